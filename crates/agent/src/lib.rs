@@ -1,0 +1,2 @@
+//! agent
+#![forbid(unsafe_code)]

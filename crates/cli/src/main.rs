@@ -1,0 +1,4 @@
+//! The one binary `catena`.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,2 @@
+//! controller
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! dataplane
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! lab
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! model
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! protocol
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! store
+#![forbid(unsafe_code)]

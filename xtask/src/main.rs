@@ -1,0 +1,4 @@
+//! Developer commands.
+#![forbid(unsafe_code)]
+
+fn main() {}
