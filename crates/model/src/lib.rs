@@ -1,2 +1,19 @@
-//! model
+//! The shared vocabulary of control side and packet side.
+//!
+//! Knows ids, validated values, the resources an operator declares, the program a node runs, the
+//! list of drop reasons and the counters. Refuses to know how any of them is stored, planned,
+//! sent or executed. Words are those of RFC 7665; the words of networking-sfc live at the border.
 #![forbid(unsafe_code)]
+
+pub mod account;
+pub mod drop_reason;
+pub mod id;
+pub mod limits;
+pub mod program;
+pub mod resource;
+pub mod status;
+
+pub use account::{Account, ChainCounters, Created, HopCounters, NodeCounters, PortCounters, Volume};
+pub use drop_reason::DropReason;
+pub use id::{BlueprintNumber, NodeName, PathId, ProjectId};
+pub use program::NodeProgram;

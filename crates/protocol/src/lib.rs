@@ -1,2 +1,18 @@
-//! protocol
+//! Messages between controller, agent and data plane, their framing, and the session of one node
+//! with its controller as a state machine.
+//!
+//! Knows no socket, no clock and no async. The gRPC stubs live in `controller` and `agent`.
 #![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod program;
+pub mod session;
+
+/// The generated messages; their documentation is in `proto/catena.proto`.
+#[allow(missing_docs, clippy::all, unreachable_pub)]
+pub mod message {
+    include!(concat!(env!("OUT_DIR"), "/catena.v1.rs"));
+}
+
+/// Version of this protocol; controller and agent speak the lower of their two.
+pub const PROTOCOL_VERSION: u32 = 1;

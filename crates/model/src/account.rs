@@ -1,0 +1,244 @@
+//! What happened to packets, in numbers, and the identity that must hold between them:
+//! received + created = forwarded + dropped + consumed + held.
+//!
+//! The unit is the wire packet: a super-frame counts its segments.
+
+use crate::drop_reason::DropReason;
+use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Packets and their bytes from the Ethernet header on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    /// Wire packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Volume {
+    /// Adds one super-frame or packet.
+    pub fn add(&mut self, packets: u64, bytes: u64) {
+        self.packets = self.packets.wrapping_add(packets);
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+
+    /// Adds another volume.
+    pub fn merge(&mut self, other: Volume) {
+        self.add(other.packets, other.bytes);
+    }
+}
+
+/// Packets that the data plane made itself, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Created {
+    /// A further copy of a broadcast or multicast frame.
+    Replica,
+    /// An answer to ARP or neighbour discovery in place of the addressed.
+    ProxyAnswer,
+}
+
+impl Created {
+    /// Every kind, in the order of declaration.
+    pub const ALL: &'static [Created] = &[Created::Replica, Created::ProxyAnswer];
+
+    /// The name in counters and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Replica => "replica",
+            Self::ProxyAnswer => "proxy_answer",
+        }
+    }
+}
+
+/// The account of one origin of packets: a port, the tunnels, or a whole node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Taken from the ring or socket.
+    pub received: Volume,
+    /// Made here, by name.
+    pub created: BTreeMap<Created, u64>,
+    /// Handed to the kernel or a tunnel.
+    pub forwarded: Volume,
+    /// Ended here, by reason.
+    pub dropped: BTreeMap<DropReason, u64>,
+    /// Taken in by the data plane itself (a question it answered).
+    pub consumed: u64,
+    /// Still inside.
+    pub held: u64,
+}
+
+impl Account {
+    /// What the identity leaves over; zero, or there is a fault.
+    #[must_use]
+    pub fn unaccounted(&self) -> i128 {
+        let sum = |values: &mut dyn Iterator<Item = &u64>| values.map(|n| i128::from(*n)).sum();
+        let created: i128 = sum(&mut self.created.values());
+        let dropped: i128 = sum(&mut self.dropped.values());
+        i128::from(self.received.packets) + created
+            - i128::from(self.forwarded.packets)
+            - dropped
+            - i128::from(self.consumed)
+            - i128::from(self.held)
+    }
+
+    /// Adds another account, so that a node's is the sum of its ports'.
+    pub fn merge(&mut self, other: &Account) {
+        self.received.merge(other.received);
+        self.forwarded.merge(other.forwarded);
+        self.consumed += other.consumed;
+        self.held += other.held;
+        for (kind, n) in &other.created {
+            *self.created.entry(*kind).or_default() += n;
+        }
+        for (reason, n) in &other.dropped {
+            *self.dropped.entry(*reason).or_default() += n;
+        }
+    }
+
+    /// All drops together.
+    #[must_use]
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+}
+
+/// The counters of one port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortCounters {
+    /// The port.
+    pub port: PortId,
+    /// Its name for people.
+    pub name: String,
+    /// What became of the packets that came in by it.
+    pub account: Account,
+    /// What was sent out of it, wherever it came from.
+    pub transmitted: Volume,
+    /// Of what was received from a function: what no path expected, hence its own traffic.
+    pub created_by_function: u64,
+    /// Frames that the kernel lost because the ring was full; beside the identity.
+    pub ring_full: u64,
+    /// What the interface behind the port counted itself.
+    pub interface: Option<InterfaceCounters>,
+}
+
+/// The kernel's own counters of the interface behind a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceCounters {
+    /// Into the endpoint or function.
+    pub received: Volume,
+    /// Out of it.
+    pub transmitted: Volume,
+}
+
+/// The counters of one hop of a path at one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopCounters {
+    /// Index of the hop, from 0.
+    pub hop: u16,
+    /// The instance.
+    pub instance: InstanceId,
+    /// Name of the instance for people.
+    pub name: String,
+    /// Given to the instance.
+    pub delivered: Volume,
+    /// Come back from it.
+    pub returned: Volume,
+}
+
+/// The counters of one path of a chain at one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainCounters {
+    /// The chain.
+    pub chain: ChainId,
+    /// The path.
+    pub path: PathId,
+    /// Entered at this node's classifier.
+    pub entered: Volume,
+    /// Left the path at this node, after the last hop.
+    pub finished: Volume,
+    /// Sent to another node inside the encapsulation.
+    pub tunnelled_out: Volume,
+    /// Come from another node inside the encapsulation.
+    pub tunnelled_in: Volume,
+    /// Lost on the path at this node.
+    pub dropped: BTreeMap<DropReason, u64>,
+    /// Each local instance.
+    pub hops: Vec<HopCounters>,
+}
+
+/// All counters of a node at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCounters {
+    /// The node.
+    pub node: NodeName,
+    /// The program that is running.
+    pub program: BlueprintNumber,
+    /// Each port.
+    pub ports: Vec<PortCounters>,
+    /// What came in from other nodes.
+    pub tunnels: Account,
+    /// What was sent to other nodes, in wire packets of the tenant.
+    pub tunnels_transmitted: Volume,
+    /// Datagrams that the kernel lost because a tunnel socket was full; beside the identity.
+    pub tunnels_ring_full: u64,
+    /// Each path.
+    pub chains: Vec<ChainCounters>,
+}
+
+impl NodeCounters {
+    /// The account of the whole node.
+    #[must_use]
+    pub fn total(&self) -> Account {
+        let mut total = self.tunnels.clone();
+        for port in &self.ports {
+            total.merge(&port.account);
+        }
+        total
+    }
+
+    /// Frames lost before they were received, over all rings and sockets.
+    #[must_use]
+    pub fn ring_full(&self) -> u64 {
+        self.ports.iter().map(|port| port.ring_full).sum::<u64>() + self.tunnels_ring_full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_leaves_exactly_what_is_missing() {
+        let mut account = Account::default();
+        account.received.add(10, 1_000);
+        account.created.insert(Created::Replica, 2);
+        account.forwarded.add(7, 700);
+        account.dropped.insert(DropReason::UnknownMac, 3);
+        account.consumed = 1;
+        assert_eq!(account.unaccounted(), 1);
+        account.held = 1;
+        assert_eq!(account.unaccounted(), 0);
+        account.held = 3;
+        assert_eq!(account.unaccounted(), -2);
+    }
+
+    #[test]
+    fn the_account_of_a_sum_is_the_sum_of_the_accounts() {
+        let mut left = Account::default();
+        left.received.add(4, 400);
+        left.dropped.insert(DropReason::NoPath, 4);
+        let mut right = left.clone();
+        right.dropped.insert(DropReason::UnknownMac, 0);
+        right.created.insert(Created::ProxyAnswer, 1);
+        right.forwarded.add(1, 60);
+        left.merge(&right);
+        assert_eq!(left.received, Volume { packets: 8, bytes: 800 });
+        assert_eq!(left.dropped_total(), 8);
+        assert_eq!(left.unaccounted(), 0);
+    }
+}

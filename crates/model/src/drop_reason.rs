@@ -1,0 +1,98 @@
+//! The one list of reasons for which a packet ends here. Counters, metrics, CLI and documentation
+//! are made from it; nobody else names a drop.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! drop_reasons {
+    ($($variant:ident $name:literal $sentence:literal,)+) => {
+        /// Why a packet was dropped.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[repr(u8)]
+        pub enum DropReason {
+            $(
+                #[doc = $sentence]
+                #[serde(rename = $name)]
+                $variant,
+            )+
+        }
+
+        impl DropReason {
+            /// Every reason, in the order of declaration: the index of each is `self as usize`.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant),+];
+            /// How many reasons there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The short name used in counters, metrics and messages.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name),+ }
+            }
+
+            /// One sentence for people.
+            #[must_use]
+            pub const fn sentence(self) -> &'static str {
+                match self { $(DropReason::$variant => $sentence),+ }
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    MalformedEthernet "malformed_ethernet" "The Ethernet header is cut short.",
+    MalformedArp "malformed_arp" "The ARP message is cut short or of an unknown kind.",
+    MalformedIp "malformed_ip" "The IPv4 or IPv6 header is cut short or contradicts itself.",
+    MalformedTransport "malformed_transport" "The TCP, UDP or ICMP header is cut short.",
+    MalformedVxlan "malformed_vxlan" "The VXLAN header is cut short or lacks its VNI flag.",
+    MalformedVxlanGpe "malformed_vxlan_gpe" "The VXLAN-GPE header is cut short or illegal.",
+    MalformedNsh "malformed_nsh" "The NSH header is cut short, of a wrong version or length.",
+    MalformedMpls "malformed_mpls" "The MPLS label stack is not an SFC label pair.",
+    TruncatedByRing "truncated_by_ring" "The frame was longer than a slot of the port's ring.",
+    UnsupportedOffload "unsupported_offload" "The kernel marked the frame with an offload that is unknown here.",
+    UnsupportedNextProtocol "unsupported_next_protocol" "The tunnel carries something that is neither Ethernet nor NSH.",
+    UnsupportedEncapsulation "unsupported_encapsulation" "The frame speaks an encapsulation that this port does not take.",
+    ForeignChainHeader "foreign_chain_header" "A tenant port sent a frame that already carries a chain header.",
+    UnknownTunnelSource "unknown_tunnel_source" "The datagram came from an address that is no node of the program.",
+    UnknownNetwork "unknown_network" "The VNI belongs to no tenant network of this node.",
+    UnknownPort "unknown_port" "The port is not in the program.",
+    UnknownMac "unknown_mac" "No port of the tenant network has the destination MAC.",
+    HairpinToSource "hairpin_to_source" "The destination is the port that the frame came from.",
+    VlanNotInNetwork "vlan_not_in_network" "The frame carries a VLAN tag that its port does not take.",
+    NoPath "no_path" "The path identifier is not in the program of this node.",
+    IndexExhausted "index_exhausted" "The service index points behind the end of its path.",
+    TtlExpired "ttl_expired" "The TTL of the chain header reached zero.",
+    PositionElsewhere "position_elsewhere" "The path position belongs to a function of another node.",
+    NoInstance "no_instance" "The function has no instance that takes traffic.",
+    PathRemoved "path_removed" "The packet came back from a function after its path was removed.",
+    NoNeighbour "no_neighbour" "At the end of the path no MAC is known for the destination address and its network has no gateway.",
+    FlowMemoryFull "flow_memory_full" "The proxy can remember no further flow: all its entries are in use.",
+    PortUnbound "port_unbound" "The port of the program has no interface yet.",
+    MtuExceeded "mtu_exceeded" "The packet with its tunnel header is larger than the underlay takes.",
+    TransmitFailed "transmit_failed" "The kernel refused to send the frame.",
+    BuffersExhausted "buffers_exhausted" "No packet buffer was free.",
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_indexes_are_dense() {
+        let mut names = std::collections::BTreeSet::new();
+        for (index, reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, index);
+            assert!(names.insert(reason.name()), "{} twice", reason.name());
+            assert!(reason.sentence().ends_with('.'));
+            let json = serde_json::to_string(reason).unwrap();
+            assert_eq!(json, format!("\"{}\"", reason.name()));
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! One node's share of a blueprint: everything its data plane decides from.
+//!
+//! A program is a fixed set of table kinds. A new encapsulation or function adds entries, never an
+//! optional field that everybody must know. The data plane compiles it and makes no choice that is
+//! not written here.
+
+use crate::id::{
+    BlueprintNumber, ChainId, FunctionId, InstanceId, NetworkId, NodeName, PathId, PortId, RuleId,
+};
+use crate::resource::{Attachment, Encapsulation, IpFamily, Transport};
+use catena_wire::scalar::{MacAddr, PortRange, VlanId, Vni};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// The MAC with which the data plane answers ARP and neighbour discovery at a function's port for
+/// addresses that are not on that network. Locally administered; no device may have it.
+pub const PROXY_MAC: MacAddr = MacAddr([0x02, 0xca, 0x7e, 0x00, 0x00, 0x01]);
+
+/// Everything one data plane needs, numbered by the blueprint it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeProgram {
+    /// The node it is for; a data plane refuses a program of another.
+    pub node: NodeName,
+    /// The blueprint; a node refuses a number older than the last it saw.
+    pub number: BlueprintNumber,
+    /// The node's own place on the underlay.
+    pub underlay: Underlay,
+    /// The other nodes.
+    pub tunnels: Vec<TunnelEntry>,
+    /// Tenant networks present on this node, or reached by its paths.
+    pub networks: Vec<NetworkEntry>,
+    /// Ports that this node carries.
+    pub ports: Vec<PortEntry>,
+    /// Where each MAC of those networks is.
+    pub macs: Vec<MacEntry>,
+    /// Which MAC has each address of those networks.
+    pub neighbours: Vec<NeighbourEntry>,
+    /// Which packets enter which path; highest priority first, then the order of the list.
+    pub rules: Vec<RuleEntry>,
+    /// The paths that touch this node.
+    pub paths: Vec<PathEntry>,
+    /// Names of the chains that own those paths, for counters and messages.
+    pub chains: Vec<ChainEntry>,
+}
+
+impl NodeProgram {
+    /// A program without entries.
+    #[must_use]
+    pub fn empty(node: NodeName, number: BlueprintNumber, underlay: Underlay) -> Self {
+        Self {
+            node,
+            number,
+            underlay,
+            tunnels: Vec::new(),
+            networks: Vec::new(),
+            ports: Vec::new(),
+            macs: Vec::new(),
+            neighbours: Vec::new(),
+            rules: Vec::new(),
+            paths: Vec::new(),
+            chains: Vec::new(),
+        }
+    }
+}
+
+/// The node's own address on the data network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Underlay {
+    /// Source of its tunnels.
+    pub address: IpAddr,
+    /// Largest IP packet that the data network carries, in bytes.
+    pub mtu: u16,
+}
+
+/// Another node and its address on the data network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelEntry {
+    /// The node.
+    pub node: NodeName,
+    /// End of the tunnels towards it.
+    pub address: IpAddr,
+}
+
+/// A tenant network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkEntry {
+    /// Identity.
+    pub id: NetworkId,
+    /// Name for people.
+    pub name: String,
+    /// VXLAN network identifier between hosts.
+    pub vni: Vni,
+    /// Its subnets: addresses inside are «on this network».
+    pub prefixes: Vec<IpNet>,
+    /// Ways out of it, for destinations outside its prefixes.
+    pub gateways: Vec<IpAddr>,
+    /// The other nodes that carry a port of it: broadcast goes there, once each.
+    pub members: Vec<NodeName>,
+}
+
+/// What is behind a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PortRole {
+    /// A source or destination of traffic; classification happens here.
+    Endpoint,
+    /// An interface of a service function.
+    Function,
+}
+
+/// A port of this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortEntry {
+    /// Identity.
+    pub id: PortId,
+    /// Name for people.
+    pub name: String,
+    /// Its tenant network.
+    pub network: NetworkId,
+    /// MAC of the interface behind it.
+    pub mac: MacAddr,
+    /// What is behind it.
+    pub role: PortRole,
+    /// How the agent finds its interface.
+    pub attachment: Attachment,
+}
+
+/// Where a MAC is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Location {
+    /// A port of this node.
+    Port(PortId),
+    /// Another node.
+    Node(NodeName),
+}
+
+/// One line of the MAC table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MacEntry {
+    /// The tenant network.
+    pub network: NetworkId,
+    /// The address.
+    pub mac: MacAddr,
+    /// Where it is.
+    pub at: Location,
+}
+
+/// One line of the neighbour table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeighbourEntry {
+    /// The tenant network.
+    pub network: NetworkId,
+    /// The IP address.
+    pub address: IpAddr,
+    /// Its MAC.
+    pub mac: MacAddr,
+}
+
+/// What a packet must look like; every field that is given must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleMatch {
+    /// The local port it came in by; none: any port of role endpoint.
+    pub port: Option<PortId>,
+    /// VLAN tag it must carry; none: it must be untagged.
+    pub vlan: Option<VlanId>,
+    /// IP version.
+    pub family: IpFamily,
+    /// Transport protocol; none: any.
+    pub transport: Option<Transport>,
+    /// Source address; none: any.
+    pub source: Option<IpNet>,
+    /// Destination address; none: any.
+    pub destination: Option<IpNet>,
+    /// Source port; none: not looked at.
+    pub source_ports: Option<PortRange>,
+    /// Destination port; none: not looked at.
+    pub destination_ports: Option<PortRange>,
+}
+
+/// Sends matching packets into a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleEntry {
+    /// Identity.
+    pub id: RuleId,
+    /// Name for people.
+    pub name: String,
+    /// Higher goes first.
+    pub priority: u32,
+    /// The condition.
+    pub matches: RuleMatch,
+    /// The path.
+    pub path: PathId,
+}
+
+/// A rendered service path: the hops, each with the instances to choose from.
+///
+/// Position 0 is the first hop; the position after the last hop is the end of the path. How a
+/// position is written into a packet is the encapsulation's own affair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathEntry {
+    /// Identity, unique in the domain and never used for another path while packets may carry it.
+    pub id: PathId,
+    /// The chain that it renders.
+    pub chain: ChainId,
+    /// How it is carried between hosts.
+    pub encapsulation: Encapsulation,
+    /// The functions in order.
+    pub hops: Vec<HopEntry>,
+    /// The network in which packets are delivered after the last hop.
+    pub destination: NetworkId,
+}
+
+/// One function of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopEntry {
+    /// The function.
+    pub function: FunctionId,
+    /// Its name for people.
+    pub name: String,
+    /// Its instances; the choice among them is a function of the flow and this list alone, hence
+    /// the same on every node.
+    pub instances: Vec<InstanceEntry>,
+}
+
+/// An instance as a hop sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceEntry {
+    /// The instance.
+    pub id: InstanceId,
+    /// Its name for people.
+    pub name: String,
+    /// The node that carries it.
+    pub node: NodeName,
+    /// The port towards it.
+    pub ingress: PortId,
+    /// The port it sends from.
+    pub egress: PortId,
+    /// MAC that frames towards it must carry.
+    pub ingress_mac: MacAddr,
+    /// Share of the flows; 0: none.
+    pub weight: u32,
+    /// The encapsulation it speaks; none: a proxy removes and restores the path.
+    pub speaks: Option<Encapsulation>,
+}
+
+/// The name of a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainEntry {
+    /// Identity.
+    pub id: ChainId,
+    /// Name for people.
+    pub name: String,
+}

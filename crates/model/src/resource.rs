@@ -1,0 +1,260 @@
+//! What an operator declares. Knows meaning and legal values of each attribute; refuses to know
+//! how a border dialect spells them or how a path is made of them.
+
+use crate::id::{
+    ChainId, FunctionId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId, SubnetId,
+};
+use catena_wire::scalar::{MacAddr, Vni};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// What every resource has: who owns it and what people call it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Label {
+    /// Name for people; need not be unique.
+    pub name: String,
+    /// Free text.
+    pub description: String,
+    /// Owner.
+    pub project: ProjectId,
+}
+
+/// A tenant's layer 2 network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Identity.
+    pub id: NetworkId,
+    /// Owner and name.
+    pub label: Label,
+    /// VXLAN network identifier between hosts (RFC 7348).
+    pub vni: Vni,
+    /// Largest IP packet of the network, in bytes.
+    pub mtu: u16,
+    /// Administrative state as declared.
+    pub admin_state_up: bool,
+}
+
+/// An address range inside a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subnet {
+    /// Identity.
+    pub id: SubnetId,
+    /// Owner and name.
+    pub label: Label,
+    /// The network it lies in.
+    pub network: NetworkId,
+    /// The addresses.
+    pub cidr: IpNet,
+    /// The way out of the network, if it has one.
+    pub gateway: Option<IpAddr>,
+}
+
+/// An address of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FixedIp {
+    /// The subnet the address is from.
+    pub subnet: SubnetId,
+    /// The address.
+    pub address: IpAddr,
+}
+
+/// The network namespace that holds an interface, as its node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NamespaceRef {
+    /// A name below `/run/netns`, or an absolute path.
+    Netns(String),
+    /// The namespace of a running process.
+    Pid(u32),
+}
+
+/// Where a port's interface is found on its node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The endpoint's or function's namespace; none: the interface is the switch side itself, in
+    /// the node's own namespace.
+    pub namespace: Option<NamespaceRef>,
+    /// The interface's name there.
+    pub interface: String,
+}
+
+/// An attachment of an endpoint or a function to a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// Identity.
+    pub id: PortId,
+    /// Owner and name.
+    pub label: Label,
+    /// The network.
+    pub network: NetworkId,
+    /// Hardware address of the endpoint's own interface.
+    pub mac: MacAddr,
+    /// Addresses of the endpoint's own interface.
+    pub fixed_ips: Vec<FixedIp>,
+    /// The machine the port belongs to; an instance's two ports must agree on it.
+    pub device_id: String,
+    /// Who made the port, in the words of the border.
+    pub device_owner: String,
+    /// The node that carries it, once known.
+    pub node: Option<NodeName>,
+    /// How the node finds its interface, once known.
+    pub attachment: Option<Attachment>,
+    /// Administrative state as declared.
+    pub admin_state_up: bool,
+}
+
+/// IP version of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IpFamily {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+impl IpFamily {
+    /// The family of an address.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::Ipv4 } else { Self::Ipv6 }
+    }
+}
+
+/// Transport protocol of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP for IPv4, ICMPv6 for IPv6.
+    Icmp,
+}
+
+/// Bounds of a port number as declared: an open end is not the same text as 0 or 65535, though it
+/// means the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PortBounds {
+    /// Lowest port; none: 0.
+    pub min: Option<u16>,
+    /// Highest port; none: 65,535.
+    pub max: Option<u16>,
+}
+
+impl PortBounds {
+    /// Does the rule look at the port at all?
+    #[must_use]
+    pub fn is_any(self) -> bool {
+        self.min.is_none() && self.max.is_none()
+    }
+
+    /// Lowest and highest port.
+    #[must_use]
+    pub fn closed(self) -> (u16, u16) {
+        (self.min.unwrap_or(0), self.max.unwrap_or(u16::MAX))
+    }
+}
+
+/// Which packets enter a chain (RFC 7665 section 4.2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassificationRule {
+    /// Identity.
+    pub id: RuleId,
+    /// Owner and name.
+    pub label: Label,
+    /// IP version.
+    pub family: IpFamily,
+    /// Transport protocol; none: any.
+    pub transport: Option<Transport>,
+    /// Source port.
+    pub source_ports: PortBounds,
+    /// Destination port.
+    pub destination_ports: PortBounds,
+    /// Source addresses, host bits kept as declared; none: any.
+    pub source_prefix: Option<IpNet>,
+    /// Destination addresses, host bits kept as declared; none: any.
+    pub destination_prefix: Option<IpNet>,
+    /// The port that the packet enters the network by; none: any endpoint's port.
+    pub source_port: Option<PortId>,
+    /// The port that the packet would leave by.
+    pub destination_port: Option<PortId>,
+}
+
+/// A path encapsulation between hosts, or towards a function that speaks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Encapsulation {
+    /// Network Service Header (RFC 8300).
+    Nsh,
+    /// MPLS SFC label pair (RFC 8595).
+    Mpls,
+}
+
+impl Encapsulation {
+    /// The name in files and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nsh => "nsh",
+            Self::Mpls => "mpls",
+        }
+    }
+}
+
+/// One running instance of a service function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// Identity.
+    pub id: InstanceId,
+    /// Owner and name.
+    pub label: Label,
+    /// The port that packets enter the function by.
+    pub ingress: PortId,
+    /// The port that they come back from; may be the same.
+    pub egress: PortId,
+    /// The encapsulation that the function speaks; none: it is SFC-unaware and gets a proxy.
+    pub speaks: Option<Encapsulation>,
+    /// Share of new flows relative to its siblings; 0: none.
+    pub weight: u32,
+    /// The parameters exactly as declared at the border.
+    pub declared: serde_json::Value,
+}
+
+/// A service function: interchangeable instances.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceFunction {
+    /// Identity.
+    pub id: FunctionId,
+    /// Owner and name.
+    pub label: Label,
+    /// The instances, in order of declaration.
+    pub instances: Vec<InstanceId>,
+    /// Passive branch: the function gets a copy and returns nothing.
+    pub is_tap: bool,
+    /// Small number for the border, unique in the deployment.
+    pub number: u32,
+    /// The parameters exactly as declared at the border.
+    pub declared: serde_json::Value,
+}
+
+/// An ordered list of functions and the rules that send packets through it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chain {
+    /// Identity.
+    pub id: ChainId,
+    /// Owner and name.
+    pub label: Label,
+    /// The functions, in order.
+    pub functions: Vec<FunctionId>,
+    /// The rules.
+    pub rules: Vec<RuleId>,
+    /// How the path is carried between hosts.
+    pub encapsulation: Encapsulation,
+    /// Does a reverse path belong to it?
+    pub is_symmetric: bool,
+    /// Small number for the border (`chain_id`), unique in the deployment; never the path id.
+    pub number: u32,
+}

@@ -1,0 +1,104 @@
+//! Length-prefixed messages for a byte stream: four bytes of length, big-endian, then the message.
+//! Knows no socket: bytes come in by `push`, whole messages go out by `next`.
+
+use prost::Message;
+
+/// Longest message accepted, in bytes: a program with room for its envelope.
+pub const FRAME_BYTES_MAX: usize = catena_model::limits::PROGRAM_BYTES_MAX + 1024;
+const PREFIX_BYTES: usize = 4;
+
+/// Why a stream cannot be read on.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The length is above the limit.
+    #[error("a message of {0} bytes is longer than the limit of {FRAME_BYTES_MAX}")]
+    TooLong(usize),
+    /// The bytes are no message of the expected kind.
+    #[error("the message cannot be decoded")]
+    Undecodable(#[source] prost::DecodeError),
+}
+
+/// Writes one message with its length.
+#[must_use]
+pub fn encode(message: &impl Message) -> Vec<u8> {
+    let length = message.encoded_len();
+    let mut bytes = Vec::with_capacity(PREFIX_BYTES + length);
+    bytes.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    message.encode_raw(&mut bytes);
+    bytes
+}
+
+/// Collects bytes until a message is whole.
+#[derive(Debug, Default)]
+pub struct FrameReader {
+    pending: Vec<u8>,
+}
+
+impl FrameReader {
+    /// Takes what the socket gave.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+    }
+
+    /// The next whole message, if there is one.
+    ///
+    /// # Errors
+    /// When the stream is out of step; it must be closed then.
+    pub fn next<M: Message + Default>(&mut self) -> Result<Option<M>, FrameError> {
+        let Some(prefix) = self.pending.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*prefix) as usize;
+        if length > FRAME_BYTES_MAX {
+            return Err(FrameError::TooLong(length));
+        }
+        let Some(body) = self.pending.get(PREFIX_BYTES..PREFIX_BYTES + length) else {
+            return Ok(None);
+        };
+        let message = M::decode(body).map_err(FrameError::Undecodable)?;
+        self.pending.drain(..PREFIX_BYTES + length);
+        Ok(Some(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{CountersRequest, ProgramResult};
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_length_above_the_limit_closes_the_stream() {
+        let mut reader = FrameReader::default();
+        reader.push(&u32::MAX.to_be_bytes());
+        assert!(matches!(reader.next::<CountersRequest>(), Err(FrameError::TooLong(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_any_cutting_of_the_stream(
+            numbers in prop::collection::vec(any::<u64>(), 1..20),
+            cut in 1usize..40,
+        ) {
+            let sent: Vec<ProgramResult> = numbers
+                .iter()
+                .map(|n| ProgramResult { number: *n, refusal: n.to_string() })
+                .collect();
+            let stream: Vec<u8> = sent.iter().flat_map(encode).collect();
+            let mut reader = FrameReader::default();
+            let mut got = Vec::new();
+            for piece in stream.chunks(cut) {
+                reader.push(piece);
+                while let Some(message) = reader.next::<ProgramResult>().unwrap() {
+                    got.push(message);
+                }
+            }
+            prop_assert_eq!(got, sent);
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut reader = FrameReader::default();
+            reader.push(&bytes);
+            while let Ok(Some(_)) = reader.next::<crate::message::ToDataplane>() {}
+        }
+    }
+}
