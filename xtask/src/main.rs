@@ -1,4 +1,76 @@
-//! Developer commands.
+//! Developer commands: `cargo xtask tidy` keeps the house in order, `cargo xtask gen` writes the
+//! files that are made from code.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod arrows;
+mod generate;
+mod rules;
+mod specification;
+
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(about = "Developer commands of Catena")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Check arrows, unsafe, file heads, sizes, promises and generated files.
+    Tidy,
+    /// Write the files that are made from code.
+    Gen,
+}
+
+fn main() -> ExitCode {
+    let root = root();
+    let faults = match Arguments::parse().command {
+        Command::Tidy => tidy(&root),
+        Command::Gen => generate::write(&root),
+    };
+    for fault in &faults {
+        eprintln!("tidy: {fault}");
+    }
+    println!("tidy: {} faults", faults.len());
+    if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tidy(root: &Path) -> Vec<String> {
+    let mut faults = arrows::check(root);
+    faults.extend(rules::check(root));
+    faults.extend(specification::check(root));
+    faults.extend(generate::check(root));
+    faults
+}
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or_else(|| here.to_path_buf(), Path::to_path_buf)
+}
+
+/// All files below a folder with an ending, in a stable order.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() && !path.ends_with("target") {
+                open.push(path);
+            } else if path.extension().is_some_and(|found| found == ending) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A path as people write it: from the root of the repository.
+fn short(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}

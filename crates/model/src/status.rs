@@ -14,6 +14,9 @@ pub enum ChainState {
     Active,
     /// An update is on its way: the traffic takes the path of before, whole.
     Updating,
+    /// It was active and something it needs is gone: packets that miss it are dropped by name
+    /// rather than let past a function.
+    Degraded,
 }
 
 impl ChainState {
@@ -24,6 +27,7 @@ impl ChainState {
             Self::Building => "building",
             Self::Active => "active",
             Self::Updating => "updating",
+            Self::Degraded => "degraded",
         }
     }
 }

@@ -1,2 +1,31 @@
-//! plan
+//! From what operators declare to what each node must run.
+//!
+//! Pure: the same intent, inventory and former blueprint give the same next blueprint, byte for
+//! byte. Knows no clock, no store and no network. Deciding happens here and nowhere else: whoever
+//! carries a blueprint out has no choice left.
+//!
+//! A path is made before the one it replaces is broken: first every node learns the new path, then
+//! the classifiers turn to it, then the drained old path goes away. Each step is a blueprint.
 #![forbid(unsafe_code)]
+
+mod blueprint;
+mod check;
+mod diff;
+mod error;
+mod intent;
+mod inventory;
+mod ledger;
+mod next;
+mod program;
+mod render;
+mod status;
+
+pub use blueprint::Blueprint;
+pub use check::check;
+pub use diff::{BlueprintDiff, NodeDiff, diff};
+pub use error::PlanError;
+pub use intent::Intent;
+pub use inventory::{Inventory, NodeFacts};
+pub use ledger::{Ledger, PathPhase, PathRecord, PlacedRule};
+pub use next::{draining, next};
+pub use status::{chain_status, is_withdrawn};

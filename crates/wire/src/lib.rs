@@ -1,2 +1,13 @@
-//! wire
+//! Packet formats and the checked scalars they are made of.
+//!
+//! Knows bytes: offsets, bits and checksums live here and nowhere else. Refuses to know what any
+//! value means to us: no path, no port, no program.
+#![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(any(test, feature = "serde"))]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod scalar;

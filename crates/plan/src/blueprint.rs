@@ -1,0 +1,42 @@
+//! The immutable numbered whole: one program for each node, and the ledger it leaves behind.
+
+use crate::inventory::Inventory;
+use crate::ledger::{Ledger, PathRecord};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram};
+use std::collections::BTreeMap;
+
+/// What the whole domain shall run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blueprint {
+    /// Its number.
+    pub number: BlueprintNumber,
+    /// The blueprint it was made from.
+    pub parent: BlueprintNumber,
+    /// Each node's program. The number of a program is that of the blueprint that changed it last.
+    pub programs: BTreeMap<NodeName, NodeProgram>,
+    /// What the next planning must remember; store it before any program leaves.
+    pub ledger: Ledger,
+}
+
+impl Blueprint {
+    /// Goes on from a stored ledger. The programs are made anew by the next planning.
+    #[must_use]
+    pub fn resume(ledger: Ledger) -> Self {
+        Self { number: ledger.number, parent: ledger.number, programs: BTreeMap::new(), ledger }
+    }
+
+    /// Do all nodes of a path run the blueprint that brought it to its phase?
+    pub(crate) fn is_running(&self, inventory: &Inventory, path: &PathRecord) -> bool {
+        self.lagging(inventory, path).is_none()
+    }
+
+    /// A node that does not yet run the blueprint that brought a path to its phase.
+    pub(crate) fn lagging(&self, inventory: &Inventory, path: &PathRecord) -> Option<NodeName> {
+        let lags = |node: &NodeName| {
+            // A program that this blueprint did not change keeps its older number.
+            let number = self.programs.get(node).map_or(path.since, |p| p.number.min(path.since));
+            !inventory.has_acknowledged(node, number)
+        };
+        path.nodes(inventory.nodes.keys()).into_iter().find(lags)
+    }
+}

@@ -1,0 +1,120 @@
+//! Refuses what no data plane could carry, before it is stored.
+
+use crate::error::PlanError;
+use crate::intent::Intent;
+use crate::render::{chain_name, destination_network};
+use catena_model::id::PortId;
+use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
+use catena_model::resource::{Chain, Instance, ServiceFunction};
+use std::collections::BTreeMap;
+
+/// Checks all chains together.
+///
+/// # Errors
+/// The first thing that cannot be carried, in chain order.
+pub fn check(intent: &Intent) -> Result<(), PlanError> {
+    let mut egress_of: BTreeMap<PortId, &Instance> = BTreeMap::new();
+    for chain in intent.chains.values() {
+        check_length(chain)?;
+        let instances = instances(intent, chain)?;
+        check_returns(intent, chain, &instances)?;
+        for instance in instances {
+            check_nodes(intent, instance)?;
+            check_egress(intent, instance, &mut egress_of)?;
+        }
+        destination_network(intent, chain)?;
+    }
+    Ok(())
+}
+
+fn check_length(chain: &Chain) -> Result<(), PlanError> {
+    if chain.functions.len() <= CHAIN_FUNCTIONS_MAX {
+        return Ok(());
+    }
+    Err(PlanError::TooManyFunctions {
+        chain: chain_name(chain),
+        functions: chain.functions.len(),
+        limit: CHAIN_FUNCTIONS_MAX,
+    })
+}
+
+fn instances<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<&'i Instance>, PlanError> {
+    let missing = |kind, id: String| PlanError::Missing { chain: chain_name(chain), kind, id };
+    let mut found = Vec::new();
+    for id in &chain.functions {
+        let function = intent.functions.get(id);
+        let function = function.ok_or_else(|| missing("function", id.to_string()))?;
+        check_width(function)?;
+        for id in &function.instances {
+            let instance = intent.instances.get(id);
+            found.push(instance.ok_or_else(|| missing("instance", id.to_string()))?);
+        }
+    }
+    Ok(found)
+}
+
+fn check_width(function: &ServiceFunction) -> Result<(), PlanError> {
+    if function.instances.len() <= FUNCTION_INSTANCES_MAX {
+        return Ok(());
+    }
+    Err(PlanError::TooManyInstances {
+        function: function.label.name.clone(),
+        instances: function.instances.len(),
+        limit: FUNCTION_INSTANCES_MAX,
+    })
+}
+
+fn check_returns(intent: &Intent, chain: &Chain, all: &[&Instance]) -> Result<(), PlanError> {
+    let mut seen: BTreeMap<PortId, &Instance> = BTreeMap::new();
+    for instance in all.iter().filter(|instance| instance.speaks.is_none()) {
+        let Some(first) = seen.insert(instance.egress, instance) else { continue };
+        return Err(PlanError::AmbiguousReturn {
+            chain: chain_name(chain),
+            egress: intent.port_name(instance.egress),
+            first: instance_name(first),
+            second: instance_name(instance),
+        });
+    }
+    Ok(())
+}
+
+fn check_nodes(intent: &Intent, instance: &Instance) -> Result<(), PlanError> {
+    let node = |id: &PortId| intent.ports.get(id).and_then(|port| port.node.clone());
+    match (node(&instance.ingress), node(&instance.egress)) {
+        (Some(ingress), Some(egress)) if ingress != egress => Err(PlanError::TornInstance {
+            instance: instance_name(instance),
+            ingress: ingress.to_string(),
+            egress: egress.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn check_egress<'i>(
+    intent: &Intent,
+    instance: &'i Instance,
+    egress_of: &mut BTreeMap<PortId, &'i Instance>,
+) -> Result<(), PlanError> {
+    if instance.speaks.is_some() {
+        return Ok(());
+    }
+    let first = *egress_of.entry(instance.ingress).or_insert(instance);
+    if first.egress == instance.egress {
+        return Ok(());
+    }
+    Err(PlanError::TwoEgresses {
+        first: instance_name(first),
+        second: instance_name(instance),
+        ingress: intent.port_name(instance.ingress),
+        first_egress: intent.port_name(first.egress),
+        second_egress: intent.port_name(instance.egress),
+    })
+}
+
+fn instance_name(instance: &Instance) -> String {
+    if instance.label.name.is_empty() {
+        instance.id.to_string()
+    } else {
+        instance.label.name.clone()
+    }
+}

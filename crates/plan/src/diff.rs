@@ -1,0 +1,81 @@
+//! What a blueprint changes, table by table, for previews and tests.
+
+use crate::blueprint::Blueprint;
+use catena_model::{BlueprintNumber, NodeName, NodeProgram};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Entries that appear and disappear in one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TableDiff {
+    /// New entries.
+    pub added: usize,
+    /// Entries that are gone.
+    pub removed: usize,
+}
+
+/// The change of one node's program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeDiff {
+    /// Number before; 0: there was none.
+    pub from: BlueprintNumber,
+    /// Number after.
+    pub to: BlueprintNumber,
+    /// Tables with a difference, by name.
+    pub tables: BTreeMap<&'static str, TableDiff>,
+}
+
+/// The change of a whole blueprint; nodes without a change are left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlueprintDiff {
+    /// Number before.
+    pub from: BlueprintNumber,
+    /// Number after.
+    pub to: BlueprintNumber,
+    /// Nodes with a difference.
+    pub nodes: BTreeMap<NodeName, NodeDiff>,
+}
+
+/// Compares two blueprints.
+#[must_use]
+pub fn diff(from: &Blueprint, to: &Blueprint) -> BlueprintDiff {
+    let mut nodes = BTreeMap::new();
+    for (name, program) in &to.programs {
+        let former = from.programs.get(name);
+        let tables = diff_programs(former, program);
+        if !tables.is_empty() {
+            let from = former.map_or(BlueprintNumber(0), |former| former.number);
+            nodes.insert(name.clone(), NodeDiff { from, to: program.number, tables });
+        }
+    }
+    BlueprintDiff { from: from.number, to: to.number, nodes }
+}
+
+fn diff_programs(
+    from: Option<&NodeProgram>,
+    to: &NodeProgram,
+) -> BTreeMap<&'static str, TableDiff> {
+    let mut tables = BTreeMap::new();
+    let mut table = |name, diff: TableDiff| {
+        if diff != TableDiff::default() {
+            tables.insert(name, diff);
+        }
+    };
+    table("tunnels", diff_table(from.map(|p| &p.tunnels), &to.tunnels));
+    table("networks", diff_table(from.map(|p| &p.networks), &to.networks));
+    table("ports", diff_table(from.map(|p| &p.ports), &to.ports));
+    table("macs", diff_table(from.map(|p| &p.macs), &to.macs));
+    table("neighbours", diff_table(from.map(|p| &p.neighbours), &to.neighbours));
+    table("rules", diff_table(from.map(|p| &p.rules), &to.rules));
+    table("paths", diff_table(from.map(|p| &p.paths), &to.paths));
+    table("chains", diff_table(from.map(|p| &p.chains), &to.chains));
+    tables
+}
+
+fn diff_table<T: PartialEq>(from: Option<&Vec<T>>, to: &[T]) -> TableDiff {
+    let from = from.map_or(&[][..], Vec::as_slice);
+    TableDiff {
+        added: to.iter().filter(|entry| !from.contains(entry)).count(),
+        removed: from.iter().filter(|entry| !to.contains(entry)).count(),
+    }
+}

@@ -1,0 +1,101 @@
+//! Why an intent is refused: what, why and what to do next, in the names people gave.
+
+/// What no data plane could carry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// More functions than a path has positions.
+    #[error(
+        "chain '{chain}' has {functions} functions, more than the limit of {limit}; \
+         split it into two chains"
+    )]
+    TooManyFunctions {
+        /// The chain.
+        chain: String,
+        /// Its length.
+        functions: usize,
+        /// [`catena_model::limits::CHAIN_FUNCTIONS_MAX`].
+        limit: usize,
+    },
+    /// More instances than one function may have.
+    #[error(
+        "function '{function}' has {instances} instances, more than the limit of {limit}; \
+         remove some or split the function"
+    )]
+    TooManyInstances {
+        /// The function.
+        function: String,
+        /// Its instances.
+        instances: usize,
+        /// [`catena_model::limits::FUNCTION_INSTANCES_MAX`].
+        limit: usize,
+    },
+    /// A function that knows nothing of chains has one way out for each way in.
+    #[error(
+        "instances '{first}' and '{second}' both enter at port '{ingress}' but leave by '{first_egress}' \
+         and '{second_egress}': an unaware function serves one egress per ingress; \
+         use another ingress port for one of them"
+    )]
+    TwoEgresses {
+        /// The instance met first.
+        first: String,
+        /// The other.
+        second: String,
+        /// Their common ingress.
+        ingress: String,
+        /// Egress of the first.
+        first_egress: String,
+        /// Egress of the other.
+        second_egress: String,
+    },
+    /// The same flow would leave the same port at two positions of one chain.
+    #[error(
+        "chain '{chain}' leaves port '{egress}' at two positions ('{first}' and '{second}'): a packet \
+         that comes back does not say which; give one of them another egress port"
+    )]
+    AmbiguousReturn {
+        /// The chain.
+        chain: String,
+        /// The port.
+        egress: String,
+        /// The instance met first.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// One instance on two nodes.
+    #[error(
+        "instance '{instance}' has its ingress on node '{ingress}' and its egress on node '{egress}': \
+         both ports of an instance must be on one node; correct binding:host_id"
+    )]
+    TornInstance {
+        /// The instance.
+        instance: String,
+        /// Node of the ingress.
+        ingress: String,
+        /// Node of the egress.
+        egress: String,
+    },
+    /// Rules that start in different networks would need different ends.
+    #[error(
+        "the rules of chain '{chain}' start in networks '{first}' and '{second}': a chain delivers into \
+         one network; use one chain for each"
+    )]
+    TwoSourceNetworks {
+        /// The chain.
+        chain: String,
+        /// A network.
+        first: String,
+        /// Another.
+        second: String,
+    },
+    /// Something the chain names does not exist.
+    #[error("chain '{chain}' names the {kind} {id}, which does not exist; create it first")]
+    Missing {
+        /// The chain.
+        chain: String,
+        /// What kind of thing.
+        kind: &'static str,
+        /// Its identity.
+        id: String,
+    },
+}

@@ -1,0 +1,41 @@
+//! Everything that operators have declared, as the planner sees it.
+
+use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
+use catena_model::resource::{
+    Chain, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All declared resources by identity.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Intent {
+    /// Tenant networks.
+    pub networks: BTreeMap<NetworkId, Network>,
+    /// Their address ranges.
+    pub subnets: BTreeMap<SubnetId, Subnet>,
+    /// Attachments of endpoints and functions.
+    pub ports: BTreeMap<PortId, Port>,
+    /// Classification rules.
+    pub rules: BTreeMap<RuleId, ClassificationRule>,
+    /// Instances of functions.
+    pub instances: BTreeMap<InstanceId, Instance>,
+    /// Functions.
+    pub functions: BTreeMap<FunctionId, ServiceFunction>,
+    /// Chains.
+    pub chains: BTreeMap<ChainId, Chain>,
+}
+
+impl Intent {
+    /// The ports that some instance uses: those of functions.
+    pub(crate) fn function_ports(&self) -> BTreeSet<PortId> {
+        self.instances.values().flat_map(|instance| [instance.ingress, instance.egress]).collect()
+    }
+
+    /// What people call a port: its name, else its identity.
+    pub(crate) fn port_name(&self, id: PortId) -> String {
+        match self.ports.get(&id) {
+            Some(port) if !port.label.name.is_empty() => port.label.name.clone(),
+            _ => id.to_string(),
+        }
+    }
+}

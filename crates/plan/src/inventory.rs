@@ -1,0 +1,58 @@
+//! What is known about the nodes at the moment of planning.
+
+use catena_model::program::Underlay;
+use catena_model::{BlueprintNumber, NodeName, PathId, id::PortId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Its place on the data network.
+    pub underlay: Underlay,
+    /// Is its agent connected now?
+    pub is_connected: bool,
+    /// The newest program it acknowledged.
+    pub acknowledged: BlueprintNumber,
+    /// Ports that have an interface there.
+    pub bound: BTreeSet<PortId>,
+    /// Why other ports have none, in the agent's words.
+    pub unbound: BTreeMap<PortId, String>,
+    /// Why it refused its last program, if it did.
+    pub refusal: Option<String>,
+}
+
+impl NodeFacts {
+    /// A node that has just been met.
+    #[must_use]
+    pub fn new(underlay: Underlay) -> Self {
+        Self {
+            underlay,
+            is_connected: false,
+            acknowledged: BlueprintNumber::default(),
+            bound: BTreeSet::new(),
+            unbound: BTreeMap::new(),
+            refusal: None,
+        }
+    }
+}
+
+/// All nodes that have ever connected, and what is known of paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// The nodes.
+    pub nodes: BTreeMap<NodeName, NodeFacts>,
+    /// Superseded paths that hold no packet any more.
+    pub drained: BTreeSet<PathId>,
+}
+
+impl Inventory {
+    /// Has the node acknowledged this blueprint or a later one?
+    pub(crate) fn has_acknowledged(&self, node: &NodeName, number: BlueprintNumber) -> bool {
+        self.nodes.get(node).is_some_and(|facts| facts.acknowledged >= number)
+    }
+
+    /// Has the port an interface on its node?
+    pub(crate) fn is_bound(&self, node: &NodeName, port: PortId) -> bool {
+        self.nodes.get(node).is_some_and(|facts| facts.bound.contains(&port))
+    }
+}

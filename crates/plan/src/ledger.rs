@@ -1,0 +1,132 @@
+//! What a planner must remember between blueprints, also over a restart: the number, the paths and
+//! the identifiers that may not be used yet.
+
+use catena_model::id::{ChainId, NetworkId};
+use catena_model::limits::{MPLS_PATH_IDS, NSH_PATH_IDS, PATH_ID_QUARANTINE_BLUEPRINTS};
+use catena_model::program::{HopEntry, PathEntry, RuleEntry};
+use catena_model::resource::Encapsulation;
+use catena_model::{BlueprintNumber, NodeName, PathId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How far a path has come. It only moves forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathPhase {
+    /// Its nodes are learning it; nothing is sent into it.
+    Installed,
+    /// Classifiers send into it.
+    Classified,
+    /// Classifiers have turned away; what is inside still gets through.
+    Superseded,
+}
+
+/// A rule and the node whose classifier holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedRule {
+    /// The node; none: every node.
+    pub node: Option<NodeName>,
+    /// The rule.
+    pub rule: RuleEntry,
+}
+
+/// A path and what has happened to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathRecord {
+    /// The chain that it renders.
+    pub chain: ChainId,
+    /// Name of the chain for people, kept because a deleted chain still drains.
+    pub chain_name: String,
+    /// How it is carried between hosts.
+    pub encapsulation: Encapsulation,
+    /// The functions in order.
+    pub hops: Vec<HopEntry>,
+    /// Where packets are delivered after the last hop.
+    pub destination: NetworkId,
+    /// The rules that send into it, once it is classified.
+    pub rules: Vec<PlacedRule>,
+    /// How far it has come.
+    pub phase: PathPhase,
+    /// The blueprint that brought it to this phase (or changed its rules).
+    pub since: BlueprintNumber,
+    /// Has the chain been active before this path?
+    pub is_update: bool,
+}
+
+impl PathRecord {
+    /// The nodes that must know the path: those of its instances and of its classifiers.
+    pub(crate) fn nodes<'r>(
+        &'r self,
+        everybody: impl Iterator<Item = &'r NodeName>,
+    ) -> BTreeSet<NodeName> {
+        let instances = self.hops.iter().flat_map(|hop| &hop.instances).map(|i| i.node.clone());
+        let mut nodes: BTreeSet<NodeName> = instances.collect();
+        nodes.extend(self.rules.iter().filter_map(|placed| placed.node.clone()));
+        if self.rules.iter().any(|placed| placed.node.is_none()) {
+            nodes.extend(everybody.cloned());
+        }
+        nodes
+    }
+
+    /// The entry in a program.
+    pub(crate) fn entry(&self, id: PathId) -> PathEntry {
+        PathEntry {
+            id,
+            chain: self.chain,
+            encapsulation: self.encapsulation,
+            hops: self.hops.clone(),
+            destination: self.destination,
+        }
+    }
+}
+
+/// The memory of the planner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// The newest blueprint.
+    pub number: BlueprintNumber,
+    /// All paths that any node may still know.
+    pub paths: BTreeMap<PathId, PathRecord>,
+    /// Identifiers of removed paths and the first blueprint that may use them again.
+    pub quarantine: BTreeMap<PathId, BlueprintNumber>,
+}
+
+impl Ledger {
+    /// The path that a chain uses or is about to use: the newest that is not superseded.
+    pub(crate) fn current(&self, chain: ChainId) -> impl Iterator<Item = (PathId, &PathRecord)> {
+        self.paths
+            .iter()
+            .filter(move |(_, path)| path.chain == chain && path.phase != PathPhase::Superseded)
+            .map(|(id, path)| (*id, path))
+    }
+
+    /// The lowest identifier that is free in the pool of the encapsulation, if any is.
+    ///
+    /// Both pools share one number space, because a node tells paths apart by the number alone.
+    pub(crate) fn free_path_id(&self, encapsulation: Encapsulation) -> Option<PathId> {
+        let mut pool = match encapsulation {
+            Encapsulation::Nsh => NSH_PATH_IDS,
+            Encapsulation::Mpls => MPLS_PATH_IDS,
+        };
+        let number = self.number;
+        pool.find(|id| {
+            let id = PathId(*id);
+            let is_resting = self.quarantine.get(&id).is_some_and(|until| number < *until);
+            !is_resting && !self.paths.contains_key(&id)
+        })
+        .map(PathId)
+    }
+
+    /// Forgets a path and lets its identifier rest.
+    pub(crate) fn remove(&mut self, id: PathId) {
+        self.paths.remove(&id);
+        let until = BlueprintNumber(self.number.0 + PATH_ID_QUARANTINE_BLUEPRINTS);
+        self.quarantine.insert(id, until);
+    }
+
+    /// Forgets the rest of identifiers that have rested long enough.
+    pub(crate) fn end_quarantines(&mut self) {
+        let number = self.number;
+        self.quarantine.retain(|_, until| number < *until);
+    }
+}

@@ -1,0 +1,188 @@
+//! One step forward: from the blueprint that is, to the one that should follow, if any should.
+
+use crate::blueprint::Blueprint;
+use crate::intent::Intent;
+use crate::inventory::Inventory;
+use crate::ledger::{Ledger, PathPhase, PathRecord, PlacedRule};
+use crate::program::programs;
+use crate::render::{Rendering, chain_name, render};
+use catena_model::id::ChainId;
+use catena_model::resource::Chain;
+use catena_model::{BlueprintNumber, PathId};
+
+/// The blueprint that should follow, or none when nothing is to be changed now.
+///
+/// Call it after every change of intent or inventory until it answers none. Each step that waits
+/// for acknowledgements answers none until they have come.
+#[must_use]
+pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Option<Blueprint> {
+    let number = previous.ledger.number.next();
+    let mut ledger = previous.ledger.clone();
+    ledger.number = number;
+    for chain in intent.chains.values() {
+        advance_chain(previous, &mut ledger, intent, inventory, chain);
+    }
+    supersede_deleted(&mut ledger, intent);
+    remove_drained(previous, &mut ledger, inventory);
+
+    let mut programs = programs(&ledger, intent, inventory);
+    let mut has_changed = programs.len() != previous.programs.len();
+    for (node, program) in &mut programs {
+        if let Some(former) = previous.programs.get(node) {
+            program.number = former.number;
+            if program == former {
+                continue;
+            }
+        }
+        program.number = number;
+        has_changed = true;
+    }
+    has_changed |= ledger.paths != previous.ledger.paths;
+    if !has_changed {
+        return None;
+    }
+    ledger.end_quarantines();
+    Some(Blueprint { number, parent: previous.number, programs, ledger })
+}
+
+/// Superseded paths that still may hold packets: their counters decide when they are drained.
+#[must_use]
+pub fn draining(blueprint: &Blueprint) -> Vec<PathId> {
+    let superseded = |path: &PathRecord| path.phase == PathPhase::Superseded;
+    blueprint.ledger.paths.iter().filter(|(_, path)| superseded(path)).map(|(id, _)| *id).collect()
+}
+
+fn advance_chain(
+    previous: &Blueprint,
+    ledger: &mut Ledger,
+    intent: &Intent,
+    inventory: &Inventory,
+    chain: &Chain,
+) {
+    // Whatever is missing, the path of before stays: an update is whole or has not happened.
+    let Ok(rendering) = render(intent, inventory, chain) else { return };
+    drop_outdated_installs(ledger, chain.id, &rendering);
+    let current: Vec<(PathId, PathPhase)> =
+        ledger.current(chain.id).map(|(id, path)| (id, path.phase)).collect();
+    let matching = current.iter().find(|(id, _)| matches_rendering(ledger, *id, &rendering));
+    match matching {
+        None => install(ledger, chain, &rendering, !current.is_empty()),
+        Some((id, PathPhase::Installed)) => {
+            let is_known = |path| previous.is_running(inventory, path);
+            if ledger.paths.get(id).is_some_and(is_known) {
+                classify(ledger, chain.id, *id);
+            }
+        }
+        Some((id, _)) => reclassify(ledger, *id, &rendering),
+    }
+}
+
+/// A path that was never classified and is no longer wanted holds no packet.
+fn drop_outdated_installs(ledger: &mut Ledger, chain: ChainId, rendering: &Rendering) {
+    let outdated: Vec<PathId> = ledger
+        .current(chain)
+        .filter(|(id, path)| {
+            path.phase == PathPhase::Installed && !matches_rendering(ledger, *id, rendering)
+        })
+        .map(|(id, _)| id)
+        .collect();
+    for id in outdated {
+        ledger.remove(id);
+    }
+}
+
+fn matches_rendering(ledger: &Ledger, id: PathId, rendering: &Rendering) -> bool {
+    ledger.paths.get(&id).is_some_and(|path| {
+        path.encapsulation == rendering.encapsulation
+            && path.hops == rendering.hops
+            && path.destination == rendering.destination
+            // An installed path is on the nodes of its rules too: other rules, other nodes.
+            && (path.phase != PathPhase::Installed || path.rules == placed(rendering, id))
+    })
+}
+
+fn placed(rendering: &Rendering, id: PathId) -> Vec<PlacedRule> {
+    let mut rules = rendering.rules.clone();
+    for placed in &mut rules {
+        placed.rule.path = id;
+    }
+    rules
+}
+
+fn install(ledger: &mut Ledger, chain: &Chain, rendering: &Rendering, is_update: bool) {
+    let Some(id) = ledger.free_path_id(rendering.encapsulation) else { return };
+    let record = PathRecord {
+        chain: chain.id,
+        chain_name: chain_name(chain),
+        encapsulation: rendering.encapsulation,
+        hops: rendering.hops.clone(),
+        destination: rendering.destination,
+        rules: placed(rendering, id),
+        phase: PathPhase::Installed,
+        since: ledger.number,
+        is_update,
+    };
+    ledger.paths.insert(id, record);
+}
+
+/// The classifiers turn to the new path; in the same blueprint they turn away from the old.
+fn classify(ledger: &mut Ledger, chain: ChainId, id: PathId) {
+    let number = ledger.number;
+    for (other, path) in &mut ledger.paths {
+        if *other == id {
+            path.phase = PathPhase::Classified;
+            path.since = number;
+        } else if path.chain == chain && path.phase == PathPhase::Classified {
+            supersede(path, number);
+        }
+    }
+}
+
+/// The same path with other rules: only classifiers change.
+fn reclassify(ledger: &mut Ledger, id: PathId, rendering: &Rendering) {
+    let number = ledger.number;
+    let rules = placed(rendering, id);
+    let Some(path) = ledger.paths.get_mut(&id) else { return };
+    if path.rules != rules {
+        path.rules = rules;
+        path.since = number;
+        path.is_update = true;
+    }
+}
+
+fn supersede(path: &mut PathRecord, number: BlueprintNumber) {
+    path.phase = PathPhase::Superseded;
+    path.since = number;
+}
+
+fn supersede_deleted(ledger: &mut Ledger, intent: &Intent) {
+    let number = ledger.number;
+    let deleted = |path: &PathRecord| !intent.chains.contains_key(&path.chain);
+    let never_used: Vec<PathId> = ledger
+        .paths
+        .iter()
+        .filter(|(_, path)| deleted(path) && path.phase == PathPhase::Installed)
+        .map(|(id, _)| *id)
+        .collect();
+    for id in never_used {
+        ledger.remove(id);
+    }
+    for path in ledger.paths.values_mut() {
+        if deleted(path) && path.phase == PathPhase::Classified {
+            supersede(path, number);
+        }
+    }
+}
+
+fn remove_drained(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
+    let is_over = |id: &PathId, path: &PathRecord| {
+        path.phase == PathPhase::Superseded
+            && inventory.drained.contains(id)
+            && previous.is_running(inventory, path)
+    };
+    let over: Vec<PathId> =
+        ledger.paths.iter().filter(|(id, path)| is_over(id, path)).map(|(id, _)| *id).collect();
+    for id in over {
+        ledger.remove(id);
+    }
+}

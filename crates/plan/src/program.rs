@@ -1,0 +1,124 @@
+//! Cuts a blueprint into one program for each node.
+
+use crate::intent::Intent;
+use crate::inventory::Inventory;
+use crate::ledger::{Ledger, PathPhase};
+use catena_model::id::{NetworkId, PortId};
+use catena_model::program::{
+    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry, PortRole, RuleEntry,
+    TunnelEntry,
+};
+use catena_model::resource::{Network, Port};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The programs of all nodes, all with number 0: the caller knows which of them are new.
+pub(crate) fn programs(
+    ledger: &Ledger,
+    intent: &Intent,
+    inventory: &Inventory,
+) -> BTreeMap<NodeName, NodeProgram> {
+    let function_ports = intent.function_ports();
+    let make = |node: &NodeName| program(node, ledger, intent, inventory, &function_ports);
+    inventory.nodes.keys().filter_map(|node| Some((node.clone(), make(node)?))).collect()
+}
+
+fn program(
+    node: &NodeName,
+    ledger: &Ledger,
+    intent: &Intent,
+    inventory: &Inventory,
+    function_ports: &BTreeSet<PortId>,
+) -> Option<NodeProgram> {
+    let facts = inventory.nodes.get(node)?;
+    let mut program = NodeProgram::empty(node.clone(), BlueprintNumber(0), facts.underlay);
+    program.tunnels = inventory
+        .nodes
+        .iter()
+        .filter(|(other, _)| *other != node)
+        .map(|(other, facts)| TunnelEntry { node: other.clone(), address: facts.underlay.address })
+        .collect();
+    program.ports = local_ports(node, intent, function_ports);
+    add_paths(&mut program, ledger, inventory);
+    add_networks(&mut program, intent);
+    Some(program)
+}
+
+fn local_ports(
+    node: &NodeName,
+    intent: &Intent,
+    function_ports: &BTreeSet<PortId>,
+) -> Vec<PortEntry> {
+    let entry = |port: &Port| {
+        let is_function = function_ports.contains(&port.id);
+        Some(PortEntry {
+            id: port.id,
+            name: intent.port_name(port.id),
+            network: port.network,
+            mac: port.mac,
+            role: if is_function { PortRole::Function } else { PortRole::Endpoint },
+            attachment: port.attachment.clone()?,
+        })
+    };
+    intent.ports.values().filter(|port| port.node.as_ref() == Some(node)).filter_map(entry).collect()
+}
+
+fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) {
+    let mut chains = BTreeMap::new();
+    for (id, path) in &ledger.paths {
+        if !path.nodes(inventory.nodes.keys()).contains(&program.node) {
+            continue;
+        }
+        program.paths.push(path.entry(*id));
+        chains.insert(path.chain, path.chain_name.clone());
+        if path.phase == PathPhase::Classified {
+            let is_here = |node: &Option<NodeName>| {
+                node.as_ref().is_none_or(|node| *node == program.node)
+            };
+            let rules = path.rules.iter().filter(|placed| is_here(&placed.node));
+            program.rules.extend(rules.map(|placed| placed.rule.clone()));
+        }
+    }
+    // A total order, so that the same intent gives the same program.
+    let order = |rule: &RuleEntry| (std::cmp::Reverse(rule.priority), rule.path, rule.id);
+    program.rules.sort_by_key(order);
+    program.chains = chains.into_iter().map(|(id, name)| ChainEntry { id, name }).collect();
+}
+
+/// Networks of local ports, and those in which local paths deliver.
+fn add_networks(program: &mut NodeProgram, intent: &Intent) {
+    let mut present: BTreeSet<NetworkId> = program.ports.iter().map(|port| port.network).collect();
+    present.extend(program.paths.iter().map(|path| path.destination));
+    for network in present.iter().filter_map(|id| intent.networks.get(id)) {
+        let entry = network_entry(&program.node, network, intent);
+        program.networks.push(entry);
+    }
+    for port in intent.ports.values().filter(|port| present.contains(&port.network)) {
+        let Some(node) = &port.node else { continue };
+        let at = if *node == program.node {
+            Location::Port(port.id)
+        } else {
+            Location::Node(node.clone())
+        };
+        program.macs.push(MacEntry { network: port.network, mac: port.mac, at });
+        program.neighbours.extend(port.fixed_ips.iter().map(|fixed| NeighbourEntry {
+            network: port.network,
+            address: fixed.address,
+            mac: port.mac,
+        }));
+    }
+}
+
+fn network_entry(node: &NodeName, network: &Network, intent: &Intent) -> NetworkEntry {
+    let subnets = || intent.subnets.values().filter(|subnet| subnet.network == network.id);
+    let ports = intent.ports.values().filter(|port| port.network == network.id);
+    let members: BTreeSet<&NodeName> = ports.filter_map(|port| port.node.as_ref()).collect();
+    NetworkEntry {
+        id: network.id,
+        name: network.label.name.clone(),
+        vni: network.vni,
+        prefixes: subnets().map(|subnet| subnet.cidr.trunc()).collect(),
+        gateways: subnets().filter_map(|subnet| subnet.gateway).collect(),
+        members: members.into_iter().filter(|member| *member != node).cloned().collect(),
+    }
+}

@@ -1,0 +1,228 @@
+//! A small declared world: nodes with functions, and a domain that acknowledges on demand.
+#![allow(dead_code)]
+
+use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
+use catena_model::program::Underlay;
+use catena_model::resource::{
+    Attachment, Chain, ClassificationRule, Encapsulation, FixedIp, Instance, IpFamily, Label,
+    NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
+};
+use catena_model::status::ChainStatus;
+use catena_model::{NodeName, PathId, ProjectId};
+use catena_plan::{Blueprint, Intent, Inventory, Ledger, NodeFacts};
+use catena_wire::scalar::{MacAddr, Vni};
+use uuid::Uuid;
+
+pub fn id(kind: u128, number: u32) -> Uuid {
+    Uuid::from_u128((kind << 64) | u128::from(number))
+}
+
+pub fn node(number: u32) -> NodeName {
+    NodeName::new(format!("host{number}")).unwrap()
+}
+
+pub fn label(name: impl Into<String>) -> Label {
+    Label { name: name.into(), description: String::new(), project: ProjectId("p".into()) }
+}
+
+pub const CUSTOMER: u32 = 1;
+pub const INTERNAL: u32 = 2;
+
+pub fn port_id(machine: u32, network: u32) -> PortId {
+    PortId(id(3, machine * 10 + network))
+}
+
+pub struct World {
+    pub intent: Intent,
+    pub inventory: Inventory,
+    pub blueprint: Blueprint,
+    /// All blueprints so far, oldest first.
+    pub history: Vec<Blueprint>,
+}
+
+impl World {
+    /// Nodes host1..hostN, two networks, no machine.
+    pub fn new(nodes: u32) -> Self {
+        let mut intent = Intent::default();
+        for (number, name) in [(CUSTOMER, "customer"), (INTERNAL, "internal")] {
+            let network = NetworkId(id(1, number));
+            let vni = Vni::new(number).unwrap();
+            intent.networks.insert(
+                network,
+                Network { id: network, label: label(name), vni, mtu: 1_400, admin_state_up: true },
+            );
+            let subnet = SubnetId(id(2, number));
+            let cidr = format!("10.{number}0.0.0/24").parse().unwrap();
+            let gateway = (number == CUSTOMER).then(|| "10.10.0.254".parse().unwrap());
+            intent
+                .subnets
+                .insert(subnet, Subnet { id: subnet, label: label(""), network, cidr, gateway });
+        }
+        let mut inventory = Inventory::default();
+        for number in 1..=nodes {
+            let underlay = Underlay {
+                address: [192, 0, 2, u8::try_from(number).unwrap()].into(),
+                mtu: 1_500,
+            };
+            let mut facts = NodeFacts::new(underlay);
+            facts.is_connected = true;
+            inventory.nodes.insert(node(number), facts);
+        }
+        let blueprint = Blueprint::resume(Ledger::default());
+        Self { intent, inventory, blueprint, history: Vec::new() }
+    }
+
+    /// A machine with a bound port in each of the networks.
+    pub fn machine(&mut self, number: u32, on: u32, networks: &[u32]) {
+        for network in networks {
+            let port = port_id(number, *network);
+            let address = format!("10.{network}0.0.{number}").parse().unwrap();
+            let subnet = SubnetId(id(2, *network));
+            let name = format!("m{number}@{network}");
+            let attachment = Attachment {
+                namespace: Some(NamespaceRef::Netns(format!("m{number}"))),
+                interface: format!("net{network}"),
+            };
+            let mac = MacAddr([2, 0, 0, 0, u8::try_from(number).unwrap(), *network as u8]);
+            self.intent.ports.insert(
+                port,
+                Port {
+                    id: port,
+                    label: label(name),
+                    network: NetworkId(id(1, *network)),
+                    mac,
+                    fixed_ips: vec![FixedIp { subnet, address }],
+                    device_id: format!("m{number}"),
+                    device_owner: String::new(),
+                    node: Some(node(on)),
+                    attachment: Some(attachment),
+                    admin_state_up: true,
+                },
+            );
+            self.inventory.nodes.get_mut(&node(on)).unwrap().bound.insert(port);
+        }
+    }
+
+    /// A function with one instance on a machine, from one network to another.
+    pub fn function(&mut self, number: u32, machine: u32, ingress: u32, egress: u32) {
+        let instance = InstanceId(id(4, number));
+        self.intent.instances.insert(
+            instance,
+            Instance {
+                id: instance,
+                label: label(format!("i{number}")),
+                ingress: port_id(machine, ingress),
+                egress: port_id(machine, egress),
+                speaks: None,
+                weight: 1,
+                declared: serde_json::Value::Null,
+            },
+        );
+        let function = FunctionId(id(5, number));
+        self.intent.functions.insert(
+            function,
+            ServiceFunction {
+                id: function,
+                label: label(format!("v{number}")),
+                instances: vec![instance],
+                is_tap: false,
+                number,
+                declared: serde_json::Value::Null,
+            },
+        );
+    }
+
+    /// A chain over functions for UDP from a machine's customer port.
+    pub fn chain(&mut self, number: u32, source: u32, functions: &[u32]) -> ChainId {
+        let rule = RuleId(id(6, number));
+        let ports = PortBounds {
+            min: Some(5_000 + u16::try_from(number).unwrap()),
+            max: Some(5_000 + u16::try_from(number).unwrap()),
+        };
+        self.intent.rules.insert(
+            rule,
+            ClassificationRule {
+                id: rule,
+                label: label(format!("r{number}")),
+                family: IpFamily::Ipv4,
+                transport: Some(Transport::Udp),
+                source_ports: PortBounds::default(),
+                destination_ports: ports,
+                source_prefix: None,
+                destination_prefix: None,
+                source_port: Some(port_id(source, CUSTOMER)),
+                destination_port: None,
+            },
+        );
+        let chain = ChainId(id(7, number));
+        self.intent.chains.insert(
+            chain,
+            Chain {
+                id: chain,
+                label: label(format!("c{number}")),
+                functions: functions.iter().map(|f| FunctionId(id(5, *f))).collect(),
+                rules: vec![rule],
+                encapsulation: Encapsulation::Nsh,
+                is_symmetric: false,
+                number,
+            },
+        );
+        chain
+    }
+
+    /// Plans until nothing changes; answers how many blueprints that made.
+    pub fn plan(&mut self) -> usize {
+        let mut made = 0;
+        while let Some(next) = catena_plan::next(&self.blueprint, &self.intent, &self.inventory) {
+            assert_eq!(next.parent, self.blueprint.number);
+            assert!(next.number > self.blueprint.number);
+            self.history.push(next.clone());
+            self.blueprint = next;
+            made += 1;
+            assert!(made < 10, "the planner does not come to rest");
+        }
+        made
+    }
+
+    /// The node acknowledges the program it should run.
+    pub fn acknowledge(&mut self, number: u32) {
+        let name = node(number);
+        let program = self.blueprint.programs[&name].number;
+        self.inventory.nodes.get_mut(&name).unwrap().acknowledged = program;
+    }
+
+    pub fn acknowledge_all(&mut self) {
+        for (name, facts) in &mut self.inventory.nodes {
+            facts.acknowledged = self.blueprint.programs[name].number;
+        }
+    }
+
+    /// Plans and acknowledges until the world rests.
+    pub fn settle(&mut self) {
+        for _ in 0..10 {
+            if self.plan() == 0 {
+                return;
+            }
+            self.acknowledge_all();
+        }
+        panic!("the world does not come to rest");
+    }
+
+    pub fn drain_all(&mut self) {
+        self.inventory.drained = catena_plan::draining(&self.blueprint).into_iter().collect();
+    }
+
+    pub fn status(&self, chain: ChainId) -> ChainStatus {
+        catena_plan::chain_status(&self.blueprint, &self.intent, &self.inventory, chain)
+    }
+
+    /// Paths that a node's classifier sends into.
+    pub fn classified(&self, number: u32) -> Vec<PathId> {
+        self.blueprint.programs[&node(number)].rules.iter().map(|rule| rule.path).collect()
+    }
+
+    /// Paths that a node knows.
+    pub fn known(&self, number: u32) -> Vec<PathId> {
+        self.blueprint.programs[&node(number)].paths.iter().map(|path| path.id).collect()
+    }
+}

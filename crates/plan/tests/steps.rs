@@ -1,0 +1,299 @@
+//! What the planner does step by step, and what it never does.
+
+mod rig;
+
+use catena_model::PathId;
+use catena_model::id::{FunctionId, InstanceId};
+use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
+use catena_model::program::{Location, PortRole};
+use catena_model::resource::Encapsulation;
+use catena_model::status::ChainState;
+use catena_plan::{Blueprint, PlanError, check};
+use rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+
+/// Source m1 on host1, destination m2 on host4; functions v11 (host1), v12 (host2), v13 (host3).
+fn testbed() -> World {
+    let mut world = World::new(4);
+    world.machine(1, 1, &[CUSTOMER]);
+    world.machine(2, 4, &[CUSTOMER]);
+    for (function, host) in [(11, 1), (12, 2), (13, 3)] {
+        world.machine(function, host, &[CUSTOMER, INTERNAL]);
+        world.function(function, function, CUSTOMER, INTERNAL);
+    }
+    world.settle();
+    world
+}
+
+#[test]
+fn a_path_is_known_everywhere_before_any_packet_is_sent_into_it() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    assert_eq!(world.plan(), 1);
+    for host in [1, 2] {
+        assert_eq!(world.known(host), [PathId(1)]);
+        assert!(world.classified(host).is_empty());
+    }
+    assert!(world.known(3).is_empty(), "a node without part in the path does not learn it");
+    world.acknowledge(1);
+    assert_eq!(world.plan(), 0, "host2 has not acknowledged");
+    assert_eq!(world.status(chain).state, ChainState::Building);
+    assert!(world.status(chain).reason.contains("host2"), "{}", world.status(chain).reason);
+    world.acknowledge(2);
+    assert_eq!(world.plan(), 1);
+    assert_eq!(world.classified(1), [PathId(1)]);
+    assert_eq!(world.status(chain).state, ChainState::Building, "host1 has not turned yet");
+    world.acknowledge(1);
+    assert_eq!(world.plan(), 0);
+    assert_eq!(world.status(chain).state, ChainState::Active);
+    assert_eq!(world.status(chain).path, Some(PathId(1)));
+}
+
+#[test]
+fn a_changed_chain_gets_a_new_path_and_no_packet_is_left_without_one() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    world.intent.chains.get_mut(&chain).unwrap().functions.reverse();
+    let before = world.history.len();
+    world.settle();
+    assert_eq!(world.status(chain).state, ChainState::Active);
+    assert_eq!(world.status(chain).path, Some(PathId(2)));
+    for blueprint in &world.history[before..] {
+        let rules = &blueprint.programs[&node(1)].rules;
+        assert_eq!(rules.len(), 1, "exactly one path is classified at any time");
+        let paths = &blueprint.programs[&node(1)].paths;
+        assert!(paths.iter().any(|path| path.id == rules[0].path));
+    }
+    assert_eq!(world.known(2), [PathId(1), PathId(2)], "the old path still drains");
+    world.drain_all();
+    world.settle();
+    assert_eq!(world.known(2), [PathId(2)]);
+}
+
+#[test]
+fn an_update_that_waits_for_a_node_leaves_the_old_path_in_use() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11]);
+    world.settle();
+    world.inventory.nodes.get_mut(&node(3)).unwrap().is_connected = false;
+    world.intent.chains.get_mut(&chain).unwrap().functions =
+        vec![FunctionId(id(5, 11)), FunctionId(id(5, 13))];
+    world.plan();
+    world.acknowledge(1);
+    world.acknowledge(2);
+    world.acknowledge(4);
+    assert_eq!(world.plan(), 0);
+    assert_eq!(world.classified(1), [PathId(1)]);
+    let status = world.status(chain);
+    assert_eq!(status.state, ChainState::Updating);
+    assert!(status.reason.contains("'host3' is not connected"), "{}", status.reason);
+    world.inventory.nodes.get_mut(&node(3)).unwrap().is_connected = true;
+    world.settle();
+    assert_eq!(world.classified(1), [PathId(2)]);
+}
+
+#[test]
+fn a_path_identifier_rests_before_it_is_used_again() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11]);
+    world.settle();
+    let declared = world.intent.chains.remove(&chain).unwrap();
+    world.settle();
+    world.drain_all();
+    world.settle();
+    assert!(world.known(1).is_empty());
+    let removed_in = world.blueprint.number.0;
+    world.intent.chains.insert(chain, declared);
+    world.settle();
+    assert_eq!(world.status(chain).path, Some(PathId(2)), "1 is in quarantine");
+    let mut reversed = true;
+    while world.blueprint.number.0 <= removed_in + PATH_ID_QUARANTINE_BLUEPRINTS {
+        world.intent.chains.get_mut(&chain).unwrap().functions = if reversed {
+            vec![FunctionId(id(5, 12))]
+        } else {
+            vec![FunctionId(id(5, 11))]
+        };
+        reversed = !reversed;
+        world.settle();
+        world.drain_all();
+        world.settle();
+    }
+    world.chain(9, 1, &[13]);
+    world.settle();
+    assert!(world.blueprint.ledger.paths.contains_key(&PathId(1)), "1 has rested");
+}
+
+#[test]
+fn a_deleted_chain_loses_its_rules_first_and_its_path_when_drained() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    world.intent.chains.remove(&chain);
+    world.plan();
+    assert!(world.classified(1).is_empty());
+    assert_eq!(world.known(2), [PathId(1)]);
+    let withdrawn =
+        |w: &World| catena_plan::is_withdrawn(&w.blueprint, &w.inventory, chain);
+    assert!(!withdrawn(&world));
+    world.acknowledge(1);
+    assert!(withdrawn(&world));
+    world.drain_all();
+    world.settle();
+    assert!(world.known(2).is_empty());
+}
+
+#[test]
+fn an_unbound_port_is_named_and_nothing_is_programmed() {
+    let mut world = testbed();
+    world.inventory.nodes.get_mut(&node(2)).unwrap().bound.remove(&port_id(12, INTERNAL));
+    let chain = world.chain(1, 1, &[11, 12]);
+    assert_eq!(world.plan(), 0);
+    let status = world.status(chain);
+    assert_eq!(status.state, ChainState::Building);
+    assert!(status.reason.contains("'m12@2' is not bound on node 'host2'"), "{}", status.reason);
+    world.inventory.nodes.get_mut(&node(2)).unwrap().bound.insert(port_id(12, INTERNAL));
+    world.settle();
+    assert_eq!(world.status(chain).state, ChainState::Active, "the port appeared later");
+}
+
+#[test]
+fn a_port_that_vanishes_degrades_the_chain_but_never_lets_packets_past_it() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    world.inventory.nodes.get_mut(&node(2)).unwrap().bound.clear();
+    world.settle();
+    assert_eq!(world.status(chain).state, ChainState::Degraded);
+    assert_eq!(world.classified(1), [PathId(1)]);
+}
+
+#[test]
+fn changed_rules_turn_the_classifier_and_keep_the_path() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    let rule = world.intent.chains[&chain].rules[0];
+    let mut second = world.intent.rules[&rule].clone();
+    second.id = id(6, 99).into();
+    second.destination_ports.min = Some(9_000);
+    second.destination_ports.max = None;
+    world.intent.rules.insert(second.id, second.clone());
+    world.intent.chains.get_mut(&chain).unwrap().rules.push(second.id);
+    world.settle();
+    assert_eq!(world.classified(1), [PathId(1), PathId(1)]);
+    assert_eq!(world.status(chain).state, ChainState::Active);
+}
+
+#[test]
+fn the_same_input_gives_the_same_blueprints_byte_for_byte() {
+    let history = || {
+        let mut world = testbed();
+        world.chain(1, 1, &[11, 12, 13]);
+        world.chain(2, 1, &[13, 11]);
+        world.settle();
+        let programs = world.history.iter().map(|blueprint| &blueprint.programs);
+        serde_json::to_string(&programs.collect::<Vec<_>>()).unwrap()
+    };
+    assert_eq!(history(), history());
+}
+
+#[test]
+fn a_restarted_planner_goes_on_with_the_same_paths() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    let stored = serde_json::to_string(&world.blueprint.ledger).unwrap();
+    let number = world.blueprint.number;
+    world.blueprint = Blueprint::resume(serde_json::from_str(&stored).unwrap());
+    assert_eq!(world.status(chain).state, ChainState::Active, "nodes still run it");
+    world.settle();
+    assert!(world.blueprint.number > number);
+    assert_eq!(world.status(chain).path, Some(PathId(1)));
+    assert_eq!(world.classified(1), [PathId(1)]);
+}
+
+#[test]
+fn mpls_paths_stay_clear_of_special_purpose_labels() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11]);
+    world.intent.chains.get_mut(&chain).unwrap().encapsulation = Encapsulation::Mpls;
+    world.settle();
+    assert_eq!(world.status(chain).path, Some(PathId(16)));
+}
+
+#[test]
+fn a_program_knows_where_every_mac_of_its_networks_is() {
+    let world = testbed();
+    let program = &world.blueprint.programs[&node(1)];
+    assert_eq!(program.networks.len(), 2);
+    let customer = &program.networks[0];
+    assert_eq!(customer.members, [node(2), node(3), node(4)]);
+    assert_eq!(customer.gateways, ["10.10.0.254".parse::<std::net::IpAddr>().unwrap()]);
+    let place = |port| {
+        let mac = world.intent.ports[&port].mac;
+        program.macs.iter().find(|entry| entry.mac == mac).map(|entry| entry.at.clone())
+    };
+    assert_eq!(place(port_id(1, CUSTOMER)), Some(Location::Port(port_id(1, CUSTOMER))));
+    assert_eq!(place(port_id(2, CUSTOMER)), Some(Location::Node(node(4))));
+    let roles: Vec<PortRole> = program.ports.iter().map(|port| port.role).collect();
+    assert_eq!(roles, [PortRole::Endpoint, PortRole::Function, PortRole::Function]);
+}
+
+#[test]
+fn a_function_with_two_egresses_for_one_ingress_is_refused_by_name() {
+    let mut world = testbed();
+    world.chain(1, 1, &[11]);
+    let twin = InstanceId(id(4, 50));
+    let mut instance = world.intent.instances[&InstanceId(id(4, 11))].clone();
+    instance.id = twin;
+    instance.egress = instance.ingress;
+    instance.label.name = "twin".into();
+    world.intent.instances.insert(twin, instance);
+    let function = FunctionId(id(5, 12));
+    world.intent.functions.get_mut(&function).unwrap().instances = vec![twin];
+    assert_eq!(check(&world.intent), Ok(()), "no chain uses both");
+    world.chain(2, 1, &[12]);
+    let error = check(&world.intent).unwrap_err();
+    assert!(matches!(error, PlanError::TwoEgresses { .. }));
+    let text = error.to_string();
+    assert!(text.contains("'twin'") && text.contains("'m11@1'"), "{text}");
+}
+
+#[test]
+fn a_chain_that_leaves_one_port_twice_is_refused() {
+    let mut world = testbed();
+    world.function(60, 11, INTERNAL, INTERNAL);
+    world.chain(1, 1, &[11, 60]);
+    assert!(matches!(check(&world.intent), Err(PlanError::AmbiguousReturn { .. })));
+}
+
+#[test]
+fn an_instance_on_two_nodes_is_refused() {
+    let mut world = testbed();
+    world.intent.ports.get_mut(&port_id(11, INTERNAL)).unwrap().node = Some(node(2));
+    world.chain(1, 1, &[11]);
+    assert!(matches!(check(&world.intent), Err(PlanError::TornInstance { .. })));
+}
+
+#[test]
+fn a_chain_over_a_function_that_does_not_exist_is_refused() {
+    let mut world = testbed();
+    world.chain(1, 1, &[77]);
+    assert!(matches!(check(&world.intent), Err(PlanError::Missing { kind: "function", .. })));
+}
+
+#[test]
+fn the_difference_of_two_blueprints_names_nodes_and_tables() {
+    let mut world = testbed();
+    let before = world.blueprint.clone();
+    world.chain(1, 1, &[11, 12]);
+    world.settle();
+    let diff = catena_plan::diff(&before, &world.blueprint);
+    assert_eq!(diff.nodes.keys().cloned().collect::<Vec<_>>(), [node(1), node(2)]);
+    let host1 = &diff.nodes[&node(1)];
+    assert_eq!(host1.tables["paths"].added, 1);
+    assert_eq!(host1.tables["rules"].added, 1);
+    assert!(!host1.tables.contains_key("macs"));
+    assert!(!diff.nodes[&node(2)].tables.contains_key("rules"));
+    assert!(catena_plan::diff(&world.blueprint, &world.blueprint).nodes.is_empty());
+}

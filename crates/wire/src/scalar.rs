@@ -1,0 +1,381 @@
+//! Checked scalars: if a value exists, it is legal. Knows ranges and text forms, no header.
+
+use core::fmt;
+use core::net::IpAddr;
+use core::str::FromStr;
+
+/// Why a number or text is not the scalar it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScalarError {
+    /// The number has more bits than the field.
+    TooLarge {
+        /// The number.
+        value: u32,
+        /// Largest legal number.
+        max: u32,
+    },
+    /// The number is set aside by the standard.
+    Reserved(u32),
+    /// The lower bound is above the upper.
+    EmptyRange {
+        /// Lower bound.
+        min: u16,
+        /// Upper bound.
+        max: u16,
+    },
+    /// A prefix is longer than its address.
+    PrefixLength(u8),
+    /// The text has another form.
+    Text(&'static str),
+}
+
+impl fmt::Display for ScalarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { value, max } => write!(f, "{value} is above {max}"),
+            Self::Reserved(value) => write!(f, "{value} is reserved"),
+            Self::EmptyRange { min, max } => write!(f, "the range {min}-{max} is empty"),
+            Self::PrefixLength(length) => write!(f, "/{length} is longer than the address"),
+            Self::Text(expected) => write!(f, "expected {expected}"),
+        }
+    }
+}
+
+impl core::error::Error for ScalarError {}
+
+macro_rules! bounded {
+    ($(#[$doc:meta])* $name:ident($inner:ty) max $max:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        #[cfg_attr(feature = "serde", serde(try_from = "u32", into = "u32"))]
+        pub struct $name($inner);
+
+        impl $name {
+            /// Largest legal value.
+            pub const MAX: u32 = $max;
+
+            /// Checks the number.
+            ///
+            /// # Errors
+            /// When it does not fit the field.
+            pub const fn new(value: u32) -> Result<Self, ScalarError> {
+                if value > $max {
+                    return Err(ScalarError::TooLarge { value, max: $max });
+                }
+                #[allow(clippy::cast_possible_truncation)]
+                Ok(Self(value as $inner))
+            }
+
+            /// The number.
+            #[must_use]
+            pub const fn get(self) -> $inner {
+                self.0
+            }
+        }
+
+        impl TryFrom<u32> for $name {
+            type Error = ScalarError;
+            fn try_from(value: u32) -> Result<Self, ScalarError> {
+                Self::new(value)
+            }
+        }
+
+        impl From<$name> for u32 {
+            fn from(value: $name) -> u32 {
+                u32::from(value.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+bounded! {
+    /// Service path identifier (RFC 8300 section 2.3), 24 bits.
+    Spi(u32) max 0xff_ffff
+}
+bounded! {
+    /// NSH time to live (RFC 8300 section 2.2), 6 bits.
+    NshTtl(u8) max 63
+}
+bounded! {
+    /// VXLAN network identifier (RFC 7348 section 5), 24 bits.
+    Vni(u32) max 0xff_ffff
+}
+bounded! {
+    /// VLAN identifier (IEEE 802.1Q), 12 bits.
+    VlanId(u16) max 4_095
+}
+bounded! {
+    /// Any MPLS label as read from a packet (RFC 3032 section 2.1), 20 bits.
+    MplsLabel(u32) max 0xf_ffff
+}
+
+impl MplsLabel {
+    /// Labels below are for special purposes (RFC 7274).
+    pub const SPECIAL_BELOW: u32 = 16;
+
+    /// A label for a path: no special-purpose one.
+    ///
+    /// # Errors
+    /// When it does not fit 20 bits or is one of 0 to 15.
+    pub const fn ordinary(value: u32) -> Result<Self, ScalarError> {
+        if value < Self::SPECIAL_BELOW {
+            return Err(ScalarError::Reserved(value));
+        }
+        Self::new(value)
+    }
+}
+
+/// Service index (RFC 8300 section 2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceIndex(pub u8);
+
+/// An Ethernet hardware address.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "MacText", into = "MacText"))]
+pub struct MacAddr(pub [u8; 6]);
+
+impl MacAddr {
+    /// The broadcast address.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// Is the group bit set? True for broadcast too.
+    #[must_use]
+    pub const fn is_multicast(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+
+    /// Is it ff:ff:ff:ff:ff:ff?
+    #[must_use]
+    pub fn is_broadcast(self) -> bool {
+        self == Self::BROADCAST
+    }
+
+    /// Is it one of the addresses that no bridge forwards (IEEE 802.1Q, 01:80:c2:00:00:00 to 0f)?
+    #[must_use]
+    pub const fn is_link_local_reserved(self) -> bool {
+        matches!(self.0, [0x01, 0x80, 0xc2, 0, 0, last] if last < 0x10)
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for MacAddr {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        const FORM: ScalarError = ScalarError::Text("a MAC address such as 02:00:00:00:00:01");
+        let mut parts = text.split([':', '-']);
+        let mut octets = [0; 6];
+        for octet in &mut octets {
+            let part = parts.next().filter(|part| part.len() == 2).ok_or(FORM)?;
+            *octet = u8::from_str_radix(part, 16).map_err(|_| FORM)?;
+        }
+        if parts.next().is_some() { Err(FORM) } else { Ok(Self(octets)) }
+    }
+}
+
+/// Text form of a MAC address, for serialisation without allocation on our side.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct MacText(alloc::string::String);
+
+#[cfg(feature = "serde")]
+impl TryFrom<MacText> for MacAddr {
+    type Error = ScalarError;
+    fn try_from(text: MacText) -> Result<Self, ScalarError> {
+        text.0.parse()
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<MacAddr> for MacText {
+    fn from(mac: MacAddr) -> Self {
+        Self(alloc::format!("{mac}"))
+    }
+}
+
+/// EtherType (IEEE 802 numbers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EtherType(pub u16);
+
+impl EtherType {
+    /// IPv4.
+    pub const IPV4: Self = Self(0x0800);
+    /// ARP (RFC 826).
+    pub const ARP: Self = Self(0x0806);
+    /// VLAN tag (IEEE 802.1Q).
+    pub const VLAN: Self = Self(0x8100);
+    /// Service VLAN tag (IEEE 802.1ad).
+    pub const SERVICE_VLAN: Self = Self(0x88a8);
+    /// IPv6.
+    pub const IPV6: Self = Self(0x86dd);
+    /// MPLS unicast (RFC 3032).
+    pub const MPLS: Self = Self(0x8847);
+    /// NSH (RFC 8300 section 2).
+    pub const NSH: Self = Self(0x894f);
+}
+
+/// IP protocol number (IANA).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IpProtocol(pub u8);
+
+impl IpProtocol {
+    /// IPv6 hop-by-hop options.
+    pub const HOP_BY_HOP: Self = Self(0);
+    /// ICMP.
+    pub const ICMP: Self = Self(1);
+    /// TCP.
+    pub const TCP: Self = Self(6);
+    /// UDP.
+    pub const UDP: Self = Self(17);
+    /// IPv6 routing header.
+    pub const ROUTING: Self = Self(43);
+    /// IPv6 fragment header.
+    pub const FRAGMENT: Self = Self(44);
+    /// Authentication header.
+    pub const AUTHENTICATION: Self = Self(51);
+    /// ICMPv6.
+    pub const ICMPV6: Self = Self(58);
+    /// Nothing follows.
+    pub const NO_NEXT: Self = Self(59);
+    /// IPv6 destination options.
+    pub const DESTINATION_OPTIONS: Self = Self(60);
+}
+
+/// An inclusive range of transport ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "(u16, u16)", into = "(u16, u16)"))]
+pub struct PortRange {
+    min: u16,
+    max: u16,
+}
+
+impl PortRange {
+    /// Checks the bounds.
+    ///
+    /// # Errors
+    /// When the lower is above the upper.
+    pub const fn new(min: u16, max: u16) -> Result<Self, ScalarError> {
+        if min > max { Err(ScalarError::EmptyRange { min, max }) } else { Ok(Self { min, max }) }
+    }
+
+    /// Lowest port.
+    #[must_use]
+    pub const fn min(self) -> u16 {
+        self.min
+    }
+
+    /// Highest port.
+    #[must_use]
+    pub const fn max(self) -> u16 {
+        self.max
+    }
+
+    /// Is the port inside?
+    #[must_use]
+    pub const fn contains(self, port: u16) -> bool {
+        self.min <= port && port <= self.max
+    }
+}
+
+impl TryFrom<(u16, u16)> for PortRange {
+    type Error = ScalarError;
+    fn try_from((min, max): (u16, u16)) -> Result<Self, ScalarError> {
+        Self::new(min, max)
+    }
+}
+
+impl From<PortRange> for (u16, u16) {
+    fn from(range: PortRange) -> Self {
+        (range.min, range.max)
+    }
+}
+
+/// An IP prefix whose host bits are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IpPrefix {
+    address: IpAddr,
+    length: u8,
+}
+
+impl IpPrefix {
+    /// Checks the length and clears the host bits.
+    ///
+    /// # Errors
+    /// When the length is above 32 or 128.
+    pub fn new(address: IpAddr, length: u8) -> Result<Self, ScalarError> {
+        let address = match address {
+            IpAddr::V4(_) if length > 32 => return Err(ScalarError::PrefixLength(length)),
+            IpAddr::V4(v4) => IpAddr::V4((v4.to_bits() & mask_v4(length)).into()),
+            IpAddr::V6(_) if length > 128 => return Err(ScalarError::PrefixLength(length)),
+            IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & mask_v6(length)).into()),
+        };
+        Ok(Self { address, length })
+    }
+
+    /// The first address.
+    #[must_use]
+    pub const fn address(self) -> IpAddr {
+        self.address
+    }
+
+    /// How many leading bits are fixed.
+    #[must_use]
+    pub const fn length(self) -> u8 {
+        self.length
+    }
+
+    /// Is the address inside? An address of the other IP version never is.
+    #[must_use]
+    pub fn contains(self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(net), IpAddr::V4(a)) => net.to_bits() == a.to_bits() & mask_v4(self.length),
+            (IpAddr::V6(net), IpAddr::V6(a)) => net.to_bits() == a.to_bits() & mask_v6(self.length),
+            _ => false,
+        }
+    }
+}
+
+fn mask_v4(length: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
+}
+
+fn mask_v6(length: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
+}
+
+impl fmt::Display for IpPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl FromStr for IpPrefix {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        const FORM: ScalarError = ScalarError::Text("a prefix such as 10.0.0.0/24");
+        let (address, length) = text.split_once('/').ok_or(FORM)?;
+        Self::new(address.parse().map_err(|_| FORM)?, length.parse().map_err(|_| FORM)?)
+    }
+}

@@ -1,0 +1,50 @@
+//! Who may use whom. The list is that of ARCHITECTURE.md; everything else is forbidden.
+
+use crate::{files, short};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const ARROWS: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("io", &[]),
+    ("kernel", &[]),
+    ("model", &["wire"]),
+    ("store", &["model"]),
+    ("client", &["model"]),
+    ("protocol", &["model"]),
+    ("plan", &["model", "wire"]),
+    ("dataplane", &["io", "wire", "model", "protocol"]),
+    ("controller", &["plan", "store", "protocol", "model", "wire"]),
+    ("agent", &["protocol", "model", "kernel"]),
+    ("lab", &["kernel", "client", "model"]),
+    ("cli", &["controller", "agent", "dataplane", "lab", "client", "model"]),
+    ("xtask", &["model"]),
+];
+
+pub(crate) fn check(root: &Path) -> Vec<String> {
+    let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let mut manifests = files(&root.join("crates"), "toml");
+    manifests.push(root.join("xtask/Cargo.toml"));
+    let mut faults = Vec::new();
+    for manifest in manifests.iter().filter(|path| path.ends_with("Cargo.toml")) {
+        let text = std::fs::read_to_string(manifest).unwrap_or_default();
+        let Ok(parsed) = text.parse::<toml::Table>() else {
+            faults.push(format!("{} is no TOML", short(root, manifest)));
+            continue;
+        };
+        let folder = manifest.parent().and_then(Path::file_name).unwrap_or_default();
+        let name = folder.to_string_lossy().into_owned();
+        let Some(allowed) = allowed.get(name.as_str()) else {
+            faults.push(format!("crate {name} has no arrows in xtask/src/arrows.rs"));
+            continue;
+        };
+        let uses = parsed.get("dependencies").and_then(toml::Value::as_table);
+        let ours = uses.into_iter().flat_map(|uses| uses.keys());
+        for used in ours.filter_map(|used| used.strip_prefix("catena-")) {
+            if !allowed.contains(&used) {
+                faults.push(format!("{name} must not use {used} (ARCHITECTURE.md, arrows)"));
+            }
+        }
+    }
+    faults
+}

@@ -1,0 +1,46 @@
+//! Pages of the book that are made from the code, so that they cannot say something else.
+
+use catena_model::DropReason;
+use catena_model::account::Created;
+use std::fmt::Write as _;
+use std::path::Path;
+
+fn pages() -> Vec<(&'static str, String)> {
+    vec![("docs/book/src/reference/drop-reasons.md", drop_reasons())]
+}
+
+pub(crate) fn write(root: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, text) in pages() {
+        let path = root.join(name);
+        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        if let Err(error) = folder.and_then(|()| std::fs::write(&path, text)) {
+            faults.push(format!("{name} cannot be written: {error}"));
+        }
+    }
+    faults
+}
+
+pub(crate) fn check(root: &Path) -> Vec<String> {
+    let stale = |(name, text): &(&str, String)| {
+        std::fs::read_to_string(root.join(name)).ok().as_ref() != Some(text)
+    };
+    let pages = pages();
+    let stale = pages.iter().filter(|page| stale(page));
+    stale.map(|(name, _)| format!("{name} is stale: run `cargo xtask gen`")).collect()
+}
+
+fn drop_reasons() -> String {
+    let mut page = String::from(
+        "# Drop reasons\n\nMade from `catena_model::DropReason` by `cargo xtask gen`. Counters, \
+         metrics and messages use these names and no others.\n\n| name | meaning |\n|---|---|\n",
+    );
+    for reason in DropReason::ALL {
+        let _ = writeln!(page, "| `{}` | {} |", reason.name(), reason.sentence());
+    }
+    page.push_str("\n# Created packets\n\nWhat the data plane makes itself:\n\n");
+    for kind in Created::ALL {
+        let _ = writeln!(page, "- `{}`", kind.name());
+    }
+    page
+}

@@ -1,0 +1,51 @@
+//! The rules of the house that a text search can check.
+
+use crate::{files, short};
+use std::path::Path;
+
+const UNSAFE_CRATES: &[&str] = &["io", "kernel"];
+const FILE_LINES_MAX: usize = 600;
+const LINE_CHARACTERS_MAX: usize = 120;
+
+pub(crate) fn check(root: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut sources = files(&root.join("crates"), "rs");
+    sources.extend(files(&root.join("xtask"), "rs"));
+    for path in &sources {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let name = short(root, path);
+        if !text.starts_with("//!") {
+            faults.push(format!("{name} does not say at its head what it knows"));
+        }
+        let lines = text.lines().count();
+        if lines > FILE_LINES_MAX {
+            faults.push(format!("{name} has {lines} lines, more than {FILE_LINES_MAX}"));
+        }
+        let long = |line: &&str| line.chars().count() > LINE_CHARACTERS_MAX;
+        if let Some(line) = text.lines().find(long) {
+            faults.push(format!("{name} has a line over {LINE_CHARACTERS_MAX}: {line:.40}"));
+        }
+    }
+    faults.extend(crate_roots(root));
+    faults
+}
+
+/// Every crate forbids unsafe code, but those that are the doors to the machine.
+fn crate_roots(root: &Path) -> Vec<String> {
+    let Ok(crates) = std::fs::read_dir(root.join("crates")) else { return Vec::new() };
+    let mut faults = Vec::new();
+    for folder in crates.flatten().map(|entry| entry.path()) {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if UNSAFE_CRATES.contains(&name.as_str()) {
+            continue;
+        }
+        let heads = ["src/lib.rs", "src/main.rs"].map(|file| folder.join(file));
+        for head in heads.iter().filter(|head| head.exists()) {
+            let text = std::fs::read_to_string(head).unwrap_or_default();
+            if !text.contains("#![forbid(unsafe_code)]") {
+                faults.push(format!("{} does not forbid unsafe code", short(root, head)));
+            }
+        }
+    }
+    faults
+}
