@@ -13,7 +13,9 @@ pub mod program;
 pub mod resource;
 pub mod status;
 
-pub use account::{Account, ChainCounters, Created, HopCounters, NodeCounters, PortCounters, Volume};
+pub use account::{
+    Account, ChainCounters, Created, HopCounters, NodeCounters, PortCounters, Volume,
+};
 pub use drop_reason::DropReason;
 pub use id::{BlueprintNumber, NodeName, PathId, ProjectId};
 pub use program::NodeProgram;

@@ -136,7 +136,9 @@ pub enum Transport {
 
 /// Bounds of a port number as declared: an open end is not the same text as 0 or 65535, though it
 /// means the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct PortBounds {
     /// Lowest port; none: 0.
     pub min: Option<u16>,

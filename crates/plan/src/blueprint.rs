@@ -34,7 +34,7 @@ impl Blueprint {
     pub(crate) fn lagging(&self, inventory: &Inventory, path: &PathRecord) -> Option<NodeName> {
         let lags = |node: &NodeName| {
             // A program that this blueprint did not change keeps its older number.
-            let number = self.programs.get(node).map_or(path.since, |p| p.number.min(path.since));
+            let number = self.ledger.programs.get(node).map_or(path.since, |n| path.since.min(*n));
             !inventory.has_acknowledged(node, number)
         };
         path.nodes(inventory.nodes.keys()).into_iter().find(lags)

@@ -50,9 +50,4 @@ impl Inventory {
     pub(crate) fn has_acknowledged(&self, node: &NodeName, number: BlueprintNumber) -> bool {
         self.nodes.get(node).is_some_and(|facts| facts.acknowledged >= number)
     }
-
-    /// Has the port an interface on its node?
-    pub(crate) fn is_bound(&self, node: &NodeName, port: PortId) -> bool {
-        self.nodes.get(node).is_some_and(|facts| facts.bound.contains(&port))
-    }
 }

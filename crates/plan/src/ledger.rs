@@ -85,6 +85,8 @@ impl PathRecord {
 pub struct Ledger {
     /// The newest blueprint.
     pub number: BlueprintNumber,
+    /// The blueprint that changed each node's program last.
+    pub programs: BTreeMap<NodeName, BlueprintNumber>,
     /// All paths that any node may still know.
     pub paths: BTreeMap<PathId, PathRecord>,
     /// Identifiers of removed paths and the first blueprint that may use them again.

@@ -42,6 +42,8 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
         return None;
     }
     ledger.end_quarantines();
+    ledger.programs =
+        programs.iter().map(|(node, program)| (node.clone(), program.number)).collect();
     Some(Blueprint { number, parent: previous.number, programs, ledger })
 }
 

@@ -60,7 +60,12 @@ fn local_ports(
             attachment: port.attachment.clone()?,
         })
     };
-    intent.ports.values().filter(|port| port.node.as_ref() == Some(node)).filter_map(entry).collect()
+    intent
+        .ports
+        .values()
+        .filter(|port| port.node.as_ref() == Some(node))
+        .filter_map(entry)
+        .collect()
 }
 
 fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) {
@@ -72,9 +77,8 @@ fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) 
         program.paths.push(path.entry(*id));
         chains.insert(path.chain, path.chain_name.clone());
         if path.phase == PathPhase::Classified {
-            let is_here = |node: &Option<NodeName>| {
-                node.as_ref().is_none_or(|node| *node == program.node)
-            };
+            let is_here =
+                |node: &Option<NodeName>| node.as_ref().is_none_or(|node| *node == program.node);
             let rules = path.rules.iter().filter(|placed| is_here(&placed.node));
             program.rules.extend(rules.map(|placed| placed.rule.clone()));
         }

@@ -209,9 +209,11 @@ fn range(bounds: PortBounds) -> Option<PortRange> {
 fn priority(matches: &RuleMatch) -> u32 {
     const IN_PORT: u32 = 1_000;
     let prefix = |net: &Option<IpNet>| net.map_or(0, |net| u32::from(net.prefix_len()));
-    let ports = |range: &Option<PortRange>| range.map_or(0, |range| {
-        16 - u32::from(range.max() - range.min()).checked_ilog2().map_or(0, |bits| bits + 1)
-    });
+    let ports = |range: &Option<PortRange>| {
+        range.map_or(0, |range| {
+            16 - u32::from(range.max() - range.min()).checked_ilog2().map_or(0, |bits| bits + 1)
+        })
+    };
     matches.port.map_or(0, |_| IN_PORT)
         + matches.transport.map_or(0, |_| 8)
         + prefix(&matches.source)

@@ -88,6 +88,7 @@ fn an_update_that_waits_for_a_node_leaves_the_old_path_in_use() {
     assert_eq!(status.state, ChainState::Updating);
     assert!(status.reason.contains("'host3' is not connected"), "{}", status.reason);
     world.inventory.nodes.get_mut(&node(3)).unwrap().is_connected = true;
+    world.acknowledge(3);
     world.settle();
     assert_eq!(world.classified(1), [PathId(2)]);
 }
@@ -108,11 +109,8 @@ fn a_path_identifier_rests_before_it_is_used_again() {
     assert_eq!(world.status(chain).path, Some(PathId(2)), "1 is in quarantine");
     let mut reversed = true;
     while world.blueprint.number.0 <= removed_in + PATH_ID_QUARANTINE_BLUEPRINTS {
-        world.intent.chains.get_mut(&chain).unwrap().functions = if reversed {
-            vec![FunctionId(id(5, 12))]
-        } else {
-            vec![FunctionId(id(5, 11))]
-        };
+        world.intent.chains.get_mut(&chain).unwrap().functions =
+            if reversed { vec![FunctionId(id(5, 12))] } else { vec![FunctionId(id(5, 11))] };
         reversed = !reversed;
         world.settle();
         world.drain_all();
@@ -132,8 +130,7 @@ fn a_deleted_chain_loses_its_rules_first_and_its_path_when_drained() {
     world.plan();
     assert!(world.classified(1).is_empty());
     assert_eq!(world.known(2), [PathId(1)]);
-    let withdrawn =
-        |w: &World| catena_plan::is_withdrawn(&w.blueprint, &w.inventory, chain);
+    let withdrawn = |w: &World| catena_plan::is_withdrawn(&w.blueprint, &w.inventory, chain);
     assert!(!withdrawn(&world));
     world.acknowledge(1);
     assert!(withdrawn(&world));

@@ -1,5 +1,5 @@
 //! A small declared world: nodes with functions, and a domain that acknowledges on demand.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
 use catena_model::program::Underlay;
@@ -60,10 +60,8 @@ impl World {
         }
         let mut inventory = Inventory::default();
         for number in 1..=nodes {
-            let underlay = Underlay {
-                address: [192, 0, 2, u8::try_from(number).unwrap()].into(),
-                mtu: 1_500,
-            };
+            let underlay =
+                Underlay { address: [192, 0, 2, u8::try_from(number).unwrap()].into(), mtu: 1_500 };
             let mut facts = NodeFacts::new(underlay);
             facts.is_connected = true;
             inventory.nodes.insert(node(number), facts);
