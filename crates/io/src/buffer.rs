@@ -1,0 +1,263 @@
+//! Packet memory: buffers with room in front, and the pool they come from. All of it is allocated
+//! at start; running out is the caller's counted drop. Knows bytes and their offload; refuses to
+//! know formats.
+
+use crate::offload::Offload;
+
+/// Room in front of a received frame, for encapsulations, in bytes.
+pub const BUFFER_HEADROOM_BYTES: usize = 256;
+
+/// Room for the frame itself, in bytes: a 64 KiB super-frame and what stands before it.
+pub const BUFFER_DATA_BYTES: usize = 69_632;
+
+/// One frame in memory of fixed size, with room to grow at both ends.
+pub struct Buffer {
+    memory: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// Work left to the transmitter. Its offsets count from the start of the frame: who grows or
+    /// trims the front also says what they are now.
+    pub offload: Offload,
+}
+
+impl Buffer {
+    fn new() -> Self {
+        // Zeroed memory comes untouched from the kernel, so a buffer costs pages only once used.
+        let memory = vec![0; BUFFER_HEADROOM_BYTES + BUFFER_DATA_BYTES].into_boxed_slice();
+        Self {
+            memory,
+            start: BUFFER_HEADROOM_BYTES,
+            end: BUFFER_HEADROOM_BYTES,
+            offload: Offload::default(),
+        }
+    }
+
+    /// The frame.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.end]
+    }
+
+    /// The frame, for edits in place.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.end]
+    }
+
+    /// Length of the frame in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether the frame has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Grows the frame by `bytes` at the front and returns that new part, which holds whatever
+    /// was there before; `None` (and nothing changed) when the room in front is too small.
+    pub fn prepend(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        let start = self.start.checked_sub(bytes)?;
+        let grown = start..self.start;
+        self.start = start;
+        Some(&mut self.memory[grown])
+    }
+
+    /// Removes `bytes` at the front; false (and nothing changed) when the frame is shorter.
+    #[must_use]
+    pub fn trim_front(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.len();
+        if fits {
+            self.start += bytes;
+        }
+        fits
+    }
+
+    /// Shortens the frame to `len` bytes; does nothing when it is not longer.
+    pub fn truncate(&mut self, len: usize) {
+        self.end = self.end.min(self.start.saturating_add(len));
+    }
+
+    /// Grows the frame at its end; false (and nothing changed) when the room is too small.
+    #[must_use]
+    pub fn append(&mut self, bytes: &[u8]) -> bool {
+        let Some(room) = self.spare_mut().get_mut(..bytes.len()) else { return false };
+        room.copy_from_slice(bytes);
+        self.end += bytes.len();
+        true
+    }
+
+    /// Makes this frame a copy of `bytes`, with the full room in front and no offload; false, and
+    /// an empty frame, when there are more bytes than a buffer holds.
+    #[must_use]
+    pub fn fill(&mut self, bytes: &[u8]) -> bool {
+        self.clear();
+        self.append(bytes)
+    }
+
+    /// Empties the frame: the full room in front, no offload.
+    pub fn clear(&mut self) {
+        self.start = BUFFER_HEADROOM_BYTES;
+        self.end = BUFFER_HEADROOM_BYTES;
+        self.offload = Offload::default();
+    }
+
+    /// The room behind the frame, with old content; [`Buffer::set_len`] makes it part of the frame.
+    pub fn spare_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.end..]
+    }
+
+    /// Sets the length in bytes, into the spare room or back; false (and nothing changed) when the
+    /// buffer ends before.
+    #[must_use]
+    pub fn set_len(&mut self, len: usize) -> bool {
+        let fits = len <= self.memory.len() - self.start;
+        if fits {
+            self.end = self.start + len;
+        }
+        fits
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Buffer")
+            .field("len", &self.len())
+            .field("headroom", &self.start)
+            .field("offload", &self.offload)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A fixed number of buffers. The one returned last is taken first, so that few pages stay warm.
+#[derive(Debug)]
+pub struct BufferPool {
+    free: Vec<Buffer>,
+    capacity: usize,
+}
+
+impl BufferPool {
+    /// Allocates `capacity` buffers; their memory costs nothing before its first use.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        let free = std::iter::repeat_with(Buffer::new).take(capacity).collect();
+        Self { free, capacity }
+    }
+
+    /// An empty buffer, or `None` when all are in use.
+    pub fn take(&mut self) -> Option<Buffer> {
+        let mut buffer = self.free.pop()?;
+        buffer.clear();
+        Some(buffer)
+    }
+
+    /// Gives a buffer of this pool back.
+    pub fn put(&mut self, buffer: Buffer) {
+        debug_assert!(self.free.len() < self.capacity, "a buffer of another pool was put here");
+        self.free.push(buffer);
+    }
+
+    /// Buffers that can be taken now.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Buffers of this pool, taken or not.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offload::PartialChecksum;
+
+    fn filled(bytes: &[u8]) -> Buffer {
+        let mut buffer = Buffer::new();
+        assert!(buffer.fill(bytes));
+        buffer
+    }
+
+    #[test]
+    fn a_frame_grows_at_the_front_until_the_room_is_used_up() {
+        let mut buffer = filled(b"payload");
+        buffer.prepend(3).unwrap().copy_from_slice(b"ip ");
+        assert_eq!(buffer.bytes(), b"ip payload");
+        assert_eq!(buffer.prepend(BUFFER_HEADROOM_BYTES - 3).unwrap().len(), 253);
+        assert!(buffer.prepend(1).is_none());
+        assert_eq!(buffer.len(), BUFFER_HEADROOM_BYTES + 7);
+    }
+
+    #[test]
+    fn trimming_more_than_there_is_changes_nothing() {
+        let mut buffer = filled(b"abcdef");
+        assert!(!buffer.trim_front(7));
+        assert!(buffer.trim_front(2));
+        buffer.truncate(9);
+        assert_eq!(buffer.bytes(), b"cdef");
+        buffer.truncate(1);
+        assert_eq!(buffer.bytes(), b"c");
+        assert!(buffer.trim_front(1));
+        assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn a_frame_never_grows_over_the_end_of_its_memory() {
+        let mut buffer = filled(&vec![7; BUFFER_DATA_BYTES]);
+        assert!(!buffer.append(&[1]));
+        assert!(buffer.append(&[]));
+        assert_eq!(buffer.len(), BUFFER_DATA_BYTES);
+        assert!(!buffer.set_len(BUFFER_DATA_BYTES + 1));
+        assert!(!buffer.fill(&vec![7; BUFFER_DATA_BYTES + 1]));
+        assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn spare_room_becomes_frame_by_setting_its_length() {
+        let mut buffer = filled(b"ab");
+        buffer.spare_mut()[..2].copy_from_slice(b"cd");
+        assert!(buffer.set_len(4));
+        assert_eq!(buffer.bytes(), b"abcd");
+        assert!(buffer.set_len(1));
+        assert_eq!(buffer.bytes(), b"a");
+    }
+
+    #[test]
+    fn a_pool_gives_out_exactly_its_buffers_and_always_empty_ones() {
+        let mut pool = BufferPool::new(2);
+        let mut first = pool.take().unwrap();
+        let second = pool.take().unwrap();
+        assert!(pool.take().is_none());
+        assert_eq!((pool.free(), pool.capacity()), (0, 2));
+
+        assert!(first.append(b"old"));
+        assert!(first.prepend(5).is_some());
+        first.offload.checksum = Some(PartialChecksum { start: 34, offset: 16 });
+        pool.put(first);
+        let again = pool.take().unwrap();
+        assert!(again.is_empty());
+        assert_eq!(again.offload, Offload::default());
+        pool.put(again);
+        pool.put(second);
+        assert_eq!(pool.free(), 2);
+    }
+
+    #[test]
+    fn unused_buffers_cost_no_memory() {
+        let resident_bytes = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+            pages * rustix::param::page_size()
+        };
+        let before = resident_bytes();
+        let pool = BufferPool::new(2_048);
+        let cost = resident_bytes().saturating_sub(before);
+        let size = pool.capacity() * BUFFER_DATA_BYTES;
+        assert!(cost < size / 4, "{cost} of {size} bytes are resident");
+    }
+}
