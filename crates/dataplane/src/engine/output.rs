@@ -1,0 +1,65 @@
+//! What comes out of the engine: frames for local ports and datagrams for other nodes, each with
+//! the line that the shell gives back once it knows how the transmission went. Knows no socket.
+
+use super::counters::Booking;
+use super::packet::{PortSlot, TunnelKind};
+use catena_io::buffer::{Buffer, BufferPool};
+use std::net::IpAddr;
+
+/// Segments in one datagram handed to the kernel: what UDP_SEGMENT takes at the underlay's MTU
+/// with room to spare (its own limit is 64).
+pub const TUNNEL_SEGMENTS_MAX: u16 = 44;
+/// Bytes in one datagram handed to the kernel, below the 65,507 that UDP over IPv4 takes.
+pub const TUNNEL_DATAGRAM_BYTES_MAX: usize = 65_000;
+
+/// A frame to be sent out of a local port, with its offload.
+#[derive(Debug)]
+pub struct Frame {
+    /// The port.
+    pub to: PortSlot,
+    /// The frame from the Ethernet header on.
+    pub buffer: Buffer,
+    /// What to book once it is sent or refused.
+    pub booking: Booking,
+}
+
+/// One or several datagrams to another node, to be sent by one call.
+#[derive(Debug)]
+pub struct Datagram {
+    /// Address of the other node.
+    pub to: IpAddr,
+    /// The tunnel; its port is the destination port.
+    pub kind: TunnelKind,
+    /// Source port hint from the flow: the same flow has the same value (RFC 7348 section 5), in
+    /// 49,152..=65,535.
+    pub entropy: u16,
+    /// Length of each datagram but the last, when the buffer holds several (UDP_SEGMENT), in bytes.
+    pub segment_bytes: Option<u16>,
+    /// The UDP payload, all datagrams one after the other.
+    pub buffer: Buffer,
+    /// What to book once it is sent or refused.
+    pub booking: Booking,
+}
+
+/// All that one call of the engine wants sent, in the order in which it must leave.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Frames for local ports.
+    pub frames: Vec<Frame>,
+    /// Datagrams for other nodes.
+    pub datagrams: Vec<Datagram>,
+}
+
+impl Output {
+    /// Whether there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.datagrams.is_empty()
+    }
+
+    /// Gives all buffers back without sending them; the caller books what it throws away.
+    pub fn clear_into(&mut self, pool: &mut BufferPool) {
+        self.frames.drain(..).for_each(|frame| pool.put(frame.buffer));
+        self.datagrams.drain(..).for_each(|datagram| pool.put(datagram.buffer));
+    }
+}

@@ -1,0 +1,80 @@
+//! What goes into the engine: a frame in its buffer and where it came from. Knows the names of
+//! ports and tunnels as the shell uses them; refuses to know what is inside the frame.
+
+use catena_io::buffer::Buffer;
+use std::net::IpAddr;
+
+/// A port of this node as long as the engine lives: stable while the port stays in the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortSlot(pub(crate) u16);
+
+impl PortSlot {
+    /// The slot as an index into a table of the shell; dense, below the number of ports ever held
+    /// at one time.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A kind of tunnel between nodes; each has a UDP port of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TunnelKind {
+    /// Ordinary traffic of a tenant network (RFC 7348).
+    Vxlan,
+    /// NSH chains (VXLAN-GPE, draft-ietf-nvo3-vxlan-gpe).
+    VxlanGpe,
+    /// MPLS chains (RFC 7510, RFC 8595).
+    MplsUdp,
+}
+
+impl TunnelKind {
+    /// Every kind.
+    pub const ALL: [TunnelKind; 3] = [TunnelKind::Vxlan, TunnelKind::VxlanGpe, TunnelKind::MplsUdp];
+
+    /// The UDP destination port, registered with IANA.
+    #[must_use]
+    pub const fn udp_port(self) -> u16 {
+        match self {
+            Self::Vxlan => 4789,
+            Self::VxlanGpe => 4790,
+            Self::MplsUdp => 6635,
+        }
+    }
+}
+
+/// Where a packet came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A port of this node.
+    Port(PortSlot),
+    /// Another node.
+    Tunnel {
+        /// By which of the tunnel sockets.
+        kind: TunnelKind,
+        /// Source address of the datagram.
+        source: IpAddr,
+    },
+}
+
+/// A frame from a port, or the payload of a tunnel datagram, on its way into the engine.
+#[derive(Debug)]
+pub struct Packet {
+    pub(crate) buffer: Buffer,
+    pub(crate) origin: Origin,
+}
+
+impl Packet {
+    /// A frame taken from a port; its buffer carries the offload that the kernel told.
+    #[must_use]
+    pub fn from_port(slot: PortSlot, buffer: Buffer) -> Self {
+        Self { buffer, origin: Origin::Port(slot) }
+    }
+
+    /// The UDP payload of one datagram taken from a tunnel socket. What UDP_GRO has joined must be
+    /// cut apart before: one datagram, one packet.
+    #[must_use]
+    pub fn from_tunnel(kind: TunnelKind, source: IpAddr, buffer: Buffer) -> Self {
+        Self { buffer, origin: Origin::Tunnel { kind, source } }
+    }
+}

@@ -1,0 +1,1 @@
+//! (compiled tables; API only, being written)
