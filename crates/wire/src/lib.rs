@@ -10,4 +10,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod ports;
+#[cfg(test)]
+mod golden;
+
 pub mod scalar;
+pub mod vxlan;
+pub mod vxlan_gpe;

@@ -67,6 +67,12 @@ macro_rules! bounded {
                 Ok(Self(value as $inner))
             }
 
+            /// The low bits of a word, as many as the field has.
+            #[allow(clippy::cast_possible_truncation)]
+            pub(crate) const fn from_low_bits(word: u32) -> Self {
+                Self((word & $max) as $inner)
+            }
+
             /// The number.
             #[must_use]
             pub const fn get(self) -> $inner {
