@@ -10,10 +10,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod ports;
 #[cfg(test)]
 mod golden;
+pub mod ports;
 
+pub mod checksum;
+pub mod ethernet;
 pub mod scalar;
 pub mod vxlan;
 pub mod vxlan_gpe;
