@@ -2,11 +2,15 @@
 
 use catena_model::DropReason;
 use catena_model::account::Created;
+use catena_model::limits::LIMITS;
 use std::fmt::Write as _;
 use std::path::Path;
 
 fn pages() -> Vec<(&'static str, String)> {
-    vec![("docs/book/src/reference/drop-reasons.md", drop_reasons())]
+    vec![
+        ("docs/book/src/reference/drop-reasons.md", drop_reasons()),
+        ("docs/book/src/reference/limits.md", limits()),
+    ]
 }
 
 pub(crate) fn write(root: &Path) -> Vec<String> {
@@ -41,6 +45,21 @@ fn drop_reasons() -> String {
     page.push_str("\n# Created packets\n\nWhat the data plane makes itself:\n\n");
     for kind in Created::ALL {
         let _ = writeln!(page, "- `{}`", kind.name());
+    }
+    page
+}
+
+fn limits() -> String {
+    let mut page = String::from(
+        "# Limits\n\nMade from `catena_model::limits` by `cargo xtask gen`.\n\n\
+         | name | value | unit | meaning |\n|---|---|---|---|\n",
+    );
+    for limit in LIMITS {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} |",
+            limit.name, limit.value, limit.unit, limit.sentence
+        );
     }
     page
 }

@@ -1,28 +1,66 @@
-//! Every bound of the system that more than one crate must respect, by name and unit.
+//! Every bound of the system that more than one crate must respect, by name and unit. Declared
+//! once: the constants and the reference page come from the same lines.
 
-/// Functions in one chain. NSH's service index starts at 255 and the last position must stay
-/// above zero (RFC 8300 section 2.3).
-pub const CHAIN_FUNCTIONS_MAX: usize = 64;
-/// Instances of one service function.
-pub const FUNCTION_INSTANCES_MAX: usize = 256;
-/// Classification rules in one node's program.
-pub const NODE_RULES_MAX: usize = 65_536;
-/// Paths in one node's program.
-pub const NODE_PATHS_MAX: usize = 65_536;
-/// Ports in one node's program, local and remote.
-pub const NODE_PORTS_MAX: usize = 16_384;
-/// Flows that the proxies of one node remember.
-pub const NODE_FLOWS_MAX: usize = 65_536;
-/// Largest program on the wire and on disk, in bytes.
-pub const PROGRAM_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// MTU of tenant networks, in bytes: the underlay's 1,500 less the largest of our tunnel headers
-/// (IPv4 20 + UDP 8 + VXLAN-GPE 8 + NSH 24 + inner Ethernet 14 = 74), rounded down.
-pub const TENANT_MTU_BYTES: u16 = 1_400;
-/// Path identifiers of NSH: 24 bits without zero (RFC 8300 section 2.3).
-pub const NSH_PATH_IDS: std::ops::RangeInclusive<u32> = 1..=0xff_ffff;
-/// Path identifiers of MPLS: 20 bits without the special-purpose labels 0–15 (RFC 8595, RFC 7274).
-pub const MPLS_PATH_IDS: std::ops::RangeInclusive<u32> = 16..=0xf_ffff;
-/// How many blueprints must follow the removal of a path before its identifier is used again.
-pub const PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16;
-/// How long an unanswered chain request waits for its nodes, in milliseconds.
-pub const CHAIN_ANSWER_WAIT_MS: u64 = 5_000;
+/// A bound as people read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Name of the constant.
+    pub name: &'static str,
+    /// Its value.
+    pub value: u64,
+    /// What is counted.
+    pub unit: &'static str,
+    /// Why it is there.
+    pub sentence: &'static str,
+}
+
+macro_rules! limits {
+    ($($name:ident: $type:ty = $value:expr, $unit:literal, $sentence:literal;)+) => {
+        $(
+            #[doc = $sentence]
+            pub const $name: $type = $value;
+        )+
+
+        /// All bounds, in the order of declaration.
+        pub const LIMITS: &[Limit] = &[
+            $(Limit {
+                name: stringify!($name),
+                value: $value as u64,
+                unit: $unit,
+                sentence: $sentence,
+            }),+
+        ];
+    };
+}
+
+limits! {
+    CHAIN_FUNCTIONS_MAX: usize = 64, "functions",
+        "Functions in one chain: positions on a path must fit the service index (RFC 8300 section 2.3).";
+    FUNCTION_INSTANCES_MAX: usize = 256, "instances",
+        "Instances of one service function.";
+    NODE_RULES_MAX: usize = 65_536, "rules",
+        "Classification rules in one node's program.";
+    NODE_PATHS_MAX: usize = 65_536, "paths",
+        "Paths in one node's program.";
+    NODE_PORTS_MAX: usize = 16_384, "ports",
+        "Ports in one node's program.";
+    NODE_FLOWS_MAX: usize = 65_536, "flows",
+        "Flows that the proxies of one node remember.";
+    PROGRAM_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",
+        "Largest program on the wire and on disk.";
+    TENANT_MTU_BYTES: u16 = 1_400, "bytes",
+        "MTU of tenant networks: the underlay's 1,500 less the largest of our tunnel headers (74), rounded down.";
+    NSH_PATH_IDS_MAX: u32 = 0xff_ffff, "identifiers",
+        "Path identifiers of NSH: 24 bits without zero (RFC 8300 section 2.3).";
+    MPLS_PATH_IDS_MAX: u32 = 0xf_ffff, "identifiers",
+        "Path identifiers of MPLS: 20 bits without the special-purpose labels 0 to 15 (RFC 8595, RFC 7274).";
+    PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",
+        "How many blueprints must follow the removal of a path before its identifier is used again.";
+    CHAIN_ANSWER_WAIT_MS: u64 = 5_000, "milliseconds",
+        "How long a chain request waits for its nodes before it answers with what is missing.";
+}
+
+/// Path identifiers that NSH may use.
+pub const NSH_PATH_IDS: std::ops::RangeInclusive<u32> = 1..=NSH_PATH_IDS_MAX;
+/// Path identifiers that MPLS may use.
+pub const MPLS_PATH_IDS: std::ops::RangeInclusive<u32> = 16..=MPLS_PATH_IDS_MAX;
