@@ -1,2 +1,22 @@
-//! kernel
-#![forbid(unsafe_code)]
+//! The doors to Linux: namespaces, netlink, packet sockets, process supervision.
+//!
+//! It knows the kernel's objects and how to ask for them, and says which object and which
+//! operation failed. It refuses to know anything of chains, ports or programs of Catena.
+//! With `io` it is the only crate that may hold `unsafe`, and only in the files that say so.
+
+pub mod abstract_socket;
+pub mod attach;
+pub mod capabilities;
+mod error;
+pub mod fds;
+pub mod machine;
+pub mod mounts;
+pub mod namespace;
+pub mod netlink;
+pub mod packet;
+pub mod process;
+pub mod signals;
+pub mod sysctl;
+pub mod tc;
+
+pub use error::{KernelError, Result};

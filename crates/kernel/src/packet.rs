@@ -1,0 +1,101 @@
+//! Packet sockets: opened by the privileged side, used by one that needs no privilege.
+//! It refuses to map rings or read frames; that is the data plane's (`io`).
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice};
+
+use crate::namespace::{NetNamespace, run_in};
+use crate::{KernelError, Result};
+
+/// Opens a raw packet socket inside `namespace`, bound to `interface`, for every EtherType.
+///
+/// Set on it: promiscuous membership, `PACKET_IGNORE_OUTGOING` (what we send does not come back)
+/// and `PACKET_VNET_HDR` (super-frames and open checksums are described; the kernel refuses this
+/// once a ring exists, so it is done here). Not set: `PACKET_QDISC_BYPASS`, which drops a
+/// super-frame that the device cannot segment itself, where the ordinary path segments it; a veth
+/// has no queue to bypass.
+///
+/// The receiver of the descriptor sets up and maps the ring. The kernel unhooks the socket while
+/// it does so and throws away what was queued before: the first frame read from the ring is the
+/// first of the ring's life, none is left over in the socket's own queue. The kernel's drop
+/// counters (`PACKET_STATISTICS`) may already have moved by then; read them once to reset them.
+///
+/// # Errors
+/// [`KernelError::NotFoundYet`] if the interface is missing; otherwise what the kernel refuses
+/// (`CAP_NET_RAW` in that namespace is needed).
+pub fn open_packet_socket(namespace: &NetNamespace, interface: &str) -> Result<OwnedFd> {
+    let object = format!("packet socket on {interface} in network namespace {}", namespace.name());
+    run_in(namespace, || open_here(interface))?.map_err(|e| match e.raw_os_error() {
+        Some(libc::ENODEV) => KernelError::not_found_yet(format!(
+            "interface {interface} in network namespace {}",
+            namespace.name()
+        )),
+        _ => KernelError::system("open", object, e),
+    })
+}
+
+fn open_here(interface: &str) -> io::Result<OwnedFd> {
+    // Without a protocol the socket receives nothing until it is bound to its interface;
+    // with one it would first collect the frames of all of them.
+    let socket = rustix::net::socket_with(
+        AddressFamily::PACKET,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let index = i32::try_from(netdevice::name_to_index(&socket, interface)?)
+        .map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+    let on: libc::c_int = 1;
+    set_packet_option(&socket, libc::PACKET_IGNORE_OUTGOING, &on)?;
+    set_packet_option(&socket, libc::PACKET_VNET_HDR, &on)?;
+    let membership = libc::packet_mreq {
+        mr_ifindex: index,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_packet_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+    bind_to(&socket, index)?;
+    Ok(socket)
+}
+
+fn set_packet_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: `value` points to a live `T` and the length given is exactly its size; the kernel
+    // only reads it.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            mem::size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn bind_to(socket: &OwnedFd, index: i32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::c_ushort,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: index,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: `address` is a live, fully set `sockaddr_ll` and the length given is exactly its
+    // size; the kernel only reads it.
+    let answer = unsafe {
+        libc::bind(
+            socket.as_fd().as_raw_fd(),
+            std::ptr::from_ref(&address).cast(),
+            mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,147 @@
+//! Processes: how a child is born (namespace, descriptors, tie to its parent) and watched.
+//! It refuses to know what the child does.
+#![allow(unsafe_code)]
+
+mod init;
+mod isolated;
+mod lifeline;
+mod pidfd;
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::thread;
+
+use rustix::io::FdFlags;
+use rustix::process::Signal;
+
+use crate::namespace::NetNamespace;
+use crate::{KernelError, Result};
+
+pub use init::become_init;
+pub use isolated::{Isolation, spawn_isolated};
+pub use lifeline::{LifelineHolder, LifelineWatch, lifeline};
+pub use pidfd::PidFd;
+
+/// Lets the child die (`SIGKILL`) when the *thread* that starts it ends. Start it from a thread
+/// that lives as long as the parent should, or use [`spawn_bound`], which does.
+///
+/// A parent that is gone before the child could ask for this is noticed: the child then ends
+/// before it runs its program. Parent and child must be in one PID namespace.
+pub fn die_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    // SAFETY: the closure runs between fork and exec and makes system calls only.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            if rustix::process::getppid() == Some(parent) {
+                Ok(())
+            } else {
+                Err(io::Error::from_raw_os_error(libc::ESRCH))
+            }
+        });
+    }
+}
+
+/// Starts a child that dies when this process does, from whatever thread it is called.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn spawn_bound(mut command: Command) -> Result<Child> {
+    type Order = (Command, mpsc::Sender<io::Result<Child>>);
+    // The tie is to a thread, so one thread that never ends starts them all.
+    static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+    let program = program_of(&command);
+    die_with_parent(&mut command);
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, inbox) = mpsc::channel::<Order>();
+        let run = move || {
+            for (mut command, answer) in inbox {
+                // Nobody waiting for the answer any more is no failure of ours.
+                let _ = answer.send(command.spawn());
+            }
+        };
+        // Without the thread the receiver is dropped, and the send below says so.
+        let _ = thread::Builder::new().name("spawner".to_owned()).spawn(run);
+        orders
+    });
+    let (answer, outcome) = mpsc::channel();
+    let gone = || KernelError::system("start", program.clone(), io::Error::other("no thread"));
+    spawner.send((command, answer)).map_err(|_| gone())?;
+    outcome
+        .recv()
+        .map_err(|_| gone())?
+        .map_err(|e| KernelError::system("start", program.clone(), e))
+}
+
+/// Lets the child run inside a network namespace; its mounts stay the parent's.
+pub fn enter_namespace(command: &mut Command, namespace: &NetNamespace) {
+    let namespace = namespace.clone();
+    // SAFETY: the closure runs between fork and exec and makes one system call; the namespace it
+    // owns keeps the descriptor open.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::thread::move_into_link_name_space(
+                namespace.as_fd(),
+                Some(rustix::thread::LinkNameSpaceType::Network),
+            )?;
+            Ok(())
+        });
+    }
+}
+
+/// Leaves these descriptors open in the child, under the numbers they have here. They close here
+/// when the command is dropped.
+pub fn inherit_fds(command: &mut Command, descriptors: Vec<OwnedFd>) {
+    // SAFETY: the closure runs between fork and exec and makes system calls only, on descriptors
+    // that it owns.
+    unsafe { command.pre_exec(move || keep_open(&descriptors)) };
+}
+
+/// Takes over a descriptor that this process was started with, by the number it was told. It is
+/// closed on exec from now on.
+///
+/// # Errors
+/// The number is a standard stream, not open, or was taken before.
+pub fn inherited_fd(number: RawFd) -> Result<OwnedFd> {
+    static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+    let object = format!("descriptor {number}");
+    if number <= libc::STDERR_FILENO {
+        return Err(KernelError::invalid(object, "a standard stream, or no descriptor"));
+    }
+    // SAFETY: the borrow lasts for this call only, and the number is not -1; a closed one is
+    // refused by the kernel.
+    rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC)
+        .map_err(|e| KernelError::system("take over", object.clone(), e))?;
+    if !TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert(number) {
+        return Err(KernelError::invalid(object, "taken over before"));
+    }
+    // SAFETY: the descriptor is open, was left to this process by its parent, and the set above
+    // gives each number out once.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Names the calling thread, and the process if it is its first (`ps`, `top`): 15 bytes are kept.
+///
+/// # Errors
+/// The name holds a zero byte.
+pub fn set_name(name: &str) -> Result<()> {
+    let text = CString::new(name)
+        .map_err(|_| KernelError::invalid(format!("process name {name:?}"), "zero byte"))?;
+    rustix::thread::set_name(&text).map_err(|e| KernelError::system("name", name, e))
+}
+
+fn keep_open(descriptors: &[OwnedFd]) -> io::Result<()> {
+    for descriptor in descriptors {
+        rustix::io::fcntl_setfd(descriptor, FdFlags::empty())?;
+    }
+    Ok(())
+}
+
+fn program_of(command: &Command) -> String {
+    command.get_program().to_string_lossy().into_owned()
+}

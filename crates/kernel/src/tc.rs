@@ -1,0 +1,173 @@
+//! The filter that keeps the host's stack from seeing what a packet socket took.
+//!
+//! Packet sockets see a frame before the ingress hook of traffic control does. A classic BPF
+//! program there that says «shot» for every frame thus leaves the tap its copy, and the stack
+//! nothing: it can neither forward nor answer. No address, `arp off` and no route are not enough.
+//! It refuses to touch any filter but its own.
+
+use rtnetlink::packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, Nla, NlasIterator};
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcHeader, TcMessage, TcOption};
+
+use crate::netlink::Netlink;
+use crate::{KernelError, Result};
+
+// linux/pkt_cls.h, attributes of a `bpf` filter.
+const TCA_BPF_OPS_LEN: u16 = 4;
+const TCA_BPF_OPS: u16 = 5;
+const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_FLAGS: u16 = 8;
+/// The program's result is the verdict itself.
+const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
+const TC_ACT_SHOT: u32 = 2;
+
+/// `BPF_RET | BPF_K`: return the constant.
+const BPF_RETURN_CONSTANT: u16 = 0x06;
+
+const FILTER_KIND: &str = "bpf";
+const FILTER_NAME: &[u8] = b"catena-swallow\0";
+/// First of all filters of the hook: nothing another filter says can let a frame through.
+const FILTER_PRIORITY: u16 = 1;
+const FILTER_HANDLE: TcHandle = TcHandle { major: 0, minor: 1 };
+const INGRESS_HOOK: TcHandle = TcHandle { major: u16::MAX, minor: TcHandle::MIN_INGRESS };
+
+/// Lets no frame that arrives on this interface reach the stack. Done twice it is done once.
+///
+/// # Errors
+/// The interface is missing, the kernel lacks the `clsact` hook or the `bpf` filter, or
+/// `CAP_NET_ADMIN` is missing.
+pub async fn swallow_ingress(netlink: &Netlink, ifindex: u32) -> Result<()> {
+    const OPERATION: &str = "swallow the ingress of";
+    let object = object(netlink, ifindex);
+    let hook = TcMessage::from_parts(
+        TcHeader {
+            handle: TcHandle { major: u16::MAX, minor: 0 },
+            parent: TcHandle::CLSACT,
+            ..header(ifindex)?
+        },
+        vec![TcAttribute::Kind("clsact".to_owned())],
+    );
+    let hook = RouteNetlinkMessage::NewQueueDiscipline(hook);
+    already_is_fine(netlink.change(OPERATION, &object, hook, NLM_F_CREATE | NLM_F_EXCL).await)?;
+    let filter = TcMessage::from_parts(
+        TcHeader {
+            handle: FILTER_HANDLE,
+            parent: INGRESS_HOOK,
+            info: priority_and_protocol(),
+            ..header(ifindex)?
+        },
+        vec![TcAttribute::Kind(FILTER_KIND.to_owned()), TcAttribute::Options(filter_options())],
+    );
+    let filter = RouteNetlinkMessage::NewTrafficFilter(filter);
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    already_is_fine(netlink.change(OPERATION, &object, filter, flags).await)?;
+    if is_swallowing(netlink, ifindex).await? {
+        return Ok(());
+    }
+    Err(KernelError::invalid(object, "a filter of another owner holds the first ingress place"))
+}
+
+/// Whether the filter of [`swallow_ingress`] is in place.
+///
+/// # Errors
+/// The interface is missing or the request is refused.
+pub async fn is_swallowing(netlink: &Netlink, ifindex: u32) -> Result<bool> {
+    let question =
+        TcMessage::from_parts(TcHeader { parent: INGRESS_HOOK, ..header(ifindex)? }, Vec::new());
+    let question = RouteNetlinkMessage::GetTrafficFilter(question);
+    let answers = netlink
+        .request("list the ingress filters of", &object(netlink, ifindex), question, NLM_F_DUMP)
+        .await?;
+    Ok(answers.iter().any(|answer| match answer {
+        RouteNetlinkMessage::NewTrafficFilter(filter) => is_ours(filter),
+        _ => false,
+    }))
+}
+
+/// Takes the hook and its filters away again: the stack sees the interface's frames.
+///
+/// # Errors
+/// The interface is missing or the request is refused.
+pub async fn release_ingress(netlink: &Netlink, ifindex: u32) -> Result<()> {
+    let filter = TcMessage::from_parts(
+        TcHeader {
+            handle: FILTER_HANDLE,
+            parent: INGRESS_HOOK,
+            info: priority_and_protocol(),
+            ..header(ifindex)?
+        },
+        vec![TcAttribute::Kind(FILTER_KIND.to_owned())],
+    );
+    let filter = RouteNetlinkMessage::DelTrafficFilter(filter);
+    netlink.change("release the ingress of", &object(netlink, ifindex), filter, 0).await
+}
+
+fn header(ifindex: u32) -> Result<TcHeader> {
+    let index = i32::try_from(ifindex)
+        .map_err(|_| KernelError::invalid(format!("link index {ifindex}"), "out of range"))?;
+    Ok(TcHeader { index, ..TcHeader::default() })
+}
+
+fn object(netlink: &Netlink, ifindex: u32) -> String {
+    format!("link {ifindex} in network namespace {}", netlink.namespace().name())
+}
+
+fn already_is_fine(result: Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.is_already_there() => Ok(()),
+        other => other,
+    }
+}
+
+/// `tcm_info`: priority in the upper half, EtherType (all, in network order) in the lower.
+fn priority_and_protocol() -> u32 {
+    let every_protocol = (libc::ETH_P_ALL as u16).to_be();
+    u32::from(FILTER_PRIORITY) << 16 | u32::from(every_protocol)
+}
+
+/// One `struct sock_filter` in the machine's byte order: code, two unused jumps, constant.
+fn program() -> Vec<u8> {
+    let mut instruction = Vec::with_capacity(8);
+    instruction.extend(BPF_RETURN_CONSTANT.to_ne_bytes());
+    instruction.extend([0, 0]);
+    instruction.extend(TC_ACT_SHOT.to_ne_bytes());
+    instruction
+}
+
+fn filter_options() -> Vec<TcOption> {
+    let instructions: u16 = 1;
+    vec![
+        TcOption::Other(DefaultNla::new(TCA_BPF_OPS_LEN, instructions.to_ne_bytes().to_vec())),
+        TcOption::Other(DefaultNla::new(TCA_BPF_OPS, program())),
+        TcOption::Other(DefaultNla::new(TCA_BPF_NAME, FILTER_NAME.to_vec())),
+        TcOption::Other(DefaultNla::new(
+            TCA_BPF_FLAGS,
+            TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes().to_vec(),
+        )),
+    ]
+}
+
+fn is_ours(filter: &TcMessage) -> bool {
+    if filter.header.handle != FILTER_HANDLE || filter.header.info != priority_and_protocol() {
+        return false;
+    }
+    let mut found = (false, false);
+    for attribute in &filter.attributes {
+        let TcAttribute::Options(options) = attribute else { continue };
+        for option in options {
+            // Of a kind the library does not know it gives the attribute unopened.
+            let mut nested = vec![0; option.value_len()];
+            option.emit_value(&mut nested);
+            for part in NlasIterator::new(nested.as_slice()).flatten() {
+                match part.kind() {
+                    TCA_BPF_OPS => found.0 = part.value() == program(),
+                    TCA_BPF_FLAGS => {
+                        found.1 = part.value() == TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes();
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    found == (true, true)
+}
