@@ -63,13 +63,13 @@ pub struct VlanTag {
 }
 
 impl VlanTag {
-    fn read(tag_type: EtherType, control: u16) -> Option<Self> {
-        Some(Self {
+    fn read(tag_type: EtherType, control: u16) -> Self {
+        Self {
             tag_type,
             priority: (control >> 13) as u8,
             is_drop_eligible: control & 0x1000 != 0,
-            id: VlanId::new(u32::from(control & 0x0fff)).ok()?,
-        })
+            id: VlanId::from_low_bits(u32::from(control)),
+        }
     }
 
     fn bytes(self) -> [u8; TAG_BYTES] {
@@ -120,7 +120,7 @@ impl<'p> EthernetView<'p> {
             let ([a, b, c, d], rest) = payload
                 .split_first_chunk::<TAG_BYTES>()
                 .ok_or(EthernetError::Truncated { need: header_bytes, have })?;
-            *tag = VlanTag::read(ethertype, u16::from_be_bytes([*a, *b]));
+            *tag = Some(VlanTag::read(ethertype, u16::from_be_bytes([*a, *b])));
             ethertype = EtherType(u16::from_be_bytes([*c, *d]));
             payload = rest;
         }

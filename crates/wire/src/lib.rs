@@ -16,6 +16,7 @@ pub mod ports;
 
 pub mod checksum;
 pub mod ethernet;
+pub mod ipv4;
 pub mod scalar;
 pub mod vxlan;
 pub mod vxlan_gpe;

@@ -122,6 +122,23 @@ bounded! {
     MplsLabel(u32) max 0xf_ffff
 }
 
+bounded! {
+    /// IPv6 flow label (RFC 6437), 20 bits.
+    FlowLabel(u32) max 0xf_ffff
+}
+bounded! {
+    /// Where a fragment begins in its packet, in units of 8 bytes (RFC 791, RFC 8200), 13 bits.
+    FragmentOffset(u16) max 0x1fff
+}
+
+impl FragmentOffset {
+    /// The offset in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        self.0 as u32 * 8
+    }
+}
+
 impl MplsLabel {
     /// Labels below are for special purposes (RFC 7274).
     pub const SPECIAL_BELOW: u32 = 16;
