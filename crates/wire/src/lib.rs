@@ -12,6 +12,7 @@ extern crate std;
 
 #[cfg(test)]
 mod golden;
+pub mod nsh;
 pub mod ports;
 
 pub mod checksum;
