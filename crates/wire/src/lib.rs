@@ -18,6 +18,8 @@ pub mod ports;
 pub mod checksum;
 pub mod ethernet;
 pub mod ipv4;
+pub mod ipv6;
 pub mod scalar;
+pub mod udp;
 pub mod vxlan;
 pub mod vxlan_gpe;
