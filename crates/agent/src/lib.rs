@@ -1,2 +1,98 @@
-//! agent
+//! Node agent: keeps one node at its program.
+//!
+//! Knows the controller's session, the data plane process and the interfaces behind ports. Refuses
+//! to decide anything about packets: the program says it all, and the data plane, a process of its
+//! own, goes on when the agent is gone.
 #![forbid(unsafe_code)]
+
+mod counters;
+mod error;
+mod interfaces;
+mod link;
+mod node;
+mod ports;
+mod southbound;
+mod start;
+mod stubs;
+
+pub use error::AgentError;
+
+use catena_model::NodeName;
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+/// Messages that may wait between two tasks of the agent; above it the slower side is reset.
+const QUEUE_MESSAGES_MAX: usize = 256;
+
+/// What an agent must be told.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The node; its certificate must carry the same name.
+    pub node: NodeName,
+    /// Where the controller listens for agents, `host:port`.
+    pub controller: String,
+    /// Mutual TLS with the controller.
+    pub tls: TlsPaths,
+    /// Own address on the data network.
+    pub underlay_address: IpAddr,
+    /// Largest IP packet of the data network, in bytes.
+    pub underlay_mtu: u16,
+    /// The data plane of this node.
+    pub dataplane: DataplanePaths,
+}
+
+/// PEM files of mutual TLS. They are read at each connection, so that they may be renewed.
+#[derive(Clone, Debug)]
+pub struct TlsPaths {
+    /// Certificate of the authority that signed the controller's certificate.
+    pub ca: PathBuf,
+    /// Own certificate; its name is the node's.
+    pub cert: PathBuf,
+    /// Own private key.
+    pub key: PathBuf,
+}
+
+/// Where the data plane is found, and how it is started when it is not there.
+#[derive(Clone, Debug)]
+pub struct DataplanePaths {
+    /// Program and arguments of a data plane for this node and this control socket.
+    pub command: Vec<OsString>,
+    /// Its control socket.
+    pub control_socket: PathBuf,
+    /// Where it keeps its last accepted program; a starting agent learns the ports from it.
+    pub program_file: PathBuf,
+}
+
+/// Keeps the node at its program until SIGTERM or SIGINT. The data plane goes on after that.
+///
+/// # Errors
+/// When the configuration cannot work: no command, no signals, unreadable certificates.
+pub async fn run(config: Config) -> Result<(), AgentError> {
+    southbound::read_identity(&config.tls)?;
+    if config.dataplane.command.is_empty() {
+        return Err(AgentError::NoCommand);
+    }
+    let mut terminate = signal(SignalKind::terminate()).map_err(AgentError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(AgentError::Signals)?;
+
+    let (link_events, from_link) = mpsc::channel(QUEUE_MESSAGES_MAX);
+    let (session_events, from_session) = mpsc::channel(QUEUE_MESSAGES_MAX);
+    let (announce, announced) = watch::channel(southbound::Announcement::default());
+    let (opened, from_opening) = mpsc::channel(QUEUE_MESSAGES_MAX);
+    let interfaces =
+        interfaces::Interfaces::of_this_node(opened).map_err(AgentError::Interfaces)?;
+    let link = tokio::spawn(link::keep(config.clone(), link_events));
+    let session = tokio::spawn(southbound::keep(config.clone(), announced, session_events));
+    let node = node::Node::new(config, announce, interfaces);
+    tokio::select! {
+        () = node.run(from_link, from_session, from_opening) => {}
+        _ = terminate.recv() => tracing::info!("told to stop; the data plane goes on"),
+        _ = interrupt.recv() => tracing::info!("interrupted; the data plane goes on"),
+    }
+    link.abort();
+    session.abort();
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! The connection to the data plane: adopts the one that runs, starts one if none does, carries
+//! messages and packet sockets. Knows framing and the Unix socket, not what messages mean.
+
+use crate::{Config, QUEUE_MESSAGES_MAX, start};
+use catena_protocol::frame::{self, FrameError, FrameReader};
+use catena_protocol::message::{
+    FromDataplane, State, StateRequest, ToDataplane, from_dataplane, to_dataplane,
+};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// How long a data plane may take to say what it runs.
+const STATE_TIMEOUT: Duration = Duration::from_secs(5);
+const READ_BYTES: usize = 64 * 1024;
+
+/// A message to the data plane, with the packet socket that goes beside it.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// The message.
+    pub(crate) message: to_dataplane::Message,
+    /// Only beside `AttachPort`.
+    pub(crate) socket: Option<OwnedFd>,
+}
+
+/// What the node learns about its data plane.
+#[derive(Debug)]
+pub(crate) enum LinkEvent {
+    /// A data plane answers; what it runs, and the way to it.
+    Up {
+        /// What it runs.
+        state: State,
+        /// Way to this data plane; useless after the next `Up`.
+        outgoing: mpsc::Sender<Outgoing>,
+    },
+    /// It spoke.
+    Message(from_dataplane::Message),
+    /// The connection is gone.
+    Down,
+}
+
+/// Why a connection to the data plane ended or did not begin.
+#[derive(Debug, thiserror::Error)]
+enum LinkEnd {
+    #[error(transparent)]
+    Start(#[from] start::StartError),
+    #[error("the control socket broke: {0}")]
+    Socket(#[from] std::io::Error),
+    #[error("the data plane closed the connection")]
+    Closed,
+    #[error("the data plane is out of step: {0}")]
+    Frame(#[from] FrameError),
+    #[error("the data plane does not say what it runs within {} s", STATE_TIMEOUT.as_secs())]
+    Silent,
+    #[error("the control socket belongs to the data plane of node '{0}'; give each node its own")]
+    OtherNode(String),
+    #[error("the agent is stopping")]
+    Stopping,
+}
+
+/// Keeps a connection to a data plane for as long as somebody listens to its events.
+pub(crate) async fn keep(config: Config, events: mpsc::Sender<LinkEvent>) {
+    let mut backoff = BACKOFF_MIN;
+    while !events.is_closed() {
+        let mut was_up = false;
+        let end = match start::connect_or_start(&config.dataplane).await {
+            Ok(stream) => converse(&config, stream, &events, &mut was_up).await,
+            Err(error) => LinkEnd::Start(error),
+        };
+        if matches!(end, LinkEnd::Stopping) {
+            return;
+        }
+        tracing::warn!("no data plane: {end}");
+        if was_up {
+            backoff = BACKOFF_MIN;
+            if events.send(LinkEvent::Down).await.is_err() {
+                return;
+            }
+        }
+        tokio::time::sleep(backoff).await;
+        backoff = (backoff * 2).min(BACKOFF_MAX);
+    }
+}
+
+async fn converse(
+    config: &Config,
+    stream: UnixStream,
+    events: &mpsc::Sender<LinkEvent>,
+    was_up: &mut bool,
+) -> LinkEnd {
+    let (read_half, write_half) = stream.into_split();
+    let mut incoming = Incoming { read_half, frames: FrameReader::default() };
+    let (outgoing, queue) = mpsc::channel(QUEUE_MESSAGES_MAX);
+    let mut writer = tokio::spawn(write_all(write_half, queue));
+    let end = tokio::select! {
+        end = listen(config, &mut incoming, outgoing, events, was_up) => end,
+        written = &mut writer => match written {
+            Ok(Err(error)) => LinkEnd::Socket(error),
+            Ok(Ok(())) | Err(_) => LinkEnd::Closed,
+        },
+    };
+    writer.abort();
+    end
+}
+
+async fn listen(
+    config: &Config,
+    incoming: &mut Incoming,
+    outgoing: mpsc::Sender<Outgoing>,
+    events: &mpsc::Sender<LinkEvent>,
+    was_up: &mut bool,
+) -> LinkEnd {
+    let request =
+        Outgoing { message: to_dataplane::Message::StateRequest(StateRequest {}), socket: None };
+    if outgoing.send(request).await.is_err() {
+        return LinkEnd::Closed;
+    }
+    let state = match tokio::time::timeout(STATE_TIMEOUT, incoming.state()).await {
+        Ok(Ok(state)) => state,
+        Ok(Err(end)) => return end,
+        Err(_) => return LinkEnd::Silent,
+    };
+    if state.node != config.node.as_str() {
+        return LinkEnd::OtherNode(state.node);
+    }
+    tracing::info!(
+        pid = state.process_id,
+        program = state.program_number,
+        ports = state.attached_ports.len(),
+        "connected to the data plane"
+    );
+    *was_up = true;
+    if events.send(LinkEvent::Up { state, outgoing }).await.is_err() {
+        return LinkEnd::Stopping;
+    }
+    loop {
+        match incoming.next().await {
+            Ok(message) => {
+                if events.send(LinkEvent::Message(message)).await.is_err() {
+                    return LinkEnd::Stopping;
+                }
+            }
+            Err(end) => return end,
+        }
+    }
+}
+
+struct Incoming {
+    read_half: OwnedReadHalf,
+    frames: FrameReader,
+}
+
+impl Incoming {
+    async fn next(&mut self) -> Result<from_dataplane::Message, LinkEnd> {
+        let mut bytes = vec![0; READ_BYTES];
+        loop {
+            // A message of a kind that this agent does not know is skipped.
+            while let Some(FromDataplane { message }) = self.frames.next()? {
+                if let Some(message) = message {
+                    return Ok(message);
+                }
+            }
+            let length = self.read_half.read(&mut bytes).await?;
+            if length == 0 {
+                return Err(LinkEnd::Closed);
+            }
+            self.frames.push(bytes.get(..length).unwrap_or_default());
+        }
+    }
+
+    /// The answer to the first request; a port that vanished may be reported before it.
+    async fn state(&mut self) -> Result<State, LinkEnd> {
+        loop {
+            if let from_dataplane::Message::State(state) = self.next().await? {
+                return Ok(state);
+            }
+        }
+    }
+}
+
+async fn write_all(
+    mut half: OwnedWriteHalf,
+    mut queue: mpsc::Receiver<Outgoing>,
+) -> std::io::Result<()> {
+    while let Some(Outgoing { message, socket }) = queue.recv().await {
+        let bytes = frame::encode(&ToDataplane { message: Some(message) });
+        let begun = match socket {
+            Some(socket) => write_beside(half.as_ref(), &bytes, &socket).await?,
+            None => 0,
+        };
+        half.write_all(bytes.get(begun..).unwrap_or_default()).await?;
+    }
+    Ok(())
+}
+
+/// Writes the first bytes with the socket beside them; answers how many were taken.
+async fn write_beside(
+    stream: &UnixStream,
+    bytes: &[u8],
+    socket: &OwnedFd,
+) -> std::io::Result<usize> {
+    stream
+        .async_io(Interest::WRITABLE, || {
+            let sockets = [socket.as_fd()];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut beside = SendAncillaryBuffer::new(&mut space);
+            beside.push(SendAncillaryMessage::ScmRights(&sockets));
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            Ok(rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut beside, flags)?)
+        })
+        .await
+}

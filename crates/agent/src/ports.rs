@@ -1,0 +1,283 @@
+//! The ports of the running program and how far each has come: waiting for an interface, being
+//! attached, attached. Pure: time is an argument, and others open sockets and talk.
+
+use catena_model::id::PortId;
+use catena_model::program::PortEntry;
+use catena_model::resource::Attachment;
+use catena_protocol::message::{PortState, PortStates};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long a port without interface waits until it is looked for again.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// Ports that are being attached at one time.
+const ATTACHING_MAX: usize = 64;
+const UNTRIED: &str = "its interface is being looked for";
+
+/// How far a port has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// No interface yet, or it is gone.
+    Waiting { retry_at: Instant },
+    /// Its socket is being opened, or is on its way to the data plane.
+    Attaching,
+    /// The data plane has it.
+    Attached,
+}
+
+#[derive(Debug)]
+struct Port {
+    entry: PortEntry,
+    progress: Progress,
+    /// Outcome of the last attempt, empty when it succeeded; none before the first has ended.
+    reason: Option<String>,
+}
+
+impl Port {
+    fn new(entry: &PortEntry, now: Instant) -> Self {
+        let progress = Progress::Waiting { retry_at: now };
+        Self { entry: entry.clone(), progress, reason: None }
+    }
+}
+
+/// All ports that this node should have.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    ports: BTreeMap<PortId, Port>,
+    is_changed: bool,
+}
+
+impl Ports {
+    /// Takes the ports of a program; answers those that must be detached: they left the program,
+    /// or their interface is another now.
+    #[must_use]
+    pub(crate) fn want(&mut self, entries: &[PortEntry], now: Instant) -> Vec<PortEntry> {
+        let mut former = std::mem::take(&mut self.ports);
+        let mut to_detach = Vec::new();
+        for entry in entries {
+            let port = match former.remove(&entry.id) {
+                Some(known) if known.entry.attachment == entry.attachment => {
+                    Port { entry: entry.clone(), ..known }
+                }
+                Some(known) => {
+                    to_detach.push(known.entry);
+                    Port::new(entry, now)
+                }
+                None => Port::new(entry, now),
+            };
+            self.ports.insert(entry.id, port);
+        }
+        to_detach.extend(former.into_values().map(|port| port.entry));
+        self.is_changed = true;
+        to_detach
+    }
+
+    /// A data plane answered that has these ports; answers those that it should not have.
+    #[must_use]
+    pub(crate) fn adopt(&mut self, attached: &[PortId], now: Instant) -> Vec<PortId> {
+        for (id, port) in &mut self.ports {
+            *port = if attached.contains(id) {
+                let progress = Progress::Attached;
+                Port { entry: port.entry.clone(), progress, reason: Some(String::new()) }
+            } else {
+                Port::new(&port.entry, now)
+            };
+        }
+        self.is_changed = true;
+        attached.iter().filter(|id| !self.ports.contains_key(id)).copied().collect()
+    }
+
+    /// The ports whose interface should be looked for now; they count as being attached from here.
+    #[must_use]
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<PortEntry> {
+        let room = ATTACHING_MAX.saturating_sub(self.attaching());
+        let is_due = |port: &&mut Port| matches!(port.progress, Progress::Waiting { retry_at } if retry_at <= now);
+        let due = self.ports.values_mut().filter(is_due).take(room);
+        due.map(|port| {
+            port.progress = Progress::Attaching;
+            port.entry.clone()
+        })
+        .collect()
+    }
+
+    /// When `take_due` has something next, if ever.
+    #[must_use]
+    pub(crate) fn next_retry(&self) -> Option<Instant> {
+        if self.attaching() >= ATTACHING_MAX {
+            return None;
+        }
+        let retry = |port: &Port| match port.progress {
+            Progress::Waiting { retry_at } => Some(retry_at),
+            Progress::Attaching | Progress::Attached => None,
+        };
+        self.ports.values().filter_map(retry).min()
+    }
+
+    /// Links changed: every waiting port is looked for at once.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        for port in self.ports.values_mut() {
+            if let Progress::Waiting { retry_at } = &mut port.progress {
+                *retry_at = now;
+            }
+        }
+    }
+
+    /// Is the port in the program, with this very interface?
+    #[must_use]
+    pub(crate) fn is_wanted(&self, entry: &PortEntry) -> bool {
+        self.ports.get(&entry.id).is_some_and(|port| port.entry.attachment == entry.attachment)
+    }
+
+    /// Is this interface that of any port in the program?
+    #[must_use]
+    pub(crate) fn uses(&self, attachment: &Attachment) -> bool {
+        self.ports.values().any(|port| port.entry.attachment == *attachment)
+    }
+
+    /// The data plane has the port.
+    pub(crate) fn attached(&mut self, id: PortId) {
+        self.conclude(id, Progress::Attached, "");
+    }
+
+    /// The port has no interface, for this reason; it is looked for again later.
+    pub(crate) fn missing(&mut self, id: PortId, reason: &str, now: Instant) {
+        self.conclude(id, Progress::Waiting { retry_at: now + RETRY_AFTER }, reason);
+    }
+
+    /// Has every port been tried, so that its state is known?
+    #[must_use]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.ports.values().all(|port| port.reason.is_some())
+    }
+
+    /// All states, if they changed since they were last taken.
+    #[must_use]
+    pub(crate) fn take_changes(&mut self) -> Option<PortStates> {
+        std::mem::take(&mut self.is_changed).then(|| self.states())
+    }
+
+    /// All states.
+    #[must_use]
+    pub(crate) fn states(&self) -> PortStates {
+        let state = |(id, port): (&PortId, &Port)| PortState {
+            port_id: id.to_string(),
+            reason: port.reason.clone().unwrap_or_else(|| UNTRIED.into()),
+        };
+        PortStates { ports: self.ports.iter().map(state).collect() }
+    }
+
+    /// Every port with an interface.
+    #[must_use]
+    pub(crate) fn attached_entries(&self) -> Vec<PortEntry> {
+        let attached = self.ports.values().filter(|port| port.progress == Progress::Attached);
+        attached.map(|port| port.entry.clone()).collect()
+    }
+
+    fn attaching(&self) -> usize {
+        self.ports.values().filter(|port| port.progress == Progress::Attaching).count()
+    }
+
+    fn conclude(&mut self, id: PortId, progress: Progress, reason: &str) {
+        let Some(port) = self.ports.get_mut(&id) else { return };
+        port.progress = progress;
+        if port.reason.as_deref() == Some(reason) {
+            return;
+        }
+        self.is_changed = true;
+        port.reason = Some(reason.into());
+        if reason.is_empty() {
+            tracing::info!(port = port.entry.name, "port attached");
+        } else {
+            tracing::info!(port = port.entry.name, "port has no interface: {reason}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::id::NetworkId;
+    use catena_model::program::PortRole;
+    use catena_wire::scalar::MacAddr;
+    use uuid::Uuid;
+
+    fn entry(number: u128, interface: &str) -> PortEntry {
+        PortEntry {
+            id: PortId(Uuid::from_u128(number)),
+            name: format!("p{number}"),
+            network: NetworkId(Uuid::from_u128(99)),
+            mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            role: PortRole::Endpoint,
+            attachment: Attachment { namespace: None, interface: interface.into() },
+        }
+    }
+
+    fn reasons(ports: &Ports) -> Vec<String> {
+        ports.states().ports.into_iter().map(|state| state.reason).collect()
+    }
+
+    #[test]
+    fn a_port_without_interface_is_looked_for_again_and_told_once() {
+        let now = Instant::now();
+        let mut ports = Ports::default();
+        assert!(ports.want(&[entry(1, "a")], now).is_empty());
+        assert_eq!(ports.take_due(now), [entry(1, "a")]);
+        assert!(ports.take_due(now).is_empty(), "one attempt at a time");
+        assert!(!ports.is_settled());
+        ports.missing(entry(1, "a").id, "no such interface", now);
+        assert!(ports.is_settled());
+        assert!(ports.take_changes().is_some());
+        for round in 1..4 {
+            let later = now + RETRY_AFTER * round;
+            assert_eq!(ports.next_retry(), Some(later));
+            assert_eq!(ports.take_due(later).len(), 1);
+            ports.missing(entry(1, "a").id, "no such interface", later);
+            assert_eq!(ports.take_changes(), None, "nothing new");
+        }
+        assert_eq!(ports.take_due(now + RETRY_AFTER * 9).len(), 1);
+        ports.attached(entry(1, "a").id);
+        assert_eq!(reasons(&ports), [""]);
+        assert!(ports.take_changes().is_some());
+        assert_eq!(ports.next_retry(), None);
+    }
+
+    #[test]
+    fn a_program_detaches_what_left_it_and_what_changed_its_interface() {
+        let now = Instant::now();
+        let mut ports = Ports::default();
+        assert!(ports.want(&[entry(1, "a"), entry(2, "b"), entry(3, "c")], now).is_empty());
+        assert_eq!(ports.take_due(now).len(), 3);
+        for number in 1..=3 {
+            ports.attached(entry(number, "").id);
+        }
+        let gone = ports.want(&[entry(1, "a"), entry(2, "other")], now);
+        assert_eq!(gone, [entry(2, "b"), entry(3, "c")]);
+        assert_eq!(ports.attached_entries(), [entry(1, "a")]);
+        assert!(ports.is_wanted(&entry(2, "other")) && !ports.is_wanted(&entry(2, "b")));
+        assert_eq!(ports.take_due(now), [entry(2, "other")]);
+    }
+
+    #[test]
+    fn a_new_data_plane_gets_every_port_and_an_adopted_one_only_what_it_lacks() {
+        let now = Instant::now();
+        let mut ports = Ports::default();
+        assert!(ports.want(&[entry(1, "a"), entry(2, "b")], now).is_empty());
+        let stray = entry(7, "z").id;
+        assert_eq!(ports.adopt(&[entry(1, "a").id, stray], now), [stray]);
+        assert_eq!(ports.take_due(now), [entry(2, "b")]);
+        ports.attached(entry(2, "b").id);
+        assert!(ports.adopt(&[], now).is_empty());
+        assert_eq!(ports.take_due(now).len(), 2);
+    }
+
+    #[test]
+    fn the_number_of_ports_being_attached_is_bounded() {
+        let now = Instant::now();
+        let mut ports = Ports::default();
+        let many: Vec<_> = (0..200).map(|number| entry(number, "a")).collect();
+        assert!(ports.want(&many, now).is_empty());
+        assert_eq!(ports.take_due(now).len(), ATTACHING_MAX);
+        assert_eq!(ports.next_retry(), None);
+        assert!(!ports.is_settled());
+    }
+}
