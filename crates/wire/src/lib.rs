@@ -12,6 +12,7 @@ extern crate std;
 
 #[cfg(test)]
 mod golden;
+pub mod mpls;
 pub mod nsh;
 pub mod ports;
 
