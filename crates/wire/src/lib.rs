@@ -10,6 +10,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod arp;
 #[cfg(test)]
 mod golden;
 pub mod mpls;
@@ -18,9 +19,11 @@ pub mod ports;
 
 pub mod checksum;
 pub mod ethernet;
+pub mod flow;
 pub mod ipv4;
 pub mod ipv6;
 pub mod scalar;
+pub mod tcp;
 pub mod udp;
 pub mod vxlan;
 pub mod vxlan_gpe;

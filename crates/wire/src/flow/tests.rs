@@ -1,0 +1,87 @@
+//! The hash is fixed for ever: other hosts and other builds must agree with this one.
+
+use std::collections::HashSet;
+use std::vec::Vec;
+
+use super::*;
+
+fn key(source: &str, destination: &str, protocol: IpProtocol, ports: (u16, u16)) -> FlowKey {
+    FlowKey {
+        source: source.parse().unwrap(),
+        destination: destination.parse().unwrap(),
+        protocol,
+        source_port: ports.0,
+        destination_port: ports.1,
+    }
+}
+
+fn samples() -> Vec<FlowKey> {
+    let mut keys = Vec::new();
+    for host in 0..64_u16 {
+        for port in 0..64 {
+            let (v4, v6) = (std::format!("10.0.0.{host}"), std::format!("2001:db8::{host:x}"));
+            keys.push(key(&v4, "10.0.1.1", IpProtocol::TCP, (40_000 + port, 80)));
+            keys.push(key(&v6, "2001:db8:1::1", IpProtocol::UDP, (40_000 + port, 53)));
+        }
+    }
+    keys
+}
+
+#[test]
+fn the_reverse_of_the_reverse_is_the_key() {
+    let tcp = key("10.0.0.1", "10.0.0.2", IpProtocol::TCP, (1, 2));
+    assert_eq!(tcp.reversed(), key("10.0.0.2", "10.0.0.1", IpProtocol::TCP, (2, 1)));
+    assert!(samples().iter().all(|key| key.reversed().reversed() == *key));
+}
+
+#[test]
+fn an_echo_keeps_its_identifier_on_the_way_back() {
+    let request = key("10.0.0.1", "10.0.0.2", IpProtocol::ICMP, (77, 0));
+    let reply = key("10.0.0.2", "10.0.0.1", IpProtocol::ICMP, (77, 0));
+    assert_eq!(request.reversed(), reply);
+    assert_eq!(request.symmetric_hash(), reply.symmetric_hash());
+}
+
+#[test]
+fn both_directions_share_the_symmetric_hash_and_no_other() {
+    for key in samples() {
+        assert_eq!(key.symmetric_hash(), key.reversed().symmetric_hash());
+        assert_ne!(key.stable_hash(), key.reversed().stable_hash());
+    }
+}
+
+#[test]
+fn similar_flows_fill_a_small_table_evenly() {
+    let keys = samples();
+    for shift in [0, 8, 24, 48, 56] {
+        let mut filled = [0_u32; 256];
+        for key in &keys {
+            filled[usize::from((key.stable_hash() >> shift) as u8)] += 1;
+        }
+        // 32 expected, standard deviation 5.6.
+        assert!(filled.iter().all(|&count| (6..70).contains(&count)), "{filled:?}");
+    }
+}
+
+#[test]
+fn similar_flows_do_not_collide() {
+    let hashes: HashSet<u64> = samples().iter().map(FlowKey::stable_hash).collect();
+    assert_eq!(hashes.len(), samples().len());
+}
+
+#[test]
+fn each_part_of_the_key_counts() {
+    let base = key("10.0.0.1", "10.0.0.2", IpProtocol::TCP, (1, 2));
+    let others = [
+        key("10.0.0.3", "10.0.0.2", IpProtocol::TCP, (1, 2)),
+        key("10.0.0.1", "10.0.0.3", IpProtocol::TCP, (1, 2)),
+        key("10.0.0.1", "10.0.0.2", IpProtocol::UDP, (1, 2)),
+        key("10.0.0.1", "10.0.0.2", IpProtocol::TCP, (3, 2)),
+        key("10.0.0.1", "10.0.0.2", IpProtocol::TCP, (1, 3)),
+        key("::ffff:10.0.0.1", "::ffff:10.0.0.2", IpProtocol::TCP, (1, 2)),
+    ];
+    for other in others {
+        let distance = (base.stable_hash() ^ other.stable_hash()).count_ones();
+        assert!((12..=52).contains(&distance), "{other:?} differs in {distance} bits");
+    }
+}
