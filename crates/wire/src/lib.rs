@@ -13,13 +13,16 @@ extern crate std;
 pub mod arp;
 #[cfg(test)]
 mod golden;
+pub mod icmp;
 pub mod mpls;
+pub mod neighbour;
 pub mod nsh;
 pub mod ports;
 
 pub mod checksum;
 pub mod ethernet;
 pub mod flow;
+pub mod frame;
 pub mod ipv4;
 pub mod ipv6;
 pub mod scalar;
