@@ -1,0 +1,193 @@
+//! Whatever operators do and however late nodes acknowledge: no packet is ever sent into a path
+//! that some node on it does not know.
+
+mod rig;
+
+use catena_model::id::{ChainId, FunctionId, PortId};
+use catena_model::resource::Encapsulation;
+use catena_model::{NodeName, NodeProgram, PathId};
+use proptest::prelude::*;
+use rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use std::collections::BTreeMap;
+
+const HOSTS: u32 = 4;
+const FUNCTIONS: [u32; 5] = [11, 12, 13, 14, 15];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Declare or change chain `n` to go through these functions.
+    Declare(u32, Vec<u32>, bool),
+    Delete(u32),
+    /// A node acknowledges what it should run now.
+    Acknowledge(u32),
+    Disconnect(u32),
+    Connect(u32),
+    Unbind(u32),
+    Bind(u32),
+    Drain,
+    /// The controller dies and comes back with its ledger.
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let functions = proptest::sample::subsequence(FUNCTIONS.to_vec(), 1..=5).prop_shuffle();
+    let step = prop_oneof![
+        4 => (1..4u32, functions, any::<bool>()).prop_map(|(n, f, m)| Step::Declare(n, f, m)),
+        1 => (1..4u32).prop_map(Step::Delete),
+        8 => (1..=HOSTS).prop_map(Step::Acknowledge),
+        1 => (1..=HOSTS).prop_map(Step::Disconnect),
+        1 => (1..=HOSTS).prop_map(Step::Connect),
+        1 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::Unbind),
+        2 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::Bind),
+        2 => Just(Step::Drain),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+struct Domain {
+    world: World,
+    /// What each node runs for certain: the program it acknowledged.
+    running: BTreeMap<NodeName, NodeProgram>,
+}
+
+impl Domain {
+    fn new() -> Self {
+        let mut world = World::new(HOSTS);
+        world.machine(1, 1, &[CUSTOMER]);
+        world.machine(2, HOSTS, &[CUSTOMER]);
+        for (index, function) in FUNCTIONS.iter().enumerate() {
+            let on = u32::try_from(index).unwrap() % HOSTS + 1;
+            world.machine(*function, on, &[CUSTOMER, INTERNAL]);
+            world.function(*function, *function, CUSTOMER, INTERNAL);
+        }
+        world.settle();
+        let running = world.blueprint.programs.clone();
+        Self { world, running }
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Declare(number, functions, is_mpls) => self.declare(*number, functions, *is_mpls),
+            Step::Delete(number) => {
+                self.world.intent.chains.remove(&ChainId(id(7, *number)));
+            }
+            Step::Acknowledge(host) => self.acknowledge(*host),
+            Step::Disconnect(host) => self.connect(*host, false),
+            Step::Connect(host) => self.connect(*host, true),
+            Step::Unbind(function) => self.bind(*function, false),
+            Step::Bind(function) => self.bind(*function, true),
+            Step::Drain => self.world.drain_all(),
+            Step::Restart => {
+                let stored = serde_json::to_string(&self.world.blueprint.ledger).unwrap();
+                let ledger = serde_json::from_str(&stored).unwrap();
+                self.world.blueprint = catena_plan::Blueprint::resume(ledger);
+            }
+        }
+        self.world.plan();
+    }
+
+    fn declare(&mut self, number: u32, functions: &[u32], is_mpls: bool) {
+        let chain = ChainId(id(7, number));
+        if !self.world.intent.chains.contains_key(&chain) {
+            self.world.chain(number, 1, functions);
+        }
+        let declared = self.world.intent.chains.get_mut(&chain).unwrap();
+        declared.functions = functions.iter().map(|f| FunctionId(id(5, *f))).collect();
+        declared.encapsulation = if is_mpls { Encapsulation::Mpls } else { Encapsulation::Nsh };
+    }
+
+    fn acknowledge(&mut self, host: u32) {
+        let name = node(host);
+        if self.world.inventory.nodes[&name].is_connected {
+            self.world.acknowledge(host);
+            let program = self.world.blueprint.programs[&name].clone();
+            self.running.insert(name, program);
+        }
+    }
+
+    fn connect(&mut self, host: u32, is_connected: bool) {
+        self.world.inventory.nodes.get_mut(&node(host)).unwrap().is_connected = is_connected;
+    }
+
+    fn bind(&mut self, function: u32, is_bound: bool) {
+        let ports: [PortId; 2] = [port_id(function, CUSTOMER), port_id(function, INTERNAL)];
+        for (_, facts) in self.world.inventory.nodes.iter_mut() {
+            let is_here = self.world.blueprint.programs.contains_key(&node(1));
+            assert!(is_here);
+            for port in ports {
+                let on = self.world.intent.ports[&port].node.clone().unwrap();
+                if self.world.blueprint.programs[&on].underlay.address != facts.underlay.address {
+                    continue;
+                }
+                if is_bound {
+                    facts.bound.insert(port);
+                } else {
+                    facts.bound.remove(&port);
+                }
+            }
+        }
+    }
+
+    /// A node may already run its newest program though we do not know it yet. Whichever it runs,
+    /// a path it sends into must be known by all nodes of the path in whichever they run.
+    fn assert_no_half_path(&self) {
+        for (sender, wanted) in &self.world.blueprint.programs {
+            for program in [wanted, &self.running[sender]] {
+                for rule in &program.rules {
+                    let path = program.paths.iter().find(|path| path.id == rule.path);
+                    let path = path.expect("a classifier knows its own paths");
+                    let nodes = path.hops.iter().flat_map(|hop| &hop.instances).map(|i| &i.node);
+                    for receiver in nodes {
+                        self.assert_knows(receiver, path.id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn assert_knows(&self, receiver: &NodeName, path: PathId) {
+        for program in [&self.world.blueprint.programs[receiver], &self.running[receiver]] {
+            let knows = program.paths.iter().any(|known| known.id == path);
+            assert!(knows, "{receiver} may get packets of path {path}, which it does not know");
+        }
+    }
+
+    fn settle_everything(&mut self) {
+        for host in 1..=HOSTS {
+            self.connect(host, true);
+        }
+        for function in FUNCTIONS {
+            self.bind(function, true);
+        }
+        for _ in 0..10 {
+            self.world.plan();
+            for host in 1..=HOSTS {
+                self.acknowledge(host);
+            }
+            self.world.drain_all();
+            self.assert_no_half_path();
+        }
+        assert_eq!(self.world.plan(), 0, "the domain comes to rest");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_packet_is_sent_into_a_path_that_a_node_on_it_does_not_know(steps in steps()) {
+        let mut domain = Domain::new();
+        for step in &steps {
+            domain.apply(step);
+            domain.assert_no_half_path();
+        }
+        domain.settle_everything();
+        let chains: Vec<ChainId> = domain.world.intent.chains.keys().copied().collect();
+        prop_assert_eq!(domain.world.blueprint.ledger.paths.len(), chains.len());
+        for chain in chains {
+            let status = domain.world.status(chain);
+            prop_assert_eq!(status.state, catena_model::status::ChainState::Active, "{}", status.reason);
+        }
+    }
+}
