@@ -316,6 +316,12 @@ impl Ipv4Header {
     }
 }
 
+/// The identification of a packet whose other fields need no look; `None` when the bytes are shorter
+/// than a header.
+pub(crate) fn identification(packet: &[u8]) -> Option<u16> {
+    packet.first_chunk().map(|header| word(header, field::IDENTIFICATION))
+}
+
 /// Computes the header checksum anew.
 ///
 /// # Errors

@@ -11,22 +11,23 @@ extern crate alloc;
 extern crate std;
 
 pub mod arp;
-#[cfg(test)]
-mod golden;
-pub mod icmp;
-pub mod mpls;
-pub mod neighbour;
-pub mod nsh;
-pub mod ports;
-
 pub mod checksum;
 pub mod ethernet;
 pub mod flow;
 pub mod frame;
+pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod mpls;
+pub mod neighbour;
+pub mod nsh;
+pub mod ports;
 pub mod scalar;
+pub mod segment;
 pub mod tcp;
 pub mod udp;
 pub mod vxlan;
 pub mod vxlan_gpe;
+
+#[cfg(test)]
+mod golden;
