@@ -1,2 +1,11 @@
-//! client
+//! Typed client of the controller's HTTP API, used by CLI, labs and tests.
+//!
+//! Knows routes, envelopes and how errors are worded. Refuses to know servers and chains' insides.
 #![forbid(unsafe_code)]
+
+mod client;
+pub mod deploy;
+mod error;
+
+pub use client::{Client, Kind};
+pub use error::ClientError;

@@ -103,3 +103,13 @@ pub struct NodeReport {
     /// Counters, when the node answered in time.
     pub counters: Option<NodeCounters>,
 }
+
+/// One line of the list of chains: `GET /v1/chains`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainSummary {
+    /// Name of the chain.
+    pub name: String,
+    /// State and reason.
+    #[serde(flatten)]
+    pub status: ChainStatus,
+}

@@ -1,0 +1,250 @@
+//! The requests.
+
+use crate::error::ClientError;
+use catena_model::status::{ChainReport, ChainSummary, NodeReport};
+use reqwest::Method;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// Longer than the longest answer of the controller: a chain request waits five seconds for nodes.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
+
+/// A kind of resource of the networking-sfc border.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Tenant network.
+    Network,
+    /// Address range of a network.
+    Subnet,
+    /// Attachment to a network.
+    Port,
+    /// Classification rule.
+    FlowClassifier,
+    /// Instance of a function.
+    PortPair,
+    /// Function with its instances.
+    PortPairGroup,
+    /// Chain.
+    PortChain,
+}
+
+impl Kind {
+    /// The key of a single resource's envelope.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Subnet => "subnet",
+            Self::Port => "port",
+            Self::FlowClassifier => "flow_classifier",
+            Self::PortPair => "port_pair",
+            Self::PortPairGroup => "port_pair_group",
+            Self::PortChain => "port_chain",
+        }
+    }
+
+    /// The path of the collection.
+    fn path(self) -> String {
+        let key = self.key();
+        match self {
+            Self::Network | Self::Subnet | Self::Port => format!("/v2.0/{key}s"),
+            _ => format!("/v2.0/sfc/{key}s"),
+        }
+    }
+}
+
+/// A connection to one controller.
+#[derive(Clone, Debug)]
+pub struct Client {
+    base: String,
+    token: Option<String>,
+    http: reqwest::blocking::Client,
+}
+
+impl Client {
+    /// A client of the controller at a base URL such as `http://127.0.0.1:9696`.
+    ///
+    /// # Errors
+    /// When the HTTP library cannot start.
+    pub fn new(base: impl Into<String>, token: Option<String>) -> Result<Self, ClientError> {
+        let base: String = base.into().trim_end_matches('/').into();
+        let http = reqwest::blocking::Client::builder().timeout(ANSWER_WAIT).no_proxy().build();
+        let http = http.map_err(|error| ClientError::Unreachable {
+            url: base.clone(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { base, token, http })
+    }
+
+    /// The base URL.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Creates a resource; answers it as the controller made it.
+    ///
+    /// # Errors
+    /// When the controller refuses or does not answer.
+    pub fn create(&self, kind: Kind, attributes: &Value) -> Result<Value, ClientError> {
+        let body = envelope(kind, attributes);
+        self.unwrap(kind, self.request(Method::POST, &kind.path(), Some(&body))?)
+    }
+
+    /// Changes attributes of a resource.
+    ///
+    /// # Errors
+    /// When the controller refuses or does not answer.
+    pub fn update(&self, kind: Kind, id: &str, attributes: &Value) -> Result<Value, ClientError> {
+        let path = format!("{}/{id}", kind.path());
+        let body = envelope(kind, attributes);
+        self.unwrap(kind, self.request(Method::PUT, &path, Some(&body))?)
+    }
+
+    /// One resource by id.
+    ///
+    /// # Errors
+    /// When the controller refuses or does not answer.
+    pub fn show(&self, kind: Kind, id: &str) -> Result<Value, ClientError> {
+        let path = format!("{}/{id}", kind.path());
+        self.unwrap(kind, self.request(Method::GET, &path, None)?)
+    }
+
+    /// Deletes a resource by id.
+    ///
+    /// # Errors
+    /// When the controller refuses or does not answer.
+    pub fn delete(&self, kind: Kind, id: &str) -> Result<(), ClientError> {
+        let path = format!("{}/{id}", kind.path());
+        self.request(Method::DELETE, &path, None).map(|_| ())
+    }
+
+    /// All resources of a kind that have the given attribute values.
+    ///
+    /// # Errors
+    /// When the controller refuses or does not answer.
+    pub fn list(&self, kind: Kind, filters: &[(&str, &str)]) -> Result<Vec<Value>, ClientError> {
+        let mut url = reqwest::Url::parse(&format!("{}{}", self.base, kind.path()))
+            .map_err(|error| self.unreachable(&error))?;
+        if !filters.is_empty() {
+            url.query_pairs_mut().extend_pairs(filters);
+        }
+        let mut answer: Value = self.send(Method::GET, url, None)?;
+        match answer[format!("{}s", kind.key())].take() {
+            Value::Array(items) => Ok(items),
+            _ => Err(unexpected(kind.key(), "its list is missing")),
+        }
+    }
+
+    /// One resource by name or id.
+    ///
+    /// # Errors
+    /// When none or several have the name.
+    pub fn find(&self, kind: Kind, name: &str) -> Result<Value, ClientError> {
+        let mut named = self.list(kind, &[("name", name)])?;
+        match named.len() {
+            0 => self.show(kind, name).map_err(|error| match error {
+                error if error.is_not_found() => {
+                    ClientError::NotFound { kind: kind.key(), name: name.into() }
+                }
+                other => other,
+            }),
+            1 => Ok(named.remove(0)),
+            count => Err(ClientError::Ambiguous { kind: kind.key(), name: name.into(), count }),
+        }
+    }
+
+    /// The state of every chain.
+    ///
+    /// # Errors
+    /// When the controller does not answer.
+    pub fn chains(&self) -> Result<Vec<ChainSummary>, ClientError> {
+        self.get("/v1/chains")
+    }
+
+    /// State and fresh counters of a chain by name or id.
+    ///
+    /// # Errors
+    /// When there is none, or the controller does not answer.
+    pub fn chain(&self, name: &str) -> Result<ChainReport, ClientError> {
+        self.get(&format!("/v1/chains/{name}"))
+    }
+
+    /// State and fresh counters of every node.
+    ///
+    /// # Errors
+    /// When the controller does not answer.
+    pub fn nodes(&self) -> Result<Vec<NodeReport>, ClientError> {
+        self.get("/v1/nodes")
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let answer = self.request(Method::GET, path, None)?;
+        serde_json::from_value(answer).map_err(|error| unexpected(path, &error.to_string()))
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, ClientError> {
+        let url = reqwest::Url::parse(&format!("{}{path}", self.base))
+            .map_err(|error| self.unreachable(&error))?;
+        self.send(method, url, body)
+    }
+
+    fn send(
+        &self,
+        method: Method,
+        url: reqwest::Url,
+        body: Option<&Value>,
+    ) -> Result<Value, ClientError> {
+        let what = format!("{method} {}", url.path());
+        let mut request = self.http.request(method, url);
+        if let Some(token) = &self.token {
+            request = request.header("X-Auth-Token", token);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().map_err(|error| self.unreachable(&error))?;
+        let status = answer.status();
+        let text = answer.text().map_err(|error| self.unreachable(&error))?;
+        if !status.is_success() {
+            return Err(ClientError::from_answer(status.as_u16(), &text));
+        }
+        if text.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&text).map_err(|error| unexpected(&what, &error.to_string()))
+    }
+
+    fn unwrap(&self, kind: Kind, mut answer: Value) -> Result<Value, ClientError> {
+        match answer[kind.key()].take() {
+            Value::Null => Err(unexpected(kind.key(), "its envelope is missing")),
+            resource => Ok(resource),
+        }
+    }
+
+    fn unreachable(&self, error: &dyn std::error::Error) -> ClientError {
+        let mut reason = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            reason = cause.to_string();
+            source = cause.source();
+        }
+        ClientError::Unreachable { url: self.base.clone(), reason }
+    }
+}
+
+fn envelope(kind: Kind, attributes: &Value) -> Value {
+    let mut body = Map::new();
+    body.insert(kind.key().into(), attributes.clone());
+    json!(body)
+}
+
+fn unexpected(what: &str, reason: &str) -> ClientError {
+    ClientError::Unexpected { what: what.into(), reason: reason.into() }
+}
