@@ -89,7 +89,7 @@ impl Client {
     /// When the controller refuses or does not answer.
     pub fn create(&self, kind: Kind, attributes: &Value) -> Result<Value, ClientError> {
         let body = envelope(kind, attributes);
-        self.unwrap(kind, self.request(Method::POST, &kind.path(), Some(&body))?)
+        unwrap(kind, self.request(Method::POST, &kind.path(), Some(&body))?)
     }
 
     /// Changes attributes of a resource.
@@ -99,7 +99,7 @@ impl Client {
     pub fn update(&self, kind: Kind, id: &str, attributes: &Value) -> Result<Value, ClientError> {
         let path = format!("{}/{id}", kind.path());
         let body = envelope(kind, attributes);
-        self.unwrap(kind, self.request(Method::PUT, &path, Some(&body))?)
+        unwrap(kind, self.request(Method::PUT, &path, Some(&body))?)
     }
 
     /// One resource by id.
@@ -108,7 +108,7 @@ impl Client {
     /// When the controller refuses or does not answer.
     pub fn show(&self, kind: Kind, id: &str) -> Result<Value, ClientError> {
         let path = format!("{}/{id}", kind.path());
-        self.unwrap(kind, self.request(Method::GET, &path, None)?)
+        unwrap(kind, self.request(Method::GET, &path, None)?)
     }
 
     /// Deletes a resource by id.
@@ -131,8 +131,8 @@ impl Client {
             url.query_pairs_mut().extend_pairs(filters);
         }
         let mut answer: Value = self.send(Method::GET, url, None)?;
-        match answer[format!("{}s", kind.key())].take() {
-            Value::Array(items) => Ok(items),
+        match answer.get_mut(format!("{}s", kind.key())).map(Value::take) {
+            Some(Value::Array(items)) => Ok(items),
             _ => Err(unexpected(kind.key(), "its list is missing")),
         }
     }
@@ -221,13 +221,6 @@ impl Client {
         serde_json::from_str(&text).map_err(|error| unexpected(&what, &error.to_string()))
     }
 
-    fn unwrap(&self, kind: Kind, mut answer: Value) -> Result<Value, ClientError> {
-        match answer[kind.key()].take() {
-            Value::Null => Err(unexpected(kind.key(), "its envelope is missing")),
-            resource => Ok(resource),
-        }
-    }
-
     fn unreachable(&self, error: &dyn std::error::Error) -> ClientError {
         let mut reason = error.to_string();
         let mut source = error.source();
@@ -243,6 +236,11 @@ fn envelope(kind: Kind, attributes: &Value) -> Value {
     let mut body = Map::new();
     body.insert(kind.key().into(), attributes.clone());
     json!(body)
+}
+
+fn unwrap(kind: Kind, mut answer: Value) -> Result<Value, ClientError> {
+    let resource = answer.get_mut(kind.key()).map(Value::take);
+    resource.ok_or_else(|| unexpected(kind.key(), "its envelope is missing"))
 }
 
 fn unexpected(what: &str, reason: &str) -> ClientError {
