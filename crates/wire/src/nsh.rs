@@ -348,3 +348,6 @@ impl fmt::Display for NshError {
 }
 
 impl core::error::Error for NshError {}
+
+#[cfg(test)]
+mod tests;

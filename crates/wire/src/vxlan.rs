@@ -107,3 +107,6 @@ impl fmt::Display for VxlanError {
 }
 
 impl core::error::Error for VxlanError {}
+
+#[cfg(test)]
+mod tests;

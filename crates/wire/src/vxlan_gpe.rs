@@ -141,3 +141,6 @@ impl fmt::Display for VxlanGpeError {
 }
 
 impl core::error::Error for VxlanGpeError {}
+
+#[cfg(test)]
+mod tests;
