@@ -1,2 +1,21 @@
-//! lab
+//! Namespace labs: topology file, wiring, traffic, checks, figures.
+//!
+//! It knows how a test bed is described, made inside namespaces of its own, driven and judged.
+//! It refuses to know how controller, agent and data plane work: it starts them as processes of
+//! the same program and speaks to them through the API alone.
 #![forbid(unsafe_code)]
+
+mod error;
+mod supervisor;
+mod vocabulary;
+mod wiring;
+
+pub use error::{LabError, Result};
+pub use supervisor::{
+    API_PORT, Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find,
+    init_main, list, shell, status, supervise_main,
+};
+pub use vocabulary::{
+    BitRate, Claim, Endpoint, Function, Lab, LabChain, LabFileError, Link, Metric, Network, Ordered,
+    Plot, PlotKind, Relation, Seconds, Statement, Sweep, Tool, Traffic,
+};

@@ -1,0 +1,108 @@
+//! The door of a running lab: answers visitors on its abstract socket. Lets in only root and the
+//! user that runs it, since an abstract name has no file permissions.
+
+use super::protocol::{Answer, Incoming, Request, send};
+use super::state::LabState;
+use crate::error::{LabError, Result};
+use catena_kernel::process::PidFd;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the end waits after it was announced, so that the announcement leaves.
+const ENDING_WAIT: Duration = Duration::from_millis(20);
+/// Process number of the lab's first process, inside.
+const INIT_PID: u32 = 1;
+
+/// Answers visitors on a thread of its own, and each visitor on another.
+pub(crate) fn serve(listener: UnixListener, state: Arc<LabState>) -> Result<()> {
+    let accept = move || {
+        for visitor in listener.incoming().flatten() {
+            let state = Arc::clone(&state);
+            let answer = move || {
+                if is_allowed(&visitor) {
+                    // A visitor that went away needs no answer.
+                    let _ = attend(&visitor, &state);
+                }
+            };
+            let _ = std::thread::Builder::new().name("visitor".into()).spawn(answer);
+        }
+    };
+    std::thread::Builder::new()
+        .name("control".into())
+        .spawn(accept)
+        .map(drop)
+        .map_err(|error| LabError::io("start", "the thread that answers visitors", error))
+}
+
+fn is_allowed(visitor: &UnixStream) -> bool {
+    let own = rustix::process::getuid().as_raw();
+    peer_user(visitor).is_ok_and(|user| user == 0 || user == own)
+}
+
+/// The user at the other end. By tokio, because rustix takes the process number along, and that
+/// is 0 for a visitor from outside of this PID namespace.
+fn peer_user(visitor: &UnixStream) -> std::io::Result<u32> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _entered = runtime.enter();
+    let copy = visitor.try_clone()?;
+    copy.set_nonblocking(true)?;
+    let user = tokio::net::UnixStream::from_std(copy)?.peer_cred()?.uid();
+    // The mode is shared by all copies of a socket.
+    visitor.set_nonblocking(false)?;
+    Ok(user)
+}
+
+fn attend(visitor: &UnixStream, state: &LabState) -> Result<()> {
+    let reading = visitor
+        .try_clone()
+        .map_err(|error| LabError::io("copy", "the lab's socket", error))?;
+    let mut incoming = Incoming::new(reading);
+    while let Some((request, _)) = incoming.next::<Request>()? {
+        match request {
+            Request::Watch => watch(visitor, state)?,
+            Request::Status => send(visitor, &Answer::Status(state.status()), &[])?,
+            Request::Enter { node } => enter(visitor, state, &node)?,
+            Request::Down => down(visitor, state)?,
+        }
+    }
+    Ok(())
+}
+
+fn watch(visitor: &UnixStream, state: &LabState) -> Result<()> {
+    let mut told = 0;
+    loop {
+        for answer in state.story_from(told) {
+            told += 1;
+            send(visitor, &answer, &[])?;
+            if matches!(answer, Answer::Ready | Answer::Failed { .. }) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn enter(visitor: &UnixStream, state: &LabState, node: &str) -> Result<()> {
+    let namespaces = state.change(|known| known.namespaces.clone());
+    let Some(network) = namespaces.get(node) else {
+        let known: Vec<&str> = namespaces.keys().map(String::as_str).collect();
+        let reason = format!("has no node '{node}'; name one of {}", known.join(", "));
+        return send(visitor, &Answer::Refused { reason }, &[]);
+    };
+    let open = |path: &str| {
+        File::open(path).map_err(|error| LabError::io("open", path.to_owned(), error))
+    };
+    let (mount, pid) = (open("/proc/self/ns/mnt")?, open("/proc/self/ns/pid")?);
+    let descriptors: [BorrowedFd<'_>; 3] = [network.as_fd(), mount.as_fd(), pid.as_fd()];
+    send(visitor, &Answer::Entered, &descriptors)
+}
+
+fn down(visitor: &UnixStream, state: &LabState) -> Result<()> {
+    let init = PidFd::open(INIT_PID)?;
+    send(visitor, &Answer::Ending, &[init.as_fd()])?;
+    std::thread::sleep(ENDING_WAIT);
+    state.change(|known| known.is_ending = true);
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! The two processes inside a lab's namespaces: the first one, which collects orphans, and the
+//! supervisor, which builds the lab and answers visitors. When either ends, the kernel removes
+//! everything: neither has anything to clean up.
+
+use super::control;
+use super::protocol::{Answer, LabNode, LabStatus};
+use super::roles::{LAB_DIRECTORY, Roles, log_directory};
+use super::state::LabState;
+use crate::error::{LabError, Result};
+use crate::vocabulary::Lab;
+use crate::wiring::{self, CONTROLLER, MANAGEMENT_SWITCH, WiringPlan};
+use catena_kernel::process::{become_init, inherit_fds, inherited_fd, set_name};
+use catena_kernel::{KernelError, mounts};
+use std::fs;
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Size of the lab's own `/run`: logs, store, programs.
+const RUN_OPTIONS: &str = "mode=0755,size=512m";
+/// How often the supervisor looks whether it is still wanted.
+const END_WAIT: Duration = Duration::from_secs(3600);
+
+/// What the starter tells the processes inside, as words of a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InsideArguments {
+    /// Descriptor of the listening control socket.
+    pub(crate) control: RawFd,
+    /// Descriptor of the listening API socket.
+    pub(crate) api: RawFd,
+    /// Address of the latter, for people.
+    pub(crate) address: String,
+    /// The lab file.
+    pub(crate) file: PathBuf,
+}
+
+impl InsideArguments {
+    /// As words.
+    pub(crate) fn to_words(&self) -> Vec<String> {
+        let Self { control, api, address, file } = self;
+        vec![control.to_string(), api.to_string(), address.clone(), file.display().to_string()]
+    }
+
+    fn from_words(words: &[String]) -> Result<Self> {
+        let wrong = || LabError::Tool {
+            tool: "catena lab init".into(),
+            problem: "is not for people".into(),
+            advice: "use: catena lab up FILE".into(),
+        };
+        let [control, api, address, file] = words else { return Err(wrong()) };
+        Ok(Self {
+            control: control.parse().map_err(|_| wrong())?,
+            api: api.parse().map_err(|_| wrong())?,
+            address: address.clone(),
+            file: PathBuf::from(file),
+        })
+    }
+}
+
+/// `catena lab init …`: the first process of the lab's PID namespace. Answers the exit code of
+/// the supervisor that it starts.
+///
+/// # Errors
+/// The words are not those of a starter, or the supervisor cannot be started.
+pub fn init_main(words: &[String]) -> Result<i32> {
+    let arguments = InsideArguments::from_words(words)?;
+    set_name("lab-init")?;
+    let binary = own_binary()?;
+    mounts::mount_tmpfs(Path::new("/run"), RUN_OPTIONS)?;
+    let mut supervisor = Command::new(binary);
+    supervisor.args(["lab", "supervise"]).args(words);
+    let descriptors = [arguments.control, arguments.api].map(inherited_fd);
+    let descriptors = descriptors.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
+    inherit_fds(&mut supervisor, descriptors);
+    Ok(become_init(supervisor)?)
+}
+
+fn own_binary() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| LabError::io("find", "this program's file", error))
+}
+
+/// `catena lab supervise …`: builds the lab, then answers visitors until the end is wanted.
+///
+/// # Errors
+/// The words are not those of a starter, or its sockets are not there. A lab that cannot be
+/// built is told to whoever watches, and is then an error as well.
+pub fn supervise_main(words: &[String]) -> Result<()> {
+    let arguments = InsideArguments::from_words(words)?;
+    set_name("lab-supervisor")?;
+    let control = UnixListener::from(inherited_fd(arguments.control)?);
+    let api = inherited_fd(arguments.api)?;
+    let lab = Lab::read(&arguments.file, false)?;
+    let state = Arc::new(LabState::new(first_status(&lab, &arguments)));
+    control::serve(control, Arc::clone(&state))?;
+    match build(&lab, &state, api) {
+        Ok(()) => state.change(|known| known.story.push(Answer::Ready)),
+        Err(error) => {
+            let reason = error.to_string();
+            state.change(|known| known.story.push(Answer::Failed { reason }));
+        }
+    }
+    while !state.wait_for_end(END_WAIT) {}
+    Ok(())
+}
+
+fn first_status(lab: &Lab, arguments: &InsideArguments) -> LabStatus {
+    let node = |name: &str, role: &str, host: Option<&str>| LabNode {
+        name: name.to_owned(),
+        role: role.to_owned(),
+        host: host.map(str::to_owned),
+    };
+    let mut nodes: Vec<LabNode> =
+        [MANAGEMENT_SWITCH, CONTROLLER].map(|name| node(name, "management", None)).into();
+    nodes.extend(lab.hosts.iter().map(|name| node(name, "host", None)));
+    nodes.extend(lab.switches.iter().map(|name| node(name, "switch", None)));
+    nodes.extend(lab.endpoints.iter().map(|(name, e)| node(name, "endpoint", Some(&e.on))));
+    nodes.extend(lab.functions.iter().map(|(name, f)| node(name, "function", Some(&f.on))));
+    LabStatus {
+        name: lab.name.clone(),
+        file: arguments.file.display().to_string(),
+        api: arguments.address.clone(),
+        state: String::new(),
+        seconds: 0.0,
+        nodes,
+        processes: Vec::new(),
+    }
+}
+
+fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
+    let start = Instant::now();
+    for directory in [Path::new(LAB_DIRECTORY), &log_directory()] {
+        fs::create_dir_all(directory)
+            .map_err(|error| LabError::io("create", directory.display().to_string(), error))?;
+    }
+    let plan = wiring::plan(lab)?;
+    let namespaces = wire(&plan)?;
+    state.change(|known| known.namespaces.clone_from(&namespaces));
+    let text = format!(
+        "{} hosts, {} switches, {} endpoints, {} functions, {} cables",
+        lab.hosts.len(),
+        lab.switches.len(),
+        lab.endpoints.len(),
+        lab.functions.len(),
+        plan.cables.len()
+    );
+    state.step(text, start);
+    let start = Instant::now();
+    let binary = own_binary()?;
+    let roles = Roles { binary: &binary, namespaces: &namespaces, state };
+    roles.start_controller(api)?;
+    for host in &plan.hosts {
+        roles.enroll(host)?;
+        roles.start_agent(host)?;
+    }
+    state.step(format!("controller and {} agents started", plan.hosts.len()), start);
+    Ok(())
+}
+
+fn wire(plan: &WiringPlan) -> Result<wiring::Namespaces> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| LabError::io("start", "the netlink runtime", error))?;
+    let wired: std::result::Result<_, KernelError> = runtime.block_on(wiring::apply(plan));
+    Ok(wired?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_starter_tells_is_what_the_processes_inside_hear() {
+        let told = InsideArguments {
+            control: 7,
+            api: 9,
+            address: "127.0.0.1:8080".into(),
+            file: "labs/x.yaml".into(),
+        };
+        assert_eq!(InsideArguments::from_words(&told.to_words()).unwrap(), told);
+        assert!(InsideArguments::from_words(&["seven".into()]).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! Starts controller and agents of a lab as processes of this same binary. Knows their command
+//! lines; refuses to link them.
+
+use super::state::{LabState, Running};
+use crate::error::{LabError, Result};
+use crate::wiring::{CONTROLLER, HostPlan, Namespaces, SOUTHBOUND_PORT, controller_address};
+use catena_kernel::KernelError;
+use catena_kernel::process::{enter_namespace, inherit_fds, spawn_bound};
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where a lab keeps its files, inside its own mount namespace.
+pub(crate) const LAB_DIRECTORY: &str = "/run/catena";
+/// How long the authority of a starting controller may be missing.
+const ENROLL_WAIT: Duration = Duration::from_secs(20);
+/// Pause between two attempts to enroll.
+const ENROLL_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where a process of the lab writes what it says.
+pub(crate) fn log_directory() -> PathBuf {
+    Path::new(LAB_DIRECTORY).join("log")
+}
+
+fn data_directory() -> PathBuf {
+    Path::new(LAB_DIRECTORY).join("controller")
+}
+
+/// Everything needed to start the processes.
+pub(crate) struct Roles<'l> {
+    pub(crate) binary: &'l Path,
+    pub(crate) namespaces: &'l Namespaces,
+    pub(crate) state: &'l LabState,
+}
+
+impl Roles<'_> {
+    fn command(&self, name: &str, namespace: &str, arguments: &[&str]) -> Result<Command> {
+        let namespace = self.namespaces.get(namespace).ok_or_else(|| {
+            KernelError::not_found_yet(format!("namespace {namespace} of the lab"))
+        })?;
+        let path = log_directory().join(format!("{name}.log"));
+        let create = || {
+            let log = File::options().create(true).append(true).open(&path)?;
+            Ok((log.try_clone()?, log))
+        };
+        let (out, err) = create()
+            .map_err(|error: std::io::Error| LabError::io("open", path.display().to_string(), error))?;
+        let mut command = Command::new(self.binary);
+        command.args(arguments).stdin(Stdio::null()).stdout(out).stderr(err);
+        enter_namespace(&mut command, namespace);
+        Ok(command)
+    }
+
+    fn start(&self, name: &str, command: Command) -> Result<()> {
+        let child = spawn_bound(command)?;
+        let running = Running { name: name.to_owned(), child };
+        self.state.change(|known| known.processes.push(running));
+        Ok(())
+    }
+
+    /// Starts the controller on a socket that was opened before the lab had namespaces.
+    pub(crate) fn start_controller(&self, api: OwnedFd) -> Result<()> {
+        let listen = format!("fd:{}", api.as_raw_fd());
+        let southbound = format!("{}:{SOUTHBOUND_PORT}", controller_address());
+        let data = data_directory().display().to_string();
+        let arguments = [
+            "controller", "--listen", &listen, "--southbound", &southbound, "--data", &data,
+            "--auth", "none",
+        ];
+        let mut command = self.command(CONTROLLER, CONTROLLER, &arguments)?;
+        inherit_fds(&mut command, vec![api]);
+        self.start(CONTROLLER, command)
+    }
+
+    /// Gives a host its certificate; the controller may still be making its authority.
+    pub(crate) fn enroll(&self, host: &HostPlan) -> Result<()> {
+        let out = tls_directory(host).display().to_string();
+        let data = data_directory().display().to_string();
+        let arguments = ["node", "enroll", &host.name, "--data", &data, "--out", &out];
+        let log = format!("enroll-{}", host.name);
+        let start = Instant::now();
+        loop {
+            let command = self.command(&log, CONTROLLER, &arguments)?;
+            let status = spawn_bound(command)?
+                .wait()
+                .map_err(|error| LabError::io("wait for", log.clone(), error))?;
+            if status.success() {
+                return Ok(());
+            }
+            if start.elapsed() > ENROLL_WAIT {
+                return Err(LabError::Tool {
+                    tool: format!("catena node enroll {}", host.name),
+                    problem: format!("ended with {status}"),
+                    advice: format!("read {log}.log and {CONTROLLER}.log"),
+                });
+            }
+            std::thread::sleep(ENROLL_PAUSE);
+        }
+    }
+
+    /// Starts the agent of a host, which starts its data plane.
+    pub(crate) fn start_agent(&self, host: &HostPlan) -> Result<()> {
+        let controller = format!("{}:{SOUTHBOUND_PORT}", controller_address());
+        let tls = tls_directory(host).display().to_string();
+        let state = host_directory(host).join("state");
+        fs::create_dir_all(&state)
+            .map_err(|error| LabError::io("create", state.display().to_string(), error))?;
+        let state = state.display().to_string();
+        let (underlay, mtu) = (host.data.to_string(), host.data_mtu.to_string());
+        let arguments = [
+            "agent", "--node", &host.name, "--controller", &controller, "--tls", &tls, "--state",
+            &state, "--underlay", &underlay, "--underlay-mtu", &mtu,
+        ];
+        let name = format!("agent-{}", host.name);
+        let command = self.command(&name, &host.name, &arguments)?;
+        self.start(&name, command)
+    }
+}
+
+fn host_directory(host: &HostPlan) -> PathBuf {
+    Path::new(LAB_DIRECTORY).join("node").join(&host.name)
+}
+
+fn tls_directory(host: &HostPlan) -> PathBuf {
+    host_directory(host).join("tls")
+}

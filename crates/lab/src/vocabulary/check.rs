@@ -1,0 +1,209 @@
+//! The one vocabulary of checks and goals. Knows their grammar; refuses to know how a value is
+//! measured.
+
+use super::units::{BitRate, Seconds};
+use std::fmt;
+
+/// A statement about a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statement {
+    /// As written in the file.
+    pub text: String,
+    /// What it says.
+    pub claim: Claim,
+}
+
+/// What a statement says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    /// `order`: the independent proof found each packet at exactly its functions, in order, once.
+    Order,
+    /// `interfaces`: each function's own interface counted what its chains counted for it.
+    Interfaces,
+    /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
+    Sum {
+        /// The function that carries the sum.
+        whole: String,
+        /// The functions whose packets it carries.
+        parts: Vec<String>,
+    },
+    /// `METRIC [NAME] RELATION VALUE`.
+    Compare {
+        /// What is measured.
+        metric: Metric,
+        /// The traffic or chain it is measured on; none: all.
+        subject: Option<String>,
+        /// How it must compare.
+        relation: Relation,
+        /// With what, in the metric's unit.
+        value: f64,
+    },
+}
+
+/// What can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Packets lost by a traffic.
+    Loss,
+    /// Bit/s at the receiver of a traffic or chain.
+    Throughput,
+    /// What the accounting identity leaves over, summed over all nodes as absolute values.
+    Unaccounted,
+    /// Frames that rings or sockets lost before they were received.
+    RingFull,
+    /// Seconds that each added function adds to a deployment.
+    DeployPerFunction,
+    /// Round trips without an answer.
+    Unanswered,
+}
+
+impl Metric {
+    const ALL: [(&'static str, Metric); 6] = [
+        ("loss", Metric::Loss),
+        ("throughput", Metric::Throughput),
+        ("unaccounted", Metric::Unaccounted),
+        ("ring_full", Metric::RingFull),
+        ("deploy_per_function", Metric::DeployPerFunction),
+        ("unanswered", Metric::Unanswered),
+    ];
+
+    /// A value with the metric's unit.
+    #[must_use]
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Self::Throughput if value >= 1e9 => format!("{:.2} Gbit/s", value / 1e9),
+            Self::Throughput => format!("{:.2} Mbit/s", value / 1e6),
+            Self::DeployPerFunction => format!("{:.2} ms", value * 1e3),
+            Self::Loss | Self::Unaccounted | Self::RingFull => format!("{value:.0} packets"),
+            Self::Unanswered => format!("{value:.0}"),
+        }
+    }
+}
+
+/// How two numbers compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// `==`
+    Equal,
+    /// `>=`
+    AtLeast,
+    /// `<=`
+    AtMost,
+}
+
+impl Relation {
+    /// Does it hold?
+    #[must_use]
+    pub fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Self::Equal => (left - right).abs() < f64::EPSILON,
+            Self::AtLeast => left >= right,
+            Self::AtMost => left <= right,
+        }
+    }
+}
+
+impl fmt::Display for Relation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Equal => "==",
+            Self::AtLeast => ">=",
+            Self::AtMost => "<=",
+        })
+    }
+}
+
+const FORMS: &str = "write 'order', 'interfaces', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= \
+    VALUE with a metric of loss, throughput, unaccounted, ring_full, deploy_per_function, \
+    unanswered";
+
+impl Statement {
+    /// Reads one statement.
+    ///
+    /// # Errors
+    /// What is wrong and the legal forms.
+    pub fn parse(text: &str) -> Result<Self, (String, &'static str)> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let claim = match words.as_slice() {
+            ["order"] => Claim::Order,
+            ["interfaces"] => Claim::Interfaces,
+            ["sum", whole, "=", parts @ ..] => parse_sum(text, whole, parts)?,
+            [metric, relation, value] => compare(metric, None, relation, value)?,
+            [metric, subject, relation, value] => compare(metric, Some(subject), relation, value)?,
+            _ => return Err((format!("'{text}' is not a statement"), FORMS)),
+        };
+        Ok(Self { text: text.to_owned(), claim })
+    }
+}
+
+fn parse_sum(text: &str, whole: &str, parts: &[&str]) -> Result<Claim, (String, &'static str)> {
+    let is_alternating = parts.len() % 2 == 1
+        && parts.iter().enumerate().all(|(at, word)| (at % 2 == 1) == (*word == "+"));
+    if !is_alternating {
+        return Err((format!("'{text}' is not a sum"), FORMS));
+    }
+    let parts = parts.iter().step_by(2).map(|&part| part.to_owned()).collect();
+    Ok(Claim::Sum { whole: whole.to_owned(), parts })
+}
+
+fn compare(
+    metric: &str,
+    subject: Option<&str>,
+    relation: &str,
+    value: &str,
+) -> Result<Claim, (String, &'static str)> {
+    let metric = Metric::ALL
+        .into_iter()
+        .find(|(name, _)| *name == metric)
+        .map(|(_, metric)| metric)
+        .ok_or_else(|| (format!("'{metric}' is not a metric"), FORMS))?;
+    let relation = match relation {
+        "==" => Relation::Equal,
+        ">=" => Relation::AtLeast,
+        "<=" => Relation::AtMost,
+        other => return Err((format!("'{other}' is not a comparison"), FORMS)),
+    };
+    let value = match metric {
+        Metric::Throughput => BitRate::parse(value).map(|rate| rate.0),
+        Metric::DeployPerFunction => Seconds::parse(value).map(|time| time.0),
+        _ => value.parse().map_err(|_| format!("'{value}' is not a number")),
+    }
+    .map_err(|problem| (problem, FORMS))?;
+    Ok(Claim::Compare { metric, subject: subject.map(str::to_owned), relation, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_read_and_others_are_refused_with_the_legal_forms() {
+        let claim = |text: &str| Statement::parse(text).map(|statement| statement.claim);
+        assert_eq!(claim("order"), Ok(Claim::Order));
+        assert_eq!(
+            claim("sum v4 = v1 + v2"),
+            Ok(Claim::Sum { whole: "v4".into(), parts: vec!["v1".into(), "v2".into()] })
+        );
+        assert_eq!(
+            claim("throughput C1 >= 1G"),
+            Ok(Claim::Compare {
+                metric: Metric::Throughput,
+                subject: Some("C1".into()),
+                relation: Relation::AtLeast,
+                value: 1e9
+            })
+        );
+        assert_eq!(
+            claim("deploy_per_function <= 10ms"),
+            Ok(Claim::Compare {
+                metric: Metric::DeployPerFunction,
+                subject: None,
+                relation: Relation::AtMost,
+                value: 0.01
+            })
+        );
+        for bad in ["", "orders", "loss == many", "loss ~ 3", "sum v4 = v1 +", "sum v4 = + v1"] {
+            assert!(claim(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The keys of a lab file exactly as written. Knows their spelling and types; refuses to know
+//! whether they make sense together (see `lab`).
+
+use super::ordered::Ordered;
+use super::units::{BitRate, Seconds};
+use ipnet::IpNet;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// A whole file, or the part of one that extends another.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Document {
+    pub(crate) name: Option<String>,
+    pub(crate) title: Option<String>,
+    #[allow(dead_code, reason = "read from the text before the merge; here it is a legal key")]
+    pub(crate) extends: Option<PathBuf>,
+    pub(crate) hosts: Ordered<Option<HostEntry>>,
+    pub(crate) switches: Vec<String>,
+    pub(crate) links: Vec<LinkEntry>,
+    pub(crate) networks: Ordered<NetworkEntry>,
+    pub(crate) endpoints: Ordered<EndpointEntry>,
+    pub(crate) functions: Ordered<FunctionEntry>,
+    pub(crate) chains: Vec<ChainEntry>,
+    pub(crate) traffic: Vec<TrafficEntry>,
+    pub(crate) capture: CaptureEntry,
+    pub(crate) sweep: SweepEntry,
+    pub(crate) check: Vec<String>,
+    pub(crate) goal: Vec<String>,
+    pub(crate) plot: Vec<PlotEntry>,
+    #[allow(dead_code, reason = "merged over the rest before this type is filled")]
+    pub(crate) full: Option<serde_norway::Value>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HostEntry {}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum LinkEntry {
+    Short(String),
+    Long(LinkForm),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinkForm {
+    pub(crate) between: String,
+    pub(crate) mtu: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NetworkEntry {
+    pub(crate) cidrs: Vec<IpNet>,
+    pub(crate) gateway: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct EndpointEntry {
+    pub(crate) on: Option<String>,
+    pub(crate) networks: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FunctionEntry {
+    pub(crate) on: Option<String>,
+    pub(crate) networks: Vec<String>,
+    pub(crate) routes: Ordered<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ChainEntry {
+    pub(crate) name: Option<String>,
+    pub(crate) source: Option<String>,
+    pub(crate) destination: Option<String>,
+    pub(crate) match_fields: serde_json::Map<String, serde_json::Value>,
+    pub(crate) chain: Vec<StepEntry>,
+    pub(crate) encapsulation: Option<catena_model::resource::Encapsulation>,
+    pub(crate) group: Option<String>,
+    pub(crate) label: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StepEntry {
+    pub(crate) name: String,
+    pub(crate) direction: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TrafficEntry {
+    pub(crate) name: Option<String>,
+    pub(crate) tool: Option<String>,
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
+    pub(crate) protocol: Option<String>,
+    pub(crate) port: Option<u16>,
+    pub(crate) rate: Option<BitRate>,
+    pub(crate) seconds: Option<Seconds>,
+    pub(crate) at: Option<Seconds>,
+    pub(crate) congestion: Option<String>,
+    pub(crate) family: Option<String>,
+    pub(crate) chain: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CaptureEntry {
+    pub(crate) at: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SweepEntry {
+    pub(crate) chain: Vec<String>,
+    pub(crate) chain_length: Option<String>,
+    pub(crate) encapsulation: Vec<catena_model::resource::Encapsulation>,
+    pub(crate) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PlotEntry {
+    pub(crate) file: Option<String>,
+    pub(crate) kind: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) group: Option<String>,
+    pub(crate) of: Vec<String>,
+    pub(crate) paper: Ordered<serde_json::Value>,
+}

@@ -1,0 +1,202 @@
+//! A lab that makes sense: every name refers to something, every attachment is possible. Knows
+//! the meaning of a lab file; refuses to know addresses (see `wiring`) and how anything runs.
+
+use super::check::Statement;
+use super::ordered::Ordered;
+use super::units::{BitRate, Seconds};
+use catena_client::deploy::ChainDocument;
+use catena_model::resource::{Encapsulation, IpFamily};
+use ipnet::IpNet;
+use std::path::PathBuf;
+
+/// A whole lab.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    /// The file it came from.
+    pub file: PathBuf,
+    /// Its name; one lab of a name runs at a time.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Hosts: each runs an agent and a data plane.
+    pub hosts: Vec<String>,
+    /// Switches of the data network.
+    pub switches: Vec<String>,
+    /// Cables of the data network.
+    pub links: Vec<Link>,
+    /// Tenant networks.
+    pub networks: Ordered<Network>,
+    /// Hosts of the tenant: where traffic begins and ends.
+    pub endpoints: Ordered<Endpoint>,
+    /// Service functions, SFC-unaware.
+    pub functions: Ordered<Function>,
+    /// Chains, as the chain client understands them.
+    pub chains: Vec<LabChain>,
+    /// Traffic of one run.
+    pub traffic: Vec<Traffic>,
+    /// Endpoints and functions whose interfaces are captured.
+    pub capture: Vec<String>,
+    /// What varies between runs.
+    pub sweep: Sweep,
+    /// Truths: a failed one fails the run.
+    pub checks: Vec<Statement>,
+    /// Speeds and times: printed as met or missed.
+    pub goals: Vec<Statement>,
+    /// Figures.
+    pub plots: Vec<Plot>,
+}
+
+/// A cable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// One end: a host or a switch.
+    pub left: String,
+    /// The other end.
+    pub right: String,
+    /// Largest IP packet, in bytes.
+    pub mtu: u32,
+}
+
+/// A tenant network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Its prefixes, at most one of each family.
+    pub cidrs: Vec<IpNet>,
+    /// The endpoint that holds the first address and is everybody's default route.
+    pub gateway: Option<String>,
+}
+
+/// An endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The host it is attached to.
+    pub on: String,
+    /// Its networks.
+    pub networks: Vec<String>,
+}
+
+/// A service function: a plain router that knows nothing of chains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// The host it is attached to.
+    pub on: String,
+    /// Its networks.
+    pub networks: Vec<String>,
+    /// What came in by the first leaves by the second; one egress per ingress.
+    pub routes: Ordered<String>,
+}
+
+/// A chain of the file.
+#[derive(Clone, Debug)]
+pub struct LabChain {
+    /// Its name.
+    pub name: String,
+    /// What the chain client deploys.
+    pub document: ChainDocument,
+    /// Which figure it belongs to.
+    pub group: Option<String>,
+    /// How the figure calls it; without one, its name.
+    pub label: String,
+}
+
+/// What makes traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// iperf3 over UDP.
+    IperfUdp,
+    /// iperf3 over TCP.
+    IperfTcp,
+    /// ICMP echo.
+    Ping,
+}
+
+/// Traffic of a run.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Its name.
+    pub name: String,
+    /// What makes it.
+    pub tool: Tool,
+    /// The endpoint that sends.
+    pub from: String,
+    /// The endpoint that receives.
+    pub to: String,
+    /// Destination port.
+    pub port: u16,
+    /// Offered rate; none: as fast as possible.
+    pub rate: Option<BitRate>,
+    /// How long.
+    pub seconds: Seconds,
+    /// When it starts, after the run's beginning.
+    pub at: Seconds,
+    /// TCP congestion control; none: the machine's.
+    pub congestion: Option<String>,
+    /// IP version.
+    pub family: IpFamily,
+    /// The chain that carries it, where the sweep does not say.
+    pub chain: Option<String>,
+}
+
+/// What varies between runs.
+#[derive(Clone, Debug, Default)]
+pub struct Sweep {
+    /// One of these chains at a time; empty: all chains at once.
+    pub chains: Vec<String>,
+    /// The first chain cut to each of these lengths, deployed and removed without traffic.
+    pub lengths: Option<std::ops::RangeInclusive<usize>>,
+    /// Each of these encapsulations; empty: what each chain says.
+    pub encapsulations: Vec<Encapsulation>,
+    /// How often.
+    pub repeat: u32,
+}
+
+/// The form of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlotKind {
+    /// Time of the four steps of a deployment by chain length.
+    DeploySteps,
+    /// Throughput per second at functions' egress.
+    Timeline,
+    /// Throughput by chain.
+    Bars,
+}
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// File name without ending.
+    pub file: String,
+    /// Its form.
+    pub kind: PlotKind,
+    /// Its title.
+    pub title: String,
+    /// Chains of this group only.
+    pub group: Option<String>,
+    /// Which functions it shows.
+    pub of: Vec<String>,
+    /// What the paper reports, by the same labels; text where it gives only a bound.
+    pub paper: Ordered<serde_json::Value>,
+}
+
+impl Lab {
+    /// A chain by name.
+    #[must_use]
+    pub fn chain(&self, name: &str) -> Option<&LabChain> {
+        self.chains.iter().find(|chain| chain.name == name)
+    }
+
+    /// Is it an endpoint or a function?
+    #[must_use]
+    pub fn is_attached(&self, name: &str) -> bool {
+        self.endpoints.contains(name) || self.functions.contains(name)
+    }
+
+    /// Networks of an endpoint or function.
+    #[must_use]
+    pub fn networks_of(&self, name: &str) -> &[String] {
+        let endpoint = self.endpoints.get(name).map(|endpoint| endpoint.networks.as_slice());
+        endpoint
+            .or_else(|| self.functions.get(name).map(|function| function.networks.as_slice()))
+            .unwrap_or_default()
+    }
+}

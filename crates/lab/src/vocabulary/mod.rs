@@ -1,0 +1,48 @@
+//! The vocabulary of lab files: from a YAML file to a lab that makes sense, or to an error that
+//! names file, line, key and remedy. Knows no addresses and runs nothing.
+
+mod check;
+mod document;
+mod error;
+mod lab;
+mod load;
+mod ordered;
+mod units;
+mod validate;
+mod validate_run;
+
+pub use check::{Claim, Metric, Relation, Statement};
+pub use error::LabFileError;
+pub use lab::{
+    Endpoint, Function, Lab, LabChain, Link, Network, Plot, PlotKind, Sweep, Tool, Traffic,
+};
+pub use ordered::Ordered;
+pub use units::{BitRate, Seconds};
+
+use std::path::Path;
+
+impl Lab {
+    /// Reads a lab file and all that it extends; with `is_full`, its `full:` part laid over.
+    ///
+    /// # Errors
+    /// What is wrong with it, where, and what to do.
+    pub fn read(file: &Path, is_full: bool) -> Result<Self, LabFileError> {
+        let loaded = load::load(file, is_full)?;
+        validate::lab_of(loaded.document, file).map_err(|fault| {
+            // The file that knows the longest part of the key sets it; of two, the extending one.
+            let place = loaded
+                .sources
+                .iter()
+                .rev()
+                .filter_map(|(file, text)| Some((file, error::line_of(text, &fault.key)?)))
+                .max_by_key(|(_, (depth, _))| *depth);
+            LabFileError {
+                file: place.map_or_else(|| file.to_path_buf(), |(file, _)| file.clone()),
+                line: place.map(|(_, (_, line))| line),
+                key: fault.key,
+                problem: fault.problem,
+                advice: fault.advice,
+            }
+        })
+    }
+}

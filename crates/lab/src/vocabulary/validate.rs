@@ -1,0 +1,281 @@
+//! From a document to a lab: every name must refer to something. Knows what is wrong and what to
+//! do about it; refuses to read files or to know addresses.
+
+use super::document::{Document, EndpointEntry, FunctionEntry, LinkEntry};
+use super::error::Fault;
+use super::lab::{Endpoint, Function, Lab, Link, Network};
+use super::ordered::Ordered;
+use super::validate_run as run;
+use ipnet::IpNet;
+use std::path::Path;
+
+/// Longest name of an interface, in bytes (IFNAMSIZ less the final zero).
+pub(crate) const INTERFACE_NAME_BYTES_MAX: usize = 15;
+/// Longest name of a lab, in bytes.
+pub(crate) const LAB_NAME_BYTES_MAX: usize = 48;
+/// Most hosts of a lab; each gets one address of a /24.
+pub(crate) const HOSTS_MAX: usize = 100;
+/// MTU of a cable that states none, in bytes.
+pub(crate) const UNDERLAY_MTU_BYTES: u32 = 1_500;
+/// Smallest MTU that IPv6 allows, in bytes (RFC 8200 section 5).
+pub(crate) const MTU_BYTES_MIN: u32 = 1_280;
+/// Largest MTU of a cable, in bytes.
+pub(crate) const MTU_BYTES_MAX: u32 = 9_216;
+
+pub(crate) fn lab_of(document: Document, file: &Path) -> Result<Lab, Fault> {
+    let name = lab_name(&document)?;
+    let hosts: Vec<String> = document.hosts.names().map(str::to_owned).collect();
+    topology_names(&document, &hosts)?;
+    let networks = networks(&document)?;
+    let endpoints = endpoints(&document, &hosts, &networks)?;
+    let functions = functions(&document, &hosts, &networks)?;
+    gateways(&networks, &endpoints)?;
+    let mut lab = Lab {
+        file: file.to_path_buf(),
+        title: document.title.clone().unwrap_or_else(|| name.clone()),
+        name,
+        links: links(&document, &hosts)?,
+        hosts,
+        switches: document.switches.clone(),
+        networks,
+        endpoints,
+        functions,
+        chains: Vec::new(),
+        traffic: Vec::new(),
+        capture: document.capture.at.clone(),
+        sweep: super::lab::Sweep::default(),
+        checks: run::statements(&document.check, "check")?,
+        goals: run::statements(&document.goal, "goal")?,
+        plots: Vec::new(),
+    };
+    lab.chains = run::chains(&document, &lab)?;
+    lab.sweep = run::sweep(&document, &lab)?;
+    lab.traffic = run::traffic(&document, &lab)?;
+    lab.plots = run::plots(&document, &lab)?;
+    run::references(&lab)?;
+    Ok(lab)
+}
+
+fn lab_name(document: &Document) -> Result<String, Fault> {
+    let advice = "name the lab with letters, digits and '-'";
+    let name = document.name.clone().ok_or_else(|| Fault::new("name", "is missing", advice))?;
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if name.is_empty() || name.len() > LAB_NAME_BYTES_MAX || !name.chars().all(legal) {
+        return Err(Fault::new("name", format!("'{name}' is not a lab name"), advice));
+    }
+    Ok(name)
+}
+
+fn topology_names(document: &Document, hosts: &[String]) -> Result<(), Fault> {
+    if hosts.is_empty() {
+        return Err(Fault::new("hosts", "is empty", "declare at least one: hosts: {host1: {}}"));
+    }
+    if hosts.len() > HOSTS_MAX {
+        let problem = format!("holds {} hosts", hosts.len());
+        return Err(Fault::new("hosts", problem, format!("use at most {HOSTS_MAX}")));
+    }
+    let sections = [
+        ("hosts", hosts.iter().map(String::as_str).collect::<Vec<_>>()),
+        ("switches", document.switches.iter().map(String::as_str).collect()),
+        ("endpoints", document.endpoints.names().collect()),
+        ("functions", document.functions.names().collect()),
+    ];
+    let mut seen: Vec<&str> = vec!["mgmt", "controller"];
+    for (section, names) in sections {
+        for name in names {
+            let key = format!("{section}.{name}");
+            plain_name(name, &key)?;
+            if seen.contains(&name) {
+                let advice = "give every host, switch, endpoint and function its own name; 'mgmt' \
+                              and 'controller' are the lab's";
+                return Err(Fault::new(key, format!("the name '{name}' is taken"), advice));
+            }
+            seen.push(name);
+        }
+    }
+    document.networks.names().try_for_each(|name| plain_name(name, &format!("networks.{name}")))
+}
+
+fn plain_name(name: &str, key: &str) -> Result<(), Fault> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let starts_well = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    if starts_well && name.len() < INTERFACE_NAME_BYTES_MAX && name.chars().all(legal) {
+        return Ok(());
+    }
+    let advice = format!(
+        "use up to {} letters, digits and '_', starting with a letter or digit",
+        INTERFACE_NAME_BYTES_MAX - 1
+    );
+    Err(Fault::new(key, format!("'{name}' cannot name it"), advice))
+}
+
+fn links(document: &Document, hosts: &[String]) -> Result<Vec<Link>, Fault> {
+    let mut links: Vec<Link> = Vec::new();
+    for (index, entry) in document.links.iter().enumerate() {
+        let key = format!("links[{index}]");
+        let (between, mtu) = match entry {
+            LinkEntry::Short(between) => (between, None),
+            LinkEntry::Long(form) => (&form.between, form.mtu),
+        };
+        let mtu = mtu.unwrap_or(UNDERLAY_MTU_BYTES);
+        if !(MTU_BYTES_MIN..=MTU_BYTES_MAX).contains(&mtu) {
+            let advice = format!("use {MTU_BYTES_MIN} to {MTU_BYTES_MAX} bytes");
+            return Err(Fault::new(format!("{key}.mtu"), format!("{mtu} is no MTU"), advice));
+        }
+        let (left, right) = between.split_once('-').ok_or_else(|| {
+            Fault::new(&key, format!("'{between}' is no link"), "write it host1-ovs01")
+        })?;
+        for end in [left, right] {
+            let is_known =
+                hosts.iter().chain(&document.switches).any(|name| name.as_str() == end.trim());
+            if !is_known {
+                let known = hosts.iter().chain(&document.switches);
+                return Err(unknown(&key, "host or switch", end, known.map(String::as_str)));
+            }
+        }
+        let link = Link { left: left.trim().into(), right: right.trim().into(), mtu };
+        if link.left == link.right {
+            return Err(Fault::new(&key, "joins a thing to itself", "name two different ends"));
+        }
+        if hosts.contains(&link.left) && hosts.contains(&link.right) {
+            let advice = "put a switch between them: a host has one data interface";
+            return Err(Fault::new(&key, "joins two hosts", advice));
+        }
+        links.push(link);
+    }
+    for host in hosts {
+        let count = links.iter().filter(|l| l.left == *host || l.right == *host).count();
+        if count > 1 || (count == 0 && hosts.len() > 1) {
+            let problem = format!("host '{host}' has {count} links");
+            return Err(Fault::new("links", problem, "link each host to exactly one switch"));
+        }
+    }
+    Ok(links)
+}
+
+pub(crate) fn unknown<'a>(
+    key: &str,
+    kind: &str,
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Fault {
+    let known: Vec<&str> = known.collect();
+    let advice = if known.is_empty() {
+        format!("declare the {kind} first")
+    } else {
+        format!("name one of {}", known.join(", "))
+    };
+    Fault::new(key, format!("no {kind} is named '{}'", name.trim()), advice)
+}
+
+fn networks(document: &Document) -> Result<Ordered<Network>, Fault> {
+    let mut networks = Vec::new();
+    for (name, entry) in document.networks.iter() {
+        let key = format!("networks.{name}.cidrs");
+        let of_family = |is_v4: bool| {
+            entry.cidrs.iter().filter(|cidr| cidr.addr().is_ipv4() == is_v4).count()
+        };
+        if entry.cidrs.is_empty() || of_family(true) > 1 || of_family(false) > 1 {
+            let problem = "needs one prefix of a family, or one of each";
+            let advice = "write cidrs: [10.10.0.0/24, 'fd00:10::/64']";
+            return Err(Fault::new(key, problem, advice));
+        }
+        let network = Network {
+            cidrs: entry.cidrs.iter().map(IpNet::trunc).collect(),
+            gateway: entry.gateway.clone(),
+        };
+        networks.push((name.to_owned(), network));
+    }
+    Ok(networks.into_iter().collect())
+}
+
+fn gateways(networks: &Ordered<Network>, endpoints: &Ordered<Endpoint>) -> Result<(), Fault> {
+    for (name, network) in networks.iter() {
+        let Some(gateway) = &network.gateway else { continue };
+        let key = format!("networks.{name}.gateway");
+        let endpoint = endpoints
+            .get(gateway)
+            .ok_or_else(|| unknown(&key, "endpoint", gateway, endpoints.names()))?;
+        if !endpoint.networks.iter().any(|network| network == name) {
+            let problem = format!("endpoint '{gateway}' is not on network '{name}'");
+            return Err(Fault::new(key, problem, "attach it there, or name another"));
+        }
+    }
+    Ok(())
+}
+
+fn endpoints(
+    document: &Document,
+    hosts: &[String],
+    networks: &Ordered<Network>,
+) -> Result<Ordered<Endpoint>, Fault> {
+    let one = |(name, entry): (&str, &EndpointEntry)| {
+        let key = format!("endpoints.{name}");
+        let (on, networks) =
+            attachment(&key, name, entry.on.as_deref(), &entry.networks, hosts, networks)?;
+        Ok((name.to_owned(), Endpoint { on, networks }))
+    };
+    document.endpoints.iter().map(one).collect()
+}
+
+fn functions(
+    document: &Document,
+    hosts: &[String],
+    networks: &Ordered<Network>,
+) -> Result<Ordered<Function>, Fault> {
+    let one = |(name, entry): (&str, &FunctionEntry)| {
+        let key = format!("functions.{name}");
+        let (on, networks) =
+            attachment(&key, name, entry.on.as_deref(), &entry.networks, hosts, networks)?;
+        for (ingress, egress) in entry.routes.iter() {
+            for side in [ingress, egress.as_str()] {
+                if !networks.iter().any(|network| network == side) {
+                    let key = format!("{key}.routes.{ingress}");
+                    let problem = format!("'{name}' has no port on network '{side}'");
+                    let advice = format!("use its networks: {}", networks.join(", "));
+                    return Err(Fault::new(key, problem, advice));
+                }
+            }
+        }
+        Ok((name.to_owned(), Function { on, networks, routes: entry.routes.clone() }))
+    };
+    document.functions.iter().map(one).collect()
+}
+
+fn attachment(
+    key: &str,
+    name: &str,
+    on: Option<&str>,
+    attached: &[String],
+    hosts: &[String],
+    networks: &Ordered<Network>,
+) -> Result<(String, Vec<String>), Fault> {
+    let host_key = format!("{key}.on");
+    let on = on.ok_or_else(|| {
+        Fault::new(&host_key, "is missing", "say which host it is attached to")
+    })?;
+    if !hosts.iter().any(|host| host == on) {
+        return Err(unknown(&host_key, "host", on, hosts.iter().map(String::as_str)));
+    }
+    let networks_key = format!("{key}.networks");
+    if attached.is_empty() {
+        return Err(Fault::new(networks_key, "is empty", "attach it to at least one network"));
+    }
+    for (index, network) in attached.iter().enumerate() {
+        if !networks.contains(network) {
+            return Err(unknown(&networks_key, "network", network, networks.names()));
+        }
+        if attached.iter().take(index).any(|before| before == network) {
+            let problem = format!("names '{network}' twice");
+            return Err(Fault::new(networks_key, problem, "attach it once to a network"));
+        }
+        if name.len() + 1 + network.len() > INTERFACE_NAME_BYTES_MAX {
+            let problem = format!(
+                "the interface '{name}.{network}' would have more than \
+                 {INTERFACE_NAME_BYTES_MAX} letters"
+            );
+            return Err(Fault::new(networks_key, problem, "shorten one of the two names"));
+        }
+    }
+    Ok((on.to_owned(), attached.to_vec()))
+}

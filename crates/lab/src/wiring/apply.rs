@@ -1,0 +1,112 @@
+//! Makes what the wiring plan lists, in its order, by the doors of `kernel`. Has no choices: a
+//! refusal of the kernel ends it, and the supervisor's end removes what was made.
+
+use super::plan::{BRIDGE, Cable, End, PolicyRoute, Setting, WiringPlan};
+use catena_kernel::namespace::{NAMED_NAMESPACES, NetNamespace};
+use catena_kernel::netlink::{IpFamily, Netlink};
+use catena_kernel::{KernelError, Result, sysctl};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+
+/// Priority of the rules «what came in by X»: before the main table (32,766), after the local.
+const RULE_PRIORITY: u32 = 1_000;
+
+/// The namespaces of a wired lab, by name.
+pub(crate) type Namespaces = BTreeMap<String, NetNamespace>;
+
+/// Makes everything of the plan. To be called inside the lab's own namespaces.
+pub(crate) async fn apply(plan: &WiringPlan) -> Result<Namespaces> {
+    let mut wiring = Wiring { namespaces: Namespaces::new(), doors: BTreeMap::new() };
+    for name in &plan.namespaces {
+        wiring.add_namespace(name).await?;
+    }
+    wiring.set_all(&plan.settings)?;
+    for name in &plan.bridges {
+        let door = wiring.door(name)?;
+        door.add_bridge(BRIDGE).await?;
+        door.set_up(BRIDGE).await?;
+    }
+    for cable in &plan.cables {
+        wiring.add_cable(cable).await?;
+    }
+    wiring.set_all(&plan.interface_settings)?;
+    for route in &plan.policy_routes {
+        wiring.add_policy_route(route).await?;
+    }
+    for route in &plan.default_routes {
+        let door = wiring.door(&route.namespace)?;
+        let all = everything(route.gateway.is_ipv4());
+        door.add_route(all, Some(route.gateway), &route.interface, None).await?;
+    }
+    Ok(wiring.namespaces)
+}
+
+struct Wiring {
+    namespaces: Namespaces,
+    doors: BTreeMap<String, Netlink>,
+}
+
+fn everything(is_v4: bool) -> (IpAddr, u8) {
+    if is_v4 { (Ipv4Addr::UNSPECIFIED.into(), 0) } else { (Ipv6Addr::UNSPECIFIED.into(), 0) }
+}
+
+impl Wiring {
+    async fn add_namespace(&mut self, name: &str) -> Result<()> {
+        let namespace = NetNamespace::create_named(Path::new(NAMED_NAMESPACES), name)?;
+        let door = Netlink::open(&namespace)?;
+        door.set_up("lo").await?;
+        self.doors.insert(name.to_owned(), door);
+        self.namespaces.insert(name.to_owned(), namespace);
+        Ok(())
+    }
+
+    fn namespace(&self, name: &str) -> Result<&NetNamespace> {
+        self.namespaces
+            .get(name)
+            .ok_or_else(|| KernelError::not_found_yet(format!("namespace {name} of the plan")))
+    }
+
+    fn door(&self, name: &str) -> Result<&Netlink> {
+        self.doors
+            .get(name)
+            .ok_or_else(|| KernelError::not_found_yet(format!("namespace {name} of the plan")))
+    }
+
+    fn set_all(&self, settings: &[Setting]) -> Result<()> {
+        settings.iter().try_for_each(|setting| {
+            sysctl::write_in(self.namespace(&setting.namespace)?, &setting.key, setting.value)
+        })
+    }
+
+    async fn add_cable(&self, cable: &Cable) -> Result<()> {
+        let [near, far] = &cable.ends;
+        let peer = self.namespace(&far.namespace)?;
+        self.door(&near.namespace)?
+            .add_veth(&near.interface, &far.interface, peer, cable.mtu, near.mac, far.mac)
+            .await?;
+        self.plug(near).await?;
+        self.plug(far).await
+    }
+
+    async fn plug(&self, end: &End) -> Result<()> {
+        let door = self.door(&end.namespace)?;
+        if end.is_in_bridge {
+            door.set_master(&end.interface, BRIDGE).await?;
+        }
+        for address in &end.addresses {
+            door.add_address(&end.interface, address.addr(), address.prefix_len()).await?;
+        }
+        door.set_up(&end.interface).await
+    }
+
+    async fn add_policy_route(&self, route: &PolicyRoute) -> Result<()> {
+        let door = self.door(&route.namespace)?;
+        for family in [IpFamily::V4, IpFamily::V6] {
+            let all = everything(family == IpFamily::V4);
+            door.add_rule_iif(&route.ingress, route.table, family, RULE_PRIORITY).await?;
+            door.add_route(all, None, &route.egress, Some(route.table)).await?;
+        }
+        Ok(())
+    }
+}

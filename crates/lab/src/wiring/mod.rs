@@ -1,0 +1,13 @@
+//! The lab's network: what it consists of (`plan`, pure, with the addresses of `address`) and how
+//! it is made (`apply`).
+
+mod address;
+mod apply;
+mod plan;
+
+pub(crate) use apply::{Namespaces, apply};
+pub(crate) use plan::{
+    CONTROLLER, HostPlan, MANAGEMENT_SWITCH, PortPlan, SOUTHBOUND_PORT, WiringPlan,
+    controller_address, plan,
+};
+pub use plan::NoRoom;

@@ -1,0 +1,388 @@
+//! From a lab to its wiring: a list of namespaces, bridges, cables, settings and routes, as data.
+//! Pure; refuses to make anything (see `apply`).
+
+use super::address::{self, CONTROLLER_NUMBER, DATA_NETWORK, MANAGEMENT_NETWORK, Mac};
+use crate::vocabulary::Lab;
+use catena_model::limits::TENANT_MTU_BYTES;
+use ipnet::IpNet;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Namespace of the management switch.
+pub(crate) const MANAGEMENT_SWITCH: &str = "mgmt";
+/// Namespace of the controller.
+pub(crate) const CONTROLLER: &str = "controller";
+/// The bridge inside each switch's namespace.
+pub(crate) const BRIDGE: &str = "br0";
+/// A host's interface to the data network.
+pub(crate) const DATA_INTERFACE: &str = "data0";
+/// A host's interface to the management network.
+pub(crate) const MANAGEMENT_INTERFACE: &str = "mgmt0";
+/// Port of the southbound server on the management network.
+pub(crate) const SOUTHBOUND_PORT: u16 = 6_650;
+/// MTU of management cables, in bytes.
+const MANAGEMENT_MTU_BYTES: u32 = 1_500;
+/// Routing table of a function's first ingress; below the reserved 253 to 255.
+const TABLE_FIRST: u32 = 101;
+
+/// All that must be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WiringPlan {
+    pub(crate) namespaces: Vec<String>,
+    /// Namespaces that hold a bridge.
+    pub(crate) bridges: Vec<String>,
+    /// Before any interface exists, so that interfaces inherit them.
+    pub(crate) settings: Vec<Setting>,
+    pub(crate) cables: Vec<Cable>,
+    /// Once the interfaces exist.
+    pub(crate) interface_settings: Vec<Setting>,
+    pub(crate) policy_routes: Vec<PolicyRoute>,
+    pub(crate) default_routes: Vec<DefaultRoute>,
+    pub(crate) hosts: Vec<HostPlan>,
+    pub(crate) ports: Vec<PortPlan>,
+}
+
+/// A kernel setting of one namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) namespace: String,
+    pub(crate) key: String,
+    pub(crate) value: &'static str,
+}
+
+/// A veth pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cable {
+    pub(crate) ends: [End; 2],
+    pub(crate) mtu: u32,
+}
+
+/// One end of a veth pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) namespace: String,
+    pub(crate) interface: String,
+    /// None: the kernel chooses.
+    pub(crate) mac: Option<Mac>,
+    pub(crate) addresses: Vec<IpNet>,
+    pub(crate) is_in_bridge: bool,
+}
+
+/// What comes in by one interface leaves by another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PolicyRoute {
+    pub(crate) namespace: String,
+    pub(crate) ingress: String,
+    pub(crate) egress: String,
+    pub(crate) table: u32,
+}
+
+/// A default route by a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DefaultRoute {
+    pub(crate) namespace: String,
+    pub(crate) gateway: IpAddr,
+    pub(crate) interface: String,
+}
+
+/// A host's place in the underlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostPlan {
+    pub(crate) name: String,
+    pub(crate) data: Ipv4Addr,
+    /// MTU of its cable to the data network, in bytes.
+    pub(crate) data_mtu: u32,
+}
+
+/// A tenant port as the API gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PortPlan {
+    pub(crate) device: String,
+    pub(crate) network: String,
+    pub(crate) host: String,
+    pub(crate) mac: Mac,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) is_function: bool,
+}
+
+impl PortPlan {
+    /// The port's name at the API.
+    pub(crate) fn name(&self) -> String {
+        format!("{}@{}", self.device, self.network)
+    }
+}
+
+/// A network that has no room.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "network '{network}': {cidr} has no address number {number} for '{member}'; widen the prefix"
+)]
+pub struct NoRoom {
+    /// The network.
+    pub network: String,
+    /// Its prefix.
+    pub cidr: IpNet,
+    /// The missing address.
+    pub number: u32,
+    /// Who should get it.
+    pub member: String,
+}
+
+/// The controller's address on the management network.
+pub(crate) fn controller_address() -> Ipv4Addr {
+    address::underlay(MANAGEMENT_NETWORK, CONTROLLER_NUMBER).addr()
+}
+
+/// The wiring of a lab.
+pub(crate) fn plan(lab: &Lab) -> Result<WiringPlan, NoRoom> {
+    let mut plan = WiringPlan::default();
+    plan.namespaces.extend([MANAGEMENT_SWITCH, CONTROLLER].map(str::to_owned));
+    plan.namespaces.extend(lab.hosts.iter().chain(&lab.switches).cloned());
+    plan.namespaces.extend(lab.endpoints.names().chain(lab.functions.names()).map(str::to_owned));
+    plan.bridges.push(MANAGEMENT_SWITCH.to_owned());
+    plan.bridges.extend(lab.switches.iter().cloned());
+    for switch in plan.bridges.clone() {
+        plan.quiet(&switch);
+    }
+    underlay(lab, &mut plan);
+    tenants(lab, &mut plan)?;
+    functions(lab, &mut plan);
+    default_routes(lab, &mut plan);
+    Ok(plan)
+}
+
+impl WiringPlan {
+    fn set(&mut self, namespace: &str, key: &str, value: &'static str) {
+        self.settings.push(Setting { namespace: namespace.into(), key: key.into(), value });
+    }
+
+    /// No IPv6 of the namespace's own: it would add frames that nobody asked for.
+    fn quiet(&mut self, namespace: &str) {
+        for scope in ["all", "default"] {
+            self.set(namespace, &format!("net.ipv6.conf.{scope}.disable_ipv6"), "1");
+        }
+    }
+}
+
+fn underlay(lab: &Lab, plan: &mut WiringPlan) {
+    let end = |namespace: &str, interface: &str, network, number| End {
+        namespace: namespace.into(),
+        interface: interface.into(),
+        mac: Some(address::underlay_mac(network, number)),
+        addresses: vec![address::underlay(network, number).into()],
+        is_in_bridge: false,
+    };
+    let management = |namespace: &str, number: u8| Cable {
+        ends: [
+            end(namespace, MANAGEMENT_INTERFACE, MANAGEMENT_NETWORK, number),
+            bridge_port(MANAGEMENT_SWITCH, namespace),
+        ],
+        mtu: MANAGEMENT_MTU_BYTES,
+    };
+    plan.cables.push(management(CONTROLLER, CONTROLLER_NUMBER));
+    for (host, number) in lab.hosts.iter().zip(1_u8..) {
+        plan.quiet(host);
+        plan.cables.push(management(host, number));
+        let data = address::underlay(DATA_NETWORK, number).addr();
+        let cable = lab.links.iter().find(|link| [&link.left, &link.right].contains(&host));
+        let data_mtu = cable.map_or(MANAGEMENT_MTU_BYTES, |link| link.mtu);
+        plan.hosts.push(HostPlan { name: host.clone(), data, data_mtu });
+    }
+    for link in &lab.links {
+        let host = lab.hosts.iter().zip(1_u8..).find(|(host, _)| {
+            [&link.left, &link.right].contains(host)
+        });
+        let ends = match host {
+            Some((host, number)) => {
+                let switch = if *host == link.left { &link.right } else { &link.left };
+                [end(host, DATA_INTERFACE, DATA_NETWORK, number), bridge_port(switch, host)]
+            }
+            None => [bridge_port(&link.left, &link.right), bridge_port(&link.right, &link.left)],
+        };
+        plan.cables.push(Cable { ends, mtu: link.mtu });
+    }
+    if let (true, [host]) = (lab.links.is_empty(), lab.hosts.as_slice()) {
+        // A single host still binds its tunnel socket to its data address.
+        let far = bridge_port(MANAGEMENT_SWITCH, &format!("{host}d"));
+        let ends = [end(host, DATA_INTERFACE, DATA_NETWORK, 1), far];
+        plan.cables.push(Cable { ends, mtu: MANAGEMENT_MTU_BYTES });
+    }
+}
+
+fn bridge_port(switch: &str, towards: &str) -> End {
+    End {
+        namespace: switch.into(),
+        interface: towards.into(),
+        mac: None,
+        addresses: Vec::new(),
+        is_in_bridge: true,
+    }
+}
+
+fn tenants(lab: &Lab, plan: &mut WiringPlan) -> Result<(), NoRoom> {
+    let endpoints = lab.endpoints.iter().map(|(name, e)| (name, &e.on, &e.networks, false));
+    let functions = lab.functions.iter().map(|(name, f)| (name, &f.on, &f.networks, true));
+    for (device, host, networks, is_function) in endpoints.chain(functions) {
+        tenant_settings(plan, device, is_function);
+        for (index, (network, of)) in lab.networks.iter().enumerate() {
+            if !networks.iter().any(|name| name == network) {
+                continue;
+            }
+            let number = address::member_number(lab, network, device).unwrap_or_default();
+            let mac = address::tenant_mac(index, number);
+            let at = |cidr: &IpNet| {
+                address::address_in(*cidr, number).ok_or_else(|| NoRoom {
+                    network: network.into(),
+                    cidr: *cidr,
+                    number,
+                    member: device.into(),
+                })
+            };
+            let addresses: Vec<IpNet> = of.cidrs.iter().map(at).collect::<Result<_, _>>()?;
+            plan.ports.push(PortPlan {
+                device: device.into(),
+                network: network.into(),
+                host: host.clone(),
+                mac,
+                addresses: addresses.iter().copied().map(address::bare).collect(),
+                is_function,
+            });
+            plan.cables.push(tenant_cable(device, network, host, mac, addresses));
+        }
+    }
+    Ok(())
+}
+
+fn tenant_cable(device: &str, network: &str, host: &str, mac: Mac, addresses: Vec<IpNet>) -> Cable {
+    let inner = End {
+        namespace: device.into(),
+        interface: network.into(),
+        mac: Some(mac),
+        addresses,
+        is_in_bridge: false,
+    };
+    let switch_side = End {
+        namespace: host.into(),
+        interface: format!("{device}.{network}"),
+        mac: None,
+        addresses: Vec::new(),
+        is_in_bridge: false,
+    };
+    Cable { ends: [inner, switch_side], mtu: u32::from(TENANT_MTU_BYTES) }
+}
+
+/// Settings before the interfaces exist. `rp_filter` may be inherited from the machine;
+/// redirects would tell the endpoints to go around a function of one port.
+fn tenant_settings(plan: &mut WiringPlan, device: &str, is_function: bool) {
+    for scope in ["all", "default"] {
+        for (name, value) in ipv4_settings(is_function) {
+            plan.set(device, &format!("net.ipv4.conf.{scope}.{name}"), value);
+        }
+        for (name, value) in [
+            ("disable_ipv6", "0"),
+            ("accept_dad", "0"),
+            ("dad_transmits", "0"),
+            ("accept_ra", "0"),
+            ("accept_redirects", "0"),
+        ] {
+            plan.set(device, &format!("net.ipv6.conf.{scope}.{name}"), value);
+        }
+    }
+    if is_function {
+        plan.set(device, "net.ipv4.ip_forward", "1");
+        plan.set(device, "net.ipv6.conf.all.forwarding", "1");
+    }
+}
+
+fn ipv4_settings(is_function: bool) -> &'static [(&'static str, &'static str)] {
+    const ENDPOINT: &[(&str, &str)] =
+        &[("rp_filter", "0"), ("accept_redirects", "0"), ("arp_ignore", "1")];
+    const FUNCTION: &[(&str, &str)] = &[
+        ("rp_filter", "0"),
+        ("accept_redirects", "0"),
+        ("arp_ignore", "1"),
+        ("send_redirects", "0"),
+    ];
+    if is_function { FUNCTION } else { ENDPOINT }
+}
+
+fn functions(lab: &Lab, plan: &mut WiringPlan) {
+    for (name, function) in lab.functions.iter() {
+        for network in &function.networks {
+            for (setting, value) in ipv4_settings(true) {
+                plan.interface_settings.push(Setting {
+                    namespace: name.into(),
+                    key: format!("net.ipv4.conf.{network}.{setting}"),
+                    value,
+                });
+            }
+        }
+        for ((ingress, egress), table) in function.routes.iter().zip(TABLE_FIRST..) {
+            plan.policy_routes.push(PolicyRoute {
+                namespace: name.into(),
+                ingress: ingress.into(),
+                egress: egress.clone(),
+                table,
+            });
+        }
+    }
+}
+
+fn default_routes(lab: &Lab, plan: &mut WiringPlan) {
+    for (name, endpoint) in lab.endpoints.iter() {
+        for network in &endpoint.networks {
+            let Some(of) = lab.networks.get(network) else { continue };
+            let Some(gateway) = of.gateway.as_deref().filter(|gateway| *gateway != name) else {
+                continue;
+            };
+            let number = address::member_number(lab, network, gateway).unwrap_or_default();
+            for gateway in of.cidrs.iter().filter_map(|cidr| address::address_in(*cidr, number)) {
+                plan.default_routes.push(DefaultRoute {
+                    namespace: name.into(),
+                    gateway: address::bare(gateway),
+                    interface: network.clone(),
+                });
+            }
+            break; // A second default route of one family would be refused.
+        }
+    }
+}
+
+impl fmt::Display for WiringPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for name in &self.namespaces {
+            writeln!(f, "namespace {name}")?;
+        }
+        for name in &self.bridges {
+            writeln!(f, "bridge {name}/{BRIDGE}")?;
+        }
+        for setting in self.settings.iter().chain(&self.interface_settings) {
+            writeln!(f, "set {} {}={}", setting.namespace, setting.key, setting.value)?;
+        }
+        for cable in &self.cables {
+            let [left, right] = &cable.ends;
+            writeln!(f, "cable {left} -- {right} mtu {}", cable.mtu)?;
+        }
+        for route in &self.policy_routes {
+            let PolicyRoute { namespace, ingress, egress, table } = route;
+            writeln!(f, "route {namespace} from {ingress} by {egress} table {table}")?;
+        }
+        for route in &self.default_routes {
+            writeln!(f, "route {} default via {}", route.namespace, route.gateway)?;
+        }
+        for port in &self.ports {
+            writeln!(f, "port {} at {}", port.name(), port.host)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.interface)?;
+        for address in &self.addresses {
+            write!(f, " {address}")?;
+        }
+        if self.is_in_bridge { f.write_str(" in bridge") } else { Ok(()) }
+    }
+}
