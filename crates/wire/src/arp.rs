@@ -175,3 +175,6 @@ impl fmt::Display for ArpError {
 }
 
 impl core::error::Error for ArpError {}
+
+#[cfg(test)]
+mod tests;

@@ -189,3 +189,6 @@ impl fmt::Display for IcmpError {
 }
 
 impl core::error::Error for IcmpError {}
+
+#[cfg(test)]
+mod tests;

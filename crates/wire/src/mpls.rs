@@ -193,3 +193,6 @@ impl fmt::Display for MplsError {
 }
 
 impl core::error::Error for MplsError {}
+
+#[cfg(test)]
+mod tests;

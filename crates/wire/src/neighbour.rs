@@ -244,3 +244,6 @@ impl fmt::Display for NeighbourError {
 }
 
 impl core::error::Error for NeighbourError {}
+
+#[cfg(test)]
+mod tests;

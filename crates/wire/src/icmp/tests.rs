@@ -1,0 +1,65 @@
+//! Golden, exhaustive and damage tests of the head of ICMP messages.
+
+use super::*;
+use crate::golden::{each_bit_flip, each_truncation, hex};
+
+const ECHO_REQUEST: &str = include_str!("../../../../conformance/icmp/echo_request.hex");
+
+#[test]
+fn a_golden_echo_request_is_read() {
+    let bytes = hex(ECHO_REQUEST);
+    let view = IcmpView::parse(&bytes).unwrap();
+    assert_eq!(view.v4_type(), IcmpV4Type::ECHO_REQUEST);
+    assert_eq!((view.code(), view.checksum()), (0, 0x8468));
+    assert_eq!(view.v4_identifier(), Some(0x1234));
+    assert_eq!(view.v6_identifier(), None, "type 8 is no echo of ICMPv6");
+    assert_eq!(view.body(), b"ab");
+    assert!(view.is_v4_checksum_correct());
+}
+
+#[test]
+fn every_type_has_an_identifier_only_in_an_echo() {
+    let mut bytes = hex(ECHO_REQUEST);
+    for kind in 0..=255 {
+        bytes[0] = kind;
+        let view = IcmpView::parse(&bytes).unwrap();
+        assert_eq!(view.v4_identifier().is_some(), matches!(kind, 0 | 8));
+        assert_eq!(view.v6_identifier().is_some(), matches!(kind, 128 | 129));
+        assert_eq!(view.v6_type().is_neighbour_discovery(), (133..=137).contains(&kind));
+    }
+}
+
+#[test]
+fn every_code_checksum_and_identifier_is_read() {
+    let mut bytes = hex(ECHO_REQUEST);
+    for value in 0..=0xffff_u16 {
+        let [high, low] = value.to_be_bytes();
+        bytes[1..6].copy_from_slice(&[low, high, low, high, low]);
+        let view = IcmpView::parse(&bytes).unwrap();
+        assert_eq!((view.code(), view.checksum()), (low, value));
+        assert_eq!(view.v4_identifier(), Some(value));
+    }
+}
+
+#[test]
+fn a_message_over_ipv6_is_summed_with_its_addresses() {
+    let (source, destination) = (Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED);
+    let mut bytes = [128, 0, 0, 0, 0, 1, 0, 2, 3];
+    let checksum = v6_sum(&bytes, source, destination).checksum();
+    bytes[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let view = IcmpView::parse(&bytes).unwrap();
+    assert!(view.is_v6_checksum_correct(source, destination));
+    assert!(!view.is_v6_checksum_correct(source, source));
+}
+
+#[test]
+fn a_message_that_is_cut_short_is_refused_and_each_damaged_bit_shows_in_the_checksum() {
+    let golden = hex(ECHO_REQUEST);
+    each_truncation(&golden[..IcmpView::HEADER_LEN], |cut| {
+        let error = IcmpView::parse(cut).unwrap_err();
+        assert_eq!(error, IcmpError::Truncated { need: 8, have: cut.len() });
+    });
+    each_bit_flip(&golden, |bytes| {
+        assert!(!IcmpView::parse(bytes).unwrap().is_v4_checksum_correct());
+    });
+}
