@@ -253,3 +253,6 @@ fn fixed_mut(frame: &mut [u8]) -> Result<&mut [u8; HEADER_BYTES], EthernetError>
     let have = frame.len();
     frame.first_chunk_mut().ok_or(EthernetError::Truncated { need: HEADER_BYTES, have })
 }
+
+#[cfg(test)]
+mod tests;

@@ -281,3 +281,6 @@ fn is_group(address: IpAddr) -> bool {
         IpAddr::V6(v6) => v6.is_multicast(),
     }
 }
+
+#[cfg(test)]
+mod tests;

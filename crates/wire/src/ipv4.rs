@@ -391,3 +391,6 @@ fn set_word(header: &mut [u8; HEADER_BYTES], at: usize, value: u16) {
 fn address(header: &[u8; HEADER_BYTES], at: usize) -> Ipv4Addr {
     Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3])
 }
+
+#[cfg(test)]
+mod tests;

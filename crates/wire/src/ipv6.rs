@@ -359,3 +359,6 @@ fn address(bytes: &[u8]) -> Ipv6Addr {
     octets.copy_from_slice(bytes);
     Ipv6Addr::from(octets)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(any(test, feature = "serde"))]
+#[cfg(feature = "serde")]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;

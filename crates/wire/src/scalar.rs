@@ -402,3 +402,6 @@ impl FromStr for IpPrefix {
         Self::new(address.parse().map_err(|_| FORM)?, length.parse().map_err(|_| FORM)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

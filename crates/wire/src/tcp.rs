@@ -335,3 +335,6 @@ fn set_word(header: &mut [u8; HEADER_BYTES], at: usize, value: u16) {
 fn set_double_word(header: &mut [u8; HEADER_BYTES], at: usize, value: u32) {
     header[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
+
+#[cfg(test)]
+mod tests;

@@ -205,3 +205,6 @@ fn fixed_mut(datagram: &mut [u8]) -> Result<&mut [u8; HEADER_BYTES], UdpError> {
     let have = datagram.len();
     datagram.first_chunk_mut().ok_or(UdpError::Truncated { need: HEADER_BYTES, have })
 }
+
+#[cfg(test)]
+mod tests;
