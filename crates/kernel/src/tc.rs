@@ -84,10 +84,10 @@ pub async fn is_swallowing(netlink: &Netlink, ifindex: u32) -> Result<bool> {
     }))
 }
 
-/// Takes the hook and its filters away again: the stack sees the interface's frames.
+/// Takes the filter away again: the stack sees the interface's frames. The empty hook stays.
 ///
 /// # Errors
-/// The interface is missing or the request is refused.
+/// The interface is missing, or nothing is swallowed there.
 pub async fn release_ingress(netlink: &Netlink, ifindex: u32) -> Result<()> {
     let filter = TcMessage::from_parts(
         TcHeader {

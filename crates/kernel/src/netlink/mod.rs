@@ -9,7 +9,7 @@ mod watch;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::nsid::{NsidAttribute, NsidMessage};
@@ -40,11 +40,13 @@ impl Netlink {
     pub fn open(namespace: &NetNamespace) -> Result<Self> {
         let object = || format!("netlink in network namespace {}", namespace.name());
         let runtime = current_runtime()?;
-        let (connection, handle, _unsolicited) = run_in(namespace, || {
+        let (mut connection, handle, _unsolicited) = run_in(namespace, || {
             let _entered = runtime.enter();
             rtnetlink::new_connection()
         })?
         .map_err(|e| KernelError::system("open", object(), e))?;
+        // Without them the end of a broken connection looks like success.
+        connection.set_forward_ack(true);
         runtime.spawn(connection);
         Ok(Self { handle, namespace: namespace.clone() })
     }
@@ -81,7 +83,7 @@ impl Netlink {
         Ok(None)
     }
 
-    /// Sends one request and collects what is answered before the end or the acknowledgement.
+    /// Sends one question and collects what is answered.
     pub(crate) async fn request(
         &self,
         operation: &'static str,
@@ -89,14 +91,7 @@ impl Netlink {
         message: RouteNetlinkMessage,
         flags: u16,
     ) -> Result<Vec<RouteNetlinkMessage>> {
-        let mut request = NetlinkMessage::from(message);
-        request.header.flags = NLM_F_REQUEST | flags;
-        let stream = self
-            .handle
-            .clone()
-            .request(request)
-            .map_err(|e| KernelError::netlink(operation, object, &e))?;
-        let mut stream = std::pin::pin!(stream);
+        let mut stream = std::pin::pin!(self.send(operation, object, message, flags)?);
         let mut answers = Vec::new();
         while let Some(answer) = stream.next().await {
             match answer.payload {
@@ -110,7 +105,7 @@ impl Netlink {
         Ok(answers)
     }
 
-    /// Sends one change and waits until the kernel has made it.
+    /// Sends one change and waits until the kernel says that it is made.
     pub(crate) async fn change(
         &self,
         operation: &'static str,
@@ -118,7 +113,31 @@ impl Netlink {
         message: RouteNetlinkMessage,
         flags: u16,
     ) -> Result<()> {
-        self.request(operation, object, message, flags | NLM_F_ACK).await.map(drop)
+        let stream = self.send(operation, object, message, flags | NLM_F_ACK)?;
+        let mut stream = std::pin::pin!(stream);
+        while let Some(answer) = stream.next().await {
+            if let NetlinkPayload::Error(outcome) = answer.payload {
+                return match outcome.code {
+                    None => Ok(()),
+                    Some(_) => Err(KernelError::system(operation, object, outcome.to_io())),
+                };
+            }
+        }
+        let closed = io::Error::from(io::ErrorKind::ConnectionAborted);
+        Err(KernelError::system(operation, object, closed))
+    }
+
+    fn send(
+        &self,
+        operation: &'static str,
+        object: &str,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> Result<impl Stream<Item = NetlinkMessage<RouteNetlinkMessage>> + use<>> {
+        let mut request = NetlinkMessage::from(message);
+        request.header.flags = NLM_F_REQUEST | flags;
+        let mut handle = self.handle.clone();
+        handle.request(request).map_err(|e| KernelError::netlink(operation, object, &e))
     }
 }
 

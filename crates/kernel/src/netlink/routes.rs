@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rtnetlink::RouteMessageBuilder;
-use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags};
 use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteScope};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
@@ -38,11 +38,12 @@ impl Netlink {
         check_prefix(address, prefix_len)?;
         let index = self.existing(link).await?.index;
         let mut request = self.handle.address().add(index, address, prefix_len);
+        let mut message = std::mem::take(request.message_mut());
         if address.is_ipv6() {
-            let attributes = &mut request.message_mut().attributes;
-            attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+            message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
         }
-        request.execute().await.map_err(|e| KernelError::netlink("add address", object, &e))
+        let message = RouteNetlinkMessage::NewAddress(message);
+        self.change("add address", &object, message, NLM_F_CREATE | NLM_F_EXCL).await
     }
 
     /// Adds a route to `destination` (address and prefix length; `0.0.0.0/0` or `::/0` is the
@@ -112,10 +113,11 @@ impl Netlink {
     /// The device is missing.
     pub async fn add_neighbour(&self, address: IpAddr, mac: MacBytes, dev: &str) -> Result<()> {
         let index = self.existing(dev).await?.index;
-        let request = self.handle.neighbours().add(index, address).link_local_address(&mac);
-        request.replace().execute().await.map_err(|e| {
-            KernelError::netlink("add neighbour", self.here(&format!("{address} on {dev}")), &e)
-        })
+        let request = self.handle.neighbours().add(index, address);
+        let mut request = request.link_local_address(&mac);
+        let message = RouteNetlinkMessage::NewNeighbour(std::mem::take(request.message_mut()));
+        let object = self.here(&format!("{address} on {dev}"));
+        self.change("add neighbour", &object, message, NLM_F_CREATE | NLM_F_REPLACE).await
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::Signal;
 use rustix::thread::UnshareFlags;
 
-use super::{PidFd, keep_open, program_of};
+use super::{PidFd, end_orphan, keep_open, program_of};
 use crate::{KernelError, Result, namespace};
 
 /// What the child shall have of its own.
@@ -154,7 +154,7 @@ impl ChildsEnds {
         rustix::io::retry_on_intr(|| rustix::io::write(&self.asks, &[0]))?;
         match rustix::io::retry_on_intr(|| rustix::io::read(&self.answered, &mut answer))? {
             1 => Ok(()),
-            _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            _ => end_orphan(),
         }
     }
 }

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 mod init;
+mod inside;
 mod isolated;
 mod lifeline;
 mod pidfd;
@@ -23,6 +24,7 @@ use crate::namespace::NetNamespace;
 use crate::{KernelError, Result};
 
 pub use init::become_init;
+pub use inside::spawn_inside;
 pub use isolated::{Isolation, spawn_isolated};
 pub use lifeline::{LifelineHolder, LifelineWatch, lifeline};
 pub use pidfd::PidFd;
@@ -38,13 +40,18 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe {
         command.pre_exec(move || {
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            if rustix::process::getppid() == Some(parent) {
-                Ok(())
-            } else {
-                Err(io::Error::from_raw_os_error(libc::ESRCH))
+            if rustix::process::getppid() != Some(parent) {
+                end_orphan();
             }
+            Ok(())
         });
     }
+}
+
+/// Gives the child a session of its own: no terminal and no signal from one.
+pub fn own_session(command: &mut Command) {
+    // SAFETY: the closure runs between fork and exec and makes one system call.
+    unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
 }
 
 /// Starts a child that dies when this process does, from whatever thread it is called.
@@ -133,6 +140,13 @@ pub fn set_name(name: &str) -> Result<()> {
     let text = CString::new(name)
         .map_err(|_| KernelError::invalid(format!("process name {name:?}"), "zero byte"))?;
     rustix::thread::set_name(&text).map_err(|e| KernelError::system("name", name, e))
+}
+
+/// Ends a child whose parent is gone. To report an error instead would be to write to nobody, and
+/// the standard library aborts on that.
+fn end_orphan() -> ! {
+    // SAFETY: ends this process at once, without running anything that was copied at the fork.
+    unsafe { libc::_exit(libc::EXIT_FAILURE) }
 }
 
 fn keep_open(descriptors: &[OwnedFd]) -> io::Result<()> {

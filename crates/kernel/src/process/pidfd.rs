@@ -90,6 +90,19 @@ impl AsFd for PidFd {
     }
 }
 
+/// For a descriptor that another process opened and passed here.
+impl From<OwnedFd> for PidFd {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self { descriptor, object: "a process".to_owned() }
+    }
+}
+
+impl From<PidFd> for OwnedFd {
+    fn from(process: PidFd) -> Self {
+        process.descriptor
+    }
+}
+
 /// Whether something can be read, or never will be, within `limit` (none: wait for it).
 pub(super) fn is_ready(descriptor: BorrowedFd<'_>, limit: Option<&Timespec>) -> io::Result<bool> {
     let mut polled = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
