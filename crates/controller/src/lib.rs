@@ -1,2 +1,63 @@
-//! controller
+//! The controller: northbound API, planner shell and southbound server.
+//!
+//! Knows how declared resources are stored, when to plan, and whom to tell. Refuses to know how a
+//! path is made (`plan`) and what a packet looks like (`dataplane`).
 #![forbid(unsafe_code)]
+
+mod auth;
+mod config;
+mod declared;
+mod error;
+mod northbound;
+mod reconcile;
+mod southbound;
+mod stubs;
+
+pub use auth::Auth;
+pub use config::{Config, ListenerSource};
+pub use error::ControllerError;
+pub use southbound::pki::{NODE_CERTIFICATE_DAYS, enroll};
+
+use catena_store::{SqliteStore, Store};
+use std::sync::Arc;
+
+/// The store's file inside the data directory.
+const STORE_FILE: &str = "catena.db";
+
+/// Runs a controller until the returned future is dropped or a listener fails.
+///
+/// Both listeners are bound before the first await, so that whoever started it may connect at once.
+///
+/// # Errors
+/// When the configuration is refused, the store is damaged or in use, or a listener fails; each
+/// error says what to do next.
+pub async fn run(config: Config) -> Result<(), ControllerError> {
+    let northbound = config.api.bind()?;
+    let southbound = config.southbound.map(ListenerSource::bind).transpose()?;
+    config::make_private_directory(&config.data_dir)?;
+    let store = SqliteStore::open(config.data_dir.join(STORE_FILE))?;
+    if let Some(bytes) = config.store_bytes_max {
+        store.limit_bytes(bytes)?;
+    }
+    let store: Arc<dyn Store> = Arc::new(store);
+    let guard = auth::Guard::prepare(config.auth, &northbound, store.as_ref())?;
+    let authority = southbound::pki::Authority::open(&config.data_dir)?;
+    let declared = Arc::new(declared::Declared::load(Arc::clone(&store))?);
+    let fleet = Arc::new(southbound::fleet::Fleet::default());
+    let (signals, situation, reconciler) =
+        reconcile::prepare(Arc::clone(&store), Arc::clone(&declared), Arc::clone(&fleet))?;
+
+    let app = northbound::App {
+        declared,
+        situation: situation.clone(),
+        fleet: Arc::clone(&fleet),
+        guard,
+        answer_wait: config.answer_wait,
+    };
+    tokio::select! {
+        end = reconciler.run() => end,
+        end = reconcile::drain::watch(situation, Arc::clone(&fleet), signals.clone()) => end,
+        end = northbound::serve(northbound, Arc::new(app)) => end,
+        end = southbound::serve(southbound, &authority, fleet, signals) => end,
+    }
+}

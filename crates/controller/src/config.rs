@@ -1,0 +1,76 @@
+//! What a controller is told at start. Knows defaults and bounds of the settings.
+
+use crate::auth::Auth;
+use crate::error::ControllerError;
+use catena_model::limits::CHAIN_ANSWER_WAIT_MS;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A place to listen at.
+#[derive(Debug)]
+pub enum ListenerSource {
+    /// Already bound, perhaps in another network namespace.
+    Bound(TcpListener),
+    /// To be bound at start.
+    Address(SocketAddr),
+}
+
+impl ListenerSource {
+    pub(crate) fn bind(self) -> Result<tokio::net::TcpListener, ControllerError> {
+        let fail = |address: Option<SocketAddr>| {
+            let address = address.map_or_else(|| "the given socket".into(), |a| a.to_string());
+            move |source| ControllerError::Listen { address, source }
+        };
+        let (address, listener) = match self {
+            Self::Bound(listener) => (listener.local_addr().ok(), listener),
+            Self::Address(address) => {
+                (Some(address), TcpListener::bind(address).map_err(fail(Some(address)))?)
+            }
+        };
+        listener.set_nonblocking(true).map_err(fail(address))?;
+        tokio::net::TcpListener::from_std(listener).map_err(fail(address))
+    }
+}
+
+/// Everything a controller is told at start.
+#[derive(Debug)]
+pub struct Config {
+    /// Where the REST API is served (plain HTTP).
+    pub api: ListenerSource,
+    /// Where agents dial in (gRPC over mutual TLS); none: no node can connect.
+    pub southbound: Option<ListenerSource>,
+    /// Store and certificates; made if absent, readable by its owner alone.
+    pub data_dir: PathBuf,
+    /// Who may use the API.
+    pub auth: Auth,
+    /// How long the answer to a chain request waits for nodes that do not answer.
+    pub answer_wait: Duration,
+    /// Largest store file, in bytes; none: as large as the disk.
+    pub store_bytes_max: Option<u64>,
+}
+
+impl Config {
+    /// A configuration with the defaults of everything else.
+    #[must_use]
+    pub fn new(api: ListenerSource, data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            api,
+            southbound: None,
+            data_dir: data_dir.into(),
+            auth: Auth::Token,
+            answer_wait: Duration::from_millis(CHAIN_ANSWER_WAIT_MS),
+            store_bytes_max: None,
+        }
+    }
+}
+
+/// Makes a directory that only its owner may enter; one that exists is left as it is.
+pub(crate) fn make_private_directory(path: &Path) -> Result<(), ControllerError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|source| ControllerError::File { path: path.to_path_buf(), source })
+}

@@ -1,0 +1,124 @@
+//! The HTTP server: one door for networking-sfc (`/v2.0`), the native API (`/v1`) and metrics.
+//!
+//! Knows paths, bounds of requests and who may pass. Refuses to know any resource.
+
+mod native;
+mod networking_sfc;
+
+use crate::auth::Guard;
+use crate::declared::Declared;
+use crate::error::ControllerError;
+use crate::reconcile::Situation;
+use crate::southbound::fleet::Fleet;
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use axum::serve::ListenerExt;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// Largest request body, in bytes.
+pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// What requests are answered from.
+pub(crate) struct App {
+    pub(crate) declared: Arc<Declared>,
+    pub(crate) situation: watch::Receiver<Situation>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) guard: Guard,
+    /// How long a chain request waits for nodes that do not answer.
+    pub(crate) answer_wait: Duration,
+}
+
+/// A request, read whole.
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    /// The parts of the path, percent-decoded.
+    pub(crate) path: Vec<String>,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
+    /// None: larger than [`BODY_BYTES_MAX`].
+    pub(crate) body: Option<Bytes>,
+}
+
+/// Serves until the listener fails.
+pub(crate) async fn serve(listener: TcpListener, app: Arc<App>) -> Result<(), ControllerError> {
+    let router = Router::new().fallback(answer).with_state(app);
+    let listener = listener.tap_io(|stream| {
+        // An answer is one small segment: waiting for more would only cost time.
+        let _ = stream.set_nodelay(true);
+    });
+    axum::serve(listener, router).await.map_err(|source| ControllerError::Serve {
+        which: "northbound",
+        reason: source.to_string(),
+    })
+}
+
+async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let call = Call {
+        method: if head.method == Method::HEAD { Method::GET } else { head.method },
+        path: head.uri.path().split('/').filter(|part| !part.is_empty()).map(decode).collect(),
+        query: pairs(head.uri.query().unwrap_or_default()),
+        headers: head.headers,
+        body: to_bytes(body, BODY_BYTES_MAX).await.ok(),
+    };
+    match call.path.first().map(String::as_str) {
+        None => networking_sfc::versions(&call),
+        Some("v2.0") => networking_sfc::answer(&app, call).await,
+        _ => native::answer(&app, &call).await,
+    }
+}
+
+/// A JSON answer.
+pub(crate) fn json(status: StatusCode, content_type: &'static str, body: &Value) -> Response {
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn pairs(query: &str) -> Vec<(String, String)> {
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    let split = |part: &str| {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
+    };
+    parts.map(split).collect()
+}
+
+/// Percent-decoding (RFC 3986 section 2.1); what is no escape stays as it is.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let escaped = tail
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { tail.get(2..).unwrap_or_default() } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_and_paths_are_decoded_and_broken_escapes_stay() {
+        assert_eq!(decode("a%20b%2Fc"), "a b/c");
+        for broken in ["%", "%2", "%zz", "100%"] {
+            assert_eq!(decode(broken), broken);
+        }
+        let expected = [("name", "a b"), ("x", ""), ("y", "1=2")];
+        let expected: Vec<_> = expected.map(|(k, v)| (k.into(), v.into())).into();
+        assert_eq!(pairs("name=a+b&x&&y=1=2"), expected);
+    }
+}

@@ -1,0 +1,179 @@
+//! The counters of all nodes in the Prometheus text form, asked for at each scrape: the nodes count,
+//! the controller only carries the numbers.
+
+use crate::reconcile::Situation;
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use catena_model::status::ChainState;
+use catena_model::{Account, NodeCounters, NodeName, Volume};
+use catena_plan::Intent;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Labels = Vec<(&'static str, String)>;
+type Counters = Family<Labels, Counter>;
+type Gauges = Family<Labels, Gauge>;
+
+/// Every metric: one list, so that a reader sees them all.
+#[derive(Default)]
+struct Metrics {
+    port_received: Counters,
+    port_transmitted: Counters,
+    port_created_by_function: Counters,
+    port_ring_full: Counters,
+    tunnel_transmitted: Counters,
+    tunnel_ring_full: Counters,
+    received: Counters,
+    created: Counters,
+    forwarded: Counters,
+    dropped: Counters,
+    consumed: Counters,
+    unaccounted: Gauges,
+    chain_entered: Counters,
+    chain_finished: Counters,
+    chain_dropped: Counters,
+    hop_delivered: Counters,
+    hop_returned: Counters,
+    chain_active: Gauges,
+    node_connected: Gauges,
+}
+
+impl Metrics {
+    fn register(&self, registry: &mut Registry) {
+        let mut counter = |name: &str, help: &str, family: &Counters| {
+            registry.register(format!("catena_{name}"), help, family.clone());
+        };
+        counter("port_received_packets", "Taken from the port", &self.port_received);
+        counter("port_transmitted_packets", "Sent out of the port", &self.port_transmitted);
+        counter(
+            "port_created_by_function_packets",
+            "Received from a function as its own traffic",
+            &self.port_created_by_function,
+        );
+        counter("port_ring_full_frames", "Lost by the kernel at the port", &self.port_ring_full);
+        counter(
+            "tunnel_transmitted_packets",
+            "Sent to other nodes, in packets of the tenant",
+            &self.tunnel_transmitted,
+        );
+        counter(
+            "tunnel_ring_full_datagrams",
+            "Lost by the kernel at the tunnel sockets",
+            &self.tunnel_ring_full,
+        );
+        counter("received_packets", "Taken from ports and tunnels", &self.received);
+        counter("created_packets", "Made by the data plane, by kind", &self.created);
+        counter("forwarded_packets", "Handed to ports and tunnels", &self.forwarded);
+        counter("dropped_packets", "Ended here, by reason", &self.dropped);
+        counter("consumed_packets", "Answered by the data plane itself", &self.consumed);
+        counter("chain_entered_packets", "Classified into the chain", &self.chain_entered);
+        counter("chain_finished_packets", "Come to the chain's end", &self.chain_finished);
+        counter("chain_dropped_packets", "Lost on the chain, by reason", &self.chain_dropped);
+        counter("hop_delivered_packets", "Given to the instance", &self.hop_delivered);
+        counter("hop_returned_packets", "Come back from the instance", &self.hop_returned);
+        let mut gauge = |name: &str, help: &str, family: &Gauges| {
+            registry.register(format!("catena_{name}"), help, family.clone());
+        };
+        gauge(
+            "unaccounted_packets",
+            "What the identity leaves over; 0, or a fault",
+            &self.unaccounted,
+        );
+        gauge("chain_active", "1 when every node has acknowledged the chain", &self.chain_active);
+        gauge("node_connected", "1 while the node's agent is connected", &self.node_connected);
+    }
+
+    fn add_node(&self, node: &NodeName, counters: &NodeCounters, intent: &Intent) {
+        let here: Labels = vec![("node", node.to_string())];
+        for port in &counters.ports {
+            let labels = with(&here, &[("port", &port.name)]);
+            add(&self.port_received, &labels, port.account.received);
+            add(&self.port_transmitted, &labels, port.transmitted);
+            count(&self.port_created_by_function, &labels, port.created_by_function);
+            count(&self.port_ring_full, &labels, port.ring_full);
+        }
+        add(&self.tunnel_transmitted, &here, counters.tunnels_transmitted);
+        count(&self.tunnel_ring_full, &here, counters.tunnels_ring_full);
+        self.add_account(&here, &counters.total());
+        for chain in &counters.chains {
+            let name = intent.chains.get(&chain.chain).map(|chain| chain.label.name.clone());
+            let name = name.filter(|n| !n.is_empty()).unwrap_or_else(|| chain.chain.to_string());
+            let path = chain.path.to_string();
+            let labels = with(&here, &[("chain", &name), ("path", &path)]);
+            add(&self.chain_entered, &labels, chain.entered);
+            add(&self.chain_finished, &labels, chain.finished);
+            for (reason, packets) in &chain.dropped {
+                count(&self.chain_dropped, &with(&labels, &[("reason", reason.name())]), *packets);
+            }
+            for hop in &chain.hops {
+                let hop_number = hop.hop.to_string();
+                let labels = with(&labels, &[("hop", &hop_number), ("instance", &hop.name)]);
+                add(&self.hop_delivered, &labels, hop.delivered);
+                add(&self.hop_returned, &labels, hop.returned);
+            }
+        }
+    }
+
+    fn add_account(&self, here: &Labels, account: &Account) {
+        add(&self.received, here, account.received);
+        add(&self.forwarded, here, account.forwarded);
+        count(&self.consumed, here, account.consumed);
+        for (kind, packets) in &account.created {
+            count(&self.created, &with(here, &[("kind", kind.name())]), *packets);
+        }
+        for (reason, packets) in &account.dropped {
+            count(&self.dropped, &with(here, &[("reason", reason.name())]), *packets);
+        }
+        let left_over = i64::try_from(account.unaccounted()).unwrap_or(i64::MAX);
+        self.unaccounted.get_or_create(here).set(left_over);
+    }
+}
+
+/// The answer to a scrape.
+pub(super) fn answer(
+    situation: &Situation,
+    intent: &Intent,
+    counters: &BTreeMap<NodeName, NodeCounters>,
+) -> Response {
+    let mut registry = Registry::default();
+    let metrics = Metrics::default();
+    metrics.register(&mut registry);
+    for (node, counters) in counters {
+        metrics.add_node(node, counters, intent);
+    }
+    for (node, facts) in &situation.inventory.nodes {
+        let labels = vec![("node", node.to_string())];
+        metrics.node_connected.get_or_create(&labels).set(i64::from(facts.is_connected));
+    }
+    for chain in intent.chains.values() {
+        let labels = vec![("chain", chain.label.name.clone()), ("id", chain.id.to_string())];
+        let state = situation.chain_status(intent, chain.id).state;
+        metrics.chain_active.get_or_create(&labels).set(i64::from(state == ChainState::Active));
+    }
+    let mut text = String::new();
+    // Writing to a text cannot fail.
+    let _ = encode(&mut text, &registry);
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+    response
+}
+
+fn with(labels: &Labels, more: &[(&'static str, &str)]) -> Labels {
+    let more = more.iter().map(|(key, value)| (*key, (*value).to_owned()));
+    labels.iter().cloned().chain(more).collect()
+}
+
+fn add(family: &Counters, labels: &Labels, volume: Volume) {
+    count(family, labels, volume.packets);
+}
+
+fn count(family: &Counters, labels: &Labels, packets: u64) {
+    family.get_or_create(labels).inc_by(packets);
+}

@@ -1,0 +1,108 @@
+//! The error body of networking-sfc: status, type and message. Clients depend on the first two and
+//! show the third to people.
+
+use crate::northbound::json;
+use axum::http::StatusCode;
+use axum::response::Response;
+use catena_plan::PlanError;
+use catena_store::StoreError;
+use serde_json::{Value, json};
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    /// `NeutronError.type`.
+    pub(crate) kind: &'static str,
+    /// `NeutronError.message`.
+    pub(crate) message: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        Self { status, kind, message: message.into() }
+    }
+
+    /// An attribute that cannot be taken as it is.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "HTTPBadRequest", message)
+    }
+
+    /// A rule of a resource that does not hold.
+    pub(crate) fn invalid(kind: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, kind, message)
+    }
+
+    /// The value of an attribute is not legal.
+    pub(crate) fn attribute(name: &str, reason: impl std::fmt::Display) -> Self {
+        Self::bad_request(format!("Invalid input for {name}. Reason: {reason}"))
+    }
+
+    /// A value cannot be converted.
+    pub(crate) fn conversion(reason: impl std::fmt::Display) -> Self {
+        Self::invalid("InvalidInput", format!("Invalid input for operation: {reason}"))
+    }
+
+    pub(crate) fn not_found(kind: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, kind, message)
+    }
+
+    pub(crate) fn conflict(kind: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, kind, message)
+    }
+
+    /// There is nothing of that kind here at all.
+    pub(crate) fn no_such_resource() -> Self {
+        Self::not_found("HTTPNotFound", "The resource could not be found.")
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "HTTPMethodNotAllowed",
+            "The method is not allowed for this resource.",
+        )
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "HTTPUnauthorized",
+            "The request carries no valid token; send the admin token in X-Auth-Token.",
+        )
+    }
+
+    pub(crate) fn too_large() -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "HTTPRequestEntityTooLarge",
+            format!(
+                "The request body is larger than {} bytes; send less at once.",
+                crate::northbound::BODY_BYTES_MAX
+            ),
+        )
+    }
+
+    pub(crate) fn into_response(self) -> Response {
+        let error = json!({"type": self.kind, "message": self.message, "detail": ""});
+        let body: Value = json!({ "NeutronError": error });
+        json(self.status, "application/json", &body)
+    }
+}
+
+impl From<PlanError> for ApiError {
+    fn from(error: PlanError) -> Self {
+        Self::conflict("ChainNotRealizable", error.to_string())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let (status, kind) = match error {
+            StoreError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "StoreFull"),
+            StoreError::Conflict { .. } => (StatusCode::CONFLICT, "StoreConflict"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "StoreFailed"),
+        };
+        Self::new(status, kind, error.to_string())
+    }
+}

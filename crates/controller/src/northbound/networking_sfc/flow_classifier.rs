@@ -1,0 +1,299 @@
+//! Flow classifiers: a `ClassificationRule` in the words of networking-sfc.
+
+use super::attributes::{Attribute, Prepared, empty_dict, empty_text, null, optional, read_only};
+use super::errors::ApiError;
+use super::{Collection, Shown, View, shown, values};
+use crate::declared::Draft;
+use catena_model::id::{PortId, RuleId};
+use catena_model::resource::{ClassificationRule, IpFamily, PortBounds, Transport};
+use catena_plan::Intent;
+use ipnet::IpNet;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const TABLE: &[Attribute] = &[
+    read_only("id"),
+    optional("name", empty_text, true, values::text_or_null),
+    optional("description", empty_text, true, values::text_or_null),
+    optional("ethertype", || json!("IPv4"), false, ethertype),
+    optional("protocol", null, false, protocol),
+    optional("source_port_range_min", null, false, port_number),
+    optional("source_port_range_max", null, false, port_number),
+    optional("destination_port_range_min", null, false, port_number),
+    optional("destination_port_range_max", null, false, port_number),
+    optional("source_ip_prefix", null, false, prefix),
+    optional("destination_ip_prefix", null, false, prefix),
+    optional("logical_source_port", null, false, values::uuid_or_null),
+    optional("logical_destination_port", null, false, values::uuid_or_null),
+    optional("l7_parameters", empty_dict, false, no_l7),
+];
+
+pub(super) struct FlowClassifiers;
+
+impl Collection for FlowClassifiers {
+    fn singular(&self) -> &'static str {
+        "flow_classifier"
+    }
+
+    fn plural(&self) -> &'static str {
+        "flow_classifiers"
+    }
+
+    fn table(&self) -> &'static [Attribute] {
+        TABLE
+    }
+
+    fn not_found(&self, id: &str) -> ApiError {
+        not_found(id)
+    }
+
+    fn list(&self, view: &View) -> Vec<Shown> {
+        view.intent.rules.values().map(render).collect()
+    }
+
+    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+        view.intent.rules.get(&RuleId(id)).map(render)
+    }
+
+    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+        let rule = read(given)?;
+        check(&rule)?;
+        for port in [rule.source_port, rule.destination_port].into_iter().flatten() {
+            if !draft.intent().ports.contains_key(&port) {
+                let message = format!("Neutron Port {port} not found.");
+                return Err(ApiError::not_found("FlowClassifierPortNotFound", message));
+            }
+        }
+        let others = draft.intent().rules.values();
+        if let Some(other) = others.into_iter().find(|other| overlap(&rule, other)) {
+            let message = format!(
+                "Flow Classifier conflicts with another Flow Classifier {}: some packets match \
+                 both.",
+                other.id
+            );
+            return Err(ApiError::invalid("FlowClassifierInConflict", message));
+        }
+        let id = rule.id.0;
+        draft.put(rule)?;
+        Ok(id)
+    }
+
+    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut rule = find(draft.intent(), id)?.clone();
+        given.relabel(&mut rule.label);
+        Ok(draft.put(rule)?)
+    }
+
+    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
+        let id = find(draft.intent(), id)?.id;
+        if draft.intent().chains.values().any(|chain| chain.rules.contains(&id)) {
+            return Err(in_use(id));
+        }
+        draft.remove::<ClassificationRule>(id);
+        Ok(())
+    }
+}
+
+pub(super) fn not_found(id: &str) -> ApiError {
+    ApiError::not_found("FlowClassifierNotFound", format!("Flow Classifier {id} not found."))
+}
+
+pub(super) fn in_use(id: RuleId) -> ApiError {
+    ApiError::conflict("FlowClassifierInUse", format!("Flow Classifier {id} in use."))
+}
+
+fn find(intent: &Intent, id: Uuid) -> Result<&ClassificationRule, ApiError> {
+    intent.rules.get(&RuleId(id)).ok_or_else(|| not_found(&id.to_string()))
+}
+
+fn read(given: &Prepared) -> Result<ClassificationRule, ApiError> {
+    let port = |name: &str| given.number(name).and_then(|port| u16::try_from(port).ok());
+    let prefix = |name: &str| given.text(name).and_then(|text| text.parse::<IpNet>().ok());
+    let family = match given.text("ethertype").as_deref() {
+        Some("IPv6") => IpFamily::Ipv6,
+        _ => IpFamily::Ipv4,
+    };
+    let transport = match given.text("protocol").as_deref() {
+        Some("tcp") => Some(Transport::Tcp),
+        Some("udp") => Some(Transport::Udp),
+        Some("icmp") => Some(Transport::Icmp),
+        _ => None,
+    };
+    Ok(ClassificationRule {
+        id: RuleId(Uuid::new_v4()),
+        label: given.label(),
+        family,
+        transport,
+        source_ports: PortBounds {
+            min: port("source_port_range_min"),
+            max: port("source_port_range_max"),
+        },
+        destination_ports: PortBounds {
+            min: port("destination_port_range_min"),
+            max: port("destination_port_range_max"),
+        },
+        source_prefix: prefix("source_ip_prefix"),
+        destination_prefix: prefix("destination_ip_prefix"),
+        source_port: given.uuid("logical_source_port").map(PortId),
+        destination_port: given.uuid("logical_destination_port").map(PortId),
+    })
+}
+
+/// What one attribute alone cannot tell.
+fn check(rule: &ClassificationRule) -> Result<(), ApiError> {
+    for (name, bounds) in [("source", rule.source_ports), ("destination", rule.destination_ports)] {
+        let (min, max) = bounds.closed();
+        if min > max {
+            let message =
+                format!("Invalid {name} port range: the minimum {min} is above the maximum {max}.");
+            return Err(ApiError::invalid("FlowClassifierInvalidPortRange", message));
+        }
+    }
+    let has_ports = !rule.source_ports.is_any() || !rule.destination_ports.is_any();
+    if has_ports && !matches!(rule.transport, Some(Transport::Tcp | Transport::Udp)) {
+        let message = "Must also specify protocol tcp or udp if a port range is given.";
+        return Err(ApiError::invalid("FlowClassifierProtocolRequiredWithPorts", message));
+    }
+    for prefix in [rule.source_prefix, rule.destination_prefix].into_iter().flatten() {
+        if IpFamily::of(prefix.addr()) != rule.family {
+            let message = format!(
+                "Invalid ethertype {}: the IP prefix {prefix} is of the other family.",
+                family_name(rule.family)
+            );
+            let kind = "FlowClassifierIpPrefixFormatConflictWithEthertype";
+            return Err(ApiError::invalid(kind, message));
+        }
+    }
+    Ok(())
+}
+
+/// Can one packet match both?
+fn overlap(a: &ClassificationRule, b: &ClassificationRule) -> bool {
+    meets(a.source_port, b.source_port)
+        && meets(a.destination_port, b.destination_port)
+        && tuples_overlap(a, b)
+}
+
+/// The same, whatever port the packet enters and leaves by.
+pub(super) fn tuples_overlap(a: &ClassificationRule, b: &ClassificationRule) -> bool {
+    let prefixes = |a: Option<IpNet>, b: Option<IpNet>| match (a, b) {
+        (Some(a), Some(b)) => {
+            let (a, b) = (a.trunc(), b.trunc());
+            a.contains(&b) || b.contains(&a)
+        }
+        _ => true,
+    };
+    let ranges = |a: PortBounds, b: PortBounds| {
+        let ((a_min, a_max), (b_min, b_max)) = (a.closed(), b.closed());
+        a_min <= b_max && b_min <= a_max
+    };
+    a.family == b.family
+        && meets(a.transport, b.transport)
+        && prefixes(a.source_prefix, b.source_prefix)
+        && prefixes(a.destination_prefix, b.destination_prefix)
+        && ranges(a.source_ports, b.source_ports)
+        && ranges(a.destination_ports, b.destination_ports)
+}
+
+/// Equal, or one does not care.
+fn meets<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a == b,
+        _ => true,
+    }
+}
+
+fn family_name(family: IpFamily) -> &'static str {
+    match family {
+        IpFamily::Ipv4 => "IPv4",
+        IpFamily::Ipv6 => "IPv6",
+    }
+}
+
+fn render(rule: &ClassificationRule) -> Shown {
+    let text = |prefix: Option<IpNet>| prefix.map(|prefix| prefix.to_string());
+    shown(json!({
+        "id": rule.id,
+        "name": rule.label.name,
+        "description": rule.label.description,
+        "project_id": rule.label.project,
+        "ethertype": family_name(rule.family),
+        "protocol": rule.transport,
+        "source_port_range_min": rule.source_ports.min,
+        "source_port_range_max": rule.source_ports.max,
+        "destination_port_range_min": rule.destination_ports.min,
+        "destination_port_range_max": rule.destination_ports.max,
+        "source_ip_prefix": text(rule.source_prefix),
+        "destination_ip_prefix": text(rule.destination_prefix),
+        "logical_source_port": rule.source_port,
+        "logical_destination_port": rule.destination_port,
+        "l7_parameters": {},
+        "tenant_id": rule.label.project,
+    }))
+}
+
+fn ethertype(_: &str, value: Value) -> Result<Value, ApiError> {
+    match value.as_str().map(str::to_ascii_lowercase).as_deref() {
+        Some("ipv4") => Ok(json!("IPv4")),
+        Some("ipv6") => Ok(json!("IPv6")),
+        None if value.is_null() => Ok(json!("IPv4")),
+        _ => Err(ApiError::invalid(
+            "FlowClassifierInvalidEthertype",
+            format!("Flow Classifier does not support ethertype {}.", values::shown(&value))
+                + " Supported ethertype values are: IPv4, IPv6.",
+        )),
+    }
+}
+
+fn protocol(_: &str, value: Value) -> Result<Value, ApiError> {
+    match value.as_str().map(str::to_ascii_lowercase) {
+        Some(name) if ["tcp", "udp", "icmp"].contains(&name.as_str()) => Ok(json!(name)),
+        None if value.is_null() => Ok(value),
+        _ => Err(ApiError::invalid(
+            "FlowClassifierInvalidProtocol",
+            format!("Flow Classifier does not support protocol {}.", values::shown(&value))
+                + " Supported protocol values are: tcp, udp, icmp.",
+        )),
+    }
+}
+
+fn port_number(_: &str, value: Value) -> Result<Value, ApiError> {
+    match values::integer(&value) {
+        Some(port) if u16::try_from(port).is_ok() => Ok(json!(port)),
+        None if value.is_null() => Ok(value),
+        _ => {
+            let message =
+                format!("Flow Classifier has invalid port value {}.", values::shown(&value));
+            Err(ApiError::invalid("FlowClassifierInvalidPortValue", message))
+        }
+    }
+}
+
+/// A prefix with its length; host bits may be set and are kept.
+fn prefix(name: &str, value: Value) -> Result<Value, ApiError> {
+    match value.as_str().map(str::parse::<IpNet>) {
+        Some(Ok(prefix)) => Ok(json!(prefix.to_string())),
+        None if value.is_null() => Ok(value),
+        _ => {
+            let reason = format!("'{}' is not a valid IP subnet.", values::shown(&value));
+            Err(ApiError::attribute(name, reason))
+        }
+    }
+}
+
+fn no_l7(name: &str, value: Value) -> Result<Value, ApiError> {
+    match &value {
+        Value::Null => Ok(empty_dict()),
+        Value::Object(map) => match map.keys().next() {
+            None => Ok(value),
+            Some(key) => {
+                let message = format!("Flow Classifier does not support the L7 parameter {key}.");
+                Err(ApiError::invalid("FlowClassifierInvalidL7Parameter", message))
+            }
+        },
+        _ => {
+            let reason = format!("'{}' is not a dictionary.", values::shown(&value));
+            Err(ApiError::attribute(name, reason))
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Networks: a tenant's layer 2 domain, with a VXLAN identifier of its own.
+
+use super::attributes::{Attribute, Prepared, empty_text, optional, read_only};
+use super::errors::ApiError;
+use super::{Collection, Shown, View, shown, values};
+use crate::declared::Draft;
+use catena_model::id::NetworkId;
+use catena_model::limits::TENANT_MTU_BYTES;
+use catena_model::resource::{Network, Subnet};
+use catena_plan::Intent;
+use catena_wire::scalar::Vni;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+/// Smallest MTU of a network, in bytes: what IPv4 must carry at least (RFC 791).
+const MTU_BYTES_MIN: i64 = 68;
+
+const TABLE: &[Attribute] = &[
+    read_only("id"),
+    optional("name", empty_text, true, values::text),
+    optional("description", empty_text, true, values::text),
+    optional("admin_state_up", || json!(true), true, values::boolean),
+    optional("mtu", || json!(TENANT_MTU_BYTES), true, mtu),
+    optional("shared", || json!(false), false, unshared),
+    optional("port_security_enabled", || json!(false), true, values::boolean),
+    read_only("status"),
+    read_only("subnets"),
+];
+
+pub(super) struct Networks;
+
+impl Collection for Networks {
+    fn singular(&self) -> &'static str {
+        "network"
+    }
+
+    fn plural(&self) -> &'static str {
+        "networks"
+    }
+
+    fn table(&self) -> &'static [Attribute] {
+        TABLE
+    }
+
+    fn not_found(&self, id: &str) -> ApiError {
+        not_found(id)
+    }
+
+    fn list(&self, view: &View) -> Vec<Shown> {
+        view.intent.networks.values().map(|network| render(&view.intent, network)).collect()
+    }
+
+    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+        Some(render(&view.intent, view.intent.networks.get(&NetworkId(id))?))
+    }
+
+    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+        let id = Uuid::new_v4();
+        draft.put(Network {
+            id: NetworkId(id),
+            label: given.label(),
+            vni: free_vni(draft.intent())?,
+            mtu: given_mtu(given).unwrap_or(TENANT_MTU_BYTES),
+            admin_state_up: given.boolean("admin_state_up").unwrap_or(true),
+        })?;
+        Ok(id)
+    }
+
+    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut network = find(draft.intent(), id)?.clone();
+        given.relabel(&mut network.label);
+        network.mtu = given_mtu(given).unwrap_or(network.mtu);
+        network.admin_state_up = given.boolean("admin_state_up").unwrap_or(network.admin_state_up);
+        Ok(draft.put(network)?)
+    }
+
+    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
+        let id = find(draft.intent(), id)?.id;
+        if draft.intent().ports.values().any(|port| port.network == id) {
+            let message = format!(
+                "Unable to complete operation on network {id}. There are one or more ports still \
+                 in use on the network; delete them first."
+            );
+            return Err(ApiError::conflict("NetworkInUse", message));
+        }
+        let subnets = draft.intent().subnets.values().filter(|subnet| subnet.network == id);
+        let subnets: Vec<_> = subnets.map(|subnet| subnet.id).collect();
+        for subnet in subnets {
+            draft.remove::<Subnet>(subnet);
+        }
+        draft.remove::<Network>(id);
+        Ok(())
+    }
+}
+
+pub(super) fn not_found(id: &str) -> ApiError {
+    ApiError::not_found("NetworkNotFound", format!("Network {id} could not be found."))
+}
+
+/// The network of an id.
+pub(super) fn find(intent: &Intent, id: Uuid) -> Result<&Network, ApiError> {
+    intent.networks.get(&NetworkId(id)).ok_or_else(|| not_found(&id.to_string()))
+}
+
+fn render(intent: &Intent, network: &Network) -> Shown {
+    let subnets = intent.subnets.values().filter(|subnet| subnet.network == network.id);
+    let subnets: Vec<_> = subnets.map(|subnet| subnet.id).collect();
+    let project = &network.label.project;
+    shown(json!({
+        "id": network.id,
+        "name": network.label.name,
+        "tenant_id": project,
+        "project_id": project,
+        "admin_state_up": network.admin_state_up,
+        "mtu": network.mtu,
+        "status": "ACTIVE",
+        "subnets": subnets,
+        "shared": false,
+        "port_security_enabled": false,
+        "router:external": false,
+        "provider:network_type": "vxlan",
+        "provider:physical_network": null,
+        "provider:segmentation_id": network.vni,
+        "availability_zone_hints": [],
+        "availability_zones": [],
+        "ipv4_address_scope": null,
+        "ipv6_address_scope": null,
+        "description": network.label.description,
+        "tags": [],
+    }))
+}
+
+/// The lowest identifier that no network has.
+fn free_vni(intent: &Intent) -> Result<Vni, ApiError> {
+    let taken: BTreeSet<Vni> = intent.networks.values().map(|network| network.vni).collect();
+    let free = (1..=Vni::MAX).filter_map(|vni| Vni::new(vni).ok()).find(|vni| !taken.contains(vni));
+    free.ok_or_else(|| {
+        let message =
+            "Unable to create the network. No VXLAN identifier is free; delete a network.";
+        ApiError::conflict("NoNetworkAvailable", message)
+    })
+}
+
+fn given_mtu(given: &Prepared) -> Option<u16> {
+    u16::try_from(given.number("mtu")?).ok()
+}
+
+fn mtu(name: &str, value: Value) -> Result<Value, ApiError> {
+    let max = i64::from(TENANT_MTU_BYTES);
+    match values::integer(&value) {
+        Some(mtu) if (MTU_BYTES_MIN..=max).contains(&mtu) => Ok(json!(mtu)),
+        _ => {
+            let reason = format!("'{}' is not in {MTU_BYTES_MIN}..{max}.", values::shown(&value));
+            Err(ApiError::attribute(name, reason))
+        }
+    }
+}
+
+fn unshared(name: &str, value: Value) -> Result<Value, ApiError> {
+    let value = values::boolean(name, value)?;
+    if value == json!(true) {
+        return Err(ApiError::attribute(name, "networks shared by projects do not exist here."));
+    }
+    Ok(value)
+}

@@ -1,0 +1,401 @@
+//! Ports: an attachment to a network, with its addresses, and where its interface is found.
+
+use super::attributes::{
+    Attribute, Prepared, empty_dict, empty_text, null, optional, read_only, required,
+};
+use super::errors::ApiError;
+use super::{Collection, Shown, View, addresses, network, shown, subnet, values};
+use crate::declared::Draft;
+use catena_model::NodeName;
+use catena_model::id::{NetworkId, PortId, SubnetId};
+use catena_model::resource::{Attachment, FixedIp, NamespaceRef, Port, Subnet};
+use catena_plan::Intent;
+use catena_wire::scalar::MacAddr;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use uuid::Uuid;
+
+/// First half of the hardware addresses that are made here.
+const MAC_PREFIX: [u8; 3] = [0xfa, 0x16, 0x3e];
+/// Longest interface name, in bytes (IFNAMSIZ without its zero).
+const INTERFACE_BYTES_MAX: usize = 15;
+/// Longest namespace name or path, in bytes.
+const NAMESPACE_BYTES_MAX: usize = 255;
+/// Addresses of one port.
+const FIXED_IPS_MAX: usize = 16;
+
+const TABLE: &[Attribute] = &[
+    read_only("id"),
+    optional("name", empty_text, true, values::text),
+    optional("description", empty_text, true, values::text),
+    required("network_id", false, values::uuid),
+    optional("admin_state_up", || json!(true), true, values::boolean),
+    optional("mac_address", null, true, mac),
+    optional("fixed_ips", null, true, fixed_ips),
+    optional("device_id", empty_text, true, values::text),
+    optional("device_owner", empty_text, true, values::text),
+    optional("binding:host_id", empty_text, true, host),
+    optional("binding:profile", empty_dict, true, profile),
+    optional("binding:vnic_type", || json!("normal"), true, vnic_type),
+    optional("port_security_enabled", || json!(false), true, values::boolean),
+    read_only("status"),
+];
+
+pub(super) struct Ports;
+
+impl Collection for Ports {
+    fn singular(&self) -> &'static str {
+        "port"
+    }
+
+    fn plural(&self) -> &'static str {
+        "ports"
+    }
+
+    fn table(&self) -> &'static [Attribute] {
+        TABLE
+    }
+
+    fn not_found(&self, id: &str) -> ApiError {
+        not_found(id)
+    }
+
+    fn list(&self, view: &View) -> Vec<Shown> {
+        view.intent.ports.values().map(|port| render(view, port)).collect()
+    }
+
+    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+        Some(render(view, view.intent.ports.get(&PortId(id))?))
+    }
+
+    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+        let id = PortId(Uuid::new_v4());
+        let network = given.uuid("network_id").unwrap_or_default();
+        let network = network::find(draft.intent(), network)?.id;
+        let mut port = Port {
+            id,
+            label: given.label(),
+            network,
+            mac: free_mac(draft.intent(), network),
+            fixed_ips: Vec::new(),
+            device_id: String::new(),
+            device_owner: String::new(),
+            node: None,
+            attachment: None,
+            admin_state_up: true,
+        };
+        if given.value("fixed_ips").is_none_or(Value::is_null) {
+            port.fixed_ips = one_of_each_family(draft.intent(), network)?;
+        }
+        apply(draft.intent(), &mut port, given)?;
+        draft.put(port)?;
+        Ok(id.0)
+    }
+
+    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut port = find(draft.intent(), id)?.clone();
+        given.relabel(&mut port.label);
+        apply(draft.intent(), &mut port, given)?;
+        Ok(draft.put(port)?)
+    }
+
+    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
+        let id = find(draft.intent(), id)?.id;
+        if let Some(user) = user_of(draft.intent(), id) {
+            let message = format!("Port {id} is in use by {user}; delete that first.");
+            return Err(ApiError::conflict("PortInUse", message));
+        }
+        draft.remove::<Port>(id);
+        Ok(())
+    }
+}
+
+fn not_found(id: &str) -> ApiError {
+    ApiError::not_found("PortNotFound", format!("Port {id} could not be found."))
+}
+
+fn find(intent: &Intent, id: Uuid) -> Result<&Port, ApiError> {
+    intent.ports.get(&PortId(id)).ok_or_else(|| not_found(&id.to_string()))
+}
+
+/// Who cannot do without the port.
+fn user_of(intent: &Intent, id: PortId) -> Option<String> {
+    let uses_it = |port: Option<PortId>| port == Some(id);
+    let pair = intent.instances.values().find(|pair| pair.ingress == id || pair.egress == id);
+    let rule = intent
+        .rules
+        .values()
+        .find(|rule| uses_it(rule.source_port) || uses_it(rule.destination_port));
+    pair.map(|pair| format!("port pair {}", pair.id))
+        .or_else(|| rule.map(|rule| format!("flow classifier {}", rule.id)))
+}
+
+/// Brings a port to what was given.
+fn apply(intent: &Intent, port: &mut Port, given: &Prepared) -> Result<(), ApiError> {
+    if let Some(mac) = given.text("mac_address").and_then(|text| text.parse::<MacAddr>().ok()) {
+        let others = intent.ports.values().filter(|other| other.id != port.id);
+        if others.into_iter().any(|other| other.network == port.network && other.mac == mac) {
+            return Err(ApiError::conflict(
+                "MacAddressInUse",
+                format!(
+                    "Unable to complete operation for network {}. The mac address {mac} is in use.",
+                    port.network
+                ),
+            ));
+        }
+        port.mac = mac;
+    }
+    if let Some(list) = given.value("fixed_ips").and_then(Value::as_array) {
+        port.fixed_ips = allocate(intent, port, list)?;
+    }
+    if let Some(device_id) = given.text("device_id") {
+        port.device_id = device_id;
+    }
+    if let Some(device_owner) = given.text("device_owner") {
+        port.device_owner = device_owner;
+    }
+    if let Some(host) = given.text("binding:host_id") {
+        port.node = NodeName::new(host).ok();
+    }
+    if let Some(profile) = given.value("binding:profile").and_then(Value::as_object) {
+        port.attachment = attachment(profile);
+    }
+    port.admin_state_up = given.boolean("admin_state_up").unwrap_or(port.admin_state_up);
+    Ok(())
+}
+
+fn free_mac(intent: &Intent, network: NetworkId) -> MacAddr {
+    let [a, b, c] = MAC_PREFIX;
+    loop {
+        let [d, e, f, ..] = *Uuid::new_v4().as_bytes();
+        let mac = MacAddr([a, b, c, d, e, f]);
+        let is_taken = |port: &Port| port.network == network && port.mac == mac;
+        if !intent.ports.values().any(is_taken) {
+            return mac;
+        }
+    }
+}
+
+fn taken(intent: &Intent, network: NetworkId, besides: Option<PortId>) -> BTreeSet<IpAddr> {
+    let others = intent.ports.values().filter(|p| p.network == network && Some(p.id) != besides);
+    others.flat_map(|port| &port.fixed_ips).map(|fixed| fixed.address).collect()
+}
+
+fn exhausted(subnets: &[&Subnet]) -> ApiError {
+    let cidrs: Vec<String> = subnets.iter().map(|subnet| subnet.cidr.to_string()).collect();
+    let message = format!("No more IP addresses available on {}.", cidrs.join(", "));
+    ApiError::conflict("IpAddressGenerationFailure", message)
+}
+
+/// An address of each family that the network has.
+fn one_of_each_family(intent: &Intent, network: NetworkId) -> Result<Vec<FixedIp>, ApiError> {
+    let taken = taken(intent, network, None);
+    let mut fixed = Vec::new();
+    for is_ipv4 in [true, false] {
+        let subnets: Vec<&Subnet> = intent
+            .subnets
+            .values()
+            .filter(|s| s.network == network && s.cidr.addr().is_ipv4() == is_ipv4)
+            .collect();
+        if subnets.is_empty() {
+            continue;
+        }
+        let free = subnets.iter().find_map(|subnet| {
+            let address = addresses::lowest_free(subnet, &taken)?;
+            Some(FixedIp { subnet: subnet.id, address })
+        });
+        fixed.push(free.ok_or_else(|| exhausted(&subnets))?);
+    }
+    Ok(fixed)
+}
+
+/// The addresses that were asked for, each by address, by subnet, or by both.
+fn allocate(intent: &Intent, port: &Port, list: &[Value]) -> Result<Vec<FixedIp>, ApiError> {
+    let mut taken = taken(intent, port.network, Some(port.id));
+    let mut fixed = Vec::with_capacity(list.len());
+    for wanted in list {
+        let text = |key: &str| wanted.get(key).and_then(Value::as_str);
+        let address: Option<IpAddr> = text("ip_address").and_then(|text| text.parse().ok());
+        let subnet = match text("subnet_id").and_then(|id| Uuid::parse_str(id).ok()) {
+            Some(id) => Some(subnet::find(intent, id)?),
+            None => intent.subnets.values().find(|subnet| {
+                subnet.network == port.network && address.is_some_and(|a| subnet.cidr.contains(&a))
+            }),
+        };
+        let invalid = |reason: String| ApiError::invalid("InvalidIpForNetwork", reason);
+        let Some(subnet) = subnet.filter(|subnet| subnet.network == port.network) else {
+            return Err(invalid(format!(
+                "{wanted} is not an address of a subnet of network {}.",
+                port.network
+            )));
+        };
+        let address = match address {
+            None => addresses::lowest_free(subnet, &taken).ok_or_else(|| exhausted(&[subnet]))?,
+            Some(address) if !addresses::is_host(subnet.cidr, address) => {
+                let message = format!("{address} is not a host address of {}.", subnet.cidr);
+                return Err(ApiError::invalid("InvalidIpForSubnet", message));
+            }
+            Some(address) => address,
+        };
+        if !taken.insert(address) {
+            return Err(ApiError::conflict(
+                "IpAddressAlreadyAllocated",
+                format!("IP address {address} already allocated in subnet {}.", subnet.id),
+            ));
+        }
+        fixed.push(FixedIp { subnet: SubnetId(subnet.id.0), address });
+    }
+    Ok(fixed)
+}
+
+/// The meaning of a checked profile.
+fn attachment(profile: &Map<String, Value>) -> Option<Attachment> {
+    let interface = profile.get("interface")?.as_str()?.to_owned();
+    let netns = profile.get("netns").and_then(Value::as_str);
+    let pid = profile.get("pid").and_then(Value::as_u64).and_then(|pid| u32::try_from(pid).ok());
+    let namespace = netns
+        .map(|name| NamespaceRef::Netns(name.to_owned()))
+        .or_else(|| pid.map(NamespaceRef::Pid));
+    Some(Attachment { namespace, interface })
+}
+
+fn render(view: &View, port: &Port) -> Shown {
+    let bound = port.node.as_ref().is_some_and(|node| view.situation.is_bound(node, port.id));
+    let is_placed = port.node.is_some() && port.attachment.is_some();
+    let fixed_ips: Vec<Value> = port
+        .fixed_ips
+        .iter()
+        .map(|fixed| json!({"subnet_id": fixed.subnet, "ip_address": fixed.address}))
+        .collect();
+    let profile = port.attachment.as_ref().map_or_else(Map::new, |attachment| {
+        let mut profile = Map::new();
+        match &attachment.namespace {
+            Some(NamespaceRef::Netns(name)) => profile.insert("netns".into(), json!(name)),
+            Some(NamespaceRef::Pid(pid)) => profile.insert("pid".into(), json!(pid)),
+            None => None,
+        };
+        profile.insert("interface".into(), json!(attachment.interface));
+        profile
+    });
+    shown(json!({
+        "id": port.id,
+        "name": port.label.name,
+        "network_id": port.network,
+        "project_id": port.label.project,
+        "mac_address": port.mac,
+        "admin_state_up": port.admin_state_up,
+        "status": if bound { "ACTIVE" } else { "DOWN" },
+        "device_id": port.device_id,
+        "device_owner": port.device_owner,
+        "fixed_ips": fixed_ips,
+        "tenant_id": port.label.project,
+        "port_security_enabled": false,
+        "binding:vnic_type": "normal",
+        "binding:profile": profile,
+        "binding:host_id": port.node.as_ref().map(NodeName::as_str).unwrap_or_default(),
+        "binding:vif_type": if is_placed { "other" } else { "unbound" },
+        "binding:vif_details": {},
+        "extra_dhcp_opts": [],
+        "description": port.label.description,
+        "tags": [],
+    }))
+}
+
+fn mac(name: &str, value: Value) -> Result<Value, ApiError> {
+    if value.is_null() {
+        return Ok(value);
+    }
+    match value.as_str().and_then(|text| text.parse::<MacAddr>().ok()) {
+        Some(mac) if !mac.is_multicast() && mac != MacAddr::default() => Ok(json!(mac)),
+        _ => {
+            let reason = format!("'{}' is not a valid MAC address.", values::shown(&value));
+            Err(ApiError::attribute(name, reason))
+        }
+    }
+}
+
+fn fixed_ips(name: &str, value: Value) -> Result<Value, ApiError> {
+    let Value::Array(list) = &value else {
+        if value.is_null() {
+            return Ok(value);
+        }
+        let reason = format!("'{}' is not a list.", values::shown(&value));
+        return Err(ApiError::attribute(name, reason));
+    };
+    if list.len() > FIXED_IPS_MAX {
+        let reason = format!("a port has at most {FIXED_IPS_MAX} addresses.");
+        return Err(ApiError::attribute(name, reason));
+    }
+    for item in list {
+        let item = values::dict(name, item.clone(), &["subnet_id", "ip_address"])?;
+        let address = item.get("ip_address");
+        let is_address = |v: &Value| v.as_str().is_some_and(|t| t.parse::<IpAddr>().is_ok());
+        if address.is_some_and(|address| !is_address(address)) {
+            let reason = format!("'{}' is not a valid IP address.", values::shown(&json!(address)));
+            return Err(ApiError::attribute(name, reason));
+        }
+        match item.get("subnet_id") {
+            Some(id) => drop(values::uuid(name, id.clone())?),
+            None if address.is_some() => {}
+            None => return Err(ApiError::attribute(name, "it names no address and no subnet.")),
+        }
+    }
+    Ok(value)
+}
+
+fn host(name: &str, value: Value) -> Result<Value, ApiError> {
+    match value.as_str() {
+        Some("") => Ok(value),
+        None if value.is_null() => Ok(json!("")),
+        Some(text) => match NodeName::new(text) {
+            Ok(_) => Ok(value),
+            Err(error) => Err(ApiError::attribute(name, format!("{error}."))),
+        },
+        None => values::text(name, value),
+    }
+}
+
+fn profile(name: &str, value: Value) -> Result<Value, ApiError> {
+    let value = if value.is_null() { empty_dict() } else { value };
+    let profile = values::dict(name, value, &["netns", "pid", "interface"])?;
+    let wrong = |reason: &str| Err(ApiError::attribute(name, reason));
+    let is_name = |value: &Value, bytes_max: usize| {
+        value.as_str().is_some_and(|text| {
+            !text.is_empty() && text.len() <= bytes_max && !text.contains(['\0', '\n'])
+        })
+    };
+    if profile.is_empty() {
+        return Ok(Value::Object(profile));
+    }
+    match profile.get("interface") {
+        None => {
+            return wrong("'interface' is missing: the name of the interface in its namespace.");
+        }
+        Some(interface) if !is_name(interface, INTERFACE_BYTES_MAX) => {
+            return wrong("'interface' is not an interface name of 1 to 15 bytes.");
+        }
+        Some(_) => {}
+    }
+    match (profile.get("netns"), profile.get("pid")) {
+        (Some(_), Some(_)) => wrong("'netns' and 'pid' exclude each other."),
+        (Some(netns), None) if !is_name(netns, NAMESPACE_BYTES_MAX) || is_relative(netns) => {
+            wrong("'netns' is neither a name below /run/netns nor an absolute path.")
+        }
+        (None, Some(pid)) if pid.as_u64().is_none_or(|pid| pid == 0 || pid > i32::MAX as u64) => {
+            wrong("'pid' is not a process id.")
+        }
+        _ => Ok(Value::Object(profile)),
+    }
+}
+
+/// A path that is not absolute, or a name that climbs.
+fn is_relative(netns: &Value) -> bool {
+    netns.as_str().is_some_and(|text| {
+        (text.contains('/') && !text.starts_with('/')) || text == "." || text == ".."
+    })
+}
+
+fn vnic_type(name: &str, value: Value) -> Result<Value, ApiError> {
+    values::one_of_or_null(name, value, &["normal"])
+}

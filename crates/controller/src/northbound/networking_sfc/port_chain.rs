@@ -1,0 +1,250 @@
+//! Port chains: a `Chain` in the words of networking-sfc, with two read-only attributes that the
+//! original lacks: `status` and `status_reason`.
+
+use super::attributes::{
+    Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only, required,
+};
+use super::errors::ApiError;
+use super::{Collection, Shown, View, flow_classifier, port_pair, port_pair_group, shown, values};
+use crate::declared::Draft;
+use catena_model::id::{ChainId, FunctionId, RuleId};
+use catena_model::resource::{Chain, Encapsulation};
+use catena_plan::Intent;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+/// Largest `chain_id`.
+const NUMBER_MAX: u32 = 65_535;
+
+const TABLE: &[Attribute] = &[
+    read_only("id"),
+    optional("name", empty_text, true, values::text),
+    optional("description", empty_text, true, values::text),
+    required("port_pair_groups", true, groups),
+    optional("flow_classifiers", empty_list, true, values::uuid_list_or_one),
+    optional("chain_parameters", empty_dict, false, parameters),
+    optional("chain_id", || json!(0), false, number),
+    read_only("status"),
+    read_only("status_reason"),
+];
+
+pub(super) struct PortChains;
+
+impl Collection for PortChains {
+    fn singular(&self) -> &'static str {
+        "port_chain"
+    }
+
+    fn plural(&self) -> &'static str {
+        "port_chains"
+    }
+
+    fn table(&self) -> &'static [Attribute] {
+        TABLE
+    }
+
+    fn not_found(&self, id: &str) -> ApiError {
+        not_found(id)
+    }
+
+    fn list(&self, view: &View) -> Vec<Shown> {
+        view.intent.chains.values().map(|chain| render(view, chain)).collect()
+    }
+
+    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+        Some(render(view, view.intent.chains.get(&ChainId(id))?))
+    }
+
+    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+        let parameters = given.value("chain_parameters").cloned().unwrap_or_default();
+        let mut chain = Chain {
+            id: ChainId(Uuid::new_v4()),
+            label: given.label(),
+            functions: Vec::new(),
+            rules: Vec::new(),
+            encapsulation: port_pair::encapsulation(parameters.get("correlation"))
+                .unwrap_or(Encapsulation::Mpls),
+            is_symmetric: parameters.get("symmetric") == Some(&json!(true)),
+            number: 0,
+        };
+        apply(draft.intent(), &mut chain, given)?;
+        chain.number = allocate(draft.intent(), given.number("chain_id").unwrap_or_default())?;
+        let id = chain.id.0;
+        draft.put(chain)?;
+        Ok(id)
+    }
+
+    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut chain = find(draft.intent(), id)?.clone();
+        given.relabel(&mut chain.label);
+        apply(draft.intent(), &mut chain, given)?;
+        Ok(draft.put(chain)?)
+    }
+
+    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
+        let id = find(draft.intent(), id)?.id;
+        draft.remove::<Chain>(id);
+        Ok(())
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+}
+
+fn not_found(id: &str) -> ApiError {
+    ApiError::not_found("PortChainNotFound", format!("Port Chain {id} not found."))
+}
+
+fn find(intent: &Intent, id: Uuid) -> Result<&Chain, ApiError> {
+    intent.chains.get(&ChainId(id)).ok_or_else(|| not_found(&id.to_string()))
+}
+
+/// Brings a chain to what was given, with the checks in the original's order.
+fn apply(intent: &Intent, chain: &mut Chain, given: &Prepared) -> Result<(), ApiError> {
+    if let Some(ids) = given.uuids("port_pair_groups") {
+        chain.functions = ids.into_iter().map(FunctionId).collect();
+        check_groups(intent, chain)?;
+        check_correlation(intent, chain)?;
+    }
+    if let Some(ids) = given.uuids("flow_classifiers") {
+        chain.rules = ids.into_iter().map(RuleId).collect();
+        check_classifiers(intent, chain)?;
+    }
+    Ok(())
+}
+
+fn check_groups(intent: &Intent, chain: &Chain) -> Result<(), ApiError> {
+    let mut follows_tap = false;
+    for id in &chain.functions {
+        let function = port_pair_group::find(intent, id.0)?;
+        if follows_tap && function.is_tap {
+            let message = format!("Port Pair Group {id} is a tap right behind another tap.");
+            return Err(ApiError::invalid("ConsecutiveTapPPGNotSupported", message));
+        }
+        follows_tap = function.is_tap;
+    }
+    let same = |other: &&Chain| other.id != chain.id && other.functions == chain.functions;
+    if let Some(other) = intent.chains.values().find(same) {
+        let message = format!(
+            "The same Port Pair Groups in the same order are already used by Port Chain {}.",
+            other.id
+        );
+        return Err(ApiError::conflict("InvalidPortPairGroups", message));
+    }
+    Ok(())
+}
+
+/// An instance that speaks an encapsulation must speak its chain's.
+pub(super) fn check_correlation(intent: &Intent, chain: &Chain) -> Result<(), ApiError> {
+    let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+    for function in functions {
+        let instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
+        let mut spoken = instances.filter_map(|instance| instance.speaks);
+        if let Some(other) = spoken.find(|spoken| *spoken != chain.encapsulation) {
+            let message = format!(
+                "Port Chain {} has correlation {}, Port Pair Group {} has {}.",
+                chain.id,
+                chain.encapsulation.name(),
+                function.id,
+                other.name()
+            );
+            return Err(ApiError::invalid("PortChainInconsistentCorrelations", message));
+        }
+    }
+    Ok(())
+}
+
+fn check_classifiers(intent: &Intent, chain: &Chain) -> Result<(), ApiError> {
+    let others = || intent.chains.values().filter(|other| other.id != chain.id);
+    for id in &chain.rules {
+        let rule = intent.rules.get(id);
+        let rule = rule.ok_or_else(|| flow_classifier::not_found(&id.to_string()))?;
+        if others().any(|other| other.rules.contains(id)) {
+            return Err(flow_classifier::in_use(*id));
+        }
+        for other in others() {
+            let rules = other.rules.iter().filter_map(|id| intent.rules.get(id));
+            let mut overlapping = rules.filter(|r| flow_classifier::tuples_overlap(rule, r));
+            if let Some(overlapping) = overlapping.next() {
+                let message = format!(
+                    "Flow Classifier {id} conflicts with Flow Classifier {} of Port Chain {}: \
+                     some packets match both.",
+                    overlapping.id, other.id
+                );
+                return Err(ApiError::invalid("PortChainFlowClassifierInConflict", message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The wanted number if it is free; the lowest free one if none is wanted.
+fn allocate(intent: &Intent, wanted: u64) -> Result<u32, ApiError> {
+    let taken: BTreeSet<u32> = intent.chains.values().map(|chain| chain.number).collect();
+    if wanted == 0 {
+        return (1..=NUMBER_MAX).find(|number| !taken.contains(number)).ok_or_else(|| {
+            let message = "No chain_id is free; delete a Port Chain.";
+            ApiError::invalid("PortChainUnavailableChainId", message)
+        });
+    }
+    let wanted = u32::try_from(wanted).unwrap_or(NUMBER_MAX);
+    if taken.contains(&wanted) {
+        let message = format!("The chain_id {wanted} is already used by another Port Chain.");
+        return Err(ApiError::invalid("PortChainChainIdInConflict", message));
+    }
+    Ok(wanted)
+}
+
+fn render(view: &View, chain: &Chain) -> Shown {
+    let status = view.situation.chain_status(&view.intent, chain.id);
+    let correlation = chain.encapsulation.name();
+    shown(json!({
+        "id": chain.id,
+        "name": chain.label.name,
+        "project_id": chain.label.project,
+        "description": chain.label.description,
+        "port_pair_groups": chain.functions,
+        "flow_classifiers": chain.rules,
+        "chain_parameters": {"correlation": correlation, "symmetric": chain.is_symmetric},
+        "chain_id": chain.number,
+        "tenant_id": chain.label.project,
+        "status": status.state,
+        "status_reason": status.reason,
+    }))
+}
+
+fn groups(name: &str, value: Value) -> Result<Value, ApiError> {
+    let groups = values::uuid_list_or_one(name, value)?;
+    if groups.as_array().is_none_or(Vec::is_empty) {
+        let message = "Port Pair Group(s) must be specified for a Port Chain.";
+        return Err(ApiError::invalid("PortPairGroupNotSpecified", message));
+    }
+    Ok(groups)
+}
+
+fn parameters(name: &str, value: Value) -> Result<Value, ApiError> {
+    let value = if value.is_null() { empty_dict() } else { value };
+    let mut given = values::dict(name, value, &["correlation", "symmetric"])?;
+    let correlation = match given.remove("correlation") {
+        None => json!("mpls"),
+        Some(Value::Null) => {
+            return Err(ApiError::attribute(name, "'None' is not in valid_values."));
+        }
+        Some(correlation) => values::one_of_or_null(name, correlation, &["mpls", "nsh"])?,
+    };
+    let symmetric = given.remove("symmetric").unwrap_or_else(|| json!(false));
+    let symmetric = values::boolean(name, symmetric)?;
+    Ok(json!({"correlation": correlation, "symmetric": symmetric}))
+}
+
+fn number(name: &str, value: Value) -> Result<Value, ApiError> {
+    match values::integer(&value) {
+        Some(number) if (0..=i64::from(NUMBER_MAX)).contains(&number) => Ok(json!(number)),
+        _ => {
+            let reason = format!("'{}' is not in 0..{NUMBER_MAX}.", values::shown(&value));
+            Err(ApiError::attribute(name, reason))
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Port pairs: an `Instance` of a service function in the words of networking-sfc.
+
+use super::attributes::{
+    Attribute, Prepared, empty_dict, empty_text, optional, read_only, required,
+};
+use super::errors::ApiError;
+use super::{Collection, Shown, View, shown, values};
+use crate::declared::Draft;
+use catena_model::id::{InstanceId, PortId};
+use catena_model::resource::{Encapsulation, Instance};
+use catena_plan::Intent;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// Share of an instance that states none.
+const WEIGHT_DEFAULT: u32 = 1;
+
+const TABLE: &[Attribute] = &[
+    read_only("id"),
+    optional("name", empty_text, true, values::text),
+    optional("description", empty_text, true, values::text),
+    required("ingress", false, values::uuid),
+    required("egress", false, values::uuid),
+    optional("service_function_parameters", empty_dict, false, parameters),
+];
+
+pub(super) struct PortPairs;
+
+impl Collection for PortPairs {
+    fn singular(&self) -> &'static str {
+        "port_pair"
+    }
+
+    fn plural(&self) -> &'static str {
+        "port_pairs"
+    }
+
+    fn table(&self) -> &'static [Attribute] {
+        TABLE
+    }
+
+    fn not_found(&self, id: &str) -> ApiError {
+        not_found(id)
+    }
+
+    fn list(&self, view: &View) -> Vec<Shown> {
+        view.intent.instances.values().map(render).collect()
+    }
+
+    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+        view.intent.instances.get(&InstanceId(id)).map(render)
+    }
+
+    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+        let ingress = PortId(given.uuid("ingress").unwrap_or_default());
+        let egress = PortId(given.uuid("egress").unwrap_or_default());
+        check_ports(draft.intent(), ingress, egress)?;
+        let declared = given.value("service_function_parameters").cloned().unwrap_or_default();
+        let id = Uuid::new_v4();
+        draft.put(Instance {
+            id: InstanceId(id),
+            label: given.label(),
+            ingress,
+            egress,
+            speaks: encapsulation(declared.get("correlation")),
+            weight: declared
+                .get("weight")
+                .and_then(Value::as_u64)
+                .and_then(|weight| u32::try_from(weight).ok())
+                .unwrap_or(WEIGHT_DEFAULT),
+            declared,
+        })?;
+        Ok(id)
+    }
+
+    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut instance = find(draft.intent(), id)?.clone();
+        given.relabel(&mut instance.label);
+        Ok(draft.put(instance)?)
+    }
+
+    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
+        let id = find(draft.intent(), id)?.id;
+        if draft.intent().functions.values().any(|function| function.instances.contains(&id)) {
+            return Err(in_use(id));
+        }
+        draft.remove::<Instance>(id);
+        Ok(())
+    }
+}
+
+pub(super) fn not_found(id: &str) -> ApiError {
+    ApiError::not_found("PortPairNotFound", format!("Port Pair {id} not found."))
+}
+
+pub(super) fn in_use(id: InstanceId) -> ApiError {
+    ApiError::conflict("PortPairInUse", format!("Port Pair {id} in use."))
+}
+
+/// The instance of an id.
+pub(super) fn find(intent: &Intent, id: Uuid) -> Result<&Instance, ApiError> {
+    intent.instances.get(&InstanceId(id)).ok_or_else(|| not_found(&id.to_string()))
+}
+
+/// The encapsulation of a checked `correlation`.
+pub(super) fn encapsulation(correlation: Option<&Value>) -> Option<Encapsulation> {
+    match correlation?.as_str()? {
+        "nsh" => Some(Encapsulation::Nsh),
+        "mpls" => Some(Encapsulation::Mpls),
+        _ => None,
+    }
+}
+
+fn check_ports(intent: &Intent, ingress: PortId, egress: PortId) -> Result<(), ApiError> {
+    let device = |port: PortId| {
+        let port = intent.ports.get(&port).ok_or_else(|| {
+            let message = format!("Port Pair port {port} not found.");
+            ApiError::not_found("PortPairPortNotFound", message)
+        })?;
+        Ok::<_, ApiError>(port.device_id.as_str())
+    };
+    let (ingress_device, egress_device) = (device(ingress)?, device(egress)?);
+    let no_host = |kind: &'static str, way: &str, port: PortId| {
+        let message = format!("Port Pair {way} port {port} has no device_id; set it on the port.");
+        Err(ApiError::invalid(kind, message))
+    };
+    if ingress_device.is_empty() {
+        return no_host("PortPairIngressNoHost", "ingress", ingress);
+    }
+    if egress_device.is_empty() {
+        return no_host("PortPairEgressNoHost", "egress", egress);
+    }
+    if ingress_device != egress_device {
+        let message = format!(
+            "Port Pair ingress port {ingress} and egress port {egress} are not on the same device."
+        );
+        return Err(ApiError::invalid("PortPairIngressEgressDifferentHost", message));
+    }
+    let same = |pair: &&Instance| pair.ingress == ingress && pair.egress == egress;
+    if let Some(pair) = intent.instances.values().find(same) {
+        let message = format!(
+            "Port Pair with ingress port {ingress} and egress port {egress} is already used by \
+             another Port Pair {}.",
+            pair.id
+        );
+        return Err(ApiError::invalid("PortPairIngressEgressInUse", message));
+    }
+    Ok(())
+}
+
+fn render(instance: &Instance) -> Shown {
+    shown(json!({
+        "id": instance.id,
+        "name": instance.label.name,
+        "description": instance.label.description,
+        "project_id": instance.label.project,
+        "ingress": instance.ingress,
+        "egress": instance.egress,
+        "service_function_parameters": instance.declared,
+        "tenant_id": instance.label.project,
+    }))
+}
+
+/// Missing keys are filled in: the original stores partial dictionaries and then stumbles on them.
+fn parameters(name: &str, value: Value) -> Result<Value, ApiError> {
+    let value = match value {
+        Value::Null => empty_dict(),
+        Value::Array(list) if list.is_empty() => empty_dict(),
+        other => other,
+    };
+    let mut given = values::dict(name, value, &["correlation", "weight"])?;
+    let correlation = given.remove("correlation").unwrap_or_default();
+    let correlation = values::one_of_or_null(name, correlation, &["mpls", "nsh"])?;
+    let weight = given.remove("weight").unwrap_or_else(|| json!(WEIGHT_DEFAULT));
+    let weight = match values::integer(&weight) {
+        None => {
+            let reason = format!("'{}' is not an integer.", values::shown(&weight));
+            return Err(ApiError::conversion(reason));
+        }
+        Some(number) if number < 0 => {
+            let reason = format!("'{number}' should be non-negative.");
+            return Err(ApiError::attribute(name, reason));
+        }
+        Some(number) => u32::try_from(number)
+            .map_err(|_| ApiError::attribute(name, format!("'{number}' is above {}.", u32::MAX)))?,
+    };
+    Ok(json!({"correlation": correlation, "weight": weight}))
+}

@@ -1,0 +1,202 @@
+//! Subnets: an address range of a network and its way out.
+
+use super::attributes::{Attribute, Prepared, empty_text, null, optional, read_only, required};
+use super::errors::ApiError;
+use super::{Collection, Shown, View, addresses, network, shown, values};
+use crate::declared::Draft;
+use catena_model::id::SubnetId;
+use catena_model::resource::Subnet;
+use catena_plan::Intent;
+use ipnet::IpNet;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+use uuid::Uuid;
+
+/// Stands for «not given», which differs from null: no gateway.
+const DEFAULT_GATEWAY: &str = "default";
+
+const TABLE: &[Attribute] = &[
+    read_only("id"),
+    optional("name", empty_text, true, values::text),
+    optional("description", empty_text, true, values::text),
+    required("network_id", false, values::uuid),
+    required("cidr", false, cidr),
+    optional("ip_version", null, false, ip_version),
+    optional("gateway_ip", || json!(DEFAULT_GATEWAY), true, gateway),
+    optional("enable_dhcp", || json!(false), true, no_dhcp),
+    read_only("allocation_pools"),
+];
+
+pub(super) struct Subnets;
+
+impl Collection for Subnets {
+    fn singular(&self) -> &'static str {
+        "subnet"
+    }
+
+    fn plural(&self) -> &'static str {
+        "subnets"
+    }
+
+    fn table(&self) -> &'static [Attribute] {
+        TABLE
+    }
+
+    fn not_found(&self, id: &str) -> ApiError {
+        not_found(id)
+    }
+
+    fn list(&self, view: &View) -> Vec<Shown> {
+        view.intent.subnets.values().map(render).collect()
+    }
+
+    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+        view.intent.subnets.get(&SubnetId(id)).map(render)
+    }
+
+    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+        let network = given.uuid("network_id").unwrap_or_default();
+        let network = network::find(draft.intent(), network)?.id;
+        let cidr: IpNet = given
+            .text("cidr")
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| ApiError::attribute("cidr", "it is not a valid IP subnet."))?;
+        let version = given.number("ip_version").unwrap_or_else(|| version_of(cidr));
+        if version != version_of(cidr) {
+            let message = format!("{cidr} does not match the ip_version {version}.");
+            return Err(ApiError::conversion(message));
+        }
+        let siblings = draft.intent().subnets.values().filter(|subnet| subnet.network == network);
+        let overlapping = |other: &&Subnet| {
+            other.cidr.contains(&cidr.network()) || cidr.contains(&other.cidr.network())
+        };
+        if let Some(other) = siblings.into_iter().find(overlapping) {
+            return Err(ApiError::conversion(format!(
+                "Requested subnet with cidr: {cidr} for network: {network} overlaps with another \
+                 subnet: {}.",
+                other.cidr
+            )));
+        }
+        let gateway = match given.text("gateway_ip").as_deref() {
+            Some(DEFAULT_GATEWAY) => addresses::first_host(cidr),
+            other => other.and_then(|text| text.parse().ok()),
+        };
+        check_gateway(cidr, gateway)?;
+        let id = Uuid::new_v4();
+        let label = given.label();
+        draft.put(Subnet { id: SubnetId(id), label, network, cidr, gateway })?;
+        Ok(id)
+    }
+
+    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut subnet = find(draft.intent(), id)?.clone();
+        given.relabel(&mut subnet.label);
+        if given.value("gateway_ip").is_some() {
+            let gateway = given.text("gateway_ip").and_then(|text| text.parse().ok());
+            check_gateway(subnet.cidr, gateway)?;
+            subnet.gateway = gateway;
+        }
+        Ok(draft.put(subnet)?)
+    }
+
+    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
+        let id = find(draft.intent(), id)?.id;
+        let mut addresses = draft.intent().ports.values().flat_map(|port| &port.fixed_ips);
+        if addresses.any(|fixed| fixed.subnet == id) {
+            let message = format!(
+                "Unable to complete operation on subnet {id}: One or more ports have an IP \
+                 allocation from this subnet; delete them first."
+            );
+            return Err(ApiError::conflict("SubnetInUse", message));
+        }
+        draft.remove::<Subnet>(id);
+        Ok(())
+    }
+}
+
+fn not_found(id: &str) -> ApiError {
+    ApiError::not_found("SubnetNotFound", format!("Subnet {id} could not be found."))
+}
+
+/// The subnet of an id.
+pub(super) fn find(intent: &Intent, id: Uuid) -> Result<&Subnet, ApiError> {
+    intent.subnets.get(&SubnetId(id)).ok_or_else(|| not_found(&id.to_string()))
+}
+
+fn render(subnet: &Subnet) -> Shown {
+    let pools = addresses::pools(subnet);
+    let pools: Vec<Value> =
+        pools.iter().map(|(start, end)| json!({"start": start, "end": end})).collect();
+    shown(json!({
+        "id": subnet.id,
+        "name": subnet.label.name,
+        "project_id": subnet.label.project,
+        "network_id": subnet.network,
+        "ip_version": version_of(subnet.cidr),
+        "subnetpool_id": null,
+        "enable_dhcp": false,
+        "ipv6_ra_mode": null,
+        "ipv6_address_mode": null,
+        "gateway_ip": subnet.gateway,
+        "cidr": subnet.cidr.to_string(),
+        "allocation_pools": pools,
+        "host_routes": [],
+        "dns_nameservers": [],
+        "description": subnet.label.description,
+        "router:external": false,
+        "service_types": [],
+        "tags": [],
+        "tenant_id": subnet.label.project,
+    }))
+}
+
+fn version_of(cidr: IpNet) -> u64 {
+    if cidr.addr().is_ipv4() { 4 } else { 6 }
+}
+
+fn check_gateway(cidr: IpNet, gateway: Option<IpAddr>) -> Result<(), ApiError> {
+    match gateway {
+        Some(gateway) if !cidr.contains(&gateway) => Err(ApiError::conversion(format!(
+            "Gateway {gateway} is not an address of the subnet {cidr}."
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn cidr(name: &str, value: Value) -> Result<Value, ApiError> {
+    match value.as_str().and_then(|text| text.parse::<IpNet>().ok()) {
+        Some(cidr) => Ok(json!(cidr.trunc().to_string())),
+        None => {
+            let reason = format!("'{}' is not a valid IP subnet.", values::shown(&value));
+            Err(ApiError::attribute(name, reason))
+        }
+    }
+}
+
+fn ip_version(name: &str, value: Value) -> Result<Value, ApiError> {
+    match values::integer(&value) {
+        Some(version @ (4 | 6)) => Ok(json!(version)),
+        None if value.is_null() => Ok(value),
+        _ => {
+            let reason = format!("'{}' is not in [4, 6].", values::shown(&value));
+            Err(ApiError::attribute(name, reason))
+        }
+    }
+}
+
+fn gateway(name: &str, value: Value) -> Result<Value, ApiError> {
+    let is_address = |text: &str| text == DEFAULT_GATEWAY || text.parse::<IpAddr>().is_ok();
+    if value.is_null() || value.as_str().is_some_and(is_address) {
+        return Ok(value);
+    }
+    let reason = format!("'{}' is not a valid IP address.", values::shown(&value));
+    Err(ApiError::attribute(name, reason))
+}
+
+fn no_dhcp(name: &str, value: Value) -> Result<Value, ApiError> {
+    let value = values::boolean(name, value)?;
+    if value == json!(true) {
+        return Err(ApiError::attribute(name, "there is no DHCP service here."));
+    }
+    Ok(value)
+}

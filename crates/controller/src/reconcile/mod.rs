@@ -1,0 +1,130 @@
+//! Keeps what nodes run in step with what is declared.
+//!
+//! Knows when to plan and what must be on disk before a program leaves. Refuses to decide anything
+//! about paths: that is `plan`'s.
+
+pub(crate) mod drain;
+mod planner;
+pub(crate) mod settle;
+
+use crate::declared::{Declared, Snapshot};
+use crate::error::ControllerError;
+use crate::southbound::fleet::Fleet;
+use catena_model::id::{ChainId, PortId};
+use catena_model::program::Underlay;
+use catena_model::status::{ChainState, ChainStatus};
+use catena_model::{BlueprintNumber, NodeName, PathId};
+use catena_plan::{Blueprint, Intent, Inventory};
+use catena_store::{Revision, Store};
+use planner::Planner;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// News that may wait for the reconciler; beyond it sessions wait.
+const SIGNALS_MAX: usize = 1_024;
+/// How long after a failure of the store the reconciler tries again.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// Way to the reconciler.
+pub(crate) type Signals = mpsc::Sender<Signal>;
+
+/// Something that may change what should run.
+#[derive(Debug)]
+pub(crate) enum Signal {
+    /// A session tells of its node.
+    Node { node: NodeName, session: u64, news: NodeNews },
+    /// No packet is on this superseded path any more.
+    Drained(PathId),
+}
+
+/// What a session learned.
+#[derive(Debug)]
+pub(crate) enum NodeNews {
+    Met { underlay: Underlay, running: BlueprintNumber },
+    Acknowledged(BlueprintNumber),
+    Refused { number: BlueprintNumber, reason: String },
+    Ports { bound: BTreeSet<PortId>, unbound: BTreeMap<PortId, String> },
+    Lost,
+}
+
+/// How things stand: published after every step of the reconciler.
+#[derive(Clone, Debug)]
+pub(crate) struct Situation {
+    /// The declared revision that this takes into account.
+    pub(crate) revision: Revision,
+    pub(crate) intent: Arc<Intent>,
+    pub(crate) blueprint: Arc<Blueprint>,
+    pub(crate) inventory: Arc<Inventory>,
+    /// Why planning does not go on, if it does not.
+    pub(crate) trouble: Option<String>,
+}
+
+impl Situation {
+    /// State of a chain of an intent that may be newer than this situation.
+    pub(crate) fn chain_status(&self, intent: &Intent, chain: ChainId) -> ChainStatus {
+        let mut status = catena_plan::chain_status(&self.blueprint, intent, &self.inventory, chain);
+        if status.state != ChainState::Active
+            && let Some(trouble) = &self.trouble
+        {
+            status.reason.clone_from(trouble);
+        }
+        status
+    }
+
+    /// Has the port an interface on its node?
+    pub(crate) fn is_bound(&self, node: &NodeName, port: PortId) -> bool {
+        self.inventory.nodes.get(node).is_some_and(|facts| facts.bound.contains(&port))
+    }
+}
+
+/// The one task that owns blueprint and inventory.
+pub(crate) struct Reconciler {
+    planner: Planner,
+    declared: watch::Receiver<Snapshot>,
+    signals: mpsc::Receiver<Signal>,
+    situation: watch::Sender<Situation>,
+}
+
+/// Reads what was known before the last stop and makes the first plan.
+pub(crate) fn prepare(
+    store: Arc<dyn Store>,
+    declared: Arc<Declared>,
+    fleet: Arc<Fleet>,
+) -> Result<(Signals, watch::Receiver<Situation>, Reconciler), ControllerError> {
+    let mut planner = Planner::resume(store, fleet, declared.snapshot())?;
+    planner.advance(Vec::new(), declared.snapshot());
+    let (sender, signals) = mpsc::channel(SIGNALS_MAX);
+    let (situation, watcher) = watch::channel(planner.situation());
+    let declared = declared.subscribe();
+    Ok((sender, watcher, Reconciler { planner, declared, signals, situation }))
+}
+
+impl Reconciler {
+    /// Goes on until the controller stops.
+    pub(crate) async fn run(mut self) -> Result<(), ControllerError> {
+        let ended = || ControllerError::Ended("reconciler");
+        loop {
+            let mut news = Vec::new();
+            tokio::select! {
+                signal = self.signals.recv() => news.push(signal.ok_or_else(ended)?),
+                changed = self.declared.changed() => changed.map_err(|_| ended())?,
+                () = tokio::time::sleep(RETRY_WAIT), if self.planner.is_in_trouble() => {}
+            }
+            while news.len() < SIGNALS_MAX
+                && let Ok(signal) = self.signals.try_recv()
+            {
+                news.push(signal);
+            }
+            let snapshot = self.declared.borrow_and_update().clone();
+            let mut planner = self.planner;
+            let step = tokio::task::spawn_blocking(move || {
+                planner.advance(news, snapshot);
+                planner
+            });
+            self.planner = step.await.map_err(|_| ended())?;
+            self.situation.send_replace(self.planner.situation());
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The built-in authority: its own certificate, the controller's and those of nodes.
+//!
+//! Knows what each certificate must say and where the files are. A node's certificate is good for
+//! dialling in only, so that no node can stand in for the controller.
+
+use crate::config::make_private_directory;
+use crate::error::ControllerError;
+use catena_model::NodeName;
+use rcgen::string::Ia5String;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType, date_time_ymd,
+};
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Days for which a node's certificate is valid; enroll the node again before they are over.
+pub const NODE_CERTIFICATE_DAYS: u64 = 365;
+/// Days for which the authority is valid.
+const AUTHORITY_DAYS: u64 = 3_650;
+/// Clocks of nodes may be behind by so much, in seconds.
+const CLOCK_SKEW_SECONDS: u64 = 3_600;
+/// Name that agents expect of the controller.
+const CONTROLLER_NAME: &str = "controller";
+/// What a node's URI begins with (SPIFFE).
+pub(crate) const NODE_URI_PREFIX: &str = "spiffe://catena/node/";
+
+const DIRECTORY: &str = "pki";
+const CA_CERTIFICATE: &str = "ca.pem";
+const CA_KEY: &str = "ca.key";
+const LOCK: &str = "lock";
+
+/// A certificate with its key, both PEM.
+#[derive(Clone)]
+pub(crate) struct Issued {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// Who signs certificates in this domain.
+pub(crate) struct Authority {
+    directory: PathBuf,
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    /// Opens the authority of a data directory; makes it at the first time.
+    ///
+    /// Safe while another process does the same.
+    pub(crate) fn open(data_dir: &Path) -> Result<Self, ControllerError> {
+        let directory = data_dir.join(DIRECTORY);
+        make_private_directory(data_dir)?;
+        make_private_directory(&directory)?;
+        let _lock = lock(&directory.join(LOCK))?;
+        let (certificate_path, key_path) = (directory.join(CA_CERTIFICATE), directory.join(CA_KEY));
+        // The certificate is written last: when it is there, the key is too.
+        if !certificate_path.exists() {
+            let issued = make_authority().map_err(|e| certificate_error(&directory, &e))?;
+            write_private(&key_path, &issued.key)?;
+            write_private(&certificate_path, &issued.certificate)?;
+        }
+        let certificate = read(&certificate_path)?;
+        let key = read(&key_path)?;
+        Ok(Self { directory, certificate, key })
+    }
+
+    /// The authority's own certificate, PEM.
+    pub(crate) fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// A fresh certificate of the controller; kept in memory only.
+    pub(crate) fn issue_controller(&self) -> Result<Issued, ControllerError> {
+        self.issue(CONTROLLER_NAME, ExtendedKeyUsagePurpose::ServerAuth, |params| {
+            params.subject_alt_names =
+                vec![SanType::DnsName(Ia5String::try_from(CONTROLLER_NAME)?)];
+            Ok(())
+        })
+    }
+
+    /// A fresh certificate of a node.
+    pub(crate) fn issue_node(&self, node: &NodeName) -> Result<Issued, ControllerError> {
+        self.issue(node.as_str(), ExtendedKeyUsagePurpose::ClientAuth, |params| {
+            let uri = format!("{NODE_URI_PREFIX}{node}");
+            params.subject_alt_names = vec![SanType::URI(Ia5String::try_from(uri)?)];
+            Ok(())
+        })
+    }
+
+    fn issue(
+        &self,
+        name: &str,
+        usage: ExtendedKeyUsagePurpose,
+        alternative: impl FnOnce(&mut CertificateParams) -> Result<(), rcgen::Error>,
+    ) -> Result<Issued, ControllerError> {
+        let make = || -> Result<Issued, rcgen::Error> {
+            let issuer =
+                Issuer::from_ca_cert_pem(&self.certificate, KeyPair::from_pem(&self.key)?)?;
+            let key = KeyPair::generate()?;
+            let mut params = params(name, NODE_CERTIFICATE_DAYS);
+            params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+            params.extended_key_usages = vec![usage];
+            params.use_authority_key_identifier_extension = true;
+            alternative(&mut params)?;
+            let certificate = params.signed_by(&key, &issuer)?;
+            Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
+        };
+        make().map_err(|e| certificate_error(&self.directory, &e))
+    }
+}
+
+/// Writes `ca.pem`, `node.pem` and `node.key` for a node's agent; the key is readable by its owner
+/// alone. Works before a controller has ever run on the data directory, and while one runs.
+///
+/// # Errors
+/// When a directory or file cannot be written, or the authority is damaged.
+pub fn enroll(data_dir: &Path, node: &NodeName, out_dir: &Path) -> Result<(), ControllerError> {
+    let authority = Authority::open(data_dir)?;
+    let issued = authority.issue_node(node)?;
+    make_private_directory(out_dir)?;
+    write_private(&out_dir.join("node.key"), &issued.key)?;
+    write_private(&out_dir.join("node.pem"), &issued.certificate)?;
+    write_private(&out_dir.join("ca.pem"), authority.certificate())
+}
+
+fn make_authority() -> Result<Issued, rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = params("catena authority", AUTHORITY_DAYS);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    let certificate = params.self_signed(&key)?;
+    Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+fn params(common_name: &str, days: u64) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let epoch = date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + now.saturating_sub(Duration::from_secs(CLOCK_SKEW_SECONDS));
+    params.not_after = epoch + now + Duration::from_secs(days * 24 * 3_600);
+    params
+}
+
+/// Held for as long as the returned file is open.
+fn lock(path: &Path) -> Result<File, ControllerError> {
+    let fail = |source| ControllerError::File { path: path.to_path_buf(), source };
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(fail)?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
+        .map_err(|e| fail(e.into()))?;
+    Ok(file)
+}
+
+/// Whole or not at all, also when the power goes.
+fn write_private(path: &Path, text: &str) -> Result<(), ControllerError> {
+    let fail = |source| ControllerError::File { path: path.to_path_buf(), source };
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&unfinished)
+        .map_err(fail)?;
+    file.write_all(text.as_bytes()).map_err(fail)?;
+    file.sync_all().map_err(fail)?;
+    std::fs::rename(&unfinished, path).map_err(fail)
+}
+
+fn read(path: &Path) -> Result<String, ControllerError> {
+    std::fs::read_to_string(path)
+        .map_err(|source| ControllerError::File { path: path.to_path_buf(), source })
+}
+
+fn certificate_error(directory: &Path, error: &rcgen::Error) -> ControllerError {
+    ControllerError::Certificate { path: directory.to_path_buf(), reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn enrolling_twice_uses_one_authority_and_keys_are_private() {
+        let data = tempfile::tempdir().unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let node = NodeName::new("host1").unwrap();
+        enroll(data.path(), &node, &out.path().join("a")).unwrap();
+        enroll(data.path(), &node, &out.path().join("b")).unwrap();
+        let text = |file: &str| std::fs::read_to_string(out.path().join(file)).unwrap();
+        assert_eq!(text("a/ca.pem"), text("b/ca.pem"));
+        assert_ne!(text("a/node.key"), text("b/node.key"));
+        let keys = [out.path().join("a/node.key"), data.path().join("pki/ca.key")];
+        for key in keys {
+            assert_eq!(std::fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn the_first_enrolments_may_race() {
+        let data = tempfile::tempdir().unwrap();
+        let authorities: Vec<String> = std::thread::scope(|scope| {
+            let open = || Authority::open(data.path()).unwrap().certificate;
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(authorities.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+}

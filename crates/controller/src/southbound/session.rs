@@ -1,0 +1,167 @@
+//! Drives one agent's session: bytes in, bytes out, news to the reconciler. What a message means
+//! is decided by the state machine in `protocol`.
+
+use super::fleet::{Ask, Fleet, Membership};
+use crate::reconcile::{NodeNews, Signal, Signals};
+use catena_model::id::PortId;
+use catena_model::program::Underlay;
+use catena_model::{BlueprintNumber, NodeCounters, NodeName};
+use catena_protocol::message::{Counters, FromAgent, Hello, PortStates, ToAgent};
+use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
+use uuid::Uuid;
+
+/// How long an agent may take to introduce itself.
+const HELLO_WAIT: Duration = Duration::from_secs(5);
+/// Questions for counters that one session remembers.
+const PENDING_MAX: usize = 256;
+
+/// What an agent gets.
+pub(crate) type Outgoing = mpsc::Sender<Result<ToAgent, Status>>;
+
+/// Serves one agent until either side ends.
+pub(crate) async fn converse(
+    node: NodeName,
+    mut incoming: Streaming<FromAgent>,
+    outgoing: Outgoing,
+    fleet: Arc<Fleet>,
+    signals: Signals,
+) {
+    let mut session = ControllerSession::new(node.as_str());
+    let first = tokio::time::timeout(HELLO_WAIT, incoming.message()).await;
+    let Ok(Ok(Some(first))) = first else {
+        refuse(&outgoing, "the agent did not introduce itself in time").await;
+        return;
+    };
+    if let Err(error) = session.accept(first) {
+        tracing::warn!(%node, "session refused: {error}");
+        refuse(&outgoing, &error.to_string()).await;
+        return;
+    }
+    let member = fleet.join(&node);
+    let number = member.session;
+    tracing::info!(%node, session = number, "agent connected");
+    let news = News { node: node.clone(), session: number, signals };
+    if let Err(reason) = carry(session, member, &mut incoming, &outgoing, &news).await {
+        tracing::info!(%node, session = number, "session ended: {reason}");
+        refuse(&outgoing, &reason).await;
+    }
+    fleet.leave(&node, number);
+    let _ = news.tell(NodeNews::Lost).await;
+}
+
+async fn refuse(outgoing: &Outgoing, reason: &str) {
+    let _ = outgoing.send(Err(Status::failed_precondition(reason))).await;
+}
+
+/// Tells the reconciler about one node.
+struct News {
+    node: NodeName,
+    session: u64,
+    signals: Signals,
+}
+
+impl News {
+    async fn tell(&self, news: NodeNews) -> Result<(), String> {
+        let signal = Signal::Node { node: self.node.clone(), session: self.session, news };
+        self.signals.send(signal).await.map_err(|_| "the controller is stopping".into())
+    }
+}
+
+async fn carry(
+    mut session: ControllerSession,
+    mut member: Membership,
+    incoming: &mut Streaming<FromAgent>,
+    outgoing: &Outgoing,
+    news: &News,
+) -> Result<(), String> {
+    let mut pending: BTreeMap<u64, Ask> = BTreeMap::new();
+    loop {
+        while let Some(output) = session.poll_output() {
+            match output {
+                ControllerOutput::Send(message) => {
+                    outgoing.send(Ok(message)).await.map_err(|_| "the agent went away")?;
+                }
+                ControllerOutput::Event(NodeEvent::Counters(counters)) => {
+                    answer(&mut pending, &counters, &news.node);
+                }
+                ControllerOutput::Event(event) => news.tell(translate(event)?).await?,
+            }
+        }
+        tokio::select! {
+            message = incoming.message() => match message {
+                Ok(Some(message)) => session.accept(message).map_err(|e| e.to_string())?,
+                Ok(None) => return Err("the agent closed it".into()),
+                Err(status) => return Err(format!("the link broke ({})", status.code())),
+            },
+            changed = member.wanted.changed() => {
+                changed.map_err(|_| "the controller is stopping")?;
+                let program = member.wanted.borrow_and_update().clone();
+                if let Some(program) = program {
+                    session.want(program);
+                }
+            }
+            ask = member.asks.recv() => {
+                let ask = ask.ok_or("a newer session of this node has begun")?;
+                pending.retain(|_, ask| !ask.is_closed());
+                if pending.len() < PENDING_MAX {
+                    pending.insert(session.ask_counters(), ask);
+                }
+            }
+            () = news.signals.closed() => return Err("the controller is stopping".into()),
+        }
+    }
+}
+
+fn answer(pending: &mut BTreeMap<u64, Ask>, counters: &Counters, node: &NodeName) {
+    let Some(ask) = pending.remove(&counters.request) else { return };
+    match serde_json::from_slice::<NodeCounters>(&counters.body) {
+        Ok(body) if body.node == *node => {
+            let _ = ask.send(body);
+        }
+        Ok(body) => tracing::warn!(%node, "counters came in the name of '{}'", body.node),
+        Err(error) => tracing::warn!(%node, "counters cannot be read: {error}"),
+    }
+}
+
+fn translate(event: NodeEvent) -> Result<NodeNews, String> {
+    Ok(match event {
+        NodeEvent::Hello(hello) => met(&hello)?,
+        NodeEvent::Acknowledged(number) => NodeNews::Acknowledged(BlueprintNumber(number)),
+        NodeEvent::Refused { number, reason } => {
+            NodeNews::Refused { number: BlueprintNumber(number), reason }
+        }
+        NodeEvent::Ports(states) => ports(states)?,
+        NodeEvent::Counters(_) => return Err("counters were not asked for".into()),
+    })
+}
+
+fn met(hello: &Hello) -> Result<NodeNews, String> {
+    let address = hello
+        .underlay_address
+        .parse()
+        .map_err(|_| format!("'{}' is no address on the data network", hello.underlay_address))?;
+    let mtu = u16::try_from(hello.underlay_mtu)
+        .map_err(|_| format!("{} is no MTU of a data network", hello.underlay_mtu))?;
+    let running = BlueprintNumber(hello.program_number);
+    Ok(NodeNews::Met { underlay: Underlay { address, mtu }, running })
+}
+
+fn ports(states: PortStates) -> Result<NodeNews, String> {
+    let state = |state: catena_protocol::message::PortState| {
+        let id = Uuid::parse_str(&state.port_id)
+            .map_err(|_| format!("'{}' is no port", state.port_id))?;
+        Ok((PortId(id), state.reason))
+    };
+    let states = states.ports.into_iter().map(state).collect::<Result<Vec<_>, String>>()?;
+    let (bound, unbound): (Vec<_>, Vec<_>) =
+        states.into_iter().partition(|(_, reason)| reason.is_empty());
+    Ok(NodeNews::Ports {
+        bound: bound.into_iter().map(|(id, _)| id).collect(),
+        unbound: unbound.into_iter().collect(),
+    })
+}
