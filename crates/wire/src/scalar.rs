@@ -209,7 +209,10 @@ impl FromStr for MacAddr {
         let mut parts = text.split([':', '-']);
         let mut octets = [0; 6];
         for octet in &mut octets {
-            let part = parts.next().filter(|part| part.len() == 2).ok_or(FORM)?;
+            // `from_str_radix` would take a sign.
+            let is_octet =
+                |part: &&str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let part = parts.next().filter(is_octet).ok_or(FORM)?;
             *octet = u8::from_str_radix(part, 16).map_err(|_| FORM)?;
         }
         if parts.next().is_some() { Err(FORM) } else { Ok(Self(octets)) }
@@ -399,6 +402,9 @@ impl FromStr for IpPrefix {
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         const FORM: ScalarError = ScalarError::Text("a prefix such as 10.0.0.0/24");
         let (address, length) = text.split_once('/').ok_or(FORM)?;
+        if length.starts_with('+') {
+            return Err(FORM);
+        }
         Self::new(address.parse().map_err(|_| FORM)?, length.parse().map_err(|_| FORM)?)
     }
 }

@@ -1,1 +1,158 @@
-//! f.
+//! Only legal scalars exist, and their texts go round.
+
+use std::string::ToString;
+
+use super::*;
+
+#[test]
+fn a_bounded_scalar_ends_at_its_width() {
+    macro_rules! check {
+        ($($name:ident $bits:literal)*) => {$(
+            let max = (1_u32 << $bits) - 1;
+            assert_eq!($name::MAX, max);
+            assert_eq!($name::new(max).map(u32::from), Ok(max));
+            let above = max + 1;
+            assert_eq!($name::new(above), Err(ScalarError::TooLarge { value: above, max }));
+            assert_eq!($name::try_from(u32::MAX).map_err(|e| e.to_string()), {
+                Err(std::format!("4294967295 is above {max}"))
+            });
+            assert_eq!(u32::from($name::from_low_bits(u32::MAX)), max);
+            assert_eq!(u32::from($name::from_low_bits(above | 1)), 1);
+            assert_eq!($name::new(7).unwrap().to_string(), "7");
+        )*};
+    }
+    check! {
+        Spi 24
+        NshTtl 6
+        Vni 24
+        VlanId 12
+        MplsLabel 20
+        FlowLabel 20
+        FragmentOffset 13
+    }
+}
+
+#[test]
+fn a_path_label_is_no_special_purpose_one() {
+    for value in 0..MplsLabel::SPECIAL_BELOW {
+        assert_eq!(MplsLabel::ordinary(value), Err(ScalarError::Reserved(value)));
+        assert!(MplsLabel::new(value).is_ok());
+    }
+    assert_eq!(MplsLabel::ordinary(16).map(MplsLabel::get), Ok(16));
+    assert!(MplsLabel::ordinary(0x10_0000).is_err());
+}
+
+#[test]
+fn a_mac_address_goes_through_text() {
+    let mac: MacAddr = "02:00:5E:10:ab:ff".parse().unwrap();
+    assert_eq!(mac, MacAddr([0x02, 0x00, 0x5e, 0x10, 0xab, 0xff]));
+    assert_eq!(mac.to_string(), "02:00:5e:10:ab:ff");
+    assert_eq!("02-00-5e-10-ab-ff".parse(), Ok(mac));
+    assert_eq!(std::format!("{mac:?}").parse(), Ok(mac));
+}
+
+#[test]
+fn other_texts_are_no_mac_address() {
+    let texts = [
+        "",
+        "02:00:00:00:00",
+        "02:00:00:00:00:01:02",
+        "2:0:0:0:0:1",
+        "02:00:00:00:00:0g",
+        "+2:00:00:00:00:01",
+        "0200.0000.0001",
+        "02:00:00:00:00:01 ",
+    ];
+    for text in texts {
+        assert!(matches!(text.parse::<MacAddr>(), Err(ScalarError::Text(_))), "{text:?}");
+    }
+}
+
+#[test]
+fn groups_of_hardware_addresses_are_known() {
+    for first in 0..=u8::MAX {
+        assert_eq!(MacAddr([first, 0, 0, 0, 0, 1]).is_multicast(), first % 2 == 1);
+    }
+    assert!(MacAddr::BROADCAST.is_broadcast() && MacAddr::BROADCAST.is_multicast());
+    assert!(!MacAddr([0xff, 0xff, 0xff, 0xff, 0xff, 0xfe]).is_broadcast());
+    for last in 0..=u8::MAX {
+        let bridge = MacAddr([0x01, 0x80, 0xc2, 0, 0, last]);
+        assert_eq!(bridge.is_link_local_reserved(), last < 16);
+    }
+    assert!(!MacAddr([0x01, 0x80, 0xc2, 0, 1, 0]).is_link_local_reserved());
+}
+
+#[test]
+fn a_port_range_includes_both_ends() {
+    let range = PortRange::new(80, 90).unwrap();
+    assert_eq!((range.min(), range.max()), (80, 90));
+    for port in 0..=u16::MAX {
+        assert_eq!(range.contains(port), (80..=90).contains(&port));
+    }
+    assert!(PortRange::new(0, u16::MAX).unwrap().contains(u16::MAX));
+    assert_eq!(PortRange::try_from((5, 5)).map(<(u16, u16)>::from), Ok((5, 5)));
+    assert_eq!(PortRange::new(2, 1), Err(ScalarError::EmptyRange { min: 2, max: 1 }));
+}
+
+#[test]
+fn a_prefix_clears_its_host_bits_at_every_length() {
+    let address = IpAddr::V4([255; 4].into());
+    for length in 0..=32_u8 {
+        let prefix = IpPrefix::new(address, length).unwrap();
+        let IpAddr::V4(network) = prefix.address() else { panic!("{prefix}") };
+        assert_eq!(network.to_bits().leading_ones(), u32::from(length));
+        assert_eq!(network.to_bits().count_ones(), u32::from(length));
+        assert_eq!(prefix.length(), length);
+    }
+    let address = IpAddr::V6([0xff; 16].into());
+    for length in 0..=128_u8 {
+        let prefix = IpPrefix::new(address, length).unwrap();
+        let IpAddr::V6(network) = prefix.address() else { panic!("{prefix}") };
+        assert_eq!(network.to_bits().leading_ones(), u32::from(length));
+        assert_eq!(network.to_bits().count_ones(), u32::from(length));
+    }
+    assert_eq!(IpPrefix::new([0; 4].into(), 33), Err(ScalarError::PrefixLength(33)));
+    assert_eq!(IpPrefix::new([0; 16].into(), 129), Err(ScalarError::PrefixLength(129)));
+}
+
+#[test]
+fn a_prefix_contains_its_addresses_and_no_others() {
+    let contains = |prefix: &str, address: &str| {
+        prefix.parse::<IpPrefix>().unwrap().contains(address.parse().unwrap())
+    };
+    assert!(contains("10.1.0.0/16", "10.1.255.255"));
+    assert!(!contains("10.1.0.0/16", "10.2.0.0"));
+    assert!(contains("0.0.0.0/0", "255.255.255.255"));
+    assert!(!contains("0.0.0.0/0", "::"));
+    assert!(contains("10.0.0.1/32", "10.0.0.1") && !contains("10.0.0.1/32", "10.0.0.0"));
+    assert!(contains("2001:db8::/33", "2001:db8:7fff::") && !contains("::/0", "10.0.0.1"));
+    assert!(!contains("2001:db8::/33", "2001:db8:8000::"));
+    assert!(contains("::1/128", "::1") && !contains("::1/128", "::"));
+}
+
+#[test]
+fn a_prefix_goes_through_text() {
+    for text in ["10.1.0.0/16", "0.0.0.0/0", "2001:db8::/32", "::1/128"] {
+        assert_eq!(text.parse::<IpPrefix>().unwrap().to_string(), text);
+    }
+    assert_eq!("10.1.2.3/16".parse::<IpPrefix>().unwrap().to_string(), "10.1.0.0/16");
+    assert_eq!("10.0.0.0/33".parse::<IpPrefix>(), Err(ScalarError::PrefixLength(33)));
+    for text in
+        ["", "10.0.0.0", "10.0.0/8", "10.0.0.0/", "10.0.0.0/x", "10.0.0.0/+8", "10.0.0.0/256"]
+    {
+        assert!(matches!(text.parse::<IpPrefix>(), Err(ScalarError::Text(_))), "{text:?}");
+    }
+}
+
+#[test]
+fn an_error_says_what_is_wrong() {
+    let texts = [
+        (ScalarError::Reserved(3), "3 is reserved"),
+        (ScalarError::EmptyRange { min: 2, max: 1 }, "the range 2-1 is empty"),
+        (ScalarError::PrefixLength(33), "/33 is longer than the address"),
+        (ScalarError::Text("a number"), "expected a number"),
+    ];
+    for (error, text) in texts {
+        assert_eq!(error.to_string(), text);
+    }
+}
