@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod resources;
 mod supervisor;
+mod up;
 mod vocabulary;
 mod wiring;
 
@@ -15,6 +17,8 @@ pub use supervisor::{
     API_PORT, Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find,
     init_main, list, shell, status, supervise_main,
 };
+pub use up::{RunningLab, up};
+pub use wiring::NoRoom;
 pub use vocabulary::{
     BitRate, Claim, Endpoint, Function, Lab, LabChain, LabFileError, Link, Metric, Network, Ordered,
     Plot, PlotKind, Relation, Seconds, Statement, Sweep, Tool, Traffic,

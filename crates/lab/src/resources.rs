@@ -1,0 +1,142 @@
+//! Declares a wired lab to its controller through the API: networks, subnets, ports, and waits
+//! until every node has them. Refuses to know chains.
+
+use crate::error::{LabError, Result};
+use crate::supervisor::{LabStatus, Started, status};
+use crate::vocabulary::Lab;
+use crate::wiring::{PortPlan, WiringPlan};
+use catena_client::{Client, ClientError, Kind};
+use catena_model::status::NodeReport;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long nodes may take to connect, or to have all their ports.
+pub(crate) const NODES_WAIT: Duration = Duration::from_secs(20);
+/// Pause between two looks.
+const NODES_PAUSE: Duration = Duration::from_millis(20);
+/// Lines of a log that a failure shows.
+const LOG_LINES: usize = 5;
+
+struct DeclaredNetwork {
+    id: Value,
+    /// Prefixes with their subnets.
+    subnets: Vec<(ipnet::IpNet, Value)>,
+}
+
+/// Creates the lab's networks, subnets and ports.
+pub(crate) fn declare(client: &Client, lab: &Lab, plan: &WiringPlan) -> Result<()> {
+    let mut networks = BTreeMap::new();
+    for (name, network) in lab.networks.iter() {
+        let id = client.create(Kind::Network, &json!({"name": name}))?["id"].take();
+        let gateway = network.gateway.as_deref();
+        let gateway =
+            plan.ports.iter().find(|port| port.network == name && gateway == Some(&port.device));
+        let mut subnets = Vec::new();
+        for cidr in &network.cidrs {
+            let is_v4 = cidr.addr().is_ipv4();
+            let gateway =
+                gateway.and_then(|port| port.addresses.iter().find(|a| a.is_ipv4() == is_v4));
+            let version = if is_v4 { 4 } else { 6 };
+            let body = json!({
+                "name": format!("{name}-ipv{version}"), "network_id": id, "cidr": cidr,
+                "ip_version": version, "gateway_ip": gateway, "enable_dhcp": false,
+            });
+            subnets.push((*cidr, client.create(Kind::Subnet, &body)?["id"].take()));
+        }
+        networks.insert(name, DeclaredNetwork { id, subnets });
+    }
+    for port in &plan.ports {
+        if let Some(network) = networks.get(port.network.as_str()) {
+            client.create(Kind::Port, &port_body(port, network))?;
+        }
+    }
+    Ok(())
+}
+
+fn port_body(port: &PortPlan, network: &DeclaredNetwork) -> Value {
+    let fixed_ips: Vec<Value> = port
+        .addresses
+        .iter()
+        .filter_map(|address| {
+            let (_, subnet) = network.subnets.iter().find(|(cidr, _)| cidr.contains(address))?;
+            Some(json!({"subnet_id": subnet, "ip_address": address}))
+        })
+        .collect();
+    let [a, b, c, d, e, f] = port.mac;
+    json!({
+        "name": port.name(),
+        "network_id": network.id,
+        "mac_address": format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"),
+        "fixed_ips": fixed_ips,
+        "device_id": port.device,
+        "device_owner": if port.is_function { "lab:function" } else { "lab:endpoint" },
+        "binding:host_id": port.host,
+        "binding:profile": {"netns": port.device, "interface": port.network},
+    })
+}
+
+/// Waits until `is_done` holds for every node; what it answers is what is missing.
+pub(crate) fn wait_for_nodes(
+    client: &Client,
+    started: &Started,
+    lab: &Lab,
+    missing: &dyn Fn(&NodeReport) -> Option<String>,
+) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        complain_of_the_dead(started, &status(started.name())?)?;
+        let reason = match client.nodes() {
+            Ok(nodes) => match first_missing(&nodes, lab, missing) {
+                None => return Ok(()),
+                Some(reason) => reason,
+            },
+            Err(ClientError::Unreachable { reason, .. }) => reason,
+            Err(error) => return Err(error.into()),
+        };
+        if start.elapsed() > NODES_WAIT {
+            return Err(LabError::DidNotComeUp { lab: lab.name.clone(), reason });
+        }
+        std::thread::sleep(NODES_PAUSE);
+    }
+}
+
+fn first_missing(
+    nodes: &[NodeReport],
+    lab: &Lab,
+    missing: &dyn Fn(&NodeReport) -> Option<String>,
+) -> Option<String> {
+    lab.hosts.iter().find_map(|host| {
+        match nodes.iter().find(|report| report.status.node.as_str() == host) {
+            None => Some(format!("{host} has not connected to the controller")),
+            Some(report) => missing(report).map(|what| format!("{host}: {what}")),
+        }
+    })
+}
+
+/// Is the node's agent there?
+pub(crate) fn not_connected(report: &NodeReport) -> Option<String> {
+    (!report.status.is_connected).then(|| "its agent is not connected".to_owned())
+}
+
+/// Does the node run the newest program, with all its ports?
+pub(crate) fn not_settled(report: &NodeReport) -> Option<String> {
+    let status = &report.status;
+    if let Some(port) = status.unbound.first() {
+        return Some(format!("port {}: {}", port.port, port.reason));
+    }
+    let (wanted, has) = (status.wanted, status.acknowledged);
+    (wanted != has).then(|| format!("wants program {wanted}, acknowledged {has}"))
+}
+
+fn complain_of_the_dead(started: &Started, status: &LabStatus) -> Result<()> {
+    let Some(dead) = status.processes.iter().find(|process| process.state != "running") else {
+        return Ok(());
+    };
+    let path = started.log_directory().join(format!("{}.log", dead.name));
+    let log = std::fs::read_to_string(path).unwrap_or_default();
+    let mut last: Vec<&str> = log.lines().rev().take(LOG_LINES).collect();
+    last.reverse();
+    let reason = format!("{} ended ({}): {}", dead.name, dead.state, last.join(" | "));
+    Err(LabError::DidNotComeUp { lab: status.name.clone(), reason })
+}

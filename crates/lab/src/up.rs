@@ -1,0 +1,146 @@
+//! A lab that stands: wired, connected, declared, its chains deployed. Brings it up and takes it
+//! down; refuses to know experiments.
+
+use crate::error::{LabError, Result};
+use crate::resources::{declare, not_connected, not_settled, wait_for_nodes};
+use crate::supervisor::{Doorway, StartOptions, Started};
+use crate::vocabulary::{Lab, LabChain};
+use crate::wiring::{self, WiringPlan};
+use catena_client::Client;
+use catena_client::deploy::{ChainDocument, Deployed, Deployment};
+use catena_model::resource::Encapsulation;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// A lab that stands. In the foreground it ends with this value, at the latest with this process.
+#[derive(Debug)]
+pub struct RunningLab {
+    pub(crate) lab: Lab,
+    pub(crate) plan: WiringPlan,
+    pub(crate) client: Client,
+    started: Started,
+}
+
+/// Brings a lab up; each step is told with its duration in seconds. The chains of the file are
+/// deployed, unless the file sweeps over them.
+///
+/// # Errors
+/// The file is wrong, the kernel refuses, or a process of the lab fails.
+pub fn up(
+    file: &Path,
+    options: &StartOptions,
+    tell: &mut dyn FnMut(&str, f64),
+) -> Result<RunningLab> {
+    let lab = Lab::read(file, false)?;
+    let is_swept = !lab.sweep.chains.is_empty() || lab.sweep.lengths.is_some();
+    let running = RunningLab::start(lab, options, tell)?;
+    if !is_swept {
+        for chain in &running.lab.chains {
+            let start = Instant::now();
+            let deployed = running.deploy(chain, None)?;
+            let functions: Vec<&str> =
+                chain.document.chain.iter().map(|step| step.name.as_str()).collect();
+            let text = format!("chain {}: {} ({})", chain.name, functions.join(" "), deployed.status);
+            tell(&text, start.elapsed().as_secs_f64());
+        }
+    }
+    Ok(running)
+}
+
+impl RunningLab {
+    /// Brings a lab up without chains.
+    pub(crate) fn start(
+        lab: Lab,
+        options: &StartOptions,
+        tell: &mut dyn FnMut(&str, f64),
+    ) -> Result<Self> {
+        let plan = wiring::plan(&lab)?;
+        let started = Started::start(&lab.name, &lab.file, options, tell)?;
+        let client = Client::new(format!("http://{}", started.api()), None)?;
+        let start = Instant::now();
+        wait_for_nodes(&client, &started, &lab, &not_connected)?;
+        tell(&format!("{} agents connected", lab.hosts.len()), start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        declare(&client, &lab, &plan)?;
+        wait_for_nodes(&client, &started, &lab, &not_settled)?;
+        let text = format!("{} networks, {} ports", lab.networks.len(), plan.ports.len());
+        tell(&text, start.elapsed().as_secs_f64());
+        Ok(Self { lab, plan, client, started })
+    }
+
+    /// Deploys a chain of the file, in the encapsulation of the run if it states one.
+    pub(crate) fn deploy(
+        &self,
+        chain: &LabChain,
+        encapsulation: Option<Encapsulation>,
+    ) -> Result<Deployed> {
+        let document = ChainDocument {
+            encapsulation: encapsulation.or(chain.document.encapsulation),
+            ..chain.document.clone()
+        };
+        let deployed = Deployment::deploy(&self.client, &document)?;
+        if deployed.status != "active" {
+            let reason = format!(
+                "chain '{}' is {}: {}",
+                deployed.name, deployed.status, deployed.status_reason
+            );
+            return Err(LabError::Refused { lab: self.lab.name.clone(), reason });
+        }
+        Ok(deployed)
+    }
+
+    /// The lab's description.
+    #[must_use]
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// A client of its controller.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where its API listens.
+    #[must_use]
+    pub fn api(&self) -> SocketAddr {
+        self.started.api()
+    }
+
+    /// The process number of its first process, as this machine sees it.
+    #[must_use]
+    pub fn init_pid(&self) -> u32 {
+        self.started.init_pid()
+    }
+
+    /// The namespaces of one of its nodes.
+    ///
+    /// # Errors
+    /// It has no such node, or has ended.
+    pub fn doorway(&self, node: &str) -> Result<Doorway> {
+        Doorway::to(self.started.name(), node)
+    }
+
+    /// Where the logs of its processes are, as this machine sees them.
+    #[must_use]
+    pub fn log_directory(&self) -> PathBuf {
+        self.started.log_directory()
+    }
+
+    /// Waits until the lab ends by itself or by `catena lab down`.
+    ///
+    /// # Errors
+    /// Its first process cannot be waited for.
+    pub fn wait(self) -> Result<()> {
+        self.started.wait()
+    }
+
+    /// Takes the lab down; returns when all its processes are gone.
+    ///
+    /// # Errors
+    /// Its first process cannot be ended.
+    pub fn end(self) -> Result<()> {
+        self.started.end()
+    }
+}
