@@ -97,7 +97,7 @@ impl Client {
     /// # Errors
     /// When the controller refuses or does not answer.
     pub fn update(&self, kind: Kind, id: &str, attributes: &Value) -> Result<Value, ClientError> {
-        let path = format!("{}/{id}", kind.path());
+        let path = format!("{}/{}", kind.path(), escape(id));
         let body = envelope(kind, attributes);
         unwrap(kind, self.request(Method::PUT, &path, Some(&body))?)
     }
@@ -107,7 +107,7 @@ impl Client {
     /// # Errors
     /// When the controller refuses or does not answer.
     pub fn show(&self, kind: Kind, id: &str) -> Result<Value, ClientError> {
-        let path = format!("{}/{id}", kind.path());
+        let path = format!("{}/{}", kind.path(), escape(id));
         unwrap(kind, self.request(Method::GET, &path, None)?)
     }
 
@@ -116,7 +116,7 @@ impl Client {
     /// # Errors
     /// When the controller refuses or does not answer.
     pub fn delete(&self, kind: Kind, id: &str) -> Result<(), ClientError> {
-        let path = format!("{}/{id}", kind.path());
+        let path = format!("{}/{}", kind.path(), escape(id));
         self.request(Method::DELETE, &path, None).map(|_| ())
     }
 
@@ -168,7 +168,7 @@ impl Client {
     /// # Errors
     /// When there is none, or the controller does not answer.
     pub fn chain(&self, name: &str) -> Result<ChainReport, ClientError> {
-        self.get(&format!("/v1/chains/{name}"))
+        self.get(&format!("/v1/chains/{}", escape(name)))
     }
 
     /// State and fresh counters of every node.
@@ -232,6 +232,15 @@ impl Client {
     }
 }
 
+/// Percent-encoding of a path segment (RFC 3986 section 2.1): a name never changes the path.
+fn escape(segment: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let part = |byte: u8| {
+        if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
+    segment.bytes().map(part).collect()
+}
+
 fn envelope(kind: Kind, attributes: &Value) -> Value {
     let mut body = Map::new();
     body.insert(kind.key().into(), attributes.clone());
@@ -245,4 +254,15 @@ fn unwrap(kind: Kind, mut answer: Value) -> Result<Value, ClientError> {
 
 fn unexpected(what: &str, reason: &str) -> ClientError {
     ClientError::Unexpected { what: what.into(), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_never_changes_the_path_it_is_put_into() {
+        assert_eq!(escape("a/b ?#é"), "a%2Fb%20%3F%23%C3%A9");
+        assert_eq!(escape("plain-name_1.2~"), "plain-name_1.2~");
+    }
 }

@@ -272,8 +272,7 @@ fn make(
         "name": name, "port_pair_groups": groups, "flow_classifiers": [id_of(&classifier)],
     });
     if let Some(encapsulation) = document.encapsulation {
-        body["chain_parameters"] =
-            json!({"correlation": encapsulation.name(), "symmetric": false});
+        body["chain_parameters"] = json!({"correlation": encapsulation.name(), "symmetric": false});
     }
     let chain = create(Kind::PortChain, &body, &mut timings.pc)?;
     let text = |key: &str| chain[key].as_str().unwrap_or_default().to_owned();
@@ -334,14 +333,10 @@ fn texts(list: &Value) -> Vec<String> {
 
 fn ports_of(client: &Client, name: &str) -> Result<Vec<PortAt>, DeployError> {
     let listed = client.list(Kind::Port, &[("device_id", name)])?;
-    let ports: Vec<PortAt> = listed
-        .into_iter()
-        .map(serde_json::from_value)
-        .collect::<Result<_, _>>()
-        .map_err(|error| ClientError::Unexpected {
-            what: "a port".into(),
-            reason: error.to_string(),
-        })?;
+    let ports: Vec<PortAt> =
+        listed.into_iter().map(serde_json::from_value).collect::<Result<_, _>>().map_err(
+            |error| ClientError::Unexpected { what: "a port".into(), reason: error.to_string() },
+        )?;
     if ports.is_empty() { Err(DeployError::NoInstance { name: name.into() }) } else { Ok(ports) }
 }
 
