@@ -1,0 +1,107 @@
+//! The process around the engine: one control thread, one worker, a Unix socket for the agent, the
+//! last accepted program on disk.
+//!
+//! Knows descriptors, threads and files. Refuses to know what a packet means (that is the engine's)
+//! and to decide what runs (that is the program's). It goes on without agent and controller.
+
+mod agent_connection;
+mod control;
+mod control_socket;
+mod desk;
+mod order;
+mod program_file;
+mod rings;
+mod underlay;
+mod wake;
+mod worker;
+
+pub use control_socket::ControlSocketError;
+pub use program_file::{ProgramFileError, program_file};
+
+use catena_io::IoError;
+use catena_model::NodeName;
+use control::Control;
+use control_socket::ControlSocket;
+use desk::Desk;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
+const STATE_DIR_MODE: u32 = 0o700;
+
+/// What a data plane must be told; everything else comes with its program.
+#[derive(Debug)]
+pub struct Config {
+    /// The node; a program of another is refused.
+    pub node: NodeName,
+    /// Where the agent connects; made with mode 0600.
+    pub control_socket: PathBuf,
+    /// Where the last accepted program is kept; made if it is missing.
+    pub state_dir: PathBuf,
+    /// Lead a session of its own, so that whoever started it may end.
+    pub leads_session: bool,
+    /// Ends the process cleanly when it becomes readable or its other end is closed.
+    pub stop: Option<OwnedFd>,
+}
+
+/// Why a data plane cannot run, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DataplaneError {
+    /// The control socket or the state directory is not ours.
+    #[error(transparent)]
+    ControlSocket(#[from] ControlSocketError),
+    /// The state directory cannot be made.
+    #[error(
+        "the state directory {path} cannot be made: {source}; programs must survive a restart: \
+         name a directory that this user may write to"
+    )]
+    StateDir {
+        /// The directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Threads, descriptors or waiting were refused.
+    #[error(
+        "the system does not give the data plane what it needs: {0}; look at the limits of open \
+         files and processes"
+    )]
+    Start(#[source] std::io::Error),
+    /// Privileges could not be given up.
+    #[error(
+        "privileges cannot be given up: {0}; packets of tenants are not touched with privileges: \
+         look for a security policy that forbids it"
+    )]
+    Confine(#[source] IoError),
+    /// The worker cannot wait for its ports, or not be confined.
+    #[error("the worker ended: {0}; the agent will start the data plane anew")]
+    Worker(#[source] IoError),
+    /// The worker ended without a reason: it panicked.
+    #[error("the worker ended unexpectedly; its last words are in the log: please report them")]
+    WorkerEnded,
+    /// Counters have no text form.
+    #[error("the counters cannot be written: {0}; please report it")]
+    Counters(#[source] serde_json::Error),
+}
+
+/// Runs a data plane until it is told to stop.
+///
+/// # Errors
+/// When it cannot start, or must begin anew.
+pub fn run(config: Config) -> Result<(), DataplaneError> {
+    if config.leads_session {
+        // A process that leads a group already is refused; it is then as independent as it needs.
+        rustix::process::setsid().ok();
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(STATE_DIR_MODE);
+    builder
+        .create(&config.state_dir)
+        .map_err(|source| DataplaneError::StateDir { path: config.state_dir.clone(), source })?;
+    let _lock = control_socket::lock(&config.state_dir)?;
+    let socket = ControlSocket::open(&config.control_socket)?;
+    let desk = Desk::start(config.node.clone())?;
+    let mut control = Control::new(config, socket, desk);
+    control.resume()?;
+    control.serve()
+}

@@ -1,0 +1,65 @@
+//! What the control thread orders and the worker reports. Orders are carried out between two
+//! vectors of packets; each carries the way back for its outcome, and what the worker lets go of
+//! travels back too, so that tables and rings are taken apart where there is time for it.
+
+use super::rings::LostPort;
+use super::underlay::Underlay;
+use super::wake::Bell;
+use crate::engine::Tables;
+use catena_io::{IoError, PacketRing};
+use catena_model::account::NodeCounters;
+use catena_model::id::PortId;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, SyncSender};
+
+/// An order.
+pub(super) enum Order {
+    /// Put these tables in force.
+    Tables { tables: Arc<Tables>, done: SyncSender<()> },
+    /// Use these tunnel sockets; the former come back.
+    Underlay { underlay: Box<Underlay>, done: SyncSender<Option<Box<Underlay>>> },
+    /// Use this ring for the port; the one it had before comes back.
+    Attach {
+        id: PortId,
+        ring: Box<PacketRing>,
+        done: SyncSender<Result<Option<Box<PacketRing>>, IoError>>,
+    },
+    /// Give the port's ring back.
+    Detach { id: PortId, done: SyncSender<Option<Box<PacketRing>>> },
+    /// Tell all counters.
+    Counters { done: SyncSender<Box<NodeCounters>> },
+}
+
+/// Something that the control thread did not ask for.
+pub(super) enum Report {
+    /// A port's interface is gone, and the port is detached.
+    PortLost(LostPort),
+}
+
+/// The worker's way to the control thread. Its end is heard too: the bell rings.
+pub(super) struct Reports {
+    sender: Option<Sender<Report>>,
+    bell: Bell,
+}
+
+impl Reports {
+    pub(super) fn new(sender: Sender<Report>, bell: Bell) -> Self {
+        Self { sender: Some(sender), bell }
+    }
+
+    pub(super) fn send(&self, report: Report) {
+        if let Some(sender) = &self.sender {
+            // A control thread that is gone needs no report.
+            sender.send(report).ok();
+        }
+        self.bell.ring();
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        // Whoever hears the bell must find the channel closed.
+        self.sender = None;
+        self.bell.ring();
+    }
+}

@@ -1,0 +1,127 @@
+//! The last accepted program on disk: written whole or not at all, and durable before anybody is
+//! told. Knows files; refuses to judge what a program says.
+
+use catena_protocol::message;
+use prost::Message;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+const FILE_NAME: &str = "program.pb";
+const DRAFT_NAME: &str = "program.pb.draft";
+const FILE_MODE: u32 = 0o600;
+
+/// Where a data plane with this state directory keeps its last accepted program.
+#[must_use]
+pub fn program_file(state_dir: &Path) -> PathBuf {
+    state_dir.join(FILE_NAME)
+}
+
+/// Why a program is not on disk.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramFileError {
+    /// It could not be read or written.
+    #[error(
+        "cannot {operation} {path}: {source}; a program must survive a restart before it may run: \
+         make room or give rights there, then send it again"
+    )]
+    System {
+        /// What was tried.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The bytes are no program message.
+    #[error("{path} is torn or altered: {source}; the controller will send the program again")]
+    Undecodable {
+        /// The file.
+        path: PathBuf,
+        /// Where it stopped.
+        source: prost::DecodeError,
+    },
+}
+
+/// Replaces the program on disk; after it the new one survives a power cut.
+///
+/// # Errors
+/// When the disk is full or refuses; the former program is still there then.
+pub(super) fn save(state_dir: &Path, program: &message::Program) -> Result<(), ProgramFileError> {
+    let draft = state_dir.join(DRAFT_NAME);
+    let target = program_file(state_dir);
+    let written = write_draft(&draft, &program.encode_to_vec());
+    if let Err(source) = written {
+        // A half-written draft would keep the disk full.
+        fs::remove_file(&draft).ok();
+        return Err(ProgramFileError::System { operation: "write", path: draft, source });
+    }
+    fs::rename(&draft, &target)
+        .and_then(|()| File::open(state_dir)?.sync_all())
+        .map_err(|source| ProgramFileError::System { operation: "replace", path: target, source })
+}
+
+fn write_draft(draft: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(FILE_MODE);
+    let mut file = options.open(draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Reads the program back; none: there was none yet.
+///
+/// # Errors
+/// When the file is there and cannot be read as a message.
+pub(super) fn load(state_dir: &Path) -> Result<Option<message::Program>, ProgramFileError> {
+    let path = program_file(state_dir);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ProgramFileError::System { operation: "read", path, source }),
+    };
+    message::Program::decode(bytes.as_slice())
+        .map(Some)
+        .map_err(|source| ProgramFileError::Undecodable { path, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(number: u64) -> message::Program {
+        message::Program { number, body: vec![7; 1_000], checksum: number }
+    }
+
+    #[test]
+    fn the_last_saved_program_comes_back_and_no_draft_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(load(dir.path()).unwrap(), None);
+        save(dir.path(), &program(1)).unwrap();
+        save(dir.path(), &program(2)).unwrap();
+        assert_eq!(load(dir.path()).unwrap(), Some(program(2)));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_leaves_the_former_program_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        save(dir.path(), &program(1)).unwrap();
+        // A draft that cannot be opened for writing stands for a disk that refuses.
+        fs::create_dir(dir.path().join(DRAFT_NAME)).unwrap();
+        let error = save(dir.path(), &program(2)).unwrap_err();
+        assert!(error.to_string().contains("must survive a restart"), "{error}");
+        assert_eq!(load(dir.path()).unwrap(), Some(program(1)));
+    }
+
+    #[test]
+    fn a_torn_file_is_an_error_and_not_an_empty_start() {
+        let dir = tempfile::tempdir().unwrap();
+        save(dir.path(), &program(1)).unwrap();
+        let path = program_file(dir.path());
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(matches!(load(dir.path()), Err(ProgramFileError::Undecodable { .. })));
+    }
+}

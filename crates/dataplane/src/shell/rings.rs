@@ -1,0 +1,243 @@
+//! The rings of all attached ports: which port sits where, what waits to be sent out of it, and
+//! what its ring lost. Knows ports by identity and by slot; refuses to look into frames.
+
+use crate::engine::{Booking, Engine, Frame, Origin, Packet, PortSlot};
+use catena_io::{Buffer, BufferPool, IoError, PacketRing, Poller, Transmitted};
+use catena_model::DropReason;
+use catena_model::account::NodeCounters;
+use catena_model::id::PortId;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+
+/// Errors of a packet socket after which its interface must be looked for again.
+const INTERFACE_GONE: [Errno; 3] = [Errno::NETDOWN, Errno::NODEV, Errno::NXIO];
+
+struct AttachedPort {
+    id: PortId,
+    /// None: the port is not in the program (yet, or any more); its ring is left alone.
+    slot: Option<PortSlot>,
+    ring: Box<PacketRing>,
+    /// What the ring had lost before the port was in use.
+    lost_unused: u64,
+    frames: Vec<Buffer>,
+    bookings: Vec<Booking>,
+}
+
+/// All attached ports. A port keeps its seat; the poller knows it by the first token + the seat.
+pub(super) struct Rings {
+    first_token: u64,
+    seats: Vec<Option<AttachedPort>>,
+    /// Slot → seat.
+    by_slot: Vec<Option<usize>>,
+    /// Seats with frames to be sent.
+    touched: Vec<usize>,
+    /// What rings that are gone had lost, for ports still in the program.
+    lost_before: BTreeMap<PortId, u64>,
+    scratch: Vec<Buffer>,
+}
+
+/// A port whose interface is gone.
+pub(super) struct LostPort {
+    pub(super) id: PortId,
+    pub(super) errno: i32,
+    /// To be unmapped by somebody who has time.
+    pub(super) ring: Box<PacketRing>,
+}
+
+impl Rings {
+    /// No ports; the poller's tokens from `first_token` on are theirs.
+    pub(super) fn new(first_token: u64) -> Self {
+        Self {
+            first_token,
+            seats: Vec::new(),
+            by_slot: Vec::new(),
+            touched: Vec::new(),
+            lost_before: BTreeMap::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes a port; answers the ring that it had before.
+    ///
+    /// # Errors
+    /// The poller refuses the ring; the port is not attached then.
+    pub(super) fn attach(
+        &mut self,
+        id: PortId,
+        ring: Box<PacketRing>,
+        engine: &Engine,
+        poller: &mut Poller,
+        pool: &mut BufferPool,
+    ) -> Result<Option<Box<PacketRing>>, IoError> {
+        let replaced = self.detach(id, poller);
+        let seat = self.seats.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.seats.push(None);
+            self.seats.len() - 1
+        });
+        let (frames, bookings) = (Vec::new(), Vec::new());
+        let mut port = AttachedPort { id, slot: None, ring, lost_unused: 0, frames, bookings };
+        if let Some(slot) = engine.slot_of(id) {
+            // The ring has just been made: nothing in it is old.
+            poller.add(&*port.ring, self.first_token + seat as u64)?;
+            port.slot = Some(slot);
+        }
+        if let Some(place) = self.seats.get_mut(seat) {
+            *place = Some(port);
+        }
+        self.index(engine, poller, pool)?;
+        Ok(replaced)
+    }
+
+    /// Gives a port's ring back; none: it was not attached.
+    pub(super) fn detach(&mut self, id: PortId, poller: &mut Poller) -> Option<Box<PacketRing>> {
+        let place = self.seats.iter_mut().find(|place| is_of(place, id))?;
+        let mut port = place.take()?;
+        if let Some(slot) = port.slot {
+            // A descriptor that the poller does not know any more needs not be taken out.
+            poller.remove(&*port.ring).ok();
+            if let Some(seat) = self.by_slot.get_mut(slot.index()) {
+                *seat = None;
+            }
+            let lost = port.ring.ring_full().saturating_sub(port.lost_unused);
+            *self.lost_before.entry(id).or_default() += lost;
+        }
+        Some(port.ring)
+    }
+
+    /// Brings slots and polling in line with new tables.
+    ///
+    /// # Errors
+    /// The poller refuses a ring.
+    pub(super) fn index(
+        &mut self,
+        engine: &Engine,
+        poller: &mut Poller,
+        pool: &mut BufferPool,
+    ) -> Result<(), IoError> {
+        self.lost_before.retain(|id, _| engine.slot_of(*id).is_some());
+        self.by_slot.clear();
+        for (seat, place) in self.seats.iter_mut().enumerate() {
+            let Some(port) = place else { continue };
+            let slot = engine.slot_of(port.id);
+            match (port.slot, slot) {
+                (None, Some(_)) => {
+                    port.forget_the_past(pool, &mut self.scratch);
+                    poller.add(&*port.ring, self.first_token + seat as u64)?;
+                }
+                (Some(_), None) => poller.remove(&*port.ring)?,
+                (None, None) | (Some(_), Some(_)) => {}
+            }
+            port.slot = slot;
+            if let Some(slot) = slot {
+                if self.by_slot.len() <= slot.index() {
+                    self.by_slot.resize(slot.index() + 1, None);
+                }
+                if let Some(place) = self.by_slot.get_mut(slot.index()) {
+                    *place = Some(seat);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up to `max` frames from the ring in this seat. The port is gone when its interface is.
+    #[must_use]
+    pub(super) fn receive(
+        &mut self,
+        seat: usize,
+        max: usize,
+        engine: &mut Engine,
+        pool: &mut BufferPool,
+        input: &mut Vec<Packet>,
+    ) -> Option<(PortId, i32)> {
+        let port = self.seats.get_mut(seat)?.as_mut()?;
+        let slot = port.slot?;
+        let received = port.ring.receive(pool, &mut self.scratch, max);
+        input.extend(self.scratch.drain(..).map(|buffer| Packet::from_port(slot, buffer)));
+        let mut lose = |reason, frames: u32| {
+            if frames > 0 {
+                engine.note_received_lost(Origin::Port(slot), reason, u64::from(frames), 0);
+            }
+        };
+        lose(DropReason::TruncatedByRing, received.truncated);
+        lose(DropReason::UnsupportedOffload, received.unsupported_offload);
+        let errno = received.socket_error?;
+        is_interface_gone(errno).then_some((port.id, errno))
+    }
+
+    /// Puts a frame in the queue of its port.
+    pub(super) fn queue(&mut self, frame: Frame, engine: &mut Engine, pool: &mut BufferPool) {
+        let seat = self.by_slot.get(frame.to.index()).copied().flatten();
+        let port = seat.and_then(|seat| Some((seat, self.seats.get_mut(seat)?.as_mut()?)));
+        let Some((seat, port)) = port else {
+            engine.booked_failed(frame.booking, DropReason::PortUnbound);
+            return pool.put(frame.buffer);
+        };
+        if port.frames.is_empty() {
+            self.touched.push(seat);
+        }
+        port.frames.push(frame.buffer);
+        port.bookings.push(frame.booking);
+    }
+
+    /// Sends everything that is queued and books it.
+    pub(super) fn transmit(&mut self, engine: &mut Engine, pool: &mut BufferPool) {
+        for seat in self.touched.drain(..) {
+            let Some(Some(port)) = self.seats.get_mut(seat) else { continue };
+            let outcome = port.ring.transmit(&mut port.frames, pool);
+            book(&mut port.bookings, outcome, engine);
+        }
+    }
+
+    /// Fills in what the rings lost.
+    pub(super) fn count(&mut self, counters: &mut NodeCounters) {
+        for line in &mut counters.ports {
+            line.ring_full = self.lost_before.get(&line.port).copied().unwrap_or_default();
+            if let Some(Some(port)) = self.seats.iter_mut().find(|place| is_of(place, line.port))
+                && port.slot.is_some()
+            {
+                line.ring_full += port.ring.ring_full().saturating_sub(port.lost_unused);
+            }
+        }
+    }
+}
+
+impl AttachedPort {
+    /// Frames that came while nobody wanted them are neither received nor lost.
+    fn forget_the_past(&mut self, pool: &mut BufferPool, scratch: &mut Vec<Buffer>) {
+        let slots = catena_io::RING_SLOTS_MAX as usize;
+        for _ in 0..slots {
+            let received = self.ring.receive(pool, scratch, 1);
+            scratch.drain(..).for_each(|buffer| pool.put(buffer));
+            if received.frames + received.truncated + received.unsupported_offload == 0 {
+                break;
+            }
+        }
+        self.lost_unused = self.ring.ring_full();
+    }
+}
+
+fn is_of(place: &Option<AttachedPort>, id: PortId) -> bool {
+    place.as_ref().is_some_and(|port| port.id == id)
+}
+
+fn is_interface_gone(errno: i32) -> bool {
+    INTERFACE_GONE.iter().any(|gone| gone.raw_os_error() == errno)
+}
+
+/// The kernel says how many frames it refused, not which: the last ones are taken to be those.
+fn book(bookings: &mut Vec<Booking>, outcome: Transmitted, engine: &mut Engine) {
+    let sent = bookings.len().saturating_sub(outcome.failed as usize);
+    let reason = if outcome.last_errno == Some(Errno::MSGSIZE.raw_os_error()) {
+        DropReason::MtuExceeded
+    } else {
+        DropReason::TransmitFailed
+    };
+    for (number, booking) in bookings.drain(..).enumerate() {
+        if number < sent {
+            engine.booked_sent(booking);
+        } else {
+            engine.booked_failed(booking, reason);
+        }
+    }
+}

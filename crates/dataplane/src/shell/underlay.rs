@@ -1,0 +1,104 @@
+//! The sockets of the tunnels between hosts, on this node's own underlay address. Knows which
+//! tunnel has which socket; refuses to know what travels in it.
+
+use crate::engine::{Datagram, Engine, Origin, Packet, TunnelKind};
+use catena_io::{
+    Buffer, BufferPool, IoError, Poller, SendFailure, TUNNEL_SOURCE_PORTS_DEFAULT, TunnelReceiver,
+    TunnelSender,
+};
+use catena_model::DropReason;
+use std::net::{IpAddr, SocketAddr};
+
+/// All tunnel sockets of a node.
+pub(super) struct Underlay {
+    address: IpAddr,
+    receivers: Vec<(TunnelKind, TunnelReceiver)>,
+    sender: TunnelSender,
+    scratch: Vec<(Buffer, SocketAddr)>,
+}
+
+impl Underlay {
+    /// Opens the sockets in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// The address is not one of this host, or another process holds a tunnel's port.
+    pub(super) fn open(address: IpAddr) -> Result<Self, IoError> {
+        let receiver = |kind: &TunnelKind| {
+            Ok((*kind, TunnelReceiver::bind(SocketAddr::new(address, kind.udp_port()))?))
+        };
+        let receivers = TunnelKind::ALL.iter().map(receiver).collect::<Result<_, IoError>>()?;
+        let sender = TunnelSender::new(address, TUNNEL_SOURCE_PORTS_DEFAULT)?;
+        Ok(Self { address, receivers, sender, scratch: Vec::new() })
+    }
+
+    /// The own address.
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Lets the poller report each socket under `first_token` and the numbers after it.
+    pub(super) fn join(&self, poller: &mut Poller, first_token: u64) -> Result<(), IoError> {
+        (first_token..)
+            .zip(&self.receivers)
+            .try_for_each(|(token, (_, socket))| poller.add(socket, token))
+    }
+
+    pub(super) fn leave(&self, poller: &mut Poller) -> Result<(), IoError> {
+        self.receivers.iter().try_for_each(|(_, socket)| poller.remove(socket))
+    }
+
+    /// The sockets that hold datagrams for which the poller will not report them.
+    pub(super) fn pending(&self) -> impl Iterator<Item = u64> {
+        (0..).zip(&self.receivers).filter(|(_, (_, socket))| socket.has_pending()).map(|(n, _)| n)
+    }
+
+    /// Takes up to `max` datagrams from socket number `which`.
+    pub(super) fn receive(
+        &mut self,
+        which: usize,
+        max: usize,
+        engine: &mut Engine,
+        pool: &mut BufferPool,
+        input: &mut Vec<Packet>,
+    ) {
+        let Some((kind, socket)) = self.receivers.get_mut(which) else { return };
+        let received = socket.receive(pool, &mut self.scratch, max);
+        let packets = self.scratch.drain(..);
+        input.extend(packets.map(|(buffer, from)| Packet::from_tunnel(*kind, from.ip(), buffer)));
+        if received.truncated > 0 {
+            // The kernel kept neither the end nor the sender of what it cut off.
+            let origin = Origin::Tunnel { kind: *kind, source: self.address };
+            let packets = u64::from(received.truncated);
+            engine.note_received_lost(origin, DropReason::TruncatedByRing, packets, 0);
+        }
+        if let Some(errno) = received.socket_error {
+            tracing::debug!(?kind, errno, "a tunnel socket reported an error");
+        }
+    }
+
+    /// Sends one datagram, or the row of datagrams that it stands for, and books it.
+    pub(super) fn transmit(
+        &mut self,
+        datagram: Datagram,
+        engine: &mut Engine,
+        pool: &mut BufferPool,
+    ) {
+        let Datagram { to, kind, entropy, segment_bytes, buffer, booking } = datagram;
+        let to = SocketAddr::new(to, kind.udp_port());
+        match self.sender.send(to, buffer.bytes(), segment_bytes, entropy) {
+            Ok(()) => engine.booked_sent(booking),
+            Err(SendFailure::TooLarge | SendFailure::TooManySegments) => {
+                engine.booked_failed(booking, DropReason::MtuExceeded);
+            }
+            Err(SendFailure::BufferFull | SendFailure::Refused(_)) => {
+                engine.booked_failed(booking, DropReason::TransmitFailed);
+            }
+        }
+        pool.put(buffer);
+    }
+
+    /// Datagrams that the kernel lost because a socket was full.
+    pub(super) fn kernel_drops(&self) -> u64 {
+        self.receivers.iter().map(|(_, socket)| socket.kernel_drops()).sum()
+    }
+}

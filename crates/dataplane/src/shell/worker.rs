@@ -1,0 +1,231 @@
+//! The thread that moves packets: waits for ports, takes vectors of packets through the engine,
+//! sends what comes out, and obeys orders between two vectors.
+//!
+//! Knows rings, sockets and the engine's door. Refuses to know agents, files and programs as text:
+//! whatever takes time or may fail in many ways is done by the control thread before.
+
+use super::order::{Order, Report, Reports};
+use super::rings::{LostPort, Rings};
+use super::underlay::Underlay;
+use super::wake::Bell;
+use crate::engine::{Engine, EngineConfig, Output, Packet, TunnelKind};
+use catena_io::{BufferPool, IoError, Poller};
+use catena_model::account::NodeCounters;
+use catena_model::id::PortId;
+use catena_model::{DropReason, NodeName};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// Packets in one vector.
+const VECTOR_PACKETS_MAX: usize = 256;
+/// Packet buffers of the worker: a vector, and what the engine makes of it.
+const POOL_BUFFERS: usize = 2_048;
+/// How often an idle worker looks again before it sleeps. A look costs about a microsecond, waking
+/// up costs several; sleeping sooner leaves the processor to the functions.
+const LOOKS_BEFORE_SLEEP: u32 = 16;
+
+const TOKEN_BELL: u64 = 0;
+const TOKEN_UNDERLAY: u64 = 1;
+const TOKEN_RINGS: u64 = TOKEN_UNDERLAY + TunnelKind::ALL.len() as u64;
+
+/// The state of the thread.
+pub(super) struct Worker {
+    engine: Engine,
+    pool: BufferPool,
+    poller: Poller,
+    rings: Rings,
+    underlay: Option<Box<Underlay>>,
+    /// What tunnel sockets that are closed had lost.
+    underlay_lost_before: u64,
+    orders: Receiver<Order>,
+    bell: Bell,
+    reports: Reports,
+    started: Instant,
+    ready: Vec<u64>,
+    /// Which of the ready sources goes first; another with each vector.
+    turn: usize,
+    input: Vec<Packet>,
+    output: Output,
+}
+
+impl Worker {
+    /// A worker without ports and with an empty program.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(super) fn new(
+        node: NodeName,
+        orders: Receiver<Order>,
+        bell: Bell,
+        reports: Reports,
+    ) -> Result<Self, IoError> {
+        let mut poller = Poller::new()?;
+        poller.add(&bell, TOKEN_BELL)?;
+        Ok(Self {
+            engine: Engine::new(EngineConfig::new(node)),
+            pool: BufferPool::new(POOL_BUFFERS),
+            poller,
+            rings: Rings::new(TOKEN_RINGS),
+            underlay: None,
+            underlay_lost_before: 0,
+            orders,
+            bell,
+            reports,
+            started: Instant::now(),
+            ready: Vec::new(),
+            turn: 0,
+            input: Vec::with_capacity(VECTOR_PACKETS_MAX),
+            output: Output::default(),
+        })
+    }
+
+    /// Moves packets until nobody can give orders any more.
+    ///
+    /// # Errors
+    /// Waiting fails, or an order cannot be carried out: the process must begin anew.
+    pub(super) fn run(mut self) -> Result<(), IoError> {
+        let mut looks = 0;
+        loop {
+            self.wait(looks < LOOKS_BEFORE_SLEEP)?;
+            if self.ready.contains(&TOKEN_BELL) {
+                self.bell.silence();
+                if !self.obey()? {
+                    return Ok(());
+                }
+            }
+            self.receive();
+            if self.input.is_empty() {
+                looks = LOOKS_BEFORE_SLEEP.min(looks + 1);
+                continue;
+            }
+            looks = 0;
+            let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.engine.process(now_ns, &mut self.input, &mut self.pool, &mut self.output);
+            self.transmit();
+        }
+    }
+
+    /// Finds out which sources have something.
+    fn wait(&mut self, is_brief: bool) -> Result<(), IoError> {
+        let has_pending = self.underlay.as_ref().is_some_and(|u| u.pending().next().is_some());
+        let timeout = (is_brief || has_pending).then_some(Duration::ZERO);
+        self.poller.wait(timeout, &mut self.ready)?;
+        for pending in self.underlay.iter().flat_map(|underlay| underlay.pending()) {
+            let token = TOKEN_UNDERLAY + pending;
+            if !self.ready.contains(&token) {
+                self.ready.push(token);
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills a vector, each ready source an equal share.
+    fn receive(&mut self) {
+        let sources = self.ready.len();
+        if sources == 0 {
+            return;
+        }
+        let share = (VECTOR_PACKETS_MAX / sources).max(1);
+        self.turn = self.turn.wrapping_add(1);
+        for number in 0..sources {
+            let room = VECTOR_PACKETS_MAX.saturating_sub(self.input.len());
+            let place = (self.turn.wrapping_add(number)) % sources;
+            let Some(token) = self.ready.get(place).copied() else { continue };
+            self.take_from(token, share.min(room));
+        }
+    }
+
+    fn take_from(&mut self, token: u64, max: usize) {
+        let (engine, pool, input) = (&mut self.engine, &mut self.pool, &mut self.input);
+        if let Some(seat) = token.checked_sub(TOKEN_RINGS) {
+            let gone = self.rings.receive(seat as usize, max, engine, pool, input);
+            if let Some((id, errno)) = gone {
+                self.give_up(id, errno);
+            }
+        } else if let Some(which) = token.checked_sub(TOKEN_UNDERLAY)
+            && let Some(underlay) = &mut self.underlay
+        {
+            underlay.receive(which as usize, max, engine, pool, input);
+        }
+    }
+
+    fn give_up(&mut self, id: PortId, errno: i32) {
+        if let Some(ring) = self.rings.detach(id, &mut self.poller) {
+            self.reports.send(Report::PortLost(LostPort { id, errno, ring }));
+        }
+    }
+
+    fn transmit(&mut self) {
+        let (engine, pool) = (&mut self.engine, &mut self.pool);
+        for frame in self.output.frames.drain(..) {
+            self.rings.queue(frame, engine, pool);
+        }
+        self.rings.transmit(engine, pool);
+        for datagram in self.output.datagrams.drain(..) {
+            match &mut self.underlay {
+                Some(underlay) => underlay.transmit(datagram, engine, pool),
+                None => {
+                    engine.booked_failed(datagram.booking, DropReason::TransmitFailed);
+                    pool.put(datagram.buffer);
+                }
+            }
+        }
+    }
+
+    /// Carries out all orders that wait; false: nobody will give one any more.
+    fn obey(&mut self) -> Result<bool, IoError> {
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => self.carry_out(order)?,
+                Err(TryRecvError::Empty) => return Ok(true),
+                Err(TryRecvError::Disconnected) => return Ok(false),
+            }
+        }
+    }
+
+    /// Whoever gave an order and does not wait for its outcome any more needs none: the results
+    /// of sending it are not looked at.
+    fn carry_out(&mut self, order: Order) -> Result<(), IoError> {
+        match order {
+            Order::Tables { tables, done } => {
+                self.engine.replace_tables(tables);
+                self.rings.index(&self.engine, &mut self.poller, &mut self.pool)?;
+                done.send(()).ok();
+            }
+            Order::Underlay { underlay, done } => {
+                done.send(self.exchange_underlay(underlay)?).ok();
+            }
+            Order::Attach { id, ring, done } => {
+                let (poller, pool) = (&mut self.poller, &mut self.pool);
+                done.send(self.rings.attach(id, ring, &self.engine, poller, pool)).ok();
+            }
+            Order::Detach { id, done } => {
+                done.send(self.rings.detach(id, &mut self.poller)).ok();
+            }
+            Order::Counters { done } => {
+                done.send(Box::new(self.counters())).ok();
+            }
+        }
+        Ok(())
+    }
+
+    fn exchange_underlay(
+        &mut self,
+        underlay: Box<Underlay>,
+    ) -> Result<Option<Box<Underlay>>, IoError> {
+        if let Some(former) = &self.underlay {
+            former.leave(&mut self.poller)?;
+            self.underlay_lost_before += former.kernel_drops();
+        }
+        underlay.join(&mut self.poller, TOKEN_UNDERLAY)?;
+        Ok(self.underlay.replace(underlay))
+    }
+
+    fn counters(&mut self) -> NodeCounters {
+        let mut counters = self.engine.counters();
+        self.rings.count(&mut counters);
+        let lost_now = self.underlay.as_ref().map_or(0, |underlay| underlay.kernel_drops());
+        counters.tunnels_ring_full = self.underlay_lost_before + lost_now;
+        counters
+    }
+}

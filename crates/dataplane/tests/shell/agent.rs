@@ -1,0 +1,125 @@
+//! The test in the place of an agent: speaks the control protocol, passes packet sockets.
+
+use catena_io::send_with_fds;
+use catena_model::NodeCounters;
+use catena_model::id::PortId;
+use catena_protocol::frame::{self, FrameReader};
+use catena_protocol::message::{
+    AttachPort, CountersRequest, DetachPort, FromDataplane, PortResult, Program, ProgramResult,
+    State, StateRequest, ToDataplane, from_dataplane, to_dataplane,
+};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Long enough for a loaded machine; only a failing test ever waits for it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct TestAgent {
+    stream: UnixStream,
+    frames: FrameReader,
+}
+
+impl TestAgent {
+    /// Connects as soon as the data plane listens.
+    pub(crate) fn connect(socket: &Path) -> Self {
+        let begun = Instant::now();
+        let stream = loop {
+            match UnixStream::connect(socket) {
+                Ok(stream) => break stream,
+                Err(error) if begun.elapsed() > PATIENCE => panic!("nobody listens: {error}"),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, frames: FrameReader::default() }
+    }
+
+    fn send(&mut self, message: to_dataplane::Message) {
+        self.stream.write_all(&frame::encode(&ToDataplane { message: Some(message) })).unwrap();
+    }
+
+    /// The next message; none: the data plane closed the connection.
+    pub(crate) fn hear(&mut self) -> Option<from_dataplane::Message> {
+        loop {
+            if let Some(FromDataplane { message }) = self.frames.next().unwrap() {
+                return Some(message.unwrap());
+            }
+            let mut bytes = [0; 65_536];
+            match self.stream.read(&mut bytes).unwrap() {
+                0 => return None,
+                length => self.frames.push(&bytes[..length]),
+            }
+        }
+    }
+
+    pub(crate) fn state(&mut self) -> State {
+        self.send(to_dataplane::Message::StateRequest(StateRequest {}));
+        match self.hear() {
+            Some(from_dataplane::Message::State(state)) => state,
+            other => panic!("no state but {other:?}"),
+        }
+    }
+
+    /// Offers a program; answers the refusal, empty when it runs.
+    pub(crate) fn offer(&mut self, program: Program) -> String {
+        let sent = program.number;
+        self.send(to_dataplane::Message::Program(program));
+        match self.hear() {
+            Some(from_dataplane::Message::ProgramResult(ProgramResult { number, refusal })) => {
+                assert_eq!(number, sent);
+                refusal
+            }
+            other => panic!("no result but {other:?}"),
+        }
+    }
+
+    /// Answers the refusal, empty when the port is attached.
+    pub(crate) fn attach(&mut self, port: PortId, socket: &OwnedFd) -> String {
+        let message = to_dataplane::Message::AttachPort(AttachPort { port_id: port.to_string() });
+        let bytes = frame::encode(&ToDataplane { message: Some(message) });
+        let begun = send_with_fds(self.stream.as_fd(), &bytes, &[socket.as_fd()]).unwrap();
+        self.stream.write_all(&bytes[begun..]).unwrap();
+        self.port_result(port)
+    }
+
+    pub(crate) fn detach(&mut self, port: PortId) -> String {
+        let detach = DetachPort { port_id: port.to_string() };
+        self.send(to_dataplane::Message::DetachPort(detach));
+        self.port_result(port)
+    }
+
+    pub(crate) fn port_result(&mut self, port: PortId) -> String {
+        match self.hear() {
+            Some(from_dataplane::Message::PortResult(PortResult { port_id, refusal })) => {
+                assert_eq!(port_id, port.to_string());
+                refusal
+            }
+            other => panic!("no port result but {other:?}"),
+        }
+    }
+
+    /// An attach message without the socket that belongs beside it.
+    pub(crate) fn attach_nothing(&mut self, port: PortId) -> String {
+        let attach = AttachPort { port_id: port.to_string() };
+        self.send(to_dataplane::Message::AttachPort(attach));
+        self.port_result(port)
+    }
+
+    pub(crate) fn counters(&mut self) -> NodeCounters {
+        self.send(to_dataplane::Message::CountersRequest(CountersRequest { request: 7 }));
+        match self.hear() {
+            Some(from_dataplane::Message::Counters(counters)) => {
+                assert_eq!(counters.request, 7);
+                serde_json::from_slice(&counters.body).unwrap()
+            }
+            other => panic!("no counters but {other:?}"),
+        }
+    }
+
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+}

@@ -1,0 +1,116 @@
+//! Programs and the control socket: what is taken, what is refused, what survives.
+
+use crate::agent::TestAgent;
+use crate::is_privileged;
+use crate::node::{Dataplane, Machine, packed, program};
+use catena_dataplane::shell::{DataplaneError, program_file};
+use catena_model::NodeName;
+use catena_protocol::program::pack;
+use std::fs;
+
+#[tokio::test]
+async fn an_older_program_is_refused_and_the_same_is_acknowledged_again() {
+    if !is_privileged("an_older_program_is_refused_and_the_same_is_acknowledged_again") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let dataplane = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    assert_eq!(agent.state().program_number, 0);
+    assert_eq!(agent.offer(packed(5)), "");
+    assert!(agent.offer(packed(4)).contains("older than program 5"));
+    assert_eq!(agent.offer(packed(5)), "");
+    assert_eq!(agent.state().program_number, 5);
+    drop(agent);
+    dataplane.stop();
+
+    let _restarted = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    assert_eq!(agent.state().program_number, 5, "the last program runs at once");
+    assert!(agent.offer(packed(4)).contains("older"), "also after a restart");
+    assert_eq!(agent.offer(packed(6)), "");
+}
+
+#[tokio::test]
+async fn what_cannot_run_is_refused_with_its_reason_and_the_former_goes_on() {
+    if !is_privileged("what_cannot_run_is_refused_with_its_reason_and_the_former_goes_on") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let _dataplane = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    assert_eq!(agent.offer(packed(1)), "");
+
+    let mut torn = packed(2);
+    torn.body[10] ^= 1;
+    assert!(agent.offer(torn).contains("checksum"));
+
+    let mut foreign = program(2);
+    foreign.node = NodeName::new("host9").unwrap();
+    assert!(agent.offer(pack(&foreign)).contains("is for node 'host9'"));
+
+    let mut elsewhere = program(2);
+    elsewhere.underlay.address = [203, 0, 113, 9].into();
+    let refusal = agent.offer(pack(&elsewhere));
+    assert!(refusal.contains("203.0.113.9") && refusal.contains("one of this host"), "{refusal}");
+
+    // A draft that cannot be written stands for a full disk.
+    let draft = machine.state_dir().join("program.pb.draft");
+    fs::create_dir(&draft).unwrap();
+    let refusal = agent.offer(packed(3));
+    assert!(refusal.contains("cannot write") && refusal.contains("make room"), "{refusal}");
+    assert_eq!(agent.state().program_number, 1);
+    fs::remove_dir(&draft).unwrap();
+    assert_eq!(agent.offer(packed(3)), "");
+}
+
+#[tokio::test]
+async fn a_corrupt_program_file_starts_an_empty_data_plane_that_takes_a_new_one() {
+    if !is_privileged("a_corrupt_program_file_starts_an_empty_data_plane_that_takes_a_new_one") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let dataplane = machine.start();
+    assert_eq!(TestAgent::connect(&machine.socket_path()).offer(packed(5)), "");
+    dataplane.stop();
+    let file = program_file(&machine.state_dir());
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    fs::write(&file, bytes).unwrap();
+
+    let _restarted = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    assert_eq!(agent.state().program_number, 0);
+    assert_eq!(agent.offer(packed(5)), "");
+}
+
+#[tokio::test]
+async fn an_agent_out_of_step_loses_its_connection_and_nothing_else() {
+    if !is_privileged("an_agent_out_of_step_loses_its_connection_and_nothing_else") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let _dataplane = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    assert_eq!(agent.offer(packed(1)), "");
+    agent.send_bytes(&[0xff; 64]);
+    assert!(agent.hear().is_none());
+    assert_eq!(TestAgent::connect(&machine.socket_path()).state().program_number, 1);
+}
+
+#[tokio::test]
+async fn a_node_has_one_data_plane() {
+    if !is_privileged("a_node_has_one_data_plane") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let _first = machine.start();
+    TestAgent::connect(&machine.socket_path());
+    let namespace = &machine.node.namespace;
+    let elsewhere = machine.dir.path().join("elsewhere");
+    let second = Dataplane::start(namespace, &machine.socket_path(), &elsewhere);
+    assert!(matches!(second.end(), Err(DataplaneError::ControlSocket(_))));
+    let second = Dataplane::start(namespace, &elsewhere.join("control"), &machine.state_dir());
+    assert!(matches!(second.end(), Err(DataplaneError::ControlSocket(_))));
+}

@@ -1,0 +1,218 @@
+//! Real UDP and TCP between S and D: through the function when a rule says so, else straight.
+
+use crate::agent::{PATIENCE, TestAgent};
+use crate::is_privileged;
+use crate::node::{
+    CHAIN_PORT, D, DESTINATION, F_IN, F_OUT, Machine, PLAIN_PORT, S, SOURCE, packed, port,
+};
+use catena_kernel::namespace::run_in;
+use catena_model::NodeCounters;
+use catena_model::account::PortCounters;
+use catena_model::id::PortId;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+const DATAGRAMS: u64 = 200;
+const STREAM_BYTES: usize = 8 << 20;
+
+fn udp(place: &catena_kernel::namespace::NetNamespace, address: Ipv4Addr, port: u16) -> UdpSocket {
+    let socket = run_in(place, || UdpSocket::bind((address, port))).unwrap().unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// Sends numbered datagrams one by one and awaits each.
+fn exchange(machine: &Machine, to: u16, count: u64) {
+    let receiver = udp(&machine.destination.namespace, DESTINATION, to);
+    let sender = udp(&machine.source.namespace, SOURCE, 0);
+    for number in 0..count {
+        sender.send_to(&number.to_be_bytes(), (DESTINATION, to)).unwrap();
+        let mut bytes = [0; 64];
+        let (length, from) = receiver.recv_from(&mut bytes).unwrap();
+        assert_eq!(&bytes[..length], number.to_be_bytes());
+        assert_eq!(from.ip(), SOURCE);
+    }
+}
+
+fn transfer(machine: &Machine, to: u16) {
+    let bind = || TcpListener::bind((DESTINATION, to));
+    let listener = run_in(&machine.destination.namespace, bind).unwrap().unwrap();
+    let sent: Vec<u8> = (0..STREAM_BYTES).map(|n| (n % 251) as u8).collect();
+    let connect = || TcpStream::connect((DESTINATION, to));
+    let mut stream = run_in(&machine.source.namespace, connect).unwrap().unwrap();
+    let (mut accepted, _) = listener.accept().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            stream.write_all(&sent).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        let mut got = Vec::new();
+        accepted.set_read_timeout(Some(PATIENCE)).unwrap();
+        accepted.read_to_end(&mut got).unwrap();
+        assert!(got == sent, "{} bytes came, of {}", got.len(), sent.len());
+    });
+}
+
+fn line(counters: &NodeCounters, id: PortId) -> &PortCounters {
+    counters.ports.iter().find(|line| line.port == id).unwrap()
+}
+
+/// Counters once nothing moves any more, with every identity checked.
+fn settled(agent: &mut TestAgent) -> NodeCounters {
+    let begun = Instant::now();
+    let mut last = agent.counters();
+    loop {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = agent.counters();
+        if now == last || begun.elapsed() > PATIENCE {
+            break;
+        }
+        last = now;
+    }
+    for port in &last.ports {
+        assert_eq!(port.account.unaccounted(), 0, "{port:#?}");
+        assert_eq!(port.account.held, 0, "{port:#?}");
+    }
+    assert_eq!(last.tunnels.unaccounted(), 0);
+    assert_eq!(last.ring_full(), 0);
+    last
+}
+
+#[tokio::test]
+async fn udp_passes_the_function_exactly_when_a_rule_says_so() {
+    if !is_privileged("udp_passes_the_function_exactly_when_a_rule_says_so") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let (_dataplane, mut agent) = machine.start_whole(1).await;
+    exchange(&machine, PLAIN_PORT, DATAGRAMS);
+    let plain = settled(&mut agent);
+    assert_eq!(plain.chains[0].entered.packets, 0);
+    assert_eq!(line(&plain, port(F_IN)).transmitted.packets, 0, "{plain:#?}");
+
+    exchange(&machine, CHAIN_PORT, DATAGRAMS);
+    let counters = settled(&mut agent);
+    let chain = &counters.chains[0];
+    assert_eq!(chain.entered.packets, DATAGRAMS, "{counters:#?}");
+    assert_eq!(chain.finished.packets, DATAGRAMS);
+    assert_eq!(chain.hops[0].delivered.packets, DATAGRAMS);
+    assert_eq!(chain.hops[0].returned.packets, DATAGRAMS);
+    assert!(chain.dropped.is_empty());
+    let seen = machine.function.links.link("f0-far").await.unwrap().unwrap().statistics;
+    assert!(seen.rx_packets >= DATAGRAMS, "{seen:?}");
+    let seen = machine.node.links.link("d0").await.unwrap().unwrap().statistics;
+    assert_eq!(seen.tx_packets, line(&counters, port(D)).transmitted.packets);
+}
+
+#[tokio::test]
+async fn tcp_super_frames_pass_whole_with_and_without_the_chain() {
+    if !is_privileged("tcp_super_frames_pass_whole_with_and_without_the_chain") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let (_dataplane, mut agent) = machine.start_whole(1).await;
+    transfer(&machine, PLAIN_PORT);
+    assert_eq!(settled(&mut agent).chains[0].entered.packets, 0);
+    transfer(&machine, CHAIN_PORT);
+    let counters = settled(&mut agent);
+    let chain = &counters.chains[0];
+    let wire_packets = (STREAM_BYTES / 1_400) as u64;
+    assert!(chain.entered.packets >= wire_packets, "{chain:#?}");
+    assert_eq!(chain.entered.packets, chain.hops[0].delivered.packets, "{counters:#?}");
+    assert_eq!(chain.hops[0].returned.packets, chain.finished.packets);
+    let frames = machine.function.links.link("f0-far").await.unwrap().unwrap().statistics;
+    assert!(frames.rx_packets < wire_packets, "super-frames were cut: {frames:?}");
+}
+
+#[tokio::test]
+async fn a_lost_agent_changes_nothing_and_the_next_one_adopts() {
+    if !is_privileged("a_lost_agent_changes_nothing_and_the_next_one_adopts") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let (_dataplane, first) = machine.start_whole(3).await;
+    exchange(&machine, CHAIN_PORT, 10);
+    drop(first);
+    exchange(&machine, CHAIN_PORT, 10);
+
+    let mut second = TestAgent::connect(&machine.socket_path());
+    let state = second.state();
+    assert_eq!((state.node.as_str(), state.program_number), ("host1", 3));
+    assert_eq!(state.attached_ports.len(), 4);
+    assert_eq!(state.process_id, std::process::id());
+
+    let mut third = TestAgent::connect(&machine.socket_path());
+    assert_eq!(third.state().program_number, 3);
+    assert!(second.hear().is_none(), "a new agent takes the place of the old one");
+    exchange(&machine, CHAIN_PORT, 10);
+    assert_eq!(settled(&mut third).chains[0].finished.packets, 30);
+}
+
+#[tokio::test]
+async fn ports_may_come_before_their_program_and_long_after_it() {
+    if !is_privileged("ports_may_come_before_their_program_and_long_after_it") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let _dataplane = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    let early = machine.packet_socket(S).await;
+    assert_eq!(agent.attach(port(S), &early), "");
+    assert_eq!(agent.offer(packed(1)), "");
+    for place in [F_IN, F_OUT] {
+        let socket = machine.packet_socket(place).await;
+        assert_eq!(agent.attach(port(place), &socket), "");
+    }
+    let sender = udp(&machine.source.namespace, SOURCE, 0);
+    sender.send_to(b"to nobody", (DESTINATION, PLAIN_PORT)).unwrap();
+    let late = machine.packet_socket(D).await;
+    assert_eq!(agent.attach(port(D), &late), "");
+    exchange(&machine, PLAIN_PORT, 10);
+    exchange(&machine, CHAIN_PORT, 10);
+    settled(&mut agent);
+}
+
+#[tokio::test]
+async fn a_port_without_its_interface_is_reported_and_may_come_back() {
+    if !is_privileged("a_port_without_its_interface_is_reported_and_may_come_back") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let (_dataplane, mut agent) = machine.start_whole(1).await;
+    exchange(&machine, PLAIN_PORT, 10);
+    machine.node.links.delete_link("d0").await.unwrap();
+    let reason = agent.port_result(port(D));
+    assert!(reason.contains("interface is gone"), "{reason}");
+    assert_eq!(agent.state().attached_ports.len(), 3);
+
+    machine.plug(D).await;
+    let again = machine.packet_socket(D).await;
+    assert_eq!(agent.attach(port(D), &again), "");
+    exchange(&machine, PLAIN_PORT, 10);
+    exchange(&machine, CHAIN_PORT, 10);
+    settled(&mut agent);
+
+    assert_eq!(agent.detach(port(D)), "");
+    assert!(agent.detach(port(D)).contains("not attached"));
+    assert!(agent.attach_nothing(port(D)).contains("no packet socket"));
+}
+
+#[tokio::test]
+async fn a_program_exchanged_under_traffic_loses_no_packet() {
+    if !is_privileged("a_program_exchanged_under_traffic_loses_no_packet") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let (_dataplane, mut agent) = machine.start_whole(1).await;
+    std::thread::scope(|scope| {
+        let traffic = scope.spawn(|| exchange(&machine, CHAIN_PORT, 500));
+        let mut number = 1;
+        while !traffic.is_finished() {
+            number += 1;
+            assert_eq!(agent.offer(packed(number)), "");
+        }
+        traffic.join().unwrap();
+    });
+    assert_eq!(settled(&mut agent).chains[0].finished.packets, 500);
+}
