@@ -107,6 +107,7 @@ impl<'p> NshView<'p> {
     ///
     /// # Errors
     /// When it is cut short, of another version or MD type, or its lengths contradict each other.
+    #[inline]
     pub fn parse(bytes: &'p [u8]) -> Result<(Self, &'p [u8]), NshError> {
         let truncated = |need| NshError::Truncated { need, have: bytes.len() };
         let (&[b0, b1, b2, b3, p0, p1, p2, p3], _) =
@@ -234,6 +235,7 @@ impl NshHeader<'_> {
     ///
     /// # Errors
     /// When `into` is shorter than [`Self::len_bytes`].
+    #[inline]
     pub fn emit(&self, into: &mut [u8]) -> Result<usize, NshError> {
         let (need, have) = (self.len_bytes(), into.len());
         let into = into.get_mut(..need).ok_or(NshError::Truncated { need, have })?;
@@ -257,6 +259,7 @@ impl NshHeader<'_> {
 }
 
 /// Sets the time to live in the first word of a header.
+#[inline]
 pub fn set_ttl(base_word: &mut [u8; WORD], ttl: NshTtl) {
     let mask = u32::from(NshTtl::from_low_bits(u32::MAX)) << field::TTL_SHIFT;
     let base = u32::from_be_bytes(*base_word) & !mask | u32::from(ttl) << field::TTL_SHIFT;
@@ -268,6 +271,7 @@ pub fn set_ttl(base_word: &mut [u8; WORD], ttl: NshTtl) {
 ///
 /// # Errors
 /// When the new value is 0: such a packet must not be forwarded. The word is then unchanged.
+#[inline]
 pub fn decrement_ttl(base_word: &mut [u8; WORD]) -> Result<NshTtl, NshError> {
     let before = u32::from_be_bytes(*base_word) >> field::TTL_SHIFT;
     let ttl = NshTtl::from_low_bits(before.wrapping_sub(1));
@@ -283,6 +287,7 @@ pub fn decrement_ttl(base_word: &mut [u8; WORD]) -> Result<NshTtl, NshError> {
 ///
 /// # Errors
 /// When it is 0 already. The word is then unchanged.
+#[inline]
 pub fn advance(path_word: &mut [u8; WORD]) -> Result<ServiceIndex, NshError> {
     let [_, _, _, si] = path_word;
     *si = si.checked_sub(1).ok_or(NshError::IndexExhausted)?;

@@ -39,6 +39,7 @@ impl VxlanHeader {
     ///
     /// # Errors
     /// When the bytes are too few, or the I flag is clear: then there is no valid identifier.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), VxlanError> {
         let (header, rest) = bytes
             .split_first_chunk::<{ Self::LEN }>()
@@ -53,6 +54,7 @@ impl VxlanHeader {
     ///
     /// # Errors
     /// When `into` is shorter than the header.
+    #[inline]
     pub fn emit(&self, into: &mut [u8]) -> Result<usize, VxlanError> {
         let have = into.len();
         let header = into
@@ -66,11 +68,13 @@ impl VxlanHeader {
 }
 
 /// VXLAN-GPE keeps the identifier in the same place.
+#[inline]
 pub(crate) fn read_vni(header: &[u8; VxlanHeader::LEN]) -> Vni {
     let [_, _, _, _, high, middle, low, _] = *header;
     Vni::from_low_bits(u32::from_be_bytes([0, high, middle, low]))
 }
 
+#[inline]
 pub(crate) fn write_vni(header: &mut [u8; VxlanHeader::LEN], vni: Vni) {
     let [_, high, middle, low] = vni.get().to_be_bytes();
     header[field::VNI].copy_from_slice(&[high, middle, low]);

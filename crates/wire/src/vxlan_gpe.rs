@@ -66,6 +66,7 @@ impl VxlanGpeHeader {
     ///
     /// # Errors
     /// When the bytes are too few, the version is not 0, or the I flag is clear.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), VxlanGpeError> {
         let (header, rest) = bytes
             .split_first_chunk::<{ Self::LEN }>()
@@ -91,6 +92,7 @@ impl VxlanGpeHeader {
     ///
     /// # Errors
     /// When `into` is shorter than the header.
+    #[inline]
     pub fn emit(&self, into: &mut [u8]) -> Result<usize, VxlanGpeError> {
         let have = into.len();
         let header = into

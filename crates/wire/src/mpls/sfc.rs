@@ -61,6 +61,7 @@ impl SfcLabelPair {
     /// # Errors
     /// When the bytes are too few, a label is for special purposes, the second one holds no index,
     /// or the S bits are not «clear, set».
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), MplsError> {
         let have = bytes.len();
         let short = |_| MplsError::Truncated { need: Self::LEN, have };
@@ -96,6 +97,7 @@ impl SfcLabelPair {
     ///
     /// # Errors
     /// When `into` is shorter than the pair.
+    #[inline]
     pub fn emit(&self, into: &mut [u8]) -> Result<usize, MplsError> {
         let have = into.len();
         let pair = into
@@ -112,6 +114,7 @@ impl SfcLabelPair {
 ///
 /// # Errors
 /// When it would become 0, or the label holds no index. The entry is then unchanged.
+#[inline]
 pub fn advance(function_entry: &mut [u8; LabelStackEntry::LEN]) -> Result<ServiceIndex, MplsError> {
     let entry = LabelStackEntry::from_bytes(*function_entry);
     let index = label_index(entry.label)?;
@@ -126,6 +129,7 @@ pub fn advance(function_entry: &mut [u8; LabelStackEntry::LEN]) -> Result<Servic
 /// # Errors
 /// When it is or would become 0: such a packet must not be sent (RFC 8595 section 6). The entry is
 /// then unchanged.
+#[inline]
 pub fn decrement_ttl(function_entry: &mut [u8; LabelStackEntry::LEN]) -> Result<u8, MplsError> {
     let entry = LabelStackEntry::from_bytes(*function_entry);
     let ttl = entry.ttl.saturating_sub(1);
