@@ -281,3 +281,6 @@ pub fn finish_merged(frame: &mut [u8], train: &Train) -> Option<Offload> {
         has_cwr: train.first.has_cwr,
     })
 }
+
+#[cfg(test)]
+mod tests;
