@@ -45,7 +45,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     let declared = Arc::new(declared::Declared::load(Arc::clone(&store))?);
     let fleet = Arc::new(southbound::fleet::Fleet::default());
     let (signals, situation, reconciler) =
-        reconcile::prepare(Arc::clone(&store), Arc::clone(&declared), Arc::clone(&fleet))?;
+        reconcile::prepare(Arc::clone(&store), &declared, Arc::clone(&fleet))?;
 
     let app = northbound::App {
         declared,

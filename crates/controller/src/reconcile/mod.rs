@@ -90,7 +90,7 @@ pub(crate) struct Reconciler {
 /// Reads what was known before the last stop and makes the first plan.
 pub(crate) fn prepare(
     store: Arc<dyn Store>,
-    declared: Arc<Declared>,
+    declared: &Declared,
     fleet: Arc<Fleet>,
 ) -> Result<(Signals, watch::Receiver<Situation>, Reconciler), ControllerError> {
     let mut planner = Planner::resume(store, fleet, declared.snapshot())?;

@@ -25,7 +25,7 @@ pub(super) async fn answer(app: &App, call: &Call) -> Response {
     if app.guard.identify(&call.headers).is_none() {
         return Problem::unauthorized().into_response();
     }
-    route(app, call).await.unwrap_or_else(|problem| problem.into_response())
+    route(app, call).await.unwrap_or_else(Problem::into_response)
 }
 
 async fn route(app: &App, call: &Call) -> Result<Response, Problem> {

@@ -11,9 +11,8 @@ fn hosts(cidr: IpNet) -> (u128, u128) {
     let (first, last) = (number(cidr.network()), number(cidr.broadcast()));
     let is_small = last - first < 2;
     match cidr {
-        IpNet::V4(_) if is_small => (first, last),
+        _ if is_small => (first, last),
         IpNet::V4(_) => (first + 1, last - 1),
-        IpNet::V6(_) if is_small => (first, last),
         IpNet::V6(_) => (first + 1, last),
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Attribute {
     /// May it be changed later?
     pub(crate) update: bool,
     /// Checks a value and brings it into its one form; gets the attribute's name for messages.
-    pub(crate) convert: fn(&str, Value) -> Result<Value, ApiError>,
+    pub(crate) convert: fn(&str, &Value) -> Result<Value, ApiError>,
 }
 
 /// What happens to an attribute on create.
@@ -35,7 +35,7 @@ pub(crate) const fn optional(
     name: &'static str,
     default: fn() -> Value,
     update: bool,
-    convert: fn(&str, Value) -> Result<Value, ApiError>,
+    convert: fn(&str, &Value) -> Result<Value, ApiError>,
 ) -> Attribute {
     Attribute { name, create: OnCreate::Default(default), update, convert }
 }
@@ -44,7 +44,7 @@ pub(crate) const fn optional(
 pub(crate) const fn required(
     name: &'static str,
     update: bool,
-    convert: fn(&str, Value) -> Result<Value, ApiError>,
+    convert: fn(&str, &Value) -> Result<Value, ApiError>,
 ) -> Attribute {
     Attribute { name, create: OnCreate::Required, update, convert }
 }
@@ -164,12 +164,11 @@ pub(crate) fn prepare(
                 )));
             }
             (Verb::Create, None, OnCreate::Default(default)) => default(),
-            (Verb::Create, Some(value), _) => value,
             (Verb::Update, Some(_), _) if !attribute.update => {
                 let message = format!("Cannot update read-only attribute {name}");
                 return Err(ApiError::bad_request(message));
             }
-            (Verb::Update, Some(value), _) => value,
+            (_, Some(value), _) => value,
             (_, None, _) => continue,
         };
         values.insert(name.into(), value);
@@ -181,7 +180,7 @@ pub(crate) fn prepare(
     }
     for attribute in table {
         if let Some(value) = values.get_mut(attribute.name) {
-            *value = (attribute.convert)(attribute.name, value.take())?;
+            *value = (attribute.convert)(attribute.name, value)?;
         }
     }
     Ok(Prepared { values, project })
@@ -219,7 +218,7 @@ fn project(given: &Map<String, Value>, identity: &Identity) -> Result<ProjectId,
     let mut found: Option<&Value> = None;
     for name in PROJECT_NAMES {
         let Some(value) = given.get(name) else { continue };
-        values::text(name, value.clone())?;
+        values::text(name, value)?;
         if found.is_some_and(|first| first != value) {
             let message = "'project_id' and 'tenant_id' do not match";
             return Err(ApiError::bad_request(message));

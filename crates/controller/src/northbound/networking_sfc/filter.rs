@@ -51,7 +51,7 @@ fn is_equal(key: &str, found: &Value, wanted: &str) -> bool {
     match found {
         Value::Bool(flag) => {
             let wanted = Value::String(wanted.into());
-            super::values::boolean("", wanted).is_ok_and(|wanted| wanted == Value::Bool(*flag))
+            super::values::boolean("", &wanted).is_ok_and(|wanted| wanted == Value::Bool(*flag))
         }
         Value::Null => wanted.is_empty(),
         other if CASELESS.contains(&key) => shown(other).eq_ignore_ascii_case(wanted),

@@ -232,67 +232,67 @@ fn render(rule: &ClassificationRule) -> Shown {
     }))
 }
 
-fn ethertype(_: &str, value: Value) -> Result<Value, ApiError> {
+fn ethertype(_: &str, value: &Value) -> Result<Value, ApiError> {
     match value.as_str().map(str::to_ascii_lowercase).as_deref() {
         Some("ipv4") => Ok(json!("IPv4")),
         Some("ipv6") => Ok(json!("IPv6")),
         None if value.is_null() => Ok(json!("IPv4")),
         _ => Err(ApiError::invalid(
             "FlowClassifierInvalidEthertype",
-            format!("Flow Classifier does not support ethertype {}.", values::shown(&value))
+            format!("Flow Classifier does not support ethertype {}.", values::shown(value))
                 + " Supported ethertype values are: IPv4, IPv6.",
         )),
     }
 }
 
-fn protocol(_: &str, value: Value) -> Result<Value, ApiError> {
+fn protocol(_: &str, value: &Value) -> Result<Value, ApiError> {
     match value.as_str().map(str::to_ascii_lowercase) {
         Some(name) if ["tcp", "udp", "icmp"].contains(&name.as_str()) => Ok(json!(name)),
-        None if value.is_null() => Ok(value),
+        None if value.is_null() => Ok(Value::Null),
         _ => Err(ApiError::invalid(
             "FlowClassifierInvalidProtocol",
-            format!("Flow Classifier does not support protocol {}.", values::shown(&value))
+            format!("Flow Classifier does not support protocol {}.", values::shown(value))
                 + " Supported protocol values are: tcp, udp, icmp.",
         )),
     }
 }
 
-fn port_number(_: &str, value: Value) -> Result<Value, ApiError> {
-    match values::integer(&value) {
+fn port_number(_: &str, value: &Value) -> Result<Value, ApiError> {
+    match values::integer(value) {
         Some(port) if u16::try_from(port).is_ok() => Ok(json!(port)),
-        None if value.is_null() => Ok(value),
+        None if value.is_null() => Ok(Value::Null),
         _ => {
             let message =
-                format!("Flow Classifier has invalid port value {}.", values::shown(&value));
+                format!("Flow Classifier has invalid port value {}.", values::shown(value));
             Err(ApiError::invalid("FlowClassifierInvalidPortValue", message))
         }
     }
 }
 
 /// A prefix with its length; host bits may be set and are kept.
-fn prefix(name: &str, value: Value) -> Result<Value, ApiError> {
+fn prefix(name: &str, value: &Value) -> Result<Value, ApiError> {
     match value.as_str().map(str::parse::<IpNet>) {
         Some(Ok(prefix)) => Ok(json!(prefix.to_string())),
-        None if value.is_null() => Ok(value),
+        None if value.is_null() => Ok(Value::Null),
         _ => {
-            let reason = format!("'{}' is not a valid IP subnet.", values::shown(&value));
+            let reason = format!("'{}' is not a valid IP subnet.", values::shown(value));
             Err(ApiError::attribute(name, reason))
         }
     }
 }
 
-fn no_l7(name: &str, value: Value) -> Result<Value, ApiError> {
-    match &value {
+fn no_l7(name: &str, value: &Value) -> Result<Value, ApiError> {
+    match value {
         Value::Null => Ok(empty_dict()),
         Value::Object(map) => match map.keys().next() {
-            None => Ok(value),
+            None => Ok(empty_dict()),
             Some(key) => {
                 let message = format!("Flow Classifier does not support the L7 parameter {key}.");
                 Err(ApiError::invalid("FlowClassifierInvalidL7Parameter", message))
             }
         },
         _ => {
-            let reason = format!("'{}' is not a dictionary.", values::shown(&value));
+            let reason = format!("'{}' is not a dictionary.", values::shown(value));
             Err(ApiError::attribute(name, reason))
         }
     }

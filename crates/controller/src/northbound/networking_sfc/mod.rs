@@ -106,10 +106,7 @@ async fn route(app: &Arc<App>, call: Call, identity: Identity) -> Result<Respons
         [plural, id] => (find(&NETWORKING, plural)?, Some((*id).to_owned())),
         _ => return Err(ApiError::no_such_resource()),
     };
-    let id = match id {
-        None => return on_collection(app, collection, call, identity).await,
-        Some(id) => id,
-    };
+    let Some(id) = id else { return on_collection(app, collection, call, identity).await };
     if ![Method::GET, Method::PUT, Method::DELETE].contains(&call.method) {
         return Err(ApiError::method_not_allowed());
     }

@@ -146,18 +146,18 @@ fn given_mtu(given: &Prepared) -> Option<u16> {
     u16::try_from(given.number("mtu")?).ok()
 }
 
-fn mtu(name: &str, value: Value) -> Result<Value, ApiError> {
+fn mtu(name: &str, value: &Value) -> Result<Value, ApiError> {
     let max = i64::from(TENANT_MTU_BYTES);
-    match values::integer(&value) {
+    match values::integer(value) {
         Some(mtu) if (MTU_BYTES_MIN..=max).contains(&mtu) => Ok(json!(mtu)),
         _ => {
-            let reason = format!("'{}' is not in {MTU_BYTES_MIN}..{max}.", values::shown(&value));
+            let reason = format!("'{}' is not in {MTU_BYTES_MIN}..{max}.", values::shown(value));
             Err(ApiError::attribute(name, reason))
         }
     }
 }
 
-fn unshared(name: &str, value: Value) -> Result<Value, ApiError> {
+fn unshared(name: &str, value: &Value) -> Result<Value, ApiError> {
     let value = values::boolean(name, value)?;
     if value == json!(true) {
         return Err(ApiError::attribute(name, "networks shared by projects do not exist here."));

@@ -24,6 +24,8 @@ const INTERFACE_BYTES_MAX: usize = 15;
 const NAMESPACE_BYTES_MAX: usize = 255;
 /// Addresses of one port.
 const FIXED_IPS_MAX: usize = 16;
+/// Largest process id (`PID_MAX_LIMIT` of the kernel).
+const PID_MAX: u64 = 4_194_304;
 
 const TABLE: &[Attribute] = &[
     read_only("id"),
@@ -302,25 +304,25 @@ fn render(view: &View, port: &Port) -> Shown {
     }))
 }
 
-fn mac(name: &str, value: Value) -> Result<Value, ApiError> {
+fn mac(name: &str, value: &Value) -> Result<Value, ApiError> {
     if value.is_null() {
-        return Ok(value);
+        return Ok(Value::Null);
     }
     match value.as_str().and_then(|text| text.parse::<MacAddr>().ok()) {
         Some(mac) if !mac.is_multicast() && mac != MacAddr::default() => Ok(json!(mac)),
         _ => {
-            let reason = format!("'{}' is not a valid MAC address.", values::shown(&value));
+            let reason = format!("'{}' is not a valid MAC address.", values::shown(value));
             Err(ApiError::attribute(name, reason))
         }
     }
 }
 
-fn fixed_ips(name: &str, value: Value) -> Result<Value, ApiError> {
-    let Value::Array(list) = &value else {
+fn fixed_ips(name: &str, value: &Value) -> Result<Value, ApiError> {
+    let Value::Array(list) = value else {
         if value.is_null() {
-            return Ok(value);
+            return Ok(Value::Null);
         }
-        let reason = format!("'{}' is not a list.", values::shown(&value));
+        let reason = format!("'{}' is not a list.", values::shown(value));
         return Err(ApiError::attribute(name, reason));
     };
     if list.len() > FIXED_IPS_MAX {
@@ -328,7 +330,7 @@ fn fixed_ips(name: &str, value: Value) -> Result<Value, ApiError> {
         return Err(ApiError::attribute(name, reason));
     }
     for item in list {
-        let item = values::dict(name, item.clone(), &["subnet_id", "ip_address"])?;
+        let item = values::dict(name, item, &["subnet_id", "ip_address"])?;
         let address = item.get("ip_address");
         let is_address = |v: &Value| v.as_str().is_some_and(|t| t.parse::<IpAddr>().is_ok());
         if address.is_some_and(|address| !is_address(address)) {
@@ -336,29 +338,28 @@ fn fixed_ips(name: &str, value: Value) -> Result<Value, ApiError> {
             return Err(ApiError::attribute(name, reason));
         }
         match item.get("subnet_id") {
-            Some(id) => drop(values::uuid(name, id.clone())?),
+            Some(id) => drop(values::uuid(name, id)?),
             None if address.is_some() => {}
             None => return Err(ApiError::attribute(name, "it names no address and no subnet.")),
         }
     }
-    Ok(value)
+    Ok(value.clone())
 }
 
-fn host(name: &str, value: Value) -> Result<Value, ApiError> {
+fn host(name: &str, value: &Value) -> Result<Value, ApiError> {
     match value.as_str() {
-        Some("") => Ok(value),
+        Some("") => Ok(value.clone()),
         None if value.is_null() => Ok(json!("")),
         Some(text) => match NodeName::new(text) {
-            Ok(_) => Ok(value),
+            Ok(_) => Ok(value.clone()),
             Err(error) => Err(ApiError::attribute(name, format!("{error}."))),
         },
         None => values::text(name, value),
     }
 }
 
-fn profile(name: &str, value: Value) -> Result<Value, ApiError> {
-    let value = if value.is_null() { empty_dict() } else { value };
-    let profile = values::dict(name, value, &["netns", "pid", "interface"])?;
+fn profile(name: &str, value: &Value) -> Result<Value, ApiError> {
+    let profile = values::dict_or_null(name, value, &["netns", "pid", "interface"])?;
     let wrong = |reason: &str| Err(ApiError::attribute(name, reason));
     let is_name = |value: &Value, bytes_max: usize| {
         value.as_str().is_some_and(|text| {
@@ -382,7 +383,7 @@ fn profile(name: &str, value: Value) -> Result<Value, ApiError> {
         (Some(netns), None) if !is_name(netns, NAMESPACE_BYTES_MAX) || is_relative(netns) => {
             wrong("'netns' is neither a name below /run/netns nor an absolute path.")
         }
-        (None, Some(pid)) if pid.as_u64().is_none_or(|pid| pid == 0 || pid > i32::MAX as u64) => {
+        (None, Some(pid)) if pid.as_u64().is_none_or(|pid| pid == 0 || pid > PID_MAX) => {
             wrong("'pid' is not a process id.")
         }
         _ => Ok(Value::Object(profile)),
@@ -396,6 +397,6 @@ fn is_relative(netns: &Value) -> bool {
     })
 }
 
-fn vnic_type(name: &str, value: Value) -> Result<Value, ApiError> {
+fn vnic_type(name: &str, value: &Value) -> Result<Value, ApiError> {
     values::one_of_or_null(name, value, &["normal"])
 }

@@ -215,7 +215,7 @@ fn render(view: &View, chain: &Chain) -> Shown {
     }))
 }
 
-fn groups(name: &str, value: Value) -> Result<Value, ApiError> {
+fn groups(name: &str, value: &Value) -> Result<Value, ApiError> {
     let groups = values::uuid_list_or_one(name, value)?;
     if groups.as_array().is_none_or(Vec::is_empty) {
         let message = "Port Pair Group(s) must be specified for a Port Chain.";
@@ -224,26 +224,25 @@ fn groups(name: &str, value: Value) -> Result<Value, ApiError> {
     Ok(groups)
 }
 
-fn parameters(name: &str, value: Value) -> Result<Value, ApiError> {
-    let value = if value.is_null() { empty_dict() } else { value };
-    let mut given = values::dict(name, value, &["correlation", "symmetric"])?;
+fn parameters(name: &str, value: &Value) -> Result<Value, ApiError> {
+    let mut given = values::dict_or_null(name, value, &["correlation", "symmetric"])?;
     let correlation = match given.remove("correlation") {
         None => json!("mpls"),
         Some(Value::Null) => {
             return Err(ApiError::attribute(name, "'None' is not in valid_values."));
         }
-        Some(correlation) => values::one_of_or_null(name, correlation, &["mpls", "nsh"])?,
+        Some(correlation) => values::one_of_or_null(name, &correlation, &["mpls", "nsh"])?,
     };
     let symmetric = given.remove("symmetric").unwrap_or_else(|| json!(false));
-    let symmetric = values::boolean(name, symmetric)?;
+    let symmetric = values::boolean(name, &symmetric)?;
     Ok(json!({"correlation": correlation, "symmetric": symmetric}))
 }
 
-fn number(name: &str, value: Value) -> Result<Value, ApiError> {
-    match values::integer(&value) {
+fn number(name: &str, value: &Value) -> Result<Value, ApiError> {
+    match values::integer(value) {
         Some(number) if (0..=i64::from(NUMBER_MAX)).contains(&number) => Ok(json!(number)),
         _ => {
-            let reason = format!("'{}' is not in 0..{NUMBER_MAX}.", values::shown(&value));
+            let reason = format!("'{}' is not in 0..{NUMBER_MAX}.", values::shown(value));
             Err(ApiError::attribute(name, reason))
         }
     }

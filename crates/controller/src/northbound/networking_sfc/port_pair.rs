@@ -162,15 +162,12 @@ fn render(instance: &Instance) -> Shown {
 }
 
 /// Missing keys are filled in: the original stores partial dictionaries and then stumbles on them.
-fn parameters(name: &str, value: Value) -> Result<Value, ApiError> {
-    let value = match value {
-        Value::Null => empty_dict(),
-        Value::Array(list) if list.is_empty() => empty_dict(),
-        other => other,
-    };
-    let mut given = values::dict(name, value, &["correlation", "weight"])?;
+fn parameters(name: &str, value: &Value) -> Result<Value, ApiError> {
+    let is_default = value.as_array().is_some_and(Vec::is_empty);
+    let value = if is_default { &Value::Null } else { value };
+    let mut given = values::dict_or_null(name, value, &["correlation", "weight"])?;
     let correlation = given.remove("correlation").unwrap_or_default();
-    let correlation = values::one_of_or_null(name, correlation, &["mpls", "nsh"])?;
+    let correlation = values::one_of_or_null(name, &correlation, &["mpls", "nsh"])?;
     let weight = given.remove("weight").unwrap_or_else(|| json!(WEIGHT_DEFAULT));
     let weight = match values::integer(&weight) {
         None => {

@@ -162,9 +162,8 @@ fn render(function: &ServiceFunction) -> Shown {
     }))
 }
 
-fn parameters(name: &str, value: Value) -> Result<Value, ApiError> {
-    let value = if value.is_null() { empty_dict() } else { value };
-    let mut given = values::dict(name, value, &["lb_fields", "ppg_n_tuple_mapping"])?;
+fn parameters(name: &str, value: &Value) -> Result<Value, ApiError> {
+    let mut given = values::dict_or_null(name, value, &["lb_fields", "ppg_n_tuple_mapping"])?;
     let fields = given.remove("lb_fields").unwrap_or_else(empty_list);
     let Some(list) = fields.as_array() else {
         let reason = format!("'{}' is not a list.", values::shown(&fields));
@@ -174,8 +173,8 @@ fn parameters(name: &str, value: Value) -> Result<Value, ApiError> {
         let reason = format!("'{}' is not in valid_values.", values::shown(bad));
         return Err(ApiError::attribute(name, reason));
     }
-    let mapping = given.remove("ppg_n_tuple_mapping").unwrap_or_else(empty_dict);
-    let mut mapping = values::dict(name, mapping, &["ingress_n_tuple", "egress_n_tuple"])?;
+    let mapping = given.remove("ppg_n_tuple_mapping").unwrap_or_default();
+    let mut mapping = values::dict_or_null(name, &mapping, &["ingress_n_tuple", "egress_n_tuple"])?;
     let ingress = tuple(name, mapping.remove("ingress_n_tuple"))?;
     let egress = tuple(name, mapping.remove("egress_n_tuple"))?;
     let mapping = json!({"ingress_n_tuple": ingress, "egress_n_tuple": egress});

@@ -163,37 +163,37 @@ fn check_gateway(cidr: IpNet, gateway: Option<IpAddr>) -> Result<(), ApiError> {
     }
 }
 
-fn cidr(name: &str, value: Value) -> Result<Value, ApiError> {
+fn cidr(name: &str, value: &Value) -> Result<Value, ApiError> {
     match value.as_str().and_then(|text| text.parse::<IpNet>().ok()) {
         Some(cidr) => Ok(json!(cidr.trunc().to_string())),
         None => {
-            let reason = format!("'{}' is not a valid IP subnet.", values::shown(&value));
+            let reason = format!("'{}' is not a valid IP subnet.", values::shown(value));
             Err(ApiError::attribute(name, reason))
         }
     }
 }
 
-fn ip_version(name: &str, value: Value) -> Result<Value, ApiError> {
-    match values::integer(&value) {
+fn ip_version(name: &str, value: &Value) -> Result<Value, ApiError> {
+    match values::integer(value) {
         Some(version @ (4 | 6)) => Ok(json!(version)),
-        None if value.is_null() => Ok(value),
+        None if value.is_null() => Ok(Value::Null),
         _ => {
-            let reason = format!("'{}' is not in [4, 6].", values::shown(&value));
+            let reason = format!("'{}' is not in [4, 6].", values::shown(value));
             Err(ApiError::attribute(name, reason))
         }
     }
 }
 
-fn gateway(name: &str, value: Value) -> Result<Value, ApiError> {
+fn gateway(name: &str, value: &Value) -> Result<Value, ApiError> {
     let is_address = |text: &str| text == DEFAULT_GATEWAY || text.parse::<IpAddr>().is_ok();
     if value.is_null() || value.as_str().is_some_and(is_address) {
-        return Ok(value);
+        return Ok(value.clone());
     }
-    let reason = format!("'{}' is not a valid IP address.", values::shown(&value));
+    let reason = format!("'{}' is not a valid IP address.", values::shown(value));
     Err(ApiError::attribute(name, reason))
 }
 
-fn no_dhcp(name: &str, value: Value) -> Result<Value, ApiError> {
+fn no_dhcp(name: &str, value: &Value) -> Result<Value, ApiError> {
     let value = values::boolean(name, value)?;
     if value == json!(true) {
         return Err(ApiError::attribute(name, "there is no DHCP service here."));

@@ -13,32 +13,32 @@ pub(crate) fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-pub(crate) fn any(_: &str, value: Value) -> Result<Value, ApiError> {
-    Ok(value)
+pub(crate) fn any(_: &str, value: &Value) -> Result<Value, ApiError> {
+    Ok(value.clone())
 }
 
-pub(crate) fn text(name: &str, value: Value) -> Result<Value, ApiError> {
+pub(crate) fn text(name: &str, value: &Value) -> Result<Value, ApiError> {
     let Some(text) = value.as_str() else {
         return Err(ApiError::attribute(
             name,
-            format!("'{}' is not a valid string.", shown(&value)),
+            format!("'{}' is not a valid string.", shown(value)),
         ));
     };
     if text.chars().count() > TEXT_CHARACTERS_MAX {
         let reason = format!("'{text}' exceeds maximum length of {TEXT_CHARACTERS_MAX}.");
         return Err(ApiError::attribute(name, reason));
     }
-    Ok(value)
+    Ok(value.clone())
 }
 
 /// A text; null is the empty one.
-pub(crate) fn text_or_null(name: &str, value: Value) -> Result<Value, ApiError> {
+pub(crate) fn text_or_null(name: &str, value: &Value) -> Result<Value, ApiError> {
     if value.is_null() { Ok(Value::String(String::new())) } else { text(name, value) }
 }
 
-pub(crate) fn boolean(_: &str, value: Value) -> Result<Value, ApiError> {
-    let converted = match &value {
-        Value::Bool(_) => return Ok(value),
+pub(crate) fn boolean(_: &str, value: &Value) -> Result<Value, ApiError> {
+    let converted = match value {
+        Value::Bool(flag) => Some(*flag),
         Value::String(text) => match text.to_ascii_lowercase().as_str() {
             "true" | "1" | "t" | "yes" | "y" | "on" => Some(true),
             "false" | "0" | "f" | "no" | "n" | "off" => Some(false),
@@ -52,7 +52,7 @@ pub(crate) fn boolean(_: &str, value: Value) -> Result<Value, ApiError> {
         _ => None,
     };
     converted.map(Value::Bool).ok_or_else(|| {
-        ApiError::conversion(format!("'{}' cannot be converted to boolean.", shown(&value)))
+        ApiError::conversion(format!("'{}' cannot be converted to boolean.", shown(value)))
     })
 }
 
@@ -65,56 +65,58 @@ pub(crate) fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-pub(crate) fn uuid(name: &str, value: Value) -> Result<Value, ApiError> {
+pub(crate) fn uuid(name: &str, value: &Value) -> Result<Value, ApiError> {
     match value.as_str().and_then(|text| Uuid::parse_str(text).ok()) {
         Some(id) => Ok(Value::String(id.to_string())),
         None => {
-            let reason = format!("'{}' is not a valid UUID.", shown(&value));
+            let reason = format!("'{}' is not a valid UUID.", shown(value));
             Err(ApiError::attribute(name, reason))
         }
     }
 }
 
-pub(crate) fn uuid_or_null(name: &str, value: Value) -> Result<Value, ApiError> {
-    if value.is_null() { Ok(value) } else { uuid(name, value) }
+pub(crate) fn uuid_or_null(name: &str, value: &Value) -> Result<Value, ApiError> {
+    if value.is_null() { Ok(Value::Null) } else { uuid(name, value) }
 }
 
 /// A list of uuids without a repetition; null is the empty one.
-pub(crate) fn uuid_list(name: &str, value: Value) -> Result<Value, ApiError> {
+pub(crate) fn uuid_list(name: &str, value: &Value) -> Result<Value, ApiError> {
     let list = match value {
-        Value::Null => Vec::new(),
+        Value::Null => &[][..],
         Value::Array(list) => list,
         other => {
-            let reason = format!("'{}' is not a list.", shown(&other));
+            let reason = format!("'{}' is not a list.", shown(other));
             return Err(ApiError::attribute(name, reason));
         }
     };
     let mut ids: Vec<Value> = Vec::with_capacity(list.len());
-    for item in &list {
-        ids.push(uuid(name, item.clone())?);
+    for item in list {
+        ids.push(uuid(name, item)?);
     }
     let mut seen = std::collections::BTreeSet::new();
     if ids.iter().any(|id| !seen.insert(shown(id))) {
-        let reason = format!("Duplicate items in the list: '{}'.", Value::Array(list));
+        let reason = format!("Duplicate items in the list: '{value}'.");
         return Err(ApiError::attribute(name, reason));
     }
     Ok(Value::Array(ids))
 }
 
 /// The same; a bare uuid is a list of one.
-pub(crate) fn uuid_list_or_one(name: &str, value: Value) -> Result<Value, ApiError> {
-    let value = if value.is_string() { Value::Array(vec![value]) } else { value };
+pub(crate) fn uuid_list_or_one(name: &str, value: &Value) -> Result<Value, ApiError> {
+    if value.is_string() {
+        return uuid_list(name, &Value::Array(vec![value.clone()]));
+    }
     uuid_list(name, value)
 }
 
 /// A dictionary with no other keys than these.
 pub(crate) fn dict(
     name: &str,
-    value: Value,
+    value: &Value,
     keys: &[&str],
 ) -> Result<Map<String, Value>, ApiError> {
     let Value::Object(map) = value else {
-        let reason = format!("'{}' is not a dictionary.", shown(&value));
+        let reason = format!("'{}' is not a dictionary.", shown(value));
         return Err(ApiError::attribute(name, reason));
     };
     let extra: Vec<&str> =
@@ -123,16 +125,25 @@ pub(crate) fn dict(
         let reason = format!("Unexpected keys supplied: {}.", extra.join(", "));
         return Err(ApiError::attribute(name, reason));
     }
-    Ok(map)
+    Ok(map.clone())
+}
+
+/// The same; null is the empty one.
+pub(crate) fn dict_or_null(
+    name: &str,
+    value: &Value,
+    keys: &[&str],
+) -> Result<Map<String, Value>, ApiError> {
+    if value.is_null() { Ok(Map::new()) } else { dict(name, value, keys) }
 }
 
 /// One of these texts or null.
-pub(crate) fn one_of_or_null(name: &str, value: Value, legal: &[&str]) -> Result<Value, ApiError> {
+pub(crate) fn one_of_or_null(name: &str, value: &Value, legal: &[&str]) -> Result<Value, ApiError> {
     match value.as_str() {
-        Some(text) if legal.contains(&text) => Ok(value),
-        None if value.is_null() => Ok(value),
+        Some(text) if legal.contains(&text) => Ok(value.clone()),
+        None if value.is_null() => Ok(Value::Null),
         _ => {
-            let reason = format!("'{}' is not in valid_values.", shown(&value));
+            let reason = format!("'{}' is not in valid_values.", shown(value));
             Err(ApiError::attribute(name, reason))
         }
     }
@@ -146,13 +157,13 @@ mod tests {
     #[test]
     fn booleans_and_integers_are_taken_in_every_spelling_of_the_clients() {
         for yes in [json!(true), json!("True"), json!("1"), json!(1)] {
-            assert_eq!(boolean("x", yes).unwrap(), json!(true));
+            assert_eq!(boolean("x", &yes).unwrap(), json!(true));
         }
         for no in [json!(false), json!("false"), json!("0"), json!(0)] {
-            assert_eq!(boolean("x", no).unwrap(), json!(false));
+            assert_eq!(boolean("x", &no).unwrap(), json!(false));
         }
         for bad in [json!("maybe"), json!(2), json!(null), json!([]), json!({})] {
-            assert_eq!(boolean("x", bad).unwrap_err().kind, "InvalidInput");
+            assert_eq!(boolean("x", &bad).unwrap_err().kind, "InvalidInput");
         }
         assert_eq!(integer(&json!("17")), Some(17));
         assert_eq!(integer(&json!(-3)), Some(-3));
@@ -164,12 +175,12 @@ mod tests {
     #[test]
     fn lists_of_ids_refuse_strangers_and_repetitions() {
         let id = "5C5B1C84-6E1D-4E59-9B40-2A4F0F0A7A11";
-        assert_eq!(uuid_list("x", json!([id])).unwrap(), json!([id.to_lowercase()]));
-        assert_eq!(uuid_list("x", json!(null)).unwrap(), json!([]));
-        assert_eq!(uuid_list_or_one("x", json!(id)).unwrap(), json!([id.to_lowercase()]));
-        let twice = uuid_list("x", json!([id, id.to_lowercase()])).unwrap_err();
+        assert_eq!(uuid_list("x", &json!([id])).unwrap(), json!([id.to_lowercase()]));
+        assert_eq!(uuid_list("x", &json!(null)).unwrap(), json!([]));
+        assert_eq!(uuid_list_or_one("x", &json!(id)).unwrap(), json!([id.to_lowercase()]));
+        let twice = uuid_list("x", &json!([id, id.to_lowercase()])).unwrap_err();
         assert!(twice.message.contains("Duplicate items in the list"));
-        assert!(uuid_list("x", json!("abc")).unwrap_err().message.contains("is not a list"));
-        assert!(uuid_list("x", json!(["abc"])).unwrap_err().message.contains("not a valid UUID"));
+        assert!(uuid_list("x", &json!("abc")).unwrap_err().message.contains("is not a list"));
+        assert!(uuid_list("x", &json!(["abc"])).unwrap_err().message.contains("not a valid UUID"));
     }
 }
