@@ -2,6 +2,7 @@
 //! port, for the tunnels and per path. Knows how the lines add up to `received + created =
 //! forwarded + dropped + consumed + held`; refuses to know why a packet ended as it did.
 
+use super::encap::PathPosition;
 use super::packet::PortSlot;
 use super::tables::Tables;
 use catena_model::account::{
@@ -40,6 +41,14 @@ pub(super) enum Passage {
 pub(super) struct PathSeat {
     pub(super) index: u32,
     pub(super) id: PathId,
+}
+
+impl PathSeat {
+    /// The seat of the path that a position is on.
+    pub(super) fn of(tables: &Tables, position: PathPosition) -> Self {
+        let index = tables.positions.place(position).path;
+        Self { index, id: tables.path(index).id }
+    }
 }
 
 /// What must be booked once a transmission has succeeded or failed. The engine counts its packets
@@ -242,7 +251,8 @@ impl Books {
             let hops = path.local_instances.iter().map(|local| {
                 let same = |book: &HopBook| book.hop == local.hop && book.instance == local.id;
                 let hops = old_hops.as_mut();
-                let found = hops.and_then(|hops| Some(hops.swap_remove(hops.iter().position(same)?)));
+                let found =
+                    hops.and_then(|hops| Some(hops.swap_remove(hops.iter().position(same)?)));
                 let (delivered, returned) =
                     found.map_or_else(Default::default, |book| (book.delivered, book.returned));
                 let name = local.name.clone();

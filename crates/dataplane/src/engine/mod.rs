@@ -4,23 +4,52 @@
 //! Refuses to know sockets, rings, clocks and threads: time is an argument, packets are values.
 //! There is one implementation of these semantics; caches elsewhere may only repeat its verdicts.
 
+mod answer;
+mod classifier;
+mod coalesce;
+mod compile;
+mod context;
 mod counters;
+mod egress;
+mod encap;
+mod flow_memory;
+mod forwarder;
+mod fragments;
 mod output;
+mod packer;
 mod packet;
+mod proxy;
+mod receive;
+mod rendezvous;
+mod segments;
+mod slots;
+mod switch;
 mod tables;
+mod transform;
+mod vector;
 
+pub use compile::CompileError;
 pub use counters::{Booking, RETIRED_PORTS_NAME};
-pub use output::{
-    Datagram, Frame, Output, TUNNEL_DATAGRAM_BYTES_MAX, TUNNEL_SEGMENTS_MAX,
-};
+pub use output::{Datagram, Frame, Output};
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
-pub use tables::{CompileError, Tables};
+pub use tables::Tables;
 
 use catena_io::BufferPool;
-use catena_model::account::NodeCounters;
+use catena_model::account::{NodeCounters, Volume};
 use catena_model::id::PortId;
 use catena_model::{DropReason, NodeName};
+use coalesce::OpenTrain;
+use context::Context;
+use counters::{Books, Owner};
+use egress::Egress;
+use encap::Located;
+use flow_memory::FlowMemory;
+use fragments::Fragments;
+use receive::Arrival;
+use slots::Slots;
 use std::sync::Arc;
+use transform::Epoch;
+use vector::{VECTOR_PACKETS_MAX, Work};
 
 /// What an engine is told once, at start.
 #[derive(Clone, Debug)]
@@ -44,26 +73,61 @@ impl EngineConfig {
 /// One engine: the tables in force, the proxies' memory and the books.
 pub struct Engine {
     config: EngineConfig,
+    tables: Arc<Tables>,
+    epoch: Epoch,
+    slots: Slots,
+    books: Books,
+    memory: FlowMemory,
+    fragments: Fragments,
+    egress: Egress,
+    // Working memory of the stages, kept so that no vector allocates.
+    arrivals: Vec<Arrival>,
+    vector: Vec<Work>,
+    trains: Vec<OpenTrain>,
+    located: Vec<Result<Located, DropReason>>,
 }
 
 impl Engine {
     /// An engine with an empty program: it drops what it is given, by name.
     #[must_use]
     pub fn new(config: EngineConfig) -> Self {
-        Self { config }
+        Self {
+            memory: FlowMemory::new(config.flows_max),
+            config,
+            tables: Arc::new(Tables::empty()),
+            epoch: Epoch::default(),
+            slots: Slots::default(),
+            books: Books::new(),
+            fragments: Fragments::new(),
+            egress: Egress::new(),
+            arrivals: Vec::with_capacity(VECTOR_PACKETS_MAX),
+            vector: Vec::with_capacity(VECTOR_PACKETS_MAX),
+            trains: Vec::new(),
+            located: Vec::with_capacity(VECTOR_PACKETS_MAX),
+        }
     }
 
-    /// Puts new tables in force. Call between vectors, when all bookings have been given back or
-    /// soon will be: ports and paths that stay keep their slots and sums.
-    pub fn replace_tables(&mut self, tables: Arc<Tables>) {}
+    /// Puts new tables in force, between vectors. Ports and paths that stay keep their slots and
+    /// sums; the sums of ports that leave are kept in one line of the counters. Packets that were
+    /// handed out may be booked before or after.
+    pub fn replace_tables(&mut self, tables: Arc<Tables>) {
+        self.slots.align(&tables, &mut self.books);
+        self.books.align_paths(&tables);
+        self.epoch = Epoch(self.epoch.0 + 1);
+        self.tables = tables;
+    }
 
     /// The tables in force.
     #[must_use]
-    pub fn tables(&self) -> &Arc<Tables> {}
+    pub fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
 
     /// The slot of a port of the program.
     #[must_use]
-    pub fn slot_of(&self, port: PortId) -> Option<PortSlot> {}
+    pub fn slot_of(&self, port: PortId) -> Option<PortSlot> {
+        self.slots.of_port(port)
+    }
 
     /// Takes all packets of `input` through the engine. `now_ns` is a monotonic time in
     /// nanoseconds. Buffers of packets that end here go back to `pool`; all others are in `out`,
@@ -75,14 +139,51 @@ impl Engine {
         input: &mut Vec<Packet>,
         pool: &mut BufferPool,
         out: &mut Output,
-    ) {}
+    ) {
+        while !input.is_empty() {
+            let count = input.len().min(VECTOR_PACKETS_MAX);
+            self.process_vector(now_ns, input.drain(..count), pool, out);
+        }
+    }
+
+    fn process_vector(
+        &mut self,
+        now_ns: u64,
+        packets: impl Iterator<Item = Packet>,
+        pool: &mut BufferPool,
+        out: &mut Output,
+    ) {
+        let vector = &mut self.vector;
+        let context = &mut Context {
+            now_ns,
+            epoch: self.epoch,
+            tables: &self.tables,
+            slots: &self.slots,
+            books: &mut self.books,
+            pool,
+        };
+        receive::receive(packets, &mut self.arrivals, &mut self.fragments, vector, context);
+        if self.config.is_coalescing {
+            coalesce::coalesce(vector, &mut self.trains, context);
+        }
+        answer::answer(vector, context);
+        proxy::receive_returned(vector, &mut self.memory, &mut self.located, context);
+        classifier::classify(vector, context.tables, context.books);
+        forwarder::forward(vector, context);
+        switch::switch(vector, context);
+        self.egress.emit(vector, &mut self.memory, context, out);
+    }
 
     /// A frame or datagram was handed to the kernel.
-    pub fn booked_sent(&mut self, booking: Booking) {}
+    pub fn booked_sent(&mut self, booking: Booking) {
+        self.books.sent(booking);
+    }
 
     /// A frame or datagram could not be sent and ends here: [`DropReason::TransmitFailed`],
     /// [`DropReason::MtuExceeded`] or [`DropReason::PortUnbound`].
-    pub fn booked_failed(&mut self, booking: Booking, reason: DropReason) {}
+    pub fn booked_failed(&mut self, booking: Booking, reason: DropReason) {
+        self.books.failed(booking, reason);
+    }
 
     /// Packets that the shell received but could not bring here: received and dropped. `bytes` are
     /// those of the frames, as far as known.
@@ -92,9 +193,18 @@ impl Engine {
         reason: DropReason,
         packets: u64,
         bytes: u64,
-    ) {}
+    ) {
+        let owner = match origin {
+            Origin::Port(slot) => self.slots.owner(slot).0,
+            Origin::Tunnel { .. } => Owner::Tunnels,
+        };
+        self.books.received(owner, Volume { packets, bytes });
+        self.books.dropped(owner, None, reason, packets);
+    }
 
     /// All counters at this moment. `ring_full` and `interface` are for the shell to fill in.
     #[must_use]
-    pub fn counters(&self) -> NodeCounters {}
+    pub fn counters(&self) -> NodeCounters {
+        self.books.export(&self.config.node, &self.tables, self.slots.in_order())
+    }
 }

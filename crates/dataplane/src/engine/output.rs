@@ -3,14 +3,8 @@
 
 use super::counters::Booking;
 use super::packet::{PortSlot, TunnelKind};
-use catena_io::buffer::{Buffer, BufferPool};
+use catena_io::{Buffer, BufferPool};
 use std::net::IpAddr;
-
-/// Segments in one datagram handed to the kernel: what UDP_SEGMENT takes at the underlay's MTU
-/// with room to spare (its own limit is 64).
-pub const TUNNEL_SEGMENTS_MAX: u16 = 44;
-/// Bytes in one datagram handed to the kernel, below the 65,507 that UDP over IPv4 takes.
-pub const TUNNEL_DATAGRAM_BYTES_MAX: usize = 65_000;
 
 /// A frame to be sent out of a local port, with its offload.
 #[derive(Debug)]

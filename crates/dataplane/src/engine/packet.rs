@@ -1,7 +1,8 @@
 //! What goes into the engine: a frame in its buffer and where it came from. Knows the names of
 //! ports and tunnels as the shell uses them; refuses to know what is inside the frame.
 
-use catena_io::buffer::Buffer;
+use catena_io::Buffer;
+use catena_wire::ports;
 use std::net::IpAddr;
 
 /// A port of this node as long as the engine lives: stable while the port stays in the program.
@@ -36,9 +37,9 @@ impl TunnelKind {
     #[must_use]
     pub const fn udp_port(self) -> u16 {
         match self {
-            Self::Vxlan => 4789,
-            Self::VxlanGpe => 4790,
-            Self::MplsUdp => 6635,
+            Self::Vxlan => ports::VXLAN,
+            Self::VxlanGpe => ports::VXLAN_GPE,
+            Self::MplsUdp => ports::MPLS_UDP,
         }
     }
 }

@@ -1,1 +1,205 @@
-//! (compiled tables; API only, being written)
+//! A node's program in the form the engine walks: indexes in place of identities. Knows what the
+//! program says, nothing of packets; immutable once compiled.
+
+use super::classifier::Rules;
+use super::compile;
+use super::compile::CompileError;
+use super::encap::Positions;
+use catena_model::id::{ChainId, InstanceId, PortId};
+use catena_model::program::{PortEntry, PortRole};
+use catena_model::resource::Encapsulation;
+use catena_model::{BlueprintNumber, NodeProgram, PathId};
+use catena_wire::scalar::{MacAddr, Vni};
+use ipnet::IpNet;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Index of a port in the tables; not the slot, which outlives the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct PortIndex(pub(super) u16);
+
+/// Index of another node in the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct NodeIndex(pub(super) u16);
+
+/// Index of a tenant network in the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct NetworkIndex(pub(super) u16);
+
+/// A compiled program.
+pub struct Tables {
+    pub(super) number: BlueprintNumber,
+    pub(super) underlay_mtu: u16,
+    pub(super) ports: Vec<PortTable>,
+    pub(super) networks: Vec<NetworkTable>,
+    pub(super) vnis: HashMap<Vni, NetworkIndex>,
+    pub(super) nodes: Vec<IpAddr>,
+    pub(super) sources: HashMap<IpAddr, NodeIndex>,
+    pub(super) rules: Rules,
+    pub(super) positions: Positions,
+    pub(super) paths: Vec<PathTable>,
+}
+
+/// A port of this node.
+pub(super) struct PortTable {
+    pub(super) entry: PortEntry,
+    pub(super) network: NetworkIndex,
+    /// The encapsulations of the instances that send from it.
+    pub(super) speaks: Vec<Encapsulation>,
+    /// The networks in which the paths of its instances deliver: where the proxy may send what it
+    /// has attracted by its answers.
+    pub(super) reaches: Vec<NetworkIndex>,
+}
+
+impl PortTable {
+    pub(super) fn is_function(&self) -> bool {
+        self.entry.role == PortRole::Function
+    }
+}
+
+/// Where a MAC of a network is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seat {
+    Port(PortIndex),
+    Node(NodeIndex),
+}
+
+/// A tenant network.
+pub(super) struct NetworkTable {
+    pub(super) vni: Vni,
+    pub(super) prefixes: Vec<IpNet>,
+    pub(super) gateways: Vec<MacAddr>,
+    pub(super) gateways_v6: Vec<MacAddr>,
+    pub(super) ports: Vec<PortIndex>,
+    pub(super) members: Vec<NodeIndex>,
+    pub(super) macs: HashMap<MacAddr, Seat>,
+    pub(super) neighbours: HashMap<IpAddr, MacAddr>,
+}
+
+impl NetworkTable {
+    /// Is the address on this network?
+    pub(super) fn holds(&self, address: IpAddr) -> bool {
+        self.prefixes.iter().any(|prefix| prefix.contains(&address))
+    }
+
+    /// The MAC that takes packets for an address: its own, or outside the network a gateway's.
+    pub(super) fn next_hop(&self, address: IpAddr) -> Option<MacAddr> {
+        if let Some(mac) = self.neighbours.get(&address) {
+            return Some(*mac);
+        }
+        let gateways = if address.is_ipv4() { &self.gateways } else { &self.gateways_v6 };
+        if self.holds(address) { None } else { gateways.first().copied() }
+    }
+}
+
+/// A path.
+pub(super) struct PathTable {
+    pub(super) chain: ChainId,
+    pub(super) id: PathId,
+    pub(super) encapsulation: Encapsulation,
+    pub(super) hops: Vec<HopTable>,
+    /// None: the network is not on this node.
+    pub(super) destination: Option<NetworkIndex>,
+    /// The instances on this node, in order of hops: their counters.
+    pub(super) local_instances: Vec<LocalInstance>,
+}
+
+/// A local instance as the counters name it.
+pub(super) struct LocalInstance {
+    pub(super) hop: u16,
+    pub(super) id: InstanceId,
+    pub(super) name: String,
+    pub(super) egress: Option<PortIndex>,
+}
+
+/// A hop: the instances to choose from.
+pub(super) struct HopTable {
+    pub(super) instances: Vec<InstanceTable>,
+}
+
+/// An instance as the forwarder sees it.
+pub(super) struct InstanceTable {
+    /// Its identity mixed to 64 bits, for the choice.
+    pub(super) seed: u64,
+    pub(super) weight: u32,
+    pub(super) place: InstancePlace,
+}
+
+/// Where an instance is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum InstancePlace {
+    /// On this node.
+    Here {
+        ingress: PortIndex,
+        egress: PortIndex,
+        ingress_mac: MacAddr,
+        speaks: Option<Encapsulation>,
+        /// Index into the path's local instances.
+        local: u32,
+    },
+    /// On this node, but a port of it is not in the program.
+    Unported,
+    /// On this node, unaware of chains, and visited by this path before: what came back could
+    /// belong to either visit.
+    Ambiguous,
+    /// On another node.
+    There(NodeIndex),
+    /// On a node that the program does not name.
+    Nowhere,
+}
+
+impl Tables {
+    /// Compiles a program.
+    ///
+    /// # Errors
+    /// When the program contradicts itself or exceeds a limit of `catena_model::limits`.
+    pub fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
+        compile::compile(program)
+    }
+
+    /// The blueprint that the program is part of.
+    #[must_use]
+    pub fn number(&self) -> BlueprintNumber {
+        self.number
+    }
+
+    /// The ports of this node, in the order of the program.
+    pub fn local_ports(&self) -> impl Iterator<Item = (PortId, &PortEntry)> {
+        self.ports.iter().map(|port| (port.entry.id, &port.entry))
+    }
+
+    pub(super) fn empty() -> Self {
+        Self {
+            number: BlueprintNumber(0),
+            underlay_mtu: 0,
+            ports: Vec::new(),
+            networks: Vec::new(),
+            vnis: HashMap::new(),
+            nodes: Vec::new(),
+            sources: HashMap::new(),
+            rules: Rules::default(),
+            positions: Positions::default(),
+            paths: Vec::new(),
+        }
+    }
+
+    pub(super) fn port(&self, index: PortIndex) -> &PortTable {
+        &self.ports[usize::from(index.0)]
+    }
+
+    pub(super) fn network(&self, index: NetworkIndex) -> &NetworkTable {
+        &self.networks[usize::from(index.0)]
+    }
+
+    pub(super) fn node_address(&self, index: NodeIndex) -> IpAddr {
+        self.nodes[usize::from(index.0)]
+    }
+
+    pub(super) fn path(&self, index: u32) -> &PathTable {
+        &self.paths[index as usize]
+    }
+
+    pub(super) fn paths(&self) -> &[PathTable] {
+        &self.paths
+    }
+}

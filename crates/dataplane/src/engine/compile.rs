@@ -1,0 +1,293 @@
+//! From the program to the tables. Knows which contradictions a program may not hold, and which
+//! absences it may: a path that is being taken down can outlive a port or network it names.
+
+use super::classifier::Rules;
+use super::encap::Positions;
+use super::rendezvous;
+use super::tables::{
+    HopTable, InstancePlace, InstanceTable, LocalInstance, NetworkIndex, NetworkTable, NodeIndex,
+    PathTable, PortIndex, PortTable, Seat, Tables,
+};
+use catena_model::id::{NetworkId, PortId};
+use catena_model::limits::{
+    CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX, MPLS_PATH_IDS, NODE_PATHS_MAX, NODE_PORTS_MAX,
+    NODE_RULES_MAX, NSH_PATH_IDS,
+};
+use catena_model::program::{
+    HopEntry, InstanceEntry, Location, NetworkEntry, PathEntry, PortEntry,
+};
+use catena_model::resource::Encapsulation;
+use catena_model::{NodeName, NodeProgram, PathId};
+use catena_wire::scalar::MacAddr;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Why a program cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// A table has more entries than its limit.
+    #[error("the program has {have} {what}; at most {max} are carried")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many the program has.
+        have: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Two entries have the same identity.
+    #[error("{what} {id} is in the program twice")]
+    Twice {
+        /// The kind of entry.
+        what: &'static str,
+        /// Its identity.
+        id: String,
+    },
+    /// A port is in a network that the program does not hold.
+    #[error("port {port} is in network {network}, which is not in the program")]
+    PortWithoutNetwork {
+        /// The port.
+        port: PortId,
+        /// The network.
+        network: NetworkId,
+    },
+    /// A rule sends into a path that the program does not hold.
+    #[error("rule '{rule}' sends into path {path}, which is not in the program")]
+    RuleWithoutPath {
+        /// Name of the rule.
+        rule: String,
+        /// The path.
+        path: PathId,
+    },
+    /// A path identifier lies outside the pool of its encapsulation.
+    #[error("path {path} cannot be carried as {}: its identifier is outside the pool", encapsulation.name())]
+    PathIdentifier {
+        /// The path.
+        path: PathId,
+        /// The encapsulation.
+        encapsulation: Encapsulation,
+    },
+}
+
+/// What the entries' names resolve to.
+struct Names<'p> {
+    node: &'p NodeName,
+    nodes: HashMap<&'p NodeName, NodeIndex>,
+    networks: HashMap<NetworkId, NetworkIndex>,
+    ports: HashMap<PortId, PortIndex>,
+}
+
+pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
+    check_limits(program)?;
+    let names = Names {
+        node: &program.node,
+        nodes: index(&program.tunnels, "node", |entry| &entry.node, NodeIndex)?,
+        networks: index(&program.networks, "network", |entry| entry.id, NetworkIndex)?,
+        ports: index(&program.ports, "port", |entry| entry.id, PortIndex)?,
+    };
+    let ports = program.ports.iter().map(|entry| port_table(entry, program, &names));
+    let ports = ports.collect::<Result<Vec<_>, _>>()?;
+    let vnis = index(&program.networks, "VNI", |entry| u32::from(entry.vni), NetworkIndex)?;
+    let mut paths = Vec::with_capacity(program.paths.len());
+    for entry in &program.paths {
+        paths.push(path_table(entry, &names)?);
+    }
+    let vni_of = |path: &PathTable| {
+        path.destination.map(|network| program.networks[usize::from(network.0)].vni)
+    };
+    let positions = Positions::compile(&paths, vni_of)?;
+    Ok(Tables {
+        number: program.number,
+        underlay_mtu: program.underlay.mtu,
+        networks: networks(program, &names),
+        vnis: program.networks.iter().map(|n| (n.vni, vnis[&u32::from(n.vni)])).collect(),
+        nodes: program.tunnels.iter().map(|entry| entry.address).collect(),
+        sources: sources(program, &names),
+        rules: Rules::compile(&program.rules, &names.ports, &positions)?,
+        ports,
+        positions,
+        paths,
+    })
+}
+
+fn check_limits(program: &NodeProgram) -> Result<(), CompileError> {
+    let at_most = |what, have, max| {
+        if have > max { Err(CompileError::TooMany { what, have, max }) } else { Ok(()) }
+    };
+    // Ports, networks and nodes are counted in 16 bits; NODE_PORTS_MAX is below that.
+    at_most("ports", program.ports.len(), NODE_PORTS_MAX)?;
+    at_most("networks", program.networks.len(), NODE_PORTS_MAX)?;
+    at_most("nodes", program.tunnels.len(), NODE_PORTS_MAX)?;
+    at_most("rules", program.rules.len(), NODE_RULES_MAX)?;
+    at_most("paths", program.paths.len(), NODE_PATHS_MAX)?;
+    for path in &program.paths {
+        at_most("functions in one path", path.hops.len(), CHAIN_FUNCTIONS_MAX)?;
+        for hop in &path.hops {
+            at_most("instances of one function", hop.instances.len(), FUNCTION_INSTANCES_MAX)?;
+        }
+    }
+    Ok(())
+}
+
+/// Numbers the entries of a table by a key that must be unique.
+fn index<'p, E, K: std::hash::Hash + Eq + ToString, I>(
+    entries: &'p [E],
+    what: &'static str,
+    key: impl Fn(&'p E) -> K,
+    make: impl Fn(u16) -> I,
+) -> Result<HashMap<K, I>, CompileError> {
+    let mut index = HashMap::with_capacity(entries.len());
+    for (number, entry) in (0..=u16::MAX).zip(entries) {
+        let id = key(entry).to_string();
+        if index.insert(key(entry), make(number)).is_some() {
+            return Err(CompileError::Twice { what, id });
+        }
+    }
+    Ok(index)
+}
+
+fn port_table(
+    entry: &PortEntry,
+    program: &NodeProgram,
+    names: &Names<'_>,
+) -> Result<PortTable, CompileError> {
+    let network = *names
+        .networks
+        .get(&entry.network)
+        .ok_or(CompileError::PortWithoutNetwork { port: entry.id, network: entry.network })?;
+    let (mut speaks, mut reaches) = (Vec::new(), Vec::new());
+    for path in &program.paths {
+        let instances = path.hops.iter().flat_map(|hop| &hop.instances);
+        for instance in instances.filter(|i| i.egress == entry.id || i.ingress == entry.id) {
+            speaks.extend(instance.speaks.filter(|_| instance.egress == entry.id));
+            reaches.extend(names.networks.get(&path.destination));
+        }
+    }
+    speaks.sort_unstable();
+    speaks.dedup();
+    reaches.sort_unstable();
+    reaches.dedup();
+    Ok(PortTable { entry: entry.clone(), network, speaks, reaches })
+}
+
+fn networks(program: &NodeProgram, names: &Names<'_>) -> Vec<NetworkTable> {
+    let mut tables: Vec<NetworkTable> =
+        program.networks.iter().map(|entry| network_table(entry, names)).collect();
+    for (port, entry) in (0..=u16::MAX).map(PortIndex).zip(&program.ports) {
+        if let Some(index) = names.networks.get(&entry.network) {
+            tables[usize::from(index.0)].ports.push(port);
+        }
+    }
+    for entry in &program.macs {
+        let seat = match &entry.at {
+            Location::Port(port) => names.ports.get(port).map(|port| Seat::Port(*port)),
+            Location::Node(node) => names.nodes.get(node).map(|node| Seat::Node(*node)),
+        };
+        if let (Some(index), Some(seat)) = (names.networks.get(&entry.network), seat) {
+            tables[usize::from(index.0)].macs.insert(entry.mac, seat);
+        }
+    }
+    for entry in &program.neighbours {
+        if let Some(index) = names.networks.get(&entry.network) {
+            tables[usize::from(index.0)].neighbours.insert(entry.address, entry.mac);
+        }
+    }
+    for (table, entry) in tables.iter_mut().zip(&program.networks) {
+        let macs = |is_v4: bool| -> Vec<MacAddr> {
+            let gateways = entry.gateways.iter().filter(|gateway| gateway.is_ipv4() == is_v4);
+            gateways.filter_map(|gateway| table.neighbours.get(gateway).copied()).collect()
+        };
+        let (v4, v6) = (macs(true), macs(false));
+        table.gateways = v4;
+        table.gateways_v6 = v6;
+    }
+    tables
+}
+
+fn network_table(entry: &NetworkEntry, names: &Names<'_>) -> NetworkTable {
+    NetworkTable {
+        vni: entry.vni,
+        prefixes: entry.prefixes.clone(),
+        gateways: Vec::new(),
+        gateways_v6: Vec::new(),
+        ports: Vec::new(),
+        members: entry.members.iter().filter_map(|node| names.nodes.get(node).copied()).collect(),
+        macs: HashMap::new(),
+        neighbours: HashMap::new(),
+    }
+}
+
+fn sources(program: &NodeProgram, names: &Names<'_>) -> HashMap<IpAddr, NodeIndex> {
+    let pairs = program.tunnels.iter().map(|entry| (entry.address, names.nodes[&entry.node]));
+    pairs.collect()
+}
+
+fn path_table(entry: &PathEntry, names: &Names<'_>) -> Result<PathTable, CompileError> {
+    let pool = match entry.encapsulation {
+        Encapsulation::Nsh => NSH_PATH_IDS,
+        Encapsulation::Mpls => MPLS_PATH_IDS,
+    };
+    if !pool.contains(&entry.id.0) {
+        let encapsulation = entry.encapsulation;
+        return Err(CompileError::PathIdentifier { path: entry.id, encapsulation });
+    }
+    let mut local_instances: Vec<LocalInstance> = Vec::new();
+    let mut hops = Vec::with_capacity(entry.hops.len());
+    for (number, hop) in (0..=u16::MAX).zip(&entry.hops) {
+        hops.push(hop_table(number, hop, names, &mut local_instances));
+    }
+    Ok(PathTable {
+        chain: entry.chain,
+        id: entry.id,
+        encapsulation: entry.encapsulation,
+        hops,
+        destination: names.networks.get(&entry.destination).copied(),
+        local_instances,
+    })
+}
+
+fn hop_table(
+    number: u16,
+    hop: &HopEntry,
+    names: &Names<'_>,
+    local_instances: &mut Vec<LocalInstance>,
+) -> HopTable {
+    let mut instances = Vec::with_capacity(hop.instances.len());
+    for entry in &hop.instances {
+        instances.push(InstanceTable {
+            seed: rendezvous::seed(entry.id),
+            weight: entry.weight,
+            place: instance_place(entry, names, local_instances),
+        });
+        if entry.node == *names.node {
+            let egress = names.ports.get(&entry.egress).copied();
+            let name = entry.name.clone();
+            local_instances.push(LocalInstance { hop: number, id: entry.id, name, egress });
+        }
+    }
+    HopTable { instances }
+}
+
+fn instance_place(
+    entry: &InstanceEntry,
+    names: &Names<'_>,
+    earlier: &[LocalInstance],
+) -> InstancePlace {
+    if entry.node != *names.node {
+        let node = names.nodes.get(&entry.node).copied();
+        return node.map_or(InstancePlace::Nowhere, InstancePlace::There);
+    }
+    let ports = (names.ports.get(&entry.ingress), names.ports.get(&entry.egress));
+    let (Some(&ingress), Some(&egress)) = ports else { return InstancePlace::Unported };
+    // What an unaware function returns tells nothing but its port and flow.
+    if entry.speaks.is_none() && earlier.iter().any(|local| local.egress == Some(egress)) {
+        return InstancePlace::Ambiguous;
+    }
+    InstancePlace::Here {
+        ingress,
+        egress,
+        ingress_mac: entry.ingress_mac,
+        speaks: entry.speaks,
+        local: u32::try_from(earlier.len()).unwrap_or(u32::MAX),
+    }
+}

@@ -1,0 +1,35 @@
+//! What every stage may look at while a vector passes: the tables in force, the books, the pool
+//! and the time it is now. Knows nothing of its own.
+
+use super::counters::{Books, Owner, PathSeat};
+use super::slots::Slots;
+use super::tables::Tables;
+use super::transform::Epoch;
+use catena_io::{Buffer, BufferPool};
+use catena_model::DropReason;
+use catena_model::account::Volume;
+
+/// One vector's surroundings.
+pub(super) struct Context<'e> {
+    pub(super) now_ns: u64,
+    pub(super) epoch: Epoch,
+    pub(super) tables: &'e Tables,
+    pub(super) slots: &'e Slots,
+    pub(super) books: &'e mut Books,
+    pub(super) pool: &'e mut BufferPool,
+}
+
+impl Context<'_> {
+    /// Ends a packet: its buffer is free, its drop has a name.
+    pub(super) fn end(
+        &mut self,
+        buffer: Buffer,
+        owner: Owner,
+        path: Option<PathSeat>,
+        reason: DropReason,
+        volume: Volume,
+    ) {
+        self.books.dropped(owner, path, reason, volume.packets);
+        self.pool.put(buffer);
+    }
+}

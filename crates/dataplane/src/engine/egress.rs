@@ -1,0 +1,309 @@
+//! The last stage does what was decided: rewrites, remembers, puts headers in front, copies for
+//! groups, and hands frames and datagrams out. Knows operations; refuses to decide anything.
+
+use super::context::Context;
+use super::counters::{Booking, Owner, Passage};
+use super::encap::{self, Departing, Door, Header, PathPosition};
+use super::flow_memory::{FlowMemory, Key, Visit};
+use super::output::{Frame, Output};
+use super::packer::{Load, Packer};
+use super::packet::TunnelKind;
+use super::segments::Segments;
+use super::tables::{NetworkIndex, PortIndex, Tables};
+use super::transform::{Exit, Operation, Stage, Transform, Verdict};
+use super::vector::{Source, Step, Work};
+use catena_io::Buffer;
+use catena_model::DropReason;
+use catena_model::account::{Created, Volume};
+use catena_model::program::PROXY_MAC;
+use catena_wire::ethernet::{self, EthernetHeader};
+use catena_wire::scalar::Vni;
+use catena_wire::vxlan::VxlanHeader;
+
+/// A header that a packet will get, and what came of making it.
+pub(super) type Prepared = (Header, Result<(), DropReason>);
+
+/// What the last stage keeps between vectors: working memory and the proxies' memory.
+pub(super) struct Egress {
+    headers: Vec<Prepared>,
+    packer: Packer,
+}
+
+impl Egress {
+    pub(super) fn new() -> Self {
+        Self { headers: Vec::new(), packer: Packer::default() }
+    }
+
+    /// Carries out the verdicts of a vector and empties it.
+    pub(super) fn emit(
+        &mut self,
+        vector: &mut Vec<Work>,
+        memory: &mut FlowMemory,
+        context: &mut Context<'_>,
+        out: &mut Output,
+    ) {
+        self.headers.clear();
+        self.headers.resize(vector.len(), (Header::EMPTY, Ok(())));
+        push_headers(vector, &mut self.headers, context.tables);
+        self.packer.open(out);
+        for (work, prepared) in vector.drain(..).zip(&self.headers) {
+            let verdict = match work.step {
+                Step::Decided(verdict) => verdict,
+                // Every stage before leaves a verdict or the next one's step.
+                _ => Verdict::Drop(DropReason::NoPath),
+            };
+            match verdict {
+                Verdict::Drop(reason) => {
+                    context.end(work.buffer, work.owner, work.path, reason, work.volume);
+                }
+                Verdict::Forward(transform) => {
+                    let mut leaving = Leaving { memory, packer: &mut self.packer, context, out };
+                    leaving.forward(work, &transform, prepared);
+                }
+                Verdict::Replicate { network, from } => {
+                    let mut leaving = Leaving { memory, packer: &mut self.packer, context, out };
+                    leaving.replicate(work, network, from);
+                }
+            }
+        }
+        self.packer.close(context.books, out);
+    }
+}
+
+/// Makes the headers of the whole vector, one encapsulation and door after the other.
+fn push_headers(vector: &[Work], headers: &mut [Prepared], tables: &Tables) {
+    for (work, prepared) in vector.iter().zip(headers.iter_mut()) {
+        for operation in operations(work) {
+            match operation {
+                Operation::PushNetwork(vni) => *prepared = network_header(vni),
+                Operation::PushPathOverEthernet { destination, position } => {
+                    let carrier = encap::of(encap::carrier(tables, position));
+                    let header =
+                        EthernetHeader::untagged(destination, PROXY_MAC, carrier.ether_type());
+                    let added = prepared.0.add(|room| header.emit(room));
+                    prepared.1 = added.map_err(|_| DropReason::MalformedEthernet);
+                }
+                Operation::PushPath(_)
+                | Operation::SetDestination(_)
+                | Operation::Remember { .. } => {}
+            }
+        }
+    }
+    for encapsulation in encap::ALL {
+        for door in [Door::Tunnel, Door::Function] {
+            let pairs = vector.iter().zip(headers.iter_mut());
+            let mut departing = pairs.filter_map(|(work, (header, outcome))| {
+                let position = operations(work).find_map(|operation| pushed(operation, door))?;
+                (encap::carrier(tables, position) == encapsulation).then_some(Departing {
+                    position,
+                    header,
+                    outcome,
+                })
+            });
+            encap::of(encapsulation).push(&tables.positions, door, &mut departing);
+        }
+    }
+}
+
+fn operations(work: &Work) -> impl Iterator<Item = Operation> {
+    let transform = match work.step {
+        Step::Decided(Verdict::Forward(transform)) => Some(transform),
+        _ => None,
+    };
+    transform.into_iter().flat_map(Transform::operations)
+}
+
+/// The position that an operation writes for a door.
+fn pushed(operation: Operation, door: Door) -> Option<PathPosition> {
+    match (operation, door) {
+        (Operation::PushPath(position), Door::Tunnel)
+        | (Operation::PushPathOverEthernet { position, .. }, Door::Function) => Some(position),
+        _ => None,
+    }
+}
+
+fn network_header(vni: Vni) -> Prepared {
+    let mut header = Header::EMPTY;
+    let added = header.add(|room| VxlanHeader { vni }.emit(room));
+    (header, added.map_err(|_| DropReason::MalformedVxlan))
+}
+
+/// The hands of the last stage while it works on one packet.
+struct Leaving<'l, 'e> {
+    memory: &'l mut FlowMemory,
+    packer: &'l mut Packer,
+    context: &'l mut Context<'e>,
+    out: &'l mut Output,
+}
+
+impl Leaving<'_, '_> {
+    fn forward(&mut self, mut work: Work, transform: &Transform, prepared: &Prepared) {
+        debug_assert_eq!(transform.epoch, self.context.epoch, "the verdict is of older tables");
+        let applied = self.apply(&mut work, transform).and(prepared.1);
+        if let Err(reason) = applied {
+            self.context.end(work.buffer, work.owner, work.path, reason, work.volume);
+            return;
+        }
+        let header = prepared.0.bytes();
+        match transform.exit {
+            Exit::Port(port) if header.is_empty() => {
+                self.leave_by_port(work, transform.stage, port)
+            }
+            Exit::Port(port) => self.leave_to_aware(work, transform.stage, port, header),
+            Exit::Node(node) => {
+                let load = Load {
+                    to: self.context.tables.node_address(node),
+                    kind: tunnel(transform, self.context.tables),
+                    passage: passage(&work, transform.stage),
+                    header,
+                };
+                self.packer.pack(work, &load, self.context, self.out);
+            }
+        }
+    }
+
+    /// The operations that change the packet or the memory; headers come later.
+    fn apply(&mut self, work: &mut Work, transform: &Transform) -> Result<(), DropReason> {
+        for operation in transform.operations() {
+            match operation {
+                Operation::SetDestination(mac) => {
+                    ethernet::set_destination(work.buffer.bytes_mut(), mac)
+                        .map_err(|_| DropReason::MalformedEthernet)?;
+                }
+                Operation::Remember { egress, visited } => {
+                    let flow = work.view.flow.ok_or(DropReason::MalformedIp)?;
+                    let tables = self.context.tables;
+                    let place = tables.positions.place(visited);
+                    let visit = Visit {
+                        position: visited,
+                        path: tables.path(place.path).id,
+                        hop: place.hop,
+                        epoch: transform.epoch,
+                    };
+                    let key = Key { egress: self.context.slots.serial(egress), flow };
+                    self.memory.remember(self.context.now_ns, key, visit)?;
+                }
+                Operation::PushPath(_)
+                | Operation::PushPathOverEthernet { .. }
+                | Operation::PushNetwork(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame for a port, super-frames whole.
+    fn leave_by_port(&mut self, work: Work, stage: Stage, port: PortIndex) {
+        let passage = passage(&work, stage);
+        self.hand_out(work.buffer, work.owner, passage, work.volume, port);
+    }
+
+    fn hand_out(
+        &mut self,
+        buffer: Buffer,
+        owner: Owner,
+        passage: Passage,
+        volume: Volume,
+        port: PortIndex,
+    ) {
+        let to = self.context.slots.owner_of_index(port);
+        let booking = Booking { owner, to, passage, volume };
+        self.context.books.hold(&booking);
+        let to = self.context.slots.of_index(port);
+        self.out.frames.push(Frame { to, buffer, booking });
+    }
+
+    /// Frames for a function that reads chain headers: no kernel segments what follows one, so
+    /// that is done here.
+    fn leave_to_aware(&mut self, mut work: Work, stage: Stage, port: PortIndex, header: &[u8]) {
+        let passage = passage(&work, stage);
+        let segments = match Segments::of(&mut work.buffer, &work.view) {
+            Ok(segments) => segments,
+            Err(reason) => {
+                self.context.end(work.buffer, work.owner, work.path, reason, work.volume);
+                return;
+            }
+        };
+        for index in 0..segments.count() {
+            let bytes = segments.len(index) as u64;
+            let volume = Volume { packets: 1, bytes };
+            let buffer = self.context.pool.take().and_then(|mut buffer| {
+                let is_whole = buffer.append(header)
+                    && segments.append_to(work.buffer.bytes(), index, &mut buffer);
+                if is_whole {
+                    return Some(buffer);
+                }
+                self.context.pool.put(buffer);
+                None
+            });
+            match buffer {
+                Some(buffer) => self.hand_out(buffer, work.owner, passage, volume, port),
+                None => {
+                    let reason = DropReason::BuffersExhausted;
+                    self.context.books.dropped(work.owner, work.path, reason, 1);
+                }
+            }
+        }
+        self.context.pool.put(work.buffer);
+    }
+
+    /// A copy to everybody in the network; the frame itself goes to the last of them.
+    fn replicate(&mut self, work: Work, index: NetworkIndex, from: Source) {
+        let tables = self.context.tables;
+        let network = tables.network(index);
+        let ports = network.ports.iter().filter(|port| from != Source::Port(**port));
+        let nodes = network.members.iter().filter(|_| from != Source::Tunnel);
+        let exits = ports.map(|port| Exit::Port(*port)).chain(nodes.map(|node| Exit::Node(*node)));
+        let mut exits = exits.peekable();
+        if exits.peek().is_none() {
+            let reason = DropReason::UnknownMac;
+            self.context.end(work.buffer, work.owner, work.path, reason, work.volume);
+            return;
+        }
+        let mut original = Some(work);
+        while let Some(exit) = exits.next() {
+            let is_last = exits.peek().is_none();
+            let copy = if is_last {
+                original.take()
+            } else {
+                original.as_ref().and_then(|work| self.copy(work))
+            };
+            let Some(copy) = copy else { continue };
+            let transform = Transform::new(exit, Stage::Ordinary, self.context.epoch);
+            match exit {
+                Exit::Port(_) => self.forward(copy, &transform, &(Header::EMPTY, Ok(()))),
+                Exit::Node(_) => {
+                    let transform = transform.then(Operation::PushNetwork(network.vni));
+                    self.forward(copy, &transform, &network_header(network.vni));
+                }
+            }
+        }
+    }
+
+    /// A replica, created and accounted for; when no buffer is free it ends at once.
+    fn copy(&mut self, work: &Work) -> Option<Work> {
+        self.context.books.created(work.owner, Created::Replica, work.volume.packets);
+        let mut taken = self.context.pool.take();
+        let is_copied = taken.as_mut().is_some_and(|buffer| buffer.fill(work.buffer.bytes()));
+        let Some(mut buffer) = taken.filter(|_| is_copied) else {
+            let reason = DropReason::BuffersExhausted;
+            self.context.books.dropped(work.owner, None, reason, work.volume.packets);
+            return None;
+        };
+        buffer.offload = work.buffer.offload;
+        Some(Work { buffer, ..*work })
+    }
+}
+
+/// The tunnel that the pushed header belongs to.
+fn tunnel(transform: &Transform, tables: &Tables) -> TunnelKind {
+    let path = transform.operations().find_map(|operation| pushed(operation, Door::Tunnel));
+    path.map_or(TunnelKind::Vxlan, |p| encap::of(encap::carrier(tables, p)).tunnel())
+}
+
+fn passage(work: &Work, stage: Stage) -> Passage {
+    match (stage, work.path) {
+        (Stage::Between, Some(seat)) => Passage::Tunnelled(seat),
+        (Stage::Into(local), Some(seat)) => Passage::Delivered(seat, local),
+        _ => Passage::Ordinary,
+    }
+}

@@ -1,0 +1,85 @@
+//! Paths in an MPLS SFC label pair (RFC 8595, label swapping): over UDP between nodes (RFC 7510),
+//! over Ethernet to functions that speak it. Context label = path, SF label = 255 − hop.
+//!
+//! What follows the pair is always an Ethernet frame: the path says so, since labels carry no
+//! next protocol. A function that speaks MPLS decrements the index in the SF label itself.
+
+use super::{
+    Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
+};
+use crate::engine::packet::TunnelKind;
+use catena_model::resource::Encapsulation;
+use catena_model::{DropReason, PathId};
+use catena_wire::mpls::SfcLabelPair;
+use catena_wire::nsh::NshHeader;
+use catena_wire::scalar::{EtherType, MplsLabel, ServiceIndex};
+
+pub(super) struct Mpls;
+
+impl PathEncap for Mpls {
+    fn tunnel(&self) -> TunnelKind {
+        TunnelKind::MplsUdp
+    }
+
+    fn ether_type(&self) -> EtherType {
+        EtherType::MPLS
+    }
+
+    fn push(
+        &self,
+        positions: &Positions,
+        _door: Door,
+        packets: &mut dyn Iterator<Item = Departing<'_>>,
+    ) {
+        for packet in packets {
+            *packet.outcome =
+                write(positions, packet.position).ok_or(DropReason::NoPath).and_then(|pair| {
+                    let added = packet.header.add(|room| pair.emit(room));
+                    added.map_err(|_| DropReason::MalformedMpls)
+                });
+        }
+    }
+
+    fn locate(
+        &self,
+        positions: &Positions,
+        _door: Door,
+        frames: &mut dyn Iterator<Item = Headed<'_>>,
+    ) {
+        for frame in frames {
+            *frame.located = read(positions, frame.buffer.bytes());
+        }
+    }
+
+    fn advance(&self, positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
+        next_slot(positions, visited);
+    }
+
+    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+        strip(frames);
+    }
+}
+
+/// The pair for a position; none when the path or hop fits no label, which the compiler of the
+/// program has ruled out.
+fn write(positions: &Positions, position: PathPosition) -> Option<SfcLabelPair> {
+    let (span, hop) = positions.span(position);
+    // The index counts as in NSH, of which the pair is a logical representation (RFC 8595
+    // section 1).
+    let index = NshHeader::SI_INITIAL.0.checked_sub(u8::try_from(hop).ok()?)?;
+    let label = MplsLabel::ordinary(span.id.0).ok()?;
+    SfcLabelPair::new(label, ServiceIndex(index), position.ttl).ok()
+}
+
+fn read(positions: &Positions, bytes: &[u8]) -> Result<Located, DropReason> {
+    let (pair, inner) = SfcLabelPair::parse(bytes).map_err(|_| DropReason::MalformedMpls)?;
+    let index = pair.service_index().map_err(|_| DropReason::MalformedMpls)?;
+    let ttl = match pair.function_ttl {
+        0 | 1 => return Err(DropReason::TtlExpired),
+        more => more - 1,
+    };
+    let hop = u16::from(NshHeader::SI_INITIAL.0 - index.0);
+    let path = PathId(pair.context.get());
+    let position = positions.find(path, Encapsulation::Mpls, hop, ttl)?;
+    Ok(Located { position, header_bytes: bytes.len() - inner.len() })
+}

@@ -1,0 +1,117 @@
+//! Paths in the Network Service Header (RFC 8300): over VXLAN-GPE between nodes, over Ethernet to
+//! functions that speak it. SPI = path, SI = 255 − hop, MD type 1 with zero context.
+//!
+//! A function that speaks NSH decrements the SI itself (section 2.3) and leaves the SPI alone;
+//! the TTL is the forwarders' (section 2.2). Packets of operations (O bit) are discarded, as
+//! section 2.2 asks of who does not know their procedure.
+
+use super::{
+    Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
+};
+use crate::engine::packet::TunnelKind;
+use catena_model::resource::Encapsulation;
+use catena_model::{DropReason, PathId};
+use catena_wire::nsh::{Metadata, NshHeader, NshNextProtocol, NshView};
+use catena_wire::scalar::{EtherType, NshTtl, ServiceIndex, Spi, Vni};
+use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
+
+pub(super) struct Nsh;
+
+impl PathEncap for Nsh {
+    fn tunnel(&self) -> TunnelKind {
+        TunnelKind::VxlanGpe
+    }
+
+    fn ether_type(&self) -> EtherType {
+        EtherType::NSH
+    }
+
+    fn push(
+        &self,
+        positions: &Positions,
+        door: Door,
+        packets: &mut dyn Iterator<Item = Departing<'_>>,
+    ) {
+        for packet in packets {
+            *packet.outcome =
+                write(positions, door, &packet).ok_or(DropReason::NoPath).and_then(|(gpe, nsh)| {
+                    let header = packet.header;
+                    if let Some(gpe) = gpe {
+                        let added = header.add(|room| gpe.emit(room));
+                        added.map_err(|_| DropReason::MalformedVxlanGpe)?;
+                    }
+                    header.add(|room| nsh.emit(room)).map_err(|_| DropReason::MalformedNsh)
+                });
+        }
+    }
+
+    fn locate(
+        &self,
+        positions: &Positions,
+        door: Door,
+        frames: &mut dyn Iterator<Item = Headed<'_>>,
+    ) {
+        for frame in frames {
+            *frame.located = read(positions, door, frame.buffer.bytes());
+        }
+    }
+
+    fn advance(&self, positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
+        next_slot(positions, visited);
+    }
+
+    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+        strip(frames);
+    }
+}
+
+/// The headers for a position; none when the path or hop fits no field, which the compiler of the
+/// program has ruled out.
+fn write(
+    positions: &Positions,
+    door: Door,
+    packet: &Departing<'_>,
+) -> Option<(Option<VxlanGpeHeader>, NshHeader<'static>)> {
+    let (span, hop) = positions.span(packet.position);
+    let index = u8::try_from(hop).ok()?;
+    let nsh = NshHeader {
+        spi: Spi::new(span.id.0).ok()?,
+        si: ServiceIndex(NshHeader::SI_INITIAL.0.checked_sub(index)?),
+        ttl: NshTtl::new(u32::from(packet.position.ttl)).ok()?,
+        metadata: Metadata::ZERO,
+        next: NshNextProtocol::ETHERNET,
+        is_oam: false,
+    };
+    // The VNI names the network of delivery for whoever looks at the wire; the path alone counts.
+    let vni = span.vni.or_else(|| Vni::new(0).ok())?;
+    let gpe = VxlanGpeHeader { vni, next: GpeNextProtocol::NSH, is_oam: false };
+    Some(((door == Door::Tunnel).then_some(gpe), nsh))
+}
+
+fn read(positions: &Positions, door: Door, bytes: &[u8]) -> Result<Located, DropReason> {
+    let behind_gpe = match door {
+        Door::Function => bytes,
+        Door::Tunnel => {
+            let parsed = VxlanGpeHeader::parse(bytes);
+            let (gpe, rest) = parsed.map_err(|_| DropReason::MalformedVxlanGpe)?;
+            if gpe.next != GpeNextProtocol::NSH || gpe.is_oam {
+                return Err(DropReason::UnsupportedNextProtocol);
+            }
+            rest
+        }
+    };
+    let (nsh, inner) = NshView::parse(behind_gpe).map_err(|_| DropReason::MalformedNsh)?;
+    if nsh.next() != NshNextProtocol::ETHERNET || nsh.is_oam() {
+        return Err(DropReason::UnsupportedNextProtocol);
+    }
+    // An incoming 0 stands for 64 (RFC 8300 section 2.2).
+    let ttl = match nsh.ttl().get() {
+        0 => NshHeader::TTL_INITIAL.get(),
+        1 => return Err(DropReason::TtlExpired),
+        more => more - 1,
+    };
+    let hop = u16::from(NshHeader::SI_INITIAL.0 - nsh.si().0);
+    let path = PathId(nsh.spi().get());
+    let position = positions.find(path, Encapsulation::Nsh, hop, ttl)?;
+    Ok(Located { position, header_bytes: bytes.len() - inner.len() })
+}

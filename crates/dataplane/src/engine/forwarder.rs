@@ -1,0 +1,104 @@
+//! The service function forwarder (RFC 7665 section 4.3): where a packet goes from its position.
+//! Knows hops, the choice among instances and the end of a path; refuses to know how a position
+//! is written.
+
+use super::context::Context;
+use super::counters::Owner;
+use super::encap::{self, PathPosition};
+use super::rendezvous;
+use super::tables::{InstancePlace, NetworkIndex, PathTable, Tables};
+use super::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
+use super::vector::{Source, Step, Work};
+use catena_model::DropReason;
+use catena_model::program::PROXY_MAC;
+
+/// Decides for every packet on a path; at its end the packet is ordinary traffic again.
+pub(super) fn forward(vector: &mut [Work], context: &mut Context<'_>) {
+    for work in vector {
+        let Step::OnPath { position, network } = work.step else { continue };
+        let place = context.tables.positions.place(position);
+        let path = context.tables.path(place.path);
+        let decided = match path.hops.get(usize::from(place.hop)) {
+            None => finish(work, path, network, context),
+            Some(hop) => {
+                let candidates = hop.instances.iter().map(|i| (i.seed, i.weight));
+                rendezvous::choose(work.flow_hash, candidates)
+                    .ok_or(DropReason::NoInstance)
+                    .and_then(|chosen| {
+                        let to = hop.instances[chosen].place;
+                        visit(work, position, to, context.tables, context.epoch)
+                    })
+                    .map(|transform| Step::Decided(Verdict::Forward(transform)))
+            }
+        };
+        match decided {
+            Ok(step) => work.step = step,
+            Err(reason) => work.drop(reason),
+        }
+    }
+}
+
+fn visit(
+    work: &Work,
+    position: PathPosition,
+    to: InstancePlace,
+    tables: &Tables,
+    epoch: Epoch,
+) -> Result<Transform, DropReason> {
+    match to {
+        InstancePlace::Here { ingress, egress, ingress_mac, speaks, local } => {
+            let into = Transform::new(Exit::Port(ingress), Stage::Into(local), epoch);
+            match speaks {
+                // A proxy can only remember what it can tell apart.
+                None if work.view.flow.is_none() => Err(DropReason::MalformedIp),
+                None => Ok(into
+                    .then(Operation::SetDestination(ingress_mac))
+                    .then(Operation::Remember { egress, visited: position })),
+                Some(spoken) if spoken == encap::carrier(tables, position) => {
+                    let destination = ingress_mac;
+                    Ok(into.then(Operation::PushPathOverEthernet { destination, position }))
+                }
+                Some(_) => Err(DropReason::UnsupportedEncapsulation),
+            }
+        }
+        InstancePlace::There(node) => {
+            // Every node makes the same choice, so the node before should not have sent it here.
+            if work.owner == Owner::Tunnels {
+                return Err(DropReason::PositionElsewhere);
+            }
+            let between = Transform::new(Exit::Node(node), Stage::Between, epoch);
+            Ok(between.then(Operation::PushPath(position)))
+        }
+        InstancePlace::Unported => Err(DropReason::UnknownPort),
+        InstancePlace::Ambiguous | InstancePlace::Nowhere => Err(DropReason::NoInstance),
+    }
+}
+
+/// The end of a path: delivery where the last function addressed it, else in the network of the
+/// path's destination.
+fn finish(
+    work: &mut Work,
+    path: &PathTable,
+    network: Option<NetworkIndex>,
+    context: &mut Context<'_>,
+) -> Result<Step, DropReason> {
+    let tables = context.tables;
+    let addressed = work.view.destination;
+    let is_resolved = |index: &NetworkIndex| {
+        addressed != PROXY_MAC && tables.network(*index).macs.contains_key(&addressed)
+    };
+    let network = match network.filter(is_resolved) {
+        Some(network) => network,
+        None => {
+            let network = path.destination.ok_or(DropReason::UnknownNetwork)?;
+            let flow = work.view.flow.ok_or(DropReason::NoNeighbour)?;
+            let mac = tables.network(network).next_hop(flow.destination);
+            work.new_destination = Some(mac.ok_or(DropReason::NoNeighbour)?);
+            network
+        }
+    };
+    if let Some(seat) = work.path.take() {
+        context.books.finished(seat, work.volume);
+    }
+    Ok(Step::Ordinary { network, from: Source::Proxy })
+}

@@ -1,0 +1,89 @@
+//! The ports of later fragments: learned from the first fragment of the same datagram, so that all
+//! of them take one path and meet the same instances. Knows the fields that tell datagrams apart
+//! (RFC 791 section 3.2, RFC 8200 section 4.5); refuses to reassemble.
+//!
+//! Bounded and forgetful: a datagram's place is fixed by its hash, a newer one takes it over, and
+//! later fragments that come before the first keep ports 0.
+
+use catena_wire::flow::FlowKey;
+use catena_wire::frame::{Fragment, FrameView, Network};
+use catena_wire::ipv4::Ipv4View;
+use catena_wire::ipv6::Ipv6View;
+
+/// Datagrams remembered.
+const FRAGMENTED_DATAGRAMS_MAX: usize = 1_024;
+/// How long, in nanoseconds: as long as Linux waits for the rest of an IPv4 datagram.
+const FRAGMENT_LIFETIME_NS: u64 = 30_000_000_000;
+
+/// What separates equal addresses of different tenants: the port, network or path it came by.
+pub(super) type Scope = u64;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    scope: Scope,
+    /// The flow without ports.
+    flow: FlowKey,
+    identification: u32,
+    source_port: u16,
+    destination_port: u16,
+    seen_ns: u64,
+}
+
+/// The memory of first fragments.
+pub(super) struct Fragments {
+    entries: Vec<Option<Entry>>,
+}
+
+impl Fragments {
+    pub(super) fn new() -> Self {
+        Self { entries: vec![None; FRAGMENTED_DATAGRAMS_MAX] }
+    }
+
+    /// Learns from a first fragment, and completes the flow of a later one.
+    pub(super) fn resolve(
+        &mut self,
+        now_ns: u64,
+        scope: Scope,
+        bytes: &[u8],
+        view: &mut FrameView,
+    ) {
+        let (Some(flow), Some(identification)) = (view.flow, identification(bytes, view)) else {
+            return;
+        };
+        let bare = FlowKey { source_port: 0, destination_port: 0, ..flow };
+        let hash = bare.stable_hash() ^ u64::from(identification) ^ scope.rotate_left(32);
+        let place = usize::try_from(hash % FRAGMENTED_DATAGRAMS_MAX as u64).unwrap_or(0);
+        let entry = &mut self.entries[place];
+        if view.fragment == Fragment::First {
+            *entry = Some(Entry {
+                scope,
+                flow: bare,
+                identification,
+                source_port: flow.source_port,
+                destination_port: flow.destination_port,
+                seen_ns: now_ns,
+            });
+            return;
+        }
+        let is_same = |found: &&Entry| {
+            found.scope == scope
+                && found.flow == bare
+                && found.identification == identification
+                && now_ns.saturating_sub(found.seen_ns) <= FRAGMENT_LIFETIME_NS
+        };
+        if let Some(found) = entry.as_ref().filter(is_same) {
+            let (source_port, destination_port) = (found.source_port, found.destination_port);
+            view.flow = Some(FlowKey { source_port, destination_port, ..bare });
+        }
+    }
+}
+
+/// The identification of the datagram that a fragment is part of.
+fn identification(bytes: &[u8], view: &FrameView) -> Option<u32> {
+    let packet = bytes.get(usize::from(view.l3_offset)..)?;
+    match view.network {
+        Network::Ipv4 => Some(u32::from(Ipv4View::parse(packet).ok()?.identification())),
+        Network::Ipv6 => Ipv6View::parse(packet).ok()?.fragment().map(|part| part.identification),
+        Network::Arp | Network::Other => None,
+    }
+}

@@ -1,0 +1,186 @@
+//! The SFC proxy (RFC 7665 section 4.6): finds the path again of what comes back from functions.
+//! Knows the memory of flows for unaware functions and who may send a chain header; refuses to
+//! decide where a path leads.
+//!
+//! An unaware function's packet is known by the port it comes out of and its five-tuple. What is
+//! not remembered is the function's own traffic (an ICMP error, a routing message) or has been
+//! rewritten by it; it is ordinary traffic of its network.
+//!
+//! A function that speaks the encapsulation has moved its header on itself. It may only say that
+//! it has been visited: the position must be the one behind a hop that it serves, by this port.
+
+use super::context::Context;
+use super::counters::PathSeat;
+use super::encap::{self, Door, Headed, Located, PathPosition};
+use super::flow_memory::{FlowMemory, Key};
+use super::receive;
+use super::tables::{PortIndex, Tables};
+use super::vector::{Source, Step, Work, trim_front};
+use catena_model::DropReason;
+use catena_model::program::PROXY_MAC;
+use catena_model::resource::Encapsulation;
+use catena_wire::flow::FlowKey;
+
+/// Puts what returns from functions back on its path. `located` is working memory.
+pub(super) fn receive_returned(
+    vector: &mut [Work],
+    memory: &mut FlowMemory,
+    located: &mut Vec<Result<Located, DropReason>>,
+    context: &mut Context<'_>,
+) {
+    for work in vector.iter_mut() {
+        let Step::FromFunction(port) = work.step else { continue };
+        match encap::by_ether_type(work.view.ethertype) {
+            Some(encapsulation) => uncover(work, port, encapsulation, context.tables),
+            None => recall(work, port, memory, context),
+        }
+    }
+    advance(vector, context.tables);
+    located.clear();
+    located.resize(vector.len(), Err(DropReason::NoPath));
+    for encapsulation in encap::ALL {
+        let carrier = encap::of(encapsulation);
+        let positions = &context.tables.positions;
+        carrier.locate(positions, Door::Function, &mut headed(vector, located, encapsulation));
+        carrier.pop(&mut headed(vector, located, encapsulation));
+    }
+    for (work, located) in vector.iter_mut().zip(located.iter()) {
+        if let Step::Headed { port, .. } = work.step
+            && let Err(reason) = admit(work, port, *located, context)
+        {
+            work.drop(reason);
+        }
+    }
+}
+
+/// Takes the Ethernet header off that stands before a chain header, if the port may send one.
+fn uncover(work: &mut Work, port: PortIndex, encapsulation: Encapsulation, tables: &Tables) {
+    let speaks = &tables.port(port).speaks;
+    if speaks.is_empty() {
+        work.drop(DropReason::ForeignChainHeader);
+    } else if !speaks.contains(&encapsulation) {
+        work.drop(DropReason::UnsupportedEncapsulation);
+    } else if trim_front(&mut work.buffer, usize::from(work.view.l3_offset)) {
+        work.step = Step::Headed { port, encapsulation };
+    } else {
+        work.drop(DropReason::UnsupportedOffload);
+    }
+}
+
+fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &mut Context<'_>) {
+    let egress = context.slots.serial(port);
+    let visit = work.view.flow.and_then(|flow| memory.recall(context.now_ns, Key { egress, flow }));
+    let Some(visit) = visit else {
+        context.books.created_by_function(work.owner, work.volume.packets);
+        own_traffic(work, port, context.tables);
+        return;
+    };
+    let tables = context.tables;
+    let position = if visit.epoch == context.epoch {
+        Some(visit.position)
+    } else {
+        tables.positions.renew(visit.position, visit.path, visit.hop)
+    };
+    let Some(position) = position else {
+        work.drop(DropReason::PathRemoved);
+        return;
+    };
+    book_return(work, tables, position, visit.hop, port, context);
+    work.step = Step::Visited { port, position };
+}
+
+/// Counts a packet as come back from the instance at a hop that sends from the port; false when
+/// there is none.
+fn book_return(
+    work: &mut Work,
+    tables: &Tables,
+    position: PathPosition,
+    hop: u16,
+    port: PortIndex,
+    context: &mut Context<'_>,
+) -> bool {
+    let seat = PathSeat::of(tables, position);
+    let locals = &tables.path(seat.index).local_instances;
+    let sender = locals.iter().position(|local| local.hop == hop && local.egress == Some(port));
+    let Some(local) = sender.and_then(|place| u32::try_from(place).ok()) else { return false };
+    work.path = Some(seat);
+    context.books.returned(seat, local, work.volume);
+    true
+}
+
+/// Ordinary traffic of a function; what it sends to the proxy's MAC goes where the paths through
+/// it deliver.
+fn own_traffic(work: &mut Work, port: PortIndex, tables: &Tables) {
+    let entry = tables.port(port);
+    if work.view.destination != PROXY_MAC {
+        work.switch_from_port(entry.network, port);
+        return;
+    }
+    let destination = work.view.flow.map(|flow: FlowKey| flow.destination);
+    let found = destination.and_then(|address| {
+        entry.reaches.iter().find_map(|index| {
+            let mac = tables.network(*index).neighbours.get(&address)?;
+            Some((*index, *mac))
+        })
+    });
+    match found {
+        Some((network, mac)) => {
+            work.new_destination = Some(mac);
+            work.step = Step::Ordinary { network, from: Source::Proxy };
+        }
+        None => work.drop(DropReason::NoNeighbour),
+    }
+}
+
+/// Moves every recalled position on, one encapsulation after the other.
+fn advance(vector: &mut [Work], tables: &Tables) {
+    for encapsulation in encap::ALL {
+        let visited = vector.iter_mut().filter_map(|work| match &mut work.step {
+            Step::Visited { position, .. } => Some(position),
+            _ => None,
+        });
+        let mut of_this = visited.filter(|p| encap::carrier(tables, **p) == encapsulation);
+        encap::of(encapsulation).advance(&tables.positions, &mut of_this);
+    }
+    for work in vector {
+        if let Step::Visited { port, position } = work.step {
+            let network = Some(tables.port(port).network);
+            work.step = Step::OnPath { position, network };
+        }
+    }
+}
+
+fn headed<'v>(
+    vector: &'v mut [Work],
+    located: &'v mut [Result<Located, DropReason>],
+    encapsulation: Encapsulation,
+) -> impl Iterator<Item = Headed<'v>> {
+    let pairs = vector.iter_mut().zip(located);
+    pairs.filter_map(move |(work, located)| match work.step {
+        Step::Headed { encapsulation: own, .. } if own == encapsulation => {
+            Some(Headed { buffer: &mut work.buffer, located })
+        }
+        _ => None,
+    })
+}
+
+/// Lets a frame from an aware function back on its path, if it says only what the function may.
+fn admit(
+    work: &mut Work,
+    port: PortIndex,
+    located: Result<Located, DropReason>,
+    context: &mut Context<'_>,
+) -> Result<(), DropReason> {
+    let position = located?.position;
+    let tables = context.tables;
+    let visited = tables.positions.place(position).hop.checked_sub(1);
+    let visited = visited.ok_or(DropReason::ForeignChainHeader)?;
+    work.view = receive::parse_frame(work.buffer.bytes())?;
+    work.flow_hash = receive::flow_hash(&work.view);
+    work.volume = receive::settle(&mut work.buffer, &work.view)?;
+    if !book_return(work, tables, position, visited, port, context) {
+        return Err(DropReason::ForeignChainHeader);
+    }
+    work.step = Step::OnPath { position, network: Some(tables.port(port).network) };
+    Ok(())
+}

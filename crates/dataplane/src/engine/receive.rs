@@ -1,0 +1,217 @@
+//! The first stage: from what ports and tunnels brought to a vector of parsed frames. Knows
+//! decapsulation, and which frames cannot be used at all; refuses to decide where any is going.
+
+use super::context::Context;
+use super::counters::{Owner, PathSeat};
+use super::encap::{self, Door, Headed, Located};
+use super::fragments::{Fragments, Scope};
+use super::packet::{Origin, Packet, TunnelKind};
+use super::tables::{NetworkIndex, PortIndex, Tables};
+use super::vector::{Source, Step, Work, trim_front};
+use catena_io::{Buffer, SegmentationKind};
+use catena_model::DropReason;
+use catena_model::account::Volume;
+use catena_model::resource::Encapsulation;
+use catena_wire::frame::{Fragment, FrameError, FrameView};
+use catena_wire::segment::{SegmentKind, SuperFrame};
+use catena_wire::vxlan::VxlanHeader;
+
+/// A packet whose payload is not looked at yet.
+pub(super) struct Arrival {
+    buffer: Buffer,
+    owner: Owner,
+    lead: Result<Lead, DropReason>,
+    located: Result<Located, DropReason>,
+}
+
+/// What its way in says about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lead {
+    Port(PortIndex),
+    Network(NetworkIndex),
+    Header(Encapsulation),
+}
+
+/// Takes packets in: accounts for them, takes tunnel headers off and parses the frames.
+pub(super) fn receive(
+    packets: impl Iterator<Item = Packet>,
+    arrivals: &mut Vec<Arrival>,
+    fragments: &mut Fragments,
+    vector: &mut Vec<Work>,
+    context: &mut Context<'_>,
+) {
+    arrivals.extend(packets.map(|packet| arrive(packet, context)));
+    locate(arrivals, context.tables);
+    for arrival in arrivals.drain(..) {
+        parse(arrival, fragments, vector, context);
+    }
+}
+
+fn arrive(packet: Packet, context: &Context<'_>) -> Arrival {
+    let mut buffer = packet.buffer;
+    let (owner, lead) = match packet.origin {
+        Origin::Port(slot) => {
+            let (owner, index) = context.slots.owner(slot);
+            (owner, index.map(Lead::Port).ok_or(DropReason::UnknownPort))
+        }
+        Origin::Tunnel { kind, source } => {
+            let lead = if context.tables.sources.contains_key(&source) {
+                tunnel_lead(kind, &mut buffer, context.tables)
+            } else {
+                Err(DropReason::UnknownTunnelSource)
+            };
+            (Owner::Tunnels, lead)
+        }
+    };
+    Arrival { buffer, owner, lead, located: Err(DropReason::NoPath) }
+}
+
+fn tunnel_lead(kind: TunnelKind, buffer: &mut Buffer, tables: &Tables) -> Result<Lead, DropReason> {
+    if let Some(encapsulation) = encap::by_tunnel(kind) {
+        return Ok(Lead::Header(encapsulation));
+    }
+    let parsed = VxlanHeader::parse(buffer.bytes());
+    let (header, _) = parsed.map_err(|_| DropReason::MalformedVxlan)?;
+    let network = *tables.vnis.get(&header.vni).ok_or(DropReason::UnknownNetwork)?;
+    if !trim_front(buffer, VxlanHeader::LEN) {
+        return Err(DropReason::MalformedVxlan);
+    }
+    Ok(Lead::Network(network))
+}
+
+/// Reads the path headers of the vector, one encapsulation after the other.
+fn locate(arrivals: &mut [Arrival], tables: &Tables) {
+    for encapsulation in encap::ALL {
+        let carrier = encap::of(encapsulation);
+        carrier.locate(&tables.positions, Door::Tunnel, &mut headed(arrivals, encapsulation));
+        carrier.pop(&mut headed(arrivals, encapsulation));
+    }
+}
+
+fn headed(
+    arrivals: &mut [Arrival],
+    encapsulation: Encapsulation,
+) -> impl Iterator<Item = Headed<'_>> {
+    let chosen = arrivals.iter_mut().filter(move |a| a.lead == Ok(Lead::Header(encapsulation)));
+    chosen.map(|arrival| Headed { buffer: &mut arrival.buffer, located: &mut arrival.located })
+}
+
+fn parse(
+    mut arrival: Arrival,
+    fragments: &mut Fragments,
+    vector: &mut Vec<Work>,
+    context: &mut Context<'_>,
+) {
+    let tables = context.tables;
+    let step = arrival.lead.and_then(|lead| match lead {
+        Lead::Port(port) if tables.port(port).is_function() => Ok(Step::FromFunction(port)),
+        Lead::Port(port) => Ok(Step::FromEndpoint(port)),
+        Lead::Network(network) => Ok(Step::Ordinary { network, from: Source::Tunnel }),
+        Lead::Header(_) => {
+            let position = arrival.located?.position;
+            Ok(Step::OnPath { position, network: None })
+        }
+    });
+    let path = match step {
+        Ok(Step::OnPath { position, .. }) => Some(PathSeat::of(tables, position)),
+        _ => None,
+    };
+    let owner = arrival.owner;
+    let parsed = step.and_then(|step| {
+        let mut view = parse_frame(arrival.buffer.bytes())?;
+        let volume = settle(&mut arrival.buffer, &view)?;
+        if view.fragment != Fragment::Whole {
+            let scope = scope(owner, step);
+            fragments.resolve(context.now_ns, scope, arrival.buffer.bytes(), &mut view);
+        }
+        Ok((step, view, volume))
+    });
+    let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(_, _, volume)| volume);
+    context.books.received(owner, volume);
+    if let Some(seat) = path {
+        context.books.tunnelled_in(seat, volume);
+    }
+    match parsed {
+        Ok((step, view, volume)) => vector.push(Work {
+            flow_hash: flow_hash(&view),
+            buffer: arrival.buffer,
+            owner,
+            view,
+            volume,
+            path,
+            new_destination: None,
+            step,
+        }),
+        Err(reason) => context.end(arrival.buffer, owner, path, reason, volume),
+    }
+}
+
+/// Parses a frame, or names what is wrong with it.
+pub(super) fn parse_frame(bytes: &[u8]) -> Result<FrameView, DropReason> {
+    FrameView::parse(bytes).map_err(|error| match error {
+        FrameError::Ethernet(_) => DropReason::MalformedEthernet,
+        FrameError::Ip(_) => DropReason::MalformedIp,
+        FrameError::Transport(_) => DropReason::MalformedTransport,
+    })
+}
+
+/// Checks a frame's offload against the frame, makes it exact, and measures the wire packets that
+/// the frame stands for.
+pub(super) fn settle(buffer: &mut Buffer, view: &FrameView) -> Result<Volume, DropReason> {
+    if let Some(checksum) = buffer.offload.checksum {
+        let field_end = u32::from(checksum.start) + u32::from(checksum.offset) + 2;
+        if field_end > view.end || checksum.start < view.l3_offset {
+            return Err(DropReason::UnsupportedOffload);
+        }
+    }
+    let bytes = buffer.len() as u64;
+    let Some(mut segmentation) = buffer.offload.segmentation else {
+        return Ok(Volume { packets: 1, bytes });
+    };
+    let planned = plan(buffer, segmentation.kind, segmentation.segment_bytes)?;
+    let header_bytes = planned.header_bytes();
+    segmentation.header_bytes =
+        u16::try_from(header_bytes).map_err(|_| DropReason::UnsupportedOffload)?;
+    buffer.offload.segmentation = Some(segmentation);
+    let packets = u64::from(planned.count());
+    Ok(Volume { packets, bytes: u64::from(view.end) + (packets - 1) * header_bytes as u64 })
+}
+
+/// How a super-frame is cut.
+pub(super) fn plan(
+    buffer: &Buffer,
+    kind: SegmentationKind,
+    segment_bytes: u16,
+) -> Result<SuperFrame, DropReason> {
+    let kind = match kind {
+        SegmentationKind::TcpV4 | SegmentationKind::TcpV6 => SegmentKind::Tcp,
+        SegmentationKind::UdpL4 => SegmentKind::Udp,
+    };
+    SuperFrame::parse(buffer.bytes(), kind, segment_bytes)
+        .map_err(|_| DropReason::UnsupportedOffload)
+}
+
+/// The measure of a frame that could not be parsed.
+fn guess(buffer: &Buffer) -> Volume {
+    let packets = u64::from(buffer.offload.wire_packets(buffer.len()));
+    Volume { packets, bytes: buffer.len() as u64 }
+}
+
+fn scope(owner: Owner, step: Step) -> Scope {
+    match (owner, step) {
+        (Owner::Port { serial, .. }, _) => Scope::from(serial),
+        (Owner::Tunnels, Step::Ordinary { network, .. }) => 1 << 32 | Scope::from(network.0),
+        (Owner::Tunnels, _) => 1 << 33,
+    }
+}
+
+/// A number that the packets of a flow share; of what is no IP packet, those of an Ethernet pair.
+pub(super) fn flow_hash(view: &FrameView) -> u64 {
+    view.flow.map_or_else(
+        || {
+            let number = |mac: [u8; 6]| mac.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+            number(view.source.0) ^ number(view.destination.0).rotate_left(16)
+        },
+        |flow| flow.stable_hash(),
+    )
+}

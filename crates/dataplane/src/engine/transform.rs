@@ -1,0 +1,94 @@
+//! What the walk decides for a packet: a small value that says what to do, with no reference to
+//! how it was found. Knows operations and exits; refuses to know rules, hops and tables.
+//!
+//! It is the seam for caches: a transform stays right as long as the epoch it was made in is the
+//! engine's, so it can be stored per flow, here or in the kernel, and be repeated.
+
+use super::encap::PathPosition;
+use super::tables::{NetworkIndex, NodeIndex, PortIndex};
+use super::vector::Source;
+use catena_model::DropReason;
+use catena_wire::scalar::{MacAddr, Vni};
+
+/// Most operations of one transform.
+pub(super) const OPERATIONS_MAX: usize = 3;
+
+/// Which tables were in force: grows by one with each replacement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Epoch(pub(super) u64);
+
+/// One step of a transform, in the order of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// Rewrites the destination MAC.
+    SetDestination(MacAddr),
+    /// Notes that the flow visits a position, to be recalled when it comes out of this port.
+    Remember { egress: PortIndex, visited: PathPosition },
+    /// Puts the header of a path in front, for another node.
+    PushPath(PathPosition),
+    /// Puts an Ethernet header and the header of a path in front, for a function that reads it.
+    PushPathOverEthernet { destination: MacAddr, position: PathPosition },
+    /// Puts the header of a tenant network in front.
+    PushNetwork(Vni),
+}
+
+/// Where the packet leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// By a port of this node.
+    Port(PortIndex),
+    /// To another node, by the tunnel that the pushed header belongs to.
+    Node(NodeIndex),
+}
+
+/// How the path's counters see the exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// On no path, or behind its end.
+    Ordinary,
+    /// On the way to the node of its next function.
+    Between,
+    /// Into the local instance with this index.
+    Into(u32),
+}
+
+/// What to do with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Transform {
+    operations: [Option<Operation>; OPERATIONS_MAX],
+    pub(super) exit: Exit,
+    pub(super) stage: Stage,
+    pub(super) epoch: Epoch,
+}
+
+impl Transform {
+    pub(super) fn new(exit: Exit, stage: Stage, epoch: Epoch) -> Self {
+        Self { operations: [None; OPERATIONS_MAX], exit, stage, epoch }
+    }
+
+    /// Adds an operation behind the others.
+    pub(super) fn then(mut self, operation: Operation) -> Self {
+        let free = self.operations.iter_mut().find(|place| place.is_none());
+        debug_assert!(free.is_some(), "a transform has at most {OPERATIONS_MAX} operations");
+        if let Some(place) = free {
+            *place = Some(operation);
+        }
+        self
+    }
+
+    pub(super) fn operations(self) -> impl Iterator<Item = Operation> {
+        self.operations.into_iter().flatten()
+    }
+}
+
+/// The outcome of the walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Transform and send.
+    Forward(Transform),
+    /// Send a copy to every port of the network but the source, and, unless it came from one, to
+    /// every other node.
+    Replicate { network: NetworkIndex, from: Source },
+    /// End here.
+    Drop(DropReason),
+}
