@@ -21,11 +21,12 @@ impl Sum {
     pub const EMPTY: Self = Self { folded: 0, is_odd: false };
 
     /// The sum of a byte string that starts at a word boundary.
+    #[inline]
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         // A one's-complement sum does not depend on byte order (RFC 1071 section 2 (B)): words are
         // loaded as the machine likes them, and only the folded result is turned round. Additions
-        // wrap in name only: 2^32 words of 32 bits fit the accumulators.
+        // wrap in name only: half of 2^32 words of 32 bits fit each accumulator.
         let (words, rest) = bytes.as_chunks::<8>();
         let (mut low, mut high) = (0_u64, 0_u64);
         for word in words {
@@ -33,12 +34,14 @@ impl Sum {
             low = low.wrapping_add(word & 0xffff_ffff);
             high = high.wrapping_add(word >> 32);
         }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        let last = u64::from_ne_bytes(last);
-        low = low.wrapping_add(last & 0xffff_ffff);
-        high = high.wrapping_add(last >> 32);
-        let native = fold(u64::from(fold(low)) + u64::from(fold(high)));
+        let (pairs, odd) = rest.as_chunks::<2>();
+        for pair in pairs {
+            low = low.wrapping_add(u64::from(u16::from_ne_bytes(*pair)));
+        }
+        if let [last] = *odd {
+            low = low.wrapping_add(u64::from(u16::from_ne_bytes([last, 0])));
+        }
+        let native = fold(low.wrapping_add(high));
         Self { folded: u16::from_be_bytes(native.to_ne_bytes()), is_odd: bytes.len() % 2 == 1 }
     }
 
@@ -46,12 +49,6 @@ impl Sum {
     #[must_use]
     pub const fn of_word(word: u16) -> Self {
         Self { folded: word, is_odd: false }
-    }
-
-    /// A sum already folded to 16 bits, such as the one a device leaves in a checksum field.
-    #[must_use]
-    pub const fn of_folded(folded: u16) -> Self {
-        Self::of_word(folded)
     }
 
     /// The sum of these bytes followed by those of `next` (RFC 1071 section 2 (A) and (B)).
