@@ -72,7 +72,7 @@ fn a_train_says_what_the_kernel_needs() {
 #[test]
 fn one_segment_is_sent_as_it_came() {
     let bytes = Shape { payload_bytes: 100, ..STREAM }.frame();
-    let (mut merged, train) = merge(&[bytes.clone()]).remove(0);
+    let (mut merged, train) = merge(core::slice::from_ref(&bytes)).remove(0);
     assert_eq!(finish_merged(&mut merged, &train), None);
     assert_eq!(merged, bytes);
 }
