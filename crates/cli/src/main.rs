@@ -1,4 +1,95 @@
-//! The one binary `catena`.
+//! The one binary `catena`: the roles of a deployment and the verbs of its operators.
+//!
+//! Knows the command line and exit codes (0 done, 1 failed, 2 wrong usage, 4 check failed).
+//! Refuses to know how anything is done: each verb is one call into another room.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod chain;
+mod connection;
+mod failure;
+mod lab;
+mod node;
+mod roles;
+mod status;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use failure::Failure;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "catena", version, about = "Service function chaining: declare, steer, measure")]
+struct Arguments {
+    #[command(flatten)]
+    connection: connection::Connection,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the controller: REST API, planner, southbound server.
+    Controller(roles::ControllerArguments),
+    /// Run the agent of this node.
+    Agent(roles::AgentArguments),
+    /// Run the data plane of this node (the agent starts it).
+    Dataplane(roles::DataplaneArguments),
+    /// Nodes: list them, or make certificates for one.
+    #[command(subcommand)]
+    Node(node::NodeCommand),
+    /// Chains: deploy, undeploy, list, show.
+    #[command(subcommand)]
+    Chain(chain::ChainCommand),
+    /// Labs: bring up, run, look into, take down.
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
+    /// How everything stands.
+    Status,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    init_logs(&arguments.command);
+    let connection = arguments.connection;
+    let outcome = match arguments.command {
+        Command::Controller(arguments) => roles::controller(arguments),
+        Command::Agent(arguments) => roles::agent(arguments),
+        Command::Dataplane(arguments) => roles::dataplane(arguments),
+        Command::Node(command) => node::run(&connection, command),
+        Command::Chain(command) => chain::run(&connection, command),
+        Command::Lab(command) => lab::run(command),
+        Command::Status => status::run(&connection),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                eprintln!("catena: {}", failure.message);
+            }
+            ExitCode::from(failure.exit)
+        }
+    }
+}
+
+/// Long-running roles tell what they do; verbs only speak when something is wrong.
+fn init_logs(command: &Command) {
+    let default = match command {
+        Command::Controller(_) | Command::Agent(_) | Command::Dataplane(_) => "info",
+        _ => "warn",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("CATENA_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+}

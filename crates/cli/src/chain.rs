@@ -1,0 +1,188 @@
+//! `catena chain`: deploy and undeploy a chain document, list chains, show one with its counters.
+
+use crate::Format;
+use crate::connection::Connection;
+use crate::failure::Failure;
+use catena_client::Client;
+use catena_client::deploy::{ChainDocument, Deployed, Deployment};
+use catena_model::account::{HopCounters, Volume};
+use catena_model::status::{ChainReport, ChainState};
+use clap::Subcommand;
+use comfy_table::{Table, presets};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+#[derive(Subcommand)]
+pub(crate) enum ChainCommand {
+    /// Create a chain from a JSON document: flow classifier, port pairs, groups, port chain.
+    Deploy {
+        /// The document (docs/book/src/start/tutorial.md shows one).
+        file: PathBuf,
+        /// Deploy, measure and remove it this many times; the last stays.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        repeat: u32,
+        /// How the step times are printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+    /// Remove what `deploy` made of a document.
+    Undeploy {
+        /// The document, or the chain's name.
+        file: PathBuf,
+    },
+    /// All chains with their state.
+    List,
+    /// One chain with the counters of each hop.
+    Show {
+        /// Name or id.
+        name: String,
+        /// How it is printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+}
+
+pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), Failure> {
+    let client = connection.client()?;
+    match command {
+        ChainCommand::Deploy { file, repeat, output } => deploy(&client, &file, repeat, output),
+        ChainCommand::Undeploy { file } => undeploy(&client, &file),
+        ChainCommand::List => list(&client),
+        ChainCommand::Show { name, output } => show(&client.chain(&name)?, output),
+    }
+}
+
+fn read(file: &Path) -> Result<ChainDocument, Failure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::failed(format!(
+            "{name} is no chain document: {error}; it needs source, destination, match_fields and chain"
+        ))
+    })
+}
+
+fn deploy(client: &Client, file: &Path, repeat: u32, output: Format) -> Result<(), Failure> {
+    let document = read(file)?;
+    let mut runs: Vec<Deployed> = Vec::new();
+    for _ in 0..repeat {
+        if let Some(former) = runs.last() {
+            Deployment::undeploy(client, &former.chain)?;
+        }
+        runs.push(Deployment::deploy(client, &document)?);
+    }
+    if output == Format::Json {
+        println!("{}", serde_json::to_string_pretty(&runs)?);
+    } else {
+        print_timings(&runs);
+    }
+    match runs.last() {
+        Some(last) if last.status != ChainState::Active.name() => Err(Failure::failed(format!(
+            "chain '{}' is declared but {}: {}",
+            last.name, last.status, last.status_reason
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn print_timings(runs: &[Deployed]) {
+    const MS: f64 = 1_000.0;
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header([
+        "chain", "status", "FC ms", "PP ms", "PPG ms", "PC ms", "total ms",
+    ]);
+    for run in runs {
+        let t = &run.timings;
+        let mut row = vec![run.name.clone(), run.status.clone()];
+        row.extend([t.fc, t.pp, t.ppg, t.pc, t.total()].map(|s| format!("{:.2}", s * MS)));
+        table.add_row(row);
+    }
+    println!("{table}");
+}
+
+fn undeploy(client: &Client, file: &Path) -> Result<(), Failure> {
+    let name = if file.is_file() {
+        name_of(&read(file)?)
+    } else {
+        file.display().to_string()
+    };
+    Deployment::undeploy(client, &name)?;
+    println!("chain '{name}' is gone");
+    Ok(())
+}
+
+/// A document without a name is called after its ends, as its deployment does.
+fn name_of(document: &ChainDocument) -> String {
+    let ends = || format!("{}-{}", document.source, document.destination);
+    document.name.clone().unwrap_or_else(ends)
+}
+
+fn list(client: &Client) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(["chain", "state", "path", "reason"]);
+    for chain in client.chains()? {
+        let path = chain.status.path.map_or("-".into(), |path| path.to_string());
+        table.add_row([chain.name, chain.status.state.name().into(), path, chain.status.reason]);
+    }
+    println!("{table}");
+    Ok(())
+}
+
+fn show(report: &ChainReport, output: Format) -> Result<(), Failure> {
+    if output == Format::Json {
+        println!("{}", serde_json::to_string_pretty(report)?);
+        return Ok(());
+    }
+    println!(
+        "{}   {} ─► {}",
+        report.name,
+        report.encapsulation.name().to_uppercase(),
+        report.functions.join(" ─► ")
+    );
+    let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));
+    println!("{}{path}   {}", report.status.state.name(), report.status.reason);
+    println!("{}", hops(report));
+    Ok(())
+}
+
+/// The hops of the path in use, as one table over all nodes.
+fn hops(report: &ChainReport) -> Table {
+    let mut entered = Volume::default();
+    let mut finished = Volume::default();
+    let mut dropped = BTreeMap::new();
+    let mut hops: Vec<(&str, &HopCounters)> = Vec::new();
+    let in_use = |path| report.status.path.is_none_or(|used| used == path);
+    for node in report.nodes.iter().filter(|node| in_use(node.counters.path)) {
+        entered.merge(node.counters.entered);
+        finished.merge(node.counters.finished);
+        for (reason, n) in &node.counters.dropped {
+            *dropped.entry(*reason).or_insert(0) += n;
+        }
+        hops.extend(node.counters.hops.iter().map(|hop| (node.node.as_str(), hop)));
+    }
+    hops.sort_by_key(|(_, hop)| hop.hop);
+    let mut table = Table::new();
+    let header = ["hop", "node", "in packets", "in bytes", "out packets", "out bytes"];
+    table.load_preset(presets::NOTHING).set_header(header);
+    table.add_row(row("entered", "", None, Some(entered)));
+    for (node, hop) in hops {
+        table.add_row(row(&hop.name, node, Some(hop.delivered), Some(hop.returned)));
+    }
+    table.add_row(row("finished", "", Some(finished), None));
+    for (reason, n) in dropped.iter().filter(|(_, n)| **n > 0) {
+        table.add_row([format!("dropped {reason}"), String::new(), n.to_string()]);
+    }
+    table
+}
+
+fn row(name: &str, node: &str, into: Option<Volume>, out: Option<Volume>) -> Vec<String> {
+    let mut row = vec![name.to_owned(), node.to_owned()];
+    for volume in [into, out] {
+        row.extend(match volume {
+            Some(volume) => [volume.packets.to_string(), volume.bytes.to_string()],
+            None => [String::new(), String::new()],
+        });
+    }
+    row
+}

@@ -1,0 +1,140 @@
+//! `catena lab`: bring topology files up, run their experiments, look into nodes, take them down.
+
+use crate::failure::Failure;
+use catena_lab::{RunOptions, StartOptions};
+use clap::Subcommand;
+use std::path::{Path, PathBuf};
+
+#[derive(Subcommand)]
+pub(crate) enum LabCommand {
+    /// Bring a lab up and keep it until Ctrl-C.
+    Up {
+        /// The topology file.
+        file: PathBuf,
+        /// Return when it stands; `catena lab down` ends it.
+        #[arg(long)]
+        detach: bool,
+    },
+    /// Bring labs up one after the other, run their experiments, take them down.
+    Run {
+        /// The lab files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The long forms.
+        #[arg(long)]
+        full: bool,
+        /// Where figures and numbers go.
+        #[arg(long, default_value = "results")]
+        results: PathBuf,
+        /// One file with the main numbers of all of them.
+        #[arg(long)]
+        summary: Option<PathBuf>,
+    },
+    /// The labs that run here, or one of them in detail.
+    Status {
+        /// Name of the lab.
+        lab: Option<String>,
+    },
+    /// End a lab; nothing of it stays.
+    Down {
+        /// Name of the lab; may be left out when one runs.
+        lab: Option<String>,
+    },
+    /// A shell, or a command, inside a node.
+    Shell {
+        /// NODE, or LAB/NODE when several labs run.
+        node: String,
+        /// Command and arguments; none: your shell.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// First process of a lab's namespaces (started by `up`).
+    #[command(hide = true)]
+    Init {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Supervisor of a lab (started by `init`).
+    #[command(hide = true)]
+    Supervise {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+}
+
+pub(crate) fn run(command: LabCommand) -> Result<(), Failure> {
+    match command {
+        LabCommand::Up { file, detach } => up(&file, detach),
+        LabCommand::Run { files, full, results, summary } => {
+            let options = RunOptions { is_full: full, results, summary };
+            if catena_lab::run(&files, &options)? { Ok(()) } else { Err(Failure::check()) }
+        }
+        LabCommand::Status { lab } => status(lab.as_deref()),
+        LabCommand::Down { lab } => {
+            let lab = catena_lab::find(lab.as_deref())?;
+            catena_lab::down(&lab)?;
+            println!("lab {lab} is gone");
+            Ok(())
+        }
+        LabCommand::Shell { node, command } => shell(&node, &command),
+        LabCommand::Init { words } => exit(catena_lab::init_main(&words)?),
+        LabCommand::Supervise { words } => Ok(catena_lab::supervise_main(&words)?),
+    }
+}
+
+fn up(file: &Path, detach: bool) -> Result<(), Failure> {
+    let options = StartOptions { is_detached: detach, ..StartOptions::foreground()? };
+    let mut tell = |step: &str, seconds: f64| println!("✓ {step:<60} {seconds:>6.2} s");
+    let lab = catena_lab::up(file, &options, &mut tell)?;
+    println!("API: http://{}", lab.api());
+    println!("next: catena lab shell S · catena status · catena lab down");
+    if detach {
+        return Ok(());
+    }
+    println!("Ctrl-C ends everything");
+    Ok(lab.wait()?)
+}
+
+fn status(lab: Option<&str>) -> Result<(), Failure> {
+    let labs = match lab {
+        Some(lab) => vec![catena_lab::find(Some(lab))?],
+        None => catena_lab::list()?,
+    };
+    if labs.is_empty() {
+        println!("no lab is running; `catena lab up FILE` starts one");
+    }
+    for lab in labs {
+        let status = catena_lab::status(&lab)?;
+        println!(
+            "{lab}   {} for {:.0} s   API http://{}   {}",
+            status.state, status.seconds, status.api, status.file
+        );
+        for node in &status.nodes {
+            let host = node.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
+            println!("  {:<12} {}{host}", node.name, node.role);
+        }
+        for process in &status.processes {
+            println!("  {:<24} {}", process.name, process.state);
+        }
+    }
+    Ok(())
+}
+
+fn shell(node: &str, command: &[String]) -> Result<(), Failure> {
+    let (lab, node) = match node.split_once('/') {
+        Some((lab, node)) => (Some(lab), node),
+        None => (None, node),
+    };
+    let lab = catena_lab::find(lab)?;
+    let status = catena_lab::shell(&lab, node, command)?;
+    exit(status.code().unwrap_or(1))
+}
+
+/// Passes the exit code of another program on.
+fn exit(code: i32) -> Result<(), Failure> {
+    match u8::try_from(code) {
+        Ok(0) => Ok(()),
+        Ok(exit) => Err(Failure { message: String::new(), exit }),
+        Err(_) => Err(Failure { message: String::new(), exit: 1 }),
+    }
+}

@@ -1,0 +1,133 @@
+//! The roles of a deployment: controller, agent, data plane. Turns command lines into their
+//! configurations and runs them until they end.
+
+use crate::failure::Failure;
+use catena_agent::{DataplanePaths, TlsPaths};
+use catena_controller::{Auth, ListenerSource};
+use catena_model::NodeName;
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(crate) struct ControllerArguments {
+    /// Where the REST API listens: ADDRESS:PORT, or fd:N for an inherited socket.
+    #[arg(long, default_value = "127.0.0.1:9696")]
+    listen: String,
+    /// Where agents dial in: ADDRESS:PORT.
+    #[arg(long)]
+    southbound: Option<SocketAddr>,
+    /// Store and certificates.
+    #[arg(long)]
+    data: PathBuf,
+    /// Who may use the API; `none` is for loopback only.
+    #[arg(long, value_enum, default_value = "token")]
+    auth: AuthChoice,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum AuthChoice {
+    /// Everybody who reaches the socket.
+    None,
+    /// Holders of a token; the first start prints one.
+    Token,
+}
+
+#[derive(Args)]
+pub(crate) struct AgentArguments {
+    /// Name of this node; its certificate carries the same.
+    #[arg(long)]
+    node: NodeName,
+    /// The controller's southbound address, HOST:PORT.
+    #[arg(long)]
+    controller: String,
+    /// Folder with ca.pem, node.pem and node.key (`catena node enroll` makes them).
+    #[arg(long)]
+    tls: PathBuf,
+    /// Where the data plane keeps its last program and its socket.
+    #[arg(long)]
+    state: PathBuf,
+    /// Own address on the data network.
+    #[arg(long)]
+    underlay: IpAddr,
+    /// Largest IP packet of the data network, in bytes.
+    #[arg(long, default_value_t = 1_500)]
+    underlay_mtu: u16,
+}
+
+#[derive(Args)]
+pub(crate) struct DataplaneArguments {
+    /// Name of this node.
+    #[arg(long)]
+    node: NodeName,
+    /// Where its last program and its socket are kept.
+    #[arg(long)]
+    state: PathBuf,
+}
+
+/// The socket on which agent and data plane of a node meet.
+fn control_socket(state: &Path) -> PathBuf {
+    state.join("dataplane.sock")
+}
+
+pub(crate) fn controller(arguments: ControllerArguments) -> Result<(), Failure> {
+    let mut config =
+        catena_controller::Config::new(listener(&arguments.listen)?, arguments.data);
+    config.southbound = arguments.southbound.map(ListenerSource::Address);
+    config.auth = match arguments.auth {
+        AuthChoice::None => Auth::None,
+        AuthChoice::Token => Auth::Token,
+    };
+    Ok(runtime()?.block_on(catena_controller::run(config))?)
+}
+
+fn listener(text: &str) -> Result<ListenerSource, Failure> {
+    let Some(number) = text.strip_prefix("fd:") else {
+        let address = text.parse().map_err(|_| {
+            Failure::usage(format!("--listen {text}: expected ADDRESS:PORT or fd:N"))
+        })?;
+        return Ok(ListenerSource::Address(address));
+    };
+    let number = number.parse().map_err(|_| {
+        Failure::usage(format!("--listen {text}: '{number}' is not a descriptor number"))
+    })?;
+    let socket = catena_kernel::process::inherited_fd(number)?;
+    Ok(ListenerSource::Bound(TcpListener::from(socket)))
+}
+
+pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
+    let own = std::env::current_exe()?;
+    let mut command: Vec<OsString> = vec![own.into(), "dataplane".into(), "--node".into()];
+    command.extend([arguments.node.as_str().into(), "--state".into(), arguments.state.clone().into()]);
+    let config = catena_agent::Config {
+        node: arguments.node,
+        controller: arguments.controller,
+        tls: TlsPaths {
+            ca: arguments.tls.join("ca.pem"),
+            cert: arguments.tls.join("node.pem"),
+            key: arguments.tls.join("node.key"),
+        },
+        underlay_address: arguments.underlay,
+        underlay_mtu: arguments.underlay_mtu,
+        dataplane: DataplanePaths {
+            command,
+            control_socket: control_socket(&arguments.state),
+            program_file: catena_dataplane::shell::program_file(&arguments.state),
+        },
+    };
+    Ok(runtime()?.block_on(catena_agent::run(config))?)
+}
+
+pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
+    let config = catena_dataplane::shell::Config {
+        node: arguments.node,
+        control_socket: control_socket(&arguments.state),
+        state_dir: arguments.state,
+    };
+    Ok(catena_dataplane::shell::run(config)?)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}

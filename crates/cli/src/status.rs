@@ -1,0 +1,64 @@
+//! `catena status`: how everything stands, in one look.
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use catena_model::DropReason;
+use catena_model::account::Account;
+use catena_model::status::{ChainState, ChainSummary, NodeReport};
+use std::collections::BTreeMap;
+
+pub(crate) fn run(connection: &Connection) -> Result<(), Failure> {
+    let client = connection.client()?;
+    let nodes = client.nodes()?;
+    let chains = client.chains()?;
+    println!("controller   ok    {}", client.base());
+    print_nodes(&nodes);
+    print_chains(&chains);
+    print_account(&nodes);
+    Ok(())
+}
+
+fn print_nodes(nodes: &[NodeReport]) {
+    let connected = nodes.iter().filter(|node| node.status.is_connected).count();
+    print!("nodes        {connected}/{}", nodes.len());
+    let away = nodes.iter().filter(|node| !node.status.is_connected);
+    let away: Vec<&str> = away.map(|node| node.status.node.as_str()).collect();
+    println!("{}", if away.is_empty() { String::new() } else { format!("   away: {}", away.join(" ")) });
+}
+
+fn print_chains(chains: &[ChainSummary]) {
+    let active = chains.iter().filter(|chain| chain.status.state == ChainState::Active).count();
+    println!("chains       {active} of {} active", chains.len());
+    for chain in chains.iter().filter(|chain| chain.status.state != ChainState::Active) {
+        println!("             {}: {}, {}", chain.name, chain.status.state.name(), chain.status.reason);
+    }
+}
+
+fn print_account(nodes: &[NodeReport]) {
+    let mut total = Account::default();
+    let mut ring_full = 0;
+    for counters in nodes.iter().filter_map(|node| node.counters.as_ref()) {
+        total.merge(&counters.total());
+        ring_full += counters.ring_full();
+    }
+    let created: u64 = total.created.values().sum();
+    println!(
+        "packets      received {} + created {created} = forwarded {} + dropped {} + consumed {} + held {}      unaccounted {}",
+        total.received.packets,
+        total.forwarded.packets,
+        total.dropped_total(),
+        total.consumed,
+        total.held,
+        total.unaccounted(),
+    );
+    println!("drops        {}", drops(&total.dropped));
+    println!("ring full    {ring_full}");
+}
+
+fn drops(dropped: &BTreeMap<DropReason, u64>) -> String {
+    let mut named: Vec<(u64, DropReason)> =
+        dropped.iter().filter(|(_, n)| **n > 0).map(|(reason, n)| (*n, *reason)).collect();
+    named.sort_by(|a, b| b.cmp(a));
+    let named: Vec<String> = named.iter().map(|(n, reason)| format!("{reason} {n}")).collect();
+    if named.is_empty() { "none".into() } else { named.join(" · ") }
+}
