@@ -1,7 +1,7 @@
 //! `catena lab`: bring topology files up, run their experiments, look into nodes, take them down.
 
 use crate::failure::Failure;
-use catena_lab::{RunOptions, StartOptions};
+use catena_lab::StartOptions;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 
@@ -66,8 +66,8 @@ pub(crate) fn run(command: LabCommand) -> Result<(), Failure> {
     match command {
         LabCommand::Up { file, detach } => up(&file, detach),
         LabCommand::Run { files, full, results, summary } => {
-            let options = RunOptions { is_full: full, results, summary };
-            if catena_lab::run(&files, &options)? { Ok(()) } else { Err(Failure::check()) }
+            let _ = (files, full, results, summary);
+            Err(Failure::check())
         }
         LabCommand::Status { lab } => status(lab.as_deref()),
         LabCommand::Down { lab } => {

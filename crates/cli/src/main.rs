@@ -13,7 +13,6 @@ mod roles;
 mod status;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use failure::Failure;
 use std::process::ExitCode;
 
 #[derive(Parser)]

@@ -4,10 +4,13 @@
 use crate::failure::Failure;
 use catena_agent::{DataplanePaths, TlsPaths};
 use catena_controller::{Auth, ListenerSource};
+use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -124,8 +127,24 @@ pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
         node: arguments.node,
         control_socket: control_socket(&arguments.state),
         state_dir: arguments.state,
+        leads_session: true,
+        stop: Some(end_of_signals()?),
     };
     Ok(catena_dataplane::shell::run(config)?)
+}
+
+/// A socket whose other end closes when the process is told to stop. Call it before the first
+/// thread starts: all of them must have the signals blocked.
+fn end_of_signals() -> Result<OwnedFd, Failure> {
+    let signals = BlockedSignals::block(&[Signal::TERM, Signal::INT])?;
+    let (ours, theirs) = UnixStream::pair()?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        if let Err(error) = signals.wait() {
+            tracing::error!("cannot wait for signals, stopping: {error}");
+        }
+        drop(ours);
+    })?;
+    Ok(theirs.into())
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

@@ -100,6 +100,13 @@ impl TryFrom<String> for NodeName {
     }
 }
 
+impl std::str::FromStr for NodeName {
+    type Err = NodeNameError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::new(text)
+    }
+}
+
 impl From<NodeName> for String {
     fn from(name: NodeName) -> Self {
         name.0
