@@ -6,20 +6,26 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod plots;
 mod resources;
+mod run;
 mod supervisor;
 mod up;
 mod vocabulary;
 mod wiring;
 
 pub use error::{LabError, Result};
+pub use run::{
+    DeploySample, Evidence, Judged, LengthRow, Mean, RunEvidence, RunOptions, RunReport,
+    ThroughputRow, TrafficResult, run, summary, write_summary,
+};
 pub use supervisor::{
     API_PORT, Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find,
     init_main, list, shell, status, supervise_main,
 };
 pub use up::{RunningLab, up};
-pub use wiring::NoRoom;
 pub use vocabulary::{
-    BitRate, Claim, Endpoint, Function, Lab, LabChain, LabFileError, Link, Metric, Network, Ordered,
-    Plot, PlotKind, Relation, Seconds, Statement, Sweep, Tool, Traffic,
+    BitRate, Claim, Endpoint, Function, Lab, LabChain, LabFileError, Link, Metric, Network,
+    Ordered, Plot, PlotKind, Relation, Seconds, Statement, Sweep, Tool, Traffic,
 };
+pub use wiring::NoRoom;

@@ -41,7 +41,8 @@ pub fn up(
             let deployed = running.deploy(chain, None)?;
             let functions: Vec<&str> =
                 chain.document.chain.iter().map(|step| step.name.as_str()).collect();
-            let text = format!("chain {}: {} ({})", chain.name, functions.join(" "), deployed.status);
+            let text =
+                format!("chain {}: {} ({})", chain.name, functions.join(" "), deployed.status);
             tell(&text, start.elapsed().as_secs_f64());
         }
     }

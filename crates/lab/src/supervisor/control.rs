@@ -56,9 +56,8 @@ fn peer_user(visitor: &UnixStream) -> std::io::Result<u32> {
 }
 
 fn attend(visitor: &UnixStream, state: &LabState) -> Result<()> {
-    let reading = visitor
-        .try_clone()
-        .map_err(|error| LabError::io("copy", "the lab's socket", error))?;
+    let reading =
+        visitor.try_clone().map_err(|error| LabError::io("copy", "the lab's socket", error))?;
     let mut incoming = Incoming::new(reading);
     while let Some((request, _)) = incoming.next::<Request>()? {
         match request {
@@ -91,9 +90,8 @@ fn enter(visitor: &UnixStream, state: &LabState, node: &str) -> Result<()> {
         let reason = format!("has no node '{node}'; name one of {}", known.join(", "));
         return send(visitor, &Answer::Refused { reason }, &[]);
     };
-    let open = |path: &str| {
-        File::open(path).map_err(|error| LabError::io("open", path.to_owned(), error))
-    };
+    let open =
+        |path: &str| File::open(path).map_err(|error| LabError::io("open", path.to_owned(), error));
     let (mount, pid) = (open("/proc/self/ns/mnt")?, open("/proc/self/ns/pid")?);
     let descriptors: [BorrowedFd<'_>; 3] = [network.as_fd(), mount.as_fd(), pid.as_fd()];
     send(visitor, &Answer::Entered, &descriptors)

@@ -98,11 +98,8 @@ pub(crate) fn send(
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<()> {
     let line = line_of(message)?;
-    let sent = if descriptors.is_empty() {
-        0
-    } else {
-        fds::send_with_fds(socket, &line, descriptors)?
-    };
+    let sent =
+        if descriptors.is_empty() { 0 } else { fds::send_with_fds(socket, &line, descriptors)? };
     let rest = line.get(sent..).unwrap_or_default();
     socket.write_all(rest).map_err(|error| LabError::io("write to", "the lab's socket", error))
 }

@@ -45,8 +45,9 @@ impl Roles<'_> {
             let log = File::options().create(true).append(true).open(&path)?;
             Ok((log.try_clone()?, log))
         };
-        let (out, err) = create()
-            .map_err(|error: std::io::Error| LabError::io("open", path.display().to_string(), error))?;
+        let (out, err) = create().map_err(|error: std::io::Error| {
+            LabError::io("open", path.display().to_string(), error)
+        })?;
         let mut command = Command::new(self.binary);
         command.args(arguments).stdin(Stdio::null()).stdout(out).stderr(err);
         enter_namespace(&mut command, namespace);
@@ -66,8 +67,15 @@ impl Roles<'_> {
         let southbound = format!("{}:{SOUTHBOUND_PORT}", controller_address());
         let data = data_directory().display().to_string();
         let arguments = [
-            "controller", "--listen", &listen, "--southbound", &southbound, "--data", &data,
-            "--auth", "none",
+            "controller",
+            "--listen",
+            &listen,
+            "--southbound",
+            &southbound,
+            "--data",
+            &data,
+            "--auth",
+            "none",
         ];
         let mut command = self.command(CONTROLLER, CONTROLLER, &arguments)?;
         inherit_fds(&mut command, vec![api]);
@@ -110,8 +118,19 @@ impl Roles<'_> {
         let state = state.display().to_string();
         let (underlay, mtu) = (host.data.to_string(), host.data_mtu.to_string());
         let arguments = [
-            "agent", "--node", &host.name, "--controller", &controller, "--tls", &tls, "--state",
-            &state, "--underlay", &underlay, "--underlay-mtu", &mtu,
+            "agent",
+            "--node",
+            &host.name,
+            "--controller",
+            &controller,
+            "--tls",
+            &tls,
+            "--state",
+            &state,
+            "--underlay",
+            &underlay,
+            "--underlay-mtu",
+            &mtu,
         ];
         let name = format!("agent-{}", host.name);
         let command = self.command(&name, &host.name, &arguments)?;

@@ -58,12 +58,12 @@ impl Started {
         options: &StartOptions,
         tell: &mut dyn FnMut(&str, f64),
     ) -> Result<Self> {
-        let control = abstract_socket::bind(&format!("{SOCKET_PREFIX}{name}")).map_err(|error| {
-            match error.errno().map(rustix::io::Errno::from_raw_os_error) {
+        let control = abstract_socket::bind(&format!("{SOCKET_PREFIX}{name}")).map_err(
+            |error| match error.errno().map(rustix::io::Errno::from_raw_os_error) {
                 Some(rustix::io::Errno::ADDRINUSE) => LabError::AlreadyRuns { name: name.into() },
                 _ => error.into(),
-            }
-        })?;
+            },
+        )?;
         let listener = open_api()?;
         let api = listener
             .local_addr()

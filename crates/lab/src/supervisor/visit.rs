@@ -47,9 +47,8 @@ pub(crate) struct Visit {
 impl Visit {
     pub(crate) fn to(lab: &str) -> Result<Self> {
         let socket = abstract_socket::connect(&format!("{SOCKET_PREFIX}{lab}"))?;
-        let reading = socket
-            .try_clone()
-            .map_err(|error| LabError::io("copy", "the lab's socket", error))?;
+        let reading =
+            socket.try_clone().map_err(|error| LabError::io("copy", "the lab's socket", error))?;
         Ok(Self { lab: lab.to_owned(), socket, incoming: Incoming::new(reading) })
     }
 
@@ -159,9 +158,8 @@ impl Doorway {
     }
 
     fn enter_pid(&self) -> Result<()> {
-        move_into_link_name_space(self.pid.as_fd(), Some(LinkNameSpaceType::ProcessID)).map_err(
-            |error| KernelError::system("enter", "the lab's PID namespace", error).into(),
-        )
+        move_into_link_name_space(self.pid.as_fd(), Some(LinkNameSpaceType::ProcessID))
+            .map_err(|error| KernelError::system("enter", "the lab's PID namespace", error).into())
     }
 
     /// Moves the whole calling process inside: network, mounts, and PID namespace of its

@@ -73,6 +73,8 @@ pub(crate) fn line_of(text: &str, key: &str) -> Option<(usize, usize)> {
         };
         let item = part.parse::<usize>().ok();
         let hit = match item {
+            // In flow style the items stand on the line of their list.
+            Some(_) if lines.get(from).is_some_and(|line| line.contains('[')) => Some(from),
             Some(index) => nth_item(&lines, from, index),
             None => lines.iter().skip(from).position(|line| is_key(line)).map(|at| at + from),
         };

@@ -21,6 +21,9 @@ pub use units::{BitRate, Seconds};
 
 use std::path::Path;
 
+#[cfg(test)]
+mod tests;
+
 impl Lab {
     /// Reads a lab file and all that it extends; with `is_full`, its `full:` part laid over.
     ///
@@ -28,7 +31,7 @@ impl Lab {
     /// What is wrong with it, where, and what to do.
     pub fn read(file: &Path, is_full: bool) -> Result<Self, LabFileError> {
         let loaded = load::load(file, is_full)?;
-        validate::lab_of(loaded.document, file).map_err(|fault| {
+        validate::lab_of(&loaded.document, file).map_err(|fault| {
             // The file that knows the longest part of the key sets it; of two, the extending one.
             let place = loaded
                 .sources

@@ -22,19 +22,19 @@ pub(crate) const MTU_BYTES_MIN: u32 = 1_280;
 /// Largest MTU of a cable, in bytes.
 pub(crate) const MTU_BYTES_MAX: u32 = 9_216;
 
-pub(crate) fn lab_of(document: Document, file: &Path) -> Result<Lab, Fault> {
-    let name = lab_name(&document)?;
+pub(crate) fn lab_of(document: &Document, file: &Path) -> Result<Lab, Fault> {
+    let name = lab_name(document)?;
     let hosts: Vec<String> = document.hosts.names().map(str::to_owned).collect();
-    topology_names(&document, &hosts)?;
-    let networks = networks(&document)?;
-    let endpoints = endpoints(&document, &hosts, &networks)?;
-    let functions = functions(&document, &hosts, &networks)?;
+    topology_names(document, &hosts)?;
+    let networks = networks(document)?;
+    let endpoints = endpoints(document, &hosts, &networks)?;
+    let functions = functions(document, &hosts, &networks)?;
     gateways(&networks, &endpoints)?;
     let mut lab = Lab {
         file: file.to_path_buf(),
         title: document.title.clone().unwrap_or_else(|| name.clone()),
         name,
-        links: links(&document, &hosts)?,
+        links: links(document, &hosts)?,
         hosts,
         switches: document.switches.clone(),
         networks,
@@ -48,10 +48,10 @@ pub(crate) fn lab_of(document: Document, file: &Path) -> Result<Lab, Fault> {
         goals: run::statements(&document.goal, "goal")?,
         plots: Vec::new(),
     };
-    lab.chains = run::chains(&document, &lab)?;
-    lab.sweep = run::sweep(&document, &lab)?;
-    lab.traffic = run::traffic(&document, &lab)?;
-    lab.plots = run::plots(&document, &lab)?;
+    lab.chains = run::chains(document, &lab)?;
+    lab.sweep = run::sweep(document, &lab)?;
+    lab.traffic = run::traffic(document, &lab)?;
+    lab.plots = run::plots(document, &lab)?;
     run::references(&lab)?;
     Ok(lab)
 }
@@ -172,9 +172,8 @@ fn networks(document: &Document) -> Result<Ordered<Network>, Fault> {
     let mut networks = Vec::new();
     for (name, entry) in document.networks.iter() {
         let key = format!("networks.{name}.cidrs");
-        let of_family = |is_v4: bool| {
-            entry.cidrs.iter().filter(|cidr| cidr.addr().is_ipv4() == is_v4).count()
-        };
+        let of_family =
+            |is_v4: bool| entry.cidrs.iter().filter(|cidr| cidr.addr().is_ipv4() == is_v4).count();
         if entry.cidrs.is_empty() || of_family(true) > 1 || of_family(false) > 1 {
             let problem = "needs one prefix of a family, or one of each";
             let advice = "write cidrs: [10.10.0.0/24, 'fd00:10::/64']";
@@ -251,9 +250,8 @@ fn attachment(
     networks: &Ordered<Network>,
 ) -> Result<(String, Vec<String>), Fault> {
     let host_key = format!("{key}.on");
-    let on = on.ok_or_else(|| {
-        Fault::new(&host_key, "is missing", "say which host it is attached to")
-    })?;
+    let on =
+        on.ok_or_else(|| Fault::new(&host_key, "is missing", "say which host it is attached to"))?;
     if !hosts.iter().any(|host| host == on) {
         return Err(unknown(&host_key, "host", on, hosts.iter().map(String::as_str)));
     }

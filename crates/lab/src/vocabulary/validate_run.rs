@@ -28,12 +28,12 @@ pub(crate) fn statements(texts: &[String], section: &str) -> Result<Vec<Statemen
     texts.iter().enumerate().map(one).collect()
 }
 
-fn endpoint(lab: &Lab, key: String, name: Option<&str>) -> Result<String, Fault> {
-    let name = name.ok_or_else(|| Fault::new(&key, "is missing", "name an endpoint"))?;
+fn endpoint(lab: &Lab, key: &str, name: Option<&str>) -> Result<String, Fault> {
+    let name = name.ok_or_else(|| Fault::new(key, "is missing", "name an endpoint"))?;
     if lab.endpoints.contains(name) {
         Ok(name.to_owned())
     } else {
-        Err(unknown(&key, "endpoint", name, lab.endpoints.names()))
+        Err(unknown(key, "endpoint", name, lab.endpoints.names()))
     }
 }
 
@@ -72,8 +72,8 @@ fn chain(lab: &Lab, key: &str, entry: &ChainEntry) -> Result<LabChain, Fault> {
     }
     let document = ChainDocument {
         name: Some(name.clone()),
-        source: endpoint(lab, format!("{key}.source"), entry.source.as_deref())?,
-        destination: endpoint(lab, format!("{key}.destination"), entry.destination.as_deref())?,
+        source: endpoint(lab, &format!("{key}.source"), entry.source.as_deref())?,
+        destination: endpoint(lab, &format!("{key}.destination"), entry.destination.as_deref())?,
         match_fields: entry.match_fields.clone(),
         chain: steps,
         encapsulation: entry.encapsulation,
@@ -167,8 +167,8 @@ fn one_traffic(lab: &Lab, key: &str, index: usize, entry: &TrafficEntry) -> Resu
             .or_else(|| entry.chain.clone())
             .unwrap_or_else(|| format!("traffic{}", index + 1)),
         tool,
-        from: endpoint(lab, format!("{key}.from"), entry.from.as_deref())?,
-        to: endpoint(lab, format!("{key}.to"), entry.to.as_deref())?,
+        from: endpoint(lab, &format!("{key}.from"), entry.from.as_deref())?,
+        to: endpoint(lab, &format!("{key}.to"), entry.to.as_deref())?,
         port: entry.port.unwrap_or(TRAFFIC_PORT_DEFAULT),
         rate: entry.rate,
         seconds,
@@ -234,16 +234,15 @@ pub(crate) fn references(lab: &Lab) -> Result<(), Fault> {
 
 fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fault> {
     match &statement.claim {
-        Claim::Order if lab.capture.is_empty() => {
+        Claim::Order | Claim::Sum { .. } if lab.capture.is_empty() => {
             let advice = "add capture: {at: [...]} with every function and both endpoints";
-            Err(Fault::new(key, "'order' is proved from captures, and there are none", advice))
+            Err(Fault::new(key, "is judged from captures, and there are none", advice))
         }
-        Claim::Order | Claim::Interfaces => Ok(()),
+        Claim::Order | Claim::Interfaces | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));
-            missing.map_or(Ok(()), |name| {
-                Err(unknown(key, "function", name, lab.functions.names()))
-            })
+            missing
+                .map_or(Ok(()), |name| Err(unknown(key, "function", name, lab.functions.names())))
         }
         Claim::Compare { subject: Some(subject), .. } => {
             let names = || {
@@ -256,6 +255,5 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
                 Err(unknown(key, "chain or traffic", subject, names()))
             }
         }
-        Claim::Compare { subject: None, .. } => Ok(()),
     }
 }

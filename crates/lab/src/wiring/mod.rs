@@ -6,8 +6,8 @@ mod apply;
 mod plan;
 
 pub(crate) use apply::{Namespaces, apply};
+pub use plan::NoRoom;
 pub(crate) use plan::{
     CONTROLLER, HostPlan, MANAGEMENT_SWITCH, PortPlan, SOUTHBOUND_PORT, WiringPlan,
     controller_address, plan,
 };
-pub use plan::NoRoom;

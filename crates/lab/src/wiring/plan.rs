@@ -189,9 +189,8 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
         plan.hosts.push(HostPlan { name: host.clone(), data, data_mtu });
     }
     for link in &lab.links {
-        let host = lab.hosts.iter().zip(1_u8..).find(|(host, _)| {
-            [&link.left, &link.right].contains(host)
-        });
+        let host =
+            lab.hosts.iter().zip(1_u8..).find(|(host, _)| [&link.left, &link.right].contains(host));
         let ends = match host {
             Some((host, number)) => {
                 let switch = if *host == link.left { &link.right } else { &link.left };
@@ -384,5 +383,57 @@ impl fmt::Display for End {
             write!(f, " {address}")?;
         }
         if self.is_in_bridge { f.write_str(" in bridge") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    }
+
+    #[test]
+    fn the_wiring_of_the_study_s_test_bed_is_the_reviewed_one() {
+        let lab = Lab::read(&root().join("labs/openstack-testbed.yaml"), false).unwrap();
+        let golden = root().join("crates/lab/tests/golden/openstack-testbed.txt");
+        let found = plan(&lab).unwrap().to_string();
+        if std::env::var_os("CATENA_GOLDEN_UPDATE").is_some() {
+            std::fs::write(&golden, &found).unwrap();
+        }
+        assert_eq!(found, std::fs::read_to_string(golden).unwrap());
+    }
+
+    #[test]
+    fn no_two_interfaces_of_a_lab_share_a_hardware_address_or_a_name() {
+        let lab = Lab::read(&root().join("labs/openstack-testbed.yaml"), false).unwrap();
+        let plan = plan(&lab).unwrap();
+        let mut macs: Vec<Mac> =
+            plan.cables.iter().flat_map(|c| &c.ends).filter_map(|end| end.mac).collect();
+        let mut names: Vec<String> = plan
+            .cables
+            .iter()
+            .flat_map(|c| &c.ends)
+            .map(|end| format!("{}/{}", end.namespace, end.interface))
+            .collect();
+        let counts = (macs.len(), names.len());
+        macs.sort_unstable();
+        macs.dedup();
+        names.sort();
+        names.dedup();
+        assert_eq!((macs.len(), names.len()), counts);
+    }
+
+    #[test]
+    fn a_network_without_room_is_named_with_the_remedy() {
+        let text = "name: x\nhosts: {h: {}}\nnetworks: {n: {cidrs: [10.0.0.0/28]}}\n\
+                    functions: {v: {on: h, networks: [n]}}\n";
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.yaml");
+        std::fs::write(&file, text).unwrap();
+        let problem = plan(&Lab::read(&file, false).unwrap()).unwrap_err().to_string();
+        assert!(problem.contains("10.0.0.0/28 has no address number 101 for 'v'"), "{problem}");
     }
 }

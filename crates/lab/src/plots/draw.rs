@@ -1,0 +1,259 @@
+//! From a figure to SVG and PNG, with a font of the program's own. Knows pixels and colours;
+//! refuses to know what the figure means.
+
+use super::figure::{Bar, Column, Figure, Form};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::{FontStyle, register_font};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+/// Width and height, in pixels.
+const SIZE: (u32, u32) = (1_000, 620);
+const CAPTION_LINE_PIXELS: u32 = 17;
+const FONT: &str = "sans-serif";
+const TITLE_POINTS: u32 = 22;
+const LABEL_POINTS: u32 = 15;
+const CAPTION_POINTS: u32 = 12;
+/// Letters of a caption line that fit the width.
+const CAPTION_LINE_LETTERS: usize = 150;
+/// Room above the highest value.
+const HEADROOM: f64 = 1.15;
+/// Colours that people with any colour vision tell apart (Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+    RGBColor(150, 140, 0),
+];
+const PAPER_COLOUR: RGBColor = RGBColor(175, 175, 175);
+
+fn colour(index: usize) -> RGBColor {
+    COLOURS.get(index % COLOURS.len()).copied().unwrap_or(BLACK)
+}
+
+fn register() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // A font that cannot be read would show as an error of every drawing.
+        let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
+    });
+}
+
+/// Writes `folder/<file>.svg` and `folder/<file>.png`.
+pub(crate) fn draw(figure: &Figure, folder: &Path) -> Result<Vec<PathBuf>, (PathBuf, String)> {
+    register();
+    let svg = folder.join(format!("{}.svg", figure.file));
+    paint(&SVGBackend::new(&svg, SIZE).into_drawing_area(), figure)
+        .map_err(|error| (svg.clone(), error))?;
+    let png = folder.join(format!("{}.png", figure.file));
+    paint(&BitMapBackend::new(&png, SIZE).into_drawing_area(), figure)
+        .map_err(|error| (png.clone(), error))?;
+    Ok(vec![svg, png])
+}
+
+type Painted = Result<(), String>;
+
+fn paint<B: DrawingBackend>(area: &DrawingArea<B, Shift>, figure: &Figure) -> Painted {
+    let told = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
+    area.fill(&WHITE).map_err(told)?;
+    let lines: Vec<String> = figure.caption.iter().flat_map(|text| wrap(text)).collect();
+    let count = u32::try_from(lines.len()).unwrap_or_default();
+    let height = SIZE.1.saturating_sub((count + 1) * CAPTION_LINE_PIXELS);
+    let (upper, lower) = area.split_vertically(height);
+    match &figure.form {
+        Form::Stacked(columns) => paint_stacked(&upper, figure, columns)?,
+        Form::Lines(lines) => paint_lines(&upper, figure, lines)?,
+        Form::Bars(bars) => paint_bars(&upper, figure, bars)?,
+    }
+    let style = (FONT, CAPTION_POINTS).into_font().color(&BLACK.mix(0.75));
+    for (index, line) in lines.iter().enumerate() {
+        let y = i32::try_from(index).unwrap_or_default() * 17 + 4;
+        lower.draw_text(line, &style, (20, y)).map_err(told)?;
+    }
+    area.present().map_err(told)
+}
+
+fn wrap(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= CAPTION_LINE_LETTERS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn top(values: impl Iterator<Item = f64>) -> f64 {
+    let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+    if highest > 0.0 { highest * HEADROOM } else { 1.0 }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "figures have few columns")]
+fn place(index: usize) -> f64 {
+    index as f64
+}
+
+/// A chart over columns that stand at 0, 1, 2 …, with their labels below.
+macro_rules! column_chart {
+    ($area:expr, $figure:expr, $labels:expr, $top:expr) => {{
+        let labels: Vec<String> = $labels;
+        let mut chart = ChartBuilder::on($area)
+            .caption(&$figure.title, (FONT, TITLE_POINTS))
+            .margin(14)
+            .x_label_area_size(48)
+            .y_label_area_size(72)
+            .build_cartesian_2d(-0.6..place(labels.len()) - 0.4, 0.0..$top)
+            .map_err(|error| error.to_string())?;
+        let label = |x: &f64| -> String {
+            let nearest = x.round();
+            if (x - nearest).abs() > 0.01 || nearest < 0.0 {
+                return String::new();
+            }
+            let at = (0..labels.len()).find(|index| (place(*index) - nearest).abs() < 0.5);
+            at.and_then(|index| labels.get(index).cloned()).unwrap_or_default()
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(labels.len() * 2 + 1)
+            .x_label_formatter(&label)
+            .x_desc(&$figure.x_label)
+            .y_desc(&$figure.y_label)
+            .label_style((FONT, LABEL_POINTS))
+            .axis_desc_style((FONT, LABEL_POINTS))
+            .draw()
+            .map_err(|error| error.to_string())?;
+        chart
+    }};
+}
+
+/// The legend of a chart whose series have names.
+macro_rules! legend {
+    ($chart:expr) => {
+        $chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.85))
+            .border_style(BLACK.mix(0.3))
+            .label_font((FONT, LABEL_POINTS))
+            .position(SeriesLabelPosition::UpperRight)
+            .draw()
+            .map_err(|error| error.to_string())
+    };
+}
+
+fn paint_stacked<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    figure: &Figure,
+    columns: &[Column],
+) -> Painted {
+    let highest = columns.iter().map(|c| c.parts.iter().sum::<f64>() + c.half_width);
+    let labels = columns.iter().map(|column| column.label.clone()).collect();
+    let mut chart = column_chart!(area, figure, labels, top(highest));
+    for (part, name) in figure.legend.iter().enumerate() {
+        let fill = colour(part).filled();
+        let boxes = columns.iter().enumerate().filter_map(|(index, column)| {
+            let below: f64 = column.parts.iter().take(part).sum();
+            let own = column.parts.get(part)?;
+            let (left, right) = (place(index) - 0.35, place(index) + 0.35);
+            Some(Rectangle::new([(left, below), (right, below + own)], fill))
+        });
+        chart
+            .draw_series(boxes)
+            .map_err(|error| error.to_string())?
+            .label(name)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], fill));
+    }
+    let errors = columns.iter().enumerate().map(|(index, column)| {
+        let total: f64 = column.parts.iter().sum();
+        let (low, high) = (total - column.half_width, total + column.half_width);
+        ErrorBar::new_vertical(place(index), low, total, high, BLACK.filled(), 8)
+    });
+    chart.draw_series(errors).map_err(|error| error.to_string())?;
+    legend!(chart)
+}
+
+fn paint_lines<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    figure: &Figure,
+    lines: &[Vec<f64>],
+) -> Painted {
+    let seconds = lines.iter().map(Vec::len).max().unwrap_or_default();
+    let highest = top(lines.iter().flatten().copied());
+    let mut chart = ChartBuilder::on(area)
+        .caption(&figure.title, (FONT, TITLE_POINTS))
+        .margin(14)
+        .x_label_area_size(48)
+        .y_label_area_size(72)
+        .build_cartesian_2d(0.0..place(seconds.max(1)), 0.0..highest)
+        .map_err(|error| error.to_string())?;
+    chart
+        .configure_mesh()
+        .x_desc(&figure.x_label)
+        .y_desc(&figure.y_label)
+        .label_style((FONT, LABEL_POINTS))
+        .axis_desc_style((FONT, LABEL_POINTS))
+        .draw()
+        .map_err(|error| error.to_string())?;
+    for ((index, line), name) in lines.iter().enumerate().zip(&figure.legend) {
+        let style = colour(index).stroke_width(2);
+        // A second's value stands in the middle of that second.
+        let points: Vec<(f64, f64)> =
+            line.iter().enumerate().map(|(second, value)| (place(second) + 0.5, *value)).collect();
+        chart
+            .draw_series(LineSeries::new(points.clone(), style))
+            .map_err(|error| error.to_string())?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
+        chart
+            .draw_series(points.iter().map(|point| mark(index, *point)))
+            .map_err(|error| error.to_string())?;
+    }
+    legend!(chart)
+}
+
+/// Lines that lie on one another are still told apart by the size of their marks.
+fn mark(index: usize, point: (f64, f64)) -> Circle<(f64, f64), i32> {
+    let size = 3 + i32::try_from(index % 4).unwrap_or_default();
+    Circle::new(point, size, colour(index).stroke_width(1))
+}
+
+fn paint_bars<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    figure: &Figure,
+    bars: &[Bar],
+) -> Painted {
+    let highest = bars.iter().map(|bar| bar.paper.as_ref().map_or(bar.high, |p| p.0.max(bar.high)));
+    let labels = bars.iter().map(|bar| bar.label.clone()).collect();
+    let mut chart = column_chart!(area, figure, labels, top(highest));
+    let text = (FONT, LABEL_POINTS).into_font().color(&BLACK);
+    for (index, bar) in bars.iter().enumerate() {
+        let x = place(index);
+        let ours = if bar.paper.is_some() { (x - 0.38, x) } else { (x - 0.3, x + 0.3) };
+        let middle = f64::midpoint(ours.0, ours.1);
+        let own = Rectangle::new([(ours.0, 0.0), (ours.1, bar.value)], colour(0).filled());
+        chart.draw_series([own]).map_err(|error| error.to_string())?;
+        if let Some((value, _)) = &bar.paper {
+            let paper = Rectangle::new([(x, 0.0), (x + 0.38, *value)], PAPER_COLOUR.filled());
+            chart.draw_series([paper]).map_err(|error| error.to_string())?;
+        }
+        let spread =
+            ErrorBar::new_vertical(middle, bar.low, bar.value, bar.high, BLACK.filled(), 10);
+        chart.draw_series([spread]).map_err(|error| error.to_string())?;
+        let study = bar.paper.iter().map(|(value, text)| (x + 0.05, *value, text.clone()));
+        let values = std::iter::once((ours.0, bar.high, format!("{:.2}", bar.value))).chain(study);
+        let texts = values.map(|(x, y, value)| {
+            EmptyElement::at((x, y)) + Text::new(value, (2, -18), text.clone())
+        });
+        chart.draw_series(texts).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! What the data planes counted between two moments. Knows the identity and the interfaces'
+//! own counters; refuses to know what made the traffic.
+
+use crate::error::Result;
+use crate::vocabulary::Lab;
+use catena_client::Client;
+use catena_model::account::{NodeCounters, PortCounters};
+use catena_model::status::NodeReport;
+use std::time::Duration;
+
+/// How often counters are read again while packets may still be on their way.
+const READS_MAX: usize = 10;
+/// Pause between two reads.
+const READ_PAUSE: Duration = Duration::from_millis(50);
+
+/// The counters of all nodes at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot(Vec<NodeReport>);
+
+/// What a run did to the counters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Account {
+    /// What the identity leaves over, as a sum of absolute values over ports and tunnels.
+    pub(crate) unaccounted: u64,
+    /// Frames that rings or sockets lost.
+    pub(crate) ring_full: u64,
+    /// Interfaces of functions that counted something else than the data plane.
+    pub(crate) differing: Vec<String>,
+    /// Nodes that did not answer.
+    pub(crate) silent: Vec<String>,
+}
+
+impl Snapshot {
+    pub(crate) fn take(client: &Client) -> Result<Self> {
+        Ok(Self(client.nodes()?))
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &NodeCounters> {
+        self.0.iter().filter_map(|report| report.counters.as_ref())
+    }
+
+    fn ports(&self) -> impl Iterator<Item = &PortCounters> {
+        self.nodes().flat_map(|node| &node.ports)
+    }
+
+    /// What happened from `before` until now.
+    pub(crate) fn since(&self, before: &Self, lab: &Lab) -> Account {
+        let ring_full =
+            |snapshot: &Self| -> u64 { snapshot.nodes().map(NodeCounters::ring_full).sum() };
+        let unaccounted = self.nodes().map(|node| {
+            let ports = node.ports.iter().map(|port| port.account.unaccounted().unsigned_abs());
+            ports.sum::<u128>() + node.tunnels.unaccounted().unsigned_abs()
+        });
+        let silent = self.0.iter().filter(|report| report.counters.is_none());
+        Account {
+            unaccounted: u64::try_from(unaccounted.sum::<u128>()).unwrap_or(u64::MAX),
+            ring_full: ring_full(self).saturating_sub(ring_full(before)),
+            differing: self.differing(before, lab),
+            silent: silent.map(|report| report.status.node.to_string()).collect(),
+        }
+    }
+
+    fn differing(&self, before: &Self, lab: &Lab) -> Vec<String> {
+        let is_function = |port: &&PortCounters| {
+            port.name.split_once('@').is_some_and(|(device, _)| lab.functions.contains(device))
+        };
+        let mut differing = Vec::new();
+        for now in self.ports().filter(is_function) {
+            let Some(then) = before.ports().find(|port| port.port == now.port) else { continue };
+            let (Some(inside), Some(inside_then)) = (now.interface, then.interface) else {
+                differing.push(format!("{}: its interface's counters are missing", now.name));
+                continue;
+            };
+            let difference = |now: u64, then: u64| now.wrapping_sub(then);
+            let given = difference(now.transmitted.packets, then.transmitted.packets);
+            let got = difference(inside.received.packets, inside_then.received.packets);
+            let taken = difference(now.account.received.packets, then.account.received.packets)
+                + difference(now.ring_full, then.ring_full);
+            let sent = difference(inside.transmitted.packets, inside_then.transmitted.packets);
+            if (given, taken) != (got, sent) {
+                differing.push(format!(
+                    "{}: data plane gave {given} and took {taken}, interface got {got} and sent {sent}",
+                    now.name
+                ));
+            }
+        }
+        differing
+    }
+}
+
+/// What happened since `before`; reads again while the counters of interfaces and data planes,
+/// which are not read at one instant, still differ.
+pub(crate) fn settle(client: &Client, before: &Snapshot, lab: &Lab) -> Result<Account> {
+    let mut account = Account::default();
+    for _ in 0..READS_MAX {
+        std::thread::sleep(READ_PAUSE);
+        account = Snapshot::take(client)?.since(before, lab);
+        let is_settled =
+            account.unaccounted == 0 && account.differing.is_empty() && account.silent.is_empty();
+        if is_settled {
+            break;
+        }
+    }
+    Ok(account)
+}

@@ -1,0 +1,166 @@
+//! All that a run measured, in the form in which it is judged, drawn and written.
+
+use super::accounting::Account;
+use super::statistics::{Mean, mean, median, slope};
+use super::tool::TrafficResult;
+use catena_client::deploy::StepTimings;
+use catena_model::resource::Encapsulation;
+use serde::Serialize;
+use serde_json::Value;
+
+/// One repeat of one case of the sweep.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunEvidence {
+    /// Name of the case, as in folders and messages.
+    pub case: String,
+    /// The encapsulation it ran over, where the sweep says.
+    pub encapsulation: Option<Encapsulation>,
+    /// The chain of the case, where the sweep says.
+    pub chain: Option<String>,
+    /// What each traffic came to.
+    pub traffic: Vec<TrafficResult>,
+    /// The independent proof's verdict, where there were captures.
+    pub proof: Option<Value>,
+    /// What the identity left over.
+    pub unaccounted: u64,
+    /// Frames that rings or sockets lost.
+    pub ring_full: u64,
+    /// Interfaces that counted something else than the data plane.
+    pub differing: Vec<String>,
+    /// Nodes that did not answer for their counters.
+    pub silent: Vec<String>,
+}
+
+impl RunEvidence {
+    pub(crate) fn account(&mut self, account: Account) {
+        self.unaccounted = account.unaccounted;
+        self.ring_full = account.ring_full;
+        self.differing = account.differing;
+        self.silent = account.silent;
+    }
+}
+
+/// One deployment of a sweep over lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeploySample {
+    /// Functions of the chain.
+    pub length: usize,
+    /// Time of each step, in seconds.
+    pub timings: StepTimings,
+}
+
+/// All deployments of one length.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LengthRow {
+    /// Functions of the chain.
+    pub length: usize,
+    /// How often.
+    pub samples: usize,
+    /// Flow classifier, in seconds.
+    pub fc: Mean,
+    /// Port pairs, in seconds.
+    pub pp: Mean,
+    /// Port pair groups, in seconds.
+    pub ppg: Mean,
+    /// Port chain, in seconds.
+    pub pc: Mean,
+    /// All four, in seconds.
+    pub total: Mean,
+}
+
+/// Throughput of one chain over one encapsulation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThroughputRow {
+    /// The chain.
+    pub chain: String,
+    /// What figures call it.
+    pub label: String,
+    /// The figure it belongs to.
+    pub group: Option<String>,
+    /// Functions in it.
+    pub functions: Vec<String>,
+    /// The encapsulation, where the sweep says.
+    pub encapsulation: Option<Encapsulation>,
+    /// Bit/s of each repeat, in order.
+    pub samples: Vec<f64>,
+    /// Their median, in bit/s.
+    pub median: f64,
+}
+
+/// Everything of one lab run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Evidence {
+    /// Each repeat of each case.
+    pub runs: Vec<RunEvidence>,
+    /// Each deployment of a sweep over lengths.
+    pub deployments: Vec<DeploySample>,
+}
+
+impl Evidence {
+    /// The deployments by length.
+    #[must_use]
+    pub fn lengths(&self) -> Vec<LengthRow> {
+        let mut lengths: Vec<usize> = self.deployments.iter().map(|one| one.length).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let row = |length: usize| {
+            let of: Vec<StepTimings> =
+                self.deployments.iter().filter(|d| d.length == length).map(|d| d.timings).collect();
+            let step =
+                |time: fn(&StepTimings) -> f64| mean(&of.iter().map(time).collect::<Vec<f64>>());
+            LengthRow {
+                length,
+                samples: of.len(),
+                fc: step(|t| t.fc),
+                pp: step(|t| t.pp),
+                ppg: step(|t| t.ppg),
+                pc: step(|t| t.pc),
+                total: step(StepTimings::total),
+            }
+        };
+        lengths.into_iter().map(row).collect()
+    }
+
+    /// Seconds that each added function adds to a deployment (least squares).
+    #[must_use]
+    pub fn deploy_seconds_per_function(&self) -> Option<f64> {
+        if self.deployments.is_empty() {
+            return None;
+        }
+        #[allow(clippy::cast_precision_loss, reason = "lengths are below 100")]
+        let point = |one: &DeploySample| (one.length as f64, one.timings.total());
+        Some(slope(&self.deployments.iter().map(point).collect::<Vec<_>>()))
+    }
+
+    /// Throughput of each chain, in the order in which they ran.
+    #[must_use]
+    pub fn throughput(&self, lab: &crate::vocabulary::Lab) -> Vec<ThroughputRow> {
+        let mut rows: Vec<ThroughputRow> = Vec::new();
+        for run in &self.runs {
+            let Some(chain) = run.chain.as_deref().and_then(|name| lab.chain(name)) else {
+                continue;
+            };
+            let samples: Vec<f64> =
+                run.traffic.iter().filter_map(|traffic| traffic.bits_per_second).collect();
+            let is_it = |row: &&mut ThroughputRow| {
+                row.chain == chain.name && row.encapsulation == run.encapsulation
+            };
+            match rows.iter_mut().find(is_it) {
+                Some(row) => row.samples.extend(samples),
+                None => rows.push(ThroughputRow {
+                    chain: chain.name.clone(),
+                    label: chain.label.clone(),
+                    group: chain.group.clone(),
+                    functions: chain.document.chain.iter().map(|s| s.name.clone()).collect(),
+                    encapsulation: run.encapsulation,
+                    samples,
+                    median: 0.0,
+                }),
+            }
+        }
+        for row in &mut rows {
+            row.median = median(&row.samples);
+        }
+        rows
+    }
+}

@@ -1,0 +1,233 @@
+//! Carries out the sweep of a lab file on a lab that stands: deploys, makes traffic, captures,
+//! counts, removes. Decides nothing about the outcome.
+
+use super::accounting::{Snapshot, settle};
+use super::capture::Captures;
+use super::evidence::{DeploySample, Evidence, RunEvidence};
+use super::tool::{Place, TrafficResult, make};
+use crate::error::{LabError, Result};
+use crate::up::RunningLab;
+use crate::vocabulary::{LabChain, Traffic};
+use catena_client::deploy::Deployment;
+use catena_model::resource::{Encapsulation, IpFamily};
+use std::fs;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// One point of the sweep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Case {
+    encapsulation: Option<Encapsulation>,
+    chain: Option<String>,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let encapsulation = self.encapsulation.map(Encapsulation::name);
+        let parts: Vec<&str> = self.chain.as_deref().into_iter().chain(encapsulation).collect();
+        if parts.is_empty() { "all".to_owned() } else { parts.join("-") }
+    }
+}
+
+/// Carries out everything the lab file asks for; each case is told with its duration.
+pub(crate) fn carry_out(
+    running: &RunningLab,
+    folder: &Path,
+    tell: &mut dyn FnMut(&str, f64),
+) -> Result<Evidence> {
+    let mut evidence = Evidence::default();
+    if let Some(lengths) = running.lab.sweep.lengths.clone() {
+        deploy_lengths(running, lengths, &mut evidence, tell)?;
+        return Ok(evidence);
+    }
+    for case in cases(running) {
+        let start = Instant::now();
+        let chains = deploy_case(running, &case)?;
+        for repeat in 1..=running.lab.sweep.repeat {
+            let folder = folder.join(format!("{}-{repeat}", case.name()));
+            evidence.runs.push(run_once(running, &case, &folder)?);
+        }
+        for chain in chains.iter().rev() {
+            Deployment::undeploy(&running.client, chain)?;
+        }
+        tell(&case_text(running, &case, &evidence), start.elapsed().as_secs_f64());
+    }
+    Ok(evidence)
+}
+
+fn cases(running: &RunningLab) -> Vec<Case> {
+    let sweep = &running.lab.sweep;
+    let encapsulations: Vec<Option<Encapsulation>> = match sweep.encapsulations.as_slice() {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
+    let chains: Vec<Option<&LabChain>> = match sweep.chains.as_slice() {
+        [] => vec![None],
+        some => some.iter().map(|name| running.lab.chain(name)).collect(),
+    };
+    let mut cases: Vec<Case> = Vec::new();
+    for chain in chains {
+        for encapsulation in &encapsulations {
+            // Without functions nothing is encapsulated: one case stands for all.
+            let is_bare = chain.is_some_and(|chain| chain.document.chain.is_empty());
+            let case = Case {
+                encapsulation: encapsulation.filter(|_| !is_bare),
+                chain: chain.map(|chain| chain.name.clone()),
+            };
+            if !cases.contains(&case) {
+                cases.push(case);
+            }
+        }
+    }
+    cases
+}
+
+/// Deploys the chains of a case; their identities are the answer.
+fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<String>> {
+    let is_of_case = |chain: &&LabChain| case.chain.as_ref().is_none_or(|name| *name == chain.name);
+    let mut deployed = Vec::new();
+    for chain in running.lab.chains.iter().filter(is_of_case) {
+        if !chain.document.chain.is_empty() {
+            deployed.push(running.deploy(chain, case.encapsulation)?.chain);
+        }
+    }
+    Ok(deployed)
+}
+
+fn run_once(running: &RunningLab, case: &Case, folder: &Path) -> Result<RunEvidence> {
+    fs::create_dir_all(folder)
+        .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
+    let captures = if running.lab.capture.is_empty() {
+        None
+    } else {
+        Some(Captures::start(running, &folder.join("captures"))?)
+    };
+    let before = Snapshot::take(&running.client)?;
+    let traffic = make_all(running, case, folder)?;
+    let proof = captures.map(|captures| captures.prove(running)).transpose()?;
+    let mut evidence = RunEvidence {
+        case: case.name(),
+        encapsulation: case.encapsulation,
+        chain: case.chain.clone(),
+        traffic,
+        proof,
+        unaccounted: 0,
+        ring_full: 0,
+        differing: Vec::new(),
+        silent: Vec::new(),
+    };
+    evidence.account(settle(&running.client, &before, &running.lab)?);
+    Ok(evidence)
+}
+
+/// Makes all traffic of a run, each at its time, and waits for all.
+fn make_all(running: &RunningLab, case: &Case, folder: &Path) -> Result<Vec<TrafficResult>> {
+    let start = Instant::now();
+    let one = |traffic: &Traffic| -> Result<TrafficResult> {
+        let place = Place {
+            from: running.doorway(&traffic.from)?,
+            to: running.doorway(&traffic.to)?,
+            address: address_of(running, traffic)?,
+            folder,
+        };
+        let at = Duration::from_secs_f64(traffic.at.0);
+        std::thread::sleep(at.saturating_sub(start.elapsed()));
+        let chain = traffic.chain.as_deref().or(case.chain.as_deref());
+        make(traffic, &place, chain)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            running.lab.traffic.iter().map(|traffic| scope.spawn(move || one(traffic))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// The receiver's address on a network that it shares with the sender.
+fn address_of(running: &RunningLab, traffic: &Traffic) -> Result<IpAddr> {
+    let ports = &running.plan.ports;
+    let is_wanted = |address: &IpAddr| IpFamily::of(*address) == traffic.family;
+    let is_shared = |network: &str| {
+        ports.iter().any(|port| port.device == traffic.from && port.network == network)
+    };
+    ports
+        .iter()
+        .filter(|port| port.device == traffic.to && is_shared(&port.network))
+        .find_map(|port| port.addresses.iter().copied().find(is_wanted))
+        .ok_or_else(|| LabError::Tool {
+            tool: format!("traffic '{}'", traffic.name),
+            problem: format!(
+                "'{}' and '{}' share no network of that family",
+                traffic.from, traffic.to
+            ),
+            advice: "attach both to one network that has a prefix of it".into(),
+        })
+}
+
+fn case_text(running: &RunningLab, case: &Case, evidence: &Evidence) -> String {
+    let of: Vec<&RunEvidence> =
+        evidence.runs.iter().filter(|run| run.case == case.name()).collect();
+    let rows = evidence.throughput(&running.lab);
+    let row = rows.iter().find(|row| {
+        Some(&row.chain) == case.chain.as_ref() && row.encapsulation == case.encapsulation
+    });
+    if let Some(row) = row {
+        return format!("{}: {:.2} Gbit/s", case.name(), row.median / 1e9);
+    }
+    let packets: u64 = of.iter().flat_map(|run| &run.traffic).filter_map(|t| t.packets).sum();
+    format!("{}: {} traffics, {packets} datagrams", case.name(), running.lab.traffic.len())
+}
+
+/// Deploys and removes the first chain, cut to each length. The lengths take turns, so that a
+/// drift of the machine touches all alike.
+fn deploy_lengths(
+    running: &RunningLab,
+    lengths: RangeInclusive<usize>,
+    evidence: &mut Evidence,
+    tell: &mut dyn FnMut(&str, f64),
+) -> Result<()> {
+    let Some(chain) = running.lab.chains.first() else { return Ok(()) };
+    let encapsulation = running.lab.sweep.encapsulations.first().copied();
+    let before = Snapshot::take(&running.client)?;
+    let start = Instant::now();
+    for _ in 0..running.lab.sweep.repeat {
+        for length in lengths.clone() {
+            let mut chain = chain.clone();
+            chain.document.chain.truncate(length);
+            let deployed = running.deploy(&chain, encapsulation)?;
+            evidence.deployments.push(DeploySample { length, timings: deployed.timings });
+            Deployment::undeploy(&running.client, &deployed.chain)?;
+        }
+    }
+    let mut run = RunEvidence {
+        case: "deploy".to_owned(),
+        encapsulation,
+        chain: None,
+        traffic: Vec::new(),
+        proof: None,
+        unaccounted: 0,
+        ring_full: 0,
+        differing: Vec::new(),
+        silent: Vec::new(),
+    };
+    run.account(settle(&running.client, &before, &running.lab)?);
+    evidence.runs.push(run);
+    let text = format!("{} chains deployed and removed", evidence.deployments.len());
+    tell(&text, start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Copies the logs of a lab's processes to where they outlive it.
+pub(crate) fn keep_logs(running: &RunningLab, folder: &Path) -> Option<PathBuf> {
+    let target = folder.join("log");
+    fs::create_dir_all(&target).ok()?;
+    for entry in fs::read_dir(running.log_directory()).ok()?.flatten() {
+        // A log that cannot be copied must not hide the failure it would explain.
+        let _ = fs::copy(entry.path(), target.join(entry.file_name()));
+    }
+    Some(target)
+}

@@ -1,0 +1,217 @@
+//! Holds checks and goals against the evidence. Pure: what was not measured fails a check.
+
+use super::evidence::Evidence;
+use super::statistics::median;
+use super::tool::TrafficResult;
+use crate::vocabulary::{Claim, Metric, Statement};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A statement with what was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Judged {
+    /// The statement as written.
+    pub text: String,
+    /// Does it hold?
+    pub holds: bool,
+    /// What was found, for people.
+    pub found: String,
+}
+
+/// Judges statements.
+pub(crate) fn judge(statements: &[Statement], evidence: &Evidence) -> Vec<Judged> {
+    let one = |statement: &Statement| {
+        let (holds, found) = judge_claim(&statement.claim, evidence);
+        Judged { text: statement.text.clone(), holds, found }
+    };
+    statements.iter().map(one).collect()
+}
+
+fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
+    match claim {
+        Claim::Order => order(evidence),
+        Claim::Interfaces => interfaces(evidence),
+        Claim::Sum { whole, parts } => sum(evidence, whole, parts),
+        Claim::Compare { metric, subject, relation, value } => {
+            match measured(evidence, *metric, subject.as_deref()) {
+                Ok(found) => (relation.holds(found, *value), metric.show(found)),
+                Err(reason) => (false, reason),
+            }
+        }
+    }
+}
+
+fn proofs(evidence: &Evidence) -> impl Iterator<Item = (&str, &Value)> {
+    let of = |run: &'_ super::evidence::RunEvidence| run.proof.is_some();
+    evidence
+        .runs
+        .iter()
+        .filter(move |run| of(run))
+        .filter_map(|run| Some((run.case.as_str(), run.proof.as_ref()?)))
+}
+
+fn order(evidence: &Evidence) -> (bool, String) {
+    let mut found = Vec::new();
+    let mut holds = true;
+    for (case, proof) in proofs(evidence) {
+        holds &= proof["ok"].as_bool() == Some(true);
+        let chains = proof["chains"].as_object();
+        let total = |key: &str| -> u64 {
+            chains.into_iter().flatten().filter_map(|(_, chain)| chain[key].as_u64()).sum()
+        };
+        found.push(format!(
+            "{case}: {} of {} packets proved, {} missing, {} twice, {} elsewhere, {} out of order, \
+             {} violations",
+            total("proved"),
+            total("packets"),
+            total("missing"),
+            total("twice"),
+            total("elsewhere"),
+            total("order"),
+            proof["violation_count"]
+        ));
+    }
+    if found.is_empty() {
+        return (false, "nothing was captured".to_owned());
+    }
+    (holds, found.join("; "))
+}
+
+fn interfaces(evidence: &Evidence) -> (bool, String) {
+    let differing: Vec<String> = evidence
+        .runs
+        .iter()
+        .flat_map(|run| run.differing.iter().map(|text| format!("{}: {text}", run.case)))
+        .collect();
+    if evidence.runs.is_empty() {
+        return (false, "nothing ran".to_owned());
+    }
+    match differing.first() {
+        None => (true, "every function's interface counted what the data plane did".to_owned()),
+        Some(first) => (false, format!("{} differ, the first: {first}", differing.len())),
+    }
+}
+
+fn sum(evidence: &Evidence, whole: &str, parts: &[String]) -> (bool, String) {
+    let mut found = Vec::new();
+    let mut holds = true;
+    for (case, proof) in proofs(evidence) {
+        let out = |name: &str| proof["packets_out"][name].as_u64().unwrap_or_default();
+        let total: u64 = parts.iter().map(|part| out(part)).sum();
+        holds &= total == out(whole) && total > 0;
+        found.push(format!("{case}: {whole} {} packets, together {total}", out(whole)));
+    }
+    if found.is_empty() {
+        return (false, "nothing was captured".to_owned());
+    }
+    (holds, found.join("; "))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "packet counts of a run are far below 2^52")]
+fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Result<f64, String> {
+    let is_about = |traffic: &&TrafficResult| {
+        subject.is_none_or(|name| traffic.traffic == name || traffic.chain.as_deref() == Some(name))
+    };
+    let of = |value: fn(&TrafficResult) -> Option<f64>| -> Vec<f64> {
+        let traffic = evidence.runs.iter().flat_map(|run| &run.traffic);
+        traffic.filter(is_about).filter_map(value).collect()
+    };
+    let some = |values: Vec<f64>| {
+        if values.is_empty() { Err("was not measured".to_owned()) } else { Ok(values) }
+    };
+    let silent = evidence.runs.iter().flat_map(|run| &run.silent).next();
+    match (metric, silent) {
+        (Metric::Unaccounted | Metric::RingFull, Some(node)) => {
+            Err(format!("{node} did not answer for its counters"))
+        }
+        (Metric::Unaccounted | Metric::RingFull, _) if evidence.runs.is_empty() => {
+            Err("was not measured".to_owned())
+        }
+        (Metric::Unaccounted, None) => {
+            Ok(evidence.runs.iter().map(|run| run.unaccounted as f64).sum())
+        }
+        (Metric::RingFull, None) => Ok(evidence.runs.iter().map(|run| run.ring_full as f64).sum()),
+        (Metric::Loss, _) => some(of(|t| t.lost.map(|n| n as f64))).map(|v| v.iter().sum()),
+        (Metric::Unanswered, _) => {
+            some(of(|t| t.unanswered.map(|n| n as f64))).map(|v| v.iter().sum())
+        }
+        (Metric::Throughput, _) => some(of(|t| t.bits_per_second)).map(|v| median(&v)),
+        (Metric::DeployPerFunction, _) => {
+            evidence.deploy_seconds_per_function().ok_or_else(|| "was not measured".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::evidence::RunEvidence;
+    use super::*;
+    use serde_json::json;
+
+    fn evidence() -> Evidence {
+        let traffic = |name: &str, lost: u64, rate: f64| TrafficResult {
+            traffic: name.into(),
+            chain: Some(format!("chain-{name}")),
+            lost: Some(lost),
+            bits_per_second: Some(rate),
+            ..TrafficResult::default()
+        };
+        let run = RunEvidence {
+            case: "nsh".into(),
+            encapsulation: None,
+            chain: None,
+            traffic: vec![traffic("a", 0, 3e6), traffic("b", 2, 1e6)],
+            proof: Some(json!({"ok": true, "violation_count": 0,
+                "chains": {"a": {"packets": 5, "proved": 5, "missing": 0, "twice": 0,
+                    "elsewhere": 0, "order": 0}},
+                "packets_out": {"v1": 2, "v2": 3, "v4": 5}})),
+            unaccounted: 0,
+            ring_full: 0,
+            differing: vec![],
+            silent: vec![],
+        };
+        Evidence { runs: vec![run], deployments: vec![] }
+    }
+
+    fn holds(text: &str, evidence: &Evidence) -> bool {
+        let statement = Statement::parse(text).unwrap();
+        judge(&[statement], evidence).first().unwrap().holds
+    }
+
+    #[test]
+    fn statements_hold_exactly_when_the_evidence_says_so() {
+        let evidence = evidence();
+        for good in [
+            "order",
+            "interfaces",
+            "sum v4 = v1 + v2",
+            "loss a == 0",
+            "loss chain-a == 0",
+            "loss == 2",
+            "throughput a >= 3M",
+            "unaccounted == 0",
+            "ring_full == 0",
+        ] {
+            assert!(holds(good, &evidence), "{good}");
+        }
+        for bad in ["sum v4 = v1", "loss b == 0", "throughput b >= 2M", "unanswered == 0"] {
+            assert!(!holds(bad, &evidence), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_fails() {
+        let nothing = Evidence::default();
+        for text in
+            ["order", "interfaces", "loss == 0", "unaccounted == 0", "deploy_per_function <= 1s"]
+        {
+            assert!(!holds(text, &nothing), "{text}");
+        }
+        let mut silent = evidence();
+        silent.runs[0].silent.push("host2".into());
+        assert!(!holds("unaccounted == 0", &silent));
+        let mut differing = evidence();
+        differing.runs[0].differing.push("v1".into());
+        assert!(!holds("interfaces", &differing));
+    }
+}

@@ -1,0 +1,72 @@
+//! A run of a lab file from beginning to end: brings the lab up, carries out the experiments,
+//! judges, draws, writes, takes the lab down.
+
+mod accounting;
+mod capture;
+mod evidence;
+mod experiment;
+mod judge;
+mod report;
+mod statistics;
+mod summary;
+mod tool;
+
+pub use evidence::{DeploySample, Evidence, LengthRow, RunEvidence, ThroughputRow};
+pub use judge::Judged;
+pub use report::RunReport;
+pub use statistics::Mean;
+pub use summary::{summary, write_summary};
+pub use tool::TrafficResult;
+
+use crate::error::{LabError, Result};
+use crate::plots;
+use crate::supervisor::StartOptions;
+use crate::up::RunningLab;
+use crate::vocabulary::Lab;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How a lab file shall be run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// With the durations and repeats of the study.
+    pub is_full: bool,
+    /// Below this folder each lab gets its own.
+    pub results: PathBuf,
+    /// How the lab is started.
+    pub start: StartOptions,
+}
+
+/// Runs a lab file; each step is told with its duration in seconds. A failed check is no error:
+/// see [`RunReport::passed`].
+///
+/// # Errors
+/// The file is wrong, or the lab, a tool or the disk fails.
+pub fn run(
+    file: &Path,
+    options: &RunOptions,
+    tell: &mut dyn FnMut(&str, f64),
+) -> Result<RunReport> {
+    let lab = Lab::read(file, options.is_full)?;
+    let folder = options.results.join(&lab.name);
+    fs::create_dir_all(&folder)
+        .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
+    let running = RunningLab::start(lab, &options.start, tell)?;
+    let outcome = experiment::carry_out(&running, &folder, tell);
+    let evidence = outcome.inspect_err(|_| {
+        experiment::keep_logs(&running, &folder);
+    })?;
+    let checks = judge::judge(&running.lab.checks, &evidence);
+    let goals = judge::judge(&running.lab.goals, &evidence);
+    let mut report = RunReport::new(&running.lab, options.is_full, evidence, checks, goals);
+    if !report.passed() {
+        report.logs = experiment::keep_logs(&running, &folder);
+    }
+    let lab = running.lab.clone();
+    running.end()?;
+    for plot in &lab.plots {
+        report.files.extend(plots::draw(plot, &report, &folder)?);
+    }
+    report.write(&folder)?;
+    Ok(report)
+}

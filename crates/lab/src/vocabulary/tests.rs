@@ -1,0 +1,164 @@
+//! What a wrong lab file is told, and that the ready ones are right.
+
+use super::*;
+use std::path::PathBuf;
+
+fn labs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs")
+}
+
+const GOOD: &str = "\
+name: small
+hosts: {h1: {}, h2: {}}
+switches: [s1]
+links: [h1-s1, h2-s1]
+networks:
+  a: {cidrs: [10.0.0.0/24], gateway: S}
+  b: {cidrs: [10.1.0.0/24, 'fd00::/64']}
+endpoints:
+  S: {on: h1, networks: [a]}
+  D: {on: h2, networks: [a]}
+functions:
+  v1:
+    on: h1
+    networks: [a, b]
+    routes: {a: b}
+chains:
+  - {name: C, source: S, destination: D, match_fields: {protocol: udp}, chain: [{name: v1, direction: same}]}
+traffic:
+  - {tool: iperf3, protocol: udp, from: S, to: D, rate: 1M, chain: C}
+";
+
+fn told(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.yaml");
+    std::fs::write(&file, text).unwrap();
+    match Lab::read(&file, false) {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string().replace(&format!("{}/", folder.path().display()), ""),
+    }
+}
+
+#[test]
+fn a_small_lab_is_understood() {
+    assert_eq!(told(GOOD), "");
+}
+
+#[test]
+fn every_ready_lab_is_right_in_both_lengths() {
+    let mut count = 0;
+    for entry in std::fs::read_dir(labs()).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension().is_some_and(|ending| ending == "yaml") {
+            for is_full in [false, true] {
+                let lab = Lab::read(&file, is_full).unwrap_or_else(|error| panic!("{error}"));
+                assert!(!lab.hosts.is_empty());
+            }
+            count += 1;
+        }
+    }
+    assert!(count >= 4);
+}
+
+#[test]
+fn full_durations_are_those_of_the_study() {
+    let seconds = |is_full| {
+        let lab = Lab::read(&labs().join("openstack-steering.yaml"), is_full).unwrap();
+        lab.traffic.iter().take(3).map(|traffic| traffic.seconds.0).collect::<Vec<_>>()
+    };
+    assert_eq!(seconds(false), [9.0, 6.0, 3.0]);
+    assert_eq!(seconds(true), [90.0, 60.0, 30.0]);
+}
+
+#[test]
+fn an_extending_file_changes_only_what_it_says() {
+    let tcp = Lab::read(&labs().join("openstack-tcp.yaml"), false).unwrap();
+    let routes = |name: &str| {
+        let function = tcp.functions.get(name).unwrap();
+        function.routes.iter().map(|(a, b)| format!("{a}>{b}")).collect::<Vec<_>>()
+    };
+    assert_eq!(routes("v1"), ["customer>customer"]);
+    assert_eq!(routes("v7"), ["internal>customer"]);
+    assert_eq!(tcp.functions.get("v1").unwrap().on, "host1");
+}
+
+#[test]
+fn each_mistake_is_told_with_line_key_and_remedy() {
+    let cases = [
+        (
+            "on: h1\n    networks: [a, b]",
+            "on: h9\n    networks: [a, b]",
+            "x.yaml:13: functions.v1.on: no host is named 'h9'; name one of h1, h2",
+        ),
+        (
+            "networks: [a, b]",
+            "networks: [a, c]",
+            "x.yaml:14: functions.v1.networks: no network is named 'c'; name one of a, b",
+        ),
+        (
+            "routes: {a: b}",
+            "routes: {a: c}",
+            "x.yaml:15: functions.v1.routes.a: 'v1' has no port on network 'c'; use its networks: a, b",
+        ),
+        (
+            "gateway: S",
+            "gateway: T",
+            "x.yaml:6: networks.a.gateway: no endpoint is named 'T'; name one of S, D",
+        ),
+        (
+            "h2-s1]",
+            "h2-s2]",
+            "x.yaml:4: links[1]: no host or switch is named 's2'; name one of h1, h2, s1",
+        ),
+        ("h1-s1, h2-s1", "h1-h2", "joins two hosts; put a switch between them"),
+        (
+            "links: [h1-s1, h2-s1]",
+            "links: [h1-s1]",
+            "host 'h2' has 0 links; link each host to exactly one switch",
+        ),
+        ("name: small", "title: x", "name: is missing; name the lab"),
+        ("direction: same", "direction: up", "'up' is not a direction; use in, out, same or tap"),
+        ("chain: [{name: v1", "chain: [{name: v7", "no function is named 'v7'; name one of v1"),
+        ("from: S", "from: X", "traffic[0].from: no endpoint is named 'X'; name one of S, D"),
+        ("protocol: udp, from", "protocol: sctp, from", "no such traffic; use tool: iperf3"),
+        ("rate: 1M", "rate: fast", "'fast' is not a rate; write bit/s as 800k, 3M or 1.5G"),
+        ("rate: 1M", "colour: red", "unknown field `colour`"),
+        ("chain: C}", "chain: Z}", "no chain is named 'Z'; name one of C"),
+        ("  D: {on: h2", "  S: {on: h2", "is given twice"),
+        ("switches: [s1]", "switches: [s1, h1]", "the name 'h1' is taken"),
+        (
+            "cidrs: [10.0.0.0/24]",
+            "cidrs: [10.0.0.0/24, 10.2.0.0/24]",
+            "needs one prefix of a family",
+        ),
+        (
+            "  D: {on: h2, networks: [a]}",
+            "  D_has_a_very_long_name: {on: h2, networks: [a]}",
+            "cannot name it; use up to 14 letters",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        assert!(GOOD.contains(from), "{from}");
+        let problem = told(&GOOD.replacen(from, to, 1));
+        assert!(problem.contains(expected), "{to}: {problem:?}");
+        assert!(problem.starts_with("x.yaml"), "{problem}");
+    }
+}
+
+#[test]
+fn statements_about_what_is_not_there_are_refused() {
+    let with = |line: &str| told(&format!("{GOOD}check: ['{line}']\n"));
+    assert_eq!(with("loss C == 0"), "");
+    assert!(with("order").contains("judged from captures"));
+    assert!(with("loss Z == 0").contains("no chain or traffic is named 'Z'"));
+    assert!(with("speed == 3").contains("'speed' is not a metric"));
+}
+
+#[test]
+fn files_that_are_no_labs_are_told_so() {
+    for text in ["", "[1, 2]", "name: [", "\u{0}", "hosts: 3", "extends: x.yaml", "name: x"] {
+        assert!(!told(text).is_empty(), "{text:?}");
+    }
+    assert!(told("extends: x.yaml").contains("circle"));
+    assert!(told("extends: missing.yaml").contains("missing.yaml: cannot be read"));
+}
