@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("controller", &["plan", "store", "protocol", "model", "wire"]),
     ("agent", &["protocol", "model", "kernel"]),
     ("lab", &["kernel", "client", "model"]),
-    ("cli", &["controller", "agent", "dataplane", "lab", "client", "model"]),
+    ("cli", &["controller", "agent", "dataplane", "lab", "kernel", "client", "model"]),
     ("xtask", &["model"]),
 ];
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 const UNSAFE_CRATES: &[&str] = &["io", "kernel"];
 const FILE_LINES_MAX: usize = 600;
-const LINE_CHARACTERS_MAX: usize = 120;
+const LINE_CHARACTERS_MAX: usize = 140;
 
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let mut faults = Vec::new();
