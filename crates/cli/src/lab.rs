@@ -1,7 +1,7 @@
 //! `catena lab`: bring topology files up, run their experiments, look into nodes, take them down.
 
 use crate::failure::Failure;
-use catena_lab::StartOptions;
+use catena_lab::{RunOptions, RunReport, StartOptions};
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 
@@ -66,8 +66,8 @@ pub(crate) fn run(command: LabCommand) -> Result<(), Failure> {
     match command {
         LabCommand::Up { file, detach } => up(&file, detach),
         LabCommand::Run { files, full, results, summary } => {
-            let _ = (files, full, results, summary);
-            Err(Failure::check())
+            let options = RunOptions { is_full: full, results, start: StartOptions::foreground()? };
+            experiments(&files, &options, summary.as_deref())
         }
         LabCommand::Status { lab } => status(lab.as_deref()),
         LabCommand::Down { lab } => {
@@ -82,9 +82,40 @@ pub(crate) fn run(command: LabCommand) -> Result<(), Failure> {
     }
 }
 
+/// Runs lab files one after the other. A failed check does not stop the rest, but the outcome.
+fn experiments(
+    files: &[PathBuf],
+    options: &RunOptions,
+    summary: Option<&Path>,
+) -> Result<(), Failure> {
+    let mut reports = Vec::new();
+    for file in files {
+        println!("── {}", file.display());
+        reports.push(catena_lab::run(file, options, &mut tell)?);
+        println!("{}", reports.last().map(RunReport::to_text).unwrap_or_default());
+    }
+    if let Some(summary) = summary {
+        catena_lab::write_summary(&reports, summary)?;
+        println!("numbers of all runs: {}", summary.display());
+    }
+    let failed = reports.iter().filter(|report| !report.passed());
+    let failed: Vec<String> = failed
+        .map(|report| format!("{}: {}", report.name, report.failed_checks().join(", ")))
+        .collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    println!("✗ failed checks: {}", failed.join("; "));
+    Err(Failure::check())
+}
+
+/// One step of a lab and how long it took.
+fn tell(step: &str, seconds: f64) {
+    println!("✓ {step:<64} {seconds:>6.2} s");
+}
+
 fn up(file: &Path, detach: bool) -> Result<(), Failure> {
     let options = StartOptions { is_detached: detach, ..StartOptions::foreground()? };
-    let mut tell = |step: &str, seconds: f64| println!("✓ {step:<60} {seconds:>6.2} s");
     let lab = catena_lab::up(file, &options, &mut tell)?;
     println!("API: http://{}", lab.api());
     println!("next: catena lab shell S · catena status · catena lab down");

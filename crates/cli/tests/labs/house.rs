@@ -1,0 +1,264 @@
+//! Labs for the tests: one that most share, and others of their own. A lab ends with its value,
+//! at the latest with the tests' process.
+
+use crate::account;
+use crate::node::Node;
+use crate::patience::wait_for;
+use crate::procfs::{self, Process};
+use catena_client::deploy::{ChainDocument, Deployed, Deployment};
+use catena_client::{Client, Kind};
+use catena_kernel::process::spawn_bound;
+use catena_model::status::{ChainReport, ChainState, NodeReport};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The one binary.
+pub(crate) const CATENA: &str = env!("CARGO_BIN_EXE_catena");
+/// The order in which a deployment is taken apart.
+const KINDS: [Kind; 4] =
+    [Kind::PortChain, Kind::FlowClassifier, Kind::PortPairGroup, Kind::PortPair];
+
+/// One test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+/// The lab that tests share; none before the first and after a failed one.
+static SHARED: Mutex<Option<House>> = Mutex::new(None);
+
+/// The right to use the machine.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lab file of the tests.
+pub(crate) fn lab_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/tests").join(name)
+}
+
+/// A variable of the environment that tells the processes of one lab from all others.
+pub(crate) fn new_mark() -> (&'static str, String) {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    ("CATENA_TEST_MARK", format!("{}-{count}", std::process::id()))
+}
+
+/// A running lab.
+pub(crate) struct House {
+    pub(crate) name: String,
+    pub(crate) client: Client,
+    mark: String,
+    init: u32,
+    starter: Child,
+}
+
+/// Runs a test in the lab that all share; afterwards the accounts must hold on every node.
+pub(crate) fn in_shared_house(test: impl FnOnce(&House)) {
+    let _turn = turn();
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    // A failed test drops the lab on its way out, with whatever state it left.
+    let house = shared.take().unwrap_or_else(|| House::up("house.yaml"));
+    test(&house);
+    account::assert_holds(&house);
+    house.remove_chains();
+    *shared = Some(house);
+}
+
+/// Runs a test in a lab of its own; afterwards the accounts must hold on every node.
+pub(crate) fn in_own_house(file: &str, test: impl FnOnce(&mut House)) {
+    let _turn = turn();
+    let mut house = House::up(file);
+    test(&mut house);
+    account::assert_holds(&house);
+}
+
+impl House {
+    fn up(file: &str) -> Self {
+        let (variable, value) = new_mark();
+        let mut command = Command::new(CATENA);
+        command.args(["lab", "up"]).arg(lab_file(file)).env(variable, &value);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut starter = spawn_bound(command).expect("the binary starts");
+        let out = starter.stdout.take().expect("stdout is a pipe");
+        let mut said = String::new();
+        let mut api = None;
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            api = api.or_else(|| Some(line.strip_prefix("API: ")?.to_owned()));
+            said.push_str(&line);
+            said.push('\n');
+            if line.starts_with("Ctrl-C") {
+                break;
+            }
+        }
+        let Some(api) = api else {
+            let mut wrong = String::new();
+            let _ = starter.stderr.take().expect("stderr is a pipe").read_to_string(&mut wrong);
+            panic!("{file} did not come up:\n{said}{wrong}");
+        };
+        let mark = format!("{variable}={value}");
+        let first = procfs::marked(&mark).into_iter().find(|process| process.name == "lab-init");
+        let init = first.expect("a lab has a first process").pid;
+        let client = Client::new(api, None).expect("a client can be made");
+        let name = format!("test-{}", file.trim_end_matches(".yaml"));
+        Self { name, client, mark, init, starter }
+    }
+
+    /// One of its nodes.
+    pub(crate) fn node(&self, name: &str) -> Node {
+        Node::of(self.init, name)
+    }
+
+    /// A path of its own file system, as seen from outside.
+    pub(crate) fn path(&self, inside: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{inside}", self.init))
+    }
+
+    /// Its living processes.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        procfs::marked(&self.mark)
+    }
+
+    /// The one living process of a role, such as `agent` of `host1`.
+    pub(crate) fn process(&self, role: &str, node: Option<&str>) -> Process {
+        let is_it = |process: &Process| {
+            process.words.get(1).is_some_and(|word| word == role)
+                && node.is_none_or(|node| process.words.iter().any(|word| word == node))
+        };
+        let mut found: Vec<Process> = self.processes().into_iter().filter(is_it).collect();
+        assert_eq!(found.len(), 1, "{role} {node:?}: {found:?}");
+        found.remove(0)
+    }
+
+    /// Starts a program of ours inside a node, in the file system of the lab; its environment
+    /// marks it as the lab's.
+    pub(crate) fn shell(&self, node: &str, words: &[String]) -> Command {
+        let (variable, value) = self.mark.split_once('=').expect("a variable with its value");
+        let mut command = Command::new(CATENA);
+        command.args(["lab", "shell", &format!("{}/{node}", self.name)]);
+        command.args(words).env(variable, value);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the binary against its controller.
+    pub(crate) fn catena(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(CATENA);
+        command.args(["--url", self.client.base()]).args(arguments).stdin(Stdio::null());
+        command.output().expect("the binary runs")
+    }
+
+    /// Runs the binary; it must succeed.
+    pub(crate) fn tell(&self, arguments: &[&str]) -> String {
+        let output = self.catena(arguments);
+        let wrong = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {wrong}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs the binary; it must fail with exit code 1 and say why.
+    pub(crate) fn refuse(&self, arguments: &[&str]) -> String {
+        let output = self.catena(arguments);
+        let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {wrong}");
+        assert!(wrong.starts_with("catena: "), "{wrong}");
+        wrong
+    }
+
+    /// Deploys a chain document, whatever becomes of it.
+    pub(crate) fn declare(&self, document: Value) -> Deployed {
+        let document: ChainDocument = serde_json::from_value(document).expect("a chain document");
+        Deployment::deploy(&self.client, &document).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Deploys a chain document whose chain must be active.
+    pub(crate) fn deploy(&self, document: Value) -> Deployed {
+        let deployed = self.declare(document);
+        assert_eq!((deployed.status.as_str(), deployed.status_reason.as_str()), ("active", ""));
+        deployed
+    }
+
+    /// Removes a chain with all that was made for it.
+    pub(crate) fn undeploy(&self, chain: &str) {
+        Deployment::undeploy(&self.client, chain).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// A chain's state and counters.
+    pub(crate) fn chain(&self, chain: &str) -> ChainReport {
+        self.client.chain(chain).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Waits until a chain is active.
+    pub(crate) fn wait_active(&self, chain: &str) {
+        wait_for("an active chain", || {
+            let status = self.chain(chain).status;
+            if status.state == ChainState::Active { Ok(()) } else { Err(status.reason) }
+        });
+    }
+
+    /// Status and counters of all nodes.
+    pub(crate) fn nodes(&self) -> Vec<NodeReport> {
+        self.client.nodes().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Waits until every node is connected and runs what it should.
+    pub(crate) fn wait_settled(&self) {
+        wait_for("all nodes at their programs", || {
+            let late = |node: &&NodeReport| {
+                let status = &node.status;
+                !status.is_connected
+                    || status.wanted != status.acknowledged
+                    || !status.unbound.is_empty()
+            };
+            match self.client.nodes() {
+                Ok(nodes) => match nodes.iter().find(late) {
+                    None => Ok(()),
+                    Some(node) => Err(format!("{:?}", node.status)),
+                },
+                Err(error) => Err(error.to_string()),
+            }
+        });
+    }
+
+    /// Everything that is declared, by kind.
+    pub(crate) fn declared(&self) -> Vec<Vec<Value>> {
+        let all = KINDS.into_iter().chain([Kind::Port, Kind::Subnet, Kind::Network]);
+        all.map(|kind| self.client.list(kind, &[]).unwrap_or_else(|error| panic!("{error}")))
+            .collect()
+    }
+
+    /// Removes every chain and what it was made of.
+    pub(crate) fn remove_chains(&self) {
+        for kind in KINDS {
+            for item in self.client.list(kind, &[]).unwrap_or_else(|error| panic!("{error}")) {
+                let id = item["id"].as_str().expect("an id");
+                self.client.delete(kind, id).unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+    }
+
+    /// The last lines of each log.
+    fn tell_logs(&self) {
+        const LINES: usize = 15;
+        let folder = self.path("/run/catena/log");
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            println!("--- {}", entry.file_name().to_string_lossy());
+            for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
+                println!("{line}");
+            }
+        }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell_logs();
+        }
+        // It may have ended by itself.
+        let _ = self.starter.kill();
+        let _ = self.starter.wait();
+    }
+}

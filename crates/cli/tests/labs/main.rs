@@ -1,0 +1,25 @@
+//! The whole product from outside: the real binary, real namespaces, real functions of the kernel,
+//! real sockets. It knows the command line, the API and what a network shows; it refuses to know
+//! how anything inside is done.
+//!
+//! Needs root, and iproute2, iputils-ping, tcpdump and python3. One test runs at a time: they
+//! share two processors and, most of them, one lab. `CATENA_FULL=1` runs the long forms.
+
+mod account;
+mod bad_input;
+mod building;
+mod capture;
+mod command_line;
+mod deaths;
+mod endings;
+mod first_packet;
+mod house;
+mod node;
+mod ordinary;
+mod patience;
+mod procfs;
+mod stack;
+mod steering;
+mod streams;
+mod traffic;
+mod underlay;

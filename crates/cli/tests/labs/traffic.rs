@@ -1,0 +1,200 @@
+//! Numbered datagrams between two nodes, by plain sockets: who sends knows how many, who receives
+//! knows which.
+
+use crate::node::Node;
+use crate::patience::LIMIT;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Seconds, microseconds and sequence number, as the independent proof reads them.
+const IDENTITY_BYTES: usize = 12;
+/// Datagrams between two pauses.
+const BURST: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(4);
+/// Silence after which nothing more is expected.
+const SILENCE: Duration = Duration::from_millis(1_500);
+const LOOK: Duration = Duration::from_millis(20);
+/// Smallest and largest payload: the largest fills a tenant packet of 1,400 bytes over IPv6.
+const PAYLOAD_BYTES: std::ops::RangeInclusive<usize> = 18..=1_352;
+
+/// Addresses of the endpoints in the lab files of the tests.
+pub(crate) fn address(name: &str, family: Family) -> IpAddr {
+    let text = match (name, family) {
+        ("S", Family::V4) => "10.10.0.10",
+        ("S", Family::V6) => "fd00:10::a",
+        ("D", Family::V4) => "10.10.0.11",
+        ("D", Family::V6) => "fd00:10::b",
+        ("ext", Family::V4) => "10.10.0.1",
+        ("ext", Family::V6) => "fd00:10::1",
+        ("I", Family::V4) => "10.20.0.12",
+        ("I", Family::V6) => "fd00:20::c",
+        _ => panic!("{name} is no endpoint of the tests"),
+    };
+    text.parse().expect("an address")
+}
+
+/// IP version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub(crate) const BOTH: [Self; 2] = [Self::V4, Self::V6];
+
+    /// As a flow classifier names it.
+    pub(crate) fn ethertype(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+}
+
+/// Sends numbered datagrams from one node.
+pub(crate) struct Sender {
+    socket: UdpSocket,
+    run: u32,
+    next: u32,
+}
+
+impl Sender {
+    pub(crate) fn new(from: &Node, to: SocketAddr) -> Self {
+        let any: IpAddr = match to {
+            SocketAddr::V4(_) => [0; 4].into(),
+            SocketAddr::V6(_) => [0_u16; 8].into(),
+        };
+        let socket = from.inside(|| UdpSocket::bind((any, 0))).expect("a socket");
+        socket.connect(to).expect("a route");
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Self { socket, run: now.map_or(0, |now| now.subsec_nanos()), next: 0 }
+    }
+
+    fn payload(&self) -> Vec<u8> {
+        let span = PAYLOAD_BYTES.end() - PAYLOAD_BYTES.start();
+        // Every length once in a while, neighbours far apart.
+        let length = PAYLOAD_BYTES.start() + (self.next as usize).wrapping_mul(611) % span;
+        let mut payload = vec![0x5a; length];
+        payload[0..4].copy_from_slice(&self.run.to_be_bytes());
+        payload[8..IDENTITY_BYTES].copy_from_slice(&self.next.to_be_bytes());
+        payload
+    }
+
+    /// One datagram; its number is the answer.
+    pub(crate) fn send(&mut self) -> u32 {
+        self.socket.send(&self.payload()).expect("a datagram leaves");
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Many, in bursts.
+    pub(crate) fn send_many(&mut self, count: u32) {
+        for number in 0..count {
+            self.send();
+            if number % BURST == BURST - 1 {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    /// How many were sent.
+    pub(crate) fn sent(&self) -> u32 {
+        self.next
+    }
+
+    /// Sends from a thread until it is told to stop.
+    pub(crate) fn keep_sending(mut self) -> Sending {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !told.load(Ordering::Relaxed) {
+                self.send_many(BURST);
+            }
+            self.sent()
+        });
+        Sending { stop, thread }
+    }
+}
+
+/// A sender at work.
+pub(crate) struct Sending {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<u32>,
+}
+
+impl Sending {
+    /// Ends it; answers how many it sent.
+    pub(crate) fn stop(self) -> u32 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the sender ends")
+    }
+}
+
+/// Receives numbered datagrams at one node, and counts how often each number came.
+pub(crate) struct Receiver {
+    socket: UdpSocket,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<BTreeMap<u32, u32>>,
+}
+
+impl Receiver {
+    pub(crate) fn new(at: &Node, address: SocketAddr) -> Self {
+        let socket = at.inside(|| UdpSocket::bind(address)).expect("a free port");
+        socket.set_read_timeout(Some(LOOK)).expect("a timeout");
+        let stop = Arc::new(AtomicBool::new(false));
+        let (told, reading) = (Arc::clone(&stop), socket.try_clone().expect("a copy"));
+        let thread = std::thread::spawn(move || receive(&reading, &told));
+        Self { socket, stop, thread }
+    }
+
+    /// Ends it after the last datagram has had time to come; answers how often each came.
+    pub(crate) fn stop(self) -> BTreeMap<u32, u32> {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = &self.socket;
+        self.thread.join().expect("the receiver ends")
+    }
+
+    /// Exactly the first `count` numbers came, each once.
+    pub(crate) fn assert_all(self, count: u32) {
+        let came = self.stop();
+        let missing: Vec<u32> = (0..count).filter(|number| !came.contains_key(number)).collect();
+        let twice: Vec<&u32> = came.iter().filter(|(_, n)| **n > 1).map(|(number, _)| number).collect();
+        assert!(missing.is_empty(), "{} of {count} lost: {missing:?}", missing.len());
+        assert!(twice.is_empty(), "more than once: {twice:?}");
+        assert_eq!(came.len(), count as usize);
+    }
+}
+
+fn receive(socket: &UdpSocket, told: &AtomicBool) -> BTreeMap<u32, u32> {
+    let mut came: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut bytes = [0; 2_048];
+    let mut last = Instant::now();
+    let start = Instant::now();
+    // Not before the sender is done; then until silence.
+    while !told.load(Ordering::Relaxed) || last.elapsed() < SILENCE {
+        assert!(start.elapsed() < 10 * LIMIT, "nobody ends this receiver");
+        if !told.load(Ordering::Relaxed) {
+            last = Instant::now();
+        }
+        let Ok(length) = socket.recv(&mut bytes) else { continue };
+        last = Instant::now();
+        if length >= IDENTITY_BYTES {
+            let number = u32::from_be_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+            *came.entry(number).or_default() += 1;
+        }
+    }
+    came
+}
+
+/// A run of numbered datagrams of which none may be lost.
+pub(crate) fn send_and_count(from: &Node, to: &Node, address: SocketAddr, count: u32) {
+    let receiver = Receiver::new(to, address);
+    let mut sender = Sender::new(from, address);
+    sender.send_many(count);
+    receiver.assert_all(count);
+}
