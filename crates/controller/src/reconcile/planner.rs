@@ -6,8 +6,8 @@ use crate::declared::Snapshot;
 use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
 use catena_model::program::Underlay;
-use catena_model::{BlueprintNumber, NodeName};
-use catena_plan::{Blueprint, Inventory, Ledger, NodeFacts};
+use catena_model::{BlueprintNumber, NodeName, PathId};
+use catena_plan::{Blueprint, Inventory, Ledger, NodeFacts, PathPhase};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,9 +90,11 @@ impl Planner {
 
     fn take(&mut self, signal: Signal) {
         match signal {
-            Signal::Drained(path) => {
+            // A late word must not be taken for the next path of that identifier.
+            Signal::Drained(path) if is_superseded(&self.blueprint.ledger, path) => {
                 self.inventory.drained.insert(path);
             }
+            Signal::Drained(_) => {}
             Signal::Node { node, session, news } => {
                 let known = self.sessions.get(&node).copied().unwrap_or_default();
                 // A session that was replaced has nothing more to say.
@@ -167,8 +169,7 @@ impl Planner {
         transaction.put(ledger_key(), &blueprint.ledger, Expect::Any)?;
         self.store.commit(transaction)?;
         tracing::debug!(from = %self.blueprint.number, to = %blueprint.number, "new blueprint");
-        let known = &blueprint.ledger.paths;
-        self.inventory.drained.retain(|path| known.contains_key(path));
+        self.inventory.drained.retain(|path| is_superseded(&blueprint.ledger, *path));
         self.blueprint = Arc::new(blueprint);
         Ok(())
     }
@@ -181,6 +182,10 @@ impl Planner {
             }
         }
     }
+}
+
+fn is_superseded(ledger: &Ledger, path: PathId) -> bool {
+    ledger.paths.get(&path).is_some_and(|record| record.phase == PathPhase::Superseded)
 }
 
 /// A number that this controller never gave out stands for nothing it planned.

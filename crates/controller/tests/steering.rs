@@ -1,0 +1,315 @@
+//! When a chain request is answered, and what is true at that moment.
+
+mod support;
+
+use catena_model::{ChainCounters, PathId, Volume, id::ChainId};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::Duration;
+use support::agent::{FakeAgent, State, dial, enroll};
+use support::lab::{Lab, id};
+use support::{Controller, eventually, kind, message, open};
+
+const CHAINS: &str = "/v2.0/sfc/port_chains";
+
+/// A controller whose chain requests wait for this long at most.
+fn controller(data: &tempfile::TempDir, answer_wait: Duration) -> Controller {
+    let mut config = open(data.path());
+    config.answer_wait = answer_wait;
+    Controller::start(config)
+}
+
+/// Long enough never to be reached in a test that passes.
+const LONG: Duration = Duration::from_secs(60);
+/// Short enough that waiting for it costs little.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn agent(controller: &Controller, node: &str, host: u8) -> FakeAgent {
+    FakeAgent::connect(&controller.data, node, host, controller.southbound)
+}
+
+fn state_of(chain: &Value) -> (&str, &str) {
+    (chain["status"].as_str().unwrap(), chain["status_reason"].as_str().unwrap())
+}
+
+fn has_rule_of(agent: &FakeAgent, name: &str) -> bool {
+    agent.program().is_some_and(|program| program.rules.iter().any(|rule| rule.name == name))
+}
+
+/// Waits until every port that was declared has been bound.
+fn wait_bound(controller: &Controller) {
+    eventually("all ports bound", || {
+        let ports = controller.get("/v2.0/ports");
+        let all = ports["ports"].as_array().unwrap();
+        all.iter().all(|port| port["status"] == "ACTIVE").then_some(())
+    });
+}
+
+#[test]
+fn a_chain_is_answered_after_every_node_acknowledged_both_steps() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let (one, two) = (agent(&controller, "host1", 1), agent(&controller, "host2", 2));
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v2", "host2");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    one.hold();
+    two.hold();
+
+    let chain = lab.chain("pc", &[&function], &[&classifier]);
+    let (answered, answer) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| answered.send(controller.post(CHAINS, &chain)).unwrap());
+        eventually("the path at the function's node", || {
+            two.program().filter(|program| !program.paths.is_empty())
+        });
+        assert!(!has_rule_of(&one, "fc"), "no rule before the path is known everywhere");
+        assert!(answer.try_recv().is_err(), "answered before the path was acknowledged");
+        two.release();
+        one.release();
+        one.hold();
+        eventually("the rule at the classifier's node", || has_rule_of(&one, "fc").then_some(()));
+        assert!(answer.try_recv().is_err(), "answered before the rule was acknowledged");
+        one.release();
+        let (status, chain) = answer.recv_timeout(support::PATIENCE).unwrap();
+        assert_eq!((status, state_of(&chain)), (201, ("active", "")));
+    });
+    for agent in [&one, &two] {
+        assert_eq!(agent.program().unwrap().number.0, agent.acknowledged());
+    }
+}
+
+#[test]
+fn two_hundred_answers_in_a_row_find_the_rule_in_place() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let (one, two) = (agent(&controller, "host1", 1), agent(&controller, "host2", 2));
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v2", "host2");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    for round in 0..200 {
+        let chain = controller.create(CHAINS, &lab.chain("pc", &[&function], &[&classifier]));
+        assert_eq!(state_of(&chain), ("active", ""), "round {round}");
+        let program = one.program().unwrap();
+        assert!(program.rules.iter().any(|rule| rule.name == "fc"), "round {round}");
+        assert_eq!(program.number.0, one.acknowledged(), "round {round}");
+        let path = program.rules[0].path;
+        assert!(two.program().unwrap().paths.iter().any(|entry| entry.id == path));
+        let (status, _) = controller.call("DELETE", &format!("{CHAINS}/{}", id(&chain)), None);
+        assert_eq!(status, 204);
+        assert!(!has_rule_of(&one, "fc"), "round {round}: deleted, but the rule is still there");
+        assert_eq!(one.program().unwrap().number.0, one.acknowledged(), "round {round}");
+    }
+}
+
+#[test]
+fn an_unreachable_node_is_named_after_the_bound_and_the_chain_becomes_active_when_it_is_back() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, SHORT);
+    let (one, two) = (agent(&controller, "host1", 1), agent(&controller, "host2", 2));
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v2", "host2");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    let away = two.disconnect();
+    eventually("host2 is away", || {
+        let nodes = controller.get("/v1/nodes");
+        let nodes = nodes.as_array().unwrap().clone();
+        let two = nodes.into_iter().find(|node| node["status"]["node"] == "host2")?;
+        (two["status"]["is_connected"] == false).then_some(())
+    });
+    let chain = controller.create(CHAINS, &lab.chain("pc", &[&function], &[&classifier]));
+    let (state, reason) = state_of(&chain);
+    assert_eq!(state, "building");
+    assert!(reason.contains("node 'host2' is not connected"), "{reason}");
+    assert!(!has_rule_of(&one, "fc"), "half a path");
+
+    let away = State { programs: Vec::new(), ..away };
+    let _two = FakeAgent::connect_running(data.path(), "host2", 2, controller.southbound, away);
+    let shown = format!("{CHAINS}/{}", id(&chain));
+    eventually("active", || {
+        (controller.get(&shown)["port_chain"]["status"] == "active").then_some(())
+    });
+    assert!(has_rule_of(&one, "fc"));
+}
+
+#[test]
+fn a_port_without_an_interface_is_answered_at_once_and_may_appear_later() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let one = agent(&controller, "host1", 1);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let ports = [lab.port("v1-in", "v1", "host1"), lab.loose_port("v1-out", "v1")];
+    let function = lab.function("v1", &ports[0], &ports[1]);
+    let classifier = lab.classifier("fc", &source, 5_001);
+
+    // Nowhere: the request that would wait for a minute is answered at once.
+    let chain = controller.create(CHAINS, &lab.chain("pc", &[&function], &[&classifier]));
+    let (state, reason) = state_of(&chain);
+    assert_eq!(state, "building");
+    assert!(reason.contains("'v1-out'"), "{reason}");
+
+    // Placed, but its node finds no interface.
+    one.state.lock().unwrap().unbound.insert("v1-out".into(), "no interface 'eth1'".into());
+    let place = json!({"binding:host_id": "host1",
+                       "binding:profile": {"netns": "v1", "interface": "eth1"}});
+    assert_eq!(controller.put(&format!("/v2.0/ports/{}", ports[1]), &place).0, 200);
+    let shown = format!("{CHAINS}/{}", id(&chain));
+    eventually("the agent's reason", || {
+        let chain = controller.get(&shown);
+        let reason = chain["port_chain"]["status_reason"].as_str()?.to_owned();
+        reason.contains("no interface 'eth1'").then_some(())
+    });
+    let port = controller.get(&format!("/v2.0/ports/{}", ports[1]));
+    assert_eq!(port["port"]["status"], "DOWN");
+    let other = lab.classifier("fc2", &source, 5_002);
+    let (status, renamed) = controller.put(&shown, &json!({"flow_classifiers": [other]}));
+    assert_eq!((status, state_of(&renamed).0), (200, "building"));
+
+    one.bind_all();
+    eventually("active", || {
+        (controller.get(&shown)["port_chain"]["status"] == "active").then_some(())
+    });
+    assert!(has_rule_of(&one, "fc2") && !has_rule_of(&one, "fc"));
+}
+
+#[test]
+fn a_node_that_never_connected_or_refuses_is_answered_at_once_by_name() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let one = agent(&controller, "host1", 1);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let nowhere = lab.function_on("v9", "host9");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    let chain = controller.create(CHAINS, &lab.chain("pc", &[&nowhere], &[&classifier]));
+    let (state, reason) = state_of(&chain);
+    assert_eq!(state, "building");
+    assert!(reason.contains("node 'host9'") && reason.contains("never connected"), "{reason}");
+    controller.call("DELETE", &format!("{CHAINS}/{}", id(&chain)), None);
+
+    let here = lab.function_on("v1", "host1");
+    eventually("bound", || {
+        let ports = controller.get("/v2.0/ports?binding:host_id=host1");
+        let all = ports["ports"].as_array().unwrap().clone();
+        all.iter().all(|port| port["status"] == "ACTIVE").then_some(())
+    });
+    one.state.lock().unwrap().refuses = Some("it has no memory".into());
+    let chain = controller.create(CHAINS, &lab.chain("pc", &[&here], &[&classifier]));
+    let (state, reason) = state_of(&chain);
+    assert_eq!(state, "building");
+    assert!(reason.contains("node 'host1' refused") && reason.contains("no memory"), "{reason}");
+}
+
+#[test]
+fn an_update_waits_for_the_new_path_and_the_old_one_goes_when_it_is_empty() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let (one, two) = (agent(&controller, "host1", 1), agent(&controller, "host2", 2));
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let functions = [lab.function_on("v1", "host1"), lab.function_on("v2", "host2")];
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    let chain = lab.chain("pc", &[&functions[0], &functions[1]], &[&classifier]);
+    let chain = controller.create(CHAINS, &chain);
+    let first = one.program().unwrap().rules[0].path;
+
+    // Packets are still on the path until the counters say otherwise.
+    let counters = |entered: u64, finished: u64, path: PathId| ChainCounters {
+        chain: ChainId(id(&chain).parse().unwrap()),
+        path,
+        entered: Volume { packets: entered, bytes: entered * 100 },
+        finished: Volume { packets: finished, bytes: finished * 100 },
+        tunnelled_out: Volume::default(),
+        tunnelled_in: Volume::default(),
+        dropped: BTreeMap::new(),
+        hops: Vec::new(),
+    };
+    one.state.lock().unwrap().chains = vec![counters(7, 6, first)];
+    let shown = format!("{CHAINS}/{}", id(&chain));
+    let reversed = json!({"port_pair_groups": [functions[1], functions[0]]});
+    let (status, updated) = controller.put(&shown, &reversed);
+    assert_eq!((status, state_of(&updated)), (200, ("active", "")));
+    assert_eq!(updated["port_pair_groups"], reversed["port_pair_groups"], "the order is honoured");
+    assert_eq!(controller.get(&shown)["port_chain"], updated);
+    let program = one.program().unwrap();
+    assert_ne!(program.rules[0].path, first, "a changed path has a new identifier");
+    assert!(program.paths.iter().any(|path| path.id == first), "the old path still drains");
+
+    one.state.lock().unwrap().chains = vec![counters(7, 7, first)];
+    eventually("the old path is gone", || {
+        let gone = |agent: &FakeAgent| agent.program().unwrap().paths.iter().all(|p| p.id != first);
+        (gone(&one) && gone(&two)).then_some(())
+    });
+    let report = controller.get("/v1/chains/pc");
+    assert_eq!(report["functions"], json!(["v2", "v1"]));
+    assert_eq!(report["nodes"][0]["counters"]["finished"]["packets"], 7);
+    let (http, url) = controller.raw();
+    let metrics = http.get(format!("{url}/metrics")).send().unwrap().text().unwrap();
+    let line = format!(
+        "catena_chain_entered_packets_total{{node=\"host1\",chain=\"pc\",path=\"{first}\"}} 7"
+    );
+    assert!(metrics.contains(&line), "{metrics}");
+    assert!(metrics.contains("catena_unaccounted_packets{node=\"host2\"} 0"), "{metrics}");
+}
+
+#[test]
+fn what_no_data_plane_could_carry_is_refused_and_not_stored() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let ingress = lab.port("v1-in", "v1", "host1");
+    let outs = [lab.port("v1-a", "v1", "host1"), lab.port("v1-b", "v1", "host1")];
+    let functions =
+        [lab.function("va", &ingress, &outs[0]), lab.function("vb", &ingress, &outs[1])];
+    let classifiers = [lab.classifier("fc1", &source, 1), lab.classifier("fc2", &source, 2)];
+    controller.create(CHAINS, &lab.chain("good", &[&functions[0]], &[&classifiers[0]]));
+    let (status, body) =
+        controller.post(CHAINS, &lab.chain("bad", &[&functions[1]], &[&classifiers[1]]));
+    assert_eq!((status, kind(&body)), (409, "ChainNotRealizable"));
+    assert!(message(&body).contains("one egress per ingress"), "{body}");
+    let chains = controller.get(CHAINS);
+    assert_eq!(chains["port_chains"].as_array().unwrap().len(), 1);
+    // What is not stored is not in the way either.
+    let classifier = format!("/v2.0/sfc/flow_classifiers/{}", classifiers[1]);
+    assert_eq!(controller.call("DELETE", &classifier, None).0, 204);
+}
+
+#[test]
+fn only_a_certificate_of_this_authority_and_of_the_same_node_opens_a_session() {
+    let data = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let controller = controller(&data, SHORT);
+    controller.get("/v1/status");
+    let (ours, theirs) = (enroll(data.path(), "host1"), enroll(elsewhere.path(), "host1"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let hello = |node: &str| catena_protocol::session::hello(node, "192.0.2.9".into(), 1_500, 0);
+    let to = controller.southbound;
+    let session = |certificates, ca, node: &str| {
+        let first = hello(node);
+        runtime.block_on(async move {
+            let (outgoing, mut incoming) = dial(certificates, ca, to, first).await?;
+            let first = incoming.message().await.map_err(|status| status.message().to_owned())?;
+            drop(outgoing);
+            first.ok_or_else(|| "closed".to_owned())
+        })
+    };
+    assert!(session(&theirs, &ours, "host1").is_err(), "a foreign authority");
+    assert!(session(&ours, &theirs, "host1").is_err(), "the agent checks the controller too");
+    let error = session(&ours, &ours, "host2").unwrap_err();
+    assert!(error.contains("'host2'") && error.contains("certificate of 'host1'"), "{error}");
+    assert_eq!(controller.get("/v1/nodes"), json!([]), "nobody was let in");
+    session(&ours, &ours, "host1").unwrap();
+    eventually("host1", || {
+        (controller.get("/v1/nodes").as_array().unwrap().len() == 1).then_some(())
+    });
+}

@@ -1,0 +1,69 @@
+//! A small declared network: one tenant network, ports on nodes, functions, classifiers.
+
+use super::Controller;
+use serde_json::{Value, json};
+
+/// What tests build chains from.
+pub struct Lab<'c> {
+    pub controller: &'c Controller,
+    pub network: String,
+}
+
+pub fn id(resource: &Value) -> String {
+    resource["id"].as_str().unwrap().to_owned()
+}
+
+impl<'c> Lab<'c> {
+    pub fn new(controller: &'c Controller) -> Self {
+        let network = controller.create("/v2.0/networks", &json!({"name": "customer"}));
+        let network = id(&network);
+        let subnet = json!({"network_id": network, "cidr": "10.0.0.0/24", "ip_version": 4});
+        controller.create("/v2.0/subnets", &subnet);
+        Self { controller, network }
+    }
+
+    /// A port on a node, with an interface in a namespace of its device's name.
+    pub fn port(&self, name: &str, device: &str, node: &str) -> String {
+        let port = json!({
+            "name": name, "network_id": self.network, "device_id": device,
+            "binding:host_id": node, "binding:profile": {"netns": device, "interface": "eth0"},
+        });
+        id(&self.controller.create("/v2.0/ports", &port))
+    }
+
+    /// A port that is nowhere yet.
+    pub fn loose_port(&self, name: &str, device: &str) -> String {
+        let port = json!({"name": name, "network_id": self.network, "device_id": device});
+        id(&self.controller.create("/v2.0/ports", &port))
+    }
+
+    /// A function of one instance with these ports.
+    pub fn function(&self, name: &str, ingress: &str, egress: &str) -> String {
+        let pair = json!({"name": name, "ingress": ingress, "egress": egress});
+        let pair = id(&self.controller.create("/v2.0/sfc/port_pairs", &pair));
+        let group = json!({"name": name, "port_pairs": [pair]});
+        id(&self.controller.create("/v2.0/sfc/port_pair_groups", &group))
+    }
+
+    /// A function of one instance with both ports on a node.
+    pub fn function_on(&self, name: &str, node: &str) -> String {
+        let ingress = self.port(&format!("{name}-in"), name, node);
+        let egress = self.port(&format!("{name}-out"), name, node);
+        self.function(name, &ingress, &egress)
+    }
+
+    /// A classifier of UDP to one port, from one source.
+    pub fn classifier(&self, name: &str, source: &str, port: u16) -> String {
+        let classifier = json!({
+            "name": name, "protocol": "udp", "logical_source_port": source,
+            "destination_port_range_min": port, "destination_port_range_max": port,
+        });
+        id(&self.controller.create("/v2.0/sfc/flow_classifiers", &classifier))
+    }
+
+    /// Attributes of a chain.
+    pub fn chain(&self, name: &str, functions: &[&str], classifiers: &[&str]) -> Value {
+        json!({"name": name, "port_pair_groups": functions, "flow_classifiers": classifiers,
+               "chain_parameters": {"correlation": "nsh"}})
+    }
+}
