@@ -16,6 +16,9 @@ use uuid::Uuid;
 /// Name of the line that holds the sums of ports that have left the program.
 pub const RETIRED_PORTS_NAME: &str = "(removed ports)";
 
+/// The serial of a slot without a port.
+pub(super) const NO_SERIAL: u32 = 0;
+
 /// Whose account a packet is in: that of the port it came in by, or that of the tunnels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
@@ -237,7 +240,7 @@ impl Books {
         if let Some(left) = self.slots.get_mut(slot.index()) {
             self.retired.merge(&left.book);
             self.has_retired = true;
-            *left = SlotBook { serial: 0, book: PortBook::default() };
+            *left = SlotBook { serial: NO_SERIAL, book: PortBook::default() };
         }
     }
 
@@ -278,7 +281,7 @@ impl Books {
         match owner {
             Owner::Tunnels => &mut self.tunnels,
             Owner::Port { slot, serial } => match self.slots.get_mut(slot.index()) {
-                Some(found) if found.serial == serial => &mut found.book,
+                Some(found) if found.serial == serial && serial != NO_SERIAL => &mut found.book,
                 _ => {
                     self.has_retired = true;
                     &mut self.retired

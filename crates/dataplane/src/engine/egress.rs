@@ -147,7 +147,7 @@ impl Leaving<'_, '_> {
         let header = prepared.0.bytes();
         match transform.exit {
             Exit::Port(port) if header.is_empty() => {
-                self.leave_by_port(work, transform.stage, port)
+                self.leave_by_port(work, transform.stage, port);
             }
             Exit::Port(port) => self.leave_to_aware(work, transform.stage, port, header),
             Exit::Node(node) => {

@@ -15,6 +15,9 @@ const FRAGMENTED_DATAGRAMS_MAX: usize = 1_024;
 /// How long, in nanoseconds: as long as Linux waits for the rest of an IPv4 datagram.
 const FRAGMENT_LIFETIME_NS: u64 = 30_000_000_000;
 
+/// The fraction of the golden ratio; any odd number without pattern would do.
+const SALT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// What separates equal addresses of different tenants: the port, network or path it came by.
 pub(super) type Scope = u64;
 
@@ -51,7 +54,10 @@ impl Fragments {
             return;
         };
         let bare = FlowKey { source_port: 0, destination_port: 0, ..flow };
-        let hash = bare.stable_hash() ^ u64::from(identification) ^ scope.rotate_left(32);
+        // One odd factor, so that equal datagrams of different scopes have different places.
+        let salt =
+            (scope ^ u64::from(identification).rotate_left(32)).wrapping_mul(SALT_FACTOR) >> 32;
+        let hash = bare.stable_hash() ^ salt;
         let place = usize::try_from(hash % FRAGMENTED_DATAGRAMS_MAX as u64).unwrap_or(0);
         let entry = &mut self.entries[place];
         if view.fragment == Fragment::First {

@@ -1,7 +1,7 @@
 //! Slots: the names of ports that outlive tables. Knows which port has which slot and which index
 //! it has in the tables in force; refuses to know what a port does.
 
-use super::counters::{Books, Owner};
+use super::counters::{Books, NO_SERIAL, Owner};
 use super::packet::PortSlot;
 use super::tables::{PortIndex, Tables};
 use catena_model::id::PortId;
@@ -36,7 +36,7 @@ impl Slots {
             if let Some(port) = slot.port.filter(|_| slot.index.is_none()) {
                 books.close_port(PortSlot(number));
                 self.by_id.remove(&port);
-                *slot = Slot { port: None, index: None, serial: 0 };
+                *slot = Slot { port: None, index: None, serial: NO_SERIAL };
             }
         }
         self.of_index.clear();
@@ -77,12 +77,12 @@ impl Slots {
         self.of_index[usize::from(index.0)]
     }
 
-    /// Whose account the packets of a slot are in, and the port's index; a slot without a port has
-    /// the serial 0, whose account is that of the ports that left.
+    /// Whose account the packets of a slot are in, and the port's index; the account
+    /// of a slot without a port is that of the ports that left.
     pub(super) fn owner(&self, slot: PortSlot) -> (Owner, Option<PortIndex>) {
         match self.slots.get(slot.index()) {
             Some(found) => (Owner::Port { slot, serial: found.serial }, found.index),
-            None => (Owner::Port { slot, serial: 0 }, None),
+            None => (Owner::Port { slot, serial: NO_SERIAL }, None),
         }
     }
 

@@ -1,0 +1,232 @@
+//! The identity over random programs and random, mutated packets: whatever comes, every packet is
+//! accounted for on every node, no buffer is lost and nothing goes round for ever.
+
+use crate::frames::Spec;
+use crate::rig::{Behaviour, Rig};
+use crate::scene::{packet, packet_v6, rules, three_hosts};
+use crate::town::{Town, node_address};
+use catena_dataplane::engine::TunnelKind;
+use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
+use catena_model::program::PROXY_MAC;
+use catena_model::resource::Encapsulation;
+use catena_wire::scalar::{IpProtocol, MacAddr};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+const FUNCTIONS: [&str; 4] = ["v1", "v2", "v3", "v4"];
+
+fn encapsulations() -> impl Strategy<Value = Encapsulation> {
+    select(vec![Encapsulation::Nsh, Encapsulation::Mpls])
+}
+
+prop_compose! {
+    fn chains()(
+        encapsulation in encapsulations(),
+        hops in prop::collection::vec(
+            prop::collection::vec(select(&FUNCTIONS[..]), 1..3), 0..5),
+    ) -> (Encapsulation, Vec<Vec<&'static str>>) {
+        (encapsulation, hops)
+    }
+}
+
+prop_compose! {
+    fn towns()(
+        chains in prop::collection::vec(chains(), 1..4),
+        weights in prop::collection::vec(0u32..3, 4),
+        speaks in prop::collection::vec(prop::option::weighted(0.25, encapsulations()), 4),
+    ) -> Town {
+        let mut town = three_hosts();
+        for (instance, (weight, speaks)) in town.instances.iter_mut().zip(weights.iter().zip(&speaks)) {
+            instance.weight = *weight;
+            instance.speaks = *speaks;
+        }
+        for (number, (encapsulation, hops)) in chains.iter().enumerate() {
+            let hops: Vec<&[&str]> = hops.iter().map(Vec::as_slice).collect();
+            let port = 5_001 + u16::try_from(number).unwrap();
+            town.chain(&format!("c{number}"), *encapsulation, &hops, &rules(port));
+        }
+        town
+    }
+}
+
+/// What is sent, and by which way in.
+#[derive(Clone, Debug)]
+enum Shot {
+    Port { port: Index, what: Content, flips: Vec<(Index, u8)>, cut: Option<Index> },
+    Datagram { node: usize, kind: usize, from: usize, what: Content, flips: Vec<(Index, u8)> },
+    Replay { kind: usize, node: usize, which: Index, flips: Vec<(Index, u8)>, cut: Option<Index> },
+}
+
+#[derive(Clone, Debug)]
+struct Content {
+    is_v6: bool,
+    is_tcp: bool,
+    port: u16,
+    vlan: Option<u16>,
+    bytes: usize,
+    to: Index,
+    segment_bytes: Option<u16>,
+    is_partial: bool,
+}
+
+prop_compose! {
+    fn contents()(
+        is_v6 in any::<bool>(),
+        is_tcp in any::<bool>(),
+        port in 5_000u16..5_005,
+        vlan in prop::option::weighted(0.1, 1u16..4),
+        bytes in prop_oneof![0usize..200, 1_300usize..1_500, 2_000usize..20_000],
+        to in any::<Index>(),
+        segment_bytes in prop::option::weighted(0.3, 100u16..1_500),
+        is_partial in any::<bool>(),
+    ) -> Content {
+        Content { is_v6, is_tcp, port, vlan, bytes, to, segment_bytes, is_partial }
+    }
+}
+
+fn flips() -> impl Strategy<Value = Vec<(Index, u8)>> {
+    prop_oneof![
+        3 => Just(Vec::new()),
+        2 => prop::collection::vec((any::<Index>(), 0u8..8), 1..4),
+    ]
+}
+
+fn shots() -> impl Strategy<Value = Shot> {
+    let cut = || prop::option::weighted(0.1, any::<Index>());
+    prop_oneof![
+        6 => (any::<Index>(), contents(), flips(), cut())
+            .prop_map(|(port, what, flips, cut)| Shot::Port { port, what, flips, cut }),
+        1 => (0usize..3, 0usize..3, 0usize..4, contents(), flips()).prop_map(
+            |(node, kind, from, what, flips)| Shot::Datagram { node, kind, from, what, flips }
+        ),
+        2 => (0usize..3, 0usize..3, any::<Index>(), flips(), cut()).prop_map(
+            |(kind, node, which, flips, cut)| Shot::Replay { kind, node, which, flips, cut }
+        ),
+    ]
+}
+
+impl Content {
+    fn make(&self, town: &Town) -> (Vec<u8>, Offload) {
+        let spec = if self.is_v6 { packet_v6(town, self.port) } else { packet(town, self.port) };
+        let macs: Vec<MacAddr> = town
+            .ports
+            .iter()
+            .map(|port| port.mac)
+            .chain([PROXY_MAC, MacAddr::BROADCAST, MacAddr([2; 6]), MacAddr([1, 0, 0x5e, 0, 0, 1])])
+            .collect();
+        // Every second frame is for D, or no chain would be walked to its end.
+        let towards = self.to.index(macs.len() * 2);
+        let spec = Spec {
+            destination_mac: macs.get(towards).copied().unwrap_or(spec.destination_mac),
+            protocol: if self.is_tcp { IpProtocol::TCP } else { IpProtocol::UDP },
+            vlan: self.vlan,
+            payload: vec![0x5a; self.bytes],
+            ..spec
+        };
+        let frame = spec.frame();
+        let start = if self.is_v6 { 54 } else { 34 } + if self.vlan.is_some() { 4 } else { 0 };
+        let kind = match (self.is_tcp, self.is_v6) {
+            (true, false) => SegmentationKind::TcpV4,
+            (true, true) => SegmentationKind::TcpV6,
+            (false, _) => SegmentationKind::UdpL4,
+        };
+        let offload = Offload {
+            checksum: self
+                .is_partial
+                .then_some(PartialChecksum { start, offset: if self.is_tcp { 16 } else { 6 } }),
+            segmentation: self.segment_bytes.map(|segment_bytes| Segmentation {
+                kind,
+                ecn: false,
+                segment_bytes,
+                header_bytes: 0,
+            }),
+        };
+        (frame, offload)
+    }
+}
+
+fn damage(bytes: &mut Vec<u8>, flips: &[(Index, u8)], cut: Option<&Index>) {
+    for (place, bit) in flips {
+        if !bytes.is_empty() {
+            let place = place.index(bytes.len());
+            bytes[place] ^= 1 << bit;
+        }
+    }
+    if let Some(cut) = cut {
+        bytes.truncate(cut.index(bytes.len() + 1));
+    }
+}
+
+fn shoot(rig: &mut Rig, shot: &Shot) {
+    match shot {
+        Shot::Port { port, what, flips, cut } => {
+            let (mut bytes, offload) = what.make(&rig.town);
+            damage(&mut bytes, flips, cut.as_ref());
+            let name = rig.town.ports[port.index(rig.town.ports.len())].name.clone();
+            rig.queue(&name, &bytes, offload);
+        }
+        Shot::Datagram { node, kind, from, what, flips } => {
+            let (mut bytes, _) = what.make(&rig.town);
+            let mut datagram = vec![8, 0, 0, 0, 0, 0, 100, 0];
+            datagram.append(&mut bytes);
+            damage(&mut datagram, flips, None);
+            rig.queue_datagram(*node, TunnelKind::ALL[*kind], node_address(*from), &datagram);
+        }
+        Shot::Replay { kind, node, which, flips, cut } => {
+            if rig.datagrams.is_empty() {
+                return;
+            }
+            let seen = rig.datagrams[which.index(rig.datagrams.len())].clone();
+            let size = seen.segment_bytes.map_or(seen.bytes.len(), usize::from);
+            let mut bytes = seen.bytes[..size.min(seen.bytes.len())].to_vec();
+            damage(&mut bytes, flips, cut.as_ref());
+            let kind = if flips.len() == 2 { TunnelKind::ALL[*kind] } else { seen.kind };
+            rig.queue_datagram(*node, kind, node_address((node + 1) % 3), &bytes);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_packet_is_accounted_for(
+        first in towns(),
+        second in towns(),
+        behaviours in prop::collection::vec(0usize..6, 4),
+        shots in prop::collection::vec(prop::collection::vec(shots(), 1..12), 1..6),
+        flows_max in select(vec![1usize, 4, 65_536 / 64]),
+        is_coalescing in any::<bool>(),
+    ) {
+        let change = |config: &mut catena_dataplane::engine::EngineConfig| {
+            config.flows_max = flows_max;
+            config.is_coalescing = is_coalescing;
+        };
+        let mut rig = Rig::with(first.clone(), change, 384);
+        for (name, behaviour) in FUNCTIONS.iter().zip(&behaviours) {
+            let instance = first.instance(name).1;
+            let other = match (behaviour, instance.speaks) {
+                (0, _) => Some(Behaviour::Swallow),
+                (1, _) => Some(Behaviour::Echo),
+                (2, None) => Some(Behaviour::Route(first.mac("D"))),
+                _ => None,
+            };
+            if let Some(other) = other {
+                rig.behaviours.insert((*name).to_owned(), other);
+            }
+        }
+        let half = shots.len() / 2;
+        for (round, volley) in shots.iter().enumerate() {
+            if round == half {
+                rig.town.chains.clone_from(&second.chains);
+                rig.town.chains.iter_mut().for_each(|chain| chain.path += 50);
+                rig.apply();
+            }
+            for shot in volley {
+                shoot(&mut rig, shot);
+            }
+            rig.run();
+        }
+        rig.check();
+    }
+}

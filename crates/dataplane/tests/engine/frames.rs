@@ -1,0 +1,148 @@
+//! Frames for tests, made by the emitters of `wire` alone.
+
+use catena_wire::ethernet::{EthernetHeader, VlanTag};
+use catena_wire::flow::FlowKey;
+use catena_wire::frame::FrameView;
+use catena_wire::ipv4::Ipv4Header;
+use catena_wire::ipv6::Ipv6Header;
+use catena_wire::scalar::{EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr, VlanId};
+use catena_wire::tcp::{TcpFlags, TcpHeader};
+use catena_wire::udp::UdpHeader;
+use catena_wire::{ipv4, ipv6, tcp, udp};
+use std::net::IpAddr;
+
+/// What a test frame says; everything else is fixed.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    pub source_mac: MacAddr,
+    pub destination_mac: MacAddr,
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub protocol: IpProtocol,
+    pub ports: (u16, u16),
+    pub vlan: Option<u16>,
+    pub ttl: u8,
+    pub sequence: u32,
+    pub identification: u16,
+    /// Offset in units of eight bytes, and whether more fragments follow.
+    pub fragment: (u16, bool),
+    pub payload: Vec<u8>,
+}
+
+impl Spec {
+    /// The whole frame, checksums included.
+    pub fn frame(&self) -> Vec<u8> {
+        let transport = self.transport();
+        let is_v4 = self.source.is_ipv4();
+        let tag = self.vlan.map(|id| VlanTag {
+            tag_type: EtherType::VLAN,
+            priority: 0,
+            is_drop_eligible: false,
+            id: VlanId::new(u32::from(id)).unwrap(),
+        });
+        let ethernet = EthernetHeader {
+            destination: self.destination_mac,
+            source: self.source_mac,
+            tags: [tag, None],
+            ethertype: if is_v4 { EtherType::IPV4 } else { EtherType::IPV6 },
+        };
+        let mut frame = vec![0; ethernet.len_bytes()];
+        ethernet.emit(&mut frame).unwrap();
+        frame.extend(self.network(transport.len()));
+        frame.extend(transport);
+        frame
+    }
+
+    fn transport(&self) -> Vec<u8> {
+        if self.fragment.0 > 0 {
+            return self.payload.clone();
+        }
+        let (source_port, destination_port) = self.ports;
+        let (source, destination) = (self.source, self.destination);
+        let mut bytes;
+        match self.protocol {
+            IpProtocol::TCP => {
+                bytes = vec![0; tcp::HEADER_BYTES];
+                let header = TcpHeader {
+                    source_port,
+                    destination_port,
+                    sequence: self.sequence,
+                    acknowledgment: 1,
+                    flags: TcpFlags::ACK,
+                    window: 1_000,
+                    urgent_pointer: 0,
+                };
+                header.emit(&mut bytes).unwrap();
+                bytes.extend(&self.payload);
+                tcp::refresh_checksum(&mut bytes, source, destination).unwrap();
+            }
+            IpProtocol::UDP => {
+                bytes = vec![0; udp::HEADER_BYTES];
+                let length = u16::try_from(udp::HEADER_BYTES + self.payload.len()).unwrap();
+                let header = UdpHeader { source_port, destination_port, length, checksum: 0 };
+                header.emit(&mut bytes).unwrap();
+                bytes.extend(&self.payload);
+                udp::refresh_checksum(&mut bytes, source, destination).unwrap();
+            }
+            _ => bytes = self.payload.clone(),
+        }
+        bytes
+    }
+
+    fn network(&self, payload_bytes: usize) -> Vec<u8> {
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let header = Ipv4Header {
+                    traffic_class: 0,
+                    payload_bytes,
+                    identification: self.identification,
+                    dont_fragment: self.fragment == (0, false),
+                    more_fragments: self.fragment.1,
+                    fragment_offset: FragmentOffset::new(u32::from(self.fragment.0)).unwrap(),
+                    ttl: self.ttl,
+                    protocol: self.protocol,
+                    source,
+                    destination,
+                };
+                let mut bytes = vec![0; ipv4::HEADER_BYTES];
+                header.emit(&mut bytes).unwrap();
+                bytes
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let header = Ipv6Header {
+                    traffic_class: 0,
+                    flow_label: FlowLabel::new(0).unwrap(),
+                    payload_length: u16::try_from(payload_bytes).unwrap(),
+                    next_header: self.protocol,
+                    hop_limit: self.ttl,
+                    source,
+                    destination,
+                };
+                let mut bytes = vec![0; ipv6::HEADER_BYTES];
+                header.emit(&mut bytes).unwrap();
+                bytes
+            }
+            _ => panic!("a packet has one IP version"),
+        }
+    }
+}
+
+/// The flow of a frame.
+pub fn flow(frame: &[u8]) -> FlowKey {
+    FrameView::parse(frame).unwrap().flow.unwrap()
+}
+
+/// The destination MAC of a frame.
+pub fn destination_mac(frame: &[u8]) -> MacAddr {
+    FrameView::parse(frame).unwrap().destination
+}
+
+/// The transport payload of a TCP or UDP frame.
+pub fn payload(frame: &[u8]) -> Vec<u8> {
+    let view = FrameView::parse(frame).unwrap();
+    let upper = &frame[usize::from(view.l4_offset.unwrap())..view.end as usize];
+    match view.protocol {
+        Some(IpProtocol::TCP) => tcp::TcpView::parse(upper).unwrap().payload().to_vec(),
+        _ => upper[udp::HEADER_BYTES..].to_vec(),
+    }
+}

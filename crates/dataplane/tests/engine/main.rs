@@ -1,0 +1,16 @@
+//! The engine, packets in and packets out: after each send exactly the named counters moved, and
+//! the books balance on every node.
+
+mod accounting;
+mod chains;
+mod frames;
+mod goldens;
+mod groups;
+mod proxy;
+mod refusals;
+mod rig;
+mod scene;
+mod super_frames;
+mod switching;
+mod tables;
+mod town;

@@ -1,0 +1,443 @@
+//! A rig of engines: carries datagrams between them, lets functions do their work, and watches the
+//! books. No clock and no kernel: everything a test sees is a consequence of what it sent.
+
+use crate::frames;
+use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
+use catena_dataplane::engine::{
+    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, TunnelKind,
+};
+use catena_io::{Buffer, BufferPool, Offload};
+use catena_model::account::{Account, NodeCounters};
+use catena_model::program::{PROXY_MAC, PortRole};
+use catena_model::resource::Encapsulation;
+use catena_model::{DropReason, NodeProgram};
+use catena_wire::ethernet::{self, EthernetView};
+use catena_wire::frame::{FrameView, Network};
+use catena_wire::mpls::{LabelStackEntry, SfcLabelPair};
+use catena_wire::scalar::{EtherType, MacAddr};
+use catena_wire::{ipv4, ipv6, mpls, nsh};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Rounds after which a rig that is still busy has a loop.
+const ROUNDS_MAX: usize = 400;
+
+/// What a function does with a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Routes like a kernel, towards the proxy's MAC or a fixed one.
+    Route(MacAddr),
+    /// Keeps it.
+    Swallow,
+    /// Reads its chain header and moves it on.
+    Advance(Encapsulation),
+    /// Reads its chain header and sends it back untouched; unaware ones keep it.
+    Echo,
+}
+
+/// A frame as a port saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub bytes: Vec<u8>,
+    pub offload: Offload,
+}
+
+/// A datagram row as the underlay saw it.
+#[derive(Clone, Debug)]
+pub struct SeenDatagram {
+    pub from: usize,
+    pub to: IpAddr,
+    pub kind: TunnelKind,
+    pub entropy: u16,
+    pub segment_bytes: Option<u16>,
+    pub bytes: Vec<u8>,
+}
+
+struct Node {
+    engine: Engine,
+    pool: BufferPool,
+    inbox: Vec<Packet>,
+}
+
+pub struct Rig {
+    pub town: Town,
+    nodes: Vec<Node>,
+    pub now_ns: u64,
+    /// By name of the port.
+    pub seen: BTreeMap<String, Vec<Seen>>,
+    pub datagrams: Vec<SeenDatagram>,
+    pub behaviours: HashMap<String, Behaviour>,
+    /// Outcome of transmissions at these ports.
+    pub refusals: HashMap<String, DropReason>,
+    before: BTreeMap<String, u64>,
+}
+
+impl Rig {
+    pub fn new(town: Town) -> Self {
+        Self::with(town, |_| {}, 512)
+    }
+
+    pub fn with(town: Town, change: impl Fn(&mut EngineConfig), buffers: usize) -> Self {
+        let nodes = (0..town.nodes).map(|node| {
+            let mut config = EngineConfig::new(node_name(node));
+            change(&mut config);
+            let engine = Engine::new(config);
+            Node { engine, pool: BufferPool::new(buffers), inbox: Vec::new() }
+        });
+        let behaviours = town.instances.iter().map(|instance| {
+            let behaviour = instance.speaks.map_or(Behaviour::Route(PROXY_MAC), Behaviour::Advance);
+            (instance.name.clone(), behaviour)
+        });
+        let mut rig = Self {
+            nodes: nodes.collect(),
+            now_ns: 1,
+            seen: BTreeMap::new(),
+            datagrams: Vec::new(),
+            behaviours: behaviours.collect(),
+            refusals: HashMap::new(),
+            before: BTreeMap::new(),
+            town,
+        };
+        rig.apply();
+        rig.moved();
+        rig
+    }
+
+    /// Puts the town as it is now in force at every node.
+    pub fn apply(&mut self) {
+        for node in 0..self.nodes.len() {
+            let tables = Arc::new(self.town.tables(node));
+            self.nodes[node].engine.replace_tables(tables);
+        }
+    }
+
+    /// Puts another program in force at one node.
+    pub fn apply_program(&mut self, node: usize, program: &NodeProgram) {
+        let tables = catena_dataplane::engine::Tables::compile(program).unwrap();
+        self.nodes[node].engine.replace_tables(Arc::new(tables));
+    }
+
+    /// Sends one frame into a port and lets everything happen.
+    pub fn send(&mut self, port: &str, frame: &[u8]) {
+        self.send_all(port, [(frame.to_vec(), Offload::default())]);
+    }
+
+    /// Sends frames of one vector into a port and lets everything happen.
+    pub fn send_all(&mut self, port: &str, frames: impl IntoIterator<Item = (Vec<u8>, Offload)>) {
+        for (bytes, offload) in frames {
+            self.queue(port, &bytes, offload);
+        }
+        self.run();
+    }
+
+    /// Puts a frame into a port's inbox.
+    pub fn queue(&mut self, port: &str, bytes: &[u8], offload: Offload) {
+        let port = self.town.port_named(port);
+        let node = &mut self.nodes[port.node];
+        let slot = node.engine.slot_of(port.id).expect("the port is in the program");
+        queue_at(node, slot, bytes, offload);
+    }
+
+    /// Puts a frame into the inbox of a slot that may have no port.
+    pub fn queue_at_slot(&mut self, node: usize, slot: PortSlot, bytes: &[u8]) {
+        queue_at(&mut self.nodes[node], slot, bytes, Offload::default());
+    }
+
+    /// Puts a datagram into a node's inbox.
+    pub fn queue_datagram(&mut self, node: usize, kind: TunnelKind, source: IpAddr, bytes: &[u8]) {
+        let node = &mut self.nodes[node];
+        // Without a buffer the kernel would lose it, before anybody counts.
+        let Some(mut buffer) = node.pool.take() else { return };
+        assert!(buffer.fill(bytes));
+        node.inbox.push(Packet::from_tunnel(kind, source, buffer));
+    }
+
+    pub fn send_datagram(&mut self, node: usize, kind: TunnelKind, source: IpAddr, bytes: &[u8]) {
+        self.queue_datagram(node, kind, source, bytes);
+        self.run();
+    }
+
+    pub fn slot(&self, port: &str) -> Option<PortSlot> {
+        let port = self.town.port_named(port);
+        self.nodes[port.node].engine.slot_of(port.id)
+    }
+
+    pub fn engine(&mut self, node: usize) -> &mut Engine {
+        &mut self.nodes[node].engine
+    }
+
+    /// Drives all nodes until nothing moves any more, then checks the books.
+    pub fn run(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            if self.nodes.iter().all(|node| node.inbox.is_empty()) {
+                self.check();
+                return;
+            }
+            for node in 0..self.nodes.len() {
+                self.step(node);
+            }
+        }
+        panic!("packets go round in circles: {:#?}", self.flat());
+    }
+
+    fn step(&mut self, number: usize) {
+        let mut out = Output::default();
+        let node = &mut self.nodes[number];
+        let mut inbox = std::mem::take(&mut node.inbox);
+        node.engine.process(self.now_ns, &mut inbox, &mut node.pool, &mut out);
+        assert_held(&node.engine.counters(), &out);
+        for frame in out.frames {
+            let seen = Seen { bytes: frame.buffer.bytes().to_vec(), offload: frame.buffer.offload };
+            let node = &mut self.nodes[number];
+            node.pool.put(frame.buffer);
+            let port =
+                self.town.ports.iter().find(|port| {
+                    port.node == number && node.engine.slot_of(port.id) == Some(frame.to)
+                });
+            let port = port.expect("a frame for a port of the node").clone();
+            self.book(number, frame.booking, self.refusals.get(&port.name).copied());
+            if self.refusals.contains_key(&port.name) {
+                continue;
+            }
+            if port.role == PortRole::Function {
+                self.let_function_act(&port.name, &seen);
+            }
+            self.seen.entry(port.name).or_default().push(seen);
+        }
+        for datagram in out.datagrams {
+            self.carry(number, datagram);
+        }
+    }
+
+    fn book(&mut self, node: usize, booking: Booking, refusal: Option<DropReason>) {
+        let engine = &mut self.nodes[node].engine;
+        match refusal {
+            None => engine.booked_sent(booking),
+            Some(reason) => engine.booked_failed(booking, reason),
+        }
+    }
+
+    fn carry(&mut self, from: usize, datagram: catena_dataplane::engine::Datagram) {
+        let bytes = datagram.buffer.bytes().to_vec();
+        self.nodes[from].pool.put(datagram.buffer);
+        self.book(from, datagram.booking, None);
+        let size = datagram.segment_bytes.map_or(bytes.len(), usize::from);
+        assert!(bytes.len() <= catena_io::TUNNEL_PAYLOAD_BYTES_MAX);
+        assert!(bytes.len().div_ceil(size) <= catena_io::TUNNEL_SEGMENTS_MAX);
+        assert!(size + 28 <= usize::from(UNDERLAY_MTU), "a packet of {size} bytes does not fit");
+        let to = (0..self.nodes.len()).find(|node| node_address(*node) == datagram.to);
+        let to = to.expect("the datagram is for a node");
+        for payload in bytes.chunks(size) {
+            self.queue_datagram(to, datagram.kind, node_address(from), payload);
+        }
+        self.datagrams.push(SeenDatagram {
+            from,
+            to: datagram.to,
+            kind: datagram.kind,
+            entropy: datagram.entropy,
+            segment_bytes: datagram.segment_bytes,
+            bytes,
+        });
+    }
+
+    fn let_function_act(&mut self, port: &str, seen: &Seen) {
+        let town = &self.town;
+        let found = town.instances.iter().find(|i| town.ports[i.ingress].name == port);
+        let Some(instance) = found.cloned() else { return };
+        let view = FrameView::parse(&seen.bytes).unwrap();
+        let ingress = &town.ports[instance.ingress];
+        if view.destination != ingress.mac {
+            return;
+        }
+        let egress = town.ports[instance.egress].clone();
+        let mut bytes = seen.bytes.clone();
+        let has_header = matches!(view.ethertype, EtherType::NSH | EtherType::MPLS);
+        let is_sent = match self.behaviours[&instance.name] {
+            Behaviour::Swallow => false,
+            Behaviour::Route(next) => !has_header && route(&mut bytes, next, egress.mac),
+            Behaviour::Advance(encapsulation) => has_header && advance(&mut bytes, encapsulation),
+            Behaviour::Echo => has_header,
+        };
+        if !is_sent {
+            return;
+        }
+        self.queue(&egress.name, &bytes, seen.offload);
+    }
+
+    /// The frames that a port has seen, and forgets.
+    pub fn take(&mut self, port: &str) -> Vec<Vec<u8>> {
+        let seen = self.seen.remove(port).unwrap_or_default();
+        seen.into_iter().map(|seen| seen.bytes).collect()
+    }
+
+    /// How many frames each port that saw any has seen.
+    pub fn visits(&self) -> BTreeMap<&str, usize> {
+        self.seen.iter().map(|(port, seen)| (port.as_str(), seen.len())).collect()
+    }
+
+    pub fn counters(&self) -> Vec<NodeCounters> {
+        self.nodes.iter().map(|node| node.engine.counters()).collect()
+    }
+
+    /// The identity at every port, for the tunnels, the node and each path; no buffer is lost.
+    pub fn check(&self) {
+        for node in &self.nodes {
+            let counters = node.engine.counters();
+            let accounts = counters.ports.iter().map(|port| (port.name.as_str(), &port.account));
+            for (name, account) in accounts.chain([("tunnels", &counters.tunnels)]) {
+                assert_eq!(account.unaccounted(), 0, "{} {name}: {account:?}", counters.node);
+                assert_eq!(account.held, 0, "{} {name}", counters.node);
+            }
+            assert_eq!(counters.total().unaccounted(), 0);
+            for path in &counters.chains {
+                let hops = |volume: fn(&catena_model::HopCounters) -> u64| -> u64 {
+                    path.hops.iter().map(volume).sum()
+                };
+                let came = path.entered.packets
+                    + path.tunnelled_in.packets
+                    + hops(|hop| hop.returned.packets);
+                let went = path.finished.packets
+                    + path.tunnelled_out.packets
+                    + hops(|hop| hop.delivered.packets)
+                    + path.dropped.values().sum::<u64>();
+                assert_eq!(came, went, "{} path {}: {path:?}", counters.node, path.path);
+            }
+            assert_eq!(node.pool.free(), node.pool.capacity(), "buffers are missing");
+        }
+    }
+
+    fn flat(&self) -> BTreeMap<String, u64> {
+        let mut flat = BTreeMap::new();
+        for counters in self.counters() {
+            let node = &counters.node;
+            for port in &counters.ports {
+                let name = &port.name;
+                flatten(&mut flat, &format!("{name} "), &port.account);
+                flat.insert(format!("{name} transmitted"), port.transmitted.packets);
+                flat.insert(format!("{name} created by function"), port.created_by_function);
+            }
+            flatten(&mut flat, &format!("{node} tunnels "), &counters.tunnels);
+            let out = counters.tunnels_transmitted.packets;
+            flat.insert(format!("{node} tunnels transmitted"), out);
+            for path in &counters.chains {
+                let name = format!("{node} path {}", path.path);
+                flat.insert(format!("{name} entered"), path.entered.packets);
+                flat.insert(format!("{name} finished"), path.finished.packets);
+                flat.insert(format!("{name} tunnelled out"), path.tunnelled_out.packets);
+                flat.insert(format!("{name} tunnelled in"), path.tunnelled_in.packets);
+                for (reason, packets) in &path.dropped {
+                    flat.insert(format!("{name} dropped {reason}"), *packets);
+                }
+                for hop in &path.hops {
+                    flat.insert(format!("{name} to {}", hop.name), hop.delivered.packets);
+                    flat.insert(format!("{name} from {}", hop.name), hop.returned.packets);
+                }
+            }
+        }
+        flat
+    }
+
+    /// The counters that moved since the last call, by how much.
+    pub fn moved(&mut self) -> BTreeMap<String, u64> {
+        let now = self.flat();
+        let before = std::mem::replace(&mut self.before, now.clone());
+        let moved = now.into_iter().map(|(name, value)| {
+            let old = before.get(&name).copied().unwrap_or(0);
+            (name, value - old)
+        });
+        moved.filter(|(_, by)| *by > 0).collect()
+    }
+
+    /// Exactly these counters moved since the last call.
+    #[track_caller]
+    pub fn assert_moved(&mut self, expected: &[(&str, u64)]) {
+        let expected: BTreeMap<String, u64> =
+            expected.iter().map(|(name, by)| ((*name).to_owned(), *by)).collect();
+        assert_eq!(self.moved(), expected);
+    }
+
+    /// One packet that came in by a port or tunnel was dropped for this reason; nothing else moved
+    /// but that it was received.
+    #[track_caller]
+    pub fn assert_only_dropped(&mut self, at: &str, reason: DropReason) {
+        let (received, dropped) = (format!("{at} received"), format!("{at} dropped {reason}"));
+        self.assert_moved(&[(&received, 1), (&dropped, 1)]);
+    }
+
+    /// Lost before the engine, as the shell tells.
+    pub fn note_lost(&mut self, node: usize, origin: Origin, reason: DropReason) {
+        self.nodes[node].engine.note_received_lost(origin, reason, 1, 60);
+    }
+}
+
+fn queue_at(node: &mut Node, slot: PortSlot, bytes: &[u8], offload: Offload) {
+    // Without a buffer the kernel would lose it, before anybody counts.
+    let Some(mut buffer): Option<Buffer> = node.pool.take() else { return };
+    assert!(buffer.fill(bytes));
+    buffer.offload = offload;
+    node.inbox.push(Packet::from_port(slot, buffer));
+}
+
+/// What is handed out and not booked yet is held.
+fn assert_held(counters: &NodeCounters, out: &Output) {
+    let frames = out.frames.iter().map(|frame| frame.booking.volume().packets);
+    let datagrams = out.datagrams.iter().map(|datagram| datagram.booking.volume().packets);
+    assert_eq!(counters.total().held, frames.sum::<u64>() + datagrams.sum::<u64>());
+    assert_eq!(counters.total().unaccounted(), 0);
+}
+
+fn flatten(flat: &mut BTreeMap<String, u64>, name: &str, account: &Account) {
+    flat.insert(format!("{name}received"), account.received.packets);
+    flat.insert(format!("{name}forwarded"), account.forwarded.packets);
+    flat.insert(format!("{name}consumed"), account.consumed);
+    for (kind, packets) in &account.created {
+        flat.insert(format!("{name}created {}", kind.name()), *packets);
+    }
+    for (reason, packets) in &account.dropped {
+        flat.insert(format!("{name}dropped {reason}"), *packets);
+    }
+}
+
+/// What a routing kernel does to a frame; false: it sends nothing.
+pub fn route(bytes: &mut [u8], next: MacAddr, own: MacAddr) -> bool {
+    ethernet::set_destination(bytes, next).unwrap();
+    ethernet::set_source(bytes, own).unwrap();
+    let view = FrameView::parse(bytes).unwrap();
+    let packet = &mut bytes[usize::from(view.l3_offset)..];
+    match view.network {
+        Network::Ipv4 => {
+            let ttl = ipv4::Ipv4View::parse(packet).unwrap().ttl();
+            ipv4::set_ttl(packet, ttl.saturating_sub(1)).unwrap();
+            ttl > 1
+        }
+        Network::Ipv6 => {
+            let limit = ipv6::Ipv6View::parse(packet).unwrap().hop_limit();
+            ipv6::set_hop_limit(packet, limit.saturating_sub(1)).unwrap();
+            limit > 1
+        }
+        _ => false,
+    }
+}
+
+/// What a function that speaks an encapsulation does to its header; false: it cannot go on.
+fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
+    let start = EthernetView::parse(bytes).unwrap().header_len();
+    match encapsulation {
+        Encapsulation::Nsh => {
+            let word = bytes[start + 4..].first_chunk_mut::<4>().unwrap();
+            nsh::advance(word).is_ok()
+        }
+        Encapsulation::Mpls => {
+            let entry = bytes[start..][SfcLabelPair::FUNCTION_ENTRY]
+                .first_chunk_mut::<{ LabelStackEntry::LEN }>()
+                .unwrap();
+            mpls::advance(entry).is_ok()
+        }
+    }
+}
+
+/// The flows that a port has seen.
+pub fn flows(frames: &[Vec<u8>]) -> Vec<catena_wire::flow::FlowKey> {
+    frames.iter().map(|frame| frames::flow(frame)).collect()
+}

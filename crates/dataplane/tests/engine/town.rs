@@ -1,0 +1,287 @@
+//! Programs for tests: a town of nodes with networks, endpoints, functions and chains, described
+//! in a few lines and cut into one program per node as the planner would.
+
+use catena_dataplane::engine::Tables;
+use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
+use catena_model::program::{
+    ChainEntry, HopEntry, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
+    PathEntry, PortEntry, PortRole, RuleEntry, RuleMatch, TunnelEntry, Underlay,
+};
+use catena_model::resource::{Attachment, Encapsulation, IpFamily, Transport};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use catena_wire::scalar::{MacAddr, PortRange, Vni};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use uuid::Uuid;
+
+/// MTU of the underlay, in bytes.
+pub const UNDERLAY_MTU: u16 = 1_500;
+
+#[derive(Clone, Debug)]
+pub struct Network {
+    pub id: NetworkId,
+    pub vni: u32,
+    pub prefixes: Vec<String>,
+    pub gateways: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Port {
+    pub id: PortId,
+    pub name: String,
+    pub node: usize,
+    pub network: usize,
+    pub role: PortRole,
+    pub mac: MacAddr,
+    pub addresses: Vec<IpAddr>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Instance {
+    pub name: String,
+    pub ingress: usize,
+    pub egress: usize,
+    pub weight: u32,
+    pub speaks: Option<Encapsulation>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Chain {
+    pub name: String,
+    pub path: u32,
+    pub encapsulation: Encapsulation,
+    /// Names of the instances of each hop.
+    pub hops: Vec<Vec<String>>,
+    pub destination: usize,
+    pub rules: Vec<(u32, RuleMatch)>,
+}
+
+/// Everything there is; change it and make the programs anew.
+#[derive(Clone, Debug, Default)]
+pub struct Town {
+    pub nodes: usize,
+    pub number: u64,
+    pub networks: Vec<Network>,
+    pub ports: Vec<Port>,
+    pub instances: Vec<Instance>,
+    pub chains: Vec<Chain>,
+}
+
+pub fn node_name(node: usize) -> NodeName {
+    NodeName::new(format!("host{}", node + 1)).unwrap()
+}
+
+pub fn node_address(node: usize) -> IpAddr {
+    format!("192.0.2.{}", node + 1).parse().unwrap()
+}
+
+fn id(kind: u128, number: usize) -> Uuid {
+    Uuid::from_u128(kind << 64 | number as u128)
+}
+
+/// A rule for one transport and destination port of one IP version.
+pub fn rule(family: IpFamily, transport: Transport, destination_port: u16) -> RuleMatch {
+    RuleMatch {
+        port: None,
+        vlan: None,
+        family,
+        transport: Some(transport),
+        source: None,
+        destination: None,
+        source_ports: None,
+        destination_ports: Some(PortRange::new(destination_port, destination_port).unwrap()),
+    }
+}
+
+impl Town {
+    pub fn new(nodes: usize) -> Self {
+        Self { nodes, number: 1, ..Self::default() }
+    }
+
+    pub fn network(&mut self, vni: u32, prefixes: &[&str]) -> usize {
+        let prefixes = prefixes.iter().map(ToString::to_string).collect();
+        let id = NetworkId(id(1, self.networks.len()));
+        self.networks.push(Network { id, vni, prefixes, gateways: Vec::new() });
+        self.networks.len() - 1
+    }
+
+    pub fn port(
+        &mut self,
+        name: &str,
+        node: usize,
+        network: usize,
+        role: PortRole,
+        addresses: &[&str],
+    ) -> usize {
+        let number = self.ports.len();
+        self.ports.push(Port {
+            id: PortId(id(2, number)),
+            name: name.to_owned(),
+            node,
+            network,
+            role,
+            mac: MacAddr([2, 0, 0, 0, 0, u8::try_from(number + 1).unwrap()]),
+            addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        });
+        number
+    }
+
+    pub fn endpoint(&mut self, name: &str, node: usize, network: usize, addresses: &[&str]) {
+        self.port(name, node, network, PortRole::Endpoint, addresses);
+    }
+
+    /// A function with a port `NAME.in` and a port `NAME.out`.
+    pub fn function(&mut self, name: &str, node: usize, networks: (usize, usize)) {
+        let ingress = self.port(&format!("{name}.in"), node, networks.0, PortRole::Function, &[]);
+        let egress = self.port(&format!("{name}.out"), node, networks.1, PortRole::Function, &[]);
+        self.instances.push(Instance {
+            name: name.to_owned(),
+            ingress,
+            egress,
+            weight: 1,
+            speaks: None,
+        });
+    }
+
+    pub fn speaking(&mut self, name: &str, encapsulation: Encapsulation) {
+        let instance = self.instances.iter_mut().find(|i| i.name == name).unwrap();
+        instance.speaks = Some(encapsulation);
+    }
+
+    pub fn chain(
+        &mut self,
+        name: &str,
+        encapsulation: Encapsulation,
+        hops: &[&[&str]],
+        rules: &[RuleMatch],
+    ) -> &mut Chain {
+        let hops = hops.iter().map(|hop| hop.iter().map(ToString::to_string).collect()).collect();
+        let path = 100 + u32::try_from(self.chains.len()).unwrap();
+        self.chains.push(Chain {
+            name: name.to_owned(),
+            path,
+            encapsulation,
+            hops,
+            destination: 0,
+            rules: rules.iter().map(|matches| (10, matches.clone())).collect(),
+        });
+        self.chains.last_mut().unwrap()
+    }
+
+    pub fn port_named(&self, name: &str) -> &Port {
+        self.ports.iter().find(|port| port.name == name).unwrap_or_else(|| panic!("port {name}"))
+    }
+
+    pub fn mac(&self, port: &str) -> MacAddr {
+        self.port_named(port).mac
+    }
+
+    pub fn instance(&self, name: &str) -> (usize, &Instance) {
+        let found = self.instances.iter().enumerate().find(|(_, i)| i.name == name);
+        found.unwrap_or_else(|| panic!("instance {name}"))
+    }
+
+    fn path_entry(&self, chain: &Chain) -> PathEntry {
+        let instance = |name: &String| {
+            let (number, instance) = self.instance(name);
+            InstanceEntry {
+                id: InstanceId(id(3, number)),
+                name: instance.name.clone(),
+                node: node_name(self.ports[instance.ingress].node),
+                ingress: self.ports[instance.ingress].id,
+                egress: self.ports[instance.egress].id,
+                ingress_mac: self.ports[instance.ingress].mac,
+                weight: instance.weight,
+                speaks: instance.speaks,
+            }
+        };
+        let hops = chain.hops.iter().map(|hop| HopEntry {
+            function: FunctionId(Uuid::nil()),
+            name: hop.join("|"),
+            instances: hop.iter().map(instance).collect(),
+        });
+        PathEntry {
+            id: PathId(chain.path),
+            chain: self.chain_id(chain),
+            encapsulation: chain.encapsulation,
+            hops: hops.collect(),
+            destination: self.networks[chain.destination].id,
+        }
+    }
+
+    fn chain_id(&self, chain: &Chain) -> ChainId {
+        let number = self.chains.iter().position(|other| other.name == chain.name);
+        ChainId(id(4, number.unwrap_or(usize::MAX)))
+    }
+
+    /// The program of one node: it knows every path, and the ports that it carries.
+    pub fn program(&self, node: usize) -> NodeProgram {
+        let underlay = Underlay { address: node_address(node), mtu: UNDERLAY_MTU };
+        let mut program =
+            NodeProgram::empty(node_name(node), BlueprintNumber(self.number), underlay);
+        for other in (0..self.nodes).filter(|other| *other != node) {
+            let address = node_address(other);
+            program.tunnels.push(TunnelEntry { node: node_name(other), address });
+        }
+        for (index, network) in self.networks.iter().enumerate() {
+            program.networks.push(self.network_entry(node, index, network));
+        }
+        for port in &self.ports {
+            let network = self.networks[port.network].id;
+            let at = if port.node == node {
+                program.ports.push(port_entry(port, network));
+                Location::Port(port.id)
+            } else {
+                Location::Node(node_name(port.node))
+            };
+            program.macs.push(MacEntry { network, mac: port.mac, at });
+            for address in &port.addresses {
+                let entry = NeighbourEntry { network, address: *address, mac: port.mac };
+                program.neighbours.push(entry);
+            }
+        }
+        for chain in &self.chains {
+            program.paths.push(self.path_entry(chain));
+            let name = chain.name.clone();
+            program.chains.push(ChainEntry { id: self.chain_id(chain), name: name.clone() });
+            for (number, (priority, matches)) in chain.rules.iter().enumerate() {
+                program.rules.push(RuleEntry {
+                    id: RuleId(id(5, number)),
+                    name: format!("{name}-{number}"),
+                    priority: *priority,
+                    matches: matches.clone(),
+                    path: PathId(chain.path),
+                });
+            }
+        }
+        program
+    }
+
+    fn network_entry(&self, node: usize, index: usize, network: &Network) -> NetworkEntry {
+        let ports = self.ports.iter().filter(|port| port.network == index && port.node != node);
+        let members: BTreeSet<usize> = ports.map(|port| port.node).collect();
+        NetworkEntry {
+            id: network.id,
+            name: format!("network{index}"),
+            vni: Vni::new(network.vni).unwrap(),
+            prefixes: network.prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect(),
+            gateways: network.gateways.iter().map(|gateway| gateway.parse().unwrap()).collect(),
+            members: members.into_iter().map(node_name).collect(),
+        }
+    }
+
+    pub fn tables(&self, node: usize) -> Tables {
+        Tables::compile(&self.program(node)).expect("the program is sound")
+    }
+}
+
+fn port_entry(port: &Port, network: NetworkId) -> PortEntry {
+    PortEntry {
+        id: port.id,
+        name: port.name.clone(),
+        network,
+        mac: port.mac,
+        role: port.role,
+        attachment: Attachment { namespace: None, interface: port.name.clone() },
+    }
+}
