@@ -1,8 +1,8 @@
 //! The interfaces behind ports: takes them from the host's stack, opens their packet sockets, gives
 //! them back, reads their counters, and notices when links change.
 //!
-//! Knows the kernel's doors. Refuses to know programs and the data plane. Openings run side by
-//! side; a release waits for them and is waited for, so that the order of the orders holds.
+//! Knows the kernel's doors. Refuses to know programs and the data plane. Orders are carried out one
+//! after the other: a port that is released and wanted again is open in the end.
 
 use catena_kernel::attach::{self, FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
@@ -14,7 +14,6 @@ use catena_model::resource::{Attachment, NamespaceRef};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 /// How long a broken watch rests before it is opened again; ports are also looked for by time.
 const WATCH_RETRY: Duration = Duration::from_secs(1);
@@ -101,25 +100,21 @@ impl Interfaces {
     }
 }
 
+/// One order after the other: what is asked of the kernel for one port is answered before the next,
+/// since a netlink connection makes one list at a time.
 async fn carry_out(
     node: Netlink,
     mut queue: mpsc::UnboundedReceiver<Order>,
     opened: mpsc::Sender<Opened>,
 ) {
-    let mut openings = JoinSet::new();
     while let Some(order) = queue.recv().await {
         match order {
             Order::Open(entry) => {
-                let (node, opened) = (node.clone(), opened.clone());
-                openings.spawn(async move {
-                    let socket = open(&node, &entry).await.map_err(|error| error.to_string());
-                    // Nobody waits for it any more when the agent is stopping.
-                    opened.send(Opened { entry, socket }).await.ok();
-                });
-                while openings.try_join_next().is_some() {}
+                let socket = open(&node, &entry).await.map_err(|error| error.to_string());
+                // Nobody waits for it any more when the agent is stopping.
+                opened.send(Opened { entry, socket }).await.ok();
             }
             Order::Release(entry) => {
-                while openings.join_next().await.is_some() {}
                 if let Err(error) = release(&node, &entry).await
                     && !error.is_not_found()
                 {

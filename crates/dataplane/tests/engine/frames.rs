@@ -136,13 +136,3 @@ pub fn flow(frame: &[u8]) -> FlowKey {
 pub fn destination_mac(frame: &[u8]) -> MacAddr {
     FrameView::parse(frame).unwrap().destination
 }
-
-/// The transport payload of a TCP or UDP frame.
-pub fn payload(frame: &[u8]) -> Vec<u8> {
-    let view = FrameView::parse(frame).unwrap();
-    let upper = &frame[usize::from(view.l4_offset.unwrap())..view.end as usize];
-    match view.protocol {
-        Some(IpProtocol::TCP) => tcp::TcpView::parse(upper).unwrap().payload().to_vec(),
-        _ => upper[udp::HEADER_BYTES..].to_vec(),
-    }
-}

@@ -1,7 +1,6 @@
 //! A rig of engines: carries datagrams between them, lets functions do their work, and watches the
 //! books. No clock and no kernel: everything a test sees is a consequence of what it sent.
 
-use crate::frames;
 use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
     Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, TunnelKind,
@@ -47,7 +46,6 @@ pub struct Seen {
 #[derive(Clone, Debug)]
 pub struct SeenDatagram {
     pub from: usize,
-    pub to: IpAddr,
     pub kind: TunnelKind,
     pub entropy: u16,
     pub segment_bytes: Option<u16>,
@@ -163,10 +161,6 @@ impl Rig {
         self.nodes[port.node].engine.slot_of(port.id)
     }
 
-    pub fn engine(&mut self, node: usize) -> &mut Engine {
-        &mut self.nodes[node].engine
-    }
-
     /// Drives all nodes until nothing moves any more, then checks the books.
     pub fn run(&mut self) {
         for _ in 0..ROUNDS_MAX {
@@ -233,7 +227,6 @@ impl Rig {
         }
         self.datagrams.push(SeenDatagram {
             from,
-            to: datagram.to,
             kind: datagram.kind,
             entropy: datagram.entropy,
             segment_bytes: datagram.segment_bytes,
@@ -435,9 +428,4 @@ fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
             mpls::advance(entry).is_ok()
         }
     }
-}
-
-/// The flows that a port has seen.
-pub fn flows(frames: &[Vec<u8>]) -> Vec<catena_wire::flow::FlowKey> {
-    frames.iter().map(|frame| frames::flow(frame)).collect()
 }

@@ -73,7 +73,7 @@ pub(crate) struct Machine {
 }
 
 pub(crate) fn port(place: usize) -> PortId {
-    PortId(uuid(place))
+    PortId(uuid(place + 1))
 }
 
 fn mac(place: usize) -> MacAddr {

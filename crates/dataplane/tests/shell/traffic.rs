@@ -14,6 +14,8 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 const DATAGRAMS: u64 = 200;
+/// Nobody listens here.
+const NOBODY_PORT: u16 = 7_009;
 const STREAM_BYTES: usize = 8 << 20;
 
 fn udp(place: &catena_kernel::namespace::NetNamespace, address: Ipv4Addr, port: u16) -> UdpSocket {
@@ -89,7 +91,8 @@ async fn udp_passes_the_function_exactly_when_a_rule_says_so() {
     exchange(&machine, PLAIN_PORT, DATAGRAMS);
     let plain = settled(&mut agent);
     assert_eq!(plain.chains[0].entered.packets, 0);
-    assert_eq!(line(&plain, port(F_IN)).transmitted.packets, 0, "{plain:#?}");
+    let flooded = line(&plain, port(F_IN)).transmitted.packets;
+    assert!(flooded < 10, "only questions for a MAC reach it: {plain:#?}");
 
     exchange(&machine, CHAIN_PORT, DATAGRAMS);
     let counters = settled(&mut agent);
@@ -165,7 +168,7 @@ async fn ports_may_come_before_their_program_and_long_after_it() {
         assert_eq!(agent.attach(port(place), &socket), "");
     }
     let sender = udp(&machine.source.namespace, SOURCE, 0);
-    sender.send_to(b"to nobody", (DESTINATION, PLAIN_PORT)).unwrap();
+    sender.send_to(b"to nobody", (DESTINATION, NOBODY_PORT)).unwrap();
     let late = machine.packet_socket(D).await;
     assert_eq!(agent.attach(port(D), &late), "");
     exchange(&machine, PLAIN_PORT, 10);

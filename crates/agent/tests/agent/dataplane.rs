@@ -1,0 +1,138 @@
+//! The test in the place of a data plane: takes what it is told to take, and notes it.
+
+use catena_agent::DataplanePaths;
+use catena_protocol::frame::{self, FrameReader};
+use catena_protocol::message::{
+    FromDataplane, PortResult, Program, ProgramResult, State, ToDataplane, from_dataplane,
+    to_dataplane,
+};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+
+/// What the data plane has and does.
+#[derive(Default)]
+pub(crate) struct Book {
+    pub(crate) running: Option<Program>,
+    pub(crate) ports: Vec<String>,
+    pub(crate) offered: Vec<u64>,
+    /// Not empty: every program is refused with it.
+    pub(crate) refusal: String,
+}
+
+pub(crate) struct TestDataplane {
+    pub(crate) book: Arc<Mutex<Book>>,
+    say: mpsc::UnboundedSender<from_dataplane::Message>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// Where it lives; the command would be used if it did not.
+pub(crate) fn paths(dir: &Path) -> DataplanePaths {
+    DataplanePaths {
+        command: vec!["/bin/false".into()],
+        control_socket: dir.join("control"),
+        program_file: dir.join("program.pb"),
+    }
+}
+
+impl TestDataplane {
+    pub(crate) fn start(dir: &Path, book: Book) -> Self {
+        let path = dir.join("control");
+        std::fs::remove_file(&path).ok();
+        let listener = UnixListener::bind(path).unwrap();
+        let book = Arc::new(Mutex::new(book));
+        let (say, said) = mpsc::unbounded_channel();
+        let task = tokio::spawn(serve(listener, Arc::clone(&book), said));
+        Self { book, say, task }
+    }
+
+    /// Says something without being asked.
+    pub(crate) fn say(&self, message: from_dataplane::Message) {
+        self.say.send(message).unwrap();
+    }
+
+    pub(crate) fn lose(&self, port: &str) {
+        self.book.lock().unwrap().ports.retain(|known| known != port);
+        let refusal = "its interface is gone".into();
+        self.say(from_dataplane::Message::PortResult(PortResult { port_id: port.into(), refusal }));
+    }
+
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        self.task.await.ok();
+    }
+}
+
+async fn serve(
+    listener: UnixListener,
+    book: Arc<Mutex<Book>>,
+    mut said: mpsc::UnboundedReceiver<from_dataplane::Message>,
+) {
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut frames = FrameReader::default();
+        let mut bytes = [0; 65_536];
+        loop {
+            let answers: Vec<from_dataplane::Message> = tokio::select! {
+                length = stream.read(&mut bytes) => match length {
+                    Ok(0) | Err(_) => break,
+                    Ok(length) => {
+                        frames.push(&bytes[..length]);
+                        std::iter::from_fn(|| frames.next().unwrap())
+                            .map(|message: ToDataplane| answer(message, &book))
+                            .collect()
+                    }
+                },
+                message = said.recv() => message.into_iter().collect(),
+            };
+            for message in answers {
+                write(&mut stream, message).await;
+            }
+        }
+    }
+}
+
+async fn write(stream: &mut UnixStream, message: from_dataplane::Message) {
+    stream.write_all(&frame::encode(&FromDataplane { message: Some(message) })).await.unwrap();
+}
+
+fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
+    let mut book = book.lock().unwrap();
+    match message.message.unwrap() {
+        to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(State {
+            node: "host1".into(),
+            program_number: book.running.as_ref().map_or(0, |program| program.number),
+            attached_ports: book.ports.clone(),
+            process_id: 1,
+        }),
+        to_dataplane::Message::Program(program) => {
+            let number = program.number;
+            book.offered.push(number);
+            let refusal = book.refusal.clone();
+            if refusal.is_empty() {
+                book.running = Some(program);
+            }
+            from_dataplane::Message::ProgramResult(ProgramResult { number, refusal })
+        }
+        to_dataplane::Message::AttachPort(attach) => {
+            book.ports.push(attach.port_id.clone());
+            port_result(attach.port_id)
+        }
+        to_dataplane::Message::DetachPort(detach) => {
+            book.ports.retain(|known| *known != detach.port_id);
+            port_result(detach.port_id)
+        }
+        to_dataplane::Message::CountersRequest(request) => {
+            from_dataplane::Message::Counters(catena_protocol::message::Counters {
+                request: request.request,
+                body: serde_json::to_vec(&crate::programs::no_counters()).unwrap(),
+            })
+        }
+    }
+}
+
+fn port_result(port_id: String) -> from_dataplane::Message {
+    from_dataplane::Message::PortResult(PortResult { port_id, refusal: String::new() })
+}

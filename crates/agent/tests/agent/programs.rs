@@ -1,0 +1,76 @@
+//! Programs for the tests: one network, some endpoints.
+
+use crate::machine::UNDERLAY;
+use catena_model::account::{Account, Volume};
+use catena_model::id::{NetworkId, PortId};
+use catena_model::program::{
+    Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry, PortRole, Underlay,
+};
+use catena_model::resource::Attachment;
+use catena_model::{BlueprintNumber, NodeCounters, NodeName, NodeProgram};
+use catena_protocol::message::Program;
+use catena_wire::scalar::{MacAddr, Vni};
+use std::net::Ipv4Addr;
+use uuid::Uuid;
+
+pub(crate) fn port(number: u8) -> PortId {
+    PortId(Uuid::from_u128(u128::from(number)))
+}
+
+pub(crate) fn interface(number: u8) -> String {
+    format!("p{number}")
+}
+
+pub(crate) fn mac(number: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, number])
+}
+
+pub(crate) fn address(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, number)
+}
+
+/// The program of this number with these ports.
+pub(crate) fn packed(number: u64, ports: &[u8]) -> Program {
+    let underlay = Underlay { address: UNDERLAY, mtu: 1_500 };
+    let node = NodeName::new("host1").unwrap();
+    let mut program = NodeProgram::empty(node, BlueprintNumber(number), underlay);
+    let network = NetworkId(Uuid::from_u128(1_000));
+    program.networks.push(NetworkEntry {
+        id: network,
+        name: "customer".into(),
+        vni: Vni::new(100).unwrap(),
+        prefixes: vec!["10.0.0.0/24".parse().unwrap()],
+        gateways: Vec::new(),
+        members: Vec::new(),
+    });
+    for place in ports.iter().copied() {
+        program.ports.push(PortEntry {
+            id: port(place),
+            name: interface(place),
+            network,
+            mac: mac(place),
+            role: PortRole::Endpoint,
+            attachment: Attachment { namespace: None, interface: interface(place) },
+        });
+        program.macs.push(MacEntry { network, mac: mac(place), at: Location::Port(port(place)) });
+        program.neighbours.push(NeighbourEntry {
+            network,
+            address: address(place).into(),
+            mac: mac(place),
+        });
+    }
+    catena_protocol::program::pack(&program)
+}
+
+/// Counters of a node on which nothing happened.
+pub(crate) fn no_counters() -> NodeCounters {
+    NodeCounters {
+        node: NodeName::new("host1").unwrap(),
+        program: BlueprintNumber(1),
+        ports: Vec::new(),
+        tunnels: Account::default(),
+        tunnels_transmitted: Volume::default(),
+        tunnels_ring_full: 0,
+        chains: Vec::new(),
+    }
+}

@@ -1,0 +1,191 @@
+//! The agent between a controller and a data plane that are both played by the test.
+
+use crate::authority::Authority;
+use crate::controller::{TestController, reasons};
+use crate::dataplane::{Book, TestDataplane, paths};
+use crate::machine::{Machine, is_privileged};
+use crate::programs::{interface, packed, port};
+use catena_agent::AgentError;
+use catena_protocol::message::from_agent;
+use std::time::Duration;
+
+/// Time in which an agent tries several times to get in.
+const SEVERAL_ATTEMPTS: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn a_program_is_acknowledged_after_the_state_of_its_ports_is_told() {
+    if !is_privileged("a_program_is_acknowledged_after_the_state_of_its_ports_is_told") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+
+    let (mut session, hello) = controller.welcome().await;
+    assert_eq!((hello.node.as_str(), hello.program_number), ("host1", 0));
+    assert_eq!((hello.underlay_address.as_str(), hello.underlay_mtu), ("192.0.2.1", 1_500));
+
+    machine.plug(1).await;
+    let (result, states) = session.send(packed(1, &[1, 2])).await;
+    assert_eq!((result.number, result.refusal.as_str()), (1, ""));
+    let states = reasons(&states.unwrap());
+    assert_eq!(states[&port(1).to_string()], "");
+    assert!(states[&port(2).to_string()].contains("does not exist yet"), "{states:?}");
+    assert_eq!(dataplane.book.lock().unwrap().ports, [port(1).to_string()]);
+
+    // Late, and told without being asked.
+    machine.plug(2).await;
+    session.until(|states| states[&port(2).to_string()].is_empty()).await;
+
+    // Gone, and back.
+    dataplane.lose(&port(1).to_string());
+    session.until(|states| states[&port(1).to_string()].contains("is gone")).await;
+    session.until(|states| states[&port(1).to_string()].is_empty()).await;
+
+    // A port that leaves the program is given back to the host.
+    let ifindex = machine.links.link(&interface(2)).await.unwrap().unwrap().index;
+    assert!(catena_kernel::tc::is_swallowing(&machine.links, ifindex).await.unwrap());
+    let (result, states) = session.send(packed(2, &[1])).await;
+    assert_eq!(result.refusal, "");
+    assert_eq!(states.unwrap().ports.len(), 1);
+    while catena_kernel::tc::is_swallowing(&machine.links, ifindex).await.unwrap() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(dataplane.book.lock().unwrap().ports, [port(1).to_string()]);
+}
+
+#[tokio::test]
+async fn older_foreign_and_torn_programs_never_reach_the_data_plane() {
+    if !is_privileged("older_foreign_and_torn_programs_never_reach_the_data_plane") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    assert_eq!(session.send(packed(5, &[])).await.0.refusal, "");
+    assert!(session.send(packed(4, &[])).await.0.refusal.contains("older than program 5"));
+    let mut torn = packed(6, &[]);
+    torn.body[5] ^= 1;
+    assert!(session.send(torn).await.0.refusal.contains("checksum"));
+    assert_eq!(session.send(packed(5, &[])).await.0.refusal, "", "the same again");
+
+    dataplane.book.lock().unwrap().refusal = "the disk is full".into();
+    let (result, _) = session.send(packed(7, &[])).await;
+    assert_eq!((result.number, result.refusal.as_str()), (7, "the disk is full"));
+    assert_eq!(dataplane.book.lock().unwrap().offered, [5, 5, 7]);
+    assert_eq!(session.counters(31).await.ports, []);
+}
+
+#[tokio::test]
+async fn a_controller_that_returns_is_found_and_told_what_runs() {
+    if !is_privileged("a_controller_that_returns_is_found_and_told_what_runs") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let _dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let address = controller.address;
+    let _agent = machine.start(address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    assert_eq!(session.send(packed(3, &[])).await.0.refusal, "");
+    drop(session);
+    controller.stop().await;
+
+    let mut returned = TestController::start(machine.listener_at(address), Some(&authority));
+    let (mut session, hello) = returned.welcome().await;
+    assert_eq!(hello.program_number, 3);
+    assert!(matches!(session.hear().await, from_agent::Message::PortStates(_)));
+    assert_eq!(session.send(packed(4, &[])).await.0.refusal, "");
+}
+
+#[tokio::test]
+async fn a_data_plane_that_lost_its_program_gets_it_from_the_agent() {
+    if !is_privileged("a_data_plane_that_lost_its_program_gets_it_from_the_agent") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    machine.plug(1).await;
+    assert_eq!(session.send(packed(3, &[1])).await.0.refusal, "");
+
+    dataplane.kill().await;
+    let empty = TestDataplane::start(machine.dir.path(), Book::default());
+    // The session that told the old state ends; the new one tells the truth.
+    assert!(session.is_over().await);
+    let (mut session, _) = controller.welcome().await;
+    session.until(|states| states.get(&port(1).to_string()).is_some_and(String::is_empty)).await;
+    let book = empty.book.lock().unwrap();
+    assert_eq!((book.offered.as_slice(), book.ports.len()), ([3].as_slice(), 1));
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_read_the_running_program_asks_for_it_again() {
+    if !is_privileged("an_agent_that_cannot_read_the_running_program_asks_for_it_again") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let book = Book { running: Some(packed(8, &[])), ..Book::default() };
+    let _dataplane = TestDataplane::start(machine.dir.path(), book);
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, hello) = controller.welcome().await;
+    assert_eq!(hello.program_number, 0);
+    assert!(session.send(packed(7, &[])).await.0.refusal.contains("older than program 8"));
+    assert_eq!(session.send(packed(8, &[])).await.0.refusal, "");
+}
+
+#[tokio::test]
+async fn nobody_but_the_controller_of_its_own_authority_is_listened_to() {
+    if !is_privileged("nobody_but_the_controller_of_its_own_authority_is_listened_to") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let _dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+
+    let mut plain = TestController::start(machine.listener(), None);
+    let agent = machine.start(plain.address, &tls, &paths(machine.dir.path()));
+    assert!(plain.stays_alone(SEVERAL_ATTEMPTS).await, "plain text");
+    drop(agent);
+
+    let mut stranger = TestController::start(machine.listener(), Some(&Authority::new()));
+    let agent = machine.start(stranger.address, &tls, &paths(machine.dir.path()));
+    assert!(stranger.stays_alone(SEVERAL_ATTEMPTS).await, "another authority");
+    drop(agent);
+
+    let mut own = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(own.address, &tls, &paths(machine.dir.path()));
+    own.welcome().await;
+}
+
+#[tokio::test]
+async fn an_agent_without_certificates_does_not_start() {
+    if !is_privileged("an_agent_without_certificates_does_not_start") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let mut tls = Authority::new().enroll("host1", machine.dir.path());
+    tls.key = machine.dir.path().join("missing.key");
+    let address = "127.0.0.1:1".parse().unwrap();
+    let agent = machine.start(address, &tls, &paths(machine.dir.path()));
+    let error = agent.end().unwrap_err();
+    assert!(matches!(error, AgentError::TlsFile { .. }));
+    assert!(error.to_string().contains("missing.key"), "{error}");
+}
