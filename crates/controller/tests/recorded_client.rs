@@ -1,0 +1,112 @@
+//! Plays what a real client sent to the original server, and compares the answers.
+
+mod support;
+
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use support::{Controller, open};
+
+/// Attributes that the two servers choose differently on purpose: `conformance/api/README.md`.
+const OURS: [&str; 9] = [
+    "mtu",
+    "provider:network_type",
+    "provider:segmentation_id",
+    "port_security_enabled",
+    "enable_dhcp",
+    "mac_address",
+    "ip_address",
+    "status",
+    "status_reason",
+];
+/// Attributes that only the original keeps.
+const THEIRS: [&str; 3] = ["created_at", "updated_at", "revision_number"];
+
+/// From the original's identities to ours.
+type Identities = BTreeMap<String, String>;
+
+fn translate_text(text: &str, identities: &Identities) -> String {
+    identities.iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
+}
+
+fn translate(value: &Value, identities: &Identities) -> Value {
+    serde_json::from_str(&translate_text(&value.to_string(), identities)).unwrap()
+}
+
+/// Learns whose identity is whose from the answers to a creation.
+fn learn(theirs: &Value, ours: &Value, identities: &mut Identities) {
+    let only = |body: &Value| body.as_object().unwrap().values().next().unwrap()["id"].clone();
+    let (theirs, ours) = (only(theirs), only(ours));
+    identities.insert(theirs.as_str().unwrap().into(), ours.as_str().unwrap().into());
+}
+
+fn compare(at: &str, theirs: &Value, ours: &Value) {
+    match (theirs, ours) {
+        (Value::Object(theirs), Value::Object(ours)) => compare_objects(at, theirs, ours),
+        (Value::Array(theirs), Value::Array(ours)) => {
+            assert_eq!(theirs.len(), ours.len(), "{at}: {theirs:?} {ours:?}");
+            for theirs in theirs {
+                // Lists of resources come in any order, lists of values in theirs.
+                let id = theirs.get("id");
+                let same = ours.iter().find(|ours| id.is_some() && ours.get("id") == id);
+                match same {
+                    Some(ours) => compare(at, theirs, ours),
+                    None if id.is_none() && theirs.is_object() => compare(at, theirs, &ours[0]),
+                    None => assert!(ours.contains(theirs), "{at}: {theirs} not in {ours:?}"),
+                }
+            }
+        }
+        _ => assert_eq!(theirs, ours, "{at}"),
+    }
+}
+
+fn compare_objects(at: &str, theirs: &Map<String, Value>, ours: &Map<String, Value>) {
+    let shared = |map: &Map<String, Value>, other: &Map<String, Value>| -> Vec<String> {
+        map.keys().filter(|key| other.contains_key(*key)).cloned().collect()
+    };
+    if theirs.contains_key("tenant_id") && at.contains("/sfc/") {
+        assert_eq!(shared(theirs, ours), shared(ours, theirs), "{at}: order of the keys");
+    }
+    for (key, value) in theirs {
+        let at = format!("{at} {key}");
+        match ours.get(key) {
+            Some(_) if OURS.contains(&key.as_str()) => {}
+            Some(ours) => compare(&at, value, ours),
+            None => assert!(THEIRS.contains(&key.as_str()), "{at} is missing"),
+        }
+    }
+    let extra = ours.keys().filter(|key| !theirs.contains_key(*key));
+    for key in extra {
+        assert!(["status", "status_reason"].contains(&key.as_str()), "{at}: unexpected '{key}'");
+    }
+}
+
+#[test]
+fn an_unmodified_client_gets_the_answers_it_knows() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/api/networking-sfc-client.jsonl");
+    let recording = std::fs::read_to_string(file).unwrap();
+    let host = controller.url.strip_prefix("http://").unwrap();
+    let mut identities = Identities::from([("127.0.0.1:9700".to_owned(), host.to_owned())]);
+    let mut played = 0;
+    for line in recording.lines() {
+        let exchange: Value = serde_json::from_str(line).unwrap();
+        let method = exchange["method"].as_str().unwrap();
+        let path = translate_text(exchange["path"].as_str().unwrap(), &identities);
+        let at = format!("{} {method} {path}", exchange["n"]);
+        let body = translate(&exchange["request"], &identities);
+        let (status, ours) =
+            controller.call(method, &path, Some(&body).filter(|body| !body.is_null()));
+        assert_eq!(exchange["status"], status, "{at}: {ours}");
+        let theirs = &exchange["response"];
+        if method == "POST" && status == 201 {
+            learn(theirs, &ours, &mut identities);
+        }
+        if !theirs.is_null() {
+            compare(&at, &translate(theirs, &identities), &ours);
+        }
+        played += 1;
+    }
+    assert!(played > 200, "only {played} exchanges");
+}
