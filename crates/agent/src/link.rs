@@ -69,6 +69,7 @@ enum LinkEnd {
 /// Keeps a connection to a data plane for as long as somebody listens to its events.
 pub(crate) async fn keep(config: Config, events: mpsc::Sender<LinkEvent>) {
     let mut backoff = BACKOFF_MIN;
+    let mut told = String::new();
     while !events.is_closed() {
         let mut was_up = false;
         let end = match start::connect_or_start(&config.dataplane).await {
@@ -78,12 +79,17 @@ pub(crate) async fn keep(config: Config, events: mpsc::Sender<LinkEvent>) {
         if matches!(end, LinkEnd::Stopping) {
             return;
         }
-        tracing::warn!("no data plane: {end}");
         if was_up {
             backoff = BACKOFF_MIN;
+            told.clear();
             if events.send(LinkEvent::Down).await.is_err() {
                 return;
             }
+        }
+        let reason = end.to_string();
+        if reason != told {
+            tracing::warn!("no data plane: {reason}");
+            told = reason;
         }
         tokio::time::sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF_MAX);

@@ -74,7 +74,7 @@ pub(crate) async fn keep(
     events: mpsc::Sender<SessionEvent>,
 ) {
     let mut backoff = BACKOFF_MIN;
-    let mut is_known_lost = false;
+    let mut told = String::new();
     loop {
         if announced.wait_for(|announcement| announcement.running.is_some()).await.is_err() {
             return;
@@ -83,14 +83,15 @@ pub(crate) async fn keep(
         let end = converse(&config, &mut announced, &events, &mut was_up).await;
         if was_up {
             backoff = BACKOFF_MIN;
-            is_known_lost = false;
+            told.clear();
             if events.send(SessionEvent::Down).await.is_err() {
                 return;
             }
         }
-        if !is_known_lost {
-            tracing::warn!(controller = config.controller, "no session with the controller: {end}");
-            is_known_lost = true;
+        let reason = end.to_string();
+        if reason != told {
+            tracing::warn!(controller = config.controller, "no session: {reason}");
+            told = reason;
         }
         tokio::time::sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF_MAX);
