@@ -85,7 +85,8 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
         networks: index(&program.networks, "network", |entry| entry.id, NetworkIndex)?,
         ports: index(&program.ports, "port", |entry| entry.id, PortIndex)?,
     };
-    let ports = program.ports.iter().map(|entry| port_table(entry, program, &names));
+    let mut uses = port_uses(program, &names);
+    let ports = program.ports.iter().map(|entry| port_table(entry, &mut uses, &names));
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let vnis = index(&program.networks, "VNI", |entry| u32::from(entry.vni), NetworkIndex)?;
     let mut paths = Vec::with_capacity(program.paths.len());
@@ -146,27 +147,45 @@ fn index<'p, E, K: std::hash::Hash + Eq + ToString, I>(
     Ok(index)
 }
 
+/// What the paths want of a port.
+#[derive(Default)]
+struct PortUse {
+    speaks: Vec<Encapsulation>,
+    reaches: Vec<NetworkIndex>,
+}
+
+fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUse> {
+    let mut uses: HashMap<PortId, PortUse> = HashMap::new();
+    for path in &program.paths {
+        let destination = names.networks.get(&path.destination);
+        for instance in path.hops.iter().flat_map(|hop| &hop.instances) {
+            if instance.node == *names.node {
+                uses.entry(instance.ingress).or_default().reaches.extend(destination);
+                let egress = uses.entry(instance.egress).or_default();
+                egress.reaches.extend(destination);
+                egress.speaks.extend(instance.speaks);
+            }
+        }
+    }
+    for port in uses.values_mut() {
+        port.speaks.sort_unstable();
+        port.speaks.dedup();
+        port.reaches.sort_unstable();
+        port.reaches.dedup();
+    }
+    uses
+}
+
 fn port_table(
     entry: &PortEntry,
-    program: &NodeProgram,
+    uses: &mut HashMap<PortId, PortUse>,
     names: &Names<'_>,
 ) -> Result<PortTable, CompileError> {
     let network = *names
         .networks
         .get(&entry.network)
         .ok_or(CompileError::PortWithoutNetwork { port: entry.id, network: entry.network })?;
-    let (mut speaks, mut reaches) = (Vec::new(), Vec::new());
-    for path in &program.paths {
-        let instances = path.hops.iter().flat_map(|hop| &hop.instances);
-        for instance in instances.filter(|i| i.egress == entry.id || i.ingress == entry.id) {
-            speaks.extend(instance.speaks.filter(|_| instance.egress == entry.id));
-            reaches.extend(names.networks.get(&path.destination));
-        }
-    }
-    speaks.sort_unstable();
-    speaks.dedup();
-    reaches.sort_unstable();
-    reaches.dedup();
+    let PortUse { speaks, reaches } = uses.remove(&entry.id).unwrap_or_default();
     Ok(PortTable { entry: entry.clone(), network, speaks, reaches })
 }
 

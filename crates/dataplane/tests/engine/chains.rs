@@ -328,17 +328,3 @@ fn counters_of_ports_and_paths_outlive_a_program() {
         assert_eq!(after.program.0, 2);
     }
 }
-
-#[test]
-fn a_loop_between_nodes_ends_with_its_time_to_live() {
-    // v2 sends its own header back, so the position never moves on; every node but the last is
-    // honest. The forwarder refuses what the function may not say.
-    let mut town = with_chain(Encapsulation::Nsh, &[&["v2"], &["v4"]]);
-    town.speaking("v2", Encapsulation::Nsh);
-    let mut rig = Rig::new(town);
-    rig.behaviours.insert("v2".into(), Behaviour::Echo);
-    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
-    let counters = rig.counters();
-    let port = counters[1].ports.iter().find(|port| port.name == "v2.out").unwrap();
-    assert_eq!(port.account.dropped.get(&DropReason::ForeignChainHeader), Some(&1));
-}

@@ -13,25 +13,25 @@ use std::net::IpAddr;
 
 /// What a test frame says; everything else is fixed.
 #[derive(Clone, Debug)]
-pub struct Spec {
-    pub source_mac: MacAddr,
-    pub destination_mac: MacAddr,
-    pub source: IpAddr,
-    pub destination: IpAddr,
-    pub protocol: IpProtocol,
-    pub ports: (u16, u16),
-    pub vlan: Option<u16>,
-    pub ttl: u8,
-    pub sequence: u32,
-    pub identification: u16,
+pub(crate) struct Spec {
+    pub(crate) source_mac: MacAddr,
+    pub(crate) destination_mac: MacAddr,
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    pub(crate) protocol: IpProtocol,
+    pub(crate) ports: (u16, u16),
+    pub(crate) vlan: Option<u16>,
+    pub(crate) ttl: u8,
+    pub(crate) sequence: u32,
+    pub(crate) identification: u16,
     /// Offset in units of eight bytes, and whether more fragments follow.
-    pub fragment: (u16, bool),
-    pub payload: Vec<u8>,
+    pub(crate) fragment: (u16, bool),
+    pub(crate) payload: Vec<u8>,
 }
 
 impl Spec {
     /// The whole frame, checksums included.
-    pub fn frame(&self) -> Vec<u8> {
+    pub(crate) fn frame(&self) -> Vec<u8> {
         let transport = self.transport();
         let is_v4 = self.source.is_ipv4();
         let tag = self.vlan.map(|id| VlanTag {
@@ -128,11 +128,11 @@ impl Spec {
 }
 
 /// The flow of a frame.
-pub fn flow(frame: &[u8]) -> FlowKey {
+pub(crate) fn flow(frame: &[u8]) -> FlowKey {
     FrameView::parse(frame).unwrap().flow.unwrap()
 }
 
 /// The destination MAC of a frame.
-pub fn destination_mac(frame: &[u8]) -> MacAddr {
+pub(crate) fn destination_mac(frame: &[u8]) -> MacAddr {
     FrameView::parse(frame).unwrap().destination
 }

@@ -13,7 +13,6 @@ mod proxy;
 mod refusals;
 mod rig;
 mod scene;
-mod speed_tmp;
 mod super_frames;
 mod switching;
 mod tables;

@@ -19,7 +19,7 @@ use std::net::{IpAddr, Ipv6Addr};
 const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
 
 /// An ARP request from a port.
-pub fn arp_request(mac: MacAddr, sender: &str, target: &str) -> Vec<u8> {
+pub(crate) fn arp_request(mac: MacAddr, sender: &str, target: &str) -> Vec<u8> {
     let packet = ArpPacket {
         operation: ArpOperation::Request,
         sender_mac: mac,
@@ -33,7 +33,7 @@ pub fn arp_request(mac: MacAddr, sender: &str, target: &str) -> Vec<u8> {
 }
 
 /// A neighbour solicitation from a port (RFC 4861 section 4.3).
-pub fn solicitation(mac: MacAddr, source: &str, target: &str) -> Vec<u8> {
+pub(crate) fn solicitation(mac: MacAddr, source: &str, target: &str) -> Vec<u8> {
     let (source, target): (Ipv6Addr, Ipv6Addr) = (source.parse().unwrap(), target.parse().unwrap());
     let group = Ipv6Addr::from_bits(
         0xff02_0000_0000_0000_0000_0001_ff00_0000 | target.to_bits() & 0x00ff_ffff,

@@ -247,6 +247,18 @@ fn positions_that_are_none() {
 }
 
 #[test]
+fn a_header_runs_out_of_time_on_its_way() {
+    let mut rig = rig(Encapsulation::Nsh);
+    let inner = packet(&rig.town, CHAINED_PORT).frame();
+    // host1 counts 2 down to 1, the proxy keeps it, and host2 may not forward what it gets.
+    let sent = nsh(100, 255, 2, NshNextProtocol::ETHERNET, &inner);
+    rig.send_datagram(0, TunnelKind::VxlanGpe, node_address(1), &sent);
+    let moved = rig.moved();
+    assert_eq!(moved.get("host1 path 100 from v1"), Some(&1));
+    assert_eq!(moved.get("host2 tunnels dropped ttl_expired"), Some(&1));
+}
+
+#[test]
 fn packets_larger_than_the_underlay() {
     let mut rig = rig(Encapsulation::Nsh);
     // 1,500 − 20 − 8 − 8 leaves 1,464 for the inner frame, 14 + 20 + 8 of it headers.

@@ -24,7 +24,7 @@ const ROUNDS_MAX: usize = 400;
 
 /// What a function does with a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Behaviour {
+pub(crate) enum Behaviour {
     /// Routes like a kernel, towards the proxy's MAC or a fixed one.
     Route(MacAddr),
     /// Keeps it.
@@ -37,19 +37,19 @@ pub enum Behaviour {
 
 /// A frame as a port saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    pub bytes: Vec<u8>,
-    pub offload: Offload,
+pub(crate) struct Seen {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) offload: Offload,
 }
 
 /// A datagram row as the underlay saw it.
 #[derive(Clone, Debug)]
-pub struct SeenDatagram {
-    pub from: usize,
-    pub kind: TunnelKind,
-    pub entropy: u16,
-    pub segment_bytes: Option<u16>,
-    pub bytes: Vec<u8>,
+pub(crate) struct SeenDatagram {
+    pub(crate) from: usize,
+    pub(crate) kind: TunnelKind,
+    pub(crate) entropy: u16,
+    pub(crate) segment_bytes: Option<u16>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 struct Node {
@@ -58,25 +58,25 @@ struct Node {
     inbox: Vec<Packet>,
 }
 
-pub struct Rig {
-    pub town: Town,
+pub(crate) struct Rig {
+    pub(crate) town: Town,
     nodes: Vec<Node>,
-    pub now_ns: u64,
+    pub(crate) now_ns: u64,
     /// By name of the port.
-    pub seen: BTreeMap<String, Vec<Seen>>,
-    pub datagrams: Vec<SeenDatagram>,
-    pub behaviours: HashMap<String, Behaviour>,
+    pub(crate) seen: BTreeMap<String, Vec<Seen>>,
+    pub(crate) datagrams: Vec<SeenDatagram>,
+    pub(crate) behaviours: HashMap<String, Behaviour>,
     /// Outcome of transmissions at these ports.
-    pub refusals: HashMap<String, DropReason>,
+    pub(crate) refusals: HashMap<String, DropReason>,
     before: BTreeMap<String, u64>,
 }
 
 impl Rig {
-    pub fn new(town: Town) -> Self {
+    pub(crate) fn new(town: Town) -> Self {
         Self::with(town, |_| {}, 512)
     }
 
-    pub fn with(town: Town, change: impl Fn(&mut EngineConfig), buffers: usize) -> Self {
+    pub(crate) fn with(town: Town, change: impl Fn(&mut EngineConfig), buffers: usize) -> Self {
         let nodes = (0..town.nodes).map(|node| {
             let mut config = EngineConfig::new(node_name(node));
             change(&mut config);
@@ -103,7 +103,7 @@ impl Rig {
     }
 
     /// Puts the town as it is now in force at every node.
-    pub fn apply(&mut self) {
+    pub(crate) fn apply(&mut self) {
         for node in 0..self.nodes.len() {
             let tables = Arc::new(self.town.tables(node));
             self.nodes[node].engine.replace_tables(tables);
@@ -111,18 +111,22 @@ impl Rig {
     }
 
     /// Puts another program in force at one node.
-    pub fn apply_program(&mut self, node: usize, program: &NodeProgram) {
+    pub(crate) fn apply_program(&mut self, node: usize, program: &NodeProgram) {
         let tables = catena_dataplane::engine::Tables::compile(program).unwrap();
         self.nodes[node].engine.replace_tables(Arc::new(tables));
     }
 
     /// Sends one frame into a port and lets everything happen.
-    pub fn send(&mut self, port: &str, frame: &[u8]) {
+    pub(crate) fn send(&mut self, port: &str, frame: &[u8]) {
         self.send_all(port, [(frame.to_vec(), Offload::default())]);
     }
 
     /// Sends frames of one vector into a port and lets everything happen.
-    pub fn send_all(&mut self, port: &str, frames: impl IntoIterator<Item = (Vec<u8>, Offload)>) {
+    pub(crate) fn send_all(
+        &mut self,
+        port: &str,
+        frames: impl IntoIterator<Item = (Vec<u8>, Offload)>,
+    ) {
         for (bytes, offload) in frames {
             self.queue(port, &bytes, offload);
         }
@@ -130,7 +134,7 @@ impl Rig {
     }
 
     /// Puts a frame into a port's inbox.
-    pub fn queue(&mut self, port: &str, bytes: &[u8], offload: Offload) {
+    pub(crate) fn queue(&mut self, port: &str, bytes: &[u8], offload: Offload) {
         let port = self.town.port_named(port);
         let node = &mut self.nodes[port.node];
         let slot = node.engine.slot_of(port.id).expect("the port is in the program");
@@ -138,12 +142,18 @@ impl Rig {
     }
 
     /// Puts a frame into the inbox of a slot that may have no port.
-    pub fn queue_at_slot(&mut self, node: usize, slot: PortSlot, bytes: &[u8]) {
+    pub(crate) fn queue_at_slot(&mut self, node: usize, slot: PortSlot, bytes: &[u8]) {
         queue_at(&mut self.nodes[node], slot, bytes, Offload::default());
     }
 
     /// Puts a datagram into a node's inbox.
-    pub fn queue_datagram(&mut self, node: usize, kind: TunnelKind, source: IpAddr, bytes: &[u8]) {
+    pub(crate) fn queue_datagram(
+        &mut self,
+        node: usize,
+        kind: TunnelKind,
+        source: IpAddr,
+        bytes: &[u8],
+    ) {
         let node = &mut self.nodes[node];
         // Without a buffer the kernel would lose it, before anybody counts.
         let Some(mut buffer) = node.pool.take() else { return };
@@ -151,18 +161,24 @@ impl Rig {
         node.inbox.push(Packet::from_tunnel(kind, source, buffer));
     }
 
-    pub fn send_datagram(&mut self, node: usize, kind: TunnelKind, source: IpAddr, bytes: &[u8]) {
+    pub(crate) fn send_datagram(
+        &mut self,
+        node: usize,
+        kind: TunnelKind,
+        source: IpAddr,
+        bytes: &[u8],
+    ) {
         self.queue_datagram(node, kind, source, bytes);
         self.run();
     }
 
-    pub fn slot(&self, port: &str) -> Option<PortSlot> {
+    pub(crate) fn slot(&self, port: &str) -> Option<PortSlot> {
         let port = self.town.port_named(port);
         self.nodes[port.node].engine.slot_of(port.id)
     }
 
     /// Drives all nodes until nothing moves any more, then checks the books.
-    pub fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         for _ in 0..ROUNDS_MAX {
             if self.nodes.iter().all(|node| node.inbox.is_empty()) {
                 self.check();
@@ -259,22 +275,22 @@ impl Rig {
     }
 
     /// The frames that a port has seen, and forgets.
-    pub fn take(&mut self, port: &str) -> Vec<Vec<u8>> {
+    pub(crate) fn take(&mut self, port: &str) -> Vec<Vec<u8>> {
         let seen = self.seen.remove(port).unwrap_or_default();
         seen.into_iter().map(|seen| seen.bytes).collect()
     }
 
     /// How many frames each port that saw any has seen.
-    pub fn visits(&self) -> BTreeMap<&str, usize> {
+    pub(crate) fn visits(&self) -> BTreeMap<&str, usize> {
         self.seen.iter().map(|(port, seen)| (port.as_str(), seen.len())).collect()
     }
 
-    pub fn counters(&self) -> Vec<NodeCounters> {
+    pub(crate) fn counters(&self) -> Vec<NodeCounters> {
         self.nodes.iter().map(|node| node.engine.counters()).collect()
     }
 
     /// The identity at every port, for the tunnels, the node and each path; no buffer is lost.
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         for node in &self.nodes {
             let counters = node.engine.counters();
             let accounts = counters.ports.iter().map(|port| (port.name.as_str(), &port.account));
@@ -332,7 +348,7 @@ impl Rig {
     }
 
     /// The counters that moved since the last call, by how much.
-    pub fn moved(&mut self) -> BTreeMap<String, u64> {
+    pub(crate) fn moved(&mut self) -> BTreeMap<String, u64> {
         let now = self.flat();
         let before = std::mem::replace(&mut self.before, now.clone());
         let moved = now.into_iter().map(|(name, value)| {
@@ -344,7 +360,7 @@ impl Rig {
 
     /// Exactly these counters moved since the last call.
     #[track_caller]
-    pub fn assert_moved(&mut self, expected: &[(&str, u64)]) {
+    pub(crate) fn assert_moved(&mut self, expected: &[(&str, u64)]) {
         let expected: BTreeMap<String, u64> =
             expected.iter().map(|(name, by)| ((*name).to_owned(), *by)).collect();
         assert_eq!(self.moved(), expected);
@@ -353,13 +369,13 @@ impl Rig {
     /// One packet that came in by a port or tunnel was dropped for this reason; nothing else moved
     /// but that it was received.
     #[track_caller]
-    pub fn assert_only_dropped(&mut self, at: &str, reason: DropReason) {
+    pub(crate) fn assert_only_dropped(&mut self, at: &str, reason: DropReason) {
         let (received, dropped) = (format!("{at} received"), format!("{at} dropped {reason}"));
         self.assert_moved(&[(&received, 1), (&dropped, 1)]);
     }
 
     /// Lost before the engine, as the shell tells.
-    pub fn note_lost(&mut self, node: usize, origin: Origin, reason: DropReason) {
+    pub(crate) fn note_lost(&mut self, node: usize, origin: Origin, reason: DropReason) {
         self.nodes[node].engine.note_received_lost(origin, reason, 1, 60);
     }
 }
@@ -393,7 +409,7 @@ fn flatten(flat: &mut BTreeMap<String, u64>, name: &str, account: &Account) {
 }
 
 /// What a routing kernel does to a frame; false: it sends nothing.
-pub fn route(bytes: &mut [u8], next: MacAddr, own: MacAddr) -> bool {
+pub(crate) fn route(bytes: &mut [u8], next: MacAddr, own: MacAddr) -> bool {
     ethernet::set_destination(bytes, next).unwrap();
     ethernet::set_source(bytes, own).unwrap();
     let view = FrameView::parse(bytes).unwrap();

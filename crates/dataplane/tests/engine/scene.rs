@@ -5,15 +5,15 @@ use crate::town::{Town, rule};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
 use catena_wire::scalar::IpProtocol;
 
-pub const CUSTOMER: usize = 0;
-pub const INTERNAL: usize = 1;
+pub(crate) const CUSTOMER: usize = 0;
+pub(crate) const INTERNAL: usize = 1;
 /// The destination port that the scene's chains take.
-pub const CHAINED_PORT: u16 = 5_001;
+pub(crate) const CHAINED_PORT: u16 = 5_001;
 /// A destination port that no chain takes.
-pub const PLAIN_PORT: u16 = 9;
+pub(crate) const PLAIN_PORT: u16 = 9;
 
 /// Three hosts: host1 S v1, host2 v2 v3, host3 D v4. Functions lie between both networks.
-pub fn three_hosts() -> Town {
+pub(crate) fn three_hosts() -> Town {
     let mut town = Town::new(3);
     town.network(100, &["10.0.0.0/24", "2001:db8::/64"]);
     town.network(200, &["10.1.0.0/24", "2001:db8:1::/64"]);
@@ -27,14 +27,14 @@ pub fn three_hosts() -> Town {
 }
 
 /// The scene with one chain for [`CHAINED_PORT`], TCP and UDP, IPv4 and IPv6.
-pub fn with_chain(encapsulation: Encapsulation, hops: &[&[&str]]) -> Town {
+pub(crate) fn with_chain(encapsulation: Encapsulation, hops: &[&[&str]]) -> Town {
     let mut town = three_hosts();
     town.chain("c", encapsulation, hops, &rules(CHAINED_PORT));
     town
 }
 
 /// Rules for a destination port in every family and transport.
-pub fn rules(port: u16) -> Vec<catena_model::program::RuleMatch> {
+pub(crate) fn rules(port: u16) -> Vec<catena_model::program::RuleMatch> {
     let families = [IpFamily::Ipv4, IpFamily::Ipv6];
     let transports = [Transport::Tcp, Transport::Udp];
     families
@@ -44,7 +44,7 @@ pub fn rules(port: u16) -> Vec<catena_model::program::RuleMatch> {
 }
 
 /// A UDP packet from S to D.
-pub fn packet(town: &Town, destination_port: u16) -> Spec {
+pub(crate) fn packet(town: &Town, destination_port: u16) -> Spec {
     Spec {
         source_mac: town.mac("S"),
         destination_mac: town.mac("D"),
@@ -62,7 +62,7 @@ pub fn packet(town: &Town, destination_port: u16) -> Spec {
 }
 
 /// The same over IPv6.
-pub fn packet_v6(town: &Town, destination_port: u16) -> Spec {
+pub(crate) fn packet_v6(town: &Town, destination_port: u16) -> Spec {
     Spec {
         source: "2001:db8::1".parse().unwrap(),
         destination: "2001:db8::2".parse().unwrap(),

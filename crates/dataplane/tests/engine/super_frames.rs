@@ -45,9 +45,9 @@ fn super_frame(spec: &Spec) -> (Vec<u8>, Offload) {
     (frame, offload)
 }
 
-fn stream(spec: Spec, bytes: usize) -> Spec {
+fn stream(spec: &Spec, bytes: usize) -> Spec {
     let payload = (0..bytes).map(|i| (i % 251) as u8).collect();
-    Spec { payload, ..spec }
+    Spec { payload, ..spec.clone() }
 }
 
 /// The wire packets that a frame stands for.
@@ -69,10 +69,10 @@ fn wire_packets(seen: &Seen) -> Vec<Vec<u8>> {
 fn specs(rig: &Rig, port: u16) -> Vec<Spec> {
     let tcp = |spec: Spec| Spec { protocol: IpProtocol::TCP, ..spec };
     vec![
-        stream(tcp(packet(&rig.town, port)), 60_000),
-        stream(tcp(packet_v6(&rig.town, port)), 60_000),
-        stream(packet(&rig.town, port), 50_000),
-        stream(packet_v6(&rig.town, port), 50_000),
+        stream(&tcp(packet(&rig.town, port)), 60_000),
+        stream(&tcp(packet_v6(&rig.town, port)), 60_000),
+        stream(&packet(&rig.town, port), 50_000),
+        stream(&packet_v6(&rig.town, port), 50_000),
     ]
 }
 
@@ -140,7 +140,7 @@ fn coalescing_changes_nothing_but_the_size_of_frames() {
                 let identification = 100 + u16::try_from(sequence).unwrap();
                 let sequence = sequence * 500;
                 let part = Spec { ports, sequence, identification, ..tcp.clone() };
-                frames.push((stream(part.clone(), 500).frame(), Offload::default()));
+                frames.push((stream(&part, 500).frame(), Offload::default()));
                 if index == 2 {
                     frames.push((Spec { payload: vec![], ..part }.frame(), Offload::default()));
                 }
@@ -201,7 +201,7 @@ fn segments_without_buffers_are_dropped_one_by_one() {
     let town = with_chain(Encapsulation::Nsh, &[]);
     let mut rig = Rig::with(town, |_| {}, 1);
     let spec = stream(
-        Spec { protocol: IpProtocol::TCP, ..packet(&rig.town, PLAIN_PORT) },
+        &Spec { protocol: IpProtocol::TCP, ..packet(&rig.town, PLAIN_PORT) },
         10 * usize::from(SEGMENT_BYTES),
     );
     rig.send_all("S", [super_frame(&spec)]);
@@ -212,7 +212,7 @@ fn segments_without_buffers_are_dropped_one_by_one() {
 fn packets_of_one_flow_and_size_share_a_row_and_others_do_not() {
     let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[]));
     let sized = |rig: &Rig, source_port, bytes| {
-        let mut spec = stream(packet(&rig.town, PLAIN_PORT), bytes);
+        let mut spec = stream(&packet(&rig.town, PLAIN_PORT), bytes);
         spec.ports.0 = source_port;
         (spec.frame(), Offload::default())
     };

@@ -39,7 +39,7 @@ fn a_broadcast_reaches_every_other_port_of_the_network_once() {
         ("D transmitted", 1),
     ]);
     for port in ["T", "v1.in", "v2.in", "D"] {
-        assert_eq!(rig.take(port), [question.clone()], "{port}");
+        assert_eq!(rig.take(port), std::slice::from_ref(&question), "{port}");
     }
     assert_eq!(rig.take("S"), Vec::<Vec<u8>>::new());
 }

@@ -15,63 +15,63 @@ use std::net::IpAddr;
 use uuid::Uuid;
 
 /// MTU of the underlay, in bytes.
-pub const UNDERLAY_MTU: u16 = 1_500;
+pub(crate) const UNDERLAY_MTU: u16 = 1_500;
 
 #[derive(Clone, Debug)]
-pub struct Network {
-    pub id: NetworkId,
-    pub vni: u32,
-    pub prefixes: Vec<String>,
-    pub gateways: Vec<String>,
+pub(crate) struct Network {
+    pub(crate) id: NetworkId,
+    pub(crate) vni: u32,
+    pub(crate) prefixes: Vec<String>,
+    pub(crate) gateways: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Port {
-    pub id: PortId,
-    pub name: String,
-    pub node: usize,
-    pub network: usize,
-    pub role: PortRole,
-    pub mac: MacAddr,
-    pub addresses: Vec<IpAddr>,
+pub(crate) struct Port {
+    pub(crate) id: PortId,
+    pub(crate) name: String,
+    pub(crate) node: usize,
+    pub(crate) network: usize,
+    pub(crate) role: PortRole,
+    pub(crate) mac: MacAddr,
+    pub(crate) addresses: Vec<IpAddr>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Instance {
-    pub name: String,
-    pub ingress: usize,
-    pub egress: usize,
-    pub weight: u32,
-    pub speaks: Option<Encapsulation>,
+pub(crate) struct Instance {
+    pub(crate) name: String,
+    pub(crate) ingress: usize,
+    pub(crate) egress: usize,
+    pub(crate) weight: u32,
+    pub(crate) speaks: Option<Encapsulation>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Chain {
-    pub name: String,
-    pub path: u32,
-    pub encapsulation: Encapsulation,
+pub(crate) struct Chain {
+    pub(crate) name: String,
+    pub(crate) path: u32,
+    pub(crate) encapsulation: Encapsulation,
     /// Names of the instances of each hop.
-    pub hops: Vec<Vec<String>>,
-    pub destination: usize,
-    pub rules: Vec<(u32, RuleMatch)>,
+    pub(crate) hops: Vec<Vec<String>>,
+    pub(crate) destination: usize,
+    pub(crate) rules: Vec<(u32, RuleMatch)>,
 }
 
 /// Everything there is; change it and make the programs anew.
 #[derive(Clone, Debug, Default)]
-pub struct Town {
-    pub nodes: usize,
-    pub number: u64,
-    pub networks: Vec<Network>,
-    pub ports: Vec<Port>,
-    pub instances: Vec<Instance>,
-    pub chains: Vec<Chain>,
+pub(crate) struct Town {
+    pub(crate) nodes: usize,
+    pub(crate) number: u64,
+    pub(crate) networks: Vec<Network>,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) chains: Vec<Chain>,
 }
 
-pub fn node_name(node: usize) -> NodeName {
+pub(crate) fn node_name(node: usize) -> NodeName {
     NodeName::new(format!("host{}", node + 1)).unwrap()
 }
 
-pub fn node_address(node: usize) -> IpAddr {
+pub(crate) fn node_address(node: usize) -> IpAddr {
     format!("192.0.2.{}", node + 1).parse().unwrap()
 }
 
@@ -80,7 +80,7 @@ fn id(kind: u128, number: usize) -> Uuid {
 }
 
 /// A rule for one transport and destination port of one IP version.
-pub fn rule(family: IpFamily, transport: Transport, destination_port: u16) -> RuleMatch {
+pub(crate) fn rule(family: IpFamily, transport: Transport, destination_port: u16) -> RuleMatch {
     RuleMatch {
         port: None,
         vlan: None,
@@ -94,18 +94,18 @@ pub fn rule(family: IpFamily, transport: Transport, destination_port: u16) -> Ru
 }
 
 impl Town {
-    pub fn new(nodes: usize) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         Self { nodes, number: 1, ..Self::default() }
     }
 
-    pub fn network(&mut self, vni: u32, prefixes: &[&str]) -> usize {
+    pub(crate) fn network(&mut self, vni: u32, prefixes: &[&str]) -> usize {
         let prefixes = prefixes.iter().map(ToString::to_string).collect();
         let id = NetworkId(id(1, self.networks.len()));
         self.networks.push(Network { id, vni, prefixes, gateways: Vec::new() });
         self.networks.len() - 1
     }
 
-    pub fn port(
+    pub(crate) fn port(
         &mut self,
         name: &str,
         node: usize,
@@ -126,12 +126,12 @@ impl Town {
         number
     }
 
-    pub fn endpoint(&mut self, name: &str, node: usize, network: usize, addresses: &[&str]) {
+    pub(crate) fn endpoint(&mut self, name: &str, node: usize, network: usize, addresses: &[&str]) {
         self.port(name, node, network, PortRole::Endpoint, addresses);
     }
 
     /// A function with a port `NAME.in` and a port `NAME.out`.
-    pub fn function(&mut self, name: &str, node: usize, networks: (usize, usize)) {
+    pub(crate) fn function(&mut self, name: &str, node: usize, networks: (usize, usize)) {
         let ingress = self.port(&format!("{name}.in"), node, networks.0, PortRole::Function, &[]);
         let egress = self.port(&format!("{name}.out"), node, networks.1, PortRole::Function, &[]);
         self.instances.push(Instance {
@@ -143,12 +143,12 @@ impl Town {
         });
     }
 
-    pub fn speaking(&mut self, name: &str, encapsulation: Encapsulation) {
+    pub(crate) fn speaking(&mut self, name: &str, encapsulation: Encapsulation) {
         let instance = self.instances.iter_mut().find(|i| i.name == name).unwrap();
         instance.speaks = Some(encapsulation);
     }
 
-    pub fn chain(
+    pub(crate) fn chain(
         &mut self,
         name: &str,
         encapsulation: Encapsulation,
@@ -168,15 +168,15 @@ impl Town {
         self.chains.last_mut().unwrap()
     }
 
-    pub fn port_named(&self, name: &str) -> &Port {
+    pub(crate) fn port_named(&self, name: &str) -> &Port {
         self.ports.iter().find(|port| port.name == name).unwrap_or_else(|| panic!("port {name}"))
     }
 
-    pub fn mac(&self, port: &str) -> MacAddr {
+    pub(crate) fn mac(&self, port: &str) -> MacAddr {
         self.port_named(port).mac
     }
 
-    pub fn instance(&self, name: &str) -> (usize, &Instance) {
+    pub(crate) fn instance(&self, name: &str) -> (usize, &Instance) {
         let found = self.instances.iter().enumerate().find(|(_, i)| i.name == name);
         found.unwrap_or_else(|| panic!("instance {name}"))
     }
@@ -215,7 +215,7 @@ impl Town {
     }
 
     /// The program of one node: it knows every path, and the ports that it carries.
-    pub fn program(&self, node: usize) -> NodeProgram {
+    pub(crate) fn program(&self, node: usize) -> NodeProgram {
         let underlay = Underlay { address: node_address(node), mtu: UNDERLAY_MTU };
         let mut program =
             NodeProgram::empty(node_name(node), BlueprintNumber(self.number), underlay);
@@ -270,7 +270,7 @@ impl Town {
         }
     }
 
-    pub fn tables(&self, node: usize) -> Tables {
+    pub(crate) fn tables(&self, node: usize) -> Tables {
         Tables::compile(&self.program(node)).expect("the program is sound")
     }
 }

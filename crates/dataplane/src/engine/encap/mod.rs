@@ -94,16 +94,17 @@ impl Positions {
         self.places[position.slot as usize]
     }
 
-    /// A position minted under earlier tables, in these; none when the path has gone.
+    /// A position that was visited under earlier tables, in these; none when the path, or that
+    /// hop of it, has gone.
     pub(super) fn renew(
         &self,
-        position: PathPosition,
+        visited: PathPosition,
         path: PathId,
         hop: u16,
     ) -> Option<PathPosition> {
         let span = self.spans.get(*self.by_id.get(&path)? as usize)?;
-        (hop <= span.hops)
-            .then(|| PathPosition { slot: span.first + u32::from(hop), ttl: position.ttl })
+        let slot = span.first + u32::from(hop);
+        (hop < span.hops).then_some(PathPosition { slot, ttl: visited.ttl })
     }
 
     fn span(&self, position: PathPosition) -> (&PathSpan, u16) {
