@@ -16,7 +16,7 @@ const TITLE_POINTS: u32 = 22;
 const LABEL_POINTS: u32 = 15;
 const CAPTION_POINTS: u32 = 12;
 /// Letters of a caption line that fit the width.
-const CAPTION_LINE_LETTERS: usize = 150;
+const CAPTION_LINE_LETTERS: usize = 170;
 /// Room above the highest value.
 const HEADROOM: f64 = 1.15;
 /// Colours that people with any colour vision tell apart (Okabe and Ito).
@@ -138,13 +138,13 @@ macro_rules! column_chart {
 
 /// The legend of a chart whose series have names.
 macro_rules! legend {
-    ($chart:expr) => {
+    ($chart:expr, $place:expr) => {
         $chart
             .configure_series_labels()
             .background_style(WHITE.mix(0.85))
             .border_style(BLACK.mix(0.3))
             .label_font((FONT, LABEL_POINTS))
-            .position(SeriesLabelPosition::UpperRight)
+            .position($place)
             .draw()
             .map_err(|error| error.to_string())
     };
@@ -178,7 +178,8 @@ fn paint_stacked<B: DrawingBackend>(
         ErrorBar::new_vertical(place(index), low, total, high, BLACK.filled(), 8)
     });
     chart.draw_series(errors).map_err(|error| error.to_string())?;
-    legend!(chart)
+    // Columns rise to the right.
+    legend!(chart, SeriesLabelPosition::UpperLeft)
 }
 
 fn paint_lines<B: DrawingBackend>(
@@ -217,7 +218,7 @@ fn paint_lines<B: DrawingBackend>(
             .draw_series(points.iter().map(|point| mark(index, *point)))
             .map_err(|error| error.to_string())?;
     }
-    legend!(chart)
+    legend!(chart, SeriesLabelPosition::UpperRight)
 }
 
 /// Lines that lie on one another are still told apart by the size of their marks.
@@ -256,4 +257,62 @@ fn paint_bars<B: DrawingBackend>(
         chart.draw_series(texts).map_err(|error| error.to_string())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(file: &str, form: Form, legend: &[&str]) -> Figure {
+        Figure {
+            file: file.into(),
+            title: "A title".into(),
+            x_label: "abscissa".into(),
+            y_label: "ordinate".into(),
+            legend: legend.iter().map(|&name| name.to_owned()).collect(),
+            form,
+            caption: vec!["a caption of many words ".repeat(20), "its second entry".into()],
+        }
+    }
+
+    fn bar(label: &str, value: f64, paper: Option<(f64, &str)>) -> Bar {
+        let paper = paper.map(|(value, text)| (value, text.to_owned()));
+        Bar { label: label.into(), value, low: value * 0.9, high: value * 1.1, paper }
+    }
+
+    #[test]
+    fn every_form_becomes_svg_with_its_words_and_a_png() {
+        let column = |label: &str, scale: f64| Column {
+            label: label.into(),
+            parts: vec![scale, 2.0 * scale, scale, 4.0 * scale],
+            half_width: 0.5,
+        };
+        let stacked = Form::Stacked(vec![column("1", 1.0), column("2", 1.6), column("10", 3.0)]);
+        let lines = Form::Lines(vec![vec![3.0, 3.0, 2.9], vec![2.0, 2.0, 0.0], vec![]]);
+        let bars = Form::Bars(vec![bar("C0", 9.1, Some((8.0, "> 8"))), bar("C1", 1.2, None)]);
+        let folder = tempfile::tempdir().unwrap();
+        // Where to leave them for a look, if anybody wants one.
+        let kept = std::env::var_os("CATENA_FIGURES").map(PathBuf::from);
+        let folder = kept.as_deref().unwrap_or(folder.path());
+        for figure in [
+            figure("stacked", stacked, &["fc", "pp", "ppg", "pc"]),
+            figure("lines", lines, &["v1", "v2", "v3"]),
+            figure("bars", bars, &[]),
+            figure("empty", Form::Lines(vec![]), &[]),
+        ] {
+            let files = draw(&figure, folder).unwrap();
+            let svg = std::fs::read_to_string(&files[0]).unwrap();
+            assert!(svg.contains("A title") && svg.contains("its second entry"), "{svg}");
+            assert!(figure.legend.iter().all(|name| svg.contains(name.as_str())));
+            let png = std::fs::read(&files[1]).unwrap();
+            assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000);
+        }
+    }
+
+    #[test]
+    fn a_figure_that_cannot_be_written_names_its_file() {
+        let figure = figure("x", Form::Bars(vec![bar("a", 1.0, None)]), &[]);
+        let (file, _) = draw(&figure, Path::new("/nonexistent")).unwrap_err();
+        assert_eq!(file, Path::new("/nonexistent/x.svg"));
+    }
 }

@@ -5,7 +5,9 @@ use crate::error::Result;
 use crate::vocabulary::Lab;
 use catena_client::Client;
 use catena_model::account::{NodeCounters, PortCounters};
+use catena_model::id::ChainId;
 use catena_model::status::NodeReport;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often counters are read again while packets may still be on their way.
@@ -26,8 +28,19 @@ pub(crate) struct Account {
     pub(crate) ring_full: u64,
     /// Interfaces of functions that counted something else than the data plane.
     pub(crate) differing: Vec<String>,
+    /// Hops that got or gave back something else than what entered their chain.
+    pub(crate) uneven: Vec<String>,
     /// Nodes that did not answer.
     pub(crate) silent: Vec<String>,
+}
+
+/// What one chain counted, over all nodes, in wire packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ChainCount {
+    entered: u64,
+    finished: u64,
+    /// Delivered and returned, by hop and name of the instance.
+    hops: BTreeMap<(u16, String), (u64, u64)>,
 }
 
 impl Snapshot {
@@ -56,8 +69,50 @@ impl Snapshot {
             unaccounted: u64::try_from(unaccounted.sum::<u128>()).unwrap_or(u64::MAX),
             ring_full: ring_full(self).saturating_sub(ring_full(before)),
             differing: self.differing(before, lab),
+            uneven: self.uneven(before),
             silent: silent.map(|report| report.status.node.to_string()).collect(),
         }
+    }
+
+    fn chains(&self) -> BTreeMap<ChainId, ChainCount> {
+        let mut chains: BTreeMap<ChainId, ChainCount> = BTreeMap::new();
+        for counters in self.nodes().flat_map(|node| &node.chains) {
+            let count = chains.entry(counters.chain).or_default();
+            count.entered += counters.entered.packets;
+            count.finished += counters.finished.packets;
+            for hop in &counters.hops {
+                let (given, back) = count.hops.entry((hop.hop, hop.name.clone())).or_default();
+                *given += hop.delivered.packets;
+                *back += hop.returned.packets;
+            }
+        }
+        chains
+    }
+
+    /// Without taps and with one instance a hop, each hop gets all that entered and gives it back.
+    fn uneven(&self, before: &Self) -> Vec<String> {
+        let then = before.chains();
+        let nothing = ChainCount::default();
+        let mut uneven = Vec::new();
+        for (chain, now) in self.chains() {
+            let then = then.get(&chain).unwrap_or(&nothing);
+            let entered = now.entered.wrapping_sub(then.entered);
+            let finished = now.finished.wrapping_sub(then.finished);
+            if entered != finished {
+                uneven.push(format!("chain {chain}: {entered} entered, {finished} finished"));
+            }
+            for (hop, (given, back)) in &now.hops {
+                let (given_then, back_then) = then.hops.get(hop).copied().unwrap_or_default();
+                let (given, back) = (given.wrapping_sub(given_then), back.wrapping_sub(back_then));
+                if (given, back) != (entered, entered) {
+                    let (_, name) = hop;
+                    uneven.push(format!(
+                        "chain {chain}: {entered} entered, {name} got {given} and gave back {back}"
+                    ));
+                }
+            }
+        }
+        uneven
     }
 
     fn differing(&self, before: &Self, lab: &Lab) -> Vec<String> {

@@ -27,15 +27,38 @@ pub struct RunEvidence {
     pub ring_full: u64,
     /// Interfaces that counted something else than the data plane.
     pub differing: Vec<String>,
+    /// Hops that got or gave back something else than what entered their chain.
+    pub uneven: Vec<String>,
     /// Nodes that did not answer for their counters.
     pub silent: Vec<String>,
 }
 
 impl RunEvidence {
+    /// A run of which nothing is counted yet.
+    pub(crate) fn new(
+        case: String,
+        encapsulation: Option<Encapsulation>,
+        chain: Option<String>,
+    ) -> Self {
+        Self {
+            case,
+            encapsulation,
+            chain,
+            traffic: Vec::new(),
+            proof: None,
+            unaccounted: 0,
+            ring_full: 0,
+            differing: Vec::new(),
+            uneven: Vec::new(),
+            silent: Vec::new(),
+        }
+    }
+
     pub(crate) fn account(&mut self, account: Account) {
         self.unaccounted = account.unaccounted;
         self.ring_full = account.ring_full;
         self.differing = account.differing;
+        self.uneven = account.uneven;
         self.silent = account.silent;
     }
 }

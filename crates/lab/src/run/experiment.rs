@@ -107,17 +107,9 @@ fn run_once(running: &RunningLab, case: &Case, folder: &Path) -> Result<RunEvide
     let before = Snapshot::take(&running.client)?;
     let traffic = make_all(running, case, folder)?;
     let proof = captures.map(|captures| captures.prove(running)).transpose()?;
-    let mut evidence = RunEvidence {
-        case: case.name(),
-        encapsulation: case.encapsulation,
-        chain: case.chain.clone(),
-        traffic,
-        proof,
-        unaccounted: 0,
-        ring_full: 0,
-        differing: Vec::new(),
-        silent: Vec::new(),
-    };
+    let mut evidence = RunEvidence::new(case.name(), case.encapsulation, case.chain.clone());
+    evidence.traffic = traffic;
+    evidence.proof = proof;
     evidence.account(settle(&running.client, &before, &running.lab)?);
     Ok(evidence)
 }
@@ -203,17 +195,7 @@ fn deploy_lengths(
             Deployment::undeploy(&running.client, &deployed.chain)?;
         }
     }
-    let mut run = RunEvidence {
-        case: "deploy".to_owned(),
-        encapsulation,
-        chain: None,
-        traffic: Vec::new(),
-        proof: None,
-        unaccounted: 0,
-        ring_full: 0,
-        differing: Vec::new(),
-        silent: Vec::new(),
-    };
+    let mut run = RunEvidence::new("deploy".to_owned(), encapsulation, None);
     run.account(settle(&running.client, &before, &running.lab)?);
     evidence.runs.push(run);
     let text = format!("{} chains deployed and removed", evidence.deployments.len());

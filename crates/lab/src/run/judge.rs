@@ -1,6 +1,6 @@
 //! Holds checks and goals against the evidence. Pure: what was not measured fails a check.
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, RunEvidence};
 use super::statistics::median;
 use super::tool::TrafficResult;
 use crate::vocabulary::{Claim, Metric, Statement};
@@ -30,7 +30,14 @@ pub(crate) fn judge(statements: &[Statement], evidence: &Evidence) -> Vec<Judged
 fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
     match claim {
         Claim::Order => order(evidence),
-        Claim::Interfaces => interfaces(evidence),
+        Claim::Interfaces => {
+            let good = "every function's interface counted what the data plane did";
+            without(evidence, |run| &run.differing, good)
+        }
+        Claim::Hops => {
+            let good = "every hop got and gave back all that entered its chain";
+            without(evidence, |run| &run.uneven, good)
+        }
         Claim::Sum { whole, parts } => sum(evidence, whole, parts),
         Claim::Compare { metric, subject, relation, value } => {
             match measured(evidence, *metric, subject.as_deref()) {
@@ -42,7 +49,7 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
 }
 
 fn proofs(evidence: &Evidence) -> impl Iterator<Item = (&str, &Value)> {
-    let of = |run: &'_ super::evidence::RunEvidence| run.proof.is_some();
+    let of = |run: &'_ RunEvidence| run.proof.is_some();
     evidence
         .runs
         .iter()
@@ -77,18 +84,26 @@ fn order(evidence: &Evidence) -> (bool, String) {
     (holds, found.join("; "))
 }
 
-fn interfaces(evidence: &Evidence) -> (bool, String) {
-    let differing: Vec<String> = evidence
-        .runs
-        .iter()
-        .flat_map(|run| run.differing.iter().map(|text| format!("{}: {text}", run.case)))
-        .collect();
+/// Holds if no run has such faults.
+fn without(
+    evidence: &Evidence,
+    faults: fn(&RunEvidence) -> &Vec<String>,
+    good: &str,
+) -> (bool, String) {
     if evidence.runs.is_empty() {
         return (false, "nothing ran".to_owned());
     }
-    match differing.first() {
-        None => (true, "every function's interface counted what the data plane did".to_owned()),
-        Some(first) => (false, format!("{} differ, the first: {first}", differing.len())),
+    if let Some(run) = evidence.runs.iter().find(|run| !run.silent.is_empty()) {
+        return (false, format!("{} did not answer for its counters", run.silent.join(", ")));
+    }
+    let found: Vec<String> = evidence
+        .runs
+        .iter()
+        .flat_map(|run| faults(run).iter().map(|text| format!("{}: {text}", run.case)))
+        .collect();
+    match found.first() {
+        None => (true, good.to_owned()),
+        Some(first) => (false, format!("{} differ, the first: {first}", found.len())),
     }
 }
 
@@ -144,7 +159,6 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::RunEvidence;
     use super::*;
     use serde_json::json;
 
@@ -156,20 +170,12 @@ mod tests {
             bits_per_second: Some(rate),
             ..TrafficResult::default()
         };
-        let run = RunEvidence {
-            case: "nsh".into(),
-            encapsulation: None,
-            chain: None,
-            traffic: vec![traffic("a", 0, 3e6), traffic("b", 2, 1e6)],
-            proof: Some(json!({"ok": true, "violation_count": 0,
-                "chains": {"a": {"packets": 5, "proved": 5, "missing": 0, "twice": 0,
-                    "elsewhere": 0, "order": 0}},
-                "packets_out": {"v1": 2, "v2": 3, "v4": 5}})),
-            unaccounted: 0,
-            ring_full: 0,
-            differing: vec![],
-            silent: vec![],
-        };
+        let mut run = RunEvidence::new("nsh".into(), None, None);
+        run.traffic = vec![traffic("a", 0, 3e6), traffic("b", 2, 1e6)];
+        run.proof = Some(json!({"ok": true, "violation_count": 0,
+            "chains": {"a": {"packets": 5, "proved": 5, "missing": 0, "twice": 0,
+                "elsewhere": 0, "order": 0}},
+            "packets_out": {"v1": 2, "v2": 3, "v4": 5}}));
         Evidence { runs: vec![run], deployments: vec![] }
     }
 
@@ -184,6 +190,7 @@ mod tests {
         for good in [
             "order",
             "interfaces",
+            "hops",
             "sum v4 = v1 + v2",
             "loss a == 0",
             "loss chain-a == 0",
@@ -212,6 +219,9 @@ mod tests {
         assert!(!holds("unaccounted == 0", &silent));
         let mut differing = evidence();
         differing.runs[0].differing.push("v1".into());
-        assert!(!holds("interfaces", &differing));
+        assert!(!holds("interfaces", &differing) && holds("hops", &differing));
+        let mut uneven = evidence();
+        uneven.runs[0].uneven.push("v1".into());
+        assert!(!holds("hops", &uneven) && holds("interfaces", &uneven));
     }
 }

@@ -20,6 +20,8 @@ pub enum Claim {
     Order,
     /// `interfaces`: each function's own interface counted what its chains counted for it.
     Interfaces,
+    /// `hops`: each function got, and gave back, every packet that entered its chain.
+    Hops,
     /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
     Sum {
         /// The function that carries the sum.
@@ -113,7 +115,7 @@ impl fmt::Display for Relation {
     }
 }
 
-const FORMS: &str = "write 'order', 'interfaces', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= \
+const FORMS: &str = "write 'order', 'interfaces', 'hops', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= \
     VALUE with a metric of loss, throughput, unaccounted, ring_full, deploy_per_function, \
     unanswered";
 
@@ -127,6 +129,7 @@ impl Statement {
         let claim = match words.as_slice() {
             ["order"] => Claim::Order,
             ["interfaces"] => Claim::Interfaces,
+            ["hops"] => Claim::Hops,
             ["sum", whole, "=", parts @ ..] => parse_sum(text, whole, parts)?,
             [metric, relation, value] => compare(metric, None, relation, value)?,
             [metric, subject, relation, value] => compare(metric, Some(subject), relation, value)?,

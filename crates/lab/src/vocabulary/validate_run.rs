@@ -238,7 +238,9 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
             let advice = "add capture: {at: [...]} with every function and both endpoints";
             Err(Fault::new(key, "is judged from captures, and there are none", advice))
         }
-        Claim::Order | Claim::Interfaces | Claim::Compare { subject: None, .. } => Ok(()),
+        Claim::Order | Claim::Interfaces | Claim::Hops | Claim::Compare { subject: None, .. } => {
+            Ok(())
+        }
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));
             missing
