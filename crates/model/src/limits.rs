@@ -34,8 +34,8 @@ macro_rules! limits {
 }
 
 limits! {
-    CHAIN_FUNCTIONS_MAX: usize = 64, "functions",
-        "Functions in one chain: positions on a path must fit the service index (RFC 8300 section 2.3).";
+    CHAIN_FUNCTIONS_MAX: usize = 62, "functions",
+        "Functions in one chain: each may be on another host, and NSH's time to live of 63 ends after 62 tunnels (RFC 8300 section 2.2).";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
     NODE_RULES_MAX: usize = 65_536, "rules",

@@ -16,9 +16,10 @@ pub fn check(intent: &Intent) -> Result<(), PlanError> {
     let mut egress_of: BTreeMap<PortId, &Instance> = BTreeMap::new();
     for chain in intent.chains.values() {
         check_length(chain)?;
-        let instances = instances(intent, chain)?;
-        check_returns(intent, chain, &instances)?;
-        for instance in instances {
+        let hops = hops(intent, chain)?;
+        check_returns(intent, chain, &hops)?;
+        for instance in hops.into_iter().flatten() {
+            check_encapsulation(chain, instance)?;
             check_nodes(intent, instance)?;
             check_egress(intent, instance, &mut egress_of)?;
         }
@@ -38,19 +39,23 @@ fn check_length(chain: &Chain) -> Result<(), PlanError> {
     })
 }
 
-fn instances<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<&'i Instance>, PlanError> {
+/// The instances of each function in order.
+fn hops<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<Vec<&'i Instance>>, PlanError> {
     let missing = |kind, id: String| PlanError::Missing { chain: chain_name(chain), kind, id };
-    let mut found = Vec::new();
-    for id in &chain.functions {
+    let instances = |function: &'i ServiceFunction| {
+        let instance = |id| {
+            let found = intent.instances.get(id);
+            found.ok_or_else(|| missing("instance", id.to_string()))
+        };
+        function.instances.iter().map(instance).collect()
+    };
+    let hop = |id| {
         let function = intent.functions.get(id);
         let function = function.ok_or_else(|| missing("function", id.to_string()))?;
         check_width(function)?;
-        for id in &function.instances {
-            let instance = intent.instances.get(id);
-            found.push(instance.ok_or_else(|| missing("instance", id.to_string()))?);
-        }
-    }
-    Ok(found)
+        instances(function)
+    };
+    chain.functions.iter().map(hop).collect()
 }
 
 fn check_width(function: &ServiceFunction) -> Result<(), PlanError> {
@@ -64,18 +69,34 @@ fn check_width(function: &ServiceFunction) -> Result<(), PlanError> {
     })
 }
 
-fn check_returns(intent: &Intent, chain: &Chain, all: &[&Instance]) -> Result<(), PlanError> {
-    let mut seen: BTreeMap<PortId, &Instance> = BTreeMap::new();
-    for instance in all.iter().filter(|instance| instance.speaks.is_none()) {
-        let Some(first) = seen.insert(instance.egress, instance) else { continue };
-        return Err(PlanError::AmbiguousReturn {
-            chain: chain_name(chain),
-            egress: intent.port_name(instance.egress),
-            first: instance_name(first),
-            second: instance_name(instance),
-        });
+/// Siblings of one function may share an egress: a flow meets only one of them.
+fn check_returns(intent: &Intent, chain: &Chain, hops: &[Vec<&Instance>]) -> Result<(), PlanError> {
+    let mut seen: BTreeMap<PortId, (usize, &Instance)> = BTreeMap::new();
+    let places = hops.iter().enumerate().flat_map(|(hop, all)| all.iter().map(move |i| (hop, *i)));
+    for (hop, instance) in places.filter(|(_, instance)| instance.speaks.is_none()) {
+        let (first_hop, first) = *seen.entry(instance.egress).or_insert((hop, instance));
+        if first_hop != hop {
+            return Err(PlanError::AmbiguousReturn {
+                chain: chain_name(chain),
+                egress: intent.port_name(instance.egress),
+                first: instance_name(first),
+                second: instance_name(instance),
+            });
+        }
     }
     Ok(())
+}
+
+fn check_encapsulation(chain: &Chain, instance: &Instance) -> Result<(), PlanError> {
+    match instance.speaks {
+        Some(spoken) if spoken != chain.encapsulation => Err(PlanError::ForeignEncapsulation {
+            chain: chain_name(chain),
+            carried: chain.encapsulation.name(),
+            instance: instance_name(instance),
+            spoken: spoken.name(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn check_nodes(intent: &Intent, instance: &Instance) -> Result<(), PlanError> {

@@ -62,6 +62,21 @@ pub enum PlanError {
         /// The other.
         second: String,
     },
+    /// An instance that would not understand what it is given.
+    #[error(
+        "chain '{chain}' is carried by {carried}, but instance '{instance}' speaks {spoken}; \
+         use an instance that speaks {carried} or none, or change the chain's correlation"
+    )]
+    ForeignEncapsulation {
+        /// The chain.
+        chain: String,
+        /// Its encapsulation.
+        carried: &'static str,
+        /// The instance.
+        instance: String,
+        /// What it speaks.
+        spoken: &'static str,
+    },
     /// One instance on two nodes.
     #[error(
         "instance '{instance}' has its ingress on node '{ingress}' and its egress on node '{egress}': \

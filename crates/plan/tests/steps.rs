@@ -265,6 +265,19 @@ fn a_chain_that_leaves_one_port_twice_is_refused() {
 }
 
 #[test]
+fn an_instance_that_speaks_another_encapsulation_is_refused() {
+    let mut world = testbed();
+    world.chain(1, 1, &[11]);
+    let instance = world.intent.instances.get_mut(&InstanceId(id(4, 11))).unwrap();
+    instance.speaks = Some(Encapsulation::Nsh);
+    assert_eq!(check(&world.intent), Ok(()));
+    world.intent.instances.get_mut(&InstanceId(id(4, 11))).unwrap().speaks =
+        Some(Encapsulation::Mpls);
+    let error = check(&world.intent).unwrap_err();
+    assert!(error.to_string().contains("speaks mpls"), "{error}");
+}
+
+#[test]
 fn an_instance_on_two_nodes_is_refused() {
     let mut world = testbed();
     world.intent.ports.get_mut(&port_id(11, INTERNAL)).unwrap().node = Some(node(2));
