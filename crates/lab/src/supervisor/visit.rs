@@ -151,7 +151,7 @@ impl Doorway {
             let work = || {
                 namespace::enter(self.network.as_fd())?;
                 self.enter_pid()?;
-                command.spawn().map_err(|error| LabError::io("start", program, error))
+                command.spawn().map_err(|error| not_started(program, error))
             };
             scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
@@ -200,5 +200,13 @@ pub fn shell(lab: &str, node: &str, command: &[String]) -> Result<ExitStatus> {
     };
     program.env("CATENA_LAB", lab).env("CATENA_LAB_NODE", node);
     let name = program.get_program().to_string_lossy().into_owned();
-    program.status().map_err(|error| LabError::io("start", name, error))
+    program.status().map_err(|error| not_started(name, error))
+}
+
+fn not_started(program: String, error: std::io::Error) -> LabError {
+    if error.kind() != std::io::ErrorKind::NotFound {
+        return LabError::io("start", program, error);
+    }
+    let advice = format!("install it (on Debian: apt-get install {program})");
+    LabError::Tool { tool: program, problem: "is not installed".into(), advice }
 }
