@@ -89,9 +89,9 @@ fn deploy(client: &Client, file: &Path, repeat: u32, output: Format) -> Result<(
 fn print_timings(runs: &[Deployed]) {
     const MS: f64 = 1_000.0;
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header([
-        "chain", "status", "FC ms", "PP ms", "PPG ms", "PC ms", "total ms",
-    ]);
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(["chain", "status", "FC ms", "PP ms", "PPG ms", "PC ms", "total ms"]);
     for run in runs {
         let t = &run.timings;
         let mut row = vec![run.name.clone(), run.status.clone()];
@@ -102,11 +102,7 @@ fn print_timings(runs: &[Deployed]) {
 }
 
 fn undeploy(client: &Client, file: &Path) -> Result<(), Failure> {
-    let name = if file.is_file() {
-        name_of(&read(file)?)
-    } else {
-        file.display().to_string()
-    };
+    let name = if file.is_file() { name_of(&read(file)?) } else { file.display().to_string() };
     Deployment::undeploy(client, &name)?;
     println!("chain '{name}' is gone");
     Ok(())

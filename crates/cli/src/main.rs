@@ -90,5 +90,7 @@ fn init_logs(command: &Command) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(false)
+        // A full disk or a closed pipe behind stderr must not end the process that logs.
+        .log_internal_errors(false)
         .init();
 }

@@ -39,7 +39,14 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
 fn list(nodes: &[NodeReport]) {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header([
-        "node", "agent", "program", "ports", "received", "forwarded", "dropped", "unaccounted",
+        "node",
+        "agent",
+        "program",
+        "ports",
+        "received",
+        "forwarded",
+        "dropped",
+        "unaccounted",
     ]);
     for NodeReport { status, counters } in nodes {
         let agent = if status.is_connected { "ok" } else { "away" };

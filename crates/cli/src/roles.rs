@@ -75,8 +75,7 @@ fn control_socket(state: &Path) -> PathBuf {
 }
 
 pub(crate) fn controller(arguments: ControllerArguments) -> Result<(), Failure> {
-    let mut config =
-        catena_controller::Config::new(listener(&arguments.listen)?, arguments.data);
+    let mut config = catena_controller::Config::new(listener(&arguments.listen)?, arguments.data);
     config.southbound = arguments.southbound.map(ListenerSource::Address);
     config.auth = match arguments.auth {
         AuthChoice::None => Auth::None,
@@ -102,7 +101,11 @@ fn listener(text: &str) -> Result<ListenerSource, Failure> {
 pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
     let own = std::env::current_exe()?;
     let mut command: Vec<OsString> = vec![own.into(), "dataplane".into(), "--node".into()];
-    command.extend([arguments.node.as_str().into(), "--state".into(), arguments.state.clone().into()]);
+    command.extend([
+        arguments.node.as_str().into(),
+        "--state".into(),
+        arguments.state.clone().into(),
+    ]);
     let config = catena_agent::Config {
         node: arguments.node,
         controller: arguments.controller,

@@ -23,14 +23,22 @@ fn print_nodes(nodes: &[NodeReport]) {
     print!("nodes        {connected}/{}", nodes.len());
     let away = nodes.iter().filter(|node| !node.status.is_connected);
     let away: Vec<&str> = away.map(|node| node.status.node.as_str()).collect();
-    println!("{}", if away.is_empty() { String::new() } else { format!("   away: {}", away.join(" ")) });
+    println!(
+        "{}",
+        if away.is_empty() { String::new() } else { format!("   away: {}", away.join(" ")) }
+    );
 }
 
 fn print_chains(chains: &[ChainSummary]) {
     let active = chains.iter().filter(|chain| chain.status.state == ChainState::Active).count();
     println!("chains       {active} of {} active", chains.len());
     for chain in chains.iter().filter(|chain| chain.status.state != ChainState::Active) {
-        println!("             {}: {}, {}", chain.name, chain.status.state.name(), chain.status.reason);
+        println!(
+            "             {}: {}, {}",
+            chain.name,
+            chain.status.state.name(),
+            chain.status.reason
+        );
     }
 }
 

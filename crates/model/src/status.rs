@@ -39,7 +39,7 @@ pub struct ChainStatus {
     pub chain: ChainId,
     /// The state.
     pub state: ChainState,
-    /// Names what is missing; empty when active.
+    /// Names what is missing or away; empty when all is well.
     pub reason: String,
     /// The path in use.
     pub path: Option<PathId>,

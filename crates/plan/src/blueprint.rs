@@ -3,7 +3,7 @@
 use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathRecord};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the whole domain shall run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,18 @@ impl Blueprint {
 
     /// A node that does not yet run the blueprint that brought a path to its phase.
     pub(crate) fn lagging(&self, inventory: &Inventory, path: &PathRecord) -> Option<NodeName> {
-        let lags = |node: &NodeName| {
+        self.lagging_nodes(inventory, path).pop_first()
+    }
+
+    /// The nodes that do not yet run the blueprint that brought a path to its phase.
+    #[must_use]
+    pub fn lagging_nodes(&self, inventory: &Inventory, path: &PathRecord) -> BTreeSet<NodeName> {
+        let mut nodes = path.nodes(inventory.nodes.keys());
+        nodes.retain(|node| {
             // A program that this blueprint did not change keeps its older number.
             let number = self.ledger.programs.get(node).map_or(path.since, |n| path.since.min(*n));
             !inventory.has_acknowledged(node, number)
-        };
-        path.nodes(inventory.nodes.keys()).into_iter().find(lags)
+        });
+        nodes
     }
 }

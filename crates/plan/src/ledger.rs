@@ -3,7 +3,7 @@
 
 use catena_model::id::{ChainId, NetworkId};
 use catena_model::limits::{MPLS_PATH_IDS, NSH_PATH_IDS, PATH_ID_QUARANTINE_BLUEPRINTS};
-use catena_model::program::{HopEntry, PathEntry, RuleEntry};
+use catena_model::program::{HopEntry, PathEntry, PortEntry, RuleEntry};
 use catena_model::resource::Encapsulation;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,15 @@ pub struct PlacedRule {
     pub rule: RuleEntry,
 }
 
+/// A port of an instance and the node that carries it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedPort {
+    /// The node.
+    pub node: NodeName,
+    /// The port.
+    pub port: PortEntry,
+}
+
 /// A path and what has happened to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathRecord {
@@ -45,6 +54,11 @@ pub struct PathRecord {
     pub destination: NetworkId,
     /// The rules that send into it, once it is classified.
     pub rules: Vec<PlacedRule>,
+    /// The ports of its instances, kept because packets inside still need them when the instance
+    /// or the port is no longer declared.
+    pub ports: Vec<PlacedPort>,
+    /// Nodes that may still hold the path or a rule into it, also when it no longer names them.
+    pub holders: BTreeSet<NodeName>,
     /// How far it has come.
     pub phase: PathPhase,
     /// The blueprint that brought it to this phase (or changed its rules).
@@ -54,8 +68,18 @@ pub struct PathRecord {
 }
 
 impl PathRecord {
-    /// The nodes that must know the path: those of its instances and of its classifiers.
+    /// The nodes that must know the path: those it names, and those that have not let go of it.
     pub(crate) fn nodes<'r>(
+        &'r self,
+        everybody: impl Iterator<Item = &'r NodeName>,
+    ) -> BTreeSet<NodeName> {
+        let mut nodes = self.named_nodes(everybody);
+        nodes.extend(self.holders.iter().cloned());
+        nodes
+    }
+
+    /// The nodes of its instances and of its classifiers.
+    pub(crate) fn named_nodes<'r>(
         &'r self,
         everybody: impl Iterator<Item = &'r NodeName>,
     ) -> BTreeSet<NodeName> {
@@ -66,6 +90,11 @@ impl PathRecord {
             nodes.extend(everybody.cloned());
         }
         nodes
+    }
+
+    /// Does the node's classifier send into the path?
+    pub(crate) fn is_classified_by(&self, node: &NodeName) -> bool {
+        self.rules.iter().any(|placed| placed.node.as_ref().is_none_or(|here| here == node))
     }
 
     /// The entry in a program.

@@ -26,6 +26,6 @@ pub use diff::{BlueprintDiff, NodeDiff, diff};
 pub use error::PlanError;
 pub use intent::Intent;
 pub use inventory::{Inventory, NodeFacts};
-pub use ledger::{Ledger, PathPhase, PathRecord, PlacedRule};
+pub use ledger::{Ledger, PathPhase, PathRecord, PlacedPort, PlacedRule};
 pub use next::{draining, next};
 pub use status::{chain_status, is_withdrawn};

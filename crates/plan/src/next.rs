@@ -3,12 +3,14 @@
 use crate::blueprint::Blueprint;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
-use crate::ledger::{Ledger, PathPhase, PathRecord, PlacedRule};
-use crate::program::programs;
+use crate::ledger::{Ledger, PathPhase, PathRecord, PlacedPort, PlacedRule};
+use crate::program::{port_entry, programs};
 use crate::render::{Rendering, chain_name, render};
 use catena_model::id::ChainId;
+use catena_model::program::PortRole;
 use catena_model::resource::Chain;
 use catena_model::{BlueprintNumber, PathId};
+use std::collections::BTreeSet;
 
 /// The blueprint that should follow, or none when nothing is to be changed now.
 ///
@@ -68,14 +70,20 @@ fn advance_chain(
         ledger.current(chain.id).map(|(id, path)| (id, path.phase)).collect();
     let matching = current.iter().find(|(id, _)| matches_rendering(ledger, *id, &rendering));
     match matching {
-        None => install(ledger, chain, &rendering, !current.is_empty()),
+        None => {
+            let ports = ports_of(intent, &rendering);
+            install(ledger, chain, &rendering, ports, !current.is_empty());
+        }
         Some((id, PathPhase::Installed)) => {
             let is_known = |path| previous.is_running(inventory, path);
             if ledger.paths.get(id).is_some_and(is_known) {
                 classify(ledger, chain.id, *id);
             }
         }
-        Some((id, _)) => reclassify(ledger, *id, &rendering),
+        Some((id, _)) => {
+            release_holders(previous, ledger, inventory, *id);
+            reclassify(ledger, inventory, *id, &rendering);
+        }
     }
 }
 
@@ -111,7 +119,28 @@ fn placed(rendering: &Rendering, id: PathId) -> Vec<PlacedRule> {
     rules
 }
 
-fn install(ledger: &mut Ledger, chain: &Chain, rendering: &Rendering, is_update: bool) {
+fn ports_of(intent: &Intent, rendering: &Rendering) -> Vec<PlacedPort> {
+    let instances = rendering.hops.iter().flat_map(|hop| &hop.instances);
+    let mut ports: Vec<PlacedPort> = Vec::new();
+    for instance in instances {
+        for id in [instance.ingress, instance.egress] {
+            let is_known = ports.iter().any(|placed| placed.port.id == id);
+            let entry = || port_entry(intent, intent.ports.get(&id)?, PortRole::Function);
+            if let (false, Some(port)) = (is_known, entry()) {
+                ports.push(PlacedPort { node: instance.node.clone(), port });
+            }
+        }
+    }
+    ports
+}
+
+fn install(
+    ledger: &mut Ledger,
+    chain: &Chain,
+    rendering: &Rendering,
+    ports: Vec<PlacedPort>,
+    is_update: bool,
+) {
     let Some(id) = ledger.free_path_id(rendering.encapsulation) else { return };
     let record = PathRecord {
         chain: chain.id,
@@ -120,6 +149,8 @@ fn install(ledger: &mut Ledger, chain: &Chain, rendering: &Rendering, is_update:
         hops: rendering.hops.clone(),
         destination: rendering.destination,
         rules: placed(rendering, id),
+        ports,
+        holders: BTreeSet::new(),
         phase: PathPhase::Installed,
         since: ledger.number,
         is_update,
@@ -140,15 +171,24 @@ fn classify(ledger: &mut Ledger, chain: ChainId, id: PathId) {
     }
 }
 
-/// The same path with other rules: only classifiers change.
-fn reclassify(ledger: &mut Ledger, id: PathId, rendering: &Rendering) {
+/// The same path with other rules: only classifiers change. A node that loses its rule holds the
+/// path until it has acknowledged that.
+fn reclassify(ledger: &mut Ledger, inventory: &Inventory, id: PathId, rendering: &Rendering) {
     let number = ledger.number;
     let rules = placed(rendering, id);
     let Some(path) = ledger.paths.get_mut(&id) else { return };
     if path.rules != rules {
+        path.holders = path.nodes(inventory.nodes.keys());
         path.rules = rules;
         path.since = number;
         path.is_update = true;
+    }
+}
+
+fn release_holders(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory, id: PathId) {
+    let Some(path) = ledger.paths.get_mut(&id) else { return };
+    if !path.holders.is_empty() && previous.is_running(inventory, path) {
+        path.holders.clear();
     }
 }
 

@@ -38,34 +38,47 @@ fn program(
         .filter(|(other, _)| *other != node)
         .map(|(other, facts)| TunnelEntry { node: other.clone(), address: facts.underlay.address })
         .collect();
-    program.ports = local_ports(node, intent, function_ports);
+    program.ports = local_ports(node, ledger, intent, function_ports);
     add_paths(&mut program, ledger, inventory);
     add_networks(&mut program, intent);
     Some(program)
 }
 
+/// Declared ports of the node, and those that a path still needs though they are not declared any
+/// more. A port of a path is a function's, whatever is declared now.
 fn local_ports(
     node: &NodeName,
+    ledger: &Ledger,
     intent: &Intent,
     function_ports: &BTreeSet<PortId>,
 ) -> Vec<PortEntry> {
-    let entry = |port: &Port| {
-        let is_function = function_ports.contains(&port.id);
-        Some(PortEntry {
-            id: port.id,
-            name: intent.port_name(port.id),
-            network: port.network,
-            mac: port.mac,
-            role: if is_function { PortRole::Function } else { PortRole::Endpoint },
-            attachment: port.attachment.clone()?,
-        })
+    let on_paths = || {
+        let placed = ledger.paths.values().flat_map(|path| &path.ports);
+        placed.filter(|placed| placed.node == *node).map(|placed| &placed.port)
     };
-    intent
-        .ports
-        .values()
-        .filter(|port| port.node.as_ref() == Some(node))
-        .filter_map(entry)
-        .collect()
+    let is_function =
+        |id| function_ports.contains(&id) || on_paths().any(|port: &PortEntry| port.id == id);
+    let mut ports: BTreeMap<PortId, PortEntry> = on_paths()
+        .filter(|port| intent.networks.contains_key(&port.network))
+        .map(|port| (port.id, port.clone()))
+        .collect();
+    for port in intent.ports.values().filter(|port| port.node.as_ref() == Some(node)) {
+        let role = if is_function(port.id) { PortRole::Function } else { PortRole::Endpoint };
+        ports.extend(port_entry(intent, port, role).map(|entry| (port.id, entry)));
+    }
+    ports.into_values().collect()
+}
+
+/// The entry of a declared port; none while it is not said where its interface is.
+pub(crate) fn port_entry(intent: &Intent, port: &Port, role: PortRole) -> Option<PortEntry> {
+    Some(PortEntry {
+        id: port.id,
+        name: intent.port_name(port.id),
+        network: port.network,
+        mac: port.mac,
+        role,
+        attachment: port.attachment.clone()?,
+    })
 }
 
 fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) {

@@ -173,6 +173,13 @@ fn render_rule(
     let node = rule.source_port.map(|port| bound_node(intent, inventory, port)).transpose()?;
     let name =
         if rule.label.name.is_empty() { rule.id.to_string() } else { rule.label.name.clone() };
+    if let Some(source) = rule.source_port.filter(|port| intent.function_ports().contains(port)) {
+        return Err(format!(
+            "classifier '{name}' starts at port '{}', which belongs to a function: \
+             a chain starts at an endpoint",
+            intent.port_name(source)
+        ));
+    }
     let placed = |destination: Option<IpNet>| {
         let matches = RuleMatch {
             port: rule.source_port,
@@ -196,7 +203,14 @@ fn render_rule(
     let addresses = port.fixed_ips.iter().map(|fixed| fixed.address);
     let wanted = addresses.filter(|address| IpFamily::of(*address) == rule.family);
     let inside = wanted.filter(|address| prefix.is_none_or(|net| net.contains(address)));
-    Ok(inside.map(|address| placed(Some(IpNet::from(address)))).collect())
+    let rules: Vec<PlacedRule> = inside.map(|address| placed(Some(IpNet::from(address)))).collect();
+    if rules.is_empty() {
+        return Err(format!(
+            "destination port '{}' of classifier '{name}' has no address that the classifier allows",
+            intent.port_name(port.id)
+        ));
+    }
+    Ok(rules)
 }
 
 fn range(bounds: PortBounds) -> Option<PortRange> {

@@ -23,8 +23,7 @@ pub fn chain_status(
         current.ledger.current(chain).find(|(_, path)| path.phase == PathPhase::Classified);
     let waiting_state = match classified {
         None => ChainState::Building,
-        Some((_, path)) if is_first_turn(current, inventory, path) => ChainState::Building,
-        Some(_) => ChainState::Updating,
+        Some((_, path)) => waiting_state(current, inventory, path),
     };
     let path = classified.map(|(id, _)| id);
     let status = |state, reason: String| ChainStatus { chain, state, reason, path };
@@ -39,7 +38,7 @@ pub fn chain_status(
     match classified {
         Some((id, path)) if is_declared(id, path, &rendering) => {
             match current.lagging(inventory, path) {
-                None => status(ChainState::Active, String::new()),
+                None => status(ChainState::Active, absence(inventory, path)),
                 Some(node) => status(waiting_state, node_reason(inventory, &node)),
             }
         }
@@ -58,9 +57,26 @@ pub fn is_withdrawn(current: &Blueprint, inventory: &Inventory, chain: ChainId) 
         .all(|path| path.phase == PathPhase::Superseded && current.is_running(inventory, path))
 }
 
-/// A chain whose classifiers have not all turned for the first time is still being built.
-fn is_first_turn(current: &Blueprint, inventory: &Inventory, path: &PathRecord) -> bool {
-    !path.is_update && current.lagging(inventory, path).is_some()
+/// What a chain is whose path is classified and not known to be in force everywhere.
+fn waiting_state(current: &Blueprint, inventory: &Inventory, path: &PathRecord) -> ChainState {
+    match current.lagging(inventory, path) {
+        // Every node of the path knew it before the classifiers turned: this one has lost it.
+        Some(node) if !path.is_classified_by(&node) && !path.holders.contains(&node) => {
+            ChainState::Degraded
+        }
+        Some(_) if !path.is_update => ChainState::Building,
+        _ => ChainState::Updating,
+    }
+}
+
+/// A node that is away goes on with its program; people should know all the same.
+fn absence(inventory: &Inventory, path: &PathRecord) -> String {
+    let is_away =
+        |node: &NodeName| inventory.nodes.get(node).is_some_and(|facts| !facts.is_connected);
+    match path.nodes(inventory.nodes.keys()).into_iter().find(is_away) {
+        Some(node) => format!("node '{node}' is not connected: it goes on with its last program"),
+        None => String::new(),
+    }
 }
 
 fn is_declared(id: PathId, path: &PathRecord, rendering: &Rendering) -> bool {

@@ -2,12 +2,12 @@
 
 mod rig;
 
-use catena_model::PathId;
-use catena_model::id::{FunctionId, InstanceId};
+use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
 use catena_model::program::{Location, PortRole};
 use catena_model::resource::Encapsulation;
 use catena_model::status::ChainState;
+use catena_model::{BlueprintNumber, PathId};
 use catena_plan::{Blueprint, PlanError, check};
 use rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
 
@@ -306,4 +306,109 @@ fn the_difference_of_two_blueprints_names_nodes_and_tables() {
     assert!(!host1.tables.contains_key("macs"));
     assert!(!diff.nodes[&node(2)].tables.contains_key("rules"));
     assert!(catena_plan::diff(&world.blueprint, &world.blueprint).nodes.is_empty());
+}
+
+#[test]
+fn a_path_keeps_its_function_ports_until_it_is_drained() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    world.intent.chains.remove(&chain);
+    world.settle();
+    world.intent.functions.clear();
+    world.intent.instances.clear();
+    world.intent.ports.remove(&port_id(12, INTERNAL));
+    world.settle();
+    let roles = |world: &World| {
+        let ports = &world.blueprint.programs[&node(2)].ports;
+        ports.iter().map(|port| (port.id, port.role)).collect::<Vec<_>>()
+    };
+    let function = |network| (port_id(12, network), PortRole::Function);
+    assert_eq!(roles(&world), [function(CUSTOMER), function(INTERNAL)]);
+    world.drain_all();
+    world.settle();
+    assert_eq!(roles(&world), [(port_id(12, CUSTOMER), PortRole::Endpoint)]);
+}
+
+#[test]
+fn a_node_that_lost_its_rule_holds_the_path_until_it_has_let_go() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[12]);
+    world.chain(9, 2, &[12]);
+    world.intent.chains.remove(&ChainId(id(7, 9)));
+    let rules = [id(6, 1).into(), id(6, 9).into()];
+    world.intent.chains.get_mut(&chain).unwrap().rules = rules.to_vec();
+    world.settle();
+    assert_eq!(world.classified(1), [PathId(1)]);
+    assert_eq!(world.classified(4), [PathId(1)]);
+    world.intent.chains.get_mut(&chain).unwrap().rules = vec![rules[0]];
+    world.plan();
+    for host in [1, 2, 3] {
+        world.acknowledge(host);
+    }
+    assert_eq!(world.plan(), 0);
+    assert_eq!(world.status(chain).state, ChainState::Updating, "host4 may still steer");
+    assert!(world.status(chain).reason.contains("host4"));
+    world.intent.chains.remove(&chain);
+    world.plan();
+    for host in [1, 2, 3] {
+        world.acknowledge(host);
+    }
+    world.drain_all();
+    world.plan();
+    assert!(world.blueprint.ledger.paths.contains_key(&PathId(1)), "host4 may still send into it");
+    world.settle_with_acknowledgements();
+    assert!(world.blueprint.ledger.paths.is_empty());
+}
+
+#[test]
+fn a_node_without_a_rule_any_more_forgets_the_path() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[12]);
+    world.chain(9, 2, &[12]);
+    world.intent.chains.remove(&ChainId(id(7, 9)));
+    let rules = [id(6, 1).into(), id(6, 9).into()];
+    world.intent.chains.get_mut(&chain).unwrap().rules = rules.to_vec();
+    world.settle();
+    world.intent.chains.get_mut(&chain).unwrap().rules = vec![rules[0]];
+    world.settle();
+    assert_eq!(world.status(chain).state, ChainState::Active);
+    assert!(world.known(4).is_empty());
+}
+
+#[test]
+fn a_chain_that_no_packet_could_take_is_not_active() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11]);
+    let rule = world.intent.chains[&chain].rules[0];
+    world.intent.rules.get_mut(&rule).unwrap().destination_port = Some(port_id(2, CUSTOMER));
+    world.intent.ports.get_mut(&port_id(2, CUSTOMER)).unwrap().fixed_ips.clear();
+    world.settle();
+    assert_eq!(world.status(chain).state, ChainState::Building);
+    assert!(world.status(chain).reason.contains("has no address"));
+    let declared = world.intent.rules.get_mut(&rule).unwrap();
+    declared.destination_port = None;
+    declared.source_port = Some(port_id(12, CUSTOMER));
+    world.settle();
+    assert!(world.status(chain).reason.contains("belongs to a function"));
+}
+
+#[test]
+fn a_node_that_lost_its_program_degrades_the_chain() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    world.inventory.nodes.get_mut(&node(2)).unwrap().acknowledged = BlueprintNumber(0);
+    assert_eq!(world.status(chain).state, ChainState::Degraded);
+    assert!(world.status(chain).reason.contains("host2"));
+}
+
+#[test]
+fn an_active_chain_names_a_node_that_is_away() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    world.inventory.nodes.get_mut(&node(2)).unwrap().is_connected = false;
+    assert_eq!(world.status(chain).state, ChainState::Active);
+    assert!(world.status(chain).reason.contains("'host2' is not connected"));
 }

@@ -206,6 +206,12 @@ impl World {
         panic!("the world does not come to rest");
     }
 
+    /// As `settle`, for a world in which acknowledgements are outstanding.
+    pub fn settle_with_acknowledgements(&mut self) {
+        self.acknowledge_all();
+        self.settle();
+    }
+
     pub fn drain_all(&mut self) {
         self.inventory.drained = catena_plan::draining(&self.blueprint).into_iter().collect();
     }
