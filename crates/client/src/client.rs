@@ -5,6 +5,7 @@ use catena_model::status::{ChainReport, ChainSummary, NodeReport};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use std::fmt;
 use std::time::Duration;
 
 /// Longer than the longest answer of the controller: a chain request waits five seconds for nodes.
@@ -54,11 +55,21 @@ impl Kind {
     }
 }
 
+/// What proves who asks. It never shows in a log.
+#[derive(Clone)]
+struct Token(String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
 /// A connection to one controller.
 #[derive(Clone, Debug)]
 pub struct Client {
     base: String,
-    token: Option<String>,
+    token: Option<Token>,
     http: reqwest::blocking::Client,
 }
 
@@ -74,7 +85,7 @@ impl Client {
             url: base.clone(),
             reason: error.to_string(),
         })?;
-        Ok(Self { base, token, http })
+        Ok(Self { base, token: token.map(Token), http })
     }
 
     /// The base URL.
@@ -203,7 +214,7 @@ impl Client {
     ) -> Result<Value, ClientError> {
         let what = format!("{method} {}", url.path());
         let mut request = self.http.request(method, url);
-        if let Some(token) = &self.token {
+        if let Some(Token(token)) = &self.token {
             request = request.header("X-Auth-Token", token);
         }
         if let Some(body) = body {
@@ -259,6 +270,13 @@ fn unexpected(what: &str, reason: &str) -> ClientError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_token_of_a_client_never_shows() {
+        let client = Client::new("http://127.0.0.1:9", Some("sesame".into())).unwrap();
+        let shown = format!("{client:?}");
+        assert!(shown.contains("127.0.0.1") && !shown.contains("sesame"), "{shown}");
+    }
 
     #[test]
     fn a_name_never_changes_the_path_it_is_put_into() {
