@@ -1,73 +1,18 @@
 //! The chain client of the OpenStack SFC study: from its JSON document to flow classifier, port
-//! pairs, port pair groups and port chain, each step timed. Knows the document and what its
-//! directions mean; refuses to know how a chain is carried.
+//! pairs, port pair groups and port chain, each step timed. Knows the four steps; refuses
+//! to know how a chain is carried.
+
+mod document;
+mod passage;
+
+pub use document::{ChainDocument, ChainStep, Direction};
 
 use crate::{Client, ClientError, Kind};
-use catena_model::id::{NetworkId, PortId};
-use catena_model::resource::Encapsulation;
+use catena_model::id::PortId;
+use passage::{Passage, PortAt, passages};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::time::Instant;
-
-/// A chain as the study's JSON file declares it (its section IV).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChainDocument {
-    /// Name of the chain; without one, `source-destination`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Where the traffic begins: name of an instance.
-    pub source: String,
-    /// Where it ends.
-    pub destination: String,
-    /// Attributes of the flow classifier; `destination_port` and `source_port` may stand for
-    /// both bounds of a range.
-    #[serde(default)]
-    pub match_fields: Map<String, Value>,
-    /// The functions in order.
-    pub chain: Vec<ChainStep>,
-    /// How the path is carried between hosts; without one, as the API chooses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub encapsulation: Option<Encapsulation>,
-}
-
-/// One function of a chain document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChainStep {
-    /// Name of the function's instance.
-    pub name: String,
-    /// Where its traffic goes.
-    pub direction: Direction,
-}
-
-/// Which port of a function the traffic leaves by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// By its port on the internal network: the one that the endpoints are not on.
-    In,
-    /// By its port on the endpoints' network.
-    Out,
-    /// By the port it came in by.
-    Same,
-    /// Nowhere: the function gets a copy.
-    Tap,
-}
-
-impl Direction {
-    /// Reads the document's word.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        match word {
-            "in" => Some(Self::In),
-            "out" => Some(Self::Out),
-            "same" => Some(Self::Same),
-            "tap" => Some(Self::Tap),
-            _ => None,
-        }
-    }
-}
 
 /// How long each of the four steps of a deployment took, in seconds, at the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -156,21 +101,6 @@ pub enum DeployError {
     /// The controller refused, or did not answer.
     #[error(transparent)]
     Api(#[from] ClientError),
-}
-
-/// A port as a deployment needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-struct PortAt {
-    id: PortId,
-    network_id: NetworkId,
-}
-
-/// Ingress and egress of one function in a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Passage {
-    ingress: PortId,
-    egress: PortId,
-    is_tap: bool,
 }
 
 /// Deploys and removes chains in the four steps of the study.
@@ -267,7 +197,7 @@ fn make(
             None => id_of(&create(Kind::PortPairGroup, &body, &mut timings.ppg)?),
         });
     }
-    let name = name_of(document);
+    let name = document.name();
     let mut body = json!({
         "name": name, "port_pair_groups": groups, "flow_classifiers": [id_of(&classifier)],
     });
@@ -317,11 +247,6 @@ impl Known {
     }
 }
 
-fn name_of(document: &ChainDocument) -> String {
-    let ends = || format!("{}-{}", document.source, document.destination);
-    document.name.clone().unwrap_or_else(ends)
-}
-
 fn id_of(resource: &Value) -> String {
     resource["id"].as_str().unwrap_or_default().to_owned()
 }
@@ -340,73 +265,10 @@ fn ports_of(client: &Client, name: &str) -> Result<Vec<PortAt>, DeployError> {
     if ports.is_empty() { Err(DeployError::NoInstance { name: name.into() }) } else { Ok(ports) }
 }
 
-type PortsOf<'p> = dyn Fn(&str) -> Result<Vec<PortAt>, DeployError> + 'p;
-
-/// The source's port, and where the traffic enters and leaves each function.
-fn passages(
-    document: &ChainDocument,
-    ports_of: &PortsOf<'_>,
-) -> Result<(PortId, Vec<Passage>), DeployError> {
-    let sources = ports_of(&document.source)?;
-    let destinations = ports_of(&document.destination)?;
-    let is_shared =
-        |port: &&PortAt| destinations.iter().any(|other| other.network_id == port.network_id);
-    let source = sources.iter().find(is_shared).ok_or_else(|| DeployError::NoSharedNetwork {
-        source_name: document.source.clone(),
-        destination: document.destination.clone(),
-    })?;
-    let outer = source.network_id;
-    let mut current = outer;
-    let mut passages = Vec::new();
-    for (index, step) in document.chain.iter().enumerate() {
-        let ports = ports_of(&step.name)?;
-        let (passage, next) = pass(step.direction, &ports, current, outer).map_err(|problem| {
-            DeployError::NoPassage {
-                step: index + 1,
-                name: step.name.clone(),
-                direction: step.direction,
-                problem,
-            }
-        })?;
-        passages.push(passage);
-        current = next;
-    }
-    Ok((source.id, passages))
-}
-
-/// The passage through one function that traffic reaches on network `current`, and the network
-/// that it goes on by; `outer` is the endpoints' network.
-fn pass(
-    direction: Direction,
-    ports: &[PortAt],
-    current: NetworkId,
-    outer: NetworkId,
-) -> Result<(Passage, NetworkId), &'static str> {
-    let on = |network: NetworkId| ports.iter().find(|port| port.network_id == network);
-    let ingress = on(current).ok_or(
-        "it has no port on the network that the traffic arrives by; attach it there, or change \
-         the direction of the function before it",
-    )?;
-    let egress = match direction {
-        Direction::Same | Direction::Tap => ingress,
-        Direction::Out => on(outer).ok_or("it has no port on the endpoints' network")?,
-        Direction::In => {
-            let mut inner = ports.iter().filter(|port| port.network_id != outer);
-            match (inner.next(), inner.next()) {
-                (Some(port), None) => port,
-                (None, _) => return Err("it has no port on an internal network; use 'same'"),
-                _ => return Err("it has ports on several internal networks; 'in' means only one"),
-            }
-        }
-    };
-    let is_tap = direction == Direction::Tap;
-    Ok((Passage { ingress: ingress.id, egress: egress.id, is_tap }, egress.network_id))
-}
-
 /// The flow classifier: the match fields, at the source's port.
 fn classifier_body(document: &ChainDocument, source: PortId) -> Result<Value, DeployError> {
     let mut body = Map::new();
-    body.insert("name".into(), json!(name_of(document)));
+    body.insert("name".into(), json!(document.name()));
     body.insert("logical_source_port".into(), json!(source));
     for (field, value) in &document.match_fields {
         match field.as_str() {
@@ -431,101 +293,17 @@ fn classifier_body(document: &ChainDocument, source: PortId) -> Result<Value, De
 mod tests {
     use super::*;
 
-    /// Network 1 is the endpoints', 2 is internal; a port's number is device * 10 + network.
-    fn port(device: u8, network: u8) -> PortAt {
-        let id = |n: u8| format!("\"00000000-0000-0000-0000-0000000000{n:02}\"");
-        PortAt {
-            id: serde_json::from_str(&id(device * 10 + network)).unwrap(),
-            network_id: serde_json::from_str(&id(network)).unwrap(),
-        }
-    }
-
-    fn two_networks(name: &str) -> Result<Vec<PortAt>, DeployError> {
-        match name {
-            "S" => Ok(vec![port(8, 1)]),
-            "D" => Ok(vec![port(9, 1)]),
-            "lonely" => Ok(vec![port(7, 2)]),
-            "outer" => Ok(vec![port(6, 1)]),
-            "v1" | "v2" | "v3" => {
-                let device = name.as_bytes()[1] - b'0';
-                Ok(vec![port(device, 1), port(device, 2)])
-            }
-            other => Err(DeployError::NoInstance { name: other.into() }),
-        }
-    }
-
-    fn document(steps: &str) -> ChainDocument {
-        serde_json::from_str(&format!(
-            r#"{{"source": "S", "destination": "D",
-                "match_fields": {{"protocol": "udp", "destination_port": 5001}},
-                "chain": {steps}}}"#
-        ))
-        .unwrap()
-    }
-
-    fn ports(steps: &str) -> Result<Vec<(PortId, PortId)>, String> {
-        match passages(&document(steps), &two_networks) {
-            Ok((_, passages)) => Ok(passages.iter().map(|p| (p.ingress, p.egress)).collect()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    #[test]
-    fn directions_choose_ingress_and_egress_as_in_the_study() {
-        let steps = r#"[{"name": "v1", "direction": "in"}, {"name": "v2", "direction": "same"},
-                        {"name": "v3", "direction": "out"}]"#;
-        let expected = vec![
-            (port(1, 1).id, port(1, 2).id),
-            (port(2, 2).id, port(2, 2).id),
-            (port(3, 2).id, port(3, 1).id),
-        ];
-        assert_eq!(ports(steps), Ok(expected));
-    }
-
-    #[test]
-    fn a_tap_leaves_the_traffic_where_it_was() {
-        let steps = r#"[{"name": "v1", "direction": "tap"}, {"name": "v2", "direction": "same"}]"#;
-        let (source, passages) = passages(&document(steps), &two_networks).unwrap();
-        assert_eq!(source, port(8, 1).id);
-        assert_eq!(passages.iter().map(|p| p.is_tap).collect::<Vec<_>>(), [true, false]);
-        assert_eq!(passages[1].ingress, port(2, 1).id);
-    }
-
-    #[test]
-    fn a_function_without_the_port_it_needs_is_named_with_the_remedy() {
-        let cases = [
-            (r#"[{"name": "lonely", "direction": "same"}]"#, "function 1 ('lonely'"),
-            (r#"[{"name": "outer", "direction": "in"}]"#, "no port on an internal network"),
-            (r#"[{"name": "nobody", "direction": "in"}]"#, "no port belongs to 'nobody'"),
-            (
-                r#"[{"name": "v1", "direction": "in"}, {"name": "outer", "direction": "same"}]"#,
-                "function 2 ('outer'",
-            ),
-        ];
-        for (steps, expected) in cases {
-            let problem = ports(steps).unwrap_err();
-            assert!(problem.contains(expected), "{problem}");
-        }
-    }
-
     #[test]
     fn the_classifier_begins_at_the_source_and_ports_may_be_single() {
-        let body = classifier_body(&document("[]"), port(8, 1).id).unwrap();
-        assert_eq!(body["logical_source_port"], json!(port(8, 1).id));
+        let document = r#"{"source": "S", "destination": "D", "chain": [],
+            "match_fields": {"protocol": "udp", "destination_port": 5001}}"#;
+        let source: PortId =
+            serde_json::from_str("\"00000000-0000-0000-0000-000000000081\"").unwrap();
+        let body = classifier_body(&serde_json::from_str(document).unwrap(), source).unwrap();
+        assert_eq!(body["logical_source_port"], json!(source));
         assert_eq!(body["destination_port_range_min"], 5001);
         assert_eq!(body["destination_port_range_max"], 5001);
         assert_eq!(body["protocol"], "udp");
         assert!(body.get("destination_port").is_none());
-    }
-
-    #[test]
-    fn a_document_with_an_unknown_key_or_direction_is_refused() {
-        for bad in [
-            r#"{"source": "S", "destination": "D", "chain": [], "colour": 1}"#,
-            r#"{"source": "S", "destination": "D", "chain": [{"name": "v1", "direction": "up"}]}"#,
-            r#"{"source": "S", "chain": []}"#,
-        ] {
-            assert!(serde_json::from_str::<ChainDocument>(bad).is_err(), "{bad}");
-        }
     }
 }
