@@ -1,4 +1,5 @@
 //! What holds for every request: versions, paths, methods, tokens, bodies of any bytes.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Plays what a real client sent to the original server, and compares the answers.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

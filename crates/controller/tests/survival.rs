@@ -1,4 +1,5 @@
 //! What a controller keeps when it is killed, restarted, out of disk or out of its mind.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

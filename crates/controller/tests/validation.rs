@@ -1,5 +1,6 @@
 //! The rules of the resources, as tables: what is sent, which status and type come back. The
 //! numbers are those of the specification's tables.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

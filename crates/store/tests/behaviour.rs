@@ -1,4 +1,5 @@
 //! Both stores behave the same under random operations, and the one on disk comes back the same.
+#![allow(clippy::unwrap_used)]
 
 use catena_store::{
     Expect, Key, MemoryStore, Revision, SqliteStore, Store, StoreError, Transaction,

@@ -1,4 +1,5 @@
 //! What the disk may do to a store: fill up, flip bits, be taken by another, be unreachable.
+#![allow(clippy::unwrap_used)]
 
 use catena_store::{Expect, Key, Revision, SqliteStore, Store, StoreError, Transaction};
 use std::path::Path;

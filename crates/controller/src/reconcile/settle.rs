@@ -92,8 +92,8 @@ pub(super) fn lagging<'s>(
         }
     }
     nodes.retain(|node| {
-        let program = now.blueprint.programs.get(*node);
-        let number = program.map_or(path.since, |program| program.number.min(path.since));
+        let program = now.blueprint.ledger.programs.get(*node);
+        let number = program.map_or(path.since, |number| path.since.min(*number));
         now.inventory.nodes.get(*node).is_none_or(|facts| facts.acknowledged < number)
     });
     nodes
