@@ -45,7 +45,8 @@ pub(crate) struct ChainTotal {
 impl ChainTotal {
     pub(crate) fn of(report: &ChainReport) -> Self {
         let mut total = Self::default();
-        let in_use = |counters: &ChainCounters| report.status.path.is_none_or(|p| p == counters.path);
+        let in_use =
+            |counters: &ChainCounters| report.status.path.is_none_or(|p| p == counters.path);
         for node in report.nodes.iter().filter(|node| in_use(&node.counters)) {
             let counters = &node.counters;
             total.entered += counters.entered.packets;
@@ -63,7 +64,8 @@ impl ChainTotal {
 
     /// What it must be when `packets` took the whole chain and nothing else happened.
     pub(crate) fn whole(packets: u64, functions: &[&str]) -> Self {
-        let hops = (0..).zip(functions).map(|(hop, name)| (hop, ((*name).into(), packets, packets)));
+        let hops =
+            (0..).zip(functions).map(|(hop, name)| (hop, ((*name).into(), packets, packets)));
         Self { entered: packets, finished: packets, dropped: 0, hops: hops.collect() }
     }
 }

@@ -10,6 +10,7 @@ use catena_client::{Client, Kind};
 use catena_kernel::process::spawn_bound;
 use catena_model::status::{ChainReport, ChainState, NodeReport};
 use serde_json::Value;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -109,6 +110,11 @@ impl House {
         Node::of(self.init, name)
     }
 
+    /// Number of its first process, as this machine sees it.
+    pub(crate) fn init(&self) -> u32 {
+        self.init
+    }
+
     /// A path of its own file system, as seen from outside.
     pub(crate) fn path(&self, inside: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{inside}", self.init))
@@ -130,14 +136,16 @@ impl House {
         found.remove(0)
     }
 
-    /// Starts a program of ours inside a node, in the file system of the lab; its environment
-    /// marks it as the lab's.
-    pub(crate) fn shell(&self, node: &str, words: &[String]) -> Command {
+    /// Starts the binary inside a node, in the file system of the lab; its environment marks it
+    /// as the lab's, and what it says goes to a log of the lab.
+    pub(crate) fn shell(&self, node: &str, words: &[String], log: &str) -> Command {
         let (variable, value) = self.mark.split_once('=').expect("a variable with its value");
         let mut command = Command::new(CATENA);
         command.args(["lab", "shell", &format!("{}/{node}", self.name)]);
-        command.args(words).env(variable, value);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg(CATENA).args(words).env(variable, value);
+        let log = self.path("/run/catena/log").join(log);
+        let open = || File::options().create(true).append(true).open(&log).expect("a log");
+        command.stdin(Stdio::null()).stdout(open()).stderr(open());
         command
     }
 

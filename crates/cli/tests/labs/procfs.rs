@@ -25,7 +25,8 @@ fn pids() -> impl Iterator<Item = u32> {
 /// All living processes that were born with `mark` in their environment.
 pub(crate) fn marked(mark: &str) -> Vec<Process> {
     let is_marked = |pid: &u32| {
-        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|bytes| text(&bytes).iter().any(|v| v == mark))
+        fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|bytes| text(&bytes).iter().any(|v| v == mark))
     };
     let mut found: Vec<Process> = pids()
         .filter(is_marked)

@@ -6,7 +6,7 @@ use crate::patience::LIMIT;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,11 @@ const IDENTITY_BYTES: usize = 12;
 /// Datagrams between two pauses.
 const BURST: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(4);
-/// Silence after which nothing more is expected.
-const SILENCE: Duration = Duration::from_millis(1_500);
+/// Silence after which what is missing is lost.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Silence after which no duplicate is expected any more.
+const SILENCE_AFTER_ALL: Duration = Duration::from_millis(150);
+const UNKNOWN: u32 = u32::MAX;
 const LOOK: Duration = Duration::from_millis(20);
 /// Smallest and largest payload: the largest fills a tenant packet of 1,400 bytes over IPv6.
 const PAYLOAD_BYTES: std::ops::RangeInclusive<usize> = 18..=1_352;
@@ -137,8 +140,8 @@ impl Sending {
 
 /// Receives numbered datagrams at one node, and counts how often each number came.
 pub(crate) struct Receiver {
-    socket: UdpSocket,
-    stop: Arc<AtomicBool>,
+    /// How many are expected; [`UNKNOWN`] while they are being sent.
+    expected: Arc<AtomicU32>,
     thread: JoinHandle<BTreeMap<u32, u32>>,
 }
 
@@ -146,41 +149,46 @@ impl Receiver {
     pub(crate) fn new(at: &Node, address: SocketAddr) -> Self {
         let socket = at.inside(|| UdpSocket::bind(address)).expect("a free port");
         socket.set_read_timeout(Some(LOOK)).expect("a timeout");
-        let stop = Arc::new(AtomicBool::new(false));
-        let (told, reading) = (Arc::clone(&stop), socket.try_clone().expect("a copy"));
-        let thread = std::thread::spawn(move || receive(&reading, &told));
-        Self { socket, stop, thread }
+        let expected = Arc::new(AtomicU32::new(UNKNOWN));
+        let told = Arc::clone(&expected);
+        let thread = std::thread::spawn(move || receive(&socket, &told));
+        Self { expected, thread }
     }
 
-    /// Ends it after the last datagram has had time to come; answers how often each came.
-    pub(crate) fn stop(self) -> BTreeMap<u32, u32> {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = &self.socket;
+    /// Ends it when all have come, or nothing more does; answers how often each came.
+    pub(crate) fn stop(self, expected: u32) -> BTreeMap<u32, u32> {
+        self.expected.store(expected, Ordering::Relaxed);
         self.thread.join().expect("the receiver ends")
     }
 
     /// Exactly the first `count` numbers came, each once.
     pub(crate) fn assert_all(self, count: u32) {
-        let came = self.stop();
+        let came = self.stop(count);
         let missing: Vec<u32> = (0..count).filter(|number| !came.contains_key(number)).collect();
-        let twice: Vec<&u32> = came.iter().filter(|(_, n)| **n > 1).map(|(number, _)| number).collect();
+        let twice = came.iter().filter(|(_, n)| **n > 1);
+        let twice: Vec<u32> = twice.map(|(number, _)| *number).collect();
         assert!(missing.is_empty(), "{} of {count} lost: {missing:?}", missing.len());
         assert!(twice.is_empty(), "more than once: {twice:?}");
         assert_eq!(came.len(), count as usize);
     }
 }
 
-fn receive(socket: &UdpSocket, told: &AtomicBool) -> BTreeMap<u32, u32> {
+fn receive(socket: &UdpSocket, expected: &AtomicU32) -> BTreeMap<u32, u32> {
     let mut came: BTreeMap<u32, u32> = BTreeMap::new();
     let mut bytes = [0; 2_048];
-    let mut last = Instant::now();
-    let start = Instant::now();
-    // Not before the sender is done; then until silence.
-    while !told.load(Ordering::Relaxed) || last.elapsed() < SILENCE {
-        assert!(start.elapsed() < 10 * LIMIT, "nobody ends this receiver");
-        if !told.load(Ordering::Relaxed) {
-            last = Instant::now();
+    let (start, mut last) = (Instant::now(), Instant::now());
+    loop {
+        match expected.load(Ordering::Relaxed) {
+            UNKNOWN => last = Instant::now(),
+            expected => {
+                let is_complete = came.len() >= expected as usize;
+                let silence = if is_complete { SILENCE_AFTER_ALL } else { SILENCE };
+                if last.elapsed() > silence {
+                    return came;
+                }
+            }
         }
+        assert!(start.elapsed() < 10 * LIMIT, "nobody ends this receiver");
         let Ok(length) = socket.recv(&mut bytes) else { continue };
         last = Instant::now();
         if length >= IDENTITY_BYTES {
@@ -188,7 +196,6 @@ fn receive(socket: &UdpSocket, told: &AtomicBool) -> BTreeMap<u32, u32> {
             *came.entry(number).or_default() += 1;
         }
     }
-    came
 }
 
 /// A run of numbered datagrams of which none may be lost.

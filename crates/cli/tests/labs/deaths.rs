@@ -1,0 +1,267 @@
+//! Controller and agent die under traffic: no packet is lost, nothing acknowledged is forgotten,
+//! no half chain comes up.
+
+use crate::account::{self, ChainTotal};
+use crate::house::{House, in_own_house};
+use crate::patience::{Chance, is_full, wait_for};
+use crate::procfs::Process;
+use crate::traffic::{Family, Receiver, Sender, address, send_and_count};
+use catena_client::{Client, ClientError, Kind};
+use catena_kernel::process::{inherit_fds, spawn_bound};
+use catena_model::status::ChainState;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+const PORT: u16 = 5_030;
+
+fn kill(process: &Process) {
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).expect("a process number");
+    kill_process(pid, Signal::KILL).expect("it runs");
+}
+
+fn document(name: &str, port: u16, functions: &[&str]) -> Value {
+    let steps: Vec<Value> =
+        functions.iter().map(|name| json!({"name": name, "direction": "same"})).collect();
+    json!({
+        "name": name, "source": "S", "destination": "D", "chain": steps,
+        "match_fields": {"protocol": "udp", "destination_port": port},
+    })
+}
+
+fn wait_gone(house: &House, process: &Process) {
+    wait_for("the end of a killed process", || {
+        let still = house.processes().contains(process);
+        if still { Err("it is still there".to_owned()) } else { Ok(()) }
+    });
+}
+
+/// Starts an agent again with the words that it had, in its node.
+fn start_agent_again(house: &House, host: &str, killed: &Process) {
+    let words = killed.words[1..].to_vec();
+    drop(spawn_bound(house.shell(host, &words, "agent-again.log")).expect("the binary starts"));
+}
+
+/// Starts the controller again on the same store; a lab opens its API before it has namespaces,
+/// and so does this.
+fn start_controller_again(house: &mut House, killed: &Process) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let api = listener.local_addr().expect("an address");
+    let socket = OwnedFd::from(listener);
+    let mut words = killed.words[1..].to_vec();
+    let listen = words.iter().position(|word| word == "--listen").expect("it listens") + 1;
+    words[listen] = format!("fd:{}", socket.as_raw_fd());
+    let mut command = house.shell("controller", &words, "controller-again.log");
+    inherit_fds(&mut command, vec![socket]);
+    drop(spawn_bound(command).expect("the binary starts"));
+    house.client = Client::new(format!("http://{api}"), None).expect("a client can be made");
+    house.wait_settled();
+}
+
+#[test]
+fn a_controller_killed_under_traffic_loses_no_packet_and_forgets_nothing() {
+    in_own_house("pair.yaml", |house| {
+        let to = SocketAddr::new(address("D", Family::V4), PORT);
+        let chain = house.deploy(document("steady", PORT, &["v1", "v2"]));
+        let declared = house.declared();
+        let ring_full = account::ring_full(house);
+        let path = house.chain(&chain.chain).status.path;
+        let receiver = Receiver::new(&house.node("D"), to);
+        let sending = Sender::new(&house.node("S"), to).keep_sending();
+        std::thread::sleep(Duration::from_millis(300));
+        let controller = house.process("controller", None);
+        kill(&controller);
+        wait_gone(house, &controller);
+        std::thread::sleep(Duration::from_millis(300));
+        start_controller_again(house, &controller);
+        assert_eq!(house.declared(), declared);
+        let status = house.chain(&chain.chain).status;
+        assert_eq!((status.state, status.path), (ChainState::Active, path));
+        std::thread::sleep(Duration::from_millis(300));
+        let sent = sending.stop();
+        receiver.assert_all(sent);
+        let expected = ChainTotal::whole(sent.into(), &["v1", "v2"]);
+        account::assert_chain(house, &chain.chain, &expected);
+        assert_eq!(account::ring_full(house), ring_full);
+        // And it goes on where it was: the next chain is answered as ever.
+        let next = house.deploy(document("next", PORT + 1, &["v2"]));
+        let to = SocketAddr::new(to.ip(), PORT + 1);
+        send_and_count(&house.node("S"), &house.node("D"), to, 50);
+        account::assert_chain(house, &next.chain, &ChainTotal::whole(50, &["v2"]));
+    });
+}
+
+/// What the controller answered before it was killed.
+#[derive(Debug, Default)]
+struct Acknowledged {
+    rules: Vec<String>,
+    /// The rules of the chain that grows.
+    of_chain: Vec<String>,
+    /// Chains that came and went.
+    flickers: usize,
+}
+
+/// A chain that grows and its groups, and in which round.
+struct Work<'w> {
+    round: usize,
+    chain: &'w str,
+    groups: &'w [String],
+}
+
+/// Works on the declared resources until nobody answers: gives one chain rule after rule, and
+/// makes and removes another. The answer that does not come ends it.
+fn work_until_dead(
+    client: &Client,
+    work: &Work<'_>,
+    known: &mut Acknowledged,
+) -> Result<(), ClientError> {
+    let source = client.list(Kind::Port, &[("device_id", "S")])?[0]["id"].clone();
+    let rule = |number: u16, port: u16| {
+        json!({
+            "name": format!("rule-{}-{number}", work.round), "protocol": "udp",
+            "destination_port_range_min": port, "destination_port_range_max": port,
+            "source_port_range_min": 1 + work.round, "source_port_range_max": 1 + work.round,
+            "logical_source_port": source,
+        })
+    };
+    let id = |resource: &Value| resource["id"].as_str().expect("an id").to_owned();
+    for number in 0..20_000 {
+        let made = id(&client.create(Kind::FlowClassifier, &rule(number, 10_000 + number))?);
+        known.rules.push(made.clone());
+        let rules: Vec<&String> = known.of_chain.iter().chain([&made]).collect();
+        client.update(Kind::PortChain, work.chain, &json!({"flow_classifiers": rules}))?;
+        known.of_chain.push(made);
+        let made = id(&client.create(Kind::FlowClassifier, &rule(number, 30_000 + number))?);
+        known.rules.push(made.clone());
+        let flicker = json!({
+            "name": "flicker", "port_pair_groups": [work.groups[1], work.groups[0]],
+            "flow_classifiers": [made],
+        });
+        let flicker = id(&client.create(Kind::PortChain, &flicker)?);
+        client.delete(Kind::PortChain, &flicker)?;
+        known.flickers += 1;
+    }
+    Ok(())
+}
+
+/// Everything that was acknowledged is there, and every chain that is there is a whole one.
+fn assert_remembered(house: &House, chain: &str, known: &mut Acknowledged) {
+    let listed = house.client.list(Kind::FlowClassifier, &[]).expect("a list");
+    let listed: BTreeSet<&str> = listed.iter().filter_map(|item| item["id"].as_str()).collect();
+    for rule in &known.rules {
+        assert!(listed.contains(rule.as_str()), "{rule} is forgotten");
+    }
+    let shown = house.client.show(Kind::PortChain, chain).expect("the chain");
+    let rules = shown["flow_classifiers"].as_array().expect("a list");
+    let rules: Vec<String> = rules.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    // The last request may have been done without an answer.
+    let is_remembered = known.of_chain.iter().all(|rule| rules.contains(rule));
+    assert!(is_remembered && rules.len() <= known.of_chain.len() + 1, "{rules:?}, {known:?}");
+    known.of_chain = rules;
+    for chain in house.client.chains().expect("a list") {
+        let id = chain.status.chain.to_string();
+        house.wait_active(&id);
+        if chain.name == "flicker" {
+            house.client.delete(Kind::PortChain, &id).expect("it goes");
+        }
+    }
+}
+
+#[test]
+fn a_controller_killed_while_it_works_comes_back_with_all_it_acknowledged() {
+    in_own_house("pair.yaml", |house| {
+        let rounds = if is_full() { 20 } else { 4 };
+        let mut chance =
+            Chance::new("a_controller_killed_while_it_works_comes_back_with_all_it_acknowledged");
+        let first = house.deploy(document("first", PORT, &["v1", "v2"]));
+        let mut known = Acknowledged::default();
+        known.of_chain.push(first.classifier.clone());
+        for round in 0..rounds {
+            let controller = house.process("controller", None);
+            let moment = Duration::from_millis(50 + chance.below(400));
+            let killer = std::thread::spawn(move || {
+                std::thread::sleep(moment);
+                kill(&controller);
+                controller
+            });
+            let work = Work { round, chain: &first.chain, groups: &first.groups };
+            let end = work_until_dead(&house.client, &work, &mut known);
+            assert!(matches!(end, Err(ClientError::Unreachable { .. })), "{end:?}");
+            let controller = killer.join().expect("the killer ends");
+            wait_gone(house, &controller);
+            start_controller_again(house, &controller);
+            assert_remembered(house, &first.chain, &mut known);
+            let (rules, flickers) = (known.rules.len(), known.flickers);
+            println!("round {round}: killed after {moment:?}, {rules} rules, {flickers} flickers");
+        }
+        assert!(known.of_chain.len() > rounds, "{known:?}");
+        let to = SocketAddr::new(address("D", Family::V4), PORT);
+        send_and_count(&house.node("S"), &house.node("D"), to, 100);
+        account::assert_chain(house, "first", &ChainTotal::whole(100, &["v1", "v2"]));
+    });
+}
+
+#[test]
+fn an_agent_killed_under_traffic_loses_no_packet() {
+    in_own_house("pair.yaml", |house| {
+        let to = SocketAddr::new(address("D", Family::V4), PORT);
+        let chain = house.deploy(document("steady", PORT, &["v1", "v2"]));
+        let ring_full = account::ring_full(house);
+        let receiver = Receiver::new(&house.node("D"), to);
+        let sending = Sender::new(&house.node("S"), to).keep_sending();
+        for host in ["host1", "host2"] {
+            let dataplane = house.process("dataplane", Some(host));
+            let agent = house.process("agent", Some(host));
+            std::thread::sleep(Duration::from_millis(200));
+            kill(&agent);
+            wait_gone(house, &agent);
+            std::thread::sleep(Duration::from_millis(200));
+            start_agent_again(house, host, &agent);
+            wait_for("the agent's return", || {
+                let nodes = house.nodes();
+                let node = nodes.iter().find(|n| n.status.node.as_str() == host).expect("known");
+                let is_back = node.status.is_connected && node.counters.is_some();
+                if is_back { Ok(()) } else { Err(format!("{:?}", node.status)) }
+            });
+            house.wait_settled();
+            assert_eq!(house.process("dataplane", Some(host)), dataplane, "a second data plane");
+        }
+        let sent = sending.stop();
+        receiver.assert_all(sent);
+        let expected = ChainTotal::whole(sent.into(), &["v1", "v2"]);
+        account::assert_chain(house, &chain.chain, &expected);
+        assert_eq!(account::ring_full(house), ring_full);
+        // The new agents carry programs as the old ones did.
+        house.undeploy(&chain.chain);
+        let next = house.deploy(document("next", PORT + 1, &["v2"]));
+        let to = SocketAddr::new(to.ip(), PORT + 1);
+        send_and_count(&house.node("S"), &house.node("D"), to, 50);
+        account::assert_chain(house, &next.chain, &ChainTotal::whole(50, &["v2"]));
+    });
+}
+
+/// Without controller and agents the network stands: packets go on by the last program.
+#[test]
+fn with_neither_controller_nor_agents_the_packets_go_on() {
+    in_own_house("pair.yaml", |house| {
+        let to = SocketAddr::new(address("D", Family::V6), PORT);
+        let mut document = document("alone", PORT, &["v2", "v1"]);
+        document["match_fields"]["ethertype"] = json!("IPv6");
+        let chain = house.deploy(document);
+        let controller = house.process("controller", None);
+        let agents = ["host1", "host2"].map(|host| (host, house.process("agent", Some(host))));
+        for process in agents.iter().map(|(_, agent)| agent).chain([&controller]) {
+            kill(process);
+            wait_gone(house, process);
+        }
+        send_and_count(&house.node("S"), &house.node("D"), to, 500);
+        for (host, agent) in &agents {
+            start_agent_again(house, host, agent);
+        }
+        start_controller_again(house, &controller);
+        account::assert_chain(house, &chain.chain, &ChainTotal::whole(500, &["v2", "v1"]));
+    });
+}
