@@ -25,6 +25,23 @@ pub fn check(intent: &Intent) -> Result<(), PlanError> {
         }
         destination_network(intent, chain)?;
     }
+    check_sources(intent)
+}
+
+/// A port is where chains start or where functions are, not both: packets of one port are either
+/// classified or expected back.
+fn check_sources(intent: &Intent) -> Result<(), PlanError> {
+    let function_ports = intent.function_ports();
+    for chain in intent.chains.values() {
+        let rules = chain.rules.iter().filter_map(|id| intent.rules.get(id));
+        let mut sources = rules.filter_map(|rule| rule.source_port);
+        if let Some(port) = sources.find(|port| function_ports.contains(port)) {
+            return Err(PlanError::SourceIsFunction {
+                chain: chain_name(chain),
+                port: intent.port_name(port),
+            });
+        }
+    }
     Ok(())
 }
 

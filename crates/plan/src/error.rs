@@ -103,6 +103,17 @@ pub enum PlanError {
         /// Another.
         second: String,
     },
+    /// Packets of one port would be both classified and expected back.
+    #[error(
+        "chain '{chain}' starts at port '{port}', which belongs to a function of a chain: a chain \
+         starts at an endpoint; give the classifier another logical_source_port"
+    )]
+    SourceIsFunction {
+        /// The chain.
+        chain: String,
+        /// The port.
+        port: String,
+    },
     /// Something the chain names does not exist.
     #[error("chain '{chain}' names the {kind} {id}, which does not exist; create it first")]
     Missing {

@@ -26,9 +26,15 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// The ports that some instance uses: those of functions.
+    /// The ports of instances that some chain meets: those of functions. A pair that no chain uses
+    /// changes nothing about its ports.
     pub(crate) fn function_ports(&self) -> BTreeSet<PortId> {
-        self.instances.values().flat_map(|instance| [instance.ingress, instance.egress]).collect()
+        let functions = self.chains.values().flat_map(|chain| &chain.functions);
+        let instances = functions
+            .filter_map(|id| self.functions.get(id))
+            .flat_map(|function| &function.instances)
+            .filter_map(|id| self.instances.get(id));
+        instances.flat_map(|instance| [instance.ingress, instance.egress]).collect()
     }
 
     /// What people call a port: its name, else its identity.

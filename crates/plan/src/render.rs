@@ -173,13 +173,6 @@ fn render_rule(
     let node = rule.source_port.map(|port| bound_node(intent, inventory, port)).transpose()?;
     let name =
         if rule.label.name.is_empty() { rule.id.to_string() } else { rule.label.name.clone() };
-    if let Some(source) = rule.source_port.filter(|port| intent.function_ports().contains(port)) {
-        return Err(format!(
-            "classifier '{name}' starts at port '{}', which belongs to a function: \
-             a chain starts at an endpoint",
-            intent.port_name(source)
-        ));
-    }
     let placed = |destination: Option<IpNet>| {
         let matches = RuleMatch {
             port: rule.source_port,

@@ -386,11 +386,22 @@ fn a_chain_that_no_packet_could_take_is_not_active() {
     world.settle();
     assert_eq!(world.status(chain).state, ChainState::Building);
     assert!(world.status(chain).reason.contains("has no address"));
-    let declared = world.intent.rules.get_mut(&rule).unwrap();
-    declared.destination_port = None;
-    declared.source_port = Some(port_id(12, CUSTOMER));
+}
+
+#[test]
+fn a_pair_over_the_source_of_a_chain_changes_nothing_until_a_chain_wants_it() {
+    let mut world = testbed();
+    world.chain(1, 1, &[11]);
     world.settle();
-    assert!(world.status(chain).reason.contains("belongs to a function"));
+    world.function(70, 1, CUSTOMER, CUSTOMER);
+    world.settle();
+    let ports = &world.blueprint.programs[&node(1)].ports;
+    let source = ports.iter().find(|port| port.id == port_id(1, CUSTOMER)).unwrap();
+    assert_eq!(source.role, PortRole::Endpoint);
+    assert_eq!(check(&world.intent), Ok(()));
+    world.chain(2, 2, &[70]);
+    let error = check(&world.intent).unwrap_err();
+    assert!(matches!(error, PlanError::SourceIsFunction { .. }), "{error}");
 }
 
 #[test]
