@@ -5,7 +5,9 @@
 
 mod attachment;
 mod links;
+mod namespaces;
 mod swallow;
+mod visitors;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
