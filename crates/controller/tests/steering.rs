@@ -260,6 +260,14 @@ fn an_update_waits_for_the_new_path_and_the_old_one_goes_when_it_is_empty() {
     let report = controller.get("/v1/chains/pc");
     assert_eq!(report["functions"], json!(["v2", "v1"]));
     assert_eq!(report["nodes"][0]["counters"]["finished"]["packets"], 7);
+    let chains: Vec<catena_model::status::ChainSummary> =
+        serde_json::from_value(controller.get("/v1/chains")).unwrap();
+    assert_eq!((chains[0].name.as_str(), chains[0].status.state.name()), ("pc", "active"));
+    let status = controller.get("/v1/status");
+    assert_eq!(
+        (&status["nodes"]["connected"], &status["chains"]["active"]),
+        (&json!(2), &json!(1))
+    );
     let (http, url) = controller.raw();
     let metrics = http.get(format!("{url}/metrics")).send().unwrap().text().unwrap();
     let line = format!(

@@ -11,7 +11,7 @@ use axum::response::Response;
 use catena_model::id::ChainId;
 use catena_model::resource::Chain;
 use catena_model::status::{
-    ChainAtNode, ChainReport, ChainState, NodeReport, NodeStatus, UnboundPort,
+    ChainAtNode, ChainReport, ChainState, ChainSummary, NodeReport, NodeStatus, UnboundPort,
 };
 use catena_model::{BlueprintNumber, NodeName};
 use catena_plan::{Intent, NodeFacts};
@@ -61,9 +61,11 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
             shown(&reports)?
         }
         Resource::Chains => {
-            let chains: Vec<Value> =
-                intent.chains.values().map(|chain| line(&situation, &intent, chain)).collect();
-            Value::Array(chains)
+            let summary = |chain: &Chain| ChainSummary {
+                name: chain.label.name.clone(),
+                status: situation.chain_status(&intent, chain.id),
+            };
+            shown(&intent.chains.values().map(summary).collect::<Vec<_>>())?
         }
         Resource::Chain(name) => {
             let chain = find(&intent, name)?;
@@ -121,18 +123,6 @@ fn node_status(situation: &Situation, node: &NodeName, facts: &NodeFacts) -> Nod
             .map(|(port, reason)| UnboundPort { port: *port, reason: reason.clone() })
             .collect(),
     }
-}
-
-/// A chain in a list: its status and its name.
-fn line(situation: &Situation, intent: &Intent, chain: &Chain) -> Value {
-    let status = situation.chain_status(intent, chain.id);
-    json!({
-        "chain": chain.id,
-        "name": chain.label.name,
-        "state": status.state,
-        "reason": status.reason,
-        "path": status.path,
-    })
 }
 
 /// A chain by its id, or by its name when only one has it.
