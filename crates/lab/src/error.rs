@@ -59,6 +59,17 @@ pub enum LabError {
         /// Its reason, with the remedy.
         reason: String,
     },
+    /// Somebody else listens under the lab's name.
+    #[error(
+        "lab '{lab}': it is not visited, since user {user} answers for it, who is neither root nor \
+         you; see who listens with: ss -xlp"
+    )]
+    Stranger {
+        /// The lab.
+        lab: String,
+        /// Who listens, by number.
+        user: u32,
+    },
     /// The lab ended before it stood.
     #[error("lab '{lab}' did not come up: {reason}")]
     DidNotComeUp {

@@ -1,8 +1,9 @@
-//! The door of a running lab: answers visitors on its abstract socket. Lets in only root and the
-//! user that runs it, since an abstract name has no file permissions.
+//! The door of a running lab: answers visitors on its abstract socket. Lets in only those that
+//! `trust` names, and no more than there is room for.
 
 use super::protocol::{Answer, Incoming, Request, send};
 use super::state::LabState;
+use super::trust::stranger_at;
 use crate::error::{LabError, Result};
 use catena_kernel::process::PidFd;
 use std::fs::File;
@@ -13,19 +14,26 @@ use std::time::Duration;
 
 /// How long the end waits after it was announced, so that the announcement leaves.
 const ENDING_WAIT: Duration = Duration::from_millis(20);
+/// Most visitors at a time; later ones are turned away.
+const VISITORS_MAX: usize = 64;
 /// Process number of the lab's first process, inside.
 const INIT_PID: u32 = 1;
 
 /// Answers visitors on a thread of its own, and each visitor on another.
 pub(crate) fn serve(listener: UnixListener, state: Arc<LabState>) -> Result<()> {
     let accept = move || {
+        let room = Arc::new(());
         for visitor in listener.incoming().flatten() {
+            let place = Arc::clone(&room);
+            let is_full = Arc::strong_count(&room) > VISITORS_MAX + 1;
+            if is_full || !matches!(stranger_at(&visitor), Ok(None)) {
+                continue;
+            }
             let state = Arc::clone(&state);
             let answer = move || {
-                if is_allowed(&visitor) {
-                    // A visitor that went away needs no answer.
-                    let _ = attend(&visitor, &state);
-                }
+                // A visitor that went away needs no answer.
+                let _ = attend(&visitor, &state);
+                drop(place);
             };
             let _ = std::thread::Builder::new().name("visitor".into()).spawn(answer);
         }
@@ -35,24 +43,6 @@ pub(crate) fn serve(listener: UnixListener, state: Arc<LabState>) -> Result<()> 
         .spawn(accept)
         .map(drop)
         .map_err(|error| LabError::io("start", "the thread that answers visitors", error))
-}
-
-fn is_allowed(visitor: &UnixStream) -> bool {
-    let own = rustix::process::getuid().as_raw();
-    peer_user(visitor).is_ok_and(|user| user == 0 || user == own)
-}
-
-/// The user at the other end. By tokio, because rustix takes the process number along, and that
-/// is 0 for a visitor from outside of this PID namespace.
-fn peer_user(visitor: &UnixStream) -> std::io::Result<u32> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let _entered = runtime.enter();
-    let copy = visitor.try_clone()?;
-    copy.set_nonblocking(true)?;
-    let user = tokio::net::UnixStream::from_std(copy)?.peer_cred()?.uid();
-    // The mode is shared by all copies of a socket.
-    visitor.set_nonblocking(false)?;
-    Ok(user)
 }
 
 fn attend(visitor: &UnixStream, state: &LabState) -> Result<()> {

@@ -8,6 +8,7 @@ mod protocol;
 mod roles;
 mod start;
 mod state;
+mod trust;
 mod visit;
 
 pub use inside::{init_main, supervise_main};

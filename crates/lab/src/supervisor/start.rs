@@ -103,7 +103,7 @@ impl Started {
 
     fn watch(&self, tell: &mut dyn FnMut(&str, f64)) -> Result<()> {
         let failed = |reason: String| LabError::DidNotComeUp { lab: self.name.clone(), reason };
-        let mut visit = Visit::to(&self.name)?;
+        let mut visit = Visit::patient(&self.name)?;
         visit.ask(&Request::Watch)?;
         loop {
             match visit.hear().map_err(|error| failed(error.to_string()))?.0 {

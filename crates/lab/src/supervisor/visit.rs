@@ -2,26 +2,40 @@
 //! it. A lab is found by its abstract socket alone, which dies with it.
 
 use super::protocol::{Answer, Incoming, LabStatus, Request, send};
+use super::trust::stranger_at;
 use crate::error::{LabError, Result};
 use catena_kernel::{KernelError, abstract_socket, namespace};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
 /// What every lab's socket name begins with.
 pub(crate) const SOCKET_PREFIX: &str = "catena-lab-";
+/// How long a supervisor may take for an answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// The shell of people who have set none.
 const SHELL_DEFAULT: &str = "/bin/sh";
 
-/// Names of the labs that run in this network namespace.
+/// Names of the labs that run in this network namespace, root's and one's own: a name may be
+/// anybody's, so who listens is asked.
 ///
 /// # Errors
 /// `/proc` is not readable.
 pub fn list() -> Result<Vec<String>> {
     let sockets = abstract_socket::list(SOCKET_PREFIX)?;
     let name = |socket: &String| Some(socket.strip_prefix(SOCKET_PREFIX)?.to_owned());
-    Ok(sockets.iter().filter_map(name).collect())
+    Ok(sockets.iter().filter_map(name).filter(|lab| connect(lab).is_ok()).collect())
+}
+
+/// A connection to whoever answers for a lab, if that is root or the user who asks.
+fn connect(lab: &str) -> Result<UnixStream> {
+    let socket = abstract_socket::connect(&format!("{SOCKET_PREFIX}{lab}"))?;
+    match stranger_at(&socket)? {
+        None => Ok(socket),
+        Some(user) => Err(LabError::Stranger { lab: lab.to_owned(), user }),
+    }
 }
 
 /// The lab of this name, or the only one that runs.
@@ -45,10 +59,24 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
+    /// A visit whose every answer comes within a few seconds, or is an error.
     pub(crate) fn to(lab: &str) -> Result<Self> {
-        let socket = abstract_socket::connect(&format!("{SOCKET_PREFIX}{lab}"))?;
-        let reading =
-            socket.try_clone().map_err(|error| LabError::io("copy", "the lab's socket", error))?;
+        Self::with_limit(lab, Some(ANSWER_WAIT))
+    }
+
+    /// A visit that waits as long as the lab lives.
+    pub(crate) fn patient(lab: &str) -> Result<Self> {
+        Self::with_limit(lab, None)
+    }
+
+    fn with_limit(lab: &str, limit: Option<Duration>) -> Result<Self> {
+        let socket = connect(lab)?;
+        let open = || {
+            socket.set_read_timeout(limit)?;
+            socket.set_write_timeout(limit)?;
+            socket.try_clone()
+        };
+        let reading = open().map_err(|error| LabError::io("open", "the lab's socket", error))?;
         Ok(Self { lab: lab.to_owned(), socket, incoming: Incoming::new(reading) })
     }
 
@@ -58,7 +86,7 @@ impl Visit {
 
     /// The next answer; a lab that went away is an error.
     pub(crate) fn hear(&mut self) -> Result<(Answer, Vec<OwnedFd>)> {
-        match self.incoming.next::<Answer>()? {
+        match self.incoming.next::<Answer>().map_err(|error| self.silence(error))? {
             Some((Answer::Refused { reason }, _)) => {
                 Err(LabError::Refused { lab: self.lab.clone(), reason })
             }
@@ -68,6 +96,21 @@ impl Visit {
                 Err(LabError::Refused { lab: self.lab.clone(), reason })
             }
         }
+    }
+
+    /// An answer that did not come in time, in words.
+    fn silence(&self, error: LabError) -> LabError {
+        let is_late = matches!(&error, LabError::Kernel(error)
+            if error.errno() == Some(rustix::io::Errno::AGAIN.raw_os_error()));
+        if !is_late {
+            return error;
+        }
+        let reason = format!(
+            "has not answered for {} s; is its supervisor stopped? (ps: lab-supervisor; killing \
+             its parent lab-init ends the lab)",
+            ANSWER_WAIT.as_secs()
+        );
+        LabError::Refused { lab: self.lab.clone(), reason }
     }
 
     fn unexpected(&self, answer: &Answer) -> LabError {
@@ -209,4 +252,59 @@ fn not_started(program: String, error: std::io::Error) -> LabError {
     }
     let advice = format!("install it (on Debian: apt-get install {program})");
     LabError::Tool { tool: program, problem: "is not installed".into(), advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::Uid;
+    use rustix::thread::set_thread_res_uid;
+    use std::os::unix::net::UnixListener;
+
+    /// Somebody who listens under a lab's name.
+    fn listen(lab: &str, user: u32) -> UnixListener {
+        let work = || {
+            if user != 0 {
+                set_thread_res_uid(None, Uid::from_raw(user), None).unwrap();
+            }
+            abstract_socket::bind(&format!("{SOCKET_PREFIX}{lab}")).unwrap()
+        };
+        // Only this thread becomes somebody else; it ends with its work.
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap())
+    }
+
+    fn unique(name: &str) -> String {
+        format!("{name}-{}", std::process::id())
+    }
+
+    #[test]
+    fn nobody_is_led_into_the_namespaces_of_a_stranger() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: nobody_is_led_into_the_namespaces_of_a_stranger: not root");
+            return;
+        }
+        let (own, strange) = (unique("own"), unique("strange"));
+        let (_own, _strange) = (listen(&own, 0), listen(&strange, 65_534));
+        let listed = list().unwrap();
+        assert!(listed.contains(&own) && !listed.contains(&strange), "{listed:?}");
+        assert!(find(Some(&strange)).is_err());
+        for refused in
+            [status(&strange).err(), down(&strange).err(), Doorway::to(&strange, "S").err()]
+        {
+            assert!(
+                matches!(refused, Some(LabError::Stranger { user: 65_534, .. })),
+                "{refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lab_that_does_not_answer_is_not_waited_for_without_end() {
+        let lab = unique("stopped");
+        let _listener = listen(&lab, 0);
+        let mut visit = Visit::with_limit(&lab, Some(Duration::from_millis(20))).unwrap();
+        visit.ask(&Request::Status).unwrap();
+        let told = visit.hear().unwrap_err().to_string();
+        assert!(told.contains("has not answered"), "{told}");
+    }
 }
