@@ -217,8 +217,14 @@ fn supersede_deleted(ledger: &mut Ledger, intent: &Intent) {
 }
 
 fn remove_drained(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
+    // What was heard before the classifiers turned away says nothing about what is inside now.
+    let had_turned = |id| {
+        let former = previous.ledger.paths.get(id);
+        former.is_some_and(|path| path.phase == PathPhase::Superseded)
+    };
     let is_over = |id: &PathId, path: &PathRecord| {
         path.phase == PathPhase::Superseded
+            && had_turned(id)
             && inventory.drained.contains(id)
             && previous.is_running(inventory, path)
     };

@@ -426,3 +426,14 @@ fn an_active_chain_names_a_node_that_is_away() {
     assert_eq!(world.status(chain).state, ChainState::Active);
     assert!(world.status(chain).reason.contains("'host2' is not connected"));
 }
+
+#[test]
+fn a_late_word_about_a_drained_path_does_not_remove_its_successor() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11]);
+    world.settle();
+    world.inventory.drained.insert(PathId(1));
+    world.intent.chains.remove(&chain);
+    assert_eq!(world.plan(), 1);
+    assert_eq!(world.known(1), [PathId(1)], "the classifier has not acknowledged the turn");
+}
