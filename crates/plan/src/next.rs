@@ -218,7 +218,7 @@ fn supersede_deleted(ledger: &mut Ledger, intent: &Intent) {
 
 fn remove_drained(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
     // What was heard before the classifiers turned away says nothing about what is inside now.
-    let had_turned = |id| {
+    let had_turned = |id: &PathId| {
         let former = previous.ledger.paths.get(id);
         former.is_some_and(|path| path.phase == PathPhase::Superseded)
     };
