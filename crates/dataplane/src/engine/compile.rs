@@ -276,7 +276,7 @@ fn hop_table(
         instances.push(InstanceTable {
             seed: rendezvous::seed(entry.id),
             weight: entry.weight,
-            place: instance_place(entry, names, local_instances),
+            place: instance_place(number, entry, names, local_instances),
         });
         if entry.node == *names.node {
             let egress = names.ports.get(&entry.egress).copied();
@@ -288,6 +288,7 @@ fn hop_table(
 }
 
 fn instance_place(
+    number: u16,
     entry: &InstanceEntry,
     names: &Names<'_>,
     earlier: &[LocalInstance],
@@ -298,8 +299,10 @@ fn instance_place(
     }
     let ports = (names.ports.get(&entry.ingress), names.ports.get(&entry.egress));
     let (Some(&ingress), Some(&egress)) = ports else { return InstancePlace::Unported };
-    // What an unaware function returns tells nothing but its port and flow.
-    if entry.speaks.is_none() && earlier.iter().any(|local| local.egress == Some(egress)) {
+    // What an unaware function returns tells nothing but its port and flow. Of siblings at one hop
+    // a flow meets only one, so these may share a port.
+    let is_used = |local: &LocalInstance| local.hop != number && local.egress == Some(egress);
+    if entry.speaks.is_none() && earlier.iter().any(is_used) {
         return InstancePlace::Ambiguous;
     }
     InstancePlace::Here {

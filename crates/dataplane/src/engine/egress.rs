@@ -170,14 +170,16 @@ impl Leaving<'_, '_> {
                     ethernet::set_destination(work.buffer.bytes_mut(), mac)
                         .map_err(|_| DropReason::MalformedEthernet)?;
                 }
-                Operation::Remember { egress, visited } => {
+                Operation::Remember { egress, visited, local } => {
                     let flow = work.view.flow.ok_or(DropReason::MalformedIp)?;
                     let tables = self.context.tables;
                     let place = tables.positions.place(visited);
+                    let path = tables.path(place.path);
                     let visit = Visit {
                         position: visited,
-                        path: tables.path(place.path).id,
+                        path: path.id,
                         hop: place.hop,
+                        instance: path.local_instances[local as usize].id,
                         epoch: transform.epoch,
                     };
                     let key = Key { egress: self.context.slots.serial(egress), flow };

@@ -8,6 +8,7 @@
 
 use super::encap::PathPosition;
 use super::transform::Epoch;
+use catena_model::id::InstanceId;
 use catena_model::{DropReason, PathId};
 use catena_wire::flow::FlowKey;
 
@@ -39,6 +40,8 @@ pub(super) struct Visit {
     pub(super) position: PathPosition,
     pub(super) path: PathId,
     pub(super) hop: u16,
+    /// The instance visited: siblings may send from one port.
+    pub(super) instance: InstanceId,
     pub(super) epoch: Epoch,
 }
 

@@ -53,7 +53,7 @@ fn visit(
                 None if work.view.flow.is_none() => Err(DropReason::MalformedIp),
                 None => Ok(into
                     .then(Operation::SetDestination(ingress_mac))
-                    .then(Operation::Remember { egress, visited: position })),
+                    .then(Operation::Remember { egress, visited: position, local })),
                 Some(spoken) if spoken == encap::carrier(tables, position) => {
                     let destination = ingress_mac;
                     Ok(into.then(Operation::PushPathOverEthernet { destination, position }))

@@ -14,7 +14,7 @@ use super::counters::PathSeat;
 use super::encap::{self, Door, Headed, Located, PathPosition};
 use super::flow_memory::{FlowMemory, Key};
 use super::receive;
-use super::tables::{PortIndex, Tables};
+use super::tables::{LocalInstance, PortIndex, Tables};
 use super::vector::{Source, Step, Work, trim_front};
 use catena_model::DropReason;
 use catena_model::program::PROXY_MAC;
@@ -85,23 +85,23 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
         work.drop(DropReason::PathRemoved);
         return;
     };
-    book_return(work, tables, position, visit.hop, port, context);
+    book_return(work, position, context, |local| {
+        local.hop == visit.hop && local.id == visit.instance
+    });
     work.step = Step::Visited { port, position };
 }
 
-/// Counts a packet as come back from the instance at a hop that sends from the port; false when
-/// there is none.
+/// Counts a packet as come back from the first local instance of its path that may be the sender;
+/// false when there is none.
 fn book_return(
     work: &mut Work,
-    tables: &Tables,
     position: PathPosition,
-    hop: u16,
-    port: PortIndex,
     context: &mut Context<'_>,
+    is_sender: impl Fn(&LocalInstance) -> bool,
 ) -> bool {
-    let seat = PathSeat::of(tables, position);
-    let locals = &tables.path(seat.index).local_instances;
-    let sender = locals.iter().position(|local| local.hop == hop && local.egress == Some(port));
+    let seat = PathSeat::of(context.tables, position);
+    let locals = &context.tables.path(seat.index).local_instances;
+    let sender = locals.iter().position(is_sender);
     let Some(local) = sender.and_then(|place| u32::try_from(place).ok()) else { return false };
     work.path = Some(seat);
     context.books.returned(seat, local, work.volume);
@@ -178,7 +178,9 @@ fn admit(
     work.view = receive::parse_frame(work.buffer.bytes())?;
     work.flow_hash = receive::flow_hash(&work.view);
     work.volume = receive::settle(&mut work.buffer, &work.view)?;
-    if !book_return(work, tables, position, visited, port, context) {
+    if !book_return(work, position, context, |local| {
+        local.hop == visited && local.egress == Some(port)
+    }) {
         return Err(DropReason::ForeignChainHeader);
     }
     work.step = Step::OnPath { position, network: Some(tables.port(port).network) };

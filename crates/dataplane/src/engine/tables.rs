@@ -139,8 +139,8 @@ pub(super) enum InstancePlace {
     },
     /// On this node, but a port of it is not in the program.
     Unported,
-    /// On this node, unaware of chains, and visited by this path before: what came back could
-    /// belong to either visit.
+    /// On this node, unaware of chains, and its port is that of an earlier hop of this path: what
+    /// came back could belong to either visit.
     Ambiguous,
     /// On another node.
     There(NodeIndex),

@@ -22,8 +22,9 @@ pub(super) struct Epoch(pub(super) u64);
 pub(super) enum Operation {
     /// Rewrites the destination MAC.
     SetDestination(MacAddr),
-    /// Notes that the flow visits a position, to be recalled when it comes out of this port.
-    Remember { egress: PortIndex, visited: PathPosition },
+    /// Notes that the flow visits a local instance at a position, to be recalled when it comes out
+    /// of this port. `local` counts the path's local instances.
+    Remember { egress: PortIndex, visited: PathPosition, local: u32 },
     /// Puts the header of a path in front, for another node.
     PushPath(PathPosition),
     /// Puts an Ethernet header and the header of a path in front, for a function that reads it.

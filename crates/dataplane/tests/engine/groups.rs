@@ -2,7 +2,7 @@
 
 use crate::frames;
 use crate::rig::Rig;
-use crate::scene::{CHAINED_PORT, packet, with_chain};
+use crate::scene::{CHAINED_PORT, CUSTOMER, INTERNAL, packet, with_chain};
 use crate::town::Town;
 use catena_model::resource::Encapsulation;
 use std::collections::BTreeMap;
@@ -75,4 +75,37 @@ fn all_weights_zero_is_no_instance() {
         ("host1 path 100 entered", 1),
         ("host1 path 100 dropped no_instance", 1),
     ]);
+}
+
+/// v1 and a sibling of it on the same host that sends from v1's egress.
+fn siblings() -> Town {
+    let mut town = with_chain(Encapsulation::Nsh, &[&["v1"], &["v4"]]);
+    town.function("w1", 0, (CUSTOMER, INTERNAL));
+    let (number, egress) = (town.instance("w1").0, town.instance("v1").1.egress);
+    town.instances[number].egress = egress;
+    town.chains[0].hops[0].push("w1".into());
+    town
+}
+
+#[test]
+fn siblings_may_send_from_one_port_and_each_is_booked_for_itself() {
+    let mut rig = Rig::new(siblings());
+    let chosen = spread(&mut rig);
+    let counts = rig.moved();
+    for name in ["v1", "w1"] {
+        let delivered = counts[&format!("host1 path 100 to {name}")];
+        assert!(delivered > u64::from(FLOWS) * 2 / 5, "{name} got {delivered} of {}", chosen.len());
+        assert_eq!(counts[&format!("host1 path 100 from {name}")], delivered);
+    }
+    assert_eq!(counts["D transmitted"], u64::from(FLOWS));
+    assert!(!counts.keys().any(|name| name.contains("dropped")), "{counts:?}");
+}
+
+#[test]
+fn siblings_at_two_hops_of_a_path_may_not_share_an_egress() {
+    let mut town = siblings();
+    town.chains[0].hops = vec![vec!["v1".into()], vec!["w1".into()]];
+    let mut rig = Rig::new(town);
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    assert_eq!(rig.moved().get("v1.out dropped no_instance"), Some(&1));
 }
