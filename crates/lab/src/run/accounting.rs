@@ -15,6 +15,9 @@ const READS_MAX: usize = 10;
 /// Pause between two reads.
 const READ_PAUSE: Duration = Duration::from_millis(50);
 
+/// What is told of a counter that lost something.
+const BACKWARDS: &str = "its counters went backwards; was a data plane started anew?";
+
 /// The counters of all nodes at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot(Vec<NodeReport>);
@@ -41,6 +44,33 @@ struct ChainCount {
     finished: u64,
     /// Delivered and returned, by hop and name of the instance.
     hops: BTreeMap<(u16, String), (u64, u64)>,
+}
+
+impl ChainCount {
+    /// Without taps and with one instance a hop, each hop gets all that entered and gives it back.
+    /// None if a counter went backwards.
+    fn faults_since(&self, then: &Self) -> Option<Vec<String>> {
+        let entered = gain(self.entered, then.entered)?;
+        let finished = gain(self.finished, then.finished)?;
+        let mut faults = Vec::new();
+        if entered != finished {
+            faults.push(format!("{entered} entered, {finished} finished"));
+        }
+        for (hop, (given, back)) in &self.hops {
+            let (given_then, back_then) = then.hops.get(hop).copied().unwrap_or_default();
+            let (given, back) = (gain(*given, given_then)?, gain(*back, back_then)?);
+            if (given, back) != (entered, entered) {
+                let (_, name) = hop;
+                faults.push(format!("{entered} entered, {name} got {given} and gave back {back}"));
+            }
+        }
+        Some(faults)
+    }
+}
+
+/// What a counter gained; none if it went backwards, as the counters of a new process do.
+fn gain(now: u64, then: u64) -> Option<u64> {
+    now.checked_sub(then)
 }
 
 impl Snapshot {
@@ -78,38 +108,28 @@ impl Snapshot {
         let mut chains: BTreeMap<ChainId, ChainCount> = BTreeMap::new();
         for counters in self.nodes().flat_map(|node| &node.chains) {
             let count = chains.entry(counters.chain).or_default();
-            count.entered += counters.entered.packets;
-            count.finished += counters.finished.packets;
+            count.entered = count.entered.saturating_add(counters.entered.packets);
+            count.finished = count.finished.saturating_add(counters.finished.packets);
             for hop in &counters.hops {
                 let (given, back) = count.hops.entry((hop.hop, hop.name.clone())).or_default();
-                *given += hop.delivered.packets;
-                *back += hop.returned.packets;
+                *given = given.saturating_add(hop.delivered.packets);
+                *back = back.saturating_add(hop.returned.packets);
             }
         }
         chains
     }
 
-    /// Without taps and with one instance a hop, each hop gets all that entered and gives it back.
     fn uneven(&self, before: &Self) -> Vec<String> {
         let then = before.chains();
         let nothing = ChainCount::default();
         let mut uneven = Vec::new();
         for (chain, now) in self.chains() {
-            let then = then.get(&chain).unwrap_or(&nothing);
-            let entered = now.entered.wrapping_sub(then.entered);
-            let finished = now.finished.wrapping_sub(then.finished);
-            if entered != finished {
-                uneven.push(format!("chain {chain}: {entered} entered, {finished} finished"));
-            }
-            for (hop, (given, back)) in &now.hops {
-                let (given_then, back_then) = then.hops.get(hop).copied().unwrap_or_default();
-                let (given, back) = (given.wrapping_sub(given_then), back.wrapping_sub(back_then));
-                if (given, back) != (entered, entered) {
-                    let (_, name) = hop;
-                    uneven.push(format!(
-                        "chain {chain}: {entered} entered, {name} got {given} and gave back {back}"
-                    ));
+            match now.faults_since(then.get(&chain).unwrap_or(&nothing)) {
+                Some(faults) => {
+                    uneven
+                        .extend(faults.into_iter().map(|fault| format!("chain {chain}: {fault}")));
                 }
+                None => uneven.push(format!("chain {chain}: {BACKWARDS}")),
             }
         }
         uneven
@@ -126,17 +146,24 @@ impl Snapshot {
                 differing.push(format!("{}: its interface's counters are missing", now.name));
                 continue;
             };
-            let difference = |now: u64, then: u64| now.wrapping_sub(then);
-            let given = difference(now.transmitted.packets, then.transmitted.packets);
-            let got = difference(inside.received.packets, inside_then.received.packets);
-            let taken = difference(now.account.received.packets, then.account.received.packets)
-                + difference(now.ring_full, then.ring_full);
-            let sent = difference(inside.transmitted.packets, inside_then.transmitted.packets);
-            if (given, taken) != (got, sent) {
-                differing.push(format!(
-                    "{}: data plane gave {given} and took {taken}, interface got {got} and sent {sent}",
-                    now.name
-                ));
+            let gains = || {
+                let given = gain(now.transmitted.packets, then.transmitted.packets)?;
+                let got = gain(inside.received.packets, inside_then.received.packets)?;
+                let taken = gain(now.account.received.packets, then.account.received.packets)?
+                    .saturating_add(gain(now.ring_full, then.ring_full)?);
+                let sent = gain(inside.transmitted.packets, inside_then.transmitted.packets)?;
+                Some([(given, got), (taken, sent)])
+            };
+            match gains() {
+                Some([(given, got), (taken, sent)]) if given != got || taken != sent => {
+                    differing.push(format!(
+                        "{}: data plane gave {given} and took {taken}, interface got {got} and \
+                         sent {sent}",
+                        now.name
+                    ));
+                }
+                Some(_) => {}
+                None => differing.push(format!("{}: {BACKWARDS}", now.name)),
             }
         }
         differing
@@ -157,4 +184,56 @@ pub(crate) fn settle(client: &Client, before: &Snapshot, lab: &Lab) -> Result<Ac
         }
     }
     Ok(account)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NAME: &str = "v1@customer";
+
+    fn lab() -> Lab {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/openstack-testbed.yaml");
+        Lab::read(file.as_ref(), false).unwrap()
+    }
+
+    /// A node whose one function got `count` packets through one chain and gave them back.
+    fn snapshot(count: u64, ring_full: u64) -> Snapshot {
+        let id = "00000000-0000-0000-0000-000000000001";
+        let volume = json!({"packets": count, "bytes": count});
+        let none = json!({"received": {"packets": 0, "bytes": 0}, "created": {}, "consumed": 0,
+            "forwarded": {"packets": 0, "bytes": 0}, "dropped": {}, "held": 0});
+        let mut account = none.clone();
+        account["received"] = volume.clone();
+        account["forwarded"] = volume.clone();
+        let report = json!({
+            "status": {"node": "host1", "is_connected": true, "wanted": 1, "acknowledged": 1,
+                "bound": [], "unbound": []},
+            "counters": {"node": "host1", "program": 1, "tunnels": none,
+                "tunnels_transmitted": {"packets": 0, "bytes": 0}, "tunnels_ring_full": 0,
+                "ports": [{"port": id, "name": NAME, "account": account, "transmitted": volume,
+                    "created_by_function": 0, "ring_full": ring_full,
+                    "interface": {"received": volume, "transmitted": volume}}],
+                "chains": [{"chain": id, "path": 1, "entered": volume, "finished": volume,
+                    "tunnelled_out": volume, "tunnelled_in": volume, "dropped": {},
+                    "hops": [{"hop": 0, "instance": id, "name": "v1", "delivered": volume,
+                        "returned": volume}]}]},
+        });
+        Snapshot(vec![serde_json::from_value(report).unwrap()])
+    }
+
+    #[test]
+    fn a_run_that_lost_nothing_is_even() {
+        let account = snapshot(70, 0).since(&snapshot(20, 0), &lab());
+        assert_eq!(account, Account::default());
+    }
+
+    #[test]
+    fn counters_that_go_backwards_are_a_finding() {
+        let account = snapshot(5, 9).since(&snapshot(20, 0), &lab());
+        assert_eq!(account.differing, [format!("{NAME}: {BACKWARDS}")]);
+        assert_eq!(account.uneven.len(), 1);
+        assert!(account.uneven[0].contains(BACKWARDS), "{:?}", account.uneven);
+    }
 }
