@@ -169,7 +169,7 @@ impl Incoming {
         let mut bytes = vec![0; READ_BYTES];
         loop {
             // A message of a kind that this agent does not know is skipped.
-            while let Some(FromDataplane { message }) = self.frames.next()? {
+            while let Some(FromDataplane { message }) = self.frames.next_message()? {
                 if let Some(message) = message {
                     return Ok(message);
                 }

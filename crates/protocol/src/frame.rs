@@ -1,5 +1,5 @@
 //! Length-prefixed messages for a byte stream: four bytes of length, big-endian, then the message.
-//! Knows no socket: bytes come in by `push`, whole messages go out by `next`.
+//! Knows no socket: bytes come in by `push`, whole messages go out by `next_message`.
 
 use prost::Message;
 
@@ -44,7 +44,7 @@ impl FrameReader {
     ///
     /// # Errors
     /// When the stream is out of step; it must be closed then.
-    pub fn next<M: Message + Default>(&mut self) -> Result<Option<M>, FrameError> {
+    pub fn next_message<M: Message + Default>(&mut self) -> Result<Option<M>, FrameError> {
         let Some(prefix) = self.pending.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         let length = u32::from_be_bytes(*prefix) as usize;
         if length > FRAME_BYTES_MAX {
@@ -69,7 +69,7 @@ mod tests {
     fn a_length_above_the_limit_closes_the_stream() {
         let mut reader = FrameReader::default();
         reader.push(&u32::MAX.to_be_bytes());
-        assert!(matches!(reader.next::<CountersRequest>(), Err(FrameError::TooLong(_))));
+        assert!(matches!(reader.next_message::<CountersRequest>(), Err(FrameError::TooLong(_))));
     }
 
     proptest! {
@@ -87,7 +87,7 @@ mod tests {
             let mut got = Vec::new();
             for piece in stream.chunks(cut) {
                 reader.push(piece);
-                while let Some(message) = reader.next::<ProgramResult>().unwrap() {
+                while let Some(message) = reader.next_message::<ProgramResult>().unwrap() {
                     got.push(message);
                 }
             }
@@ -98,7 +98,7 @@ mod tests {
         fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut reader = FrameReader::default();
             reader.push(&bytes);
-            while let Ok(Some(_)) = reader.next::<crate::message::ToDataplane>() {}
+            while let Ok(Some(_)) = reader.next_message::<crate::message::ToDataplane>() {}
         }
     }
 }

@@ -93,7 +93,7 @@ impl AgentConnection {
     /// # Errors
     /// When the stream is out of step.
     pub(super) fn next(&mut self) -> Result<Option<ToDataplane>, ConnectionEnd> {
-        Ok(self.frames.next()?)
+        Ok(self.frames.next_message()?)
     }
 
     /// The socket that came beside the message just read: they come in the same order.

@@ -5,7 +5,7 @@ use catena_model::NodeCounters;
 use catena_model::id::PortId;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    AttachPort, CountersRequest, DetachPort, FromDataplane, PortResult, Program, ProgramResult,
+    AttachPort, CountersRequest, DetachPort, FromDataplane, PortOperation, Program, ProgramResult,
     State, StateRequest, ToDataplane, from_dataplane, to_dataplane,
 };
 use std::io::{Read, Write};
@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; only a failing test ever waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Numbers of all orders of these agents: each waits for the result of one before the next.
+pub(crate) const ATTACH_SEQUENCE: u64 = 11;
+const DETACH_SEQUENCE: u64 = 12;
 
 pub(crate) struct TestAgent {
     stream: UnixStream,
@@ -44,7 +48,7 @@ impl TestAgent {
     /// The next message; none: the data plane closed the connection.
     pub(crate) fn hear(&mut self) -> Option<from_dataplane::Message> {
         loop {
-            if let Some(FromDataplane { message }) = self.frames.next().unwrap() {
+            if let Some(FromDataplane { message }) = self.frames.next_message().unwrap() {
                 return Some(message.unwrap());
             }
             let mut bytes = [0; 65_536];
@@ -78,24 +82,34 @@ impl TestAgent {
 
     /// Answers the refusal, empty when the port is attached.
     pub(crate) fn attach(&mut self, port: PortId, socket: &OwnedFd) -> String {
-        let message = to_dataplane::Message::AttachPort(AttachPort { port_id: port.to_string() });
+        let message = to_dataplane::Message::AttachPort(AttachPort {
+            port_id: port.to_string(),
+            sequence: ATTACH_SEQUENCE,
+        });
         let bytes = frame::encode(&ToDataplane { message: Some(message) });
         let begun = send_with_fds(self.stream.as_fd(), &bytes, &[socket.as_fd()]).unwrap();
         self.stream.write_all(&bytes[begun..]).unwrap();
-        self.port_result(port)
+        self.port_result(port, PortOperation::Attach, ATTACH_SEQUENCE)
     }
 
     pub(crate) fn detach(&mut self, port: PortId) -> String {
-        let detach = DetachPort { port_id: port.to_string() };
+        let detach = DetachPort { port_id: port.to_string(), sequence: DETACH_SEQUENCE };
         self.send(to_dataplane::Message::DetachPort(detach));
-        self.port_result(port)
+        self.port_result(port, PortOperation::Detach, DETACH_SEQUENCE)
     }
 
-    pub(crate) fn port_result(&mut self, port: PortId) -> String {
+    /// The refusal in the result of this operation, which must come next.
+    pub(crate) fn port_result(
+        &mut self,
+        port: PortId,
+        expected: PortOperation,
+        number: u64,
+    ) -> String {
         match self.hear() {
-            Some(from_dataplane::Message::PortResult(PortResult { port_id, refusal })) => {
-                assert_eq!(port_id, port.to_string());
-                refusal
+            Some(from_dataplane::Message::PortResult(result)) => {
+                let is_of = (result.operation(), result.sequence);
+                assert_eq!((result.port_id, is_of), (port.to_string(), (expected, number)));
+                result.refusal
             }
             other => panic!("no port result but {other:?}"),
         }
@@ -103,9 +117,9 @@ impl TestAgent {
 
     /// An attach message without the socket that belongs beside it.
     pub(crate) fn attach_nothing(&mut self, port: PortId) -> String {
-        let attach = AttachPort { port_id: port.to_string() };
+        let attach = AttachPort { port_id: port.to_string(), sequence: ATTACH_SEQUENCE };
         self.send(to_dataplane::Message::AttachPort(attach));
-        self.port_result(port)
+        self.port_result(port, PortOperation::Attach, ATTACH_SEQUENCE)
     }
 
     pub(crate) fn counters(&mut self) -> NodeCounters {
