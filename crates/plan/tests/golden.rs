@@ -1,6 +1,8 @@
 //! The blueprints of one chain's life, as text that one can read and review. To accept a change:
 //! `CATENA_UPDATE_GOLDENS=1 cargo test --release -p catena-plan --test golden`.
 
+#![allow(clippy::unwrap_used)]
+
 mod rig;
 
 use catena_plan::{Blueprint, diff};

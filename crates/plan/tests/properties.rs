@@ -1,9 +1,11 @@
 //! Whatever operators do and however late nodes acknowledge: no packet is ever sent into a path
 //! that some node on it does not know.
 
+#![allow(clippy::unwrap_used)]
+
 mod rig;
 
-use catena_model::id::{ChainId, FunctionId, PortId};
+use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::Encapsulation;
 use catena_model::{NodeName, NodeProgram, PathId};
 use proptest::prelude::*;
@@ -18,6 +20,8 @@ enum Step {
     /// Declare or change chain `n` to go through these functions.
     Declare(u32, Vec<u32>, bool),
     Delete(u32),
+    /// Let chain `n` start at the first endpoint, the second, or both.
+    StartAt(u32, bool, bool),
     /// A node acknowledges what it should run now.
     Acknowledge(u32),
     Disconnect(u32),
@@ -34,6 +38,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (1..4u32, functions, any::<bool>()).prop_map(|(n, f, m)| Step::Declare(n, f, m)),
         1 => (1..4u32).prop_map(Step::Delete),
+        2 => (1..4u32, 0..3u8).prop_map(|(n, at)| Step::StartAt(n, at != 1, at != 0)),
         8 => (1..=HOSTS).prop_map(Step::Acknowledge),
         1 => (1..=HOSTS).prop_map(Step::Disconnect),
         1 => (1..=HOSTS).prop_map(Step::Connect),
@@ -72,6 +77,7 @@ impl Domain {
             Step::Delete(number) => {
                 self.world.intent.chains.remove(&ChainId(id(7, *number)));
             }
+            Step::StartAt(number, first, second) => self.start_at(*number, *first, *second),
             Step::Acknowledge(host) => self.acknowledge(*host),
             Step::Disconnect(host) => self.connect(*host, false),
             Step::Connect(host) => self.connect(*host, true),
@@ -111,22 +117,27 @@ impl Domain {
     }
 
     fn bind(&mut self, function: u32, is_bound: bool) {
-        let ports: [PortId; 2] = [port_id(function, CUSTOMER), port_id(function, INTERNAL)];
-        for (_, facts) in self.world.inventory.nodes.iter_mut() {
-            let is_here = self.world.blueprint.programs.contains_key(&node(1));
-            assert!(is_here);
-            for port in ports {
-                let on = self.world.intent.ports[&port].node.clone().unwrap();
-                if self.world.blueprint.programs[&on].underlay.address != facts.underlay.address {
-                    continue;
-                }
-                if is_bound {
-                    facts.bound.insert(port);
-                } else {
-                    facts.bound.remove(&port);
-                }
+        for port in [port_id(function, CUSTOMER), port_id(function, INTERNAL)] {
+            let on = self.world.intent.ports[&port].node.clone().unwrap();
+            let bound = &mut self.world.inventory.nodes.get_mut(&on).unwrap().bound;
+            if is_bound {
+                bound.insert(port);
+            } else {
+                bound.remove(&port);
             }
         }
+    }
+
+    /// The chain starts at the first endpoint, at the second, or at both.
+    fn start_at(&mut self, number: u32, at_first: bool, at_second: bool) {
+        let (first, second) = (RuleId(id(6, number)), RuleId(id(6, 50 + number)));
+        let Some(chain) = self.world.intent.chains.get_mut(&ChainId(id(7, number))) else { return };
+        let wanted = [(first, at_first), (second, at_second)];
+        chain.rules = wanted.iter().filter(|(_, is_in)| *is_in).map(|(rule, _)| *rule).collect();
+        let mut rule = self.world.intent.rules[&first].clone();
+        rule.id = second;
+        rule.source_port = Some(port_id(2, CUSTOMER));
+        self.world.intent.rules.insert(second, rule);
     }
 
     /// A node may already run its newest program though we do not know it yet. Whichever it runs,

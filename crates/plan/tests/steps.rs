@@ -1,5 +1,7 @@
 //! What the planner does step by step, and what it never does.
 
+#![allow(clippy::unwrap_used)]
+
 mod rig;
 
 use catena_model::id::{ChainId, FunctionId, InstanceId};
