@@ -8,14 +8,12 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use crate::ethernet::{EthernetError, EthernetView};
 use crate::flow::FlowKey;
+use crate::icmp::{IcmpError, IcmpV4Type, IcmpV6Type, IcmpView};
 use crate::ipv4::{Ipv4Error, Ipv4View};
 use crate::ipv6::{Ipv6Error, Ipv6View};
 use crate::scalar::{EtherType, IpProtocol, MacAddr, VlanId};
 use crate::tcp::{TcpError, TcpView};
 use crate::udp::{UdpError, UdpView};
-
-/// Shortest ICMP and ICMPv6 message, bytes (RFC 792, RFC 4443).
-const ICMP_BYTES_MIN: usize = 8;
 
 /// What is wrong with an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +63,7 @@ impl fmt::Display for FrameError {
             Self::Transport(TransportError::Tcp(error)) => error.fmt(f),
             Self::Transport(TransportError::Udp(error)) => error.fmt(f),
             Self::Transport(TransportError::Icmp { have }) => {
-                write!(f, "ICMP message cut short: {have} of {ICMP_BYTES_MIN} bytes")
+                write!(f, "ICMP message cut short: {have} of {} bytes", IcmpView::HEADER_LEN)
             }
             Self::Transport(TransportError::TinyFragment { have }) => {
                 write!(f, "first fragment holds only {have} bytes of its transport header")
@@ -227,32 +225,39 @@ impl FrameView {
                 }
                 _ => Err(TransportError::TinyFragment { have }),
             },
-            (IpProtocol::ICMP, _) if self.network == Network::Ipv4 => self.read_icmp(upper, 8, 0),
+            (IpProtocol::ICMP, _) if self.network == Network::Ipv4 => {
+                let message = self.read_icmp(upper)?;
+                Ok((message.v4_identifier().unwrap_or(0), 0))
+            }
             (IpProtocol::ICMPV6, _) if self.network == Network::Ipv6 => {
-                self.read_icmp(upper, 128, 129)
+                let message = self.read_icmp(upper)?;
+                Ok((message.v6_identifier().unwrap_or(0), 0))
             }
             _ => Ok((0, 0)),
         }
     }
 
-    fn read_icmp(
-        &mut self,
-        message: &[u8],
-        echo_request: u8,
-        echo_reply: u8,
-    ) -> Result<(u16, u16), TransportError> {
-        let [kind, _, _, _, high, low, ..] = *message
-            .first_chunk::<ICMP_BYTES_MIN>()
-            .ok_or(TransportError::Icmp { have: message.len() })?;
-        self.icmp_type = Some(kind);
-        let is_echo = kind == echo_request || kind == echo_reply;
-        Ok((if is_echo { u16::from_be_bytes([high, low]) } else { 0 }, 0))
+    fn read_icmp<'p>(&mut self, message: &'p [u8]) -> Result<IcmpView<'p>, TransportError> {
+        let message = IcmpView::parse(message)
+            .map_err(|IcmpError::Truncated { have, .. }| TransportError::Icmp { have })?;
+        self.icmp_type = Some(message.v4_type().0);
+        Ok(message)
     }
 
     /// Is it router or neighbour discovery or a redirect (RFC 4861, ICMPv6 types 133 to 137)?
     #[must_use]
-    pub const fn is_neighbour_discovery(&self) -> bool {
-        matches!((self.network, self.icmp_type), (Network::Ipv6, Some(133..=137)))
+    pub fn is_neighbour_discovery(&self) -> bool {
+        self.network == Network::Ipv6
+            && self.icmp_type.is_some_and(|kind| IcmpV6Type(kind).is_neighbour_discovery())
+    }
+
+    /// Is it an ICMP or ICMPv6 error message?
+    #[must_use]
+    pub fn is_icmp_error(&self) -> bool {
+        self.icmp_type.is_some_and(|kind| match self.network {
+            Network::Ipv6 => IcmpV6Type(kind).is_error(),
+            _ => IcmpV4Type(kind).is_error(),
+        })
     }
 
     /// Does it stay on its link: sent to a group (Ethernet or IP, broadcast included), or from or

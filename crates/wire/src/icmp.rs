@@ -29,11 +29,26 @@ impl IcmpV4Type {
     pub const ECHO_REQUEST: Self = Self(8);
     /// Time exceeded.
     pub const TIME_EXCEEDED: Self = Self(11);
+    /// Parameter problem.
+    pub const PARAMETER_PROBLEM: Self = Self(12);
 
     /// Does the message carry an identifier and a sequence number?
     #[must_use]
     pub const fn is_echo(self) -> bool {
         matches!(self, Self::ECHO_REQUEST | Self::ECHO_REPLY)
+    }
+
+    /// Does a router say by it what it thinks of a packet (RFC 1812 section 4.3.1, which calls
+    /// these error messages)?
+    #[must_use]
+    pub const fn is_error(self) -> bool {
+        matches!(
+            self,
+            Self::DESTINATION_UNREACHABLE
+                | Self::REDIRECT
+                | Self::TIME_EXCEEDED
+                | Self::PARAMETER_PROBLEM
+        )
     }
 }
 
@@ -67,6 +82,12 @@ impl IcmpV6Type {
     #[must_use]
     pub const fn is_echo(self) -> bool {
         matches!(self, Self::ECHO_REQUEST | Self::ECHO_REPLY)
+    }
+
+    /// Is it an error message: a type without the highest bit (RFC 4443 section 2.1)?
+    #[must_use]
+    pub const fn is_error(self) -> bool {
+        self.0 < 128
     }
 
     /// Is it one of the five messages of RFC 4861, which never leave a link?
