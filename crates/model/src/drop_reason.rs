@@ -66,6 +66,7 @@ drop_reasons! {
     PositionElsewhere "position_elsewhere" "The path position belongs to a function of another node.",
     NoInstance "no_instance" "The function has no instance that takes traffic.",
     PathRemoved "path_removed" "The packet came back from a function after its path was removed.",
+    UnknownReturn "unknown_return" "A function sent on a packet that no path expects back.",
     NoNeighbour "no_neighbour" "At the end of the path no MAC is known for the destination address and its network has no gateway.",
     FlowMemoryFull "flow_memory_full" "The proxy can remember no further flow: all its entries are in use.",
     PortUnbound "port_unbound" "The port of the program has no interface yet.",

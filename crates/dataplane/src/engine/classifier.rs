@@ -179,7 +179,8 @@ pub(super) fn classify(vector: &mut [Work], tables: &Tables, books: &mut Books) 
     }
 }
 
-fn is_never_classified(view: &FrameView) -> bool {
+/// Is it discovery, or does it stay on its link?
+pub(super) fn is_never_classified(view: &FrameView) -> bool {
     view.network == Network::Arp
         || view.is_neighbour_discovery()
         || view.is_multicast_or_link_local()

@@ -86,7 +86,16 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
         ports: index(&program.ports, "port", |entry| entry.id, PortIndex)?,
     };
     let mut uses = port_uses(program, &names);
-    let ports = program.ports.iter().map(|entry| port_table(entry, &mut uses, &names));
+    let addresses = addresses(program);
+    let own_addresses = |used: &PortUse| {
+        let siblings = used.siblings.iter().map(|port| &program.ports[usize::from(port.0)]);
+        let known = siblings.filter_map(|port| addresses.get(&(port.network, port.mac)));
+        known.flatten().copied().collect()
+    };
+    let ports = program.ports.iter().map(|entry| {
+        let used = uses.remove(&entry.id);
+        port_table(entry, used, own_addresses, &names)
+    });
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let vnis = index(&program.networks, "VNI", |entry| u32::from(entry.vni), NetworkIndex)?;
     let mut paths = Vec::with_capacity(program.paths.len());
@@ -152,6 +161,8 @@ fn index<'p, E, K: std::hash::Hash + Eq + ToString, I>(
 struct PortUse {
     speaks: Vec<Encapsulation>,
     reaches: Vec<NetworkIndex>,
+    /// All ports of the instances that it belongs to, itself included.
+    siblings: Vec<PortIndex>,
 }
 
 fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUse> {
@@ -160,10 +171,13 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
         let destination = names.networks.get(&path.destination);
         for instance in path.hops.iter().flat_map(|hop| &hop.instances) {
             if instance.node == *names.node {
-                uses.entry(instance.ingress).or_default().reaches.extend(destination);
-                let egress = uses.entry(instance.egress).or_default();
-                egress.reaches.extend(destination);
-                egress.speaks.extend(instance.speaks);
+                let ports = [instance.ingress, instance.egress];
+                for port in ports {
+                    let used = uses.entry(port).or_default();
+                    used.reaches.extend(destination);
+                    used.siblings.extend(ports.iter().filter_map(|port| names.ports.get(port)));
+                }
+                uses.entry(instance.egress).or_default().speaks.extend(instance.speaks);
             }
         }
     }
@@ -172,21 +186,41 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
         port.speaks.dedup();
         port.reaches.sort_unstable();
         port.reaches.dedup();
+        port.siblings.sort_unstable();
+        port.siblings.dedup();
     }
     uses
 }
 
+/// The addresses of each MAC of each network.
+fn addresses(program: &NodeProgram) -> HashMap<(NetworkId, MacAddr), Vec<IpAddr>> {
+    let mut addresses: HashMap<_, Vec<IpAddr>> = HashMap::new();
+    for entry in &program.neighbours {
+        addresses.entry((entry.network, entry.mac)).or_default().push(entry.address);
+    }
+    addresses
+}
+
 fn port_table(
     entry: &PortEntry,
-    uses: &mut HashMap<PortId, PortUse>,
+    used: Option<PortUse>,
+    own_addresses: impl Fn(&PortUse) -> Vec<IpAddr>,
     names: &Names<'_>,
 ) -> Result<PortTable, CompileError> {
     let network = *names
         .networks
         .get(&entry.network)
         .ok_or(CompileError::PortWithoutNetwork { port: entry.id, network: entry.network })?;
-    let PortUse { speaks, reaches } = uses.remove(&entry.id).unwrap_or_default();
-    Ok(PortTable { entry: entry.clone(), network, speaks, reaches })
+    let is_on_path = used.is_some();
+    let used = used.unwrap_or_default();
+    Ok(PortTable {
+        entry: entry.clone(),
+        network,
+        is_on_path,
+        own_addresses: own_addresses(&used),
+        speaks: used.speaks,
+        reaches: used.reaches,
+    })
 }
 
 fn networks(program: &NodeProgram, names: &Names<'_>) -> Vec<NetworkTable> {

@@ -2,8 +2,8 @@
 //! of them take one path and meet the same instances. Knows the fields that tell datagrams apart
 //! (RFC 791 section 3.2, RFC 8200 section 4.5); refuses to reassemble.
 //!
-//! Bounded and forgetful: a datagram's place is fixed by its hash, a newer one takes it over, and
-//! later fragments that come before the first keep ports 0.
+//! Bounded and forgetful: a datagram has eight places, given by its hash, of which a newer one takes
+//! over the oldest; later fragments that come before the first keep ports 0.
 
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::{Fragment, FrameView, Network};
@@ -12,6 +12,8 @@ use catena_wire::ipv6::Ipv6View;
 
 /// Datagrams remembered.
 const FRAGMENTED_DATAGRAMS_MAX: usize = 1_024;
+/// Places that a datagram can have.
+const WAYS: usize = 8;
 /// How long, in nanoseconds: as long as Linux waits for the rest of an IPv4 datagram.
 const FRAGMENT_LIFETIME_NS: u64 = 30_000_000_000;
 
@@ -30,16 +32,19 @@ struct Entry {
     source_port: u16,
     destination_port: u16,
     seen_ns: u64,
+    /// Counts the first fragments: of a vector, all are seen at one time.
+    turn: u64,
 }
 
 /// The memory of first fragments.
 pub(super) struct Fragments {
     entries: Vec<Option<Entry>>,
+    turn: u64,
 }
 
 impl Fragments {
     pub(super) fn new() -> Self {
-        Self { entries: vec![None; FRAGMENTED_DATAGRAMS_MAX] }
+        Self { entries: vec![None; FRAGMENTED_DATAGRAMS_MAX], turn: 0 }
     }
 
     /// Learns from a first fragment, and completes the flow of a later one.
@@ -58,26 +63,31 @@ impl Fragments {
         let salt =
             (scope ^ u64::from(identification).rotate_left(32)).wrapping_mul(SALT_FACTOR) >> 32;
         let hash = bare.stable_hash() ^ salt;
-        let place = usize::try_from(hash % FRAGMENTED_DATAGRAMS_MAX as u64).unwrap_or(0);
-        let entry = &mut self.entries[place];
+        let sets = FRAGMENTED_DATAGRAMS_MAX / WAYS;
+        let set = usize::try_from(hash % sets as u64).unwrap_or(0);
+        let places = &mut self.entries[set * WAYS..(set + 1) * WAYS];
+        let is_same = |found: &Entry| {
+            found.scope == scope && found.flow == bare && found.identification == identification
+        };
         if view.fragment == Fragment::First {
-            *entry = Some(Entry {
+            let known = places.iter().position(|place| place.is_some_and(|found| is_same(&found)));
+            let oldest = || (0..WAYS).min_by_key(|place| places[*place].map(|found| found.turn));
+            self.turn += 1;
+            let place = known.or_else(oldest).unwrap_or(0);
+            places[place] = Some(Entry {
                 scope,
                 flow: bare,
                 identification,
                 source_port: flow.source_port,
                 destination_port: flow.destination_port,
                 seen_ns: now_ns,
+                turn: self.turn,
             });
             return;
         }
-        let is_same = |found: &&Entry| {
-            found.scope == scope
-                && found.flow == bare
-                && found.identification == identification
-                && now_ns.saturating_sub(found.seen_ns) <= FRAGMENT_LIFETIME_NS
-        };
-        if let Some(found) = entry.as_ref().filter(is_same) {
+        let is_young = |found: &Entry| now_ns.saturating_sub(found.seen_ns) <= FRAGMENT_LIFETIME_NS;
+        if let Some(found) = places.iter().flatten().find(|found| is_same(found) && is_young(found))
+        {
             let (source_port, destination_port) = (found.source_port, found.destination_port);
             view.flow = Some(FlowKey { source_port, destination_port, ..bare });
         }

@@ -3,18 +3,22 @@
 //! decide where a path leads.
 //!
 //! An unaware function's packet is known by the port it comes out of and its five-tuple. What is
-//! not remembered is the function's own traffic (an ICMP error, a routing message) or has been
-//! rewritten by it; it is ordinary traffic of its network.
+//! not remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
+//! what comes from an address of the function. That is ordinary traffic of its network. All else
+//! was rewritten, came too late or was only routed by the function; as long as a path goes through
+//! the port it ends here by name, since it could be a path's packet on its way past the functions
+//! that remain.
 //!
 //! A function that speaks the encapsulation has moved its header on itself. It may only say that
 //! it has been visited: the position must be the one behind a hop that it serves, by this port.
 
+use super::classifier;
 use super::context::Context;
 use super::counters::PathSeat;
 use super::encap::{self, Door, Headed, Located, PathPosition};
 use super::flow_memory::{FlowMemory, Key};
 use super::receive;
-use super::tables::{LocalInstance, PortIndex, Tables};
+use super::tables::{LocalInstance, PortIndex, PortTable, Tables};
 use super::vector::{Source, Step, Work, trim_front};
 use catena_model::DropReason;
 use catena_model::program::PROXY_MAC;
@@ -71,6 +75,10 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
     let egress = context.slots.serial(port);
     let visit = work.view.flow.and_then(|flow| memory.recall(context.now_ns, Key { egress, flow }));
     let Some(visit) = visit else {
+        if !may_be_own(work, context.tables.port(port)) {
+            work.drop(DropReason::UnknownReturn);
+            return;
+        }
         context.books.created_by_function(work.owner, work.volume.packets);
         own_traffic(work, port, context.tables);
         return;
@@ -89,6 +97,15 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
         local.hop == visit.hop && local.id == visit.instance
     });
     work.step = Step::Visited { port, position };
+}
+
+/// May a packet that no path expects have been made by the function behind the port?
+fn may_be_own(work: &Work, port: &PortTable) -> bool {
+    let Some(flow) = work.view.flow.filter(|_| port.is_on_path) else { return true };
+    flow.source.is_unspecified()
+        || port.own_addresses.contains(&flow.source)
+        || work.view.is_icmp_error()
+        || classifier::is_never_classified(&work.view)
 }
 
 /// Counts a packet as come back from the first local instance of its path that may be the sender;

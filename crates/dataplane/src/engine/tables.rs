@@ -49,6 +49,10 @@ pub(super) struct PortTable {
     /// The networks in which the paths of its instances deliver: where the proxy may send what it
     /// has attracted by its answers.
     pub(super) reaches: Vec<NetworkIndex>,
+    /// Does a path go through it?
+    pub(super) is_on_path: bool,
+    /// The addresses of the ports of its instances: what the function itself may send from.
+    pub(super) own_addresses: Vec<IpAddr>,
 }
 
 impl PortTable {

@@ -11,6 +11,7 @@ mod goldens;
 mod groups;
 mod proxy;
 mod refusals;
+mod returns;
 mod rig;
 mod scene;
 mod super_frames;
