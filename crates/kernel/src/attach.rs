@@ -20,7 +20,7 @@ pub enum FunctionNamespace {
 }
 
 impl FunctionNamespace {
-    /// A namespace as people write it: a path if it holds a slash, else a name as `ip netns` has it.
+    /// A namespace as people write it: an absolute path, or a name as `ip netns` has it.
     pub fn named(name_or_path: &str) -> Self {
         if name_or_path.contains('/') {
             Self::Path(PathBuf::from(name_or_path))
@@ -32,10 +32,15 @@ impl FunctionNamespace {
     /// Opens it; nothing for [`FunctionNamespace::Node`].
     ///
     /// # Errors
-    /// [`KernelError::NotFoundYet`] if it is missing.
+    /// [`KernelError::NotFoundYet`] if it is missing, [`KernelError::Invalid`] if the path is
+    /// relative or leads to anything but a network namespace.
     pub fn open(&self) -> Result<Option<NetNamespace>> {
         match self {
             Self::Node => Ok(None),
+            Self::Path(path) if path.is_relative() => Err(KernelError::invalid(
+                format!("network namespace {}", path.display()),
+                "it must be a name or an absolute path",
+            )),
             Self::Path(path) => NetNamespace::open(path).map(Some),
             Self::Pid(pid) => NetNamespace::open_pid(*pid).map(Some),
         }

@@ -2,12 +2,14 @@
 //! It refuses to move the caller's thread, except in [`enter`], which says so.
 #![allow(unsafe_code)]
 
-use std::fs::{self, File, OpenOptions};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::{self, OpenOptions};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
@@ -18,6 +20,8 @@ pub const NAMED_NAMESPACES: &str = "/run/netns";
 
 /// The network namespace of the calling thread (not of the process: threads may differ).
 const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
+
+const NOT_A_NAMESPACE: &str = "the path is not a namespace of a network";
 
 /// An open network namespace. It lives at least as long as this value, named or not.
 #[derive(Debug, Clone)]
@@ -106,23 +110,15 @@ impl NetNamespace {
 
     fn open_labelled(path: &Path, name: String) -> Result<Self> {
         let object = format!("network namespace {}", path.display());
-        let file = File::open(path).map_err(|e| match e.raw_os_error() {
+        let fd = open_checked(path).map_err(|e| match e {
             // ESRCH, too: the process ended while its directory was being walked.
-            Some(libc::ENOENT | libc::ESRCH) => KernelError::not_found_yet(object.clone()),
-            _ => KernelError::system("open", object.clone(), e),
+            Refused::System(Errno::NOENT | Errno::SRCH) | Refused::Unfinished => {
+                KernelError::not_found_yet(object.clone())
+            }
+            Refused::System(errno) => KernelError::system("open", object.clone(), errno),
+            Refused::Other => KernelError::invalid(object.clone(), NOT_A_NAMESPACE),
         })?;
-        let kind = rustix::fs::fstatfs(&file)
-            .map_err(|e| KernelError::system("examine", object.clone(), e))?;
-        // A creator first makes the file and then binds the namespace over it.
-        if kind.f_type != libc::NSFS_MAGIC {
-            let empty = file.metadata().is_ok_and(|m| m.is_file() && m.len() == 0);
-            return Err(if empty {
-                KernelError::not_found_yet(object)
-            } else {
-                KernelError::invalid(object, "the path is not a namespace")
-            });
-        }
-        Ok(Self { name, fd: Arc::new(file.into()) })
+        Ok(Self { name, fd: Arc::new(fd) })
     }
 
     /// The name it was made or opened by, for messages.
@@ -191,6 +187,38 @@ pub fn enter(namespace: BorrowedFd<'_>) -> Result<()> {
 /// Moves the calling thread into new mount propagation: nothing mounted later leaks out.
 pub(crate) fn make_mounts_private() -> rustix::io::Result<()> {
     rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+}
+
+/// Why a path is not opened.
+enum Refused {
+    System(Errno),
+    /// An empty file: a creator first makes the file and then binds the namespace over it.
+    Unfinished,
+    /// Something else than a network namespace.
+    Other,
+}
+
+impl From<Errno> for Refused {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno)
+    }
+}
+
+/// Whoever wrote the path may have meant a pipe or a device, where opening alone does something:
+/// first only the place is taken, and it is opened when it is known to be a namespace.
+fn open_checked(path: &Path) -> std::result::Result<OwnedFd, Refused> {
+    let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    if rustix::fs::fstatfs(&place)?.f_type != libc::NSFS_MAGIC {
+        let found = rustix::fs::fstat(&place)?;
+        let is_file = FileType::from_raw_mode(found.st_mode).is_file();
+        let is_unfinished = is_file && found.st_size == 0;
+        return Err(if is_unfinished { Refused::Unfinished } else { Refused::Other });
+    }
+    let again = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let opened = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    // SAFETY: the descriptor is open for the call, which takes no argument and answers a number.
+    let kind = unsafe { libc::ioctl(opened.as_raw_fd(), libc::NS_GET_NSTYPE) };
+    if kind == libc::CLONE_NEWNET { Ok(opened) } else { Err(Refused::Other) }
 }
 
 fn unshare_network(name: &str) -> Result<()> {
