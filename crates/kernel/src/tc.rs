@@ -5,7 +5,7 @@
 //! nothing: it can neither forward nor answer. No address, `arp off` and no route are not enough.
 //! It refuses to touch any filter but its own.
 
-use rtnetlink::packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, Nla, NlasIterator};
+use rtnetlink::packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, Nla, NlasIterator};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcHeader, TcMessage, TcOption};
 
@@ -75,9 +75,8 @@ pub async fn is_swallowing(netlink: &Netlink, ifindex: u32) -> Result<bool> {
     let question =
         TcMessage::from_parts(TcHeader { parent: INGRESS_HOOK, ..header(ifindex)? }, Vec::new());
     let question = RouteNetlinkMessage::GetTrafficFilter(question);
-    let answers = netlink
-        .request("list the ingress filters of", &object(netlink, ifindex), question, NLM_F_DUMP)
-        .await?;
+    let object = object(netlink, ifindex);
+    let answers = netlink.list("list the ingress filters of", &object, question).await?;
     Ok(answers.iter().any(|answer| match answer {
         RouteNetlinkMessage::NewTrafficFilter(filter) => is_ours(filter),
         _ => false,

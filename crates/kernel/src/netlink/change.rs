@@ -68,12 +68,13 @@ impl Netlink {
     /// # Errors
     /// The request is refused.
     pub async fn links(&self) -> Result<Vec<LinkInfo>> {
-        let answers = self.handle.link().get().execute();
-        answers
-            .map_ok(|message| LinkInfo::from_message(&message))
-            .try_collect()
-            .await
-            .map_err(|error| self.failed("list", "links", &error))
+        let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let answers = self.list("list", &self.here("links"), question).await?;
+        let link = |answer: &RouteNetlinkMessage| match answer {
+            RouteNetlinkMessage::NewLink(message) => Some(LinkInfo::from_message(message)),
+            _ => None,
+        };
+        Ok(answers.iter().filter_map(link).collect())
     }
 
     /// Makes a veth pair: `name_a` here, `name_b` in `peer_ns`, both down. Without a MAC the

@@ -8,12 +8,17 @@ mod watch;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::nsid::{NsidAttribute, NsidMessage};
 use tokio::runtime;
+use tokio::sync::Mutex;
 
 use crate::namespace::{NetNamespace, run_in};
 use crate::{KernelError, Result};
@@ -23,12 +28,19 @@ pub use describe::{LinkInfo, LinkStatistics, MacBytes};
 pub use routes::IpFamily;
 pub use watch::{LinkChange, LinkWatch};
 
+/// How often a list is asked for while the kernel still makes one that nobody waits for any more.
+const LIST_ATTEMPTS_MAX: u32 = 200;
+/// How long such a list is given each time.
+const LIST_RETRY: Duration = Duration::from_millis(5);
+
 /// A netlink connection inside one namespace, usable from any thread. The socket keeps belonging
 /// to the namespace it was opened in. Clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Netlink {
     handle: rtnetlink::Handle,
     namespace: NetNamespace,
+    /// Held while a list is made: the kernel makes one at a time per connection.
+    listing: Arc<Mutex<()>>,
 }
 
 impl Netlink {
@@ -48,7 +60,7 @@ impl Netlink {
         // Without them the end of a broken connection looks like success.
         connection.set_forward_ack(true);
         runtime.spawn(connection);
-        Ok(Self { handle, namespace: namespace.clone() })
+        Ok(Self { handle, namespace: namespace.clone(), listing: Arc::default() })
     }
 
     /// The namespace this connection works in.
@@ -103,6 +115,28 @@ impl Netlink {
             }
         }
         Ok(answers)
+    }
+
+    /// Asks for a list. Lists that are asked for at once are made one after the other.
+    pub(crate) async fn list(
+        &self,
+        operation: &'static str,
+        object: &str,
+        message: RouteNetlinkMessage,
+    ) -> Result<Vec<RouteNetlinkMessage>> {
+        let _turn = self.listing.lock().await;
+        let mut attempt = 1;
+        loop {
+            match self.request(operation, object, message.clone(), NLM_F_DUMP).await {
+                // Whoever asked before gave up in the middle; the list is made to its end all the
+                // same.
+                Err(error) if error.errno() == Some(libc::EBUSY) && attempt < LIST_ATTEMPTS_MAX => {
+                    attempt += 1;
+                    tokio::time::sleep(LIST_RETRY).await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Sends one change and waits until the kernel says that it is made.

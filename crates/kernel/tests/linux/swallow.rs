@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{Node, PATIENCE, needs_privilege, receive};
 
+const LINK_PAIRS: usize = 40;
 const TARGET: &str = "10.0.2.2:7000";
 
 /// `a` — `router` (forwarding) — `b`, with fixed neighbours, so that no ARP is needed.
@@ -170,4 +171,24 @@ fn a_packet_socket_on_a_missing_interface_may_work_later() {
     let namespace = NetNamespace::create_unnamed("empty").unwrap();
     let error = packet::open_packet_socket(&namespace, "eth9").unwrap_err();
     assert!(error.is_not_found(), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_are_asked_for_at_once_over_one_connection_all_come() {
+    needs_privilege!("lists_that_are_asked_for_at_once_over_one_connection_all_come");
+    let path = Path::new().await;
+    let (links, namespace) = (&path.router.links, &path.router.namespace);
+    tc::swallow_ingress(links, path.router_index).await.unwrap();
+    // More than the kernel says at once.
+    for number in 0..LINK_PAIRS {
+        let (one, other) = (format!("one{number}"), format!("other{number}"));
+        links.add_veth(&one, &other, namespace, 1500, None, None).await.unwrap();
+    }
+    let ask = |_| async {
+        let filter = tc::is_swallowing(links, path.router_index);
+        let (filter, listed) = tokio::join!(filter, links.links());
+        assert!(filter.unwrap());
+        assert_eq!(listed.unwrap().len(), 3 + 2 * LINK_PAIRS, "with loopback, to-a, to-b");
+    };
+    futures::future::join_all((0..32).map(ask)).await;
 }
