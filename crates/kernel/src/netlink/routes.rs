@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rtnetlink::RouteMessageBuilder;
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags};
+use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteScope};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -44,6 +44,33 @@ impl Netlink {
         }
         let message = RouteNetlinkMessage::NewAddress(message);
         self.change("add address", &object, message, NLM_F_CREATE | NLM_F_EXCL).await
+    }
+
+    /// The addresses of a link.
+    ///
+    /// # Errors
+    /// The request is refused.
+    pub async fn addresses(&self, index: u32) -> Result<Vec<IpAddr>> {
+        let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        let answers = self.list("list", &self.here("addresses"), question).await?;
+        let of_link = answers.iter().filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewAddress(found) if found.header.index == index => Some(found),
+            _ => None,
+        });
+        // Of a point-to-point link the local end is the own one; others tell only an address.
+        let own = of_link.filter_map(|found| {
+            let local = found.attributes.iter().find_map(|attribute| match attribute {
+                AddressAttribute::Local(address) => Some(*address),
+                _ => None,
+            });
+            local.or_else(|| {
+                found.attributes.iter().find_map(|attribute| match attribute {
+                    AddressAttribute::Address(address) => Some(*address),
+                    _ => None,
+                })
+            })
+        });
+        Ok(own.collect())
     }
 
     /// Adds a route to `destination` (address and prefix length; `0.0.0.0/0` or `::/0` is the
