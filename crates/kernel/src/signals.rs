@@ -7,7 +7,6 @@ use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
-use std::time::Duration;
 
 pub use rustix::process::Signal;
 
@@ -58,18 +57,10 @@ impl BlockedSignals {
     /// The kernel refuses the wait.
     pub fn wait(&self) -> Result<ReceivedSignal> {
         loop {
-            if let Some(signal) = self.collect(None)? {
+            if let Some(signal) = self.collect()? {
                 return Ok(signal);
             }
         }
-    }
-
-    /// Waits for the next of the signals, but not longer than `limit`.
-    ///
-    /// # Errors
-    /// The kernel refuses the wait.
-    pub fn wait_timeout(&self, limit: Duration) -> Result<Option<ReceivedSignal>> {
-        self.collect(Some(limit))
     }
 
     /// Gives a child the mask that was in force before.
@@ -88,25 +79,14 @@ impl BlockedSignals {
         }
     }
 
-    fn collect(&self, limit: Option<Duration>) -> Result<Option<ReceivedSignal>> {
+    fn collect(&self) -> Result<Option<ReceivedSignal>> {
         let mut information = MaybeUninit::<libc::siginfo_t>::uninit();
-        let limit = limit.map(|duration| libc::timespec {
-            tv_sec: duration.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-            tv_nsec: duration.subsec_nanos().into(),
-        });
-        // SAFETY: the set and the time live through the call; the kernel fills `information`.
-        let number = unsafe {
-            match &limit {
-                Some(limit) => {
-                    libc::sigtimedwait(&raw const self.set, information.as_mut_ptr(), limit)
-                }
-                None => libc::sigwaitinfo(&raw const self.set, information.as_mut_ptr()),
-            }
-        };
+        // SAFETY: the set lives through the call; the kernel fills `information`.
+        let number = unsafe { libc::sigwaitinfo(&raw const self.set, information.as_mut_ptr()) };
         if number < 0 {
             let error = io::Error::last_os_error();
             return match error.raw_os_error() {
-                Some(libc::EINTR | libc::EAGAIN) => Ok(None),
+                Some(libc::EINTR) => Ok(None),
                 _ => Err(failed("wait for", error)),
             };
         }

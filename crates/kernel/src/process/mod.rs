@@ -5,7 +5,6 @@
 mod init;
 mod inside;
 mod isolated;
-mod lifeline;
 mod pidfd;
 
 use std::collections::BTreeSet;
@@ -26,7 +25,6 @@ use crate::{KernelError, Result};
 pub use init::become_init;
 pub use inside::spawn_inside;
 pub use isolated::{Isolation, spawn_isolated};
-pub use lifeline::{LifelineHolder, LifelineWatch, lifeline};
 pub use pidfd::PidFd;
 
 /// Lets the child die (`SIGKILL`) when the *thread* that starts it ends. Start it from a thread
@@ -46,12 +44,6 @@ pub fn die_with_parent(command: &mut Command) {
             Ok(())
         });
     }
-}
-
-/// Gives the child a session of its own: no terminal and no signal from one.
-pub fn own_session(command: &mut Command) {
-    // SAFETY: the closure runs between fork and exec and makes one system call.
-    unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
 }
 
 /// Starts a child that dies when this process does, from whatever thread it is called.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::Netlink;
 use catena_kernel::process::{
-    Isolation, PidFd, die_with_parent, inherit_fds, lifeline, own_session, spawn_inside,
-    spawn_isolated,
+    Isolation, PidFd, die_with_parent, inherit_fds, spawn_inside, spawn_isolated,
 };
 use catena_kernel::signals::Signal;
 
@@ -25,12 +24,10 @@ pub(crate) const ALL: &[Scenario] = &[
     ("no moment of killing leaves anything behind", no_moment_of_killing_leaves_anything),
     ("isolation of a child changes nothing of the caller", the_caller_stays_where_it_is),
     ("a child started inside a lab sees it and dies with it", a_child_inside_dies_with_the_lab),
-    ("a session of its own has no terminal", a_session_is_led_by_its_child),
     ("the first process ends as the main one does", the_first_process_ends_as_the_main_one),
     ("the first process passes signals on", the_first_process_passes_signals_on),
     ("a bound child outlives the thread but not the process", a_bound_child_dies_with_the_process),
     ("a child that is tied dies with its parent's thread", a_tied_child_dies_with_the_thread),
-    ("a lifeline is cut when its holder is gone", a_lifeline_is_cut),
     ("a descriptor is inherited under its number", a_descriptor_is_inherited),
     ("signals are collected one after the other", signals_are_collected),
     ("a program that is missing is an error of the start", a_missing_program_is_an_error),
@@ -172,15 +169,6 @@ fn a_child_inside_dies_with_the_lab() {
     lab.wait().unwrap();
 }
 
-fn a_session_is_led_by_its_child() {
-    let mut command = Command::new("sh");
-    own_session(&mut command);
-    // Column 6 of stat(5): the session, which is numbered by its leader.
-    let mut child =
-        command.args(["-c", "set -- $(cat /proc/$$/stat); test $6 = $$"]).spawn().unwrap();
-    assert!(child.wait().unwrap().success());
-}
-
 fn the_first_process_ends_as_the_main_one() {
     for (script, code) in [
         ("exit 0", 0),
@@ -223,20 +211,6 @@ fn a_tied_child_dies_with_the_thread() {
     let mut child = thread::spawn(start).join().unwrap();
     wait_gone(&PidFd::open(child.id()).unwrap());
     child.wait().unwrap();
-}
-
-fn a_lifeline_is_cut() {
-    let (holder, watch) = lifeline().unwrap();
-    let watched = OwnedFd::from(watch);
-    let mut command = role(&["watch", &watched.as_raw_fd().to_string()]);
-    command.stdout(Stdio::piped());
-    let isolation = Isolation { keep_fds: vec![watched], ..Isolation::default() };
-    let mut child = spawn_isolated(command, isolation).unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "watching");
-    drop(holder);
-    assert_eq!(lines.next().unwrap().unwrap(), "cut");
-    assert!(child.wait().unwrap().success());
 }
 
 fn a_descriptor_is_inherited() {
