@@ -29,7 +29,7 @@ pub use passed::{PASSED_FDS_MAX, receive_with_fds, send_with_fds};
 pub use poll::Poller;
 pub use ring::{
     PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOT_BYTES_MAX, RING_SLOT_BYTES_MIN,
-    RING_SLOTS_DEFAULT, RING_SLOTS_MAX, Received, RingConfig, Transmitted,
+    RING_SLOTS_DEFAULT, RING_SLOTS_MAX, Received, RefusedFrame, RingConfig, Transmitted,
 };
 pub use snapshot::{Publisher, Reader};
 pub use tunnel_receiver::{TunnelReceived, TunnelReceiver};

@@ -88,6 +88,15 @@ pub struct Transmitted {
     pub last_errno: Option<i32>,
 }
 
+/// A frame that the kernel did not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedFrame {
+    /// Its place among the frames of the call, from 0.
+    pub index: usize,
+    /// Why (`errno`); `EAGAIN` means that the send buffer stayed full.
+    pub errno: i32,
+}
+
 /// A packet socket with a receive ring.
 pub struct PacketRing {
     socket: OwnedFd,
@@ -95,6 +104,8 @@ pub struct PacketRing {
     next_slot: usize,
     ring_full: u64,
     bypasses_qdisc: bool,
+    /// Its memory is used again by each transmission.
+    refused: Vec<RefusedFrame>,
 }
 
 impl PacketRing {
@@ -127,7 +138,14 @@ impl PacketRing {
             let _ = set_socket_send_buffer_size(fd, SEND_BUFFER_BYTES);
         }
         let slots = SlotMemory::map(fd, geometry)?;
-        Ok(Self { socket, slots, next_slot: 0, ring_full: 0, bypasses_qdisc: true })
+        Ok(Self {
+            socket,
+            slots,
+            next_slot: 0,
+            ring_full: 0,
+            bypasses_qdisc: true,
+            refused: Vec::new(),
+        })
     }
 
     /// Memory the kernel holds for this ring, in bytes.
@@ -175,9 +193,11 @@ impl PacketRing {
     }
 
     /// Transmits all frames in order and gives them back to the pool. A frame larger than the MTU
-    /// of the interface that is no super-frame is refused by the kernel (`EMSGSIZE`).
+    /// of the interface that is no super-frame is refused by the kernel (`EMSGSIZE`). Which frames
+    /// were refused is told by [`PacketRing::refused`] until the next transmission.
     pub fn transmit(&mut self, frames: &mut Vec<Buffer>, pool: &mut BufferPool) -> Transmitted {
         let mut outcome = Transmitted::default();
+        self.refused.clear();
         let mut rest = frames.as_slice();
         let mut waits = 0;
         while let Some(first) = rest.first() {
@@ -203,6 +223,8 @@ impl PacketRing {
                     outcome.failed += 1;
                     outcome.failed_segments += first.offload.wire_packets(first.len());
                     outcome.last_errno = Some(errno.raw_os_error());
+                    let index = frames.len() - rest.len();
+                    self.refused.push(RefusedFrame { index, errno: errno.raw_os_error() });
                     waits = 0;
                     1
                 }
@@ -213,6 +235,12 @@ impl PacketRing {
             pool.put(frame);
         }
         outcome
+    }
+
+    /// The frames of the last transmission that the kernel did not take, in their order.
+    #[must_use]
+    pub fn refused(&self) -> &[RefusedFrame] {
+        &self.refused
     }
 
     /// A refused super-frame may only mean that the interface cannot segment. Past the queueing

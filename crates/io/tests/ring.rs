@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use catena_io::{
     Buffer, BufferPool, IoError, Offload, PacketRing, PartialChecksum, Poller, Received,
-    RingConfig, Segmentation, SegmentationKind, Transmitted, drop_privileges,
+    RefusedFrame, RingConfig, Segmentation, SegmentationKind, Transmitted, drop_privileges,
 };
 use namespace::{enter_new_namespace, in_new_namespace, ip, packet_socket, silence_ipv6};
 
@@ -225,10 +225,13 @@ fn a_frame_beyond_the_mtu_is_refused_by_name_and_does_not_stop_the_others() {
         let outcome = pair.near.transmit(&mut frames, &mut pair.pool);
         assert_eq!((outcome.sent, outcome.failed, outcome.failed_segments), (2, 1, 1));
         assert_eq!(outcome.last_errno, Some(libc::EMSGSIZE));
+        assert_eq!(pair.near.refused(), [RefusedFrame { index: 1, errno: libc::EMSGSIZE }]);
         let (received, frames) = pair.arrived();
         assert_eq!(received.frames, 2);
         assert_eq!(frames[1].bytes(), plain_frame(14 + 1_500, 3));
         assert_eq!(pair.pool.free(), pair.pool.capacity() - 2);
+        pair.send(&plain_frame(60, 4), Offload::default());
+        assert_eq!(pair.near.refused(), [], "the former transmission is forgotten");
     });
 }
 

@@ -2,7 +2,7 @@
 //! what its ring lost. Knows ports by identity and by slot; refuses to look into frames.
 
 use crate::engine::{Booking, Engine, Frame, Origin, Packet, PortSlot};
-use catena_io::{Buffer, BufferPool, IoError, PacketRing, Poller, Transmitted};
+use catena_io::{Buffer, BufferPool, IoError, PacketRing, Poller, RefusedFrame};
 use catena_model::DropReason;
 use catena_model::account::NodeCounters;
 use catena_model::id::PortId;
@@ -184,8 +184,8 @@ impl Rings {
     pub(super) fn transmit(&mut self, engine: &mut Engine, pool: &mut BufferPool) {
         for seat in self.touched.drain(..) {
             let Some(Some(port)) = self.seats.get_mut(seat) else { continue };
-            let outcome = port.ring.transmit(&mut port.frames, pool);
-            book(&mut port.bookings, outcome, engine);
+            port.ring.transmit(&mut port.frames, pool);
+            book(&mut port.bookings, port.ring.refused(), engine);
         }
     }
 
@@ -225,19 +225,16 @@ fn is_interface_gone(errno: i32) -> bool {
     INTERFACE_GONE.iter().any(|gone| gone.raw_os_error() == errno)
 }
 
-/// The kernel says how many frames it refused, not which: the last ones are taken to be those.
-fn book(bookings: &mut Vec<Booking>, outcome: Transmitted, engine: &mut Engine) {
-    let sent = bookings.len().saturating_sub(outcome.failed as usize);
-    let reason = if outcome.last_errno == Some(Errno::MSGSIZE.raw_os_error()) {
-        DropReason::MtuExceeded
-    } else {
-        DropReason::TransmitFailed
-    };
-    for (number, booking) in bookings.drain(..).enumerate() {
-        if number < sent {
-            engine.booked_sent(booking);
-        } else {
-            engine.booked_failed(booking, reason);
+/// Books each frame as what became of it; `refused` is in the order of the frames.
+fn book(bookings: &mut Vec<Booking>, refused: &[RefusedFrame], engine: &mut Engine) {
+    let mut refused = refused.iter().peekable();
+    for (index, booking) in bookings.drain(..).enumerate() {
+        match refused.next_if(|frame| frame.index == index) {
+            None => engine.booked_sent(booking),
+            Some(frame) if frame.errno == Errno::MSGSIZE.raw_os_error() => {
+                engine.booked_failed(booking, DropReason::MtuExceeded);
+            }
+            Some(_) => engine.booked_failed(booking, DropReason::TransmitFailed),
         }
     }
 }
