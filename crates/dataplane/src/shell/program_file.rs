@@ -9,6 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 const FILE_NAME: &str = "program.pb";
+/// The program before it, while it is being replaced.
+const FORMER_NAME: &str = "program.pb.former";
 const DRAFT_NAME: &str = "program.pb.draft";
 const FILE_MODE: u32 = 0o600;
 
@@ -44,7 +46,8 @@ pub enum ProgramFileError {
     },
 }
 
-/// Replaces the program on disk; after it the new one survives a power cut.
+/// Replaces the program on disk; after it the new one survives a power cut, as far as the disk
+/// keeps its word.
 ///
 /// # Errors
 /// When the disk is full or refuses; the former program is still there then.
@@ -57,9 +60,37 @@ pub(super) fn save(state_dir: &Path, program: &message::Program) -> Result<(), P
         fs::remove_file(&draft).ok();
         return Err(ProgramFileError::System { operation: "write", path: draft, source });
     }
-    fs::rename(&draft, &target)
-        .and_then(|()| File::open(state_dir)?.sync_all())
+    replace(state_dir, |directory| File::open(directory)?.sync_all())
         .map_err(|source| ProgramFileError::System { operation: "replace", path: target, source })
+}
+
+/// Puts the draft in the place of the program. What was refused must not be what a restart finds:
+/// if the former program cannot be put back, the new one counts.
+fn replace(
+    state_dir: &Path,
+    sync: impl FnOnce(&Path) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let [target, draft, former] =
+        [FILE_NAME, DRAFT_NAME, FORMER_NAME].map(|name| state_dir.join(name));
+    // One may be left of an attempt that a power cut ended.
+    fs::remove_file(&former).ok();
+    let kept = fs::hard_link(&target, &former);
+    let outcome = fs::rename(&draft, &target).and_then(|()| {
+        let Err(error) = sync(state_dir) else { return Ok(()) };
+        let back = match kept {
+            Err(missing) if missing.kind() == ErrorKind::NotFound => fs::remove_file(&target),
+            Ok(()) | Err(_) => fs::rename(&former, &target),
+        };
+        match back {
+            Ok(()) => Err(error),
+            Err(_) => {
+                tracing::error!("the new program may not survive a power cut: {error}");
+                Ok(())
+            }
+        }
+    });
+    fs::remove_file(&former).ok();
+    outcome
 }
 
 fn write_draft(draft: &Path, bytes: &[u8]) -> std::io::Result<()> {
@@ -113,6 +144,28 @@ mod tests {
         let error = save(dir.path(), &program(2)).unwrap_err();
         assert!(error.to_string().contains("must survive a restart"), "{error}");
         assert_eq!(load(dir.path()).unwrap(), Some(program(1)));
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_durable_keeps_what_is_told() {
+        let refuse = |_: &Path| Err(ErrorKind::StorageFull.into());
+        let dir = tempfile::tempdir().unwrap();
+        let draft = || write_draft(&dir.path().join(DRAFT_NAME), &program(2).encode_to_vec());
+        draft().unwrap();
+        replace(dir.path(), refuse).unwrap_err();
+        assert_eq!(load(dir.path()).unwrap(), None, "refused, and there was none before");
+        save(dir.path(), &program(1)).unwrap();
+        draft().unwrap();
+        replace(dir.path(), refuse).unwrap_err();
+        assert_eq!(load(dir.path()).unwrap(), Some(program(1)), "refused: the former goes on");
+        draft().unwrap();
+        let lose = |directory: &Path| {
+            fs::remove_file(directory.join(FORMER_NAME)).unwrap();
+            Err(ErrorKind::StorageFull.into())
+        };
+        replace(dir.path(), lose).unwrap();
+        assert_eq!(load(dir.path()).unwrap(), Some(program(2)), "it cannot be taken back");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
     }
 
     #[test]
