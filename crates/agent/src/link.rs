@@ -2,13 +2,11 @@
 //! messages and packet sockets. Knows framing and the Unix socket, not what messages mean.
 
 use crate::{Config, QUEUE_MESSAGES_MAX, start};
+use catena_kernel::fds;
 use catena_protocol::frame::{self, FrameError, FrameReader};
 use catena_protocol::message::{
     FromDataplane, State, StateRequest, ToDataplane, from_dataplane, to_dataplane,
 };
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -213,14 +211,11 @@ async fn write_beside(
     bytes: &[u8],
     socket: &OwnedFd,
 ) -> std::io::Result<usize> {
-    stream
-        .async_io(Interest::WRITABLE, || {
-            let sockets = [socket.as_fd()];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-            let mut beside = SendAncillaryBuffer::new(&mut space);
-            beside.push(SendAncillaryMessage::ScmRights(&sockets));
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            Ok(rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut beside, flags)?)
+    let send = || {
+        fds::send_with_fds(stream, bytes, &[socket.as_fd()]).map_err(|error| match error.errno() {
+            Some(errno) => std::io::Error::from_raw_os_error(errno),
+            None => std::io::Error::other(error),
         })
-        .await
+    };
+    stream.async_io(Interest::WRITABLE, send).await
 }
