@@ -82,10 +82,8 @@ impl Control {
         };
         match self.check(&packed) {
             Ok((program, tables)) => {
-                match self.open_underlay(program.underlay.address) {
-                    Ok(underlay) => self.use_underlay(underlay)?,
-                    Err(refusal) => tracing::error!("no tunnels for now: {refusal}"),
-                }
+                let underlay = self.open_underlay_if_possible(program.underlay.address);
+                self.use_underlay(underlay)?;
                 self.put_in_force(&packed, &program, tables)?;
                 tracing::info!(program = packed.number, "resumed the last program");
             }
@@ -127,8 +125,8 @@ impl Control {
         ];
         fds.extend(agent.map(|(fd, interest)| PollFd::from_borrowed_fd(fd, interest)));
         fds.extend(stop.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let is_underlay_missing = self.running.is_some() && self.underlay.is_none();
-        match rustix::event::poll(&mut fds, is_underlay_missing.then_some(&UNDERLAY_RETRY)) {
+        let retry = self.missing_underlay().map(|_| &UNDERLAY_RETRY);
+        match rustix::event::poll(&mut fds, retry) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(DataplaneError::Start(errno.into())),
         }
@@ -262,10 +260,7 @@ impl Control {
         program: &NodeProgram,
         tables: Tables,
     ) -> Result<Result<(), String>, DataplaneError> {
-        let underlay = match self.open_underlay(program.underlay.address) {
-            Ok(underlay) => underlay,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
+        let underlay = self.open_underlay_if_possible(program.underlay.address);
         if let Err(error) = program_file::save(&self.config.state_dir, packed) {
             return Ok(Err(error.to_string()));
         }
@@ -306,6 +301,15 @@ impl Control {
         Ok(Some(Box::new(opened)))
     }
 
+    /// None: they are open already, or stay closed until the host has the address; a host whose
+    /// data network comes late serves its own ports all the same.
+    fn open_underlay_if_possible(&self, address: IpAddr) -> Option<Box<Underlay>> {
+        self.open_underlay(address).unwrap_or_else(|reason| {
+            tracing::error!("no tunnels for now: {reason}");
+            None
+        })
+    }
+
     /// Gives the worker its tunnel sockets, and all privileges up: from here on none is needed.
     fn use_underlay(&mut self, underlay: Option<Box<Underlay>>) -> Result<(), DataplaneError> {
         let Some(underlay) = underlay else { return Ok(()) };
@@ -320,11 +324,16 @@ impl Control {
         Ok(())
     }
 
+    /// The address whose tunnel sockets should be open and are not.
+    fn missing_underlay(&self) -> Option<IpAddr> {
+        let wanted = self.running.as_ref()?.underlay;
+        (self.underlay != Some(wanted)).then_some(wanted)
+    }
+
     fn retry_underlay(&mut self) -> Result<(), DataplaneError> {
-        if self.underlay.is_none()
-            && let Some(running) = &self.running
-            // Why it fails was told when the program was resumed.
-            && let Ok(underlay) = self.open_underlay(running.underlay)
+        if let Some(address) = self.missing_underlay()
+            // Why it fails was told when the program was taken.
+            && let Ok(underlay) = self.open_underlay(address)
         {
             self.use_underlay(underlay)?;
         }

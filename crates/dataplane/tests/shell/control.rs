@@ -1,12 +1,17 @@
 //! Programs and the control socket: what is taken, what is refused, what survives.
 
-use crate::agent::TestAgent;
+use crate::agent::{PATIENCE, TestAgent};
 use crate::is_privileged;
-use crate::node::{Dataplane, Machine, packed, program};
+use crate::node::{Dataplane, Machine, UNDERLAY, packed, program};
+use catena_dataplane::engine::TunnelKind;
 use catena_dataplane::shell::{DataplaneError, program_file};
+use catena_kernel::namespace::run_in;
 use catena_model::NodeName;
 use catena_protocol::program::pack;
 use std::fs;
+use std::io::ErrorKind;
+use std::net::{IpAddr, UdpSocket};
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn an_older_program_is_refused_and_the_same_is_acknowledged_again() {
@@ -49,11 +54,6 @@ async fn what_cannot_run_is_refused_with_its_reason_and_the_former_goes_on() {
     foreign.node = NodeName::new("host9").unwrap();
     assert!(agent.offer(pack(&foreign)).contains("is for node 'host9'"));
 
-    let mut elsewhere = program(2);
-    elsewhere.underlay.address = [203, 0, 113, 9].into();
-    let refusal = agent.offer(pack(&elsewhere));
-    assert!(refusal.contains("203.0.113.9") && refusal.contains("one of this host"), "{refusal}");
-
     // A draft that cannot be written stands for a full disk.
     let draft = machine.state_dir().join("program.pb.draft");
     fs::create_dir(&draft).unwrap();
@@ -62,6 +62,35 @@ async fn what_cannot_run_is_refused_with_its_reason_and_the_former_goes_on() {
     assert_eq!(agent.state().program_number, 1);
     fs::remove_dir(&draft).unwrap();
     assert_eq!(agent.offer(packed(3)), "");
+}
+
+#[tokio::test]
+async fn tunnels_whose_address_comes_late_are_opened_then() {
+    if !is_privileged("tunnels_whose_address_comes_late_are_opened_then") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let _dataplane = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    let late: IpAddr = [203, 0, 113, 9].into();
+    // First program, and one after another: either way the ports of the node are served at once.
+    for (number, address) in [(1, late), (2, UNDERLAY), (3, late)] {
+        let mut program = program(number);
+        program.underlay.address = address;
+        assert_eq!(agent.offer(pack(&program)), "");
+        assert_eq!(agent.state().program_number, number);
+    }
+    machine.node.links.add_address("lo", late, 32).await.unwrap();
+    let begun = Instant::now();
+    let is_open = || {
+        let bind = || UdpSocket::bind((late, TunnelKind::VxlanGpe.udp_port()));
+        let bound = run_in(&machine.node.namespace, bind).unwrap();
+        bound.is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
+    };
+    while !is_open() {
+        assert!(begun.elapsed() < PATIENCE, "the tunnels stay closed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

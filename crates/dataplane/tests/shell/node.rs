@@ -27,7 +27,7 @@ pub(crate) const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(crate) const CHAIN_PORT: u16 = 7_000;
 /// What goes to this port does not.
 pub(crate) const PLAIN_PORT: u16 = 7_001;
-const UNDERLAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+pub(crate) const UNDERLAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const TENANT_MTU: u32 = 1_400;
 const ROUTES_OF_INGRESS: u32 = 100;
 
