@@ -10,6 +10,7 @@ mod error;
 mod interfaces;
 mod link;
 mod node;
+mod offers;
 mod ports;
 mod southbound;
 mod start;

@@ -8,32 +8,34 @@ use crate::Config;
 use crate::counters;
 use crate::interfaces::{Interfaces, Opened};
 use crate::link::{LinkEvent, Outgoing};
+use crate::offers::{Offers, ReadProgram};
 use crate::ports::Ports;
 use crate::southbound::{Announcement, SessionEvent};
-use catena_model::NodeProgram;
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
 use catena_protocol::message::{
-    AttachPort, Counters, CountersRequest, DetachPort, FromAgent, PortResult, Program,
-    ProgramResult, State, ToAgent, from_agent, from_dataplane, to_agent, to_dataplane,
+    AttachPort, Counters, CountersRequest, DetachPort, FromAgent, PortOperation, PortResult,
+    Program, ProgramResult, State, ToAgent, from_agent, from_dataplane, to_agent, to_dataplane,
 };
 use catena_protocol::program;
 use catena_protocol::session::{ProgramGate, program_result};
 use prost::Message;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, watch};
 
 /// Questions for counters that may be open at one time; the oldest is given up.
 const QUESTIONS_MAX: usize = 64;
 
-/// A program with its packed form.
-#[derive(Clone, Debug)]
-struct Whole {
-    packed: Program,
-    program: NodeProgram,
+const DATAPLANE_GONE: &str = "the data plane of this node does not run";
+
+/// Ports of a running program that nobody here could read: they may all be needed.
+struct UnknownPorts {
+    running: u64,
+    attached: Vec<PortId>,
 }
 
 /// The state of the node.
@@ -42,14 +44,17 @@ pub(crate) struct Node {
     announce: watch::Sender<Announcement>,
     gate: ProgramGate,
     /// The program that the data plane took last.
-    accepted: Option<Whole>,
-    /// Programs whose result the data plane owes, oldest first; without data plane the newest.
-    candidates: VecDeque<Whole>,
+    accepted: Option<Arc<ReadProgram>>,
+    offers: Offers,
     link: Option<mpsc::Sender<Outgoing>>,
     session: Option<mpsc::Sender<FromAgent>>,
     ports: Ports,
-    /// Ports that the data plane was told to give back; their interfaces are released after it.
-    leaving: BTreeMap<PortId, PortEntry>,
+    unknown: Option<UnknownPorts>,
+    /// Number of the last order about a port.
+    sequence: u64,
+    /// Ports that the data plane was told to give back, by the number of that order; their
+    /// interfaces are released after it.
+    leaving: BTreeMap<u64, PortEntry>,
     /// Program that is running, but acknowledged only when the state of its ports is known.
     unanswered: Option<u64>,
     /// Own number of each question for counters → the controller's.
@@ -70,10 +75,12 @@ impl Node {
             announce,
             gate: ProgramGate::default(),
             accepted: None,
-            candidates: VecDeque::new(),
+            offers: Offers::default(),
             link: None,
             session: None,
             ports: Ports::default(),
+            unknown: None,
+            sequence: 0,
             leaving: BTreeMap::new(),
             unanswered: None,
             questions: BTreeMap::new(),
@@ -92,7 +99,8 @@ impl Node {
         let mut link_changes = self.interfaces.watch();
         loop {
             self.advance();
-            let retry = self.link.as_ref().and_then(|_| self.ports.next_retry());
+            let retries = [self.ports.next_retry(), self.offers.next_due()];
+            let retry = self.link.as_ref().and_then(|_| retries.into_iter().flatten().min());
             tokio::select! {
                 event = from_link.recv() => match event {
                     Some(event) => self.take_link_event(event),
@@ -109,20 +117,26 @@ impl Node {
         }
     }
 
-    /// Does what became possible: opens interfaces that are due, tells what is known now.
+    /// Does what became possible: offers a program, opens interfaces that are due, tells what is
+    /// known now.
     fn advance(&mut self) {
+        let now = Instant::now();
         if self.link.is_some() {
-            for entry in self.ports.take_due(Instant::now()) {
+            if let Some(packed) = self.offers.next(now) {
+                self.send(to_dataplane::Message::Program(packed), None);
+            }
+            for entry in self.ports.take_due(now) {
                 self.interfaces.open(entry);
             }
         }
-        if self.unanswered.is_some() && !self.ports.is_settled() {
+        let is_up = self.link.is_some();
+        if is_up && self.unanswered.is_some() && !self.ports.is_settled() {
             return;
         }
         if let Some(states) = self.ports.take_changes() {
             self.tell(from_agent::Message::PortStates(states));
         }
-        if let Some(number) = self.unanswered.take() {
+        if is_up && let Some(number) = self.unanswered.take() {
             self.tell(from_agent::Message::ProgramResult(program_result(number, "")));
         }
     }
@@ -152,19 +166,15 @@ impl Node {
     fn take_program(&mut self, packed: Program) {
         let number = packed.number;
         match self.admit(packed) {
-            Ok(whole) => {
+            Ok(program) => {
                 tracing::info!(program = number, "program received");
-                if self.link.is_none() {
-                    self.candidates.clear();
-                }
-                self.candidates.push_back(whole);
-                self.offer_last();
+                self.offers.take(Arc::new(program), Instant::now());
             }
             Err(refusal) => self.refuse(number, refusal),
         }
     }
 
-    fn admit(&mut self, packed: Program) -> Result<Whole, String> {
+    fn admit(&mut self, packed: Program) -> Result<ReadProgram, String> {
         let program = program::unpack(&packed).map_err(|error| error.to_string())?;
         if program.node != self.config.node {
             return Err(format!(
@@ -173,7 +183,7 @@ impl Node {
             ));
         }
         self.gate.admit(packed.number)?;
-        Ok(Whole { packed, program })
+        Ok(ReadProgram { packed, program })
     }
 
     fn refuse(&mut self, number: u64, refusal: String) {
@@ -211,6 +221,7 @@ impl Node {
             LinkEvent::Down => {
                 self.link = None;
                 self.questions.clear();
+                self.ports.lost(DATAPLANE_GONE, Instant::now());
             }
             LinkEvent::Message(message) => match message {
                 from_dataplane::Message::ProgramResult(result) => self.take_result(result),
@@ -228,21 +239,36 @@ impl Node {
         if self.accepted_number() < running {
             self.learn_from_file(running);
         }
-        for entry in std::mem::take(&mut self.leaving).into_values() {
-            self.release(entry);
-        }
         let attached: Vec<PortId> =
             state.attached_ports.iter().filter_map(|id| parse_port(id)).collect();
-        for stray in self.ports.adopt(&attached, Instant::now()) {
-            self.send_detach(stray);
+        self.take_over_ports(attached, running);
+        self.offers.begin_again(Instant::now());
+        if let Some(accepted) = self.accepted.clone()
+            && accepted.number() > running
+            && self.offers.is_empty()
+        {
+            self.offers.take(accepted, Instant::now());
         }
-        self.candidates.drain(..self.candidates.len().saturating_sub(1));
-        if self.candidates.is_empty() && self.accepted_number() > running {
-            self.candidates.extend(self.accepted.clone());
-        }
-        self.offer_last();
         let known = if self.accepted_number() == running { running } else { 0 };
         self.announce_running(known);
+    }
+
+    fn take_over_ports(&mut self, attached: Vec<PortId>, running: u64) {
+        let leaving = std::mem::take(&mut self.leaving).into_values();
+        if self.accepted_number() < running {
+            // Packets flow through them: better a stray too many than one port torn out.
+            self.ports = Ports::default();
+            self.unknown = Some(UnknownPorts { running, attached });
+            return leaving.for_each(|entry| self.release(entry));
+        }
+        self.unknown = None;
+        let strays = self.ports.adopt(&attached, Instant::now());
+        let (again, over): (Vec<_>, Vec<_>) = leaving.partition(|entry| strays.contains(&entry.id));
+        for stray in strays.iter().filter(|id| again.iter().all(|entry| entry.id != **id)) {
+            self.detach(*stray, None);
+        }
+        again.into_iter().for_each(|entry| self.detach(entry.id, Some(entry)));
+        over.into_iter().for_each(|entry| self.release(entry));
     }
 
     /// A new agent knows the ports of a running program only from the data plane's own file.
@@ -253,7 +279,7 @@ impl Node {
                     for entry in self.ports.want(&program.ports, Instant::now()) {
                         self.release(entry);
                     }
-                    self.accepted = Some(Whole { packed, program });
+                    self.accepted = Some(Arc::new(ReadProgram { packed, program }));
                 }
                 Err(error) => tracing::warn!("the running program is unknown here: {error}"),
             },
@@ -266,28 +292,30 @@ impl Node {
         }
     }
 
-    fn offer_last(&mut self) {
-        if let Some(whole) = self.candidates.back() {
-            let message = to_dataplane::Message::Program(whole.packed.clone());
-            self.send(message, None);
-        }
-    }
-
     fn take_result(&mut self, result: ProgramResult) {
         let ProgramResult { number, refusal } = result;
-        // The data plane answers in order: what was sent before has no answer to come.
-        let place = self.candidates.iter().position(|whole| whole.packed.number == number);
-        let whole = place.and_then(|place| self.candidates.drain(..=place).next_back());
+        let now = Instant::now();
         if !refusal.is_empty() {
-            return self.refuse(number, refusal);
+            if self.offers.refused(number, &refusal, now) {
+                self.refuse(number, refusal);
+            }
+            return;
         }
-        let Some(whole) = whole else { return };
+        let Some(accepted) = self.offers.accepted(number) else { return };
         tracing::info!(program = number, "program running");
-        for entry in self.ports.want(&whole.program.ports, Instant::now()) {
-            self.send_detach(entry.id);
-            self.leaving.insert(entry.id, entry);
+        for entry in self.ports.want(&accepted.program.ports, now) {
+            self.detach(entry.id, Some(entry));
         }
-        self.accepted = Some(whole);
+        if let Some(unknown) = self.unknown.take() {
+            let strays = if unknown.running == number {
+                self.ports.adopt(&unknown.attached, now)
+            } else {
+                // The others are attached anew: who knows which interface they had.
+                self.ports.without(&unknown.attached)
+            };
+            strays.into_iter().for_each(|stray| self.detach(stray, None));
+        }
+        self.accepted = Some(accepted);
         self.unanswered = Some(number);
         self.announce_running(number);
     }
@@ -302,7 +330,7 @@ impl Node {
     }
 
     fn accepted_number(&self) -> u64 {
-        self.accepted.as_ref().map_or(0, |whole| whole.packed.number)
+        self.accepted.as_ref().map_or(0, |accepted| accepted.number())
     }
 
     fn answer(&mut self, counters: Counters) {
@@ -337,7 +365,10 @@ impl Node {
         }
         match socket {
             Ok(socket) => {
-                let attach = AttachPort { port_id: entry.id.to_string() };
+                self.sequence += 1;
+                self.ports.sent(entry.id, self.sequence);
+                let (port_id, sequence) = (entry.id.to_string(), self.sequence);
+                let attach = AttachPort { port_id, sequence };
                 self.send(to_dataplane::Message::AttachPort(attach), Some(socket));
             }
             Err(reason) => self.ports.missing(entry.id, &reason, Instant::now()),
@@ -346,17 +377,35 @@ impl Node {
 
     fn take_port_result(&mut self, result: &PortResult) {
         let Some(id) = parse_port(&result.port_id) else { return };
-        if let Some(entry) = self.leaving.remove(&id) {
-            self.release(entry);
-        } else if result.refusal.is_empty() {
-            self.ports.attached(id);
-        } else {
-            self.ports.missing(id, &result.refusal, Instant::now());
+        match result.operation() {
+            PortOperation::Attach | PortOperation::InterfaceGone => {
+                // Of a port that left and came back meanwhile, only the last order counts.
+                if !self.ports.is_current(id, result.sequence) {
+                    return;
+                }
+                if result.refusal.is_empty() {
+                    self.ports.attached(id);
+                } else {
+                    self.ports.missing(id, &result.refusal, Instant::now());
+                }
+            }
+            PortOperation::Detach => {
+                if let Some(entry) = self.leaving.remove(&result.sequence) {
+                    self.release(entry);
+                }
+            }
+            // A kind that this version does not know.
+            PortOperation::Unknown => {}
         }
     }
 
-    fn send_detach(&mut self, id: PortId) {
-        let detach = DetachPort { port_id: id.to_string() };
+    /// Lets the data plane give a port back, and the host its interface after that.
+    fn detach(&mut self, id: PortId, entry: Option<PortEntry>) {
+        self.sequence += 1;
+        if let Some(entry) = entry {
+            self.leaving.insert(self.sequence, entry);
+        }
+        let detach = DetachPort { port_id: id.to_string(), sequence: self.sequence };
         self.send(to_dataplane::Message::DetachPort(detach), None);
     }
 

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// Ports that are being attached at one time.
 const ATTACHING_MAX: usize = 64;
-const UNTRIED: &str = "its interface is being looked for";
 
 /// How far a port has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +28,9 @@ enum Progress {
 struct Port {
     entry: PortEntry,
     progress: Progress,
+    /// Number of the order that attached it, or should; none: not ordered yet; 0: ordered before
+    /// this connection with the data plane.
+    sequence: Option<u64>,
     /// Outcome of the last attempt, empty when it succeeded; none before the first has ended.
     reason: Option<String>,
 }
@@ -36,7 +38,7 @@ struct Port {
 impl Port {
     fn new(entry: &PortEntry, now: Instant) -> Self {
         let progress = Progress::Waiting { retry_at: now };
-        Self { entry: entry.clone(), progress, reason: None }
+        Self { entry: entry.clone(), progress, sequence: None, reason: None }
     }
 }
 
@@ -77,14 +79,32 @@ impl Ports {
     pub(crate) fn adopt(&mut self, attached: &[PortId], now: Instant) -> Vec<PortId> {
         for (id, port) in &mut self.ports {
             *port = if attached.contains(id) {
-                let progress = Progress::Attached;
-                Port { entry: port.entry.clone(), progress, reason: Some(String::new()) }
+                Port {
+                    entry: port.entry.clone(),
+                    progress: Progress::Attached,
+                    sequence: Some(0),
+                    reason: Some(String::new()),
+                }
             } else {
                 Port::new(&port.entry, now)
             };
         }
         self.is_changed = true;
-        attached.iter().filter(|id| !self.ports.contains_key(id)).copied().collect()
+        self.without(attached)
+    }
+
+    /// Those of `others` that are no ports of the program.
+    #[must_use]
+    pub(crate) fn without(&self, others: &[PortId]) -> Vec<PortId> {
+        others.iter().filter(|id| !self.ports.contains_key(id)).copied().collect()
+    }
+
+    /// The data plane is gone, for this reason, and no port is attached any more.
+    pub(crate) fn lost(&mut self, reason: &str, now: Instant) {
+        for port in self.ports.values_mut() {
+            *port = Port { reason: Some(reason.into()), ..Port::new(&port.entry, now) };
+        }
+        self.is_changed = true;
     }
 
     /// The ports whose interface should be looked for now; they count as being attached from here.
@@ -134,6 +154,19 @@ impl Ports {
         self.ports.values().any(|port| port.entry.attachment == *attachment)
     }
 
+    /// The order of this number, to attach the port, is on its way to the data plane.
+    pub(crate) fn sent(&mut self, id: PortId, sequence: u64) {
+        if let Some(port) = self.ports.get_mut(&id) {
+            port.sequence = Some(sequence);
+        }
+    }
+
+    /// Is this the number of the last order to attach the port?
+    #[must_use]
+    pub(crate) fn is_current(&self, id: PortId, sequence: u64) -> bool {
+        self.ports.get(&id).is_some_and(|port| port.sequence == Some(sequence))
+    }
+
     /// The data plane has the port.
     pub(crate) fn attached(&mut self, id: PortId) {
         self.conclude(id, Progress::Attached, "");
@@ -156,14 +189,14 @@ impl Ports {
         std::mem::take(&mut self.is_changed).then(|| self.states())
     }
 
-    /// All states.
+    /// All states that are known: a port that was not tried yet is left out.
     #[must_use]
     pub(crate) fn states(&self) -> PortStates {
-        let state = |(id, port): (&PortId, &Port)| PortState {
-            port_id: id.to_string(),
-            reason: port.reason.clone().unwrap_or_else(|| UNTRIED.into()),
+        let state = |(id, port): (&PortId, &Port)| {
+            let reason = port.reason.clone()?;
+            Some(PortState { port_id: id.to_string(), reason })
         };
-        PortStates { ports: self.ports.iter().map(state).collect() }
+        PortStates { ports: self.ports.iter().filter_map(state).collect() }
     }
 
     /// Every port with an interface.
@@ -224,6 +257,7 @@ mod tests {
         assert_eq!(ports.take_due(now), [entry(1, "a")]);
         assert!(ports.take_due(now).is_empty(), "one attempt at a time");
         assert!(!ports.is_settled());
+        assert_eq!(reasons(&ports), [""; 0], "nobody knows yet");
         ports.missing(entry(1, "a").id, "no such interface", now);
         assert!(ports.is_settled());
         assert!(ports.take_changes().is_some());
@@ -268,6 +302,36 @@ mod tests {
         ports.attached(entry(2, "b").id);
         assert!(ports.adopt(&[], now).is_empty());
         assert_eq!(ports.take_due(now).len(), 2);
+    }
+
+    #[test]
+    fn only_the_last_order_for_a_port_counts() {
+        let now = Instant::now();
+        let id = entry(1, "a").id;
+        let mut ports = Ports::default();
+        assert!(ports.want(&[entry(1, "a")], now).is_empty());
+        assert_eq!(ports.take_due(now).len(), 1);
+        ports.sent(id, 5);
+        assert!(ports.is_current(id, 5));
+        // Removed and wanted again before the data plane has answered.
+        assert_eq!(ports.want(&[], now).len(), 1);
+        assert!(ports.want(&[entry(1, "a")], now).is_empty());
+        assert!(!ports.is_current(id, 5) && !ports.is_current(id, 0));
+        assert!(ports.adopt(&[id], now).is_empty());
+        assert!(ports.is_current(id, 0));
+    }
+
+    #[test]
+    fn without_a_data_plane_every_port_says_so() {
+        let now = Instant::now();
+        let mut ports = Ports::default();
+        assert!(ports.want(&[entry(1, "a"), entry(2, "b")], now).is_empty());
+        ports.attached(entry(1, "a").id);
+        ports.lost("no data plane", now);
+        assert_eq!(reasons(&ports), ["no data plane"; 2]);
+        assert!(ports.take_changes().is_some());
+        assert!(ports.adopt(&[entry(1, "a").id], now).is_empty());
+        assert_eq!(reasons(&ports), [""], "the other is not known yet");
     }
 
     #[test]

@@ -142,6 +142,15 @@ impl TestSession {
         }
     }
 
+    /// The next result, whatever ports do meanwhile.
+    pub(crate) async fn result(&mut self) -> ProgramResult {
+        loop {
+            if let from_agent::Message::ProgramResult(result) = self.hear().await {
+                return result;
+            }
+        }
+    }
+
     /// Waits until the ports are as wanted; the states are reason by identity.
     pub(crate) async fn until(&mut self, is_wanted: impl Fn(&BTreeMap<String, String>) -> bool) {
         loop {

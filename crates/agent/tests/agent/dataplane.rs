@@ -3,9 +3,10 @@
 use catena_agent::DataplanePaths;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    FromDataplane, PortResult, Program, ProgramResult, State, ToDataplane, from_dataplane,
-    to_dataplane,
+    FromDataplane, PortOperation, PortResult, Program, ProgramResult, State, ToDataplane,
+    from_dataplane, to_dataplane,
 };
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -17,7 +18,10 @@ use tokio::sync::mpsc;
 pub(crate) struct Book {
     pub(crate) running: Option<Program>,
     pub(crate) ports: Vec<String>,
+    /// Port → number of the order.
+    pub(crate) attached_by: BTreeMap<String, u64>,
     pub(crate) offered: Vec<u64>,
+    pub(crate) detached: Vec<String>,
     /// Not empty: every program is refused with it.
     pub(crate) refusal: String,
 }
@@ -54,9 +58,13 @@ impl TestDataplane {
     }
 
     pub(crate) fn lose(&self, port: &str) {
-        self.book.lock().unwrap().ports.retain(|known| known != port);
-        let refusal = "its interface is gone".into();
-        self.say(from_dataplane::Message::PortResult(PortResult { port_id: port.into(), refusal }));
+        let mut book = self.book.lock().unwrap();
+        book.ports.retain(|known| known != port);
+        let sequence = book.attached_by[port];
+        let (port_id, refusal) = (port.into(), "its interface is gone".into());
+        let operation = PortOperation::InterfaceGone.into();
+        let gone = PortResult { port_id, refusal, operation, sequence };
+        self.say(from_dataplane::Message::PortResult(gone));
     }
 
     pub(crate) async fn kill(self) {
@@ -80,7 +88,7 @@ async fn serve(
                     Ok(0) | Err(_) => break,
                     Ok(length) => {
                         frames.push(&bytes[..length]);
-                        std::iter::from_fn(|| frames.next().unwrap())
+                        std::iter::from_fn(|| frames.next_message().unwrap())
                             .map(|message: ToDataplane| answer(message, &book))
                             .collect()
                     }
@@ -118,11 +126,13 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
         }
         to_dataplane::Message::AttachPort(attach) => {
             book.ports.push(attach.port_id.clone());
-            port_result(attach.port_id)
+            book.attached_by.insert(attach.port_id.clone(), attach.sequence);
+            port_result(attach.port_id, PortOperation::Attach, attach.sequence)
         }
         to_dataplane::Message::DetachPort(detach) => {
             book.ports.retain(|known| *known != detach.port_id);
-            port_result(detach.port_id)
+            book.detached.push(detach.port_id.clone());
+            port_result(detach.port_id, PortOperation::Detach, detach.sequence)
         }
         to_dataplane::Message::CountersRequest(request) => {
             from_dataplane::Message::Counters(catena_protocol::message::Counters {
@@ -133,6 +143,11 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
     }
 }
 
-fn port_result(port_id: String) -> from_dataplane::Message {
-    from_dataplane::Message::PortResult(PortResult { port_id, refusal: String::new() })
+fn port_result(
+    port_id: String,
+    operation: PortOperation,
+    sequence: u64,
+) -> from_dataplane::Message {
+    let (operation, refusal) = (operation.into(), String::new());
+    from_dataplane::Message::PortResult(PortResult { port_id, refusal, operation, sequence })
 }

@@ -15,12 +15,12 @@ use catena_io::{PacketRing, RingConfig, drop_privileges};
 use catena_model::NodeProgram;
 use catena_model::id::PortId;
 use catena_protocol::message::{
-    self, Counters, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
+    self, Counters, PortOperation, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
 };
 use catena_protocol::program;
 use catena_protocol::session::{ProgramGate, program_result};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -48,7 +48,8 @@ pub(super) struct Control {
     running: Option<Running>,
     /// Address of the tunnel sockets that are open.
     underlay: Option<IpAddr>,
-    attached: BTreeSet<PortId>,
+    /// The number of the order that attached the port; 0: another agent's.
+    attached: BTreeMap<PortId, u64>,
     is_confined: bool,
 }
 
@@ -62,7 +63,7 @@ impl Control {
             gate: ProgramGate::default(),
             running: None,
             underlay: None,
-            attached: BTreeSet::new(),
+            attached: BTreeMap::new(),
             is_confined: false,
         }
     }
@@ -149,6 +150,8 @@ impl Control {
                 let word = if self.agent.is_some() { "replaced the former" } else { "connected" };
                 tracing::info!("an agent {word}");
                 self.agent = Some(agent);
+                // The new one counts from the beginning.
+                self.attached.values_mut().for_each(|sequence| *sequence = 0);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => tracing::warn!("an agent could not connect: {error}"),
@@ -196,12 +199,13 @@ impl Control {
                 from_dataplane::Message::ProgramResult(self.take_program(&packed)?)
             }
             to_dataplane::Message::AttachPort(attach) => {
-                let refusal = self.attach(&attach.port_id, agent.take_socket())?;
-                port_result(attach.port_id, refusal)
+                let (port_id, sequence) = (attach.port_id, attach.sequence);
+                let refusal = self.attach(&port_id, sequence, agent.take_socket())?;
+                port_result(port_id, refusal, PortOperation::Attach, sequence)
             }
             to_dataplane::Message::DetachPort(detach) => {
                 let refusal = self.detach(&detach.port_id)?;
-                port_result(detach.port_id, refusal)
+                port_result(detach.port_id, refusal, PortOperation::Detach, detach.sequence)
             }
             to_dataplane::Message::CountersRequest(request) => {
                 let counters = self.desk.order(|done| Order::Counters { done })?;
@@ -212,7 +216,7 @@ impl Control {
             to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(State {
                 node: self.config.node.to_string(),
                 program_number: self.running.as_ref().map_or(0, |running| running.number),
-                attached_ports: self.attached.iter().map(ToString::to_string).collect(),
+                attached_ports: self.attached.keys().map(ToString::to_string).collect(),
                 process_id: std::process::id(),
             }),
         })
@@ -346,6 +350,7 @@ impl Control {
     fn attach(
         &mut self,
         port: &str,
+        sequence: u64,
         socket: Option<OwnedFd>,
     ) -> Result<Option<String>, DataplaneError> {
         let Some(socket) = socket else {
@@ -360,7 +365,7 @@ impl Control {
         };
         match self.desk.order(|done| Order::Attach { id, ring, done })? {
             Ok(_former) => {
-                self.attached.insert(id);
+                self.attached.insert(id, sequence);
                 Ok(None)
             }
             Err(error) => {
@@ -383,12 +388,14 @@ impl Control {
     fn port_lost(&mut self, lost: LostPort) {
         let LostPort { id, errno, ring } = lost;
         drop(ring);
-        self.attached.remove(&id);
+        let sequence = self.attached.remove(&id).unwrap_or_default();
         let error = std::io::Error::from_raw_os_error(errno);
         let reason = format!("its interface is gone ({error})");
         tracing::info!(port = %id, "port detached: {reason}");
+        let operation = PortOperation::InterfaceGone;
+        let message = port_result(id.to_string(), Some(reason), operation, sequence);
         if let Some(agent) = &mut self.agent
-            && let Err(end) = agent.send(port_result(id.to_string(), Some(reason)))
+            && let Err(end) = agent.send(message)
         {
             tracing::info!("{end}; the data plane goes on");
             self.agent = None;
@@ -403,9 +410,14 @@ struct Ready {
     stop: bool,
 }
 
-fn port_result(port_id: String, refusal: Option<String>) -> from_dataplane::Message {
-    let refusal = refusal.unwrap_or_default();
-    from_dataplane::Message::PortResult(PortResult { port_id, refusal })
+fn port_result(
+    port_id: String,
+    refusal: Option<String>,
+    operation: PortOperation,
+    sequence: u64,
+) -> from_dataplane::Message {
+    let (refusal, operation) = (refusal.unwrap_or_default(), operation.into());
+    from_dataplane::Message::PortResult(PortResult { port_id, refusal, operation, sequence })
 }
 
 fn parse_port(text: &str) -> Option<PortId> {

@@ -1,6 +1,6 @@
 //! Real UDP and TCP between S and D: through the function when a rule says so, else straight.
 
-use crate::agent::{PATIENCE, TestAgent};
+use crate::agent::{ATTACH_SEQUENCE, PATIENCE, TestAgent};
 use crate::is_privileged;
 use crate::node::{
     CHAIN_PORT, D, DESTINATION, F_IN, F_OUT, Machine, PLAIN_PORT, S, SOURCE, packed, port,
@@ -9,6 +9,7 @@ use catena_kernel::namespace::run_in;
 use catena_model::NodeCounters;
 use catena_model::account::PortCounters;
 use catena_model::id::PortId;
+use catena_protocol::message::PortOperation;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -185,7 +186,7 @@ async fn a_port_without_its_interface_is_reported_and_may_come_back() {
     let (_dataplane, mut agent) = machine.start_whole(1).await;
     exchange(&machine, PLAIN_PORT, 10);
     machine.node.links.delete_link("d0").await.unwrap();
-    let reason = agent.port_result(port(D));
+    let reason = agent.port_result(port(D), PortOperation::InterfaceGone, ATTACH_SEQUENCE);
     assert!(reason.contains("interface is gone"), "{reason}");
     assert_eq!(agent.state().attached_ports.len(), 3);
 

@@ -1,0 +1,179 @@
+//! Which program is offered to the data plane next: the newest, one at a time, and one that was
+//! refused again after a while. Pure: time is an argument.
+
+use catena_model::NodeProgram;
+use catena_protocol::message::Program;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a refused program rests; each further refusal doubles it.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// A program with its packed form.
+#[derive(Debug)]
+pub(crate) struct ReadProgram {
+    /// As it came.
+    pub(crate) packed: Program,
+    /// What it says.
+    pub(crate) program: NodeProgram,
+}
+
+impl ReadProgram {
+    /// Its number.
+    pub(crate) fn number(&self) -> u64 {
+        self.packed.number
+    }
+}
+
+/// The newest program, if the data plane does not run it.
+#[derive(Debug)]
+struct Waiting {
+    program: Arc<ReadProgram>,
+    due: Instant,
+    /// The last refusal and how long the program rested after it.
+    refused: Option<(String, Duration)>,
+}
+
+/// The programs on their way to the data plane: at most one whose answer is owed, and the newest.
+#[derive(Debug, Default)]
+pub(crate) struct Offers {
+    in_flight: Option<Arc<ReadProgram>>,
+    waiting: Option<Waiting>,
+}
+
+impl Offers {
+    /// Takes the newest program; an older one that was not offered yet never will be.
+    pub(crate) fn take(&mut self, program: Arc<ReadProgram>, now: Instant) {
+        self.waiting = Some(Waiting { program, due: now, refused: None });
+    }
+
+    /// Is anything offered or to be offered?
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_flight.is_none() && self.waiting.is_none()
+    }
+
+    /// The program to be sent now, if any; its answer is owed from here.
+    #[must_use]
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Program> {
+        let is_due = self.in_flight.is_none() && self.next_due().is_some_and(|due| due <= now);
+        let waiting = self.waiting.as_ref().filter(|_| is_due)?;
+        self.in_flight = Some(Arc::clone(&waiting.program));
+        Some(waiting.program.packed.clone())
+    }
+
+    /// When `next` has something, if ever.
+    #[must_use]
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let waiting = self.waiting.as_ref().filter(|_| self.in_flight.is_none());
+        waiting.map(|waiting| waiting.due)
+    }
+
+    /// The data plane runs this program; answers it if it was owed.
+    #[must_use]
+    pub(crate) fn accepted(&mut self, number: u64) -> Option<Arc<ReadProgram>> {
+        self.waiting.take_if(|waiting| waiting.program.number() <= number);
+        self.in_flight.take_if(|program| program.number() == number)
+    }
+
+    /// The data plane refused this program. Is that news for the controller?
+    #[must_use]
+    pub(crate) fn refused(&mut self, number: u64, refusal: &str, now: Instant) -> bool {
+        self.in_flight.take_if(|program| program.number() == number);
+        let waiting = self.waiting.as_mut().filter(|waiting| waiting.program.number() == number);
+        let Some(waiting) = waiting else { return true };
+        let former = waiting.refused.take();
+        let rest = former.as_ref().map_or(RETRY_MIN, |(_, rest)| (*rest * 2).min(RETRY_MAX));
+        waiting.due = now + rest;
+        waiting.refused = Some((refusal.to_owned(), rest));
+        former.is_none_or(|(text, _)| text != refusal)
+    }
+
+    /// Another data plane, which owes nothing and may take what the former refused.
+    pub(crate) fn begin_again(&mut self, now: Instant) {
+        let owed = self.in_flight.take();
+        match &mut self.waiting {
+            Some(waiting) => waiting.due = now,
+            None => self.waiting = owed.map(|program| Waiting { program, due: now, refused: None }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::program::Underlay;
+    use catena_model::{BlueprintNumber, NodeName};
+
+    fn program(number: u64) -> Arc<ReadProgram> {
+        let underlay = Underlay { address: [192, 0, 2, 1].into(), mtu: 1_500 };
+        let node = NodeName::new("host1").unwrap();
+        let program = NodeProgram::empty(node, BlueprintNumber(number), underlay);
+        Arc::new(ReadProgram { packed: catena_protocol::program::pack(&program), program })
+    }
+
+    fn next(offers: &mut Offers, now: Instant) -> Option<u64> {
+        offers.next(now).map(|packed| packed.number)
+    }
+
+    #[test]
+    fn one_program_is_on_its_way_and_of_those_behind_it_only_the_newest_is_kept() {
+        let now = Instant::now();
+        let mut offers = Offers::default();
+        offers.take(program(1), now);
+        assert_eq!(next(&mut offers, now), Some(1));
+        for number in 2..100 {
+            offers.take(program(number), now);
+            assert_eq!(next(&mut offers, now), None, "an answer is owed");
+        }
+        assert_eq!(offers.accepted(1).unwrap().number(), 1);
+        assert_eq!(next(&mut offers, now), Some(99));
+        assert_eq!(offers.accepted(99).unwrap().number(), 99);
+        assert!(offers.is_empty() && offers.next_due().is_none());
+    }
+
+    #[test]
+    fn a_refused_program_rests_longer_each_time_and_is_told_once() {
+        let mut now = Instant::now();
+        let mut offers = Offers::default();
+        offers.take(program(7), now);
+        for (turn, seconds) in [1, 2, 4, 8, 16, 30, 30].into_iter().enumerate() {
+            assert_eq!(next(&mut offers, now), Some(7));
+            assert_eq!(offers.refused(7, "the disk is full", now), turn == 0);
+            let due = now + Duration::from_secs(seconds);
+            assert_eq!(offers.next_due(), Some(due));
+            assert_eq!(next(&mut offers, due.checked_sub(Duration::from_millis(1)).unwrap()), None);
+            now = due;
+        }
+        assert_eq!(next(&mut offers, now), Some(7));
+        assert!(offers.refused(7, "the disk is broken", now), "another reason is news");
+    }
+
+    #[test]
+    fn a_newer_program_takes_the_place_of_a_refused_one_at_once() {
+        let now = Instant::now();
+        let mut offers = Offers::default();
+        offers.take(program(7), now);
+        assert_eq!(next(&mut offers, now), Some(7));
+        offers.take(program(8), now);
+        assert!(offers.refused(7, "no", now));
+        assert_eq!(next(&mut offers, now), Some(8));
+        assert!(offers.accepted(8).is_some());
+        assert!(offers.is_empty());
+    }
+
+    #[test]
+    fn another_data_plane_is_offered_at_once_what_the_former_owed_or_refused() {
+        let now = Instant::now();
+        let mut offers = Offers::default();
+        offers.take(program(7), now);
+        assert_eq!(next(&mut offers, now), Some(7));
+        offers.begin_again(now);
+        assert_eq!(next(&mut offers, now), Some(7));
+        assert!(offers.refused(7, "no", now));
+        assert_eq!(next(&mut offers, now), None);
+        offers.begin_again(now);
+        assert_eq!(next(&mut offers, now), Some(7));
+    }
+}
