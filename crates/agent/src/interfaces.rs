@@ -7,13 +7,18 @@
 use catena_kernel::attach::{self, FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{LinkChange, LinkWatch, Netlink};
-use catena_kernel::{KernelError, packet, tc};
+use catena_kernel::{KernelError, packet, sysctl, tc};
 use catena_model::account::{InterfaceCounters, Volume};
 use catena_model::program::PortEntry;
 use catena_model::resource::{Attachment, NamespaceRef};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+const LOOPBACK: &str = "lo";
+/// Networks whose addresses a kernel gives an interface by itself (RFC 3927).
+const LINK_LOCAL_V4: [u8; 2] = [169, 254];
 
 /// How long a broken watch rests before it is opened again; ports are also looked for by time.
 const WATCH_RETRY: Duration = Duration::from_secs(1);
@@ -36,7 +41,7 @@ enum Order {
 #[derive(Clone, Debug)]
 pub(crate) struct Interfaces {
     node: Netlink,
-    // Never longer than the ports of two programs.
+    // Bounded by those who order: ports being attached, and answers of the data plane to detach.
     orders: mpsc::UnboundedSender<Order>,
 }
 
@@ -100,8 +105,7 @@ impl Interfaces {
     }
 }
 
-/// One order after the other: what is asked of the kernel for one port is answered before the next,
-/// since a netlink connection makes one list at a time.
+/// One order after the other: what is given back must not be taken by the order before it.
 async fn carry_out(
     node: Netlink,
     mut queue: mpsc::UnboundedReceiver<Order>,
@@ -125,10 +129,29 @@ async fn carry_out(
     }
 }
 
+/// Why an interface is not taken.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    #[error("'{LOOPBACK}' is the loopback interface of the node itself")]
+    Loopback,
+    #[error(
+        "interface '{interface}' carries the node's own address {address}, and a port takes an \
+         interface away from the node: name the function's namespace (netns or pid) and its \
+         interface there, or remove the address"
+    )]
+    OfTheNode { interface: String, address: IpAddr },
+}
+
 /// The filter comes first: the host's stack must not see a single frame of a tenant.
-async fn open(node: &Netlink, entry: &PortEntry) -> Result<OwnedFd, KernelError> {
+async fn open(node: &Netlink, entry: &PortEntry) -> Result<OwnedFd, OpenError> {
     let side = resolve(node, &entry.attachment).await?;
+    if entry.attachment.namespace.is_none() {
+        check_not_needed(node, &side).await?;
+    }
     tc::swallow_ingress(node, side.ifindex).await?;
+    silence_ipv6(node, &side.name, true);
     node.set_up(&side.name).await?;
     let socket = packet::open_packet_socket(node.namespace(), &side.name)?;
     if let Some(mac) = side.function_mac.filter(|mac| *mac != entry.mac.0) {
@@ -143,8 +166,49 @@ async fn open(node: &Netlink, entry: &PortEntry) -> Result<OwnedFd, KernelError>
     Ok(socket)
 }
 
+/// Without a namespace any interface of the node can be named, the one to its controller too.
+async fn check_not_needed(node: &Netlink, side: &SwitchSide) -> Result<(), OpenError> {
+    if side.name == LOOPBACK {
+        return Err(OpenError::Loopback);
+    }
+    let addresses = node.addresses(side.ifindex).await?;
+    match addresses.into_iter().find(|address| !is_link_local(*address)) {
+        Some(address) => Err(OpenError::OfTheNode { interface: side.name.clone(), address }),
+        None => Ok(()),
+    }
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.octets().starts_with(&LINK_LOCAL_V4),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+/// Without it the node's stack sends router solicitations and group reports of its own into the
+/// tenant's network. Given back, an interface is as a new one would be.
+fn silence_ipv6(node: &Netlink, interface: &str, is_silent: bool) {
+    let place = node.namespace();
+    let write = || {
+        let value = if is_silent {
+            "1".into()
+        } else {
+            sysctl::read_in(place, "net/ipv6/conf/default/disable_ipv6")?
+        };
+        sysctl::write_in(place, &format!("net/ipv6/conf/{interface}/disable_ipv6"), &value)
+    };
+    match write() {
+        // A kernel without IPv6 has nothing to silence.
+        Err(error) if !error.is_not_found() => {
+            tracing::warn!(interface, "the node may send IPv6 of its own there: {error}");
+        }
+        Ok(()) | Err(_) => {}
+    }
+}
+
 async fn release(node: &Netlink, entry: &PortEntry) -> Result<(), KernelError> {
     let side = resolve(node, &entry.attachment).await?;
+    silence_ipv6(node, &side.name, false);
     tc::release_ingress(node, side.ifindex).await
 }
 

@@ -29,8 +29,15 @@ pub(crate) fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, number)
 }
 
-/// The program of this number with these ports.
+/// The program of this number with these ports, each at its interface.
 pub(crate) fn packed(number: u64, ports: &[u8]) -> Program {
+    let interfaces: Vec<String> = ports.iter().copied().map(interface).collect();
+    let named = ports.iter().copied().zip(interfaces.iter().map(String::as_str));
+    packed_at(number, &named.collect::<Vec<_>>())
+}
+
+/// The program of this number with these ports at these interfaces.
+pub(crate) fn packed_at(number: u64, ports: &[(u8, &str)]) -> Program {
     let underlay = Underlay { address: UNDERLAY, mtu: 1_500 };
     let node = NodeName::new("host1").unwrap();
     let mut program = NodeProgram::empty(node, BlueprintNumber(number), underlay);
@@ -43,14 +50,14 @@ pub(crate) fn packed(number: u64, ports: &[u8]) -> Program {
         gateways: Vec::new(),
         members: Vec::new(),
     });
-    for place in ports.iter().copied() {
+    for (place, interface) in ports.iter().copied() {
         program.ports.push(PortEntry {
             id: port(place),
-            name: interface(place),
+            name: interface.into(),
             network,
             mac: mac(place),
             role: PortRole::Endpoint,
-            attachment: Attachment { namespace: None, interface: interface(place) },
+            attachment: Attachment { namespace: None, interface: interface.into() },
         });
         program.macs.push(MacEntry { network, mac: mac(place), at: Location::Port(port(place)) });
         program.neighbours.push(NeighbourEntry {

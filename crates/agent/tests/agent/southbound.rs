@@ -4,8 +4,9 @@ use crate::authority::Authority;
 use crate::controller::{TestController, reasons};
 use crate::dataplane::{Book, TestDataplane, paths};
 use crate::machine::{Machine, is_privileged};
-use crate::programs::{interface, packed, port};
+use crate::programs::{interface, packed, packed_at, port};
 use catena_agent::AgentError;
+use catena_kernel::sysctl;
 use catena_protocol::message::from_agent;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ async fn older_foreign_and_torn_programs_never_reach_the_data_plane() {
     dataplane.book.lock().unwrap().refusal = "the disk is full".into();
     let (result, _) = session.send(packed(7, &[])).await;
     assert_eq!((result.number, result.refusal.as_str()), (7, "the disk is full"));
-    assert_eq!(dataplane.book.lock().unwrap().offered, [5, 5, 7]);
+    assert_eq!(dataplane.book.lock().unwrap().offered[..3], [5, 5, 7]);
     assert_eq!(session.counters(31).await.ports, []);
 }
 
@@ -148,6 +149,125 @@ async fn an_agent_that_cannot_read_the_running_program_asks_for_it_again() {
     assert_eq!(hello.program_number, 0);
     assert!(session.send(packed(7, &[])).await.0.refusal.contains("older than program 8"));
     assert_eq!(session.send(packed(8, &[])).await.0.refusal, "");
+}
+
+#[tokio::test]
+async fn a_refused_program_is_offered_again_until_it_runs() {
+    if !is_privileged("a_refused_program_is_offered_again_until_it_runs") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let full = Book { refusal: "the disk is full".into(), ..Book::default() };
+    let dataplane = TestDataplane::start(machine.dir.path(), full);
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    assert_eq!(session.send(packed(7, &[])).await.0.refusal, "the disk is full");
+    dataplane.book.lock().unwrap().refusal.clear();
+    let result = session.result().await;
+    assert_eq!((result.number, result.refusal.as_str()), (7, ""));
+}
+
+#[tokio::test]
+async fn a_data_plane_that_is_gone_leaves_no_port_bound() {
+    if !is_privileged("a_data_plane_that_is_gone_leaves_no_port_bound") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    machine.plug(1).await;
+    let (_, states) = session.send(packed(3, &[1, 2])).await;
+    assert_eq!(reasons(&states.unwrap())[&port(1).to_string()], "");
+    dataplane.kill().await;
+    let is_told = |reason: &String| reason.contains("data plane") && reason.contains("not run");
+    session.until(|states| states.len() == 2 && states.values().all(is_told)).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_read_the_running_program_leaves_its_ports_alone() {
+    if !is_privileged("an_agent_that_cannot_read_the_running_program_leaves_its_ports_alone") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let ports = [1, 2].map(|number| port(number).to_string()).to_vec();
+    let book = Book { running: Some(packed(8, &[1, 2])), ports, ..Book::default() };
+    let dataplane = TestDataplane::start(machine.dir.path(), book);
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    let (result, states) = session.send(packed(8, &[1, 2])).await;
+    assert_eq!(result.refusal, "");
+    assert!(reasons(&states.unwrap()).values().all(String::is_empty));
+    assert_eq!(dataplane.book.lock().unwrap().detached, [""; 0], "packets flow");
+
+    // What the next program does not name is known as a stray now.
+    assert_eq!(session.send(packed(9, &[1])).await.0.refusal, "");
+    session.counters(1).await;
+    assert_eq!(dataplane.book.lock().unwrap().detached, [port(2).to_string()]);
+}
+
+#[tokio::test]
+async fn an_interface_that_carries_an_address_of_the_host_is_left_to_it() {
+    if !is_privileged("an_interface_that_carries_an_address_of_the_host_is_left_to_it") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let _dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    for number in [1, 2] {
+        machine.plug(number).await;
+    }
+    machine.links.add_address("p1", "198.51.100.7".parse().unwrap(), 24).await.unwrap();
+    machine.links.add_address("p2", "169.254.3.4".parse().unwrap(), 16).await.unwrap();
+    let (_, states) = session.send(packed_at(1, &[(1, "p1"), (2, "p2"), (3, "lo")])).await;
+    let states = reasons(&states.unwrap());
+    let [first, second, third] = [1, 2, 3].map(|number| &states[&port(number).to_string()]);
+    assert!(first.contains("198.51.100.7"), "{first}");
+    assert_eq!(second, "");
+    assert!(third.contains("loopback"), "{third}");
+    for interface in ["p1", "lo"] {
+        let ifindex = machine.links.link(interface).await.unwrap().unwrap().index;
+        assert!(!catena_kernel::tc::is_swallowing(&machine.links, ifindex).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn the_hosts_stack_says_nothing_of_its_own_on_a_port() {
+    if !is_privileged("the_hosts_stack_says_nothing_of_its_own_on_a_port") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let _dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    let place = &machine.namespace;
+    sysctl::write_in(place, "net/ipv6/conf/default/disable_ipv6", "0").unwrap();
+    machine.plug(1).await;
+    let is_silent = || sysctl::read_in(place, "net/ipv6/conf/p1/disable_ipv6").unwrap() == "1";
+    assert!(!is_silent());
+    assert_eq!(session.send(packed(1, &[1])).await.0.refusal, "");
+    assert!(is_silent());
+    // Given back, it speaks again.
+    assert_eq!(session.send(packed(2, &[])).await.0.refusal, "");
+    while is_silent() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]
