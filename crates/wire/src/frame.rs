@@ -105,7 +105,8 @@ pub struct FrameView {
     pub destination: MacAddr,
     /// Source hardware address.
     pub source: MacAddr,
-    /// Identifier of the outer VLAN tag.
+    /// Identifier of the outer VLAN tag; none for a tag that only says a priority (identifier 0,
+    /// IEEE 802.1Q section 9.6).
     pub vlan: Option<VlanId>,
     /// The type behind the tags.
     pub ethertype: EtherType,
@@ -139,7 +140,7 @@ impl FrameView {
         let mut frame = Self {
             destination: ethernet.destination(),
             source: ethernet.source(),
-            vlan: ethernet.vlan().map(|tag| tag.id),
+            vlan: ethernet.vlan().map(|tag| tag.id).filter(|id| id.get() != 0),
             ethertype: ethernet.ethertype(),
             l3_offset: ethernet.header_len() as u16,
             network: Network::Other,

@@ -146,6 +146,16 @@ fn tagged_frames_that_no_rule_takes() {
 }
 
 #[test]
+fn a_tag_that_only_says_a_priority_is_no_vlan() {
+    let mut rig = rig(Encapsulation::Nsh);
+    let ordinary = Spec { vlan: Some(0), ..packet(&rig.town, PLAIN_PORT) };
+    rig.send("S", &ordinary.frame());
+    assert_eq!(rig.take("D"), [ordinary.frame()]);
+    rig.send("S", &Spec { vlan: Some(0), ..packet(&rig.town, CHAINED_PORT) }.frame());
+    assert!(rig.moved().contains_key("host1 path 100 entered"));
+}
+
+#[test]
 fn a_frame_for_its_own_port() {
     let mut rig = rig(Encapsulation::Nsh);
     let own = Spec { destination_mac: rig.town.mac("S"), ..packet(&rig.town, PLAIN_PORT) };
