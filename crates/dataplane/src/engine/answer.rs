@@ -1,7 +1,8 @@
 //! Answers in place of the addressed: ARP requests and neighbour solicitations at a function's
 //! port for an address that is not on that network. A routing function whose next network holds
 //! the destination elsewhere could not send at all otherwise. Knows whom not to answer; refuses to
-//! answer endpoints.
+//! answer endpoints, ports that no path goes through (what the answer attracted could go nowhere),
+//! and questions inside a VLAN.
 
 use super::context::Context;
 use super::counters::Owner;
@@ -32,7 +33,11 @@ enum Question {
 pub(super) fn answer(vector: &mut [Work], context: &mut Context<'_>) {
     for work in vector {
         let Step::FromFunction(port) = work.step else { continue };
-        let network = context.tables.network(context.tables.port(port).network);
+        let entry = context.tables.port(port);
+        if !entry.is_on_path || work.view.vlan.is_some() {
+            continue;
+        }
+        let network = context.tables.network(entry.network);
         match question(&work.view, work.buffer.bytes(), network) {
             Ok(None) => {}
             Ok(Some(question)) => reply(work, port, &question, context),
@@ -51,8 +56,7 @@ fn question(
         let arp = ArpPacket::parse(body).map_err(|_| DropReason::MalformedArp)?;
         // A probe or an announcement asks about the asker's own address (RFC 5227).
         let is_own = arp.sender_ip.is_unspecified() || arp.sender_ip == arp.target_ip;
-        let is_elsewhere =
-            !arp.target_ip.is_link_local() && !network.holds(IpAddr::V4(arp.target_ip));
+        let is_elsewhere = is_elsewhere(IpAddr::V4(arp.target_ip), network);
         let is_ours = arp.operation == ArpOperation::Request && !is_own && is_elsewhere;
         return Ok(is_ours.then_some(Question::Arp(arp)));
     }
@@ -65,10 +69,19 @@ fn question(
         .filter(|asked| {
             !asked.source.is_unspecified()
                 && asked.source != asked.target
-                && !asked.target.is_unicast_link_local()
-                && !network.holds(IpAddr::V6(asked.target))
+                && is_elsewhere(IpAddr::V6(asked.target), network)
         })
         .map(Question::Neighbour))
+}
+
+/// Is it the address of some host on another network?
+fn is_elsewhere(address: IpAddr, network: &NetworkTable) -> bool {
+    let is_link_local = match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    let is_host = !address.is_unspecified() && !address.is_loopback() && !address.is_multicast();
+    is_host && !is_link_local && !network.holds(address)
 }
 
 /// A solicitation that fails a check of RFC 4861 is no question to us.
