@@ -161,7 +161,8 @@ pub struct NeighbourEntry {
 /// What a packet must look like; every field that is given must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleMatch {
-    /// The local port it came in by; none: any port of role endpoint.
+    /// The local port it came in by; none: any port of role endpoint in the network in which the
+    /// rule's path delivers.
     pub port: Option<PortId>,
     /// VLAN tag it must carry; none: it must be untagged.
     pub vlan: Option<VlanId>,

@@ -53,13 +53,21 @@ impl FlowKey {
     /// It resists accidents, not attackers: they can compute it as well.
     #[must_use]
     pub fn stable_hash(&self) -> u64 {
+        self.seeded_hash(0)
+    }
+
+    /// Like [`FlowKey::stable_hash`], but from a start that the seed moves: whoever does not know
+    /// the seed cannot choose keys that share a hash's remainder.
+    #[must_use]
+    pub fn seeded_hash(&self, seed: u64) -> u64 {
+        let start = HASH_START ^ seed;
         let (version, state) = match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let word = u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits());
-                (4, mix(HASH_START ^ word))
+                (4, mix(start ^ word))
             }
             (source, destination) => {
-                let state = absorb(HASH_START, wide(source));
+                let state = absorb(start, wide(source));
                 (6, absorb(state, wide(destination)))
             }
         };

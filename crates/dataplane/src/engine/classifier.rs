@@ -6,9 +6,9 @@
 //! (`fragments`); otherwise only rules without ports can match it.
 
 use super::compile::CompileError;
-use super::counters::{Books, PathSeat};
+use super::counters::Books;
 use super::encap::{self, PathPosition, Positions};
-use super::tables::{PortIndex, Tables};
+use super::tables::{NetworkIndex, PathTable, PortIndex, Tables};
 use super::vector::{Step, Work};
 use catena_model::DropReason;
 use catena_model::id::PortId;
@@ -81,11 +81,13 @@ fn matches_port(range: Option<PortRange>, flow: &FlowKey, port: u16) -> bool {
     range.is_none_or(|range| range.contains(port) && has_ports())
 }
 
-/// All rules, the first match decides; and for each port the numbers of those that name it.
+/// All rules, the first match decides; for each port the numbers of those that name it, and for
+/// each network of those that name none: addresses mean nothing outside their network, so such a
+/// rule speaks of the network in which its path delivers.
 #[derive(Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
-    of_any_port: Vec<u32>,
+    of_network: Vec<Vec<u32>>,
     of_port: Vec<Vec<u32>>,
 }
 
@@ -93,11 +95,17 @@ impl Rules {
     pub(super) fn compile(
         entries: &[RuleEntry],
         ports: &HashMap<PortId, PortIndex>,
+        networks: usize,
+        paths: &[PathTable],
         positions: &Positions,
     ) -> Result<Self, CompileError> {
         let mut ordered: Vec<&RuleEntry> = entries.iter().collect();
         ordered.sort_by_key(|entry| std::cmp::Reverse(entry.priority));
-        let mut rules = Self { of_port: vec![Vec::new(); ports.len()], ..Self::default() };
+        let mut rules = Self {
+            rules: Vec::with_capacity(ordered.len()),
+            of_network: vec![Vec::new(); networks],
+            of_port: vec![Vec::new(); ports.len()],
+        };
         for entry in ordered {
             let start = positions.start(entry.path).ok_or_else(|| {
                 CompileError::RuleWithoutPath { rule: entry.name.clone(), path: entry.path }
@@ -105,7 +113,11 @@ impl Rules {
             // The program's limit keeps rules below 2^16.
             let number = u32::try_from(rules.rules.len()).unwrap_or(u32::MAX);
             match entry.matches.port.map(|port| ports.get(&port)) {
-                None => rules.of_any_port.push(number),
+                None => match paths[positions.place(start).path as usize].destination {
+                    Some(network) => rules.of_network[usize::from(network.0)].push(number),
+                    // No port of this node is in it.
+                    None => continue,
+                },
                 Some(Some(port)) => rules.of_port[usize::from(port.0)].push(number),
                 // The port is being taken away, so nothing comes in by it.
                 Some(None) => continue,
@@ -115,16 +127,23 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Where a packet that came in by a port enters a path, if it does.
-    fn find(&self, port: PortIndex, view: &FrameView, flow: &FlowKey) -> Option<PathPosition> {
+    /// Where a packet that came in by a port of a network enters a path, if it does.
+    fn find(
+        &self,
+        port: PortIndex,
+        network: NetworkIndex,
+        view: &FrameView,
+        flow: &FlowKey,
+    ) -> Option<PathPosition> {
         let family = IpFamily::of(flow.source);
+        let of_network = self.of_network.get(usize::from(network.0))?;
         let mut of_port = self.of_port.get(usize::from(port.0))?.iter().copied().peekable();
-        let mut of_any = self.of_any_port.iter().copied().peekable();
+        let mut of_network = of_network.iter().copied().peekable();
         loop {
-            let next = match (of_port.peek(), of_any.peek()) {
+            let next = match (of_port.peek(), of_network.peek()) {
                 (Some(one), Some(other)) if one < other => of_port.next()?,
                 (Some(_), None) => of_port.next()?,
-                _ => of_any.next()?,
+                _ => of_network.next()?,
             };
             let rule = &self.rules[next as usize];
             if rule.matches(view, flow, family) {
@@ -166,13 +185,13 @@ pub(super) fn classify(vector: &mut [Work], tables: &Tables, books: &mut Books) 
         let start = if is_never_classified(&work.view) {
             None
         } else {
-            work.view.flow.and_then(|flow| tables.rules.find(port, &work.view, &flow))
+            work.view.flow.and_then(|flow| tables.rules.find(port, network, &work.view, &flow))
         };
         let Some(position) = start else {
             work.switch_from_port(network, port);
             continue;
         };
-        let seat = PathSeat::of(tables, position);
+        let seat = books.seat(tables, position);
         books.entered(seat, work.volume);
         work.path = Some(seat);
         work.step = Step::OnPath { position, network: Some(network) };

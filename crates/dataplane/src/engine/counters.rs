@@ -4,7 +4,7 @@
 
 use super::encap::PathPosition;
 use super::packet::PortSlot;
-use super::tables::Tables;
+use super::tables::{PathTable, Tables};
 use catena_model::account::{
     Account, ChainCounters, Created, HopCounters, NodeCounters, PortCounters, Volume,
 };
@@ -39,19 +39,12 @@ pub(super) enum Passage {
     Delivered(PathSeat, u32),
 }
 
-/// The place of a path's counters: an index that holds while the tables do, and the identity.
+/// The place of a path's counters: an index that holds while the tables do, and a serial that no
+/// other path has, also not a later one with the same identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PathSeat {
     pub(super) index: u32,
-    pub(super) id: PathId,
-}
-
-impl PathSeat {
-    /// The seat of the path that a position is on.
-    pub(super) fn of(tables: &Tables, position: PathPosition) -> Self {
-        let index = tables.positions.place(position).path;
-        Self { index, id: tables.path(index).id }
-    }
+    pub(super) serial: u64,
 }
 
 /// What must be booked once a transmission has succeeded or failed. The engine counts its packets
@@ -170,6 +163,7 @@ struct HopBook {
 struct PathBook {
     chain: ChainId,
     id: PathId,
+    serial: u64,
     entered: Volume,
     finished: Volume,
     tunnelled_out: Volume,
@@ -179,6 +173,20 @@ struct PathBook {
 }
 
 impl PathBook {
+    fn new(path: &PathTable, serial: u64) -> Self {
+        Self {
+            chain: path.chain,
+            id: path.id,
+            serial,
+            entered: Volume::default(),
+            finished: Volume::default(),
+            tunnelled_out: Volume::default(),
+            tunnelled_in: Volume::default(),
+            dropped: Drops::default(),
+            hops: Vec::new(),
+        }
+    }
+
     fn export(&self) -> ChainCounters {
         let hops = self.hops.iter().map(|hop| HopCounters {
             hop: hop.hop,
@@ -212,6 +220,7 @@ pub(super) struct Books {
     has_retired: bool,
     tunnels: PortBook,
     paths: Vec<PathBook>,
+    last_path_serial: u64,
 }
 
 impl Books {
@@ -222,6 +231,7 @@ impl Books {
             has_retired: false,
             tunnels: PortBook::default(),
             paths: Vec::new(),
+            last_path_serial: 0,
         }
     }
 
@@ -262,15 +272,9 @@ impl Books {
                 HopBook { hop: local.hop, instance: local.id, name, delivered, returned }
             });
             let hops = hops.collect();
-            let mut book = old.unwrap_or_else(|| PathBook {
-                chain: path.chain,
-                id: path.id,
-                entered: Volume::default(),
-                finished: Volume::default(),
-                tunnelled_out: Volume::default(),
-                tunnelled_in: Volume::default(),
-                dropped: Drops::default(),
-                hops: Vec::new(),
+            let mut book = old.unwrap_or_else(|| {
+                self.last_path_serial += 1;
+                PathBook::new(path, self.last_path_serial)
             });
             book.hops = hops;
             self.paths.push(book);
@@ -290,12 +294,18 @@ impl Books {
         }
     }
 
+    /// The seat of the path that a position of the tables in force is on.
+    pub(super) fn seat(&self, tables: &Tables, position: PathPosition) -> PathSeat {
+        let index = tables.positions.place(position).path;
+        PathSeat { index, serial: self.paths[index as usize].serial }
+    }
+
     fn path(&mut self, seat: PathSeat) -> Option<&mut PathBook> {
         let index = seat.index as usize;
         let index = match self.paths.get(index) {
-            Some(path) if path.id == seat.id => index,
+            Some(path) if path.serial == seat.serial => index,
             // The tables have been replaced since the packet was sent.
-            _ => self.paths.iter().position(|path| path.id == seat.id)?,
+            _ => self.paths.iter().position(|path| path.serial == seat.serial)?,
         };
         self.paths.get_mut(index)
     }

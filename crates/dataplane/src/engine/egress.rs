@@ -178,6 +178,7 @@ impl Leaving<'_, '_> {
                     let visit = Visit {
                         position: visited,
                         path: path.id,
+                        serial: self.context.books.seat(tables, visited).serial,
                         hop: place.hop,
                         instance: path.local_instances[local as usize].id,
                         epoch: transform.epoch,

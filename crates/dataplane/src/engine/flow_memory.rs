@@ -2,22 +2,29 @@
 //! unaware function finds its path again. Knows keys, age and bounds; refuses to know what a
 //! position means.
 //!
-//! A flow has sixteen places, given by its hash: every access costs the same, whatever keys an
-//! adversary picks. Each packet into the function renews its flow, so an entry need only outlive
-//! the time a packet spends inside.
+//! A flow has sixteen places, given by its hash and a seed that nobody outside knows: every access
+//! costs the same, whatever keys an adversary picks. Each packet into the function renews its flow,
+//! so an entry need only outlive the time a packet spends inside. Where places are short, a new
+//! flow takes that of the flow unseen for longest, if no packet of it can be inside any more.
 
 use super::encap::PathPosition;
 use super::transform::Epoch;
 use catena_model::id::InstanceId;
 use catena_model::{DropReason, PathId};
 use catena_wire::flow::FlowKey;
+use std::ops::Range;
 
 /// How long a packet may stay inside a function and still be recognised, in nanoseconds.
 pub(super) const FLOW_IDLE_NS: u64 = 60_000_000_000;
+/// How long a packet stays inside a function at most when places are short, in nanoseconds.
+const FLOW_INSIDE_NS: u64 = 1_000_000_000;
 /// Places that a flow can have.
 const WAYS: usize = 16;
 /// Places for each flow of the limit, so that sets rarely overflow before the limit is reached.
 const PLACES_PER_FLOW: usize = 2;
+
+/// Sets that are searched for a flow to forget when the limit is reached.
+const SETS_SEARCHED: usize = 16;
 
 /// What a flow is known by: the port it will come out of and its five-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +35,9 @@ pub(super) struct Key {
 }
 
 impl Key {
-    fn hash(&self) -> u64 {
+    fn hash(&self, seed: u64) -> u64 {
         // The odd constant spreads small serials over the whole word.
-        self.flow.stable_hash() ^ u64::from(self.egress).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        self.flow.seeded_hash(seed) ^ u64::from(self.egress).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
@@ -39,6 +46,8 @@ impl Key {
 pub(super) struct Visit {
     pub(super) position: PathPosition,
     pub(super) path: PathId,
+    /// Tells the path from a later one with its identifier.
+    pub(super) serial: u64,
     pub(super) hop: u16,
     /// The instance visited: siblings may send from one port.
     pub(super) instance: InstanceId,
@@ -60,23 +69,25 @@ pub(super) struct FlowMemory {
     flows_max: usize,
     /// The set whose idle flows are forgotten next.
     hand: usize,
+    seed: u64,
 }
 
 impl FlowMemory {
-    pub(super) fn new(flows_max: usize) -> Self {
+    pub(super) fn new(flows_max: usize, seed: u64) -> Self {
         let sets = (flows_max * PLACES_PER_FLOW).div_ceil(WAYS).max(1);
-        Self { places: vec![None; sets * WAYS], sets, flows: 0, flows_max, hand: 0 }
+        Self { places: vec![None; sets * WAYS], sets, flows: 0, flows_max, hand: 0, seed }
     }
 
-    fn set(&self, key: &Key) -> std::ops::Range<usize> {
-        let set = usize::try_from(key.hash() % self.sets as u64).unwrap_or(0);
+    fn set(&self, key: &Key) -> Range<usize> {
+        let set = usize::try_from(key.hash(self.seed) % self.sets as u64).unwrap_or(0);
         set * WAYS..(set + 1) * WAYS
     }
 
     /// Notes that the flow visits a position now.
     ///
     /// # Errors
-    /// [`DropReason::FlowMemoryFull`] when every place it could have is in use.
+    /// [`DropReason::FlowMemoryFull`] when every place it could have belongs to a flow that was
+    /// seen within the last second.
     pub(super) fn remember(
         &mut self,
         now_ns: u64,
@@ -92,16 +103,48 @@ impl FlowMemory {
             return Ok(());
         }
         self.forget_idle(now_ns, set.clone());
-        let next = self.hand * WAYS..(self.hand + 1) * WAYS;
-        self.hand = (self.hand + 1) % self.sets;
+        let next = self.next_set();
         self.forget_idle(now_ns, next);
-        if self.flows >= self.flows_max {
-            return Err(DropReason::FlowMemoryFull);
-        }
-        let free = self.places[set].iter_mut().find(|place| place.is_none());
-        *free.ok_or(DropReason::FlowMemoryFull)? = entry;
-        self.flows += 1;
+        let place = self.place_for_new(now_ns, set).ok_or(DropReason::FlowMemoryFull)?;
+        self.places[place] = entry;
         Ok(())
+    }
+
+    /// A place for one more flow in a set, free or of a flow that is forgotten for it.
+    fn place_for_new(&mut self, now_ns: u64, set: Range<usize>) -> Option<usize> {
+        let free = set.clone().find(|place| self.places[*place].is_none());
+        if self.flows < self.flows_max && free.is_some() {
+            self.flows += 1;
+            return free;
+        }
+        if let Some(outlived) = self.outlived(now_ns, set) {
+            return Some(outlived);
+        }
+        // The set has room, yet the limit is reached: some other set gives a flow up.
+        let free = free?;
+        for _ in 0..SETS_SEARCHED.min(self.sets) {
+            let other = self.next_set();
+            if let Some(outlived) = self.outlived(now_ns, other) {
+                self.places[outlived] = None;
+                return Some(free);
+            }
+        }
+        None
+    }
+
+    /// Of the flows of a set that have no packet inside, the one unseen for longest.
+    fn outlived(&self, now_ns: u64, set: Range<usize>) -> Option<usize> {
+        let seen_ns = |place: &usize| self.places[*place].map(|entry| entry.seen_ns);
+        let used = set.filter(|place| self.places[*place].is_some());
+        used.min_by_key(seen_ns).filter(|place| {
+            seen_ns(place).is_some_and(|seen| now_ns.saturating_sub(seen) > FLOW_INSIDE_NS)
+        })
+    }
+
+    fn next_set(&mut self) -> Range<usize> {
+        let set = self.hand * WAYS..(self.hand + 1) * WAYS;
+        self.hand = (self.hand + 1) % self.sets;
+        set
     }
 
     /// Which position the flow visited.
@@ -116,7 +159,7 @@ impl FlowMemory {
         Some(entry.visit)
     }
 
-    fn forget_idle(&mut self, now_ns: u64, set: std::ops::Range<usize>) {
+    fn forget_idle(&mut self, now_ns: u64, set: Range<usize>) {
         for place in &mut self.places[set] {
             if place.is_some_and(|entry| is_idle(&entry, now_ns)) {
                 *place = None;

@@ -84,8 +84,11 @@ fn finish(
 ) -> Result<Step, DropReason> {
     let tables = context.tables;
     let addressed = work.view.destination;
+    // A bridging function gives a frame back as it got it: addressed to itself.
     let is_resolved = |index: &NetworkIndex| {
-        addressed != PROXY_MAC && tables.network(*index).macs.contains_key(&addressed)
+        addressed != PROXY_MAC
+            && tables.network(*index).macs.contains_key(&addressed)
+            && !path.ends_at(addressed)
     };
     let network = match network.filter(is_resolved) {
         Some(network) => network,

@@ -5,6 +5,7 @@
 //! Bounded and forgetful: a datagram has eight places, given by its hash, of which a newer one takes
 //! over the oldest; later fragments that come before the first keep ports 0.
 
+use super::tables::NetworkIndex;
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::{Fragment, FrameView, Network};
 use catena_wire::ipv4::Ipv4View;
@@ -21,7 +22,26 @@ const FRAGMENT_LIFETIME_NS: u64 = 30_000_000_000;
 const SALT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What separates equal addresses of different tenants: the port, network or path it came by.
-pub(super) type Scope = u64;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The port with this serial.
+    Port(u32),
+    /// A tunnel, inside this network.
+    Network(NetworkIndex),
+    /// A tunnel, on the path with this serial.
+    Path(u64),
+}
+
+impl Scope {
+    /// A number to spread equal datagrams of different scopes by.
+    fn number(self) -> u64 {
+        match self {
+            Self::Port(serial) => u64::from(serial) << 2,
+            Self::Network(network) => u64::from(network.0) << 2 | 1,
+            Self::Path(serial) => serial << 2 | 2,
+        }
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Entry {
@@ -55,13 +75,17 @@ impl Fragments {
         bytes: &[u8],
         view: &mut FrameView,
     ) {
+        if view.fragment == Fragment::Whole {
+            return;
+        }
         let (Some(flow), Some(identification)) = (view.flow, identification(bytes, view)) else {
             return;
         };
         let bare = FlowKey { source_port: 0, destination_port: 0, ..flow };
         // One odd factor, so that equal datagrams of different scopes have different places.
-        let salt =
-            (scope ^ u64::from(identification).rotate_left(32)).wrapping_mul(SALT_FACTOR) >> 32;
+        let salt = (scope.number() ^ u64::from(identification).rotate_left(32))
+            .wrapping_mul(SALT_FACTOR)
+            >> 32;
         let hash = bare.stable_hash() ^ salt;
         let sets = FRAGMENTED_DATAGRAMS_MAX / WAYS;
         let set = usize::try_from(hash % sets as u64).unwrap_or(0);

@@ -47,6 +47,7 @@ use flow_memory::FlowMemory;
 use fragments::Fragments;
 use receive::Arrival;
 use slots::Slots;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use transform::Epoch;
 use vector::{VECTOR_PACKETS_MAX, Work};
@@ -60,13 +61,20 @@ pub struct EngineConfig {
     pub is_coalescing: bool,
     /// Flows that the proxies remember.
     pub flows_max: usize,
+    /// Moves the places of flows in that memory, so that no sender can aim at one.
+    pub flow_seed: u64,
 }
 
 impl EngineConfig {
-    /// What production uses.
+    /// What production uses; the seed is another with each call.
     #[must_use]
     pub fn new(node: NodeName) -> Self {
-        Self { node, is_coalescing: true, flows_max: catena_model::limits::NODE_FLOWS_MAX }
+        Self {
+            node,
+            is_coalescing: true,
+            flows_max: catena_model::limits::NODE_FLOWS_MAX,
+            flow_seed: RandomState::new().hash_one(()),
+        }
     }
 }
 
@@ -92,7 +100,7 @@ impl Engine {
     #[must_use]
     pub fn new(config: EngineConfig) -> Self {
         Self {
-            memory: FlowMemory::new(config.flows_max),
+            memory: FlowMemory::new(config.flows_max, config.flow_seed),
             config,
             tables: Arc::new(Tables::empty()),
             epoch: Epoch::default(),
@@ -167,7 +175,8 @@ impl Engine {
             coalesce::coalesce(vector, &mut self.trains, context);
         }
         answer::answer(vector, context);
-        proxy::receive_returned(vector, &mut self.memory, &mut self.located, context);
+        let (memory, fragments) = (&mut self.memory, &mut self.fragments);
+        proxy::receive_returned(vector, memory, fragments, &mut self.located, context);
         classifier::classify(vector, context.tables, context.books);
         forwarder::forward(vector, context);
         switch::switch(vector, context);

@@ -14,9 +14,9 @@
 
 use super::classifier;
 use super::context::Context;
-use super::counters::PathSeat;
 use super::encap::{self, Door, Headed, Located, PathPosition};
 use super::flow_memory::{FlowMemory, Key};
+use super::fragments::{Fragments, Scope};
 use super::receive;
 use super::tables::{LocalInstance, PortIndex, PortTable, Tables};
 use super::vector::{Source, Step, Work, trim_front};
@@ -29,6 +29,7 @@ use catena_wire::flow::FlowKey;
 pub(super) fn receive_returned(
     vector: &mut [Work],
     memory: &mut FlowMemory,
+    fragments: &mut Fragments,
     located: &mut Vec<Result<Located, DropReason>>,
     context: &mut Context<'_>,
 ) {
@@ -50,7 +51,7 @@ pub(super) fn receive_returned(
     }
     for (work, located) in vector.iter_mut().zip(located.iter()) {
         if let Step::Headed { port, .. } = work.step
-            && let Err(reason) = admit(work, port, *located, context)
+            && let Err(reason) = admit(work, port, *located, fragments, context)
         {
             work.drop(reason);
         }
@@ -87,7 +88,8 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
     let position = if visit.epoch == context.epoch {
         Some(visit.position)
     } else {
-        tables.positions.renew(visit.position, visit.path, visit.hop)
+        let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
+        renewed.filter(|position| context.books.seat(tables, *position).serial == visit.serial)
     };
     let Some(position) = position else {
         work.drop(DropReason::PathRemoved);
@@ -116,7 +118,7 @@ fn book_return(
     context: &mut Context<'_>,
     is_sender: impl Fn(&LocalInstance) -> bool,
 ) -> bool {
-    let seat = PathSeat::of(context.tables, position);
+    let seat = context.books.seat(context.tables, position);
     let locals = &context.tables.path(seat.index).local_instances;
     let sender = locals.iter().position(is_sender);
     let Some(local) = sender.and_then(|place| u32::try_from(place).ok()) else { return false };
@@ -186,6 +188,7 @@ fn admit(
     work: &mut Work,
     port: PortIndex,
     located: Result<Located, DropReason>,
+    fragments: &mut Fragments,
     context: &mut Context<'_>,
 ) -> Result<(), DropReason> {
     let position = located?.position;
@@ -193,8 +196,10 @@ fn admit(
     let visited = tables.positions.place(position).hop.checked_sub(1);
     let visited = visited.ok_or(DropReason::ForeignChainHeader)?;
     work.view = receive::parse_frame(work.buffer.bytes())?;
-    work.flow_hash = receive::flow_hash(&work.view);
     work.volume = receive::settle(&mut work.buffer, &work.view)?;
+    let scope = Scope::Port(context.slots.serial(port));
+    fragments.resolve(context.now_ns, scope, work.buffer.bytes(), &mut work.view);
+    work.flow_hash = receive::flow_hash(&work.view);
     if !book_return(work, position, context, |local| {
         local.hop == visited && local.egress == Some(port)
     }) {

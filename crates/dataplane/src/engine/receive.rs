@@ -12,7 +12,7 @@ use catena_io::{Buffer, SegmentationKind};
 use catena_model::DropReason;
 use catena_model::account::Volume;
 use catena_model::resource::Encapsulation;
-use catena_wire::frame::{Fragment, FrameError, FrameView};
+use catena_wire::frame::{FrameError, FrameView};
 use catena_wire::segment::{SegmentKind, SuperFrame};
 use catena_wire::vxlan::VxlanHeader;
 
@@ -113,17 +113,15 @@ fn parse(
         }
     });
     let path = match step {
-        Ok(Step::OnPath { position, .. }) => Some(PathSeat::of(tables, position)),
+        Ok(Step::OnPath { position, .. }) => Some(context.books.seat(tables, position)),
         _ => None,
     };
     let owner = arrival.owner;
     let parsed = step.and_then(|step| {
         let mut view = parse_frame(arrival.buffer.bytes())?;
         let volume = settle(&mut arrival.buffer, &view)?;
-        if view.fragment != Fragment::Whole {
-            let scope = scope(owner, step);
-            fragments.resolve(context.now_ns, scope, arrival.buffer.bytes(), &mut view);
-        }
+        let scope = scope(owner, step, path);
+        fragments.resolve(context.now_ns, scope, arrival.buffer.bytes(), &mut view);
         Ok((step, view, volume))
     });
     let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(_, _, volume)| volume);
@@ -197,11 +195,11 @@ fn guess(buffer: &Buffer) -> Volume {
     Volume { packets, bytes: buffer.len() as u64 }
 }
 
-fn scope(owner: Owner, step: Step) -> Scope {
-    match (owner, step) {
-        (Owner::Port { serial, .. }, _) => Scope::from(serial),
-        (Owner::Tunnels, Step::Ordinary { network, .. }) => 1 << 32 | Scope::from(network.0),
-        (Owner::Tunnels, _) => 1 << 33,
+fn scope(owner: Owner, step: Step, path: Option<PathSeat>) -> Scope {
+    match (owner, step, path) {
+        (Owner::Port { serial, .. }, ..) => Scope::Port(serial),
+        (Owner::Tunnels, Step::Ordinary { network, .. }, _) => Scope::Network(network),
+        (Owner::Tunnels, _, path) => Scope::Path(path.map_or(0, |seat| seat.serial)),
     }
 }
 

@@ -108,6 +108,16 @@ pub(super) struct PathTable {
     pub(super) local_instances: Vec<LocalInstance>,
 }
 
+impl PathTable {
+    /// Is it the MAC under which an instance of the last hop is reached here?
+    pub(super) fn ends_at(&self, mac: MacAddr) -> bool {
+        let instances = self.hops.last().into_iter().flat_map(|hop| &hop.instances);
+        instances.into_iter().any(|instance| {
+            matches!(instance.place, InstancePlace::Here { ingress_mac, .. } if ingress_mac == mac)
+        })
+    }
+}
+
 /// A local instance as the counters name it.
 pub(super) struct LocalInstance {
     pub(super) hop: u16,

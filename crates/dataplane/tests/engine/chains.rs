@@ -216,6 +216,26 @@ fn every_field_of_a_rule_counts() {
 }
 
 #[test]
+fn a_rule_without_port_takes_nothing_of_another_network() {
+    let mut town = with_chain(Encapsulation::Nsh, &[&["v1"]]);
+    let other = town.network(300, &["10.0.0.0/24", "2001:db8::/64"]);
+    town.endpoint("S'", 0, other, &["10.0.0.1", "2001:db8::1"]);
+    town.endpoint("D'", 2, other, &["10.0.0.2", "2001:db8::2"]);
+    let mut rig = Rig::new(town);
+    for make in [packet, packet_v6] {
+        let sent = Spec {
+            source_mac: rig.town.mac("S'"),
+            destination_mac: rig.town.mac("D'"),
+            ..make(&rig.town, CHAINED_PORT)
+        };
+        rig.send("S'", &sent.frame());
+        assert_eq!(rig.take("D'"), [sent.frame()], "another tenant's packet is ordinary");
+        rig.send("S", &make(&rig.town, CHAINED_PORT).frame());
+        assert_eq!(rig.take("v1.in").len(), 1);
+    }
+}
+
+#[test]
 fn a_tagged_packet_keeps_its_tag_on_the_path_and_behind_it() {
     let mut town = three_hosts();
     let vlan = Some(VlanId::new(7).unwrap());

@@ -6,6 +6,8 @@
 
 mod accounting;
 mod chains;
+mod flows;
+mod fragments;
 mod frames;
 mod goldens;
 mod groups;

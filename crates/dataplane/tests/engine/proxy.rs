@@ -100,6 +100,12 @@ fn a_function_is_answered_for_addresses_that_are_not_on_its_network() {
     assert_eq!((view.icmp_type, view.source, view.destination), (Some(136), PROXY_MAC, mac));
 }
 
+/// The frame inside VLAN 7.
+fn tagged(mut frame: Vec<u8>) -> Vec<u8> {
+    frame.splice(12..12, [0x81, 0, 0, 7]);
+    frame
+}
+
 #[test]
 fn nobody_else_and_nothing_else_is_answered() {
     let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"]]));
@@ -109,6 +115,13 @@ fn nobody_else_and_nothing_else_is_answered() {
         ("v1.out", arp_request(function, "10.0.0.2", "10.0.0.2")),
         ("v1.out", arp_request(function, "0.0.0.0", "10.0.0.2")),
         ("v1.out", arp_request(function, "10.1.0.9", "169.254.1.1")),
+        ("v1.out", arp_request(function, "10.1.0.9", "0.0.0.0")),
+        ("v1.out", arp_request(function, "10.1.0.9", "127.0.0.1")),
+        ("v1.out", arp_request(function, "10.1.0.9", "224.0.0.5")),
+        ("v1.out", arp_request(function, "10.1.0.9", "255.255.255.255")),
+        ("v1.out", solicitation(function, "2001:db8:1::9", "::1")),
+        ("v1.out", tagged(arp_request(function, "10.1.0.9", "10.0.0.2"))),
+        ("v3.out", arp_request(function, "10.1.0.9", "10.0.0.2")),
         ("v1.out", solicitation(function, "2001:db8:1::9", "2001:db8:1::77")),
         ("v1.out", solicitation(function, "::", "2001:db8::2")),
         ("v1.out", solicitation(function, "2001:db8:1::9", "fe80::77")),
@@ -116,6 +129,7 @@ fn nobody_else_and_nothing_else_is_answered() {
         ("S", solicitation(endpoint, "2001:db8::1", "2001:db8:7::1")),
     ];
     for (port, question) in asked {
+        rig.seen.clear();
         rig.send(port, &question);
         let moved = rig.moved();
         assert!(!moved.contains_key(&format!("{port} consumed")), "{moved:?}");
@@ -221,6 +235,23 @@ fn a_function_that_has_resolved_the_destination_is_believed() {
 }
 
 #[test]
+fn a_bridging_function_may_end_a_path() {
+    for both_ways in [false, true] {
+        let mut town = with_chain(Encapsulation::Nsh, &[&["v2"], &["v1"]]);
+        if both_ways {
+            town.instances[0].egress = town.instances[0].ingress;
+        } else {
+            let egress = town.instances[0].egress;
+            town.ports[egress].network = crate::scene::CUSTOMER;
+        }
+        let mut rig = Rig::new(town);
+        rig.behaviours.insert("v1".into(), Behaviour::Bridge);
+        rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+        assert_eq!((rig.take("v1.in").len(), rig.take("D").len()), (1, 1));
+    }
+}
+
+#[test]
 fn beyond_the_prefixes_the_gateway_of_the_destination_takes_it() {
     let mut town = with_chain(Encapsulation::Nsh, &[&["v1"]]);
     town.endpoint("gateway", 1, 0, &["10.0.0.254"]);
@@ -281,50 +312,6 @@ fn the_time_to_live_survives_the_proxy() {
         .map(|pair| pair.function_ttl)
         .collect();
     assert_eq!(ttls, [63, 62]);
-}
-
-#[test]
-fn a_flow_is_forgotten_when_it_has_been_idle_for_a_minute() {
-    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v4"]]));
-    rig.behaviours.insert("v1".into(), Behaviour::Swallow);
-    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
-    let mut late = rig.take("v1.in").remove(0);
-    assert!(crate::rig::route(&mut late, PROXY_MAC, rig.town.mac("v1.out")));
-    rig.now_ns += 60_000_000_000;
-    rig.send("v1.out", &late);
-    assert_eq!(rig.take("v4.in").len(), 1);
-    rig.now_ns += 60_000_000_001;
-    rig.moved();
-    rig.send("v1.out", &late);
-    rig.assert_only_dropped("v1.out", DropReason::UnknownReturn);
-}
-
-#[test]
-fn a_full_memory_refuses_new_flows_by_name_and_keeps_the_old() {
-    let town = with_chain(Encapsulation::Nsh, &[&["v1"]]);
-    let mut rig = Rig::with(town, |config| config.flows_max = 4, 64);
-    let from = |rig: &Rig, port| {
-        let mut sent = packet(&rig.town, CHAINED_PORT);
-        sent.ports.0 = port;
-        sent.frame()
-    };
-    for port in 1..=4 {
-        rig.send("S", &from(&rig, port));
-    }
-    assert_eq!(rig.take("D").len(), 4);
-    rig.moved();
-    rig.send("S", &from(&rig, 5));
-    rig.assert_moved(&[
-        ("S received", 1),
-        ("S dropped flow_memory_full", 1),
-        ("host1 path 100 entered", 1),
-        ("host1 path 100 dropped flow_memory_full", 1),
-    ]);
-    rig.send("S", &from(&rig, 4));
-    assert_eq!(rig.take("D").len(), 1);
-    rig.now_ns += 61_000_000_000;
-    rig.send("S", &from(&rig, 5));
-    assert_eq!(rig.take("D").len(), 1, "the idle ones have made room");
 }
 
 #[test]

@@ -36,6 +36,47 @@ fn a_packet_that_no_path_expects_is_not_let_past_the_functions_that_remain() {
 }
 
 #[test]
+fn a_path_that_got_the_identifier_of_another_takes_over_none_of_its_packets() {
+    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v4"]]));
+    rig.behaviours.insert("v1".into(), crate::rig::Behaviour::Swallow);
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    let mut late = rig.take("v1.in").remove(0);
+    assert!(route(&mut late, PROXY_MAC, rig.town.mac("v1.out")));
+
+    // The second chain gets the identifier of the first.
+    let rules = crate::scene::rules(9_999);
+    rig.town.chain("other", Encapsulation::Nsh, &[&["v1"], &["v2"]], &rules);
+    rig.town.chains[0].path = 101;
+    rig.town.chains[1].path = 100;
+    rig.apply();
+    rig.moved();
+    rig.send("v1.out", &late);
+    rig.assert_only_dropped("v1.out", DropReason::PathRemoved);
+
+    // The first chain comes again with its identifier.
+    rig.town.chains.truncate(1);
+    rig.town.chains[0].path = 100;
+    rig.apply();
+    rig.send("v1.out", &late);
+    rig.assert_only_dropped("v1.out", DropReason::PathRemoved);
+}
+
+#[test]
+fn a_path_that_stays_takes_its_packets_over() {
+    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v4"]]));
+    rig.behaviours.insert("v1".into(), crate::rig::Behaviour::Swallow);
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    let mut late = rig.take("v1.in").remove(0);
+    assert!(route(&mut late, PROXY_MAC, rig.town.mac("v1.out")));
+    let rules = crate::scene::rules(9_999);
+    rig.town.chain("other", Encapsulation::Nsh, &[&["v1"]], &rules);
+    rig.town.chains[1].path = 99;
+    rig.apply();
+    rig.send("v1.out", &late);
+    assert_eq!(rig.take("v4.in").len(), 1);
+}
+
+#[test]
 fn a_function_on_no_path_is_an_ordinary_router() {
     let mut rig = Rig::new(three_hosts());
     let sent = routed(&rig.town, rig.town.mac("v2.out"));

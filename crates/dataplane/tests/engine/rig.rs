@@ -27,6 +27,8 @@ const ROUNDS_MAX: usize = 400;
 pub(crate) enum Behaviour {
     /// Routes like a kernel, towards the proxy's MAC or a fixed one.
     Route(MacAddr),
+    /// Gives it back as it is.
+    Bridge,
     /// Keeps it.
     Swallow,
     /// Reads its chain header and moves it on.
@@ -79,6 +81,7 @@ impl Rig {
     pub(crate) fn with(town: Town, change: impl Fn(&mut EngineConfig), buffers: usize) -> Self {
         let nodes = (0..town.nodes).map(|node| {
             let mut config = EngineConfig::new(node_name(node));
+            config.flow_seed = 7;
             change(&mut config);
             let engine = Engine::new(config);
             Node { engine, pool: BufferPool::new(buffers), inbox: Vec::new() }
@@ -264,6 +267,7 @@ impl Rig {
         let has_header = matches!(view.ethertype, EtherType::NSH | EtherType::MPLS);
         let is_sent = match self.behaviours[&instance.name] {
             Behaviour::Swallow => false,
+            Behaviour::Bridge => !has_header,
             Behaviour::Route(next) => !has_header && route(&mut bytes, next, egress.mac),
             Behaviour::Advance(encapsulation) => has_header && advance(&mut bytes, encapsulation),
             Behaviour::Echo => has_header,
