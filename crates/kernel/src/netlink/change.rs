@@ -143,47 +143,6 @@ impl Netlink {
         self.set("set up", name, LinkMessageBuilder::up).await
     }
 
-    /// Sets a link down.
-    ///
-    /// # Errors
-    /// The link is missing.
-    pub async fn set_down(&self, name: &str) -> Result<()> {
-        self.set("set down", name, LinkMessageBuilder::down).await
-    }
-
-    /// Sets the largest frame payload, in bytes.
-    ///
-    /// # Errors
-    /// The link is missing or cannot carry such frames.
-    pub async fn set_mtu(&self, name: &str, mtu: u32) -> Result<()> {
-        self.set("set the MTU of", name, |m| m.mtu(mtu)).await
-    }
-
-    /// Sets the hardware address.
-    ///
-    /// # Errors
-    /// The link is missing, or the address is a multicast one.
-    pub async fn set_mac(&self, name: &str, mac: MacBytes) -> Result<()> {
-        self.set("set the MAC address of", name, |m| m.address(mac.to_vec())).await
-    }
-
-    /// Whether the link resolves neighbours by ARP and neighbour discovery.
-    ///
-    /// # Errors
-    /// The link is missing.
-    pub async fn set_arp(&self, name: &str, on: bool) -> Result<()> {
-        self.set("set ARP of", name, |m| m.arp(on)).await
-    }
-
-    /// Sets the largest super-frame the stack may hand to this link, in bytes.
-    ///
-    /// # Errors
-    /// The link is missing or the size is beyond what its driver takes.
-    pub async fn set_gso_max(&self, name: &str, bytes: u32) -> Result<()> {
-        let size = LinkAttribute::GsoMaxSize(bytes);
-        self.set("set the largest super-frame of", name, |m| m.append_extra_attribute(size)).await
-    }
-
     /// Deletes a link (of a veth, both ends).
     ///
     /// # Errors

@@ -36,8 +36,6 @@ pub struct LinkInfo {
     pub mac: Option<MacBytes>,
     /// Largest payload of a frame, in bytes.
     pub mtu: u32,
-    /// Largest super-frame the stack may hand to this link, in bytes.
-    pub gso_max_bytes: u32,
     /// Index of the link it is tied to (a veth's peer, a VLAN's parent), in *that* link's namespace.
     pub peer_index: Option<u32>,
     /// Number of the other link's namespace as seen from here; none if it is in this one.
@@ -67,7 +65,6 @@ impl LinkInfo {
             name: String::new(),
             mac: None,
             mtu: 0,
-            gso_max_bytes: 0,
             peer_index: None,
             peer_netns_id: None,
             master_index: None,
@@ -87,7 +84,6 @@ impl LinkInfo {
             LinkAttribute::IfName(name) => self.name.clone_from(name),
             LinkAttribute::Address(bytes) => self.mac = bytes.as_slice().try_into().ok(),
             LinkAttribute::Mtu(bytes) => self.mtu = *bytes,
-            LinkAttribute::GsoMaxSize(bytes) => self.gso_max_bytes = *bytes,
             // A loopback or a bridge is «tied» to itself or to nothing (0).
             LinkAttribute::Link(index) => self.peer_index = (*index != 0).then_some(*index),
             LinkAttribute::LinkNetNsId(id) => self.peer_netns_id = Some(*id),

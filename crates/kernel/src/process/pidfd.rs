@@ -6,8 +6,6 @@ use std::process::Child;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 use crate::{KernelError, Result};
 
@@ -55,17 +53,6 @@ impl PidFd {
         Ok(())
     }
 
-    /// Waits, as a task of the current tokio runtime, until it has ended.
-    ///
-    /// # Errors
-    /// The descriptor cannot be watched.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with I/O.
-    pub async fn exited(&self) -> Result<()> {
-        wait_readable(self.descriptor.as_fd()).await.map_err(|e| self.failed("watch", e))
-    }
-
     /// Sends a signal.
     ///
     /// # Errors
@@ -76,7 +63,12 @@ impl PidFd {
     }
 
     fn poll(&self, limit: Option<&Timespec>) -> Result<bool> {
-        is_ready(self.descriptor.as_fd(), limit).map_err(|e| self.failed("watch", e))
+        let mut polled = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        match poll(&mut polled, limit) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(self.failed("watch", error.into())),
+        }
     }
 
     fn failed(&self, operation: &'static str, error: io::Error) -> KernelError {
@@ -101,21 +93,4 @@ impl From<PidFd> for OwnedFd {
     fn from(process: PidFd) -> Self {
         process.descriptor
     }
-}
-
-/// Whether something can be read, or never will be, within `limit` (none: wait for it).
-pub(super) fn is_ready(descriptor: BorrowedFd<'_>, limit: Option<&Timespec>) -> io::Result<bool> {
-    let mut polled = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
-    match poll(&mut polled, limit) {
-        Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-pub(super) async fn wait_readable(descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: the borrow keeps the descriptor open for longer than the registration, which ends
-    // in this function.
-    let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?;
-    watched.readable().await.map(drop)
 }
