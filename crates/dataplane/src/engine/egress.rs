@@ -285,9 +285,14 @@ impl Leaving<'_, '_> {
     /// A replica, created and accounted for; when no buffer is free it ends at once.
     fn copy(&mut self, work: &Work) -> Option<Work> {
         self.context.books.created(work.owner, Created::Replica, work.volume.packets);
-        let mut taken = self.context.pool.take();
-        let is_copied = taken.as_mut().is_some_and(|buffer| buffer.fill(work.buffer.bytes()));
-        let Some(mut buffer) = taken.filter(|_| is_copied) else {
+        let copied = self.context.pool.take().and_then(|mut buffer| {
+            if buffer.fill(work.buffer.bytes()) {
+                return Some(buffer);
+            }
+            self.context.pool.put(buffer);
+            None
+        });
+        let Some(mut buffer) = copied else {
             let reason = DropReason::BuffersExhausted;
             self.context.books.dropped(work.owner, None, reason, work.volume.packets);
             return None;

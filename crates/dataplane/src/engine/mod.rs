@@ -33,6 +33,7 @@ pub use counters::{Booking, RETIRED_PORTS_NAME};
 pub use output::{Datagram, Frame, Output};
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
 pub use tables::Tables;
+pub use vector::VECTOR_PACKETS_MAX;
 
 use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, Volume};
@@ -50,7 +51,7 @@ use slots::Slots;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use transform::Epoch;
-use vector::{VECTOR_PACKETS_MAX, Work};
+use vector::Work;
 
 /// What an engine is told once, at start.
 #[derive(Clone, Debug)]
@@ -141,7 +142,7 @@ impl Engine {
     /// nanoseconds. Buffers of packets that end here go back to `pool`; all others are in `out`,
     /// and their packets are held until each booking has been given to [`Engine::booked_sent`]
     /// or [`Engine::booked_failed`].
-    pub fn process(
+    pub fn forward(
         &mut self,
         now_ns: u64,
         input: &mut Vec<Packet>,
@@ -150,11 +151,11 @@ impl Engine {
     ) {
         while !input.is_empty() {
             let count = input.len().min(VECTOR_PACKETS_MAX);
-            self.process_vector(now_ns, input.drain(..count), pool, out);
+            self.forward_vector(now_ns, input.drain(..count), pool, out);
         }
     }
 
-    fn process_vector(
+    fn forward_vector(
         &mut self,
         now_ns: u64,
         packets: impl Iterator<Item = Packet>,

@@ -13,7 +13,7 @@ use catena_wire::frame::FrameView;
 use catena_wire::scalar::MacAddr;
 
 /// Most packets that pass the stages together.
-pub(super) const VECTOR_PACKETS_MAX: usize = 256;
+pub const VECTOR_PACKETS_MAX: usize = 256;
 
 /// How far a packet has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

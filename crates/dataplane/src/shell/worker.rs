@@ -8,7 +8,7 @@ use super::order::{Order, Report, Reports};
 use super::rings::{LostPort, Rings};
 use super::underlay::Underlay;
 use super::wake::Bell;
-use crate::engine::{Engine, EngineConfig, Output, Packet, TunnelKind};
+use crate::engine::{Engine, EngineConfig, Output, Packet, TunnelKind, VECTOR_PACKETS_MAX};
 use catena_io::{BufferPool, IoError, Poller};
 use catena_model::account::NodeCounters;
 use catena_model::id::PortId;
@@ -16,8 +16,6 @@ use catena_model::{DropReason, NodeName};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// Packets in one vector.
-const VECTOR_PACKETS_MAX: usize = 256;
 /// Packet buffers of the worker: a vector, and what the engine makes of it.
 const POOL_BUFFERS: usize = 2_048;
 /// How often an idle worker looks again before it sleeps. A look costs about a microsecond, waking
@@ -100,7 +98,7 @@ impl Worker {
             }
             looks = 0;
             let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.engine.process(now_ns, &mut self.input, &mut self.pool, &mut self.output);
+            self.engine.forward(now_ns, &mut self.input, &mut self.pool, &mut self.output);
             self.transmit();
         }
     }

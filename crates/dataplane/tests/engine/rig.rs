@@ -12,9 +12,10 @@ use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, NodeProgram};
 use catena_wire::ethernet::{self, EthernetView};
 use catena_wire::frame::{FrameView, Network};
-use catena_wire::mpls::{LabelStackEntry, SfcLabelPair};
-use catena_wire::scalar::{EtherType, MacAddr};
-use catena_wire::{ipv4, ipv6, mpls, nsh};
+use catena_wire::mpls::SfcLabelPair;
+use catena_wire::nsh::{NshHeader, NshView};
+use catena_wire::scalar::{EtherType, MacAddr, ServiceIndex};
+use catena_wire::{ipv4, ipv6};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -198,7 +199,7 @@ impl Rig {
         let mut out = Output::default();
         let node = &mut self.nodes[number];
         let mut inbox = std::mem::take(&mut node.inbox);
-        node.engine.process(self.now_ns, &mut inbox, &mut node.pool, &mut out);
+        node.engine.forward(self.now_ns, &mut inbox, &mut node.pool, &mut out);
         assert_held(&node.engine.counters(), &out);
         for frame in out.frames {
             let seen = Seen { bytes: frame.buffer.bytes().to_vec(), offload: frame.buffer.offload };
@@ -438,14 +439,19 @@ fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
     let start = EthernetView::parse(bytes).unwrap().header_len();
     match encapsulation {
         Encapsulation::Nsh => {
-            let word = bytes[start + 4..].first_chunk_mut::<4>().unwrap();
-            nsh::advance(word).is_ok()
+            let mut written = [0; NshHeader::LEN_MAX];
+            let header = NshView::parse(&bytes[start..]).unwrap().0.header();
+            let Some(si) = header.si.0.checked_sub(1) else { return false };
+            let length = NshHeader { si: ServiceIndex(si), ..header }.emit(&mut written).unwrap();
+            bytes[start..start + length].copy_from_slice(&written[..length]);
         }
         Encapsulation::Mpls => {
-            let entry = bytes[start..][SfcLabelPair::FUNCTION_ENTRY]
-                .first_chunk_mut::<{ LabelStackEntry::LEN }>()
-                .unwrap();
-            mpls::advance(entry).is_ok()
+            let pair = SfcLabelPair::parse(&bytes[start..]).unwrap().0;
+            let si = pair.service_index().unwrap().0 - 1;
+            let next = SfcLabelPair::new(pair.context, ServiceIndex(si), pair.function_ttl);
+            let Ok(next) = next else { return false };
+            next.emit(&mut bytes[start..]).unwrap();
         }
     }
+    true
 }
