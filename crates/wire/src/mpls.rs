@@ -1,6 +1,6 @@
 //! MPLS label stack, RFC 3032 section 2.1 with the traffic class of RFC 5462.
 //!
-//! Knows label stack entries and stacks of bounded depth. Refuses to know what a label stands for:
+//! Knows label stack entries. Refuses to know what a label stands for:
 //! the pair that stands for a service path is in [`SfcLabelPair`].
 //!
 //! ```text
@@ -15,7 +15,7 @@ mod sfc;
 
 use core::fmt;
 
-pub use sfc::{SfcLabelPair, advance, decrement_ttl};
+pub use sfc::SfcLabelPair;
 
 use crate::scalar::MplsLabel;
 
@@ -26,9 +26,6 @@ mod field {
     pub(super) const TRAFFIC_CLASS_MASK: u32 = 7;
     pub(super) const BOTTOM: u32 = 1 << 8;
 }
-
-/// Entries of the deepest stack that is read.
-pub const STACK_ENTRIES_MAX: usize = 8;
 
 /// One label stack entry. The view and the meaning are the same: every word is a legal entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,47 +94,7 @@ impl LabelStackEntry {
     }
 }
 
-/// A whole stack, from the top to the entry with the S bit.
-#[derive(Clone, Copy, Debug)]
-pub struct LabelStack<'p> {
-    entries: &'p [[u8; LabelStackEntry::LEN]],
-}
-
-impl<'p> LabelStack<'p> {
-    /// The stack, and the payload after it.
-    ///
-    /// # Errors
-    /// When the bytes end before the bottom, or the stack is deeper than [`STACK_ENTRIES_MAX`].
-    pub fn parse(bytes: &'p [u8]) -> Result<(Self, &'p [u8]), MplsError> {
-        let (words, _) = bytes.as_chunks::<{ LabelStackEntry::LEN }>();
-        let bounded = words.get(..STACK_ENTRIES_MAX).unwrap_or(words);
-        let above = bounded
-            .iter()
-            .take_while(|&&entry| !LabelStackEntry::from_bytes(entry).is_bottom)
-            .count();
-        let depth = above + 1;
-        if depth > STACK_ENTRIES_MAX {
-            return Err(MplsError::TooDeep);
-        }
-        let need = depth * LabelStackEntry::LEN;
-        let truncated = MplsError::Truncated { need, have: bytes.len() };
-        let entries = bounded.get(..depth).ok_or(truncated)?;
-        Ok((Self { entries }, bytes.get(need..).ok_or(truncated)?))
-    }
-
-    /// Entries of the stack, at least one.
-    #[must_use]
-    pub const fn depth(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// The entries, the top first.
-    pub fn entries(&self) -> impl Iterator<Item = LabelStackEntry> + 'p {
-        self.entries.iter().copied().map(LabelStackEntry::from_bytes)
-    }
-}
-
-/// Why bytes are no label stack or no SFC label pair, where none fits, or why one may not go on.
+/// Why bytes are no label stack entry or no SFC label pair, where none fits, or why one may not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MplsError {
     /// Too few bytes, counted from offset 0.
@@ -147,8 +104,6 @@ pub enum MplsError {
         /// Bytes there.
         have: usize,
     },
-    /// More entries than [`STACK_ENTRIES_MAX`].
-    TooDeep,
     /// A special-purpose label where a path or position is expected.
     SpecialPurpose {
         /// The label.
@@ -176,9 +131,6 @@ impl fmt::Display for MplsError {
         match self {
             Self::Truncated { need, have } => {
                 write!(f, "the MPLS labels need {need} bytes, there are {have}")
-            }
-            Self::TooDeep => {
-                write!(f, "the MPLS stack has more than {STACK_ENTRIES_MAX} entries")
             }
             Self::SpecialPurpose { label, offset } => {
                 write!(f, "MPLS label {label} at byte {offset} is for special purposes")

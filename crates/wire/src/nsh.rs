@@ -147,10 +147,20 @@ impl<'p> NshView<'p> {
         ServiceIndex(low_byte(self.path & field::SERVICE_INDEX_MASK))
     }
 
-    /// Forwarders the packet may still pass; 0 is read as 64 by [`decrement_ttl`].
+    /// Forwarders the packet may still pass; 0 is read as 64 by [`NshView::next_ttl`].
     #[must_use]
     pub const fn ttl(&self) -> NshTtl {
         NshTtl::from_low_bits(self.base >> field::TTL_SHIFT)
+    }
+
+    /// A forwarder's step: the time to live with which the packet goes on, one less, where an
+    /// incoming 0 becomes 63 (section 2.2).
+    ///
+    /// # Errors
+    /// When it is 0: such a packet must not be forwarded.
+    pub fn next_ttl(&self) -> Result<NshTtl, NshError> {
+        let ttl = NshTtl::from_low_bits(u32::from(self.ttl()).wrapping_sub(1));
+        if ttl.get() == 0 { Err(NshError::TtlExpired) } else { Ok(ttl) }
     }
 
     /// What follows the header.
@@ -258,42 +268,6 @@ impl NshHeader<'_> {
     }
 }
 
-/// Sets the time to live in the first word of a header.
-#[inline]
-pub fn set_ttl(base_word: &mut [u8; WORD], ttl: NshTtl) {
-    let mask = u32::from(NshTtl::from_low_bits(u32::MAX)) << field::TTL_SHIFT;
-    let base = u32::from_be_bytes(*base_word) & !mask | u32::from(ttl) << field::TTL_SHIFT;
-    *base_word = base.to_be_bytes();
-}
-
-/// A forwarder's step in the first word of a header: one less, and an incoming 0 becomes 63
-/// (section 2.2). Answers the new value.
-///
-/// # Errors
-/// When the new value is 0: such a packet must not be forwarded. The word is then unchanged.
-#[inline]
-pub fn decrement_ttl(base_word: &mut [u8; WORD]) -> Result<NshTtl, NshError> {
-    let before = u32::from_be_bytes(*base_word) >> field::TTL_SHIFT;
-    let ttl = NshTtl::from_low_bits(before.wrapping_sub(1));
-    if ttl.get() == 0 {
-        return Err(NshError::TtlExpired);
-    }
-    set_ttl(base_word, ttl);
-    Ok(ttl)
-}
-
-/// A function has been visited: the service index in the second word of a header becomes one less
-/// (section 2.3). Answers the new value.
-///
-/// # Errors
-/// When it is 0 already. The word is then unchanged.
-#[inline]
-pub fn advance(path_word: &mut [u8; WORD]) -> Result<ServiceIndex, NshError> {
-    let [_, _, _, si] = path_word;
-    *si = si.checked_sub(1).ok_or(NshError::IndexExhausted)?;
-    Ok(ServiceIndex(*si))
-}
-
 /// Why bytes are no NSH, where none fits, or why one may not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NshError {
@@ -325,8 +299,6 @@ pub enum NshError {
     },
     /// The time to live is used up.
     TtlExpired,
-    /// The service index is 0 already.
-    IndexExhausted,
 }
 
 impl fmt::Display for NshError {
@@ -347,7 +319,6 @@ impl fmt::Display for NshError {
                 write!(f, "{have} bytes of NSH metadata are too many")
             }
             Self::TtlExpired => f.write_str("the NSH time to live is used up"),
-            Self::IndexExhausted => f.write_str("the NSH service index is 0 already"),
         }
     }
 }

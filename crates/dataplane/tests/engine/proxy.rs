@@ -300,6 +300,24 @@ fn an_aware_function_gets_and_moves_the_header_itself() {
 }
 
 #[test]
+fn only_tunnels_count_the_time_to_live_down() {
+    for encapsulation in BOTH {
+        let names: Vec<String> = (0..31).flat_map(|n| [format!("a{n}"), format!("b{n}")]).collect();
+        let mut town = three_hosts();
+        for (number, name) in names.iter().enumerate() {
+            town.function(name, 1 + number % 2, (crate::scene::CUSTOMER, crate::scene::INTERNAL));
+            town.speaking(name, encapsulation);
+        }
+        let hops: Vec<[&str; 1]> = names.iter().map(|name| [name.as_str()]).collect();
+        let hops: Vec<&[&str]> = hops.iter().map(<[&str; 1]>::as_slice).collect();
+        town.chain("long", encapsulation, &hops, &crate::scene::rules(CHAINED_PORT));
+        let mut rig = Rig::new(town);
+        rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+        assert_eq!(rig.take("D").len(), 1, "62 functions, each behind a tunnel");
+    }
+}
+
+#[test]
 fn the_time_to_live_survives_the_proxy() {
     // Both tunnels of the path count down: host1 sends 63, host2 goes on with 62.
     let mut rig = Rig::new(with_chain(Encapsulation::Mpls, &[&["v2"], &["v4"]]));

@@ -38,8 +38,6 @@ pub struct SfcLabelPair {
 impl SfcLabelPair {
     /// Bytes of the pair.
     pub const LEN: usize = 2 * LabelStackEntry::LEN;
-    /// Where the SF entry lies in the pair.
-    pub const FUNCTION_ENTRY: core::ops::Range<usize> = LabelStackEntry::LEN..Self::LEN;
     /// Time to live of the context entry (RFC 8595 section 5).
     pub const CONTEXT_TTL: u8 = 1;
 
@@ -93,6 +91,15 @@ impl SfcLabelPair {
         label_index(self.function)
     }
 
+    /// A forwarder's step: the time to live with which the packet goes on, one less.
+    ///
+    /// # Errors
+    /// When it is or would become 0: such a packet must not be sent (RFC 8595 section 6).
+    pub fn next_ttl(&self) -> Result<u8, MplsError> {
+        let ttl = self.function_ttl.saturating_sub(1);
+        if ttl == 0 { Err(MplsError::TtlExpired) } else { Ok(ttl) }
+    }
+
     /// Writes both entries at the start of `into` and answers their length.
     ///
     /// # Errors
@@ -108,36 +115,6 @@ impl SfcLabelPair {
         function.copy_from_slice(&entry(self.function, true, self.function_ttl).to_bytes());
         Ok(Self::LEN)
     }
-}
-
-/// A function has been visited: the index in the SF entry becomes one less. Answers the new value.
-///
-/// # Errors
-/// When it would become 0, or the label holds no index. The entry is then unchanged.
-#[inline]
-pub fn advance(function_entry: &mut [u8; LabelStackEntry::LEN]) -> Result<ServiceIndex, MplsError> {
-    let entry = LabelStackEntry::from_bytes(*function_entry);
-    let index = label_index(entry.label)?;
-    let next = ServiceIndex(index.0.checked_sub(1).ok_or(MplsError::IndexExhausted)?);
-    let label = index_label(next)?;
-    *function_entry = LabelStackEntry { label, ..entry }.to_bytes();
-    Ok(next)
-}
-
-/// A forwarder's step: the time to live of the SF entry becomes one less. Answers the new value.
-///
-/// # Errors
-/// When it is or would become 0: such a packet must not be sent (RFC 8595 section 6). The entry is
-/// then unchanged.
-#[inline]
-pub fn decrement_ttl(function_entry: &mut [u8; LabelStackEntry::LEN]) -> Result<u8, MplsError> {
-    let entry = LabelStackEntry::from_bytes(*function_entry);
-    let ttl = entry.ttl.saturating_sub(1);
-    if ttl == 0 {
-        return Err(MplsError::TtlExpired);
-    }
-    *function_entry = LabelStackEntry { ttl, ..entry }.to_bytes();
-    Ok(ttl)
 }
 
 const fn entry(label: MplsLabel, is_bottom: bool, ttl: u8) -> LabelStackEntry {

@@ -13,14 +13,15 @@ use super::tables::{PathTable, Tables};
 use catena_io::Buffer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
+use catena_wire::nsh::NshHeader;
 use catena_wire::scalar::{EtherType, Vni};
 use std::collections::HashMap;
 
 /// Bytes of the longest header that an encapsulation puts in front of the inner frame.
 pub(super) const HEADER_BYTES_MAX: usize = 64;
 
-/// Header time to live that a classifier sets (RFC 8300 section 2.2).
-const TTL_INITIAL: u8 = 63;
+/// Header time to live that a classifier sets (RFC 8300 section 2.2), in every encapsulation.
+const TTL_INITIAL: u8 = NshHeader::TTL_INITIAL.get();
 
 /// A place on a path, opaque to everyone but its encapsulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +202,8 @@ pub(super) trait PathEncap: Sync {
         packets: &mut dyn Iterator<Item = Departing<'_>>,
     );
 
-    /// Finds where on a path each packet is, and counts its time to live down.
+    /// Finds where on a path each packet is, and counts its time to live down if it came by a
+    /// tunnel.
     fn locate(
         &self,
         positions: &Positions,

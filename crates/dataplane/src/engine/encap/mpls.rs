@@ -43,11 +43,11 @@ impl PathEncap for Mpls {
     fn locate(
         &self,
         positions: &Positions,
-        _door: Door,
+        door: Door,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {
         for frame in frames {
-            *frame.located = read(positions, frame.buffer.bytes());
+            *frame.located = read(positions, door, frame.buffer.bytes());
         }
     }
 
@@ -71,12 +71,13 @@ fn write(positions: &Positions, position: PathPosition) -> Option<SfcLabelPair> 
     SfcLabelPair::new(label, ServiceIndex(index), position.ttl).ok()
 }
 
-fn read(positions: &Positions, bytes: &[u8]) -> Result<Located, DropReason> {
+fn read(positions: &Positions, door: Door, bytes: &[u8]) -> Result<Located, DropReason> {
     let (pair, inner) = SfcLabelPair::parse(bytes).map_err(|_| DropReason::MalformedMpls)?;
     let index = pair.service_index().map_err(|_| DropReason::MalformedMpls)?;
-    let ttl = match pair.function_ttl {
-        0 | 1 => return Err(DropReason::TtlExpired),
-        more => more - 1,
+    let ttl = match door {
+        Door::Tunnel => pair.next_ttl().map_err(|_| DropReason::TtlExpired)?,
+        // A function is no forwarder.
+        Door::Function => pair.function_ttl,
     };
     let hop = u16::from(NshHeader::SI_INITIAL.0 - index.0);
     let path = PathId(pair.context.get());

@@ -104,14 +104,13 @@ fn read(positions: &Positions, door: Door, bytes: &[u8]) -> Result<Located, Drop
     if nsh.next() != NshNextProtocol::ETHERNET || nsh.is_oam() {
         return Err(DropReason::UnsupportedNextProtocol);
     }
-    // An incoming 0 stands for 64 (RFC 8300 section 2.2).
-    let ttl = match nsh.ttl().get() {
-        0 => NshHeader::TTL_INITIAL.get(),
-        1 => return Err(DropReason::TtlExpired),
-        more => more - 1,
+    let ttl = match door {
+        Door::Tunnel => nsh.next_ttl().map_err(|_| DropReason::TtlExpired)?,
+        // A function is no forwarder.
+        Door::Function => nsh.ttl(),
     };
     let hop = u16::from(NshHeader::SI_INITIAL.0 - nsh.si().0);
     let path = PathId(nsh.spi().get());
-    let position = positions.find(path, Encapsulation::Nsh, hop, ttl)?;
+    let position = positions.find(path, Encapsulation::Nsh, hop, ttl.get())?;
     Ok(Located { position, header_bytes: bytes.len() - inner.len() })
 }
