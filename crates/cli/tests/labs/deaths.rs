@@ -243,6 +243,40 @@ fn an_agent_killed_under_traffic_loses_no_packet() {
     });
 }
 
+/// The data plane itself dies: nothing passes a function by meanwhile, and it comes back alone.
+#[test]
+fn a_data_plane_that_was_killed_comes_back_by_itself() {
+    in_own_house("pair.yaml", |house| {
+        let to = SocketAddr::new(address("D", Family::V4), PORT);
+        let chain = house.deploy(document("steady", PORT, &["v1", "v2"]));
+        for host in ["host1", "host2"] {
+            let dataplane = house.process("dataplane", Some(host));
+            let receiver = Receiver::new(&house.node("D"), to);
+            let sending = Sender::new(&house.node("S"), to).keep_sending();
+            std::thread::sleep(Duration::from_millis(100));
+            kill(&dataplane);
+            wait_gone(house, &dataplane);
+            wait_for("another data plane", || {
+                let is_it = |p: &Process| p.words == dataplane.words && p.pid != dataplane.pid;
+                house.processes().into_iter().find(is_it).map(drop).ok_or("none yet".into())
+            });
+            house.wait_settled();
+            house.wait_active(&chain.chain);
+            std::thread::sleep(Duration::from_millis(100));
+            let sent = sending.stop();
+            let came = receiver.stop(sent);
+            let last = came.last_key_value().map(|(number, _)| *number);
+            assert_eq!(last, Some(sent - 1), "{host}: packets do not flow again");
+            assert!(came.values().all(|times| *times == 1), "{host}: a packet came twice");
+            let before = ChainTotal::of(&house.chain(&chain.chain));
+            send_and_count(&house.node("S"), &house.node("D"), to, 200);
+            let after = ChainTotal::of(&house.chain(&chain.chain));
+            assert_eq!(after.finished - before.finished, 200, "{host}");
+            account::assert_holds(house);
+        }
+    });
+}
+
 /// Without controller and agents the network stands: packets go on by the last program.
 #[test]
 fn with_neither_controller_nor_agents_the_packets_go_on() {

@@ -25,6 +25,10 @@ enum Victim {
     Supervisor,
     First,
     Group,
+    /// Ctrl-C at the terminal.
+    Interrupted,
+    /// A polite end of the starter.
+    Terminated,
 }
 
 const VICTIMS: [Victim; 4] = [Victim::Starter, Victim::Supervisor, Victim::First, Victim::Group];
@@ -73,11 +77,13 @@ impl Doomed {
         let inside = match victim {
             Victim::Supervisor => self.named("lab-supervisor"),
             Victim::First => self.named("lab-init"),
-            Victim::Starter | Victim::Group => None,
+            _ => None,
         };
         // Whoever is gone already needs no kill.
         match (victim, inside) {
             (Victim::Group, _) => drop(kill_process_group(starter, Signal::KILL)),
+            (Victim::Interrupted, _) => drop(kill_process_group(starter, Signal::INT)),
+            (Victim::Terminated, _) => drop(kill_process(starter, Signal::TERM)),
             (_, Some(process)) => drop(kill_process(pid(process.pid), Signal::KILL)),
             (_, None) => {
                 let _ = kill_process(starter, Signal::KILL);
@@ -135,15 +141,25 @@ fn ending_lab() -> tempfile::TempDir {
 
 #[test]
 fn a_lab_leaves_nothing_however_it_is_killed() {
+    assert_leaves_nothing("a_lab_leaves_nothing_however_it_is_killed", &VICTIMS, REPEATS);
+}
+
+#[test]
+fn a_lab_leaves_nothing_when_it_is_interrupted() {
+    let victims = [Victim::Interrupted, Victim::Terminated];
+    assert_leaves_nothing("a_lab_leaves_nothing_when_it_is_interrupted", &victims, 6);
+}
+
+fn assert_leaves_nothing(test: &str, victims: &[Victim], repeats: usize) {
     let _turn = turn();
-    let mut chance = Chance::new("a_lab_leaves_nothing_however_it_is_killed");
+    let mut chance = Chance::new(test);
     let folder = ending_lab();
     let own = procfs::all_net_namespaces();
     let before = Machine::look(folder.path());
     assert!(!before.has_socket, "a lab of the name runs: {NAME}");
     let mut most_namespaces = 0;
-    for repeat in 0..REPEATS {
-        let victim = VICTIMS[repeat % VICTIMS.len()];
+    for repeat in 0..repeats {
+        let victim = victims[repeat % victims.len()];
         let moment = Duration::from_millis(chance.below(MOMENT_MS_MAX));
         let mut doomed = Doomed::start(folder.path(), &[]);
         doomed.live(moment, &own);

@@ -6,6 +6,7 @@ use crate::capture::Capture;
 use crate::house::{House, in_shared_house};
 use crate::patience::Chance;
 use crate::traffic::{Family, Receiver, Sender, address};
+use crate::updates::number_of;
 use catena_client::Kind;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -81,13 +82,8 @@ fn the_first_packet_after_the_answer_takes_the_chain() {
         }
         receiver.assert_all(2 * REPEATS);
         for ((name, capture), expected) in FUNCTIONS.iter().zip(captures).zip(expected) {
-            // Ethernet 14, IPv4 20, UDP 8; the number stands 8 bytes into the payload. Each packet
-            // is seen twice at the one interface: into the function and out of it.
-            let number = |bytes: &[u8]| {
-                let four = bytes.get(50..54).and_then(|four| four.try_into().ok());
-                u32::from_be_bytes(four.expect("a numbered datagram"))
-            };
-            let mut seen: Vec<u32> = capture.frames().iter().map(|f| number(&f.bytes)).collect();
+            // Each packet is seen twice at the one interface: into the function and out of it.
+            let mut seen: Vec<u32> = capture.frames().iter().map(number_of).collect();
             seen.sort_unstable();
             let twice: Vec<u32> = expected.iter().flat_map(|number| [*number; 2]).collect();
             assert_eq!(seen, twice, "{name}");

@@ -3,7 +3,7 @@
 
 use crate::account;
 use crate::node::Node;
-use crate::patience::wait_for;
+use crate::patience::{LIMIT, PAUSE, wait_for};
 use crate::procfs::{self, Process};
 use catena_client::deploy::{ChainDocument, Deployed, Deployment};
 use catena_client::{Client, Kind};
@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// The one binary.
 pub(crate) const CATENA: &str = env!("CARGO_BIN_EXE_catena");
@@ -268,5 +269,10 @@ impl Drop for House {
         // It may have ended by itself.
         let _ = self.starter.kill();
         let _ = self.starter.wait();
+        // The kernel takes the rest of it down; the name is free when all of it is gone.
+        let start = Instant::now();
+        while !self.processes().is_empty() && start.elapsed() < LIMIT {
+            std::thread::sleep(PAUSE);
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 /// Nothing here takes this long unless it never comes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(20);
+/// Between two looks.
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until `look` answers something; what is awaited is named in the failure, beside what
 /// `look` said last.
