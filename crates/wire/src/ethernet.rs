@@ -147,12 +147,6 @@ impl<'p> EthernetView<'p> {
         self.tags[0]
     }
 
-    /// The second tag.
-    #[must_use]
-    pub const fn inner_vlan(&self) -> Option<VlanTag> {
-        self.tags[1]
-    }
-
     /// The type after the tags.
     #[must_use]
     pub const fn ethertype(&self) -> EtherType {
@@ -236,16 +230,6 @@ impl EthernetHeader {
 #[inline]
 pub fn set_destination(frame: &mut [u8], address: MacAddr) -> Result<(), EthernetError> {
     fixed_mut(frame)?[field::DESTINATION].copy_from_slice(&address.0);
-    Ok(())
-}
-
-/// Replaces the source address of a frame.
-///
-/// # Errors
-/// When the frame is shorter than a header.
-#[inline]
-pub fn set_source(frame: &mut [u8], address: MacAddr) -> Result<(), EthernetError> {
-    fixed_mut(frame)?[field::SOURCE].copy_from_slice(&address.0);
     Ok(())
 }
 

@@ -25,24 +25,6 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// The key of the packets in the other direction. The identifier of an echo stays in place.
-    #[must_use]
-    pub const fn reversed(self) -> Self {
-        let is_echo = matches!(self.protocol, IpProtocol::ICMP | IpProtocol::ICMPV6);
-        let (source_port, destination_port) = if is_echo {
-            (self.source_port, self.destination_port)
-        } else {
-            (self.destination_port, self.source_port)
-        };
-        Self {
-            source: self.destination,
-            destination: self.source,
-            protocol: self.protocol,
-            source_port,
-            destination_port,
-        }
-    }
-
     /// A hash without a seed: the same on every host, build and run.
     ///
     /// The key is laid out as 64-bit words: source then destination address (one word for two IPv4
@@ -76,13 +58,6 @@ impl FlowKey {
             | u64::from(self.source_port) << 16
             | u64::from(self.destination_port);
         mix(state ^ tail)
-    }
-
-    /// Like [`FlowKey::stable_hash`], but the same for both directions of a flow: the hash of the
-    /// smaller of the key and its reverse.
-    #[must_use]
-    pub fn symmetric_hash(&self) -> u64 {
-        (*self).min(self.reversed()).stable_hash()
     }
 }
 

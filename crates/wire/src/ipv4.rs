@@ -135,12 +135,6 @@ impl<'p> Ipv4View<'p> {
         self.fixed[field::TRAFFIC_CLASS]
     }
 
-    /// Differentiated services code point, 0 to 63.
-    #[must_use]
-    pub const fn dscp(&self) -> u8 {
-        self.traffic_class() >> 2
-    }
-
     /// Explicit congestion notification, 0 to 3 (3 = congestion experienced).
     #[must_use]
     pub const fn ecn(&self) -> u8 {
@@ -181,12 +175,6 @@ impl<'p> Ipv4View<'p> {
     #[must_use]
     pub fn fragment_offset(&self) -> FragmentOffset {
         FragmentOffset::from_low_bits(u32::from(word(self.fixed, field::FRAGMENT)))
-    }
-
-    /// Is it a part of a packet rather than a packet?
-    #[must_use]
-    pub fn is_fragment(&self) -> bool {
-        self.more_fragments() || self.fragment_offset().get() != 0
     }
 
     /// Hops left.

@@ -158,12 +158,6 @@ impl<'p> Ipv6View<'p> {
         self.fixed[0] << 4 | self.fixed[1] >> 4
     }
 
-    /// Differentiated services code point, 0 to 63.
-    #[must_use]
-    pub const fn dscp(&self) -> u8 {
-        self.traffic_class() >> 2
-    }
-
     /// Explicit congestion notification, 0 to 3 (3 = congestion experienced).
     #[must_use]
     pub const fn ecn(&self) -> u8 {

@@ -1,7 +1,6 @@
 //! Checked scalars: if a value exists, it is legal. Knows ranges and text forms, no header.
 
 use core::fmt;
-use core::net::IpAddr;
 use core::str::FromStr;
 
 /// Why a number or text is not the scalar it should be.
@@ -23,8 +22,6 @@ pub enum ScalarError {
         /// Upper bound.
         max: u16,
     },
-    /// A prefix is longer than its address.
-    PrefixLength(u8),
     /// The text has another form.
     Text(&'static str),
 }
@@ -35,7 +32,6 @@ impl fmt::Display for ScalarError {
             Self::TooLarge { value, max } => write!(f, "{value} is above {max}"),
             Self::Reserved(value) => write!(f, "{value} is reserved"),
             Self::EmptyRange { min, max } => write!(f, "the range {min}-{max} is empty"),
-            Self::PrefixLength(length) => write!(f, "/{length} is longer than the address"),
             Self::Text(expected) => write!(f, "expected {expected}"),
         }
     }
@@ -334,78 +330,6 @@ impl TryFrom<(u16, u16)> for PortRange {
 impl From<PortRange> for (u16, u16) {
     fn from(range: PortRange) -> Self {
         (range.min, range.max)
-    }
-}
-
-/// An IP prefix whose host bits are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IpPrefix {
-    address: IpAddr,
-    length: u8,
-}
-
-impl IpPrefix {
-    /// Checks the length and clears the host bits.
-    ///
-    /// # Errors
-    /// When the length is above 32 or 128.
-    pub fn new(address: IpAddr, length: u8) -> Result<Self, ScalarError> {
-        let address = match address {
-            IpAddr::V4(_) if length > 32 => return Err(ScalarError::PrefixLength(length)),
-            IpAddr::V4(v4) => IpAddr::V4((v4.to_bits() & mask_v4(length)).into()),
-            IpAddr::V6(_) if length > 128 => return Err(ScalarError::PrefixLength(length)),
-            IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & mask_v6(length)).into()),
-        };
-        Ok(Self { address, length })
-    }
-
-    /// The first address.
-    #[must_use]
-    pub const fn address(self) -> IpAddr {
-        self.address
-    }
-
-    /// How many leading bits are fixed.
-    #[must_use]
-    pub const fn length(self) -> u8 {
-        self.length
-    }
-
-    /// Is the address inside? An address of the other IP version never is.
-    #[must_use]
-    pub fn contains(self, address: IpAddr) -> bool {
-        match (self.address, address) {
-            (IpAddr::V4(net), IpAddr::V4(a)) => net.to_bits() == a.to_bits() & mask_v4(self.length),
-            (IpAddr::V6(net), IpAddr::V6(a)) => net.to_bits() == a.to_bits() & mask_v6(self.length),
-            _ => false,
-        }
-    }
-}
-
-fn mask_v4(length: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
-}
-
-fn mask_v6(length: u8) -> u128 {
-    u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
-}
-
-impl fmt::Display for IpPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.length)
-    }
-}
-
-impl FromStr for IpPrefix {
-    type Err = ScalarError;
-
-    fn from_str(text: &str) -> Result<Self, ScalarError> {
-        const FORM: ScalarError = ScalarError::Text("a prefix such as 10.0.0.0/24");
-        let (address, length) = text.split_once('/').ok_or(FORM)?;
-        if length.starts_with('+') {
-            return Err(FORM);
-        }
-        Self::new(address.parse().map_err(|_| FORM)?, length.parse().map_err(|_| FORM)?)
     }
 }
 

@@ -172,12 +172,6 @@ impl SuperFrame {
         self.data(i).map_or(0, |data| self.header_bytes + data.len())
     }
 
-    /// Length of the longest frame, that of the first segment.
-    #[must_use]
-    pub fn segment_len_max(&self) -> usize {
-        self.segment_len(0)
-    }
-
     /// Where the data of segment `i` is in the super-frame.
     fn data(&self, i: u32) -> Option<Range<usize>> {
         if i >= self.count {

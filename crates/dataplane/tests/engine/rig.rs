@@ -416,7 +416,7 @@ fn flatten(flat: &mut BTreeMap<String, u64>, name: &str, account: &Account) {
 /// What a routing kernel does to a frame; false: it sends nothing.
 pub(crate) fn route(bytes: &mut [u8], next: MacAddr, own: MacAddr) -> bool {
     ethernet::set_destination(bytes, next).unwrap();
-    ethernet::set_source(bytes, own).unwrap();
+    bytes[6..12].copy_from_slice(&own.0);
     let view = FrameView::parse(bytes).unwrap();
     let packet = &mut bytes[usize::from(view.l3_offset)..];
     match view.network {

@@ -1,6 +1,5 @@
 //! Golden, poison, exhaustive and damage tests of MPLS and the SFC label pair.
 
-
 use super::*;
 use crate::golden::{each_bit_flip, each_truncation, hex};
 use crate::scalar::ServiceIndex;

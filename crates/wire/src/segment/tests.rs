@@ -140,7 +140,7 @@ pub(super) fn segments(bytes: &[u8], kind: SegmentKind, segment_bytes: u16) -> V
     let cut = SuperFrame::parse(bytes, kind, segment_bytes).unwrap();
     let mut all = Vec::new();
     for i in 0..cut.count() {
-        let mut room = vec![0xa5; cut.segment_len_max() + 3];
+        let mut room = vec![0xa5; cut.segment_len(0) + 3];
         let written = cut.write_segment(bytes, i, &mut room);
         assert_eq!(written, cut.segment_len(i));
         assert!(room[written..].iter().all(|&byte| byte == 0xa5));

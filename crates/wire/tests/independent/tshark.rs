@@ -138,7 +138,7 @@ fn tcp_segments_are_one_stream_with_correct_checksums() {
     let plan = SuperFrame::parse(&bytes, SegmentKind::Tcp, SEGMENT_BYTES).unwrap();
     let segments: Vec<Vec<u8>> = (0..plan.count())
         .map(|index| {
-            let mut into = vec![0xa5; plan.segment_len_max()];
+            let mut into = vec![0xa5; plan.segment_len(0)];
             let length = plan.write_segment(&bytes, index, &mut into);
             into.truncate(length);
             into
