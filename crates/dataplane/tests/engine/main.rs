@@ -11,6 +11,7 @@ mod fragments;
 mod frames;
 mod goldens;
 mod groups;
+mod planned;
 mod proxy;
 mod refusals;
 mod returns;
