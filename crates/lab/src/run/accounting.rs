@@ -78,6 +78,22 @@ impl Snapshot {
         Ok(Self(client.nodes()?))
     }
 
+    /// Takes the counters when nothing moves any more: a node's own and those of its interfaces
+    /// are read one after the other, and a frame in between would stay a difference for ever.
+    pub(crate) fn take_at_rest(client: &Client) -> Result<Self> {
+        let mut last = Self::take(client)?;
+        for _ in 0..READS_MAX {
+            std::thread::sleep(READ_PAUSE);
+            let now = Self::take(client)?;
+            let is_at_rest = now.nodes().eq(last.nodes());
+            last = now;
+            if is_at_rest {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
     fn nodes(&self) -> impl Iterator<Item = &NodeCounters> {
         self.0.iter().filter_map(|report| report.counters.as_ref())
     }

@@ -104,7 +104,7 @@ fn run_once(running: &RunningLab, case: &Case, folder: &Path) -> Result<RunEvide
     } else {
         Some(Captures::start(running, &folder.join("captures"))?)
     };
-    let before = Snapshot::take(&running.client)?;
+    let before = Snapshot::take_at_rest(&running.client)?;
     let traffic = make_all(running, case, folder)?;
     let proof = captures.map(|captures| captures.prove(running)).transpose()?;
     let mut evidence = RunEvidence::new(case.name(), case.encapsulation, case.chain.clone());
@@ -184,7 +184,7 @@ fn deploy_lengths(
 ) -> Result<()> {
     let Some(chain) = running.lab.chains.first() else { return Ok(()) };
     let encapsulation = running.lab.sweep.encapsulations.first().copied();
-    let before = Snapshot::take(&running.client)?;
+    let before = Snapshot::take_at_rest(&running.client)?;
     let start = Instant::now();
     for _ in 0..running.lab.sweep.repeat {
         for length in lengths.clone() {
