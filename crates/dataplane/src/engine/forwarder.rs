@@ -5,7 +5,6 @@
 use super::context::Context;
 use super::counters::Owner;
 use super::encap::{self, PathPosition};
-use super::rendezvous;
 use super::tables::{InstancePlace, NetworkIndex, PathTable, Tables};
 use super::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Source, Step, Work};
@@ -21,13 +20,9 @@ pub(super) fn forward(vector: &mut [Work], context: &mut Context<'_>) {
         let decided = match path.hops.get(usize::from(place.hop)) {
             None => finish(work, path, network, context),
             Some(hop) => {
-                let candidates = hop.instances.iter().map(|i| (i.seed, i.weight));
-                rendezvous::choose(work.flow_hash, candidates)
-                    .ok_or(DropReason::NoInstance)
-                    .and_then(|chosen| {
-                        let to = hop.instances[chosen].place;
-                        visit(work, position, to, context.tables, context.epoch)
-                    })
+                let chosen = hop.choose(work.flow_hash).ok_or(DropReason::NoInstance);
+                chosen
+                    .and_then(|to| visit(work, position, to, context.tables, context.epoch))
                     .map(|transform| Step::Decided(Verdict::Forward(transform)))
             }
         };

@@ -18,7 +18,7 @@ use super::encap::{self, Door, Headed, Located, PathPosition};
 use super::flow_memory::{FlowMemory, Key};
 use super::fragments::{Fragments, Scope};
 use super::receive;
-use super::tables::{LocalInstance, PortIndex, PortTable, Tables};
+use super::tables::{InstancePlace, LocalInstance, PortIndex, PortTable, Tables};
 use super::vector::{Source, Step, Work, trim_front};
 use catena_model::DropReason;
 use catena_model::program::PROXY_MAC;
@@ -200,8 +200,16 @@ fn admit(
     let scope = Scope::Port(context.slots.serial(port));
     fragments.resolve(context.now_ns, scope, work.buffer.bytes(), &mut work.view);
     work.flow_hash = receive::flow_hash(&work.view);
+    let path = tables.path(tables.positions.place(position).path);
+    let serves = |local: &LocalInstance| local.hop == visited && local.egress == Some(port);
+    // Of siblings that share the port, the one that the flow meets.
+    let chosen = match path.hops[usize::from(visited)].choose(work.flow_hash) {
+        Some(InstancePlace::Here { local, .. }) => path.local_instances.get(local as usize),
+        _ => None,
+    };
+    let chosen = chosen.filter(|local| serves(local)).map(|local| local.id);
     if !book_return(work, position, context, |local| {
-        local.hop == visited && local.egress == Some(port)
+        serves(local) && chosen.is_none_or(|id| id == local.id)
     }) {
         return Err(DropReason::ForeignChainHeader);
     }

@@ -5,6 +5,7 @@ use super::classifier::Rules;
 use super::compile;
 use super::compile::CompileError;
 use super::encap::Positions;
+use super::rendezvous;
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::program::{PortEntry, PortRole};
 use catena_model::resource::Encapsulation;
@@ -129,6 +130,15 @@ pub(super) struct LocalInstance {
 /// A hop: the instances to choose from.
 pub(super) struct HopTable {
     pub(super) instances: Vec<InstanceTable>,
+}
+
+impl HopTable {
+    /// The instance that a flow meets, on every node the same.
+    pub(super) fn choose(&self, flow_hash: u64) -> Option<InstancePlace> {
+        let candidates = self.instances.iter().map(|instance| (instance.seed, instance.weight));
+        let chosen = rendezvous::choose(flow_hash, candidates)?;
+        Some(self.instances[chosen].place)
+    }
 }
 
 /// An instance as the forwarder sees it.

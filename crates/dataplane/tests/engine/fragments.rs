@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 const DATAGRAMS: u16 = 60;
 
 /// The first and the last fragment of a datagram.
-fn pieces(whole: Spec) -> [Spec; 2] {
-    let first = Spec { fragment: (0, true), payload: vec![1; 24], ..whole };
+fn pieces(whole: &Spec) -> [Spec; 2] {
+    let first = Spec { fragment: (0, true), payload: vec![1; 24], ..whole.clone() };
     [first.clone(), Spec { fragment: (4, false), payload: vec![2; 9], ..first }]
 }
 
@@ -22,7 +22,7 @@ fn behind_an_aware_function_too() {
     for number in 1..=DATAGRAMS {
         let whole = packet(&rig.town, CHAINED_PORT);
         let whole = Spec { ports: (number, CHAINED_PORT), identification: number, ..whole };
-        for piece in pieces(whole) {
+        for piece in pieces(&whole) {
             rig.send("S", &piece.frame());
         }
     }
@@ -61,7 +61,7 @@ fn two_tenants_with_equal_addresses_do_not_mix_them() {
             ports: (30_000 - number, CHAINED_PORT),
             ..ours.clone()
         };
-        for (ours, theirs) in pieces(ours).into_iter().zip(pieces(theirs)) {
+        for (ours, theirs) in pieces(&ours).into_iter().zip(pieces(&theirs)) {
             rig.send("S", &ours.frame());
             rig.send("S'", &theirs.frame());
         }

@@ -132,6 +132,11 @@ pub(crate) fn flow(frame: &[u8]) -> FlowKey {
     FrameView::parse(frame).unwrap().flow.unwrap()
 }
 
+/// The EtherType of a frame, behind its tags.
+pub(crate) fn ethertype(bytes: &[u8]) -> EtherType {
+    FrameView::parse(bytes).unwrap().ethertype
+}
+
 /// The destination MAC of a frame.
 pub(crate) fn destination_mac(frame: &[u8]) -> MacAddr {
     FrameView::parse(frame).unwrap().destination

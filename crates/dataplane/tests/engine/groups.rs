@@ -5,6 +5,7 @@ use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, CUSTOMER, INTERNAL, packet, with_chain};
 use crate::town::Town;
 use catena_model::resource::Encapsulation;
+use catena_wire::scalar::EtherType;
 use std::collections::BTreeMap;
 
 const FLOWS: u16 = 10_000;
@@ -31,7 +32,9 @@ fn spread(rig: &mut Rig) -> BTreeMap<u16, String> {
         rig.send_all("S", frames);
         for (port, seen) in std::mem::take(&mut rig.seen) {
             if port.ends_with(".in") {
-                let flows = seen.iter().map(|seen| frames::flow(&seen.bytes).source_port);
+                let plain =
+                    seen.iter().filter(|seen| frames::ethertype(&seen.bytes) != EtherType::NSH);
+                let flows = plain.map(|seen| frames::flow(&seen.bytes).source_port);
                 chosen.extend(flows.map(|flow| (flow, port.clone())));
             }
         }
@@ -89,16 +92,23 @@ fn siblings() -> Town {
 
 #[test]
 fn siblings_may_send_from_one_port_and_each_is_booked_for_itself() {
-    let mut rig = Rig::new(siblings());
-    let chosen = spread(&mut rig);
-    let counts = rig.moved();
-    for name in ["v1", "w1"] {
-        let delivered = counts[&format!("host1 path 100 to {name}")];
-        assert!(delivered > u64::from(FLOWS) * 2 / 5, "{name} got {delivered} of {}", chosen.len());
-        assert_eq!(counts[&format!("host1 path 100 from {name}")], delivered);
+    for is_aware in [false, true] {
+        let mut town = siblings();
+        if is_aware {
+            town.speaking("v1", Encapsulation::Nsh);
+            town.speaking("w1", Encapsulation::Nsh);
+        }
+        let mut rig = Rig::new(town);
+        spread(&mut rig);
+        let counts = rig.moved();
+        for name in ["v1", "w1"] {
+            let delivered = counts[&format!("host1 path 100 to {name}")];
+            assert!(delivered > u64::from(FLOWS) * 2 / 5, "{name} got {delivered}");
+            assert_eq!(counts[&format!("host1 path 100 from {name}")], delivered, "{is_aware}");
+        }
+        assert_eq!(counts["D transmitted"], u64::from(FLOWS));
+        assert!(!counts.keys().any(|name| name.contains("dropped")), "{counts:?}");
     }
-    assert_eq!(counts["D transmitted"], u64::from(FLOWS));
-    assert!(!counts.keys().any(|name| name.contains("dropped")), "{counts:?}");
 }
 
 #[test]

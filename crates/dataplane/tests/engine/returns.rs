@@ -149,7 +149,7 @@ fn interleaved_fragments_of_many_datagrams_meet_every_function_or_end_by_name() 
     let firsts = frames(&first);
     let laters = frames(&Spec { fragment: (4, false), payload: vec![2; 9], ..first });
     for (firsts, laters) in firsts.chunks(200).zip(laters.chunks(200)) {
-        rig.send_all("S", firsts.to_vec().into_iter().chain(laters.to_vec()));
+        rig.send_all("S", firsts.iter().chain(laters).cloned());
     }
     assert_eq!(rig.take("v4.in").len(), 2 * usize::from(DATAGRAMS));
     assert_eq!(rig.take("D").len(), 2 * usize::from(DATAGRAMS), "all came by the last function");
