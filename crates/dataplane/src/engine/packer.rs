@@ -215,7 +215,7 @@ impl Packer {
     }
 }
 
-/// A port of the dynamic range (RFC 7348 section 5) that is the same for a whole flow.
+/// The same for a whole flow: it chooses the socket, hence the source port (RFC 7348 section 5).
 fn entropy(flow_hash: u64) -> u16 {
     const DYNAMIC_PORTS: u16 = 0xc000;
     DYNAMIC_PORTS | (flow_hash % u64::from(u16::MAX - DYNAMIC_PORTS + 1)) as u16
