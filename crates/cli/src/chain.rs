@@ -3,6 +3,7 @@
 use crate::Format;
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::output::say;
 use catena_client::Client;
 use catena_client::deploy::{ChainDocument, Deployed, Deployment};
 use catena_model::account::{HopCounters, Volume};
@@ -73,7 +74,7 @@ fn deploy(client: &Client, file: &Path, repeat: u32, output: Format) -> Result<(
         runs.push(Deployment::deploy(client, &document)?);
     }
     if output == Format::Json {
-        println!("{}", serde_json::to_string_pretty(&runs)?);
+        say!("{}", serde_json::to_string_pretty(&runs)?);
     } else {
         print_timings(&runs);
     }
@@ -98,13 +99,13 @@ fn print_timings(runs: &[Deployed]) {
         row.extend([t.fc, t.pp, t.ppg, t.pc, t.total()].map(|s| format!("{:.2}", s * MS)));
         table.add_row(row);
     }
-    println!("{table}");
+    say!("{table}");
 }
 
 fn undeploy(client: &Client, file: &Path) -> Result<(), Failure> {
     let name = if file.is_file() { name_of(&read(file)?) } else { file.display().to_string() };
     Deployment::undeploy(client, &name)?;
-    println!("chain '{name}' is gone");
+    say!("chain '{name}' is gone");
     Ok(())
 }
 
@@ -121,24 +122,24 @@ fn list(client: &Client) -> Result<(), Failure> {
         let path = chain.status.path.map_or("-".into(), |path| path.to_string());
         table.add_row([chain.name, chain.status.state.name().into(), path, chain.status.reason]);
     }
-    println!("{table}");
+    say!("{table}");
     Ok(())
 }
 
 fn show(report: &ChainReport, output: Format) -> Result<(), Failure> {
     if output == Format::Json {
-        println!("{}", serde_json::to_string_pretty(report)?);
+        say!("{}", serde_json::to_string_pretty(report)?);
         return Ok(());
     }
-    println!(
+    say!(
         "{}   {} ─► {}",
         report.name,
         report.encapsulation.name().to_uppercase(),
         report.functions.join(" ─► ")
     );
     let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));
-    println!("{}{path}   {}", report.status.state.name(), report.status.reason);
-    println!("{}", hops(report));
+    say!("{}{path}   {}", report.status.state.name(), report.status.reason);
+    say!("{}", hops(report));
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! `catena lab`: bring topology files up, run their experiments, look into nodes, take them down.
 
 use crate::failure::Failure;
+use crate::output::say;
 use catena_lab::{RunOptions, RunReport, StartOptions};
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
@@ -73,7 +74,7 @@ pub(crate) fn run(command: LabCommand) -> Result<(), Failure> {
         LabCommand::Down { lab } => {
             let lab = catena_lab::find(lab.as_deref())?;
             catena_lab::down(&lab)?;
-            println!("lab {lab} is gone");
+            say!("lab {lab} is gone");
             Ok(())
         }
         LabCommand::Shell { node, command } => shell(&node, &command),
@@ -90,13 +91,13 @@ fn experiments(
 ) -> Result<(), Failure> {
     let mut reports = Vec::new();
     for file in files {
-        println!("── {}", file.display());
+        say!("── {}", file.display());
         reports.push(catena_lab::run(file, options, &mut tell)?);
-        println!("{}", reports.last().map(RunReport::to_text).unwrap_or_default());
+        say!("{}", reports.last().map(RunReport::to_text).unwrap_or_default());
     }
     if let Some(summary) = summary {
         catena_lab::write_summary(&reports, summary)?;
-        println!("numbers of all runs: {}", summary.display());
+        say!("numbers of all runs: {}", summary.display());
     }
     let failed = reports.iter().filter(|report| !report.passed());
     let failed: Vec<String> = failed
@@ -105,24 +106,24 @@ fn experiments(
     if failed.is_empty() {
         return Ok(());
     }
-    println!("✗ failed checks: {}", failed.join("; "));
+    say!("✗ failed checks: {}", failed.join("; "));
     Err(Failure::check())
 }
 
 /// One step of a lab and how long it took.
 fn tell(step: &str, seconds: f64) {
-    println!("✓ {step:<64} {seconds:>6.2} s");
+    say!("✓ {step:<64} {seconds:>6.2} s");
 }
 
 fn up(file: &Path, detach: bool) -> Result<(), Failure> {
     let options = StartOptions { is_detached: detach, ..StartOptions::foreground()? };
     let lab = catena_lab::up(file, &options, &mut tell)?;
-    println!("API: http://{}", lab.api());
-    println!("next: catena lab shell S · catena status · catena lab down");
+    say!("API: http://{}", lab.api());
+    say!("next: catena lab shell S · catena status · catena lab down");
     if detach {
         return Ok(());
     }
-    println!("Ctrl-C ends everything");
+    say!("Ctrl-C ends everything");
     Ok(lab.wait()?)
 }
 
@@ -132,20 +133,23 @@ fn status(lab: Option<&str>) -> Result<(), Failure> {
         None => catena_lab::list()?,
     };
     if labs.is_empty() {
-        println!("no lab is running; `catena lab up FILE` starts one");
+        say!("no lab is running; `catena lab up FILE` starts one");
     }
     for lab in labs {
         let status = catena_lab::status(&lab)?;
-        println!(
+        say!(
             "{lab}   {} for {:.0} s   API http://{}   {}",
-            status.state, status.seconds, status.api, status.file
+            status.state,
+            status.seconds,
+            status.api,
+            status.file
         );
         for node in &status.nodes {
             let host = node.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
-            println!("  {:<12} {}{host}", node.name, node.role);
+            say!("  {:<12} {}{host}", node.name, node.role);
         }
         for process in &status.processes {
-            println!("  {:<24} {}", process.name, process.state);
+            say!("  {:<24} {}", process.name, process.state);
         }
     }
     Ok(())

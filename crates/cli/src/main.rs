@@ -9,6 +9,7 @@ mod connection;
 mod failure;
 mod lab;
 mod node;
+mod output;
 mod roles;
 mod status;
 

@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::output::say;
 use catena_model::NodeName;
 use catena_model::status::NodeReport;
 use clap::Subcommand;
@@ -30,7 +31,7 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
         NodeCommand::List => list(&connection.client()?.nodes()?),
         NodeCommand::Enroll { name, data, out } => {
             catena_controller::enroll(&data, &name, &out)?;
-            println!("certificate of {name} written to {}", out.display());
+            say!("certificate of {name} written to {}", out.display());
         }
     }
     Ok(())
@@ -72,5 +73,5 @@ fn list(nodes: &[NodeReport]) {
         });
         table.add_row(row);
     }
-    println!("{table}");
+    say!("{table}");
 }

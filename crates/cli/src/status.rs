@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::output::say;
 use catena_model::DropReason;
 use catena_model::account::Account;
 use catena_model::status::{ChainState, ChainSummary, NodeReport};
@@ -11,7 +12,7 @@ pub(crate) fn run(connection: &Connection) -> Result<(), Failure> {
     let client = connection.client()?;
     let nodes = client.nodes()?;
     let chains = client.chains()?;
-    println!("controller   ok    {}", client.base());
+    say!("controller   ok    {}", client.base());
     print_nodes(&nodes);
     print_chains(&chains);
     print_account(&nodes);
@@ -20,25 +21,17 @@ pub(crate) fn run(connection: &Connection) -> Result<(), Failure> {
 
 fn print_nodes(nodes: &[NodeReport]) {
     let connected = nodes.iter().filter(|node| node.status.is_connected).count();
-    print!("nodes        {connected}/{}", nodes.len());
     let away = nodes.iter().filter(|node| !node.status.is_connected);
     let away: Vec<&str> = away.map(|node| node.status.node.as_str()).collect();
-    println!(
-        "{}",
-        if away.is_empty() { String::new() } else { format!("   away: {}", away.join(" ")) }
-    );
+    let away = if away.is_empty() { String::new() } else { format!("   away: {}", away.join(" ")) };
+    say!("nodes        {connected}/{}{away}", nodes.len());
 }
 
 fn print_chains(chains: &[ChainSummary]) {
     let active = chains.iter().filter(|chain| chain.status.state == ChainState::Active).count();
-    println!("chains       {active} of {} active", chains.len());
+    say!("chains       {active} of {} active", chains.len());
     for chain in chains.iter().filter(|chain| chain.status.state != ChainState::Active) {
-        println!(
-            "             {}: {}, {}",
-            chain.name,
-            chain.status.state.name(),
-            chain.status.reason
-        );
+        say!("             {}: {}, {}", chain.name, chain.status.state.name(), chain.status.reason);
     }
 }
 
@@ -50,7 +43,7 @@ fn print_account(nodes: &[NodeReport]) {
         ring_full += counters.ring_full();
     }
     let created: u64 = total.created.values().sum();
-    println!(
+    say!(
         "packets      received {} + created {created} = forwarded {} + dropped {} + consumed {} + held {}      unaccounted {}",
         total.received.packets,
         total.forwarded.packets,
@@ -59,8 +52,8 @@ fn print_account(nodes: &[NodeReport]) {
         total.held,
         total.unaccounted(),
     );
-    println!("drops        {}", drops(&total.dropped));
-    println!("ring full    {ring_full}");
+    say!("drops        {}", drops(&total.dropped));
+    say!("ring full    {ring_full}");
 }
 
 fn drops(dropped: &BTreeMap<DropReason, u64>) -> String {
