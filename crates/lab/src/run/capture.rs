@@ -16,8 +16,9 @@ const SNAP_BYTES: &str = "128";
 const BUFFER_KIB: &str = "8192";
 /// How long the last packets may take to reach their capture.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Where the script lies, below the lab file's folder.
-const SCRIPT: &str = "proof/steering_proof.py";
+/// The script. It is laid beside its captures, so that any lab file has it, wherever it lies, and
+/// that people may run it again.
+const SCRIPT: &str = include_str!("../../../../labs/proof/steering_proof.py");
 
 struct Capture {
     node: String,
@@ -74,7 +75,9 @@ impl Captures {
         }
         let description = self.folder.join("lab.json");
         write_json(&description, &description_of(running, &interfaces))?;
-        let script = running.lab.file.parent().unwrap_or(Path::new(".")).join(SCRIPT);
+        let script = self.folder.join("steering_proof.py");
+        fs::write(&script, SCRIPT)
+            .map_err(|error| LabError::io("write", script.display().to_string(), error))?;
         let output = self.folder.join("proof.json");
         let table = self.folder.join("egress.csv");
         let judged = Command::new("python3")
