@@ -2,7 +2,7 @@
 //! is never sent into half a path; when what is missing comes, it becomes active by itself.
 
 use crate::account::{self, ChainTotal};
-use crate::house::{House, in_shared_house};
+use crate::house::{House, in_own_house, in_shared_house};
 use crate::patience::wait_for;
 use crate::traffic::{Family, Receiver, Sender, address, send_and_count};
 use catena_client::Kind;
@@ -174,25 +174,25 @@ fn an_unbound_port_keeps_the_chain_building_and_is_named() {
 /// the function; when it is back, so is the chain.
 #[test]
 fn a_chain_whose_interface_vanishes_says_so_and_lets_nothing_past() {
-    in_shared_house(|house| {
-        let deployed = house.deploy(document(&["v11"]));
-        assert_taken(house, &deployed.chain, &["v11"]);
+    in_own_house("pair.yaml", |house| {
+        let deployed = house.deploy(document(&["v1"]));
+        assert_taken(house, &deployed.chain, &["v1"]);
         let host = house.node("host1");
-        let mac = house.node("v11").mac("customer");
-        host.ip("link del v11.customer");
+        let mac = house.node("v1").mac("customer");
+        host.ip("link del v1.customer");
         wait_for("a degraded chain", || {
             let status = house.chain(&deployed.chain).status;
-            let is_told = status.state == ChainState::Degraded && status.reason.contains("v11");
+            let is_told = status.state == ChainState::Degraded && status.reason.contains("v1");
             if is_told { Ok(()) } else { Err(format!("{status:?}")) }
         });
         let receiver = Receiver::new(&house.node("D"), destination());
         let mut sender = Sender::new(&house.node("S"), destination());
         sender.send_many(50);
         assert!(receiver.stop(1).is_empty(), "a packet passed without its function");
-        host.ip(&format!("link add v11.customer type veth peer name customer address {mac}"));
-        host.ip(&format!("link set customer netns /proc/{}/root/run/netns/v11", house.init()));
-        let function = house.node("v11");
-        function.ip("address add 10.10.0.111/24 dev customer");
+        host.ip(&format!("link add v1.customer type veth peer name customer address {mac}"));
+        host.ip(&format!("link set customer netns /proc/{}/root/run/netns/v1", house.init()));
+        let function = house.node("v1");
+        function.ip("address add 10.10.0.101/24 dev customer");
         function.ip("link set customer mtu 1400 up");
         function.set("net/ipv4/conf/customer/rp_filter", "0");
         function.set("net/ipv4/conf/customer/send_redirects", "0");

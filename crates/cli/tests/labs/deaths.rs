@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const PORT: u16 = 5_030;
 
-fn kill(process: &Process) {
+pub(crate) fn kill(process: &Process) {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).expect("a process number");
     kill_process(pid, Signal::KILL).expect("it runs");
 }
@@ -32,7 +32,7 @@ fn document(name: &str, port: u16, functions: &[&str]) -> Value {
     })
 }
 
-fn wait_gone(house: &House, process: &Process) {
+pub(crate) fn wait_gone(house: &House, process: &Process) {
     wait_for("the end of a killed process", || {
         let still = house.processes().contains(process);
         if still { Err("it is still there".to_owned()) } else { Ok(()) }
@@ -40,14 +40,14 @@ fn wait_gone(house: &House, process: &Process) {
 }
 
 /// Starts an agent again with the words that it had, in its node.
-fn start_agent_again(house: &House, host: &str, killed: &Process) {
+pub(crate) fn start_agent_again(house: &House, host: &str, killed: &Process) {
     let words = killed.words[1..].to_vec();
     drop(spawn_bound(house.shell(host, &words, "agent-again.log")).expect("the binary starts"));
 }
 
 /// Starts the controller again on the same store; a lab opens its API before it has namespaces,
 /// and so does this.
-fn start_controller_again(house: &mut House, killed: &Process) {
+pub(crate) fn start_controller_again(house: &mut House, killed: &Process) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let api = listener.local_addr().expect("an address");
     let socket = OwnedFd::from(listener);
@@ -58,7 +58,7 @@ fn start_controller_again(house: &mut House, killed: &Process) {
     inherit_fds(&mut command, vec![socket]);
     drop(spawn_bound(command).expect("the binary starts"));
     house.client = Client::new(format!("http://{api}"), None).expect("a client can be made");
-    house.wait_settled();
+    wait_for("the new controller", || house.client.chains().map_err(|error| error.to_string()));
 }
 
 #[test]
@@ -77,6 +77,7 @@ fn a_controller_killed_under_traffic_loses_no_packet_and_forgets_nothing() {
         wait_gone(house, &controller);
         std::thread::sleep(Duration::from_millis(300));
         start_controller_again(house, &controller);
+        house.wait_settled();
         assert_eq!(house.declared(), declared);
         let status = house.chain(&chain.chain).status;
         assert_eq!((status.state, status.path), (ChainState::Active, path));
@@ -193,6 +194,7 @@ fn a_controller_killed_while_it_works_comes_back_with_all_it_acknowledged() {
             let controller = killer.join().expect("the killer ends");
             wait_gone(house, &controller);
             start_controller_again(house, &controller);
+            house.wait_settled();
             assert_remembered(house, &first.chain, &mut known);
             let (rules, flickers) = (known.rules.len(), known.flickers);
             println!("round {round}: killed after {moment:?}, {rules} rules, {flickers} flickers");
@@ -296,6 +298,7 @@ fn with_neither_controller_nor_agents_the_packets_go_on() {
             start_agent_again(house, host, agent);
         }
         start_controller_again(house, &controller);
+        house.wait_settled();
         account::assert_chain(house, &chain.chain, &ChainTotal::whole(500, &["v2", "v1"]));
     });
 }

@@ -1,6 +1,6 @@
 //! However a lab is killed, and whenever, nothing of it stays on the machine.
 
-use crate::house::{CATENA, lab_file, new_mark, turn};
+use crate::house::{CATENA, LAB, new_mark, renamed_lab, turn};
 use crate::patience::{Chance, wait_for};
 use crate::procfs::{self, Process};
 use catena_kernel::process::spawn_bound;
@@ -44,7 +44,7 @@ impl Doomed {
     fn start(folder: &Path, options: &[&str]) -> Self {
         let (variable, value) = new_mark();
         let mut command = Command::new(CATENA);
-        command.args(["lab", "up"]).args(options).arg(folder.join("lab.yaml"));
+        command.args(["lab", "up"]).args(options).arg(folder.join(LAB));
         command.env(variable, &value).current_dir(folder).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let starter = spawn_bound(command).expect("the binary starts");
@@ -117,26 +117,22 @@ impl Machine {
 /// Waits until nothing of the lab is left, and compares the machine with what it was.
 fn assert_nothing_is_left(mut doomed: Doomed, before: &Machine, folder: &Path, story: &str) {
     doomed.starter.wait().expect("the starter can be waited for");
-    wait_for(&format!("{story}: the end of all processes"), || {
+    wait_for(&format!("{story}: the machine as it was"), || {
         let left = procfs::marked(&doomed.mark);
-        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+        if !left.is_empty() {
+            return Err(format!("{left:?}"));
+        }
+        let held = procfs::all_net_namespaces();
+        if let Some(namespace) = doomed.namespaces.intersection(&held).next() {
+            return Err(format!("namespace {namespace} is held"));
+        }
+        let now = Machine::look(folder);
+        if now == *before { Ok(()) } else { Err(format!("{now:?}, not {before:?}")) }
     });
-    let held = procfs::all_net_namespaces();
-    let left: Vec<&u64> = doomed.namespaces.intersection(&held).collect();
-    assert!(left.is_empty(), "{story}: namespaces {left:?} are held");
-    assert_eq!(Machine::look(folder), *before, "{story}");
     let found = Command::new(CATENA).args(["lab", "status", NAME]).output().expect("it runs");
     assert_eq!(found.status.code(), Some(1), "{story}");
     let said = String::from_utf8_lossy(&found.stderr);
     assert!(said.contains(NAME), "{story}: {said}");
-}
-
-fn ending_lab() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    let base = lab_file("pair.yaml").canonicalize().expect("the lab file");
-    let text = format!("extends: {}\nname: {NAME}\n", base.display());
-    std::fs::write(folder.path().join("lab.yaml"), text).expect("a lab file");
-    folder
 }
 
 #[test]
@@ -153,7 +149,7 @@ fn a_lab_leaves_nothing_when_it_is_interrupted() {
 fn assert_leaves_nothing(test: &str, victims: &[Victim], repeats: usize) {
     let _turn = turn();
     let mut chance = Chance::new(test);
-    let folder = ending_lab();
+    let folder = renamed_lab("pair.yaml", NAME);
     let own = procfs::all_net_namespaces();
     let before = Machine::look(folder.path());
     assert!(!before.has_socket, "a lab of the name runs: {NAME}");
@@ -179,7 +175,7 @@ fn assert_leaves_nothing(test: &str, victims: &[Victim], repeats: usize) {
 #[test]
 fn a_detached_lab_outlives_its_starter_and_leaves_nothing_when_it_ends() {
     let _turn = turn();
-    let folder = ending_lab();
+    let folder = renamed_lab("pair.yaml", NAME);
     let own = procfs::all_net_namespaces();
     let before = Machine::look(folder.path());
     for ending in [Some(Victim::Supervisor), Some(Victim::First), None] {
@@ -203,10 +199,10 @@ fn a_detached_lab_outlives_its_starter_and_leaves_nothing_when_it_ends() {
 #[test]
 fn a_second_lab_of_a_name_is_refused_and_the_first_stays() {
     let _turn = turn();
-    let folder = ending_lab();
+    let folder = renamed_lab("pair.yaml", NAME);
     let mut first = Doomed::start(folder.path(), &["--detach"]);
     assert!(first.starter.wait().expect("it ends").success());
-    let file = folder.path().join("lab.yaml");
+    let file = folder.path().join(LAB);
     let second = Command::new(CATENA).args(["lab", "up"]).arg(&file).output().expect("it runs");
     assert_eq!(second.status.code(), Some(1));
     let said = String::from_utf8_lossy(&second.stderr);

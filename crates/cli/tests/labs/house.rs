@@ -20,6 +20,8 @@ use std::time::Instant;
 
 /// The one binary.
 pub(crate) const CATENA: &str = env!("CARGO_BIN_EXE_catena");
+/// The file in the folder of a renamed lab.
+pub(crate) const LAB: &str = "lab.yaml";
 /// The order in which a deployment is taken apart.
 const KINDS: [Kind; 4] =
     [Kind::PortChain, Kind::FlowClassifier, Kind::PortPairGroup, Kind::PortPair];
@@ -37,6 +39,15 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 /// A lab file of the tests.
 pub(crate) fn lab_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/tests").join(name)
+}
+
+/// A folder with a lab that differs from one of the tests by its name alone.
+pub(crate) fn renamed_lab(file: &str, name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = lab_file(file).canonicalize().expect("the lab file");
+    let text = format!("extends: {}\nname: {name}\n", base.display());
+    std::fs::write(folder.path().join(LAB), text).expect("a lab file");
+    folder
 }
 
 /// A variable of the environment that tells the processes of one lab from all others.
@@ -60,7 +71,7 @@ pub(crate) fn in_shared_house(test: impl FnOnce(&House)) {
     let _turn = turn();
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     // A failed test drops the lab on its way out, with whatever state it left.
-    let house = shared.take().unwrap_or_else(|| House::up("house.yaml"));
+    let house = shared.take().unwrap_or_else(|| House::up("house.yaml", "test-house"));
     test(&house);
     account::assert_holds(&house);
     house.remove_chains();
@@ -70,16 +81,17 @@ pub(crate) fn in_shared_house(test: impl FnOnce(&House)) {
 /// Runs a test in a lab of its own; afterwards the accounts must hold on every node.
 pub(crate) fn in_own_house(file: &str, test: impl FnOnce(&mut House)) {
     let _turn = turn();
-    let mut house = House::up(file);
+    let mut house = House::up(file, "test-own-house");
     test(&mut house);
     account::assert_holds(&house);
 }
 
 impl House {
-    fn up(file: &str) -> Self {
+    fn up(file: &str, name: &str) -> Self {
         let (variable, value) = new_mark();
+        let folder = renamed_lab(file, name);
         let mut command = Command::new(CATENA);
-        command.args(["lab", "up"]).arg(lab_file(file)).env(variable, &value);
+        command.args(["lab", "up"]).arg(folder.path().join(LAB)).env(variable, &value);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut starter = spawn_bound(command).expect("the binary starts");
         let out = starter.stdout.take().expect("stdout is a pipe");
@@ -102,8 +114,7 @@ impl House {
         let first = procfs::marked(&mark).into_iter().find(|process| process.name == "lab-init");
         let init = first.expect("a lab has a first process").pid;
         let client = Client::new(api, None).expect("a client can be made");
-        let name = format!("test-{}", file.trim_end_matches(".yaml"));
-        Self { name, client, mark, init, starter }
+        Self { name: name.to_owned(), client, mark, init, starter }
     }
 
     /// One of its nodes.
@@ -271,7 +282,9 @@ impl Drop for House {
         let _ = self.starter.wait();
         // The kernel takes the rest of it down; the name is free when all of it is gone.
         let start = Instant::now();
-        while !self.processes().is_empty() && start.elapsed() < LIMIT {
+        let socket = format!("catena-lab-{}", self.name);
+        let is_there = || !self.processes().is_empty() || procfs::has_abstract_socket(&socket);
+        while is_there() && start.elapsed() < LIMIT {
             std::thread::sleep(PAUSE);
         }
     }

@@ -6,12 +6,15 @@
 //! share two processors and, most of them, one lab. `CATENA_FULL=1` runs the long forms.
 
 mod account;
+mod alone;
 mod bad_input;
 mod building;
 mod capture;
+mod chaos;
 mod command_line;
 mod deaths;
 mod endings;
+mod experiments;
 mod first_packet;
 mod functions;
 mod hostile;

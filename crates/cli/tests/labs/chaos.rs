@@ -1,0 +1,222 @@
+//! Everything at once, by chance: chains come, change and go, links of the management network are
+//! cut and healed, agents and the controller die and come back, and all the while numbered traffic
+//! flows. None of it may cost a packet, none may let one into half a path.
+
+use crate::account;
+use crate::capture::Capture;
+use crate::deaths::{kill, start_agent_again, start_controller_again, wait_gone};
+use crate::house::{House, in_own_house};
+use crate::patience::{Chance, is_full};
+use crate::traffic::{Family, Receiver, Sender, Sending, address};
+use crate::updates::number_of;
+use catena_client::deploy::Deployment;
+use catena_client::{ClientError, Kind};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// One chain or none on each of these destination ports.
+const PORTS: [u16; 3] = [5_110, 5_111, 5_112];
+/// The routes of each port's chain; no two chains may have the same groups in the same order.
+const ROUTES: [[&[&str]; 2]; 3] =
+    [[&["v8"], &["v9", "v10"]], [&["v9"], &["v10", "v8"]], [&["v10"], &["v8", "v9"]]];
+const FUNCTIONS: [&str; 3] = ["v8", "v9", "v10"];
+const HOSTS: [&str; 4] = ["host1", "host2", "host3", "host4"];
+const REST: Duration = Duration::from_millis(40);
+
+struct Chaos<'h> {
+    house: &'h mut House,
+    chance: Chance,
+    /// By port: name of the chain that may be there, and which route it has.
+    chains: [bool; 3],
+    cut: Option<&'static str>,
+}
+
+impl Chaos<'_> {
+    fn pick(&mut self, count: usize) -> usize {
+        usize::try_from(self.chance.below(count as u64)).expect("a small number")
+    }
+
+    fn step(&mut self) -> String {
+        // A node away makes every answer wait for it.
+        let is_over = self.cut.is_some() && self.pick(2) == 0;
+        match self.pick(10) {
+            _ if is_over => self.change_link(),
+            0..=5 => self.change_chain(),
+            6 | 7 => self.change_link(),
+            8 => self.kill_agent(),
+            _ => self.kill_controller(),
+        }
+    }
+
+    fn change_chain(&mut self) -> String {
+        let (index, route) = (self.pick(3), self.pick(2));
+        let name = format!("chaos-{index}");
+        if self.chains[index] {
+            Deployment::undeploy(&self.house.client, &name).unwrap_or_else(|e| panic!("{e}"));
+        } else {
+            let deployed = self.house.declare(document(index, ROUTES[index][route]));
+            let is_active = deployed.status == "active";
+            assert_eq!(is_active, deployed.status_reason.is_empty(), "{deployed:?}");
+        }
+        self.chains[index] = !self.chains[index];
+        format!("{name} {}", if self.chains[index] { "comes" } else { "goes" })
+    }
+
+    fn change_link(&mut self) -> String {
+        let management = self.house.node("mgmt");
+        if let Some(host) = self.cut.take() {
+            management.ip(&format!("link set {host} up"));
+            return format!("{host} is healed");
+        }
+        let host = HOSTS[self.pick(HOSTS.len())];
+        management.ip(&format!("link set {host} down"));
+        self.cut = Some(host);
+        format!("{host} is cut")
+    }
+
+    fn kill_agent(&mut self) -> String {
+        let host = HOSTS[self.pick(HOSTS.len())];
+        let agent = self.house.process("agent", Some(host));
+        kill(&agent);
+        wait_gone(self.house, &agent);
+        start_agent_again(self.house, host, &agent);
+        format!("the agent of {host} dies")
+    }
+
+    fn kill_controller(&mut self) -> String {
+        let controller = self.house.process("controller", None);
+        kill(&controller);
+        wait_gone(self.house, &controller);
+        start_controller_again(self.house, &controller);
+        "the controller dies".to_owned()
+    }
+}
+
+fn document(index: usize, functions: &[&str]) -> Value {
+    let steps: Vec<Value> =
+        functions.iter().map(|name| json!({"name": name, "direction": "same"})).collect();
+    json!({
+        "name": format!("chaos-{index}"), "source": "S", "destination": "D", "chain": steps,
+        "encapsulation": if index == 1 { "mpls" } else { "nsh" },
+        "match_fields": {"protocol": "udp", "destination_port": PORTS[index]},
+    })
+}
+
+#[test]
+fn nothing_that_happens_to_the_control_plane_costs_a_packet_or_halves_a_path() {
+    in_own_house("house.yaml", |house| {
+        let test = "nothing_that_happens_to_the_control_plane_costs_a_packet_or_halves_a_path";
+        let steps = if is_full() { 300 } else { 25 };
+        let ring_full = account::ring_full(house);
+        let folder = tempfile::tempdir().expect("a folder");
+        let filter = format!("udp dst portrange {}-{}", PORTS[0], PORTS[2]);
+        let captures = FUNCTIONS.map(|name| {
+            (name, Capture::start(&house.node(name), "customer", &filter, folder.path()))
+        });
+        let runs: Vec<(Receiver, Sending)> = PORTS
+            .iter()
+            .map(|port| {
+                let to = SocketAddr::new(address("D", Family::V4), *port);
+                let receiver = Receiver::new(&house.node("D"), to);
+                (receiver, Sender::new(&house.node("S"), to).keep_sending())
+            })
+            .collect();
+        let mut chaos = Chaos { house, chance: Chance::new(test), chains: [false; 3], cut: None };
+        for step in 0..steps {
+            let what = chaos.step();
+            println!("{step}: {what}");
+            std::thread::sleep(REST);
+        }
+        if let Some(host) = chaos.cut {
+            chaos.house.node("mgmt").ip(&format!("link set {host} up"));
+        }
+        house.wait_settled();
+        for chain in house.client.chains().expect("a list") {
+            house.wait_active(&chain.name);
+        }
+        let sent: Vec<u32> = runs
+            .into_iter()
+            .map(|(receiver, sending)| {
+                let sent = sending.stop();
+                receiver.assert_all(sent);
+                sent
+            })
+            .collect();
+        assert_eq!(account::ring_full(house), ring_full);
+        let mut visits: BTreeMap<(u16, u32), Vec<&str>> = BTreeMap::new();
+        for (name, capture) in captures {
+            for frame in capture.frames() {
+                let port = u16::from_be_bytes([frame.bytes[36], frame.bytes[37]]);
+                visits.entry((port, number_of(&frame))).or_default().push(name);
+            }
+        }
+        for ((port, number), seen) in &visits {
+            let index = PORTS.iter().position(|p| p == port).expect("a port of ours");
+            // Each function is seen twice: into it and out of it.
+            let is_whole = ROUTES[index].iter().any(|route| {
+                seen.len() == 2 * route.len()
+                    && route.iter().all(|name| seen.iter().filter(|s| *s == name).count() == 2)
+            });
+            assert!(is_whole, "packet {number} to {port} was seen at {seen:?}");
+        }
+        println!("sent {sent:?}, on chains {}", visits.len());
+        house.remove_chains();
+    });
+}
+
+/// Requests of several people at once: each is answered for itself, and what is answered holds.
+#[test]
+fn chains_of_several_people_at_once_are_each_answered_truly() {
+    in_own_house("house.yaml", |house| {
+        let people: Vec<_> = (0..PORTS.len())
+            .map(|index| {
+                let client = house.client.clone();
+                let to = SocketAddr::new(address("D", Family::V4), PORTS[index]);
+                let (source, destination) = (house.node("S"), house.node("D"));
+                let work = move || {
+                    let mut sender = Sender::new(&source, to);
+                    let receiver = Receiver::new(&destination, to);
+                    for round in 0..20 {
+                        let route = ROUTES[index][round % 2];
+                        let document = serde_json::from_value(document(index, route));
+                        let document = document.expect("a chain document");
+                        let deployed = deploy(&client, &document);
+                        assert_eq!(deployed.status, "active", "{}", deployed.status_reason);
+                        sender.send();
+                        let finished = || {
+                            let report = client.chain(&deployed.chain).expect("the chain");
+                            let total = account::ChainTotal::of(&report);
+                            let whole = account::ChainTotal::whole(1, route);
+                            if total == whole { Ok(()) } else { Err(format!("{total:?}")) }
+                        };
+                        crate::patience::wait_for("the first packet on the chain", finished);
+                        Deployment::undeploy(&client, &deployed.chain).expect("it goes");
+                    }
+                    receiver.assert_all(20);
+                };
+                std::thread::spawn(work)
+            })
+            .collect();
+        for person in people {
+            person.join().expect("every answer held");
+        }
+        assert!(house.client.list(Kind::PortPair, &[]).expect("a list").is_empty());
+    });
+}
+
+/// Pairs and groups are shared: another person may take one away between two requests of ours.
+fn deploy(
+    client: &catena_client::Client,
+    document: &catena_client::deploy::ChainDocument,
+) -> catena_client::deploy::Deployed {
+    use catena_client::deploy::DeployError;
+    crate::patience::wait_for("a deployment", || match Deployment::deploy(client, document) {
+        Ok(deployed) => Ok(deployed),
+        Err(DeployError::Api(ClientError::Refused {
+            status: 400 | 404 | 409, message, ..
+        })) => Err(message),
+        Err(error) => panic!("{error}"),
+    })
+}

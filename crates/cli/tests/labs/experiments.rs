@@ -1,0 +1,60 @@
+//! Lab files as experiments: what `./demo` does, with a short file, and with checks that must fail.
+
+use crate::house::{CATENA, LAB, lab_file, renamed_lab, turn};
+use crate::procfs;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(file: &Path, results: &Path) -> Output {
+    let mut command = Command::new(CATENA);
+    command.args(["lab", "run", "--results"]).arg(results);
+    command.arg("--summary").arg(results.join("summary.json")).arg(file);
+    command.output().expect("the binary runs")
+}
+
+fn said(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+#[test]
+fn an_experiment_runs_proves_draws_and_leaves_only_its_results() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let links = procfs::links();
+    let output = run(&lab_file("experiment.yaml"), folder.path());
+    let said = said(&output);
+    // The goal is out of reach, and that fails nothing.
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("throughput stream >= 900G"), "a missed goal is told: {said}");
+    let summary = std::fs::read_to_string(folder.path().join("summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    assert_eq!((&summary["ok"], &summary["steering"]["ok"]), (&true.into(), &true.into()));
+    assert!(summary["machine"].is_object() && summary["versions"].is_object(), "{summary}");
+    let files: Vec<String> =
+        procfs::files_below(folder.path()).iter().map(|path| path.display().to_string()).collect();
+    // One figure of each run of the sweep.
+    for wanted in ["test-timeline-nsh.svg", "test-timeline-mpls.png"] {
+        assert!(files.iter().any(|file| file.ends_with(wanted)), "{wanted} among {files:?}");
+    }
+    assert_eq!(procfs::links(), links);
+    assert!(!procfs::has_abstract_socket("catena-lab-test-experiment"));
+}
+
+#[test]
+fn a_check_that_does_not_hold_fails_the_run_and_is_named() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab = renamed_lab("experiment.yaml", "test-failing");
+    let file = lab.path().join(LAB);
+    let mut text = std::fs::read_to_string(&file).expect("a lab file");
+    text.push_str("sweep: {encapsulation: [nsh]}\nplot: []\n");
+    text.push_str("check: [order, loss numbered >= 1, unaccounted == 0]\n");
+    std::fs::write(&file, text).expect("a lab file");
+    let output = run(&file, folder.path());
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    let failed = said.lines().find(|line| line.contains("failed checks")).expect("it says which");
+    assert!(failed.contains("loss numbered >= 1") && !failed.contains("order"), "{failed}");
+}
