@@ -278,6 +278,36 @@ fn an_update_waits_for_the_new_path_and_the_old_one_goes_when_it_is_empty() {
 }
 
 #[test]
+fn a_node_that_tells_impossible_numbers_does_no_harm_to_the_controller() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let one = agent(&controller, "host1", 1);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v1", "host1");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    let chain = controller.create(CHAINS, &lab.chain("pc", &[&function], &[&classifier]));
+    let most = Volume { packets: u64::MAX, bytes: u64::MAX };
+    let counters = ChainCounters {
+        chain: ChainId(id(&chain).parse().unwrap()),
+        path: one.program().unwrap().rules[0].path,
+        entered: most,
+        finished: most,
+        tunnelled_out: most,
+        tunnelled_in: most,
+        dropped: BTreeMap::from([(catena_model::DropReason::NoPath, u64::MAX)]),
+        hops: Vec::new(),
+    };
+    one.state.lock().unwrap().chains = vec![counters.clone(), counters];
+    assert_eq!(controller.call("DELETE", &format!("{CHAINS}/{}", id(&chain)), None).0, 204);
+    eventually("the drained path is gone", || {
+        one.program().unwrap().paths.is_empty().then_some(())
+    });
+    controller.get("/v1/status");
+}
+
+#[test]
 fn what_no_data_plane_could_carry_is_refused_and_not_stored() {
     let data = tempfile::tempdir().unwrap();
     let controller = controller(&data, LONG);

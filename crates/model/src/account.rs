@@ -90,20 +90,22 @@ impl Account {
     pub fn merge(&mut self, other: &Account) {
         self.received.merge(other.received);
         self.forwarded.merge(other.forwarded);
-        self.consumed += other.consumed;
-        self.held += other.held;
+        self.consumed = self.consumed.wrapping_add(other.consumed);
+        self.held = self.held.wrapping_add(other.held);
         for (kind, n) in &other.created {
-            *self.created.entry(*kind).or_default() += n;
+            let sum = self.created.entry(*kind).or_default();
+            *sum = sum.wrapping_add(*n);
         }
         for (reason, n) in &other.dropped {
-            *self.dropped.entry(*reason).or_default() += n;
+            let sum = self.dropped.entry(*reason).or_default();
+            *sum = sum.wrapping_add(*n);
         }
     }
 
     /// All drops together.
     #[must_use]
     pub fn dropped_total(&self) -> u64 {
-        self.dropped.values().sum()
+        wrapping_sum(self.dropped.values().copied())
     }
 }
 
@@ -204,8 +206,14 @@ impl NodeCounters {
     /// Frames lost before they were received, over all rings and sockets.
     #[must_use]
     pub fn ring_full(&self) -> u64 {
-        self.ports.iter().map(|port| port.ring_full).sum::<u64>() + self.tunnels_ring_full
+        let ports = wrapping_sum(self.ports.iter().map(|port| port.ring_full));
+        ports.wrapping_add(self.tunnels_ring_full)
     }
+}
+
+/// The numbers may be foreign: whatever they are, nobody stops over their sum.
+fn wrapping_sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::wrapping_add)
 }
 
 #[cfg(test)]
@@ -225,6 +233,34 @@ mod tests {
         assert_eq!(account.unaccounted(), 0);
         account.held = 3;
         assert_eq!(account.unaccounted(), -2);
+    }
+
+    #[test]
+    fn numbers_that_no_node_could_count_are_summed_without_a_fault() {
+        let mut port = PortCounters {
+            port: PortId(uuid::Uuid::nil()),
+            name: String::new(),
+            account: Account { consumed: u64::MAX, held: u64::MAX, ..Account::default() },
+            transmitted: Volume::default(),
+            created_by_function: 0,
+            ring_full: u64::MAX,
+            interface: None,
+        };
+        port.account.created.insert(Created::Replica, u64::MAX);
+        port.account.dropped.insert(DropReason::NoPath, u64::MAX);
+        port.account.dropped.insert(DropReason::UnknownMac, 2);
+        let node = NodeCounters {
+            node: NodeName::new("host1").unwrap(),
+            program: BlueprintNumber(1),
+            ports: vec![port.clone(), port.clone()],
+            tunnels: port.account.clone(),
+            tunnels_transmitted: Volume::default(),
+            tunnels_ring_full: 1,
+            chains: Vec::new(),
+        };
+        assert_eq!(port.account.dropped_total(), 1, "counters wrap, as those of volumes do");
+        assert_eq!(node.ring_full(), u64::MAX);
+        assert_eq!(node.total().consumed, u64::MAX - 2);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Watches superseded paths until no packet is on them, so that the planner may remove them.
 
-use super::settle::lagging;
 use super::{Signal, Signals, Situation};
 use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
 use catena_model::{NodeCounters, NodeName, PathId};
-use std::collections::BTreeMap;
+use catena_plan::PathRecord;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -28,41 +28,100 @@ pub(crate) async fn watch(
     let mut turned: BTreeMap<PathId, Instant> = BTreeMap::new();
     loop {
         let draining = turned_away(&situations.borrow_and_update());
-        turned.retain(|path, _| draining.contains(path));
+        turned.retain(|path, _| draining.contains_key(path));
         if draining.is_empty() {
             situations.changed().await.map_err(|_| ended())?;
             continue;
         }
-        for path in draining {
-            turned.entry(path).or_insert_with(Instant::now);
+        for path in draining.keys() {
+            turned.entry(*path).or_insert_with(Instant::now);
         }
         tokio::time::sleep(DRAIN_INTERVAL).await;
         let counters = fleet.counters().await;
         for (path, since) in &turned {
-            if since.elapsed() >= DRAIN_WAIT_MAX || is_empty(&counters, *path) {
+            let is_empty =
+                || draining.get(path).is_some_and(|nodes| is_empty(&counters, *path, nodes));
+            if since.elapsed() >= DRAIN_WAIT_MAX || is_empty() {
                 signals.send(Signal::Drained(*path)).await.map_err(|_| ended())?;
             }
         }
     }
 }
 
-/// Paths whose classifiers have all turned away: nothing enters them any more.
-fn turned_away(now: &Situation) -> Vec<PathId> {
-    let is_new = |path: &PathId| !now.inventory.drained.contains(path);
-    let has_turned = |path: &PathId| {
-        now.blueprint.ledger.paths.get(path).is_some_and(|record| lagging(now, record).is_empty())
+/// Paths whose classifiers have all turned away, so that nothing enters them any more, each with
+/// the nodes that packets on it may have met.
+fn turned_away(now: &Situation) -> BTreeMap<PathId, BTreeSet<NodeName>> {
+    let turned = |path: PathId| {
+        let record = now.blueprint.ledger.paths.get(&path)?;
+        let has_turned = now.blueprint.lagging_nodes(&now.inventory, record).is_empty();
+        has_turned.then(|| (path, nodes_of(record, now)))
     };
-    let draining = catena_plan::draining(&now.blueprint);
-    draining.into_iter().filter(is_new).filter(has_turned).collect()
+    let draining = catena_plan::draining(&now.blueprint).into_iter();
+    draining.filter(|path| !now.inventory.drained.contains(path)).filter_map(turned).collect()
 }
 
-/// Has every packet that entered the path left it?
-fn is_empty(counters: &BTreeMap<NodeName, NodeCounters>, path: PathId) -> bool {
-    let (mut entered, mut left) = (0u64, 0u64);
+fn nodes_of(record: &PathRecord, now: &Situation) -> BTreeSet<NodeName> {
+    let instances = record.hops.iter().flat_map(|hop| &hop.instances);
+    let mut nodes: BTreeSet<NodeName> = instances.map(|instance| instance.node.clone()).collect();
+    nodes.extend(record.holders.iter().cloned());
+    for placed in &record.rules {
+        match &placed.node {
+            Some(node) => nodes.extend([node.clone()]),
+            None => nodes.extend(now.inventory.nodes.keys().cloned()),
+        }
+    }
+    nodes
+}
+
+/// Has every packet that entered the path left it? Who does not answer may hold some.
+///
+/// The numbers are foreign: whatever they are, their sum must not stop the controller.
+fn is_empty(
+    counters: &BTreeMap<NodeName, NodeCounters>,
+    path: PathId,
+    nodes: &BTreeSet<NodeName>,
+) -> bool {
+    if !nodes.iter().all(|node| counters.contains_key(node)) {
+        return false;
+    }
+    let mut inside = 0i128;
     let at_nodes = counters.values().flat_map(|node| &node.chains);
     for chain in at_nodes.filter(|chain| chain.path == path) {
-        entered += chain.entered.packets;
-        left += chain.finished.packets + chain.dropped.values().sum::<u64>();
+        inside += i128::from(chain.entered.packets) - i128::from(chain.finished.packets);
+        inside -= chain.dropped.values().map(|packets| i128::from(*packets)).sum::<i128>();
     }
-    entered == left
+    inside == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::{Account, BlueprintNumber, Volume};
+
+    fn answer(name: &str) -> (NodeName, NodeCounters) {
+        let node = NodeName::new(name).unwrap();
+        let counters = NodeCounters {
+            node: node.clone(),
+            program: BlueprintNumber(1),
+            ports: Vec::new(),
+            tunnels: Account::default(),
+            tunnels_transmitted: Volume::default(),
+            tunnels_ring_full: 0,
+            chains: Vec::new(),
+        };
+        (node, counters)
+    }
+
+    #[test]
+    fn a_path_is_not_empty_while_a_node_of_it_is_silent() {
+        let (one, counters) = answer("host1");
+        let (two, others) = answer("host2");
+        let nodes = BTreeSet::from([one.clone(), two.clone()]);
+        let mut heard = BTreeMap::new();
+        assert!(!is_empty(&heard, PathId(1), &nodes), "nobody answered");
+        heard.insert(one, counters);
+        assert!(!is_empty(&heard, PathId(1), &nodes), "one of two answered");
+        heard.insert(two, others);
+        assert!(is_empty(&heard, PathId(1), &nodes));
+    }
 }
