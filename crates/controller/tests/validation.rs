@@ -431,6 +431,30 @@ fn port_chain_rules_of_3_4() {
 }
 
 #[test]
+fn an_interface_of_a_node_belongs_to_one_port() {
+    let bench = bench();
+    let controller = &bench.controller;
+    let network = id(&controller.create("/v2.0/networks", &json!({})));
+    let port = |host: &str, profile: Value| json!({"network_id": network, "binding:host_id": host, "binding:profile": profile});
+    let profile = json!({"netns": "v1", "interface": "eth0"});
+    let first = controller.create("/v2.0/ports", &port("host1", profile.clone()));
+    let (status, body) = controller.post("/v2.0/ports", &port("host1", profile.clone()));
+    assert_eq!((status, kind(&body)), (409, "InterfaceInUse"));
+    assert!(message(&body).contains(&id(&first)), "{body}");
+    let elsewhere = controller.create("/v2.0/ports", &port("host2", profile.clone()));
+    let item = format!("/v2.0/ports/{}", id(&elsewhere));
+    let (status, body) = controller.put(&item, &json!({"binding:host_id": "host1"}));
+    assert_eq!((status, kind(&body)), (409, "InterfaceInUse"));
+    let other = json!({"netns": "v1", "interface": "eth1"});
+    controller.create("/v2.0/ports", &port("host1", other));
+    // Itself is not in its own way, and what is nowhere is in nobody's.
+    let item = format!("/v2.0/ports/{}", id(&first));
+    assert_eq!(controller.put(&item, &json!({"binding:profile": profile})).0, 200);
+    controller.create("/v2.0/ports", &port("", profile.clone()));
+    controller.create("/v2.0/ports", &port("", profile));
+}
+
+#[test]
 fn networks_subnets_and_ports_give_out_what_is_free() {
     let bench = bench();
     let controller = &bench.controller;
@@ -478,6 +502,7 @@ fn networks_subnets_and_ports_give_out_what_is_free() {
             (port("fixed_ips", json!([{}])), 400, "HTTPBadRequest"),
             (port("mac_address", json!("02:00:00:00:00:01")), 201, ""),
             (port("mac_address", json!("01:00:5e:00:00:01")), 400, "HTTPBadRequest"),
+            (port("mac_address", json!("02:ca:7e:00:00:01")), 400, "HTTPBadRequest"),
             (port("mac_address", json!("x")), 400, "HTTPBadRequest"),
             (port("binding:host_id", json!("-bad")), 400, "HTTPBadRequest"),
             (port("binding:host_id", json!("host1")), 201, ""),

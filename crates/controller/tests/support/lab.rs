@@ -22,11 +22,11 @@ impl<'c> Lab<'c> {
         Self { controller, network }
     }
 
-    /// A port on a node, with an interface in a namespace of its device's name.
+    /// A port on a node, with an interface of its own name in a namespace of its device's.
     pub fn port(&self, name: &str, device: &str, node: &str) -> String {
         let port = json!({
             "name": name, "network_id": self.network, "device_id": device,
-            "binding:host_id": node, "binding:profile": {"netns": device, "interface": "eth0"},
+            "binding:host_id": node, "binding:profile": {"netns": device, "interface": name},
         });
         id(&self.controller.create("/v2.0/ports", &port))
     }

@@ -8,6 +8,7 @@ use super::{Collection, Shown, View, addresses, network, shown, subnet, values};
 use crate::declared::Draft;
 use catena_model::NodeName;
 use catena_model::id::{NetworkId, PortId, SubnetId};
+use catena_model::program::PROXY_MAC;
 use catena_model::resource::{Attachment, FixedIp, NamespaceRef, Port, Subnet};
 use catena_plan::Intent;
 use catena_wire::scalar::MacAddr;
@@ -164,7 +165,23 @@ fn apply(intent: &Intent, port: &mut Port, given: &Prepared) -> Result<(), ApiEr
         port.attachment = attachment(profile);
     }
     port.admin_state_up = given.boolean("admin_state_up").unwrap_or(port.admin_state_up);
-    Ok(())
+    check_interface(intent, port)
+}
+
+/// Two ports on one interface would each take every packet of it.
+fn check_interface(intent: &Intent, port: &Port) -> Result<(), ApiError> {
+    let (Some(node), Some(attachment)) = (&port.node, &port.attachment) else { return Ok(()) };
+    let has_it = |other: &&Port| {
+        other.id != port.id
+            && other.node.as_ref() == Some(node)
+            && other.attachment.as_ref() == Some(attachment)
+    };
+    let Some(other) = intent.ports.values().find(has_it) else { return Ok(()) };
+    let message = format!(
+        "The interface '{}' of node '{node}' already belongs to port {}.",
+        attachment.interface, other.id
+    );
+    Err(ApiError::conflict("InterfaceInUse", message))
 }
 
 fn free_mac(intent: &Intent, network: NetworkId) -> MacAddr {
@@ -309,6 +326,10 @@ fn mac(name: &str, value: &Value) -> Result<Value, ApiError> {
         return Ok(Value::Null);
     }
     match value.as_str().and_then(|text| text.parse::<MacAddr>().ok()) {
+        Some(PROXY_MAC) => {
+            let reason = format!("'{PROXY_MAC}' is the data plane's own address.");
+            Err(ApiError::attribute(name, reason))
+        }
         Some(mac) if !mac.is_multicast() && mac != MacAddr::default() => Ok(json!(mac)),
         _ => {
             let reason = format!("'{}' is not a valid MAC address.", values::shown(value));
