@@ -308,6 +308,47 @@ fn a_node_that_tells_impossible_numbers_does_no_harm_to_the_controller() {
 }
 
 #[test]
+fn a_port_that_its_node_has_not_spoken_of_again_stays_bound() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let one = agent(&controller, "host1", 1);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v1", "host1");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    let chain = controller.create(CHAINS, &lab.chain("pc", &[&function], &[&classifier]));
+    let shown = format!("{CHAINS}/{}", id(&chain));
+    let reason = |port: &str| {
+        let port = controller.get(&format!("/v2.0/ports/{port}"));
+        port["port"]["status"].as_str().unwrap().to_owned()
+    };
+    // An agent that has just come back has tried one of its ports only.
+    one.tell_ports(&[("v1-in", "no interface 'v1-in'")]);
+    eventually("the one port is down", || {
+        let ports = controller.get("/v2.0/ports?name=v1-in");
+        (ports["ports"][0]["status"] == "DOWN").then_some(())
+    });
+    assert_eq!(reason(&source), "ACTIVE", "undecided is not unbound");
+    one.tell_ports(&[("v1-in", "")]);
+    eventually("active again", || {
+        (controller.get(&shown)["port_chain"]["status"] == "active").then_some(())
+    });
+    // A node that has lost everything starts with nothing.
+    one.disconnect();
+    let _empty = FakeAgent::connect_running(
+        data.path(),
+        "host1",
+        1,
+        controller.southbound,
+        State { is_silent: true, ..State::default() },
+    );
+    eventually("the ports of a node without a program are down", || {
+        (reason(&source) == "DOWN").then_some(())
+    });
+}
+
+#[test]
 fn what_no_data_plane_could_carry_is_refused_and_not_stored() {
     let data = tempfile::tempdir().unwrap();
     let controller = controller(&data, LONG);

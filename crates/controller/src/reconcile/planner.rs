@@ -5,6 +5,7 @@ use super::{NodeNews, Signal, Situation};
 use crate::declared::Snapshot;
 use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
+use catena_model::id::PortId;
 use catena_model::program::Underlay;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use catena_plan::{Blueprint, Inventory, Ledger, NodeFacts, PathPhase};
@@ -117,6 +118,11 @@ impl Planner {
                 facts.is_connected = true;
                 facts.acknowledged = BlueprintNumber::default();
                 facts.refusal = None;
+                if running == BlueprintNumber::default() {
+                    // It has lost everything: what it said before says nothing now.
+                    facts.bound.clear();
+                    facts.unbound.clear();
+                }
                 acknowledge(facts, running, newest);
             }
             NodeNews::Acknowledged(number) => acknowledge(facts, number, newest),
@@ -124,7 +130,12 @@ impl Planner {
                 tracing::warn!(%node, "program {number} was refused: {reason}");
                 facts.refusal = Some(reason);
             }
-            NodeNews::Ports { bound, unbound } => {
+            NodeNews::Ports { mut bound, unbound } => {
+                // A port that the node has not spoken of is undecided: that does not unbind it.
+                let program = self.blueprint.programs.get(node);
+                let ports = program.iter().flat_map(|program| &program.ports).map(|port| port.id);
+                let is_kept = |id: &PortId| facts.bound.contains(id) && !unbound.contains_key(id);
+                bound.extend(ports.filter(is_kept));
                 facts.bound = bound;
                 facts.unbound = unbound;
             }

@@ -32,6 +32,8 @@ pub struct State {
     pub is_held: bool,
     /// While set, programs are refused with this reason.
     pub refuses: Option<String>,
+    /// While set, nothing is answered at all.
+    pub is_silent: bool,
     /// Ports without an interface, by name, and why.
     pub unbound: BTreeMap<String, String>,
     /// The counters it tells.
@@ -137,6 +139,19 @@ impl FakeAgent {
         outgoing.try_send(FromAgent { message: Some(states) }).unwrap();
     }
 
+    /// Tells of these ports of the newest program alone: name, and why it has no interface.
+    pub fn tell_ports(&self, told: &[(&str, &str)]) {
+        let state = self.state.lock().unwrap();
+        let program = state.programs.last().unwrap();
+        let port = |(name, reason): &(&str, &str)| PortState {
+            port_id: program.ports.iter().find(|p| p.name == *name).unwrap().id.to_string(),
+            reason: (*reason).into(),
+        };
+        let states = PortStates { ports: told.iter().map(port).collect() };
+        let message = FromAgent { message: Some(from_agent::Message::PortStates(states)) };
+        state.outgoing.clone().unwrap().try_send(message).unwrap();
+    }
+
     /// The newest program.
     pub fn program(&self) -> Option<NodeProgram> {
         self.state.lock().unwrap().programs.last().cloned()
@@ -171,6 +186,9 @@ fn answers(
     message: to_agent::Message,
 ) -> Vec<from_agent::Message> {
     let mut state = shared.lock().unwrap();
+    if state.is_silent {
+        return Vec::new();
+    }
     match message {
         to_agent::Message::Welcome(_) => Vec::new(),
         to_agent::Message::Program(packed) => take_program(&mut state, &packed),
