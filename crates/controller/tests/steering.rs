@@ -308,6 +308,29 @@ fn a_node_that_tells_impossible_numbers_does_no_harm_to_the_controller() {
 }
 
 #[test]
+fn a_chain_that_was_made_and_deleted_before_its_answer_is_answered_as_made() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let one = agent(&controller, "host1", 1);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v1", "host1");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    one.hold();
+    let chain = lab.chain("pc", &[&function], &[&classifier]);
+    std::thread::scope(|scope| {
+        let creator = scope.spawn(|| controller.post(CHAINS, &chain));
+        let made = eventually("the chain in the list", || {
+            controller.get(CHAINS)["port_chains"].as_array()?.first().map(id)
+        });
+        assert_eq!(controller.call("DELETE", &format!("{CHAINS}/{made}"), None).0, 204);
+        let (status, shown) = creator.join().unwrap();
+        assert_eq!((status, shown["id"].as_str()), (201, Some(made.as_str())), "{shown}");
+    });
+}
+
+#[test]
 fn a_port_that_its_node_has_not_spoken_of_again_stays_bound() {
     let data = tempfile::tempdir().unwrap();
     let controller = controller(&data, LONG);

@@ -132,7 +132,7 @@ async fn on_collection(
             let edit = move |draft: &mut Draft| collection.create(draft, &given);
             let (id, snapshot) = change(app, edit).await?;
             settle_chain(app, collection, snapshot.revision, id).await;
-            show(app, collection, StatusCode::CREATED, id, &[])
+            show_changed(app, collection, StatusCode::CREATED, id, snapshot)
         }
         // The original knows no such method on a collection and answers as if it were unknown.
         _ => Err(ApiError::no_such_resource()),
@@ -156,7 +156,7 @@ async fn on_item(
         let edit = move |draft: &mut Draft| collection.update(draft, id, &given);
         let ((), snapshot) = change(app, edit).await?;
         settle_chain(app, collection, snapshot.revision, id).await;
-        return show(app, collection, StatusCode::OK, id, &[]);
+        return show_changed(app, collection, StatusCode::OK, id, snapshot);
     }
     let edit = move |draft: &mut Draft| collection.delete(draft, id);
     let ((), snapshot) = change(app, edit).await?;
@@ -219,8 +219,33 @@ fn show(
 ) -> Result<Response, ApiError> {
     let shown = collection.show(&view(app), id);
     let shown = shown.ok_or_else(|| collection.not_found(&id.to_string()))?;
+    Ok(one(collection, status, shown, query))
+}
+
+/// The answer to a change that was made: if somebody has removed the resource since, as it was.
+fn show_changed(
+    app: &App,
+    collection: &dyn Collection,
+    status: StatusCode,
+    id: Uuid,
+    made: Snapshot,
+) -> Result<Response, ApiError> {
+    let newest = view(app);
+    let shown = collection.show(&newest, id).or_else(|| {
+        collection.show(&View { intent: made.intent, situation: newest.situation }, id)
+    });
+    let shown = shown.ok_or_else(|| collection.not_found(&id.to_string()))?;
+    Ok(one(collection, status, shown, &[]))
+}
+
+fn one(
+    collection: &dyn Collection,
+    status: StatusCode,
+    shown: Shown,
+    query: &[(String, String)],
+) -> Response {
     let body = json!({ collection.singular(): filter::one(shown, query) });
-    Ok(json(status, CONTENT_TYPE, &body))
+    json(status, CONTENT_TYPE, &body)
 }
 
 /// What a resource's `json!` made, as the map that it is.
