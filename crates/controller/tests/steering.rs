@@ -331,6 +331,45 @@ fn a_chain_that_was_made_and_deleted_before_its_answer_is_answered_as_made() {
 }
 
 #[test]
+fn a_deleted_chain_that_a_node_has_not_let_go_is_shown_until_it_has() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, SHORT);
+    let one = agent(&controller, "host1", 1);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v1", "host1");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    let chain = controller.create(CHAINS, &lab.chain("pc", &[&function], &[&classifier]));
+    assert_eq!(state_of(&chain).0, "active");
+    assert_eq!(controller.get("/v1/status")["withdrawing"], json!([]));
+    one.hold();
+    assert_eq!(controller.call("DELETE", &format!("{CHAINS}/{}", id(&chain)), None).0, 204);
+    let withdrawing = json!([{"chain": "pc", "nodes": ["host1"]}]);
+    assert_eq!(controller.get("/v1/status")["withdrawing"], withdrawing);
+    one.release();
+    eventually("nothing is left to withdraw", || {
+        (controller.get("/v1/status")["withdrawing"] == json!([])).then_some(())
+    });
+}
+
+#[test]
+fn a_refusing_node_does_not_keep_a_deletion_waiting() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, LONG);
+    let one = agent(&controller, "host1", 1);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v1", "host1");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    let chain = controller.create(CHAINS, &lab.chain("pc", &[&function], &[&classifier]));
+    one.state.lock().unwrap().refuses = Some("its disk is full".into());
+    // The client gives up after its own patience, far below the bound.
+    assert_eq!(controller.call("DELETE", &format!("{CHAINS}/{}", id(&chain)), None).0, 204);
+}
+
+#[test]
 fn a_port_that_its_node_has_not_spoken_of_again_stays_bound() {
     let data = tempfile::tempdir().unwrap();
     let controller = controller(&data, LONG);

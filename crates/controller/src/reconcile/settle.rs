@@ -7,7 +7,7 @@ use catena_model::id::{ChainId, PortId};
 use catena_model::status::ChainState;
 use catena_plan::{Intent, Inventory, PathPhase};
 use catena_store::Revision;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -26,7 +26,8 @@ pub(crate) async fn declared(
     until(situations, is_settled, deadline).await;
 }
 
-/// Waits until all nodes have dropped the rules of a removed chain, or the deadline is there.
+/// Waits until all nodes have dropped the rules of a removed chain, cannot do so by waiting, or the
+/// deadline is there. What remains is logged and shown by [`withdrawing`].
 pub(crate) async fn withdrawn(
     situations: &mut watch::Receiver<Situation>,
     revision: Revision,
@@ -34,9 +35,26 @@ pub(crate) async fn withdrawn(
     deadline: Instant,
 ) {
     let is_settled = |now: &Situation| {
-        now.revision >= revision && catena_plan::is_withdrawn(&now.blueprint, &now.inventory, chain)
+        let is_withdrawn = || catena_plan::is_withdrawn(&now.blueprint, &now.inventory, chain);
+        let is_stuck = || {
+            now.trouble.is_some()
+                || lagging(now, chain).iter().any(|node| refuses(&now.inventory, node))
+        };
+        now.revision >= revision && (is_withdrawn() || is_stuck())
     };
     until(situations, is_settled, deadline).await;
+    let now = situations.borrow().clone();
+    let nodes = lagging(&now, chain);
+    if !nodes.is_empty() {
+        let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+        tracing::warn!(%chain, "deleted, but still in force on: {}", names.join(", "));
+    }
+}
+
+/// The nodes that may still send into the paths of a chain.
+fn lagging(now: &Situation, chain: ChainId) -> BTreeSet<NodeName> {
+    let paths = now.blueprint.ledger.paths.values().filter(|path| path.chain == chain);
+    paths.flat_map(|path| now.blueprint.lagging_nodes(&now.inventory, path)).collect()
 }
 
 async fn until(
@@ -63,40 +81,36 @@ fn is_on_its_way(now: &Situation, chain: ChainId) -> bool {
     if prospects.contains(&Prospect::Hopeless) {
         return false;
     }
-    let mut waits_for: BTreeSet<&NodeName> = BTreeSet::new();
+    let mut waits_for: BTreeSet<NodeName> = BTreeSet::new();
     for path in now.blueprint.ledger.paths.values().filter(|path| path.chain == chain) {
         if path.phase != PathPhase::Superseded {
-            waits_for.extend(lagging(now, path));
+            waits_for.extend(now.blueprint.lagging_nodes(&now.inventory, path));
         }
     }
-    let refuses = |node: &&NodeName| {
-        now.inventory.nodes.get(*node).is_some_and(|facts| facts.refusal.is_some())
-    };
-    if waits_for.iter().any(refuses) {
+    if waits_for.iter().any(|node| refuses(&now.inventory, node)) {
         return false;
     }
     !waits_for.is_empty() || prospects.contains(&Prospect::Undecided)
 }
 
-/// The nodes of a path that do not yet run the blueprint that brought it to its phase.
-pub(super) fn lagging<'s>(
-    now: &'s Situation,
-    path: &'s catena_plan::PathRecord,
-) -> BTreeSet<&'s NodeName> {
-    let mut nodes: BTreeSet<&NodeName> =
-        path.hops.iter().flat_map(|hop| &hop.instances).map(|instance| &instance.node).collect();
-    for placed in &path.rules {
-        match &placed.node {
-            Some(node) => nodes.extend([node]),
-            None => nodes.extend(now.inventory.nodes.keys()),
+/// The nodes that may still send packets of chains that are no longer declared, by chain name.
+pub(crate) fn withdrawing(
+    now: &Situation,
+    intent: &Intent,
+) -> BTreeMap<String, BTreeSet<NodeName>> {
+    let mut waits_for: BTreeMap<String, BTreeSet<NodeName>> = BTreeMap::new();
+    let paths = now.blueprint.ledger.paths.values();
+    for path in paths.filter(|path| !intent.chains.contains_key(&path.chain)) {
+        let lagging = now.blueprint.lagging_nodes(&now.inventory, path);
+        if !lagging.is_empty() {
+            waits_for.entry(path.chain_name.clone()).or_default().extend(lagging);
         }
     }
-    nodes.retain(|node| {
-        let program = now.blueprint.ledger.programs.get(*node);
-        let number = program.map_or(path.since, |number| path.since.min(*number));
-        now.inventory.nodes.get(*node).is_none_or(|facts| facts.acknowledged < number)
-    });
-    nodes
+    waits_for
+}
+
+fn refuses(inventory: &Inventory, node: &NodeName) -> bool {
+    inventory.nodes.get(node).is_some_and(|facts| facts.refusal.is_some())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

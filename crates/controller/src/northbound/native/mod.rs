@@ -5,7 +5,7 @@ mod metrics;
 mod problem;
 
 use super::{App, Call, json};
-use crate::reconcile::Situation;
+use crate::reconcile::{Situation, settle};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use catena_model::id::ChainId;
@@ -92,6 +92,10 @@ fn status(situation: &Situation, intent: &Intent) -> Value {
     let states: Vec<ChainState> =
         intent.chains.keys().map(|id| situation.chain_status(intent, *id).state).collect();
     let count = |state: ChainState| states.iter().filter(|found| **found == state).count();
+    let withdrawing: Vec<Value> = settle::withdrawing(situation, intent)
+        .into_iter()
+        .map(|(chain, nodes)| json!({"chain": chain, "nodes": nodes}))
+        .collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "revision": situation.revision.0,
@@ -106,6 +110,7 @@ fn status(situation: &Situation, intent: &Intent) -> Value {
             "updating": count(ChainState::Updating),
             "degraded": count(ChainState::Degraded),
         },
+        "withdrawing": withdrawing,
         "trouble": situation.trouble,
     })
 }
