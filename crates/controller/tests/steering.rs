@@ -411,6 +411,36 @@ fn a_port_that_its_node_has_not_spoken_of_again_stays_bound() {
 }
 
 #[test]
+fn an_address_of_another_node_or_a_link_too_narrow_for_packets_opens_no_session() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = controller(&data, SHORT);
+    let _one = agent(&controller, "host1", 1);
+    eventually("host1", || {
+        (controller.get("/v1/nodes").as_array().unwrap().len() == 1).then_some(())
+    });
+    let certificates = enroll(data.path(), "host2");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let to = controller.southbound;
+    let refusal = |address: &str, mtu: u32| {
+        let first = catena_protocol::session::hello("host2", address.into(), mtu, 0);
+        runtime.block_on(async {
+            let (_outgoing, mut incoming) = dial(&certificates, &certificates, to, first).await?;
+            while incoming.message().await.map_err(|status| status.message().to_owned())?.is_some()
+            {
+            }
+            Err::<(), String>("closed without a reason".into())
+        })
+    };
+    let error = refusal("192.0.2.1", 1_500).unwrap_err();
+    assert!(error.contains("192.0.2.1") && error.contains("node 'host1'"), "{error}");
+    for narrow in [0, 1_279] {
+        let error = refusal("192.0.2.2", narrow).unwrap_err();
+        assert!(error.contains("1280"), "{error}");
+    }
+    assert_eq!(controller.get("/v1/nodes").as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn what_no_data_plane_could_carry_is_refused_and_not_stored() {
     let data = tempfile::tempdir().unwrap();
     let controller = controller(&data, LONG);

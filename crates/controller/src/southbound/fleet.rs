@@ -4,6 +4,7 @@
 use catena_model::{NodeCounters, NodeName};
 use catena_protocol::message::Program;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -27,11 +28,13 @@ struct Peer {
     wanted: watch::Sender<Option<Program>>,
     session: u64,
     asks: Option<mpsc::Sender<Ask>>,
+    /// Where the connected node is on the data network.
+    underlay: Option<IpAddr>,
 }
 
 impl Default for Peer {
     fn default() -> Self {
-        Self { wanted: watch::Sender::new(None), session: 0, asks: None }
+        Self { wanted: watch::Sender::new(None), session: 0, asks: None, underlay: None }
     }
 }
 
@@ -68,7 +71,23 @@ impl Fleet {
             && peer.session == session
         {
             peer.asks = None;
+            peer.underlay = None;
         }
+    }
+
+    /// Notes the address of a connected node; the node that is connected with the same one, if
+    /// there is one: packets for one of the two would reach the other.
+    pub(crate) fn place(&self, node: &NodeName, address: IpAddr) -> Result<(), NodeName> {
+        let mut nodes = self.lock();
+        let same =
+            |(other, peer): &(&NodeName, &Peer)| *other != node && peer.underlay == Some(address);
+        if let Some((other, _)) = nodes.iter().find(same) {
+            return Err(other.clone());
+        }
+        if let Some(peer) = nodes.get_mut(node) {
+            peer.underlay = Some(address);
+        }
+        Ok(())
     }
 
     /// The counters of every node that answers in time.

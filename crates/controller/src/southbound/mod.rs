@@ -44,7 +44,7 @@ pub(crate) async fn serve(
         .identity(Identity::from_pem(issued.certificate, issued.key))
         .client_ca_root(Certificate::from_pem(authority.certificate()))
         .timeout(HANDSHAKE_TIMEOUT);
-    let service = SouthboundServer::new(Door { fleet, signals })
+    let service = SouthboundServer::new(SouthboundService { fleet, signals })
         .max_decoding_message_size(FRAME_BYTES_MAX)
         .max_encoding_message_size(FRAME_BYTES_MAX);
     Server::builder()
@@ -59,13 +59,13 @@ pub(crate) async fn serve(
     Err(ControllerError::Ended("southbound server"))
 }
 
-struct Door {
+struct SouthboundService {
     fleet: Arc<Fleet>,
     signals: Signals,
 }
 
 #[tonic::async_trait]
-impl Southbound for Door {
+impl Southbound for SouthboundService {
     type SessionStream = ReceiverStream<Result<ToAgent, Status>>;
 
     async fn session(

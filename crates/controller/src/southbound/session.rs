@@ -20,6 +20,9 @@ const HELLO_WAIT: Duration = Duration::from_secs(5);
 /// Questions for counters that one session remembers.
 const PENDING_MAX: usize = 256;
 
+/// Smallest MTU of a data network, in bytes: what IPv6 asks of every link (RFC 8200 section 5).
+const UNDERLAY_MTU_MIN: u16 = 1_280;
+
 /// What an agent gets.
 pub(crate) type Outgoing = mpsc::Sender<Result<ToAgent, Status>>;
 
@@ -46,7 +49,7 @@ pub(crate) async fn converse(
     let number = member.session;
     tracing::info!(%node, session = number, "agent connected");
     let news = News { node: node.clone(), session: number, signals };
-    if let Err(reason) = carry(session, member, &mut incoming, &outgoing, &news).await {
+    if let Err(reason) = carry(session, member, &mut incoming, &outgoing, &news, &fleet).await {
         tracing::info!(%node, session = number, "session ended: {reason}");
         refuse(&outgoing, &reason).await;
     }
@@ -78,6 +81,7 @@ async fn carry(
     incoming: &mut Streaming<FromAgent>,
     outgoing: &Outgoing,
     news: &News,
+    fleet: &Fleet,
 ) -> Result<(), String> {
     let mut pending: BTreeMap<u64, Ask> = BTreeMap::new();
     loop {
@@ -89,7 +93,13 @@ async fn carry(
                 ControllerOutput::Event(NodeEvent::Counters(counters)) => {
                     answer(&mut pending, &counters, &news.node);
                 }
-                ControllerOutput::Event(event) => news.tell(translate(event)?).await?,
+                ControllerOutput::Event(event) => {
+                    let known = translate(event)?;
+                    if let NodeNews::Met { underlay, .. } = &known {
+                        place(fleet, &news.node, *underlay)?;
+                    }
+                    news.tell(known).await?;
+                }
             }
         }
         tokio::select! {
@@ -146,9 +156,24 @@ fn met(hello: &Hello) -> Result<NodeNews, String> {
         .parse()
         .map_err(|_| format!("'{}' is no address on the data network", hello.underlay_address))?;
     let mtu = u16::try_from(hello.underlay_mtu)
-        .map_err(|_| format!("{} is no MTU of a data network", hello.underlay_mtu))?;
+        .ok()
+        .filter(|mtu| *mtu >= UNDERLAY_MTU_MIN)
+        .ok_or_else(|| {
+            let mtu = hello.underlay_mtu;
+            format!("the data network's MTU is at least {UNDERLAY_MTU_MIN} bytes, not {mtu}")
+        })?;
     let running = BlueprintNumber(hello.program_number);
     Ok(NodeNews::Met { underlay: Underlay { address, mtu }, running })
+}
+
+fn place(fleet: &Fleet, node: &NodeName, underlay: Underlay) -> Result<(), String> {
+    fleet.place(node, underlay.address).map_err(|other| {
+        format!(
+            "the address {} on the data network is that of node '{other}', which is connected; \
+             start this agent with its own",
+            underlay.address
+        )
+    })
 }
 
 fn ports(states: PortStates) -> Result<NodeNews, String> {
