@@ -7,7 +7,7 @@ use catena_store::{Expect, Key, Store, Transaction};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::net::IpAddr;
 use uuid::Uuid;
 
 /// Project of everybody when nobody has to say who he is.
@@ -52,14 +52,22 @@ impl Guard {
         listener: &tokio::net::TcpListener,
         store: &dyn Store,
     ) -> Result<Self, ControllerError> {
-        if auth == Auth::None {
-            return match listener.local_addr() {
-                Ok(address) if !address.ip().is_loopback() => {
-                    Err(ControllerError::OpenApi(address))
-                }
-                _ => Ok(Self::Open),
-            };
+        let address = listener.local_addr().map_err(|source| ControllerError::Listen {
+            address: "the given socket".into(),
+            source,
+        })?;
+        match (auth, address.ip().is_loopback()) {
+            (Auth::None, true) => Ok(Self::Open),
+            (Auth::None, false) => Err(ControllerError::OpenApi(address)),
+            (Auth::Token, true) => Self::with_token(store, &mut std::io::stdout()),
+            (Auth::Token, false) => Err(ControllerError::PlainHttp(address)),
         }
+    }
+
+    fn with_token(
+        store: &dyn Store,
+        out: &mut dyn std::io::Write,
+    ) -> Result<Self, ControllerError> {
         let key = Key::new(CREDENTIAL_KIND, "admin");
         if let Some(document) = store.get(&key)? {
             let Credential { sha256 } = document.decode()?;
@@ -68,13 +76,22 @@ impl Guard {
         let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let sha256 = digest(&token);
         // Printed before it is stored: a token that nobody saw would lock everybody out.
-        let mut out = std::io::stdout();
-        let _ = writeln!(out, "admin token (shown this once, keep it): {token}");
-        let _ = out.flush();
+        writeln!(out, "admin token (shown this once, keep it): {token}")
+            .and_then(|()| out.flush())
+            .map_err(ControllerError::TokenUnseen)?;
         let mut transaction = Transaction::new();
         transaction.put(key, &Credential { sha256: sha256.clone() }, Expect::Absent)?;
         store.commit(transaction)?;
         Ok(Self::Token { sha256 })
+    }
+
+    /// May a request under this `Host` be answered? When nobody has to say who he is, a page of
+    /// another site must not get here under a name of its own.
+    pub(crate) fn accepts_host(&self, headers: &HeaderMap) -> bool {
+        match (self, headers.get(header::HOST)) {
+            (Self::Token { .. }, _) | (Self::Open, None) => true,
+            (Self::Open, Some(host)) => host.to_str().is_ok_and(is_loopback_host),
+        }
     }
 
     /// Who sends these headers; none: nobody who may.
@@ -86,6 +103,16 @@ impl Guard {
                 .then(|| Identity { project: ProjectId(ADMIN_PROJECT.into()) }),
         }
     }
+}
+
+/// Is it `localhost` or a loopback address, with or without a port?
+fn is_loopback_host(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn token_of(headers: &HeaderMap) -> Option<&str> {
@@ -108,6 +135,26 @@ fn digest(token: &str) -> String {
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
+
+    #[test]
+    fn a_token_that_could_not_be_shown_is_not_kept() {
+        struct Full;
+        impl std::io::Write for Full {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let store = catena_store::MemoryStore::default();
+        let error = Guard::with_token(&store, &mut Full).unwrap_err();
+        assert!(matches!(error, ControllerError::TokenUnseen(_)), "{error}");
+        assert!(store.get(&Key::new(CREDENTIAL_KIND, "admin")).unwrap().is_none());
+        let mut shown = Vec::new();
+        Guard::with_token(&store, &mut shown).unwrap();
+        assert!(String::from_utf8(shown).unwrap().starts_with("admin token"));
+    }
 
     #[test]
     fn only_the_right_token_passes_in_either_header() {

@@ -30,6 +30,15 @@ pub enum ControllerError {
          the network; listen on a loopback address or use 'token'"
     )]
     OpenApi(SocketAddr),
+    /// Tokens would travel in the clear.
+    #[error(
+        "plain HTTP is refused on {0}: tokens would travel in the clear; listen on a loopback \
+         address and put a server that speaks TLS in front of it"
+    )]
+    PlainHttp(SocketAddr),
+    /// The admin token could not be shown, so it was not kept.
+    #[error("the admin token cannot be printed: {0}; start the controller with a working output")]
+    TokenUnseen(#[source] io::Error),
     /// A file or directory cannot be used.
     #[error("cannot use '{path}': {source}; check that it exists and belongs to this user")]
     File {

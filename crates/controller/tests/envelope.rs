@@ -12,13 +12,22 @@ use support::{Controller, kind, open};
 #[test]
 fn a_client_finds_the_api_under_the_name_it_used() {
     let data = tempfile::tempdir().unwrap();
-    let controller = Controller::start(open(data.path()));
+    let mut config = open(data.path());
+    config.auth = Auth::Token;
+    let controller = Controller::start(config);
     let (http, url) = controller.raw();
     let answer = http.get(url).header("Host", "net.example:9696").send().unwrap();
     assert_eq!(answer.status(), 200);
     assert!(!answer.headers().contains_key("x-openstack-request-id"));
     let versions: Value = answer.json().unwrap();
     assert_eq!(versions["versions"][0]["links"][0]["href"], "http://net.example:9696/v2.0/");
+}
+
+#[test]
+fn extensions_are_told_one_by_one() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let (http, url) = controller.raw();
     let answer = http.get(format!("{url}/v2.0/extensions/sfc")).send().unwrap();
     let request_id = answer.headers()["x-openstack-request-id"].to_str().unwrap().to_owned();
     assert!(request_id.starts_with("req-") && request_id.len() == 40, "{request_id}");
@@ -72,7 +81,8 @@ fn bodies_that_are_no_json_or_too_large_are_refused_by_name() {
     let controller = Controller::start(open(data.path()));
     let (http, url) = controller.raw();
     let post = |body: Vec<u8>| {
-        let answer = http.post(format!("{url}/v2.0/networks")).body(body).send().unwrap();
+        let request = http.post(format!("{url}/v2.0/networks")).body(body);
+        let answer = request.header("Content-Type", "application/json").send().unwrap();
         (answer.status().as_u16(), answer.json::<Value>().unwrap())
     };
     let nested = "[".repeat(100_000).into_bytes();
@@ -89,6 +99,48 @@ fn bodies_that_are_no_json_or_too_large_are_refused_by_name() {
     let mut largest = json!({"network": {"name": "n"}}).to_string().into_bytes();
     largest.resize(1024 * 1024, b' ');
     assert_eq!(post(largest).0, 201);
+}
+
+#[test]
+fn what_a_browser_sends_for_a_foreign_page_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let (http, url) = controller.raw();
+    let body = json!({"network": {"name": "n"}}).to_string();
+    let post = |content_type: Option<&str>| {
+        let request = http.post(format!("{url}/v2.0/networks")).body(body.clone());
+        let request = match content_type {
+            Some(content_type) => request.header("Content-Type", content_type),
+            None => request,
+        };
+        request.send().unwrap()
+    };
+    // A page may send these to any address without asking; JSON it may not.
+    for simple in
+        [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("text/json")]
+    {
+        let answer = post(simple);
+        assert_eq!(answer.status(), 415, "{simple:?}");
+        assert_eq!(kind(&answer.json().unwrap()), "HTTPUnsupportedMediaType");
+    }
+    for json in ["application/json", "Application/JSON; charset=utf-8"] {
+        assert_eq!(post(Some(json)).status(), 201, "{json}");
+    }
+    // A name of the page's own that leads here (DNS rebinding).
+    for path in ["/", "/v2.0/networks", "/v1/status", "/metrics"] {
+        let get = |host: &str| {
+            let request = http.get(format!("{url}{path}")).header("Host", host);
+            request.send().unwrap().status().as_u16()
+        };
+        for strange in ["page.example", "page.example:9696", "192.0.2.1", "localhost.example", ""] {
+            assert_eq!(get(strange), 403, "{strange} {path}");
+        }
+        for own in
+            ["localhost", "LOCALHOST:9696", "127.0.0.1", "127.8.9.1:1", "[::1]:9696", "[::1]"]
+        {
+            assert_eq!(get(own), 200, "{own} {path}");
+        }
+    }
 }
 
 fn json_value() -> impl Strategy<Value = Value> {
@@ -185,4 +237,24 @@ fn an_open_api_is_refused_beyond_loopback() {
     let error = runtime.block_on(catena_controller::run(config)).unwrap_err();
     assert!(matches!(error, ControllerError::OpenApi(_)), "{error}");
     assert!(error.to_string().contains("use 'token'"), "{error}");
+}
+
+#[test]
+fn tokens_do_not_travel_in_the_clear_beyond_loopback() {
+    let data = tempfile::tempdir().unwrap();
+    let everywhere = ListenerSource::Address("0.0.0.0:0".parse().unwrap());
+    let config = Config::new(everywhere, data.path());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let run = async {
+        tokio::select! {
+            // Whatever serves does not end; whatever refuses is there first.
+            biased;
+            end = catena_controller::run(config) => end,
+            () = tokio::task::yield_now() => Ok(()),
+        }
+    };
+    let error = runtime.block_on(run).expect_err("it serves tokens to everybody");
+    assert!(matches!(error, ControllerError::PlainHttp(_)), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("TLS") && text.contains("loopback"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The HTTP server: one door for networking-sfc (`/v2.0`), the native API (`/v1`) and metrics.
+//! The HTTP server: one server for networking-sfc (`/v2.0`), the native API (`/v1`) and metrics.
 //!
 //! Knows paths, bounds of requests and who may pass. Refuses to know any resource.
 
@@ -46,6 +46,15 @@ pub(crate) struct Call {
     pub(crate) body: Option<Bytes>,
 }
 
+impl Call {
+    /// Is the body declared to be JSON?
+    fn has_json(&self) -> bool {
+        let declared = self.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
+        let essence = declared.and_then(|text| text.split(';').next());
+        essence.is_some_and(|text| text.trim().eq_ignore_ascii_case("application/json"))
+    }
+}
+
 /// Serves until the listener fails.
 pub(crate) async fn serve(listener: TcpListener, app: Arc<App>) -> Result<(), ControllerError> {
     let router = Router::new().fallback(answer).with_state(app);
@@ -61,6 +70,9 @@ pub(crate) async fn serve(listener: TcpListener, app: Arc<App>) -> Result<(), Co
 
 async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
+    if !app.guard.accepts_host(&head.headers) {
+        return native::foreign_host();
+    }
     let call = Call {
         method: if head.method == Method::HEAD { Method::GET } else { head.method },
         path: head.uri.path().split('/').filter(|part| !part.is_empty()).map(decode).collect(),

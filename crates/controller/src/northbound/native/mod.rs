@@ -28,6 +28,11 @@ pub(super) async fn answer(app: &App, call: &Call) -> Response {
     route(app, call).await.unwrap_or_else(Problem::into_response)
 }
 
+/// The answer to a request under a name that is not ours.
+pub(super) fn foreign_host() -> Response {
+    Problem::foreign_host().into_response()
+}
+
 async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
     let path: Vec<&str> = call.path.iter().map(String::as_str).collect();
     let resource = match path.as_slice() {

@@ -31,6 +31,12 @@ impl Problem {
         Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "Method not allowed", detail }
     }
 
+    pub(super) fn foreign_host() -> Self {
+        let detail = "Without authentication only a loopback address or 'localhost' is answered; \
+                      ask for one of them, or start the controller with '--auth token'.";
+        Self { status: StatusCode::FORBIDDEN, title: "Foreign host", detail: detail.into() }
+    }
+
     pub(super) fn unauthorized() -> Self {
         let detail = "The request carries no valid token; send the admin token in X-Auth-Token.";
         Self { status: StatusCode::UNAUTHORIZED, title: "Unauthorized", detail: detail.into() }

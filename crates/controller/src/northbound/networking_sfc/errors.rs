@@ -83,6 +83,14 @@ impl ApiError {
         )
     }
 
+    pub(crate) fn not_json() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "HTTPUnsupportedMediaType",
+            "The body is not declared to be JSON; send it with Content-Type: application/json.",
+        )
+    }
+
     pub(crate) fn into_response(self) -> Response {
         let error = json!({"type": self.kind, "message": self.message, "detail": ""});
         let body: Value = json!({ "NeutronError": error });

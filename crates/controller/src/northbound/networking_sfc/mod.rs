@@ -178,6 +178,10 @@ fn judge(
     identity: &Identity,
 ) -> Result<Prepared, ApiError> {
     let body = call.body.as_ref().ok_or_else(ApiError::too_large)?;
+    // Whatever else a body may be, a browser sends it for any page without asking us.
+    if !call.has_json() && !body.is_empty() {
+        return Err(ApiError::not_json());
+    }
     let (singular, plural) = (collection.singular(), collection.plural());
     prepare(singular, plural, collection.table(), verb, identity, body)
 }
