@@ -40,9 +40,8 @@ impl Blueprint {
     pub fn lagging_nodes(&self, inventory: &Inventory, path: &PathRecord) -> BTreeSet<NodeName> {
         let mut nodes = path.nodes(inventory.nodes.keys());
         nodes.retain(|node| {
-            // A program that this blueprint did not change keeps its older number.
-            let number = self.ledger.programs.get(node).map_or(path.since, |n| path.since.min(*n));
-            !inventory.has_acknowledged(node, number)
+            let needed = path.needs.get(node).copied().unwrap_or(path.since);
+            !inventory.has_acknowledged(node, needed)
         });
         nodes
     }

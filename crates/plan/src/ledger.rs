@@ -63,6 +63,8 @@ pub struct PathRecord {
     pub phase: PathPhase,
     /// The blueprint that brought it to this phase (or changed its rules).
     pub since: BlueprintNumber,
+    /// The program with which each of its nodes reached this phase.
+    pub needs: BTreeMap<NodeName, BlueprintNumber>,
     /// Has the chain been active before this path?
     pub is_update: bool,
 }

@@ -9,8 +9,8 @@ use crate::render::{Rendering, chain_name, render};
 use catena_model::id::ChainId;
 use catena_model::program::PortRole;
 use catena_model::resource::Chain;
-use catena_model::{BlueprintNumber, PathId};
-use std::collections::BTreeSet;
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The blueprint that should follow, or none when nothing is to be changed now.
 ///
@@ -44,9 +44,27 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
         return None;
     }
     ledger.end_quarantines();
+    note_needs(&mut ledger, &programs, inventory);
     ledger.programs =
         programs.iter().map(|(node, program)| (node.clone(), program.number)).collect();
     Some(Blueprint { number, parent: previous.number, programs, ledger })
+}
+
+/// A path that changed its phase is in force where this blueprint's programs are; a program that
+/// the blueprint did not change keeps its older number, and that is enough.
+fn note_needs(
+    ledger: &mut Ledger,
+    programs: &BTreeMap<NodeName, NodeProgram>,
+    inventory: &Inventory,
+) {
+    let number = ledger.number;
+    for path in ledger.paths.values_mut().filter(|path| path.since == number) {
+        let needed = |node: NodeName| {
+            let program = programs.get(&node).map_or(number, |program| program.number);
+            (node, program)
+        };
+        path.needs = path.nodes(inventory.nodes.keys()).into_iter().map(needed).collect();
+    }
 }
 
 /// Superseded paths that still may hold packets: their counters decide when they are drained.
@@ -151,6 +169,7 @@ fn install(
         rules: placed(rendering, id),
         ports,
         holders: BTreeSet::new(),
+        needs: BTreeMap::new(),
         phase: PathPhase::Installed,
         since: ledger.number,
         is_update,

@@ -439,3 +439,13 @@ fn a_late_word_about_a_drained_path_does_not_remove_its_successor() {
     assert_eq!(world.plan(), 1);
     assert_eq!(world.known(1), [PathId(1)], "the classifier has not acknowledged the turn");
 }
+
+#[test]
+fn another_chains_change_does_not_put_an_active_chain_in_doubt() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    world.chain(2, 1, &[12]);
+    assert_eq!(world.plan(), 1);
+    assert_eq!(world.status(chain).state, ChainState::Active, "{}", world.status(chain).reason);
+}
