@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A lab that stands. In the foreground it ends with this value, at the latest with this process.
+/// A lab that stands. Unless it was brought up detached it ends with this value, at the latest
+/// with this process.
 #[derive(Debug)]
 pub struct RunningLab {
     pub(crate) lab: Lab,
@@ -23,7 +24,7 @@ pub struct RunningLab {
 }
 
 /// Brings a lab up; each step is told with its duration in seconds. The chains of the file are
-/// deployed, unless the file sweeps over them.
+/// deployed, unless the file sweeps over them. A lab that fails half-way is gone, detached or not.
 ///
 /// # Errors
 /// The file is wrong, the kernel refuses, or a process of the lab fails.
@@ -34,7 +35,7 @@ pub fn up(
 ) -> Result<RunningLab> {
     let lab = Lab::read(file, false)?;
     let is_swept = !lab.sweep.chains.is_empty() || lab.sweep.lengths.is_some();
-    let running = RunningLab::start(lab, options, tell)?;
+    let mut running = RunningLab::start(lab, options, tell)?;
     if !is_swept {
         for chain in &running.lab.chains {
             let start = Instant::now();
@@ -45,6 +46,9 @@ pub fn up(
                 format!("chain {}: {} ({})", chain.name, functions.join(" "), deployed.status);
             tell(&text, start.elapsed().as_secs_f64());
         }
+    }
+    if options.is_detached {
+        running.started.keep()?;
     }
     Ok(running)
 }
@@ -57,7 +61,7 @@ impl RunningLab {
         tell: &mut dyn FnMut(&str, f64),
     ) -> Result<Self> {
         let plan = wiring::plan(&lab)?;
-        let started = Started::start(&lab.name, &lab.file, options, tell)?;
+        let started = Started::start(&lab, options, tell)?;
         let client = Client::new(format!("http://{}", started.api()), None)?;
         let start = Instant::now();
         wait_for_nodes(&client, &started, &lab, &not_connected)?;
@@ -129,10 +133,10 @@ impl RunningLab {
         self.started.log_directory()
     }
 
-    /// Waits until the lab ends by itself or by `catena lab down`.
+    /// Waits until the lab ends by `catena lab down`.
     ///
     /// # Errors
-    /// Its first process cannot be waited for.
+    /// It ended in another way, or cannot be waited for.
     pub fn wait(self) -> Result<()> {
         self.started.wait()
     }

@@ -51,13 +51,32 @@ fn attend(visitor: &UnixStream, state: &LabState) -> Result<()> {
     let mut incoming = Incoming::new(reading);
     while let Some((request, _)) = incoming.next::<Request>()? {
         match request {
-            Request::Watch => watch(visitor, state)?,
+            Request::Watch => {
+                let outcome = hold(visitor, &mut incoming, state);
+                if !matches!(outcome, Ok(true)) {
+                    state.change(|known| known.is_ending = true);
+                }
+                return outcome.map(drop);
+            }
+            Request::Keep => {
+                let reason = "only its starter can keep it".to_owned();
+                send(visitor, &Answer::Refused { reason }, &[])?;
+            }
             Request::Status => send(visitor, &Answer::Status(state.status()), &[])?,
             Request::Enter { node } => enter(visitor, state, &node)?,
             Request::Down => down(visitor, state)?,
         }
     }
     Ok(())
+}
+
+/// Attends to the starter; says whether the lab shall outlive this visit.
+fn hold(visitor: &UnixStream, incoming: &mut Incoming, state: &LabState) -> Result<bool> {
+    watch(visitor, state)?;
+    match incoming.next::<Request>()? {
+        Some((Request::Keep, _)) => send(visitor, &Answer::Kept, &[]).map(|()| true),
+        _ => Ok(false),
+    }
 }
 
 fn watch(visitor: &UnixStream, state: &LabState) -> Result<()> {
@@ -93,4 +112,59 @@ fn down(visitor: &UnixStream, state: &LabState) -> Result<()> {
     std::thread::sleep(ENDING_WAIT);
     state.change(|known| known.is_ending = true);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::protocol::LabStatus;
+    use super::super::visit::{SOCKET_PREFIX, Visit};
+    use super::*;
+    use catena_kernel::abstract_socket;
+
+    /// A lab that stands, without anything in it.
+    fn stand(name: &str) -> (String, Arc<LabState>) {
+        let name = format!("{name}-{}", std::process::id());
+        let status = LabStatus {
+            name: name.clone(),
+            file: String::new(),
+            api: String::new(),
+            state: String::new(),
+            seconds: 0.0,
+            nodes: Vec::new(),
+            processes: Vec::new(),
+        };
+        let state = Arc::new(LabState::new(status));
+        state.change(|known| known.story.push(Answer::Ready));
+        let listener = abstract_socket::bind(&format!("{SOCKET_PREFIX}{name}")).unwrap();
+        serve(listener, Arc::clone(&state)).unwrap();
+        (name, state)
+    }
+
+    fn watched(lab: &str) -> Visit {
+        let mut visit = Visit::to(lab).unwrap();
+        visit.ask(&Request::Watch).unwrap();
+        assert_eq!(visit.hear().unwrap().0, Answer::Ready);
+        visit
+    }
+
+    #[test]
+    fn a_lab_ends_with_its_starters_visit() {
+        let (lab, state) = stand("held");
+        drop(watched(&lab));
+        while !state.wait_for_end(Duration::from_secs(1)) {}
+    }
+
+    #[test]
+    fn a_lab_that_its_starter_keeps_outlives_the_visit() {
+        let (lab, state) = stand("kept");
+        let mut visit = watched(&lab);
+        visit.ask(&Request::Keep).unwrap();
+        assert_eq!(visit.hear().unwrap().0, Answer::Kept);
+        // Closed by the other side, which has then decided.
+        assert!(visit.hear().is_err());
+        assert!(!state.wait_for_end(Duration::ZERO));
+        let mut other = Visit::to(&lab).unwrap();
+        other.ask(&Request::Keep).unwrap();
+        assert!(other.hear().is_err(), "only its starter keeps it");
+    }
 }

@@ -12,6 +12,7 @@ use crate::wiring::{self, CONTROLLER, MANAGEMENT_SWITCH, WiringPlan};
 use catena_kernel::process::{become_init, inherit_fds, inherited_fd, set_name};
 use catena_kernel::{KernelError, mounts};
 use std::fs;
+use std::io::Read;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -31,17 +32,20 @@ pub(crate) struct InsideArguments {
     pub(crate) control: RawFd,
     /// Descriptor of the listening API socket.
     pub(crate) api: RawFd,
+    /// Descriptor of the lab's merged document.
+    pub(crate) document: RawFd,
     /// Address of the latter, for people.
     pub(crate) address: String,
-    /// The lab file.
+    /// The file that the document came from, for people: it may be out of sight in here.
     pub(crate) file: PathBuf,
 }
 
 impl InsideArguments {
     /// As words.
     pub(crate) fn to_words(&self) -> Vec<String> {
-        let Self { control, api, address, file } = self;
-        vec![control.to_string(), api.to_string(), address.clone(), file.display().to_string()]
+        let Self { control, api, document, address, file } = self;
+        let descriptors = [control, api, document].map(ToString::to_string);
+        descriptors.into_iter().chain([address.clone(), file.display().to_string()]).collect()
     }
 
     fn from_words(words: &[String]) -> Result<Self> {
@@ -50,10 +54,12 @@ impl InsideArguments {
             problem: "is not for people".into(),
             advice: "use: catena lab up FILE".into(),
         };
-        let [control, api, address, file] = words else { return Err(wrong()) };
+        let [control, api, document, address, file] = words else { return Err(wrong()) };
+        let number = |word: &String| word.parse().map_err(|_| wrong());
         Ok(Self {
-            control: control.parse().map_err(|_| wrong())?,
-            api: api.parse().map_err(|_| wrong())?,
+            control: number(control)?,
+            api: number(api)?,
+            document: number(document)?,
             address: address.clone(),
             file: PathBuf::from(file),
         })
@@ -68,18 +74,40 @@ impl InsideArguments {
 pub fn init_main(words: &[String]) -> Result<i32> {
     let arguments = InsideArguments::from_words(words)?;
     set_name("lab-init")?;
-    let binary = own_binary()?;
     mounts::mount_tmpfs(Path::new("/run"), RUN_OPTIONS)?;
-    let mut supervisor = Command::new(binary);
+    let mut supervisor = Command::new(show_binary()?);
     supervisor.args(["lab", "supervise"]).args(words);
-    let descriptors = [arguments.control, arguments.api].map(inherited_fd);
+    let descriptors = [arguments.control, arguments.api, arguments.document].map(inherited_fd);
     let descriptors = descriptors.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
     inherit_fds(&mut supervisor, descriptors);
     Ok(become_init(supervisor)?)
 }
 
+/// This program's file inside the lab: its own path may lie below the `/run` that is covered now,
+/// or be overwritten while the lab runs.
+fn show_binary() -> Result<PathBuf> {
+    let inside = Path::new(LAB_DIRECTORY).join("catena");
+    let show = || {
+        fs::create_dir_all(LAB_DIRECTORY)?;
+        fs::File::create(&inside)?;
+        Ok(rustix::mount::mount_bind("/proc/self/exe", &inside)?)
+    };
+    show().map_err(|error: std::io::Error| {
+        LabError::io("show this program at", inside.display().to_string(), error)
+    })?;
+    Ok(inside)
+}
+
 fn own_binary() -> Result<PathBuf> {
     std::env::current_exe().map_err(|error| LabError::io("find", "this program's file", error))
+}
+
+fn read_document(descriptor: RawFd) -> Result<String> {
+    let mut text = String::new();
+    fs::File::from(inherited_fd(descriptor)?)
+        .read_to_string(&mut text)
+        .map_err(|error| LabError::io("read", "the lab's document", error))?;
+    Ok(text)
 }
 
 /// `catena lab supervise …`: builds the lab, then answers visitors until the end is wanted.
@@ -92,7 +120,7 @@ pub fn supervise_main(words: &[String]) -> Result<()> {
     set_name("lab-supervisor")?;
     let control = UnixListener::from(inherited_fd(arguments.control)?);
     let api = inherited_fd(arguments.api)?;
-    let lab = Lab::read(&arguments.file, false)?;
+    let lab = Lab::reread(&arguments.file, read_document(arguments.document)?)?;
     let state = Arc::new(LabState::new(first_status(&lab, &arguments)));
     control::serve(control, Arc::clone(&state))?;
     match build(&lab, &state, api) {
@@ -177,6 +205,7 @@ mod tests {
         let told = InsideArguments {
             control: 7,
             api: 9,
+            document: 11,
             address: "127.0.0.1:8080".into(),
             file: "labs/x.yaml".into(),
         };

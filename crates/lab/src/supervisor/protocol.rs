@@ -15,8 +15,11 @@ pub(crate) const LINE_BYTES_MAX: usize = 256 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// Steps of coming up, until the lab stands or has failed.
+    /// Steps of coming up, until the lab stands or has failed. From then on the lab ends with
+    /// this visit, unless it is kept.
     Watch,
+    /// The lab outlives the visit of its starter.
+    Keep,
     /// How the lab stands.
     Status,
     /// The namespaces of a node.
@@ -33,6 +36,8 @@ pub(crate) enum Answer {
     Step { text: String, seconds: f64 },
     /// The network is wired and every process started.
     Ready,
+    /// The lab is kept.
+    Kept,
     /// The lab could not come up.
     Failed { reason: String },
     /// The state.
@@ -105,6 +110,7 @@ pub(crate) fn send(
 }
 
 /// One side's reading end.
+#[derive(Debug)]
 pub(crate) struct Incoming {
     socket: UnixStream,
     bytes: Vec<u8>,

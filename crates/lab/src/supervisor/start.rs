@@ -5,10 +5,16 @@ use super::inside::InsideArguments;
 use super::protocol::{Answer, Request};
 use super::visit::{SOCKET_PREFIX, Visit};
 use crate::error::{LabError, Result};
+use crate::vocabulary::Lab;
 use catena_kernel::abstract_socket;
 use catena_kernel::process::{Isolation, spawn_isolated};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io::{Seek, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,7 +27,7 @@ pub const API_PORT: u16 = 9_696;
 pub struct StartOptions {
     /// The program that has the commands `controller`, `agent`, `lab init`.
     pub binary: PathBuf,
-    /// Does the lab outlive its starter?
+    /// Shall the lab outlive its starter, once it stands?
     pub is_detached: bool,
 }
 
@@ -37,14 +43,21 @@ impl StartOptions {
     }
 }
 
-/// A started lab. In the foreground it ends with this value, at the latest with this process.
+/// A started lab. Until it is kept it ends with this value, at the latest with this process.
 #[derive(Debug)]
 pub struct Started {
     name: String,
     api: SocketAddr,
     init: Child,
-    is_detached: bool,
+    /// What a detached lab's first processes say while they have no other voice.
+    said: Option<File>,
+    /// The conversation whose end is the lab's, unless it is kept.
+    hold: Option<Visit>,
+    is_kept: bool,
 }
+
+/// Longest word of a failed lab that is passed on, in bytes.
+const SAID_BYTES_MAX: usize = 4096;
 
 impl Started {
     /// Starts the lab and returns when its network is wired and its processes run; each step is
@@ -53,66 +66,88 @@ impl Started {
     /// # Errors
     /// A lab of this name runs, the kernel refuses, or the lab cannot be built.
     pub fn start(
-        name: &str,
-        file: &Path,
+        lab: &Lab,
         options: &StartOptions,
         tell: &mut dyn FnMut(&str, f64),
     ) -> Result<Self> {
-        let control = abstract_socket::bind(&format!("{SOCKET_PREFIX}{name}")).map_err(
-            |error| match error.errno().map(rustix::io::Errno::from_raw_os_error) {
-                Some(rustix::io::Errno::ADDRINUSE) => LabError::AlreadyRuns { name: name.into() },
-                _ => error.into(),
-            },
-        )?;
+        let control = open_control(&lab.name)?;
         let listener = open_api()?;
         let api = listener
             .local_addr()
             .map_err(|error| LabError::io("read", "the address of the API socket", error))?;
-        let (control, listener) = (OwnedFd::from(control), OwnedFd::from(listener));
+        let document = file_in_memory("document", &lab.merged)?;
+        let inherited = [OwnedFd::from(control), OwnedFd::from(listener), OwnedFd::from(document)];
+        let [control, listener, document] = inherited.each_ref().map(AsRawFd::as_raw_fd);
         let arguments = InsideArguments {
-            control: control.as_raw_fd(),
-            api: listener.as_raw_fd(),
+            control,
+            api: listener,
+            document,
             address: api.to_string(),
-            file: file.to_path_buf(),
+            file: lab.file.clone(),
         };
         let mut command = Command::new(&options.binary);
         command.args(["lab", "init"]).args(arguments.to_words()).stdin(Stdio::null());
         command.stdout(Stdio::null());
-        if options.is_detached {
-            // Out of the terminal's reach: its hang-up is not for the lab.
-            command.stderr(Stdio::null()).process_group(0);
-        }
+        let said = if options.is_detached { Some(detach(&mut command)?) } else { None };
         let isolation = Isolation {
             net: true,
             pid: true,
             mount: true,
             dies_with_parent: !options.is_detached,
-            keep_fds: vec![control, listener],
+            keep_fds: inherited.into(),
         };
         let init = spawn_isolated(command, isolation)?;
-        let started = Self { name: name.into(), api, init, is_detached: false };
-        started.watch(tell)?;
-        Ok(Self::keep(started, options.is_detached))
+        let name = lab.name.clone();
+        let mut started = Self { name, api, init, said, hold: None, is_kept: false };
+        match started.watch(tell) {
+            Ok(hold) => started.hold = Some(hold),
+            Err(reason) => return Err(started.did_not_come_up(reason)),
+        }
+        Ok(started)
     }
 
-    /// From here on a detached lab no longer ends with this value.
-    fn keep(mut started: Self, is_detached: bool) -> Self {
-        started.is_detached = is_detached;
-        started
-    }
-
-    fn watch(&self, tell: &mut dyn FnMut(&str, f64)) -> Result<()> {
-        let failed = |reason: String| LabError::DidNotComeUp { lab: self.name.clone(), reason };
-        let mut visit = Visit::patient(&self.name)?;
-        visit.ask(&Request::Watch)?;
+    fn watch(&self, tell: &mut dyn FnMut(&str, f64)) -> std::result::Result<Visit, String> {
+        let mut visit = Visit::patient(&self.name).map_err(|error| error.to_string())?;
+        visit.ask(&Request::Watch).map_err(|error| error.to_string())?;
         loop {
-            match visit.hear().map_err(|error| failed(error.to_string()))?.0 {
+            match visit.hear().map_err(|error| error.to_string())?.0 {
                 Answer::Step { text, seconds } => tell(&text, seconds),
-                Answer::Ready => return Ok(()),
-                Answer::Failed { reason } => return Err(failed(reason)),
-                other => return Err(failed(format!("it answered {other:?}"))),
+                Answer::Ready => return Ok(visit),
+                Answer::Failed { reason } => return Err(reason),
+                other => return Err(format!("it answered {other:?}")),
             }
         }
+    }
+
+    /// Ends what is there of the lab, and adds what nobody else heard it say.
+    fn did_not_come_up(mut self, reason: String) -> LabError {
+        // It may have ended by itself.
+        let _ = self.kill();
+        let mut said = vec![0; SAID_BYTES_MAX];
+        let read = self.said.as_ref().map(|file| file.read_at(&mut said, 0));
+        said.truncate(read.and_then(std::io::Result::ok).unwrap_or_default());
+        let said = String::from_utf8_lossy(&said);
+        let reason = match said.trim() {
+            "" => reason,
+            said => format!("{reason}: {said}"),
+        };
+        LabError::DidNotComeUp { lab: self.name.clone(), reason }
+    }
+
+    /// From here on the lab no longer ends with this value, nor with this process if it was
+    /// started detached.
+    ///
+    /// # Errors
+    /// The lab does not answer any more.
+    pub fn keep(&mut self) -> Result<()> {
+        if let Some(mut hold) = self.hold.take() {
+            hold.ask(&Request::Keep)?;
+            match hold.hear()? {
+                (Answer::Kept, _) => self.is_kept = true,
+                (other, _) => return Err(hold.unexpected(&other)),
+            }
+        }
+        Ok(())
     }
 
     /// The lab's name.
@@ -141,15 +176,20 @@ impl Started {
         Path::new("/proc").join(self.init_pid().to_string()).join("root").join(inside)
     }
 
-    /// Waits until the lab ends.
+    /// Waits until the lab ends, by `catena lab down` or by a failure.
     ///
     /// # Errors
-    /// Its first process cannot be waited for.
+    /// It ended in another way than it was told to; or it cannot be waited for.
     pub fn wait(mut self) -> Result<()> {
-        self.init
+        let status = self
+            .init
             .wait()
-            .map(drop)
-            .map_err(|error| LabError::io("wait for", "the lab's first process", error))
+            .map_err(|error| LabError::io("wait for", "the lab's first process", error))?;
+        if status.success() {
+            return Ok(());
+        }
+        let reason = format!("it ended without being told to ({status})");
+        Err(LabError::Refused { lab: self.name.clone(), reason })
     }
 
     /// Ends the lab; returns when all its processes are gone.
@@ -168,11 +208,39 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        if !self.is_detached {
+        if !self.is_kept {
             // It may have ended by itself; there is nobody to tell.
             let _ = self.kill();
         }
     }
+}
+
+fn open_control(lab: &str) -> Result<UnixListener> {
+    abstract_socket::bind(&format!("{SOCKET_PREFIX}{lab}")).map_err(|error| {
+        match error.errno().map(rustix::io::Errno::from_raw_os_error) {
+            Some(rustix::io::Errno::ADDRINUSE) => LabError::AlreadyRuns { name: lab.into() },
+            _ => error.into(),
+        }
+    })
+}
+
+/// Out of the terminal's reach: its hang-up is not for the lab. What the lab's first processes
+/// say goes to the file that is answered.
+fn detach(command: &mut Command) -> Result<File> {
+    let said = file_in_memory("said", "")?;
+    let copy = said.try_clone().map_err(|error| LabError::io("copy", "a file in memory", error))?;
+    command.stderr(copy).process_group(0);
+    Ok(said)
+}
+
+fn file_in_memory(name: &str, text: &str) -> Result<File> {
+    let open = || {
+        let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
+        file.write_all(text.as_bytes())?;
+        file.rewind()?;
+        Ok(file)
+    };
+    open().map_err(|error: std::io::Error| LabError::io("make", "a file in memory", error))
 }
 
 fn open_api() -> Result<TcpListener> {
@@ -180,4 +248,29 @@ fn open_api() -> Result<TcpListener> {
     open(API_PORT)
         .or_else(|_| open(0))
         .map_err(|error| LabError::io("open", "a loopback socket for the API", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_detached_lab_that_cannot_start_says_why_and_is_gone() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: a_detached_lab_that_cannot_start_says_why_and_is_gone: not root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let binary = folder.path().join("catena");
+        std::fs::write(&binary, "#!/bin/sh\necho no room here >&2\nexit 3\n").unwrap();
+        std::fs::set_permissions(&binary, PermissionsExt::from_mode(0o755)).unwrap();
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/openstack-testbed.yaml");
+        let lab = Lab::read(file.as_ref(), false).unwrap();
+        let lab = Lab { name: format!("mute-{}", std::process::id()), ..lab };
+        let options = StartOptions { binary, is_detached: true };
+        let told = Started::start(&lab, &options, &mut |_, _| {}).unwrap_err().to_string();
+        assert!(told.contains("no room here"), "{told}");
+        assert!(open_control(&lab.name).is_ok(), "its name is free again");
+    }
 }

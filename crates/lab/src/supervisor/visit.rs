@@ -52,6 +52,7 @@ pub fn find(name: Option<&str>) -> Result<String> {
 }
 
 /// A conversation with a lab's supervisor.
+#[derive(Debug)]
 pub(crate) struct Visit {
     lab: String,
     socket: UnixStream,
@@ -113,7 +114,7 @@ impl Visit {
         LabError::Refused { lab: self.lab.clone(), reason }
     }
 
-    fn unexpected(&self, answer: &Answer) -> LabError {
+    pub(crate) fn unexpected(&self, answer: &Answer) -> LabError {
         let reason = format!("answered {answer:?}; is it of another version?");
         LabError::Refused { lab: self.lab.clone(), reason }
     }

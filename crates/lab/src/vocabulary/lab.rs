@@ -44,6 +44,8 @@ pub struct Lab {
     pub goals: Vec<Statement>,
     /// Figures.
     pub plots: Vec<Plot>,
+    /// The document all this was read from, merged: what is decided once is not read twice.
+    pub(crate) merged: String,
 }
 
 /// A cable.

@@ -14,6 +14,8 @@ pub(crate) const LAB_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// The merged document and the texts it came from, the extending file first.
 pub(crate) struct Loaded {
     pub(crate) document: Document,
+    /// The same as YAML, for whoever must not read the files again.
+    pub(crate) merged: String,
     pub(crate) sources: Vec<(PathBuf, String)>,
 }
 
@@ -30,11 +32,20 @@ fn whole_file(file: &Path, problem: impl Into<String>, advice: &str) -> LabFileE
 /// Reads a lab file and all that it extends.
 pub(crate) fn load(file: &Path, is_full: bool) -> Result<Loaded, LabFileError> {
     let mut sources = Vec::new();
-    let merged = read_merged(file, is_full, &mut sources, 0)?;
-    let document = serde_norway::from_value(Value::Mapping(merged)).map_err(|error| {
+    let merged = Value::Mapping(read_merged(file, is_full, &mut sources, 0)?);
+    let fault = |error: serde_norway::Error| {
         whole_file(file, format!("{error}"), "compare it with the files it extends")
-    })?;
-    Ok(Loaded { document, sources })
+    };
+    let text = serde_norway::to_string(&merged).map_err(fault)?;
+    let document = serde_norway::from_value(merged).map_err(fault)?;
+    Ok(Loaded { document, merged: text, sources })
+}
+
+/// Reads a merged document again; `file` is where it came from, for messages.
+pub(crate) fn reload(file: &Path, merged: String) -> Result<Loaded, LabFileError> {
+    let document = serde_norway::from_str(&merged)
+        .map_err(|error| whole_file(file, error.to_string(), "start the lab by: catena lab up"))?;
+    Ok(Loaded { document, merged, sources: Vec::new() })
 }
 
 fn read_merged(

@@ -30,8 +30,16 @@ impl Lab {
     /// # Errors
     /// What is wrong with it, where, and what to do.
     pub fn read(file: &Path, is_full: bool) -> Result<Self, LabFileError> {
-        let loaded = load::load(file, is_full)?;
-        validate::lab_of(&loaded.document, file).map_err(|fault| {
+        Self::understand(&load::load(file, is_full)?, file)
+    }
+
+    /// Reads what [`Lab::merged`] holds, without the files that it came from.
+    pub(crate) fn reread(file: &Path, merged: String) -> Result<Self, LabFileError> {
+        Self::understand(&load::reload(file, merged)?, file)
+    }
+
+    fn understand(loaded: &load::Loaded, file: &Path) -> Result<Self, LabFileError> {
+        validate::lab_of(loaded, file).map_err(|fault| {
             // The file that knows the longest part of the key sets it; of two, the extending one.
             let place = loaded
                 .sources

@@ -162,3 +162,20 @@ fn files_that_are_no_labs_are_told_so() {
     assert!(told("extends: x.yaml").contains("circle"));
     assert!(told("extends: missing.yaml").contains("missing.yaml: cannot be read"));
 }
+
+#[test]
+fn what_is_handed_to_the_processes_inside_is_the_lab_with_its_full_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().join("base.yaml");
+    std::fs::write(&base, GOOD).unwrap();
+    let file = folder.path().join("x.yaml");
+    let text = "extends: base.yaml\nname: long\nfull:\n  hosts: {h3: {}}\n  links: [h1-s1, h2-s1, h3-s1]\n";
+    std::fs::write(&file, text).unwrap();
+    for (is_full, hosts) in [(false, 2), (true, 3)] {
+        let lab = Lab::read(&file, is_full).unwrap();
+        let again = Lab::reread(Path::new("gone.yaml"), lab.merged.clone()).unwrap();
+        assert_eq!((again.hosts.len(), &again.name), (hosts, &lab.name));
+        let again = Lab { file: lab.file.clone(), ..again };
+        assert_eq!(format!("{again:?}"), format!("{lab:?}"));
+    }
+}

@@ -4,6 +4,7 @@
 use super::document::{Document, EndpointEntry, FunctionEntry, LinkEntry};
 use super::error::Fault;
 use super::lab::{Endpoint, Function, Lab, Link, Network};
+use super::load::Loaded;
 use super::ordered::Ordered;
 use super::validate_run as run;
 use ipnet::IpNet;
@@ -22,7 +23,8 @@ pub(crate) const MTU_BYTES_MIN: u32 = 1_280;
 /// Largest MTU of a cable, in bytes.
 pub(crate) const MTU_BYTES_MAX: u32 = 9_216;
 
-pub(crate) fn lab_of(document: &Document, file: &Path) -> Result<Lab, Fault> {
+pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
+    let document = &loaded.document;
     let name = lab_name(document)?;
     let hosts: Vec<String> = document.hosts.names().map(str::to_owned).collect();
     topology_names(document, &hosts)?;
@@ -47,6 +49,7 @@ pub(crate) fn lab_of(document: &Document, file: &Path) -> Result<Lab, Fault> {
         checks: run::statements(&document.check, "check")?,
         goals: run::statements(&document.goal, "goal")?,
         plots: Vec::new(),
+        merged: loaded.merged.clone(),
     };
     lab.chains = run::chains(document, &lab)?;
     lab.sweep = run::sweep(document, &lab)?;
