@@ -78,7 +78,7 @@ fn count_by_path(sent: u32, visits: &Visits, paths: &[&[&str]]) -> Vec<u32> {
             path.len() * 2 == seen.len()
                 && path.iter().all(|name| seen.iter().filter(|seen| *seen == name).count() == 2)
         };
-        let Some(taken) = paths.iter().position(|path| took(path)) else {
+        let Some(taken) = paths.iter().position(took) else {
             panic!("packet {number} of {sent} was seen at {seen:?}");
         };
         counts[taken] += 1;
