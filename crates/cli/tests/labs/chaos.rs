@@ -7,13 +7,16 @@ use crate::capture::Capture;
 use crate::deaths::{kill, start_agent_again, start_controller_again, wait_gone};
 use crate::house::{House, in_own_house};
 use crate::patience::{Chance, is_full};
+use crate::streams::stream_while;
 use crate::traffic::{Family, Receiver, Sender, Sending, address};
-use crate::updates::number_of;
+use crate::updates::{groups_of, number_of};
 use catena_client::deploy::Deployment;
 use catena_client::{ClientError, Kind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// One chain or none on each of these destination ports.
@@ -28,9 +31,13 @@ const REST: Duration = Duration::from_millis(40);
 struct Chaos<'h> {
     house: &'h mut House,
     chance: Chance,
-    /// By port: name of the chain that may be there, and which route it has.
-    chains: [bool; 3],
+    /// By port: the chain that may be there, and its rule.
+    chains: [Option<(String, String)>; 3],
     cut: Option<&'static str>,
+    /// The group of each function, there from the beginning.
+    groups: BTreeMap<&'static str, String>,
+    /// The port of S.
+    source: Value,
 }
 
 impl Chaos<'_> {
@@ -43,25 +50,63 @@ impl Chaos<'_> {
         let is_over = self.cut.is_some() && self.pick(2) == 0;
         match self.pick(10) {
             _ if is_over => self.change_link(),
-            0..=5 => self.change_chain(),
+            0..=3 => self.change_chain(),
+            4 | 5 => self.move_chain(),
             6 | 7 => self.change_link(),
             8 => self.kill_agent(),
             _ => self.kill_controller(),
         }
     }
 
+    /// The groups of a route.
+    fn groups(&self, index: usize, route: usize) -> Vec<String> {
+        ROUTES[index][route].iter().map(|name| self.groups[name].clone()).collect()
+    }
+
     fn change_chain(&mut self) -> String {
         let (index, route) = (self.pick(3), self.pick(2));
-        let name = format!("chaos-{index}");
-        if self.chains[index] {
-            Deployment::undeploy(&self.house.client, &name).unwrap_or_else(|e| panic!("{e}"));
+        let client = &self.house.client;
+        let what = if let Some((chain, rule)) = self.chains[index].take() {
+            client.delete(Kind::PortChain, &chain).unwrap_or_else(|error| panic!("{error}"));
+            client.delete(Kind::FlowClassifier, &rule).unwrap_or_else(|error| panic!("{error}"));
+            "goes".to_owned()
         } else {
-            let deployed = self.house.declare(document(index, ROUTES[index][route]));
-            let is_active = deployed.status == "active";
-            assert_eq!(is_active, deployed.status_reason.is_empty(), "{deployed:?}");
-        }
-        self.chains[index] = !self.chains[index];
-        format!("{name} {}", if self.chains[index] { "comes" } else { "goes" })
+            let made = |kind, body: Value| {
+                let made = client.create(kind, &body).unwrap_or_else(|error| panic!("{error}"));
+                let is_active = made["status"] != "building";
+                assert_eq!(is_active, made["status_reason"].as_str().is_none_or(str::is_empty));
+                made["id"].as_str().expect("an id").to_owned()
+            };
+            let rule = made(
+                Kind::FlowClassifier,
+                json!({
+                    "protocol": "udp", "logical_source_port": self.source,
+                    "destination_port_range_min": PORTS[index],
+                    "destination_port_range_max": PORTS[index],
+                }),
+            );
+            let correlation = if index == 1 { "mpls" } else { "nsh" };
+            let chain = made(
+                Kind::PortChain,
+                json!({
+                    "name": format!("chaos-{index}"), "flow_classifiers": [rule],
+                    "port_pair_groups": self.groups(index, route),
+                    "chain_parameters": {"correlation": correlation, "symmetric": false},
+                }),
+            );
+            self.chains[index] = Some((chain, rule));
+            format!("comes by {:?}", ROUTES[index][route])
+        };
+        format!("chaos-{index} {what}")
+    }
+
+    fn move_chain(&mut self) -> String {
+        let (index, route) = (self.pick(3), self.pick(2));
+        let Some((chain, _)) = &self.chains[index] else { return self.change_chain() };
+        let body = json!({"port_pair_groups": self.groups(index, route)});
+        let moved = self.house.client.update(Kind::PortChain, chain, &body);
+        moved.unwrap_or_else(|error| panic!("{error}"));
+        format!("chaos-{index} moves to {:?}", ROUTES[index][route])
     }
 
     fn change_link(&mut self) -> String {
@@ -123,7 +168,18 @@ fn nothing_that_happens_to_the_control_plane_costs_a_packet_or_halves_a_path() {
                 (receiver, Sender::new(&house.node("S"), to).keep_sending())
             })
             .collect();
-        let mut chaos = Chaos { house, chance: Chance::new(test), chains: [false; 3], cut: None };
+        let to = SocketAddr::new(address("D", Family::V4), PORTS[0]);
+        let (source, destination) = (house.node("S"), house.node("D"));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_over);
+        let until = move || !told.load(Ordering::Relaxed);
+        let tcp = std::thread::spawn(move || stream_while(&source, &destination, to, until));
+        let groups = groups_of(house, &FUNCTIONS);
+        let chance = Chance::new(test);
+        let source = house.client.list(Kind::Port, &[("device_id", "S")]).expect("a list");
+        let source = source[0]["id"].clone();
+        let chains = [const { None }; 3];
+        let mut chaos = Chaos { house, chance, chains, cut: None, groups, source };
         for step in 0..steps {
             let what = chaos.step();
             println!("{step}: {what}");
@@ -136,6 +192,8 @@ fn nothing_that_happens_to_the_control_plane_costs_a_packet_or_halves_a_path() {
         for chain in house.client.chains().expect("a list") {
             house.wait_active(&chain.name);
         }
+        is_over.store(true, Ordering::Relaxed);
+        let streamed = tcp.join().expect("the stream ends");
         let sent: Vec<u32> = runs
             .into_iter()
             .map(|(receiver, sending)| {
@@ -161,7 +219,7 @@ fn nothing_that_happens_to_the_control_plane_costs_a_packet_or_halves_a_path() {
             });
             assert!(is_whole, "packet {number} to {port} was seen at {seen:?}");
         }
-        println!("sent {sent:?}, on chains {}", visits.len());
+        println!("sent {sent:?}, on chains {}, streamed {streamed} bytes", visits.len());
         house.remove_chains();
     });
 }

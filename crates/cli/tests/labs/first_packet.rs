@@ -3,10 +3,10 @@
 
 use crate::account::{self, ChainTotal};
 use crate::capture::Capture;
-use crate::house::{House, in_shared_house};
+use crate::house::in_shared_house;
 use crate::patience::Chance;
 use crate::traffic::{Family, Receiver, Sender, address};
-use crate::updates::number_of;
+use crate::updates::{groups_of, number_of};
 use catena_client::Kind;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -21,27 +21,11 @@ const SLOWNESS_MS_MAX: u64 = 60;
 /// Functions of one port; v11 is beside the source, the others are on other hosts.
 const FUNCTIONS: [&str; 4] = ["v8", "v9", "v10", "v11"];
 
-/// Groups of one function each, made beforehand so that only classifier and chain repeat.
-fn groups(house: &House) -> Vec<String> {
-    let make = |(number, function): (u16, &&str)| {
-        let chain = json!({
-            "name": format!("for-{function}"), "source": "S", "destination": "D",
-            "match_fields": {"protocol": "udp", "destination_port": number},
-            "chain": [{"name": function, "direction": "same"}],
-        });
-        let mut deployed = house.deploy(chain);
-        house.client.delete(Kind::PortChain, &deployed.chain).expect("the chain goes");
-        house.client.delete(Kind::FlowClassifier, &deployed.classifier).expect("the rule goes");
-        deployed.groups.remove(0)
-    };
-    (20_000..).zip(&FUNCTIONS).map(make).collect()
-}
-
 #[test]
 fn the_first_packet_after_the_answer_takes_the_chain() {
     in_shared_house(|house| {
         let mut chance = Chance::new("the_first_packet_after_the_answer_takes_the_chain");
-        let groups = groups(house);
+        let groups = groups_of(house, &FUNCTIONS);
         let source_port = house.client.list(Kind::Port, &[("device_id", "S")]).expect("a list");
         let folder = tempfile::tempdir().expect("a folder");
         let filter = format!("udp dst port {PORT}");
@@ -61,7 +45,7 @@ fn the_first_packet_after_the_answer_takes_the_chain() {
             });
             let rule = house.client.create(Kind::FlowClassifier, &rule).expect("a classifier");
             let chain = json!({
-                "name": format!("chain-{repeat}"), "port_pair_groups": [groups[turn]],
+                "name": format!("chain-{repeat}"), "port_pair_groups": [groups[FUNCTIONS[turn]]],
                 "flow_classifiers": [rule["id"]],
             });
             let slowness =

@@ -25,17 +25,42 @@ fn pattern() -> Vec<u8> {
 
 /// Sends for a while and answers how many bytes the far end has read and found right.
 pub(crate) fn stream(from: &Node, to: &Node, address: SocketAddr, time: Duration) -> u64 {
+    let start = Instant::now();
+    stream_with(from, to, address, None, || start.elapsed() < time)
+}
+
+/// Sends a little, again and again, for as long as it is wanted.
+pub(crate) fn stream_while(
+    from: &Node,
+    to: &Node,
+    address: SocketAddr,
+    is_wanted: impl Fn() -> bool,
+) -> u64 {
+    const REST: Duration = Duration::from_millis(10);
+    stream_with(from, to, address, Some(REST), is_wanted)
+}
+
+fn stream_with(
+    from: &Node,
+    to: &Node,
+    address: SocketAddr,
+    rest: Option<Duration>,
+    is_wanted: impl Fn() -> bool,
+) -> u64 {
     let listener = to.inside(|| TcpListener::bind(address)).expect("a free port");
     let reader = std::thread::spawn(move || read_pattern(&listener));
     let mut socket = from
         .inside(|| TcpStream::connect_timeout(&address, LIMIT))
         .expect("a connection through the chain");
     socket.set_write_timeout(Some(LIMIT)).expect("a timeout");
-    let (pattern, start) = (pattern(), Instant::now());
+    let pattern = pattern();
     let mut sent = 0;
-    while start.elapsed() < time {
+    while is_wanted() {
         socket.write_all(&pattern).expect("the stream moves");
         sent += pattern.len() as u64;
+        if let Some(rest) = rest {
+            std::thread::sleep(rest);
+        }
     }
     socket.shutdown(Shutdown::Write).expect("the end leaves");
     let read = reader.join().expect("the reader ends");

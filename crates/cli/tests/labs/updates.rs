@@ -40,6 +40,25 @@ fn source_port_of(frame: &Frame) -> u16 {
     u16::from_be_bytes(two.expect("a datagram"))
 }
 
+/// Groups of one function each, made beforehand so that chains can come and change by one request.
+pub(crate) fn groups_of(
+    house: &House,
+    functions: &[&'static str],
+) -> BTreeMap<&'static str, String> {
+    let create = |kind, body: Value| {
+        let made = house.client.create(kind, &body).unwrap_or_else(|error| panic!("{error}"));
+        made["id"].as_str().expect("an id").to_owned()
+    };
+    let make = |name: &&'static str| {
+        let port = house.client.list(Kind::Port, &[("name", &format!("{name}@customer"))]);
+        let port = port.expect("a list")[0]["id"].clone();
+        let pair = json!({"name": name, "ingress": port, "egress": port});
+        let pair = create(Kind::PortPair, pair);
+        (*name, create(Kind::PortPairGroup, json!({"name": name, "port_pairs": [pair]})))
+    };
+    functions.iter().map(make).collect()
+}
+
 /// What each packet was seen at, a name for each time.
 type Visits = BTreeMap<u32, Vec<&'static str>>;
 
