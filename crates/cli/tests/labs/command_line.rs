@@ -126,7 +126,7 @@ fn how_everything_stands_is_told_to_people_and_to_programs() {
 fn a_lab_is_looked_into_by_the_command_line() {
     in_shared_house(|house| {
         let status = house.tell(&["lab", "status", &house.name]);
-        for word in ["test-house", "S", "v10", "host4", "controller", "agent-host1"] {
+        for word in [house.name.as_str(), "S", "v10", "host4", "controller", "agent-host1"] {
             assert!(status.contains(word), "'{word}' is missing in:\n{status}");
         }
         assert!(house.tell(&["lab", "status"]).contains(&house.name));

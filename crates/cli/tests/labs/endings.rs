@@ -1,6 +1,6 @@
 //! However a lab is killed, and whenever, nothing of it stays on the machine.
 
-use crate::house::{CATENA, LAB, new_mark, renamed_lab, turn};
+use crate::house::{CATENA, LAB, lab_name, new_mark, renamed_lab, turn};
 use crate::patience::{Chance, wait_for};
 use crate::procfs::{self, Process};
 use catena_kernel::process::spawn_bound;
@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const NAME: &str = "test-ending";
 const REPEATS: usize = 20;
 /// From before the first namespace to well after the lab stands.
 const MOMENT_MS_MAX: u64 = 2_500;
 /// How often the namespaces of a lab are looked at while it lives.
 const LOOK: Duration = Duration::from_millis(30);
+
+fn name() -> String {
+    lab_name("ending")
+}
 
 /// Whom the kill hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +112,7 @@ struct Machine {
 impl Machine {
     fn look(folder: &Path) -> Self {
         let files = [Path::new("/run"), folder].into_iter().flat_map(procfs::files_below).collect();
-        let has_socket = procfs::has_abstract_socket(&format!("catena-lab-{NAME}"));
+        let has_socket = procfs::has_abstract_socket(&format!("catena-lab-{}", name()));
         Self { links: procfs::links(), files, has_socket }
     }
 }
@@ -129,10 +132,10 @@ fn assert_nothing_is_left(mut doomed: Doomed, before: &Machine, folder: &Path, s
         let now = Machine::look(folder);
         if now == *before { Ok(()) } else { Err(format!("{now:?}, not {before:?}")) }
     });
-    let found = Command::new(CATENA).args(["lab", "status", NAME]).output().expect("it runs");
+    let found = Command::new(CATENA).args(["lab", "status", &name()]).output().expect("it runs");
     assert_eq!(found.status.code(), Some(1), "{story}");
     let said = String::from_utf8_lossy(&found.stderr);
-    assert!(said.contains(NAME), "{story}: {said}");
+    assert!(said.contains(&name()), "{story}: {said}");
 }
 
 #[test]
@@ -149,10 +152,10 @@ fn a_lab_leaves_nothing_when_it_is_interrupted() {
 fn assert_leaves_nothing(test: &str, victims: &[Victim], repeats: usize) {
     let _turn = turn();
     let mut chance = Chance::new(test);
-    let folder = renamed_lab("pair.yaml", NAME);
+    let folder = renamed_lab("pair.yaml", &name());
     let own = procfs::all_net_namespaces();
     let before = Machine::look(folder.path());
-    assert!(!before.has_socket, "a lab of the name runs: {NAME}");
+    assert!(!before.has_socket, "a lab of the name runs");
     let mut most_namespaces = 0;
     for repeat in 0..repeats {
         let victim = victims[repeat % victims.len()];
@@ -175,7 +178,7 @@ fn assert_leaves_nothing(test: &str, victims: &[Victim], repeats: usize) {
 #[test]
 fn a_detached_lab_outlives_its_starter_and_leaves_nothing_when_it_ends() {
     let _turn = turn();
-    let folder = renamed_lab("pair.yaml", NAME);
+    let folder = renamed_lab("pair.yaml", &name());
     let own = procfs::all_net_namespaces();
     let before = Machine::look(folder.path());
     for ending in [Some(Victim::Supervisor), Some(Victim::First), None] {
@@ -187,7 +190,7 @@ fn a_detached_lab_outlives_its_starter_and_leaves_nothing_when_it_ends() {
         match ending {
             Some(victim) => assert_eq!(doomed.kill(victim), victim),
             None => {
-                let down = Command::new(CATENA).args(["lab", "down", NAME]).status();
+                let down = Command::new(CATENA).args(["lab", "down", &name()]).status();
                 assert!(down.expect("it runs").success());
                 assert_eq!(procfs::marked(&doomed.mark), [], "down answers when all is gone");
             }
@@ -199,15 +202,17 @@ fn a_detached_lab_outlives_its_starter_and_leaves_nothing_when_it_ends() {
 #[test]
 fn a_second_lab_of_a_name_is_refused_and_the_first_stays() {
     let _turn = turn();
-    let folder = renamed_lab("pair.yaml", NAME);
+    let folder = renamed_lab("pair.yaml", &name());
     let mut first = Doomed::start(folder.path(), &["--detach"]);
     assert!(first.starter.wait().expect("it ends").success());
     let file = folder.path().join(LAB);
     let second = Command::new(CATENA).args(["lab", "up"]).arg(&file).output().expect("it runs");
     assert_eq!(second.status.code(), Some(1));
     let said = String::from_utf8_lossy(&second.stderr);
-    assert!(said.contains(&format!("catena lab down {NAME}")), "{said}");
-    let status = Command::new(CATENA).args(["lab", "status", NAME]).output().expect("it runs");
+    assert!(said.contains(&format!("catena lab down {}", name())), "{said}");
+    let status = Command::new(CATENA).args(["lab", "status", &name()]).output().expect("it runs");
     assert!(status.status.success());
-    assert!(Command::new(CATENA).args(["lab", "down", NAME]).status().expect("it runs").success());
+    assert!(
+        Command::new(CATENA).args(["lab", "down", &name()]).status().expect("it runs").success()
+    );
 }

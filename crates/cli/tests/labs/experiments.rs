@@ -1,6 +1,6 @@
 //! Lab files as experiments: what `./demo` does, with a short file, and with checks that must fail.
 
-use crate::house::{CATENA, LAB, lab_file, renamed_lab, turn};
+use crate::house::{CATENA, LAB, lab_name, renamed_lab, turn};
 use crate::procfs;
 use serde_json::Value;
 use std::path::Path;
@@ -23,7 +23,8 @@ fn an_experiment_runs_proves_draws_and_leaves_only_its_results() {
     let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let links = procfs::links();
-    let output = run(&lab_file("experiment.yaml"), folder.path());
+    let lab = renamed_lab("experiment.yaml", &lab_name("experiment"));
+    let output = run(&lab.path().join(LAB), folder.path());
     let said = said(&output);
     // The goal is out of reach, and that fails nothing.
     assert!(output.status.success(), "{said}");
@@ -39,14 +40,14 @@ fn an_experiment_runs_proves_draws_and_leaves_only_its_results() {
         assert!(files.iter().any(|file| file.ends_with(wanted)), "{wanted} among {files:?}");
     }
     assert_eq!(procfs::links(), links);
-    assert!(!procfs::has_abstract_socket("catena-lab-test-experiment"));
+    assert!(!procfs::has_abstract_socket(&format!("catena-lab-{}", lab_name("experiment"))));
 }
 
 #[test]
 fn a_check_that_does_not_hold_fails_the_run_and_is_named() {
     let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
-    let lab = renamed_lab("experiment.yaml", "test-failing");
+    let lab = renamed_lab("experiment.yaml", &lab_name("failing"));
     let file = lab.path().join(LAB);
     let mut text = std::fs::read_to_string(&file).expect("a lab file");
     text.push_str("sweep: {encapsulation: [nsh]}\nplot: []\n");

@@ -41,6 +41,11 @@ pub(crate) fn lab_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/tests").join(name)
 }
 
+/// A name that no other run of the tests has.
+pub(crate) fn lab_name(purpose: &str) -> String {
+    format!("test-{purpose}-{}", std::process::id())
+}
+
 /// A folder with a lab that differs from one of the tests by its name alone.
 pub(crate) fn renamed_lab(file: &str, name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -71,7 +76,7 @@ pub(crate) fn in_shared_house(test: impl FnOnce(&House)) {
     let _turn = turn();
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     // A failed test drops the lab on its way out, with whatever state it left.
-    let house = shared.take().unwrap_or_else(|| House::up("house.yaml", "test-house"));
+    let house = shared.take().unwrap_or_else(|| House::up("house.yaml", &lab_name("house")));
     test(&house);
     account::assert_holds(&house);
     house.remove_chains();
@@ -81,7 +86,7 @@ pub(crate) fn in_shared_house(test: impl FnOnce(&House)) {
 /// Runs a test in a lab of its own; afterwards the accounts must hold on every node.
 pub(crate) fn in_own_house(file: &str, test: impl FnOnce(&mut House)) {
     let _turn = turn();
-    let mut house = House::up(file, "test-own-house");
+    let mut house = House::up(file, &lab_name("own"));
     test(&mut house);
     account::assert_holds(&house);
 }

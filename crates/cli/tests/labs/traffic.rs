@@ -3,6 +3,7 @@
 
 use crate::node::Node;
 use crate::patience::LIMIT;
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// Silence after which no duplicate is expected any more.
 const SILENCE_AFTER_ALL: Duration = Duration::from_millis(150);
 const UNKNOWN: u32 = u32::MAX;
+/// Room of a receiving socket.
+const BUFFER_BYTES: usize = 64 * 1024 * 1024;
 const LOOK: Duration = Duration::from_millis(20);
 /// Smallest and largest payload: the largest fills a tenant packet of 1,400 bytes over IPv6.
 const PAYLOAD_BYTES: std::ops::RangeInclusive<usize> = 18..=1_352;
@@ -149,6 +152,8 @@ impl Receiver {
     pub(crate) fn new(at: &Node, address: SocketAddr) -> Self {
         let socket = at.inside(|| UdpSocket::bind(address)).expect("a free port");
         socket.set_read_timeout(Some(LOOK)).expect("a timeout");
+        // What this process does not read in time must not look like a loss of the network.
+        set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).expect("a large buffer");
         let expected = Arc::new(AtomicU32::new(UNKNOWN));
         let told = Arc::clone(&expected);
         let thread = std::thread::spawn(move || receive(&socket, &told));
