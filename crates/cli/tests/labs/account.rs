@@ -6,6 +6,10 @@ use crate::patience::wait_for;
 use catena_model::account::{ChainCounters, NodeCounters, Volume};
 use catena_model::status::{ChainReport, NodeReport};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long nothing must move to be called still.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// The counters of every node; each must answer.
 pub(crate) fn counters(house: &House) -> Vec<NodeCounters> {
@@ -87,8 +91,21 @@ pub(crate) struct PortTotal {
     pub(crate) out: (u64, u64),
 }
 
+/// The counters of all ports while nothing moves: data plane and interfaces are asked one after
+/// the other, and a packet between the two would be a difference for ever.
+pub(crate) fn still_ports(house: &House) -> BTreeMap<String, PortTotal> {
+    let mut before = ports(house);
+    wait_for("a moment without packets", || {
+        std::thread::sleep(MOMENT);
+        let now = ports(house);
+        let is_still = now == before;
+        before.clone_from(&now);
+        if is_still { Ok(now) } else { Err("packets move".to_owned()) }
+    })
+}
+
 /// The counters of all ports of endpoints and functions.
-pub(crate) fn ports(house: &House) -> BTreeMap<String, PortTotal> {
+fn ports(house: &House) -> BTreeMap<String, PortTotal> {
     let mut ports = BTreeMap::new();
     for node in counters(house) {
         for port in node.ports {

@@ -262,6 +262,21 @@ impl House {
         }
     }
 
+    /// What nodes and chains counted, if somebody answers.
+    fn tell_counters(&self) {
+        for report in self.client.nodes().unwrap_or_default() {
+            let Some(counters) = &report.counters else { continue };
+            let (total, ring_full) = (counters.total(), counters.ring_full());
+            println!("--- {} ring full {ring_full}, {total:?}", counters.node);
+        }
+        for chain in self.client.chains().unwrap_or_default() {
+            let id = chain.status.chain.to_string();
+            if let Ok(report) = self.client.chain(&id) {
+                println!("--- {}: {:?}", chain.name, account::ChainTotal::of(&report));
+            }
+        }
+    }
+
     /// The last lines of each log.
     fn tell_logs(&self) {
         const LINES: usize = 15;
@@ -281,6 +296,7 @@ impl Drop for House {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.tell_logs();
+            self.tell_counters();
         }
         // It may have ended by itself.
         let _ = self.starter.kill();

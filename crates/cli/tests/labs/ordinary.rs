@@ -55,7 +55,7 @@ fn packets_of_every_size_cross_hosts_also_in_fragments() {
 fn ordinary_datagrams_arrive_all_and_once() {
     in_shared_house(|house| {
         let before = account::ring_full(house);
-        let interfaces = account::ports(house);
+        let interfaces = account::still_ports(house);
         let (source, destination) = (house.node("S"), house.node("D"));
         for family in Family::BOTH {
             let to = SocketAddr::new(address("D", family), 4_000);

@@ -28,7 +28,7 @@ fn every_packet_visits_exactly_its_functions(encapsulation: &str, family: Family
     in_shared_house(|house| {
         let count = if is_full() { 50_000 } else { 1_500 };
         let ring_full = account::ring_full(house);
-        let interfaces = account::ports(house);
+        let interfaces = account::still_ports(house);
         let document = document(encapsulation, family);
         let deployed = house.deploy(document.clone());
         let verdict = send_and_prove(house, &document, family, count);
