@@ -1,8 +1,14 @@
 //! Adds to the data plane's counters what the interfaces behind the ports counted themselves.
 
 use crate::interfaces::Interfaces;
-use catena_model::NodeCounters;
 use catena_model::program::PortEntry;
+use catena_model::{Answer, Question};
+
+/// Does a question ask for counters with those of the interfaces?
+pub(crate) fn are_wanted_with_interfaces(question: &[u8]) -> bool {
+    let asked = serde_json::from_slice(question);
+    matches!(asked, Ok(Question::Counters { with_interfaces: true }))
+}
 
 /// The completed counters in their canonical form. Bytes that are no counters pass unchanged: the
 /// controller says what is wrong with them.
@@ -11,7 +17,7 @@ pub(crate) async fn complete(
     ports: Vec<PortEntry>,
     interfaces: &Interfaces,
 ) -> Vec<u8> {
-    let Ok(mut counters) = serde_json::from_slice::<NodeCounters>(&body) else {
+    let Ok(Answer::Counters(mut counters)) = serde_json::from_slice(&body) else {
         tracing::warn!("the data plane's counters cannot be read; its version may be another");
         return body;
     };
@@ -20,5 +26,5 @@ pub(crate) async fn complete(
             port.interface = interfaces.statistics(&entry.attachment).await;
         }
     }
-    serde_json::to_vec(&counters).unwrap_or(body)
+    serde_json::to_vec(&Answer::Counters(counters)).unwrap_or(body)
 }

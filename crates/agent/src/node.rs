@@ -14,8 +14,8 @@ use crate::southbound::{Announcement, SessionEvent};
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
 use catena_protocol::message::{
-    AttachPort, Counters, CountersRequest, DetachPort, FromAgent, PortOperation, PortResult,
-    Program, ProgramResult, State, ToAgent, from_agent, from_dataplane, to_agent, to_dataplane,
+    Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, Program, ProgramResult,
+    Question, State, ToAgent, from_agent, from_dataplane, to_agent, to_dataplane,
 };
 use catena_protocol::program;
 use catena_protocol::session::{ProgramGate, program_result};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, watch};
 
-/// Questions for counters that may be open at one time; the oldest is given up.
+/// Questions that may be open at one time; the oldest is given up.
 const QUESTIONS_MAX: usize = 64;
 
 const DATAPLANE_GONE: &str = "the data plane of this node does not run";
@@ -36,6 +36,14 @@ const DATAPLANE_GONE: &str = "the data plane of this node does not run";
 struct UnknownPorts {
     running: u64,
     attached: Vec<PortId>,
+}
+
+/// A question of the controller that was passed on.
+struct Asked {
+    /// The controller's number.
+    request: u64,
+    /// The interfaces' own counters are to be added to the answer.
+    with_interfaces: bool,
 }
 
 /// The state of the node.
@@ -57,8 +65,8 @@ pub(crate) struct Node {
     leaving: BTreeMap<u64, PortEntry>,
     /// Program that is running, but acknowledged only when the state of its ports is known.
     unanswered: Option<u64>,
-    /// Own number of each question for counters → the controller's.
-    questions: BTreeMap<u64, u64>,
+    /// Open questions to the data plane, by own number.
+    questions: BTreeMap<u64, Asked>,
     next_question: u64,
     interfaces: Interfaces,
 }
@@ -155,7 +163,7 @@ impl Node {
             }
             SessionEvent::Message(ToAgent { message: Some(message) }) => match message {
                 to_agent::Message::Program(packed) => self.take_program(packed),
-                to_agent::Message::CountersRequest(question) => self.ask(question.request),
+                to_agent::Message::Question(question) => self.ask(question),
                 to_agent::Message::Welcome(_) => {}
             },
             // A kind of message that this version does not know.
@@ -191,11 +199,15 @@ impl Node {
         self.tell(from_agent::Message::ProgramResult(program_result(number, refusal)));
     }
 
-    fn ask(&mut self, request: u64) {
+    fn ask(&mut self, question: Question) {
         self.next_question += 1;
-        let question = CountersRequest { request: self.next_question };
-        if self.send(to_dataplane::Message::CountersRequest(question), None) {
-            self.questions.insert(self.next_question, request);
+        let asked = Asked {
+            request: question.request,
+            with_interfaces: counters::are_wanted_with_interfaces(&question.body),
+        };
+        let question = Question { request: self.next_question, body: question.body };
+        if self.send(to_dataplane::Message::Question(question), None) {
+            self.questions.insert(self.next_question, asked);
             if self.questions.len() > QUESTIONS_MAX {
                 self.questions.pop_first();
             }
@@ -226,7 +238,7 @@ impl Node {
             LinkEvent::Message(message) => match message {
                 from_dataplane::Message::ProgramResult(result) => self.take_result(result),
                 from_dataplane::Message::PortResult(result) => self.take_port_result(&result),
-                from_dataplane::Message::Counters(counters) => self.answer(counters),
+                from_dataplane::Message::Answer(answer) => self.answer(answer),
                 from_dataplane::Message::State(_) => {}
             },
         }
@@ -333,13 +345,17 @@ impl Node {
         self.accepted.as_ref().map_or(0, |accepted| accepted.number())
     }
 
-    fn answer(&mut self, counters: Counters) {
-        let Some(request) = self.questions.remove(&counters.request) else { return };
+    fn answer(&mut self, answer: Answer) {
+        let Some(asked) = self.questions.remove(&answer.request) else { return };
+        let Asked { request, with_interfaces } = asked;
+        if !with_interfaces {
+            return self.tell(from_agent::Message::Answer(Answer { request, body: answer.body }));
+        }
         let Some(session) = self.session.clone() else { return };
         let (entries, interfaces) = (self.ports.attached_entries(), self.interfaces.clone());
         tokio::spawn(async move {
-            let body = counters::complete(counters.body, entries, &interfaces).await;
-            let message = from_agent::Message::Counters(Counters { request, body });
+            let body = counters::complete(answer.body, entries, &interfaces).await;
+            let message = from_agent::Message::Answer(Answer { request, body });
             // A session that is gone needs no answer.
             session.send(FromAgent { message: Some(message) }).await.ok();
         });

@@ -39,11 +39,16 @@ pub enum Created {
     Replica,
     /// An answer to ARP or neighbour discovery in place of the addressed.
     ProxyAnswer,
+    /// A copy for a tap.
+    Tap,
+    /// A probe of an instance or a chain.
+    Probe,
 }
 
 impl Created {
     /// Every kind, in the order of declaration.
-    pub const ALL: &'static [Created] = &[Created::Replica, Created::ProxyAnswer];
+    pub const ALL: &'static [Created] =
+        &[Created::Replica, Created::ProxyAnswer, Created::Tap, Created::Probe];
 
     /// The name in counters and metrics.
     #[must_use]
@@ -51,6 +56,8 @@ impl Created {
         match self {
             Self::Replica => "replica",
             Self::ProxyAnswer => "proxy_answer",
+            Self::Tap => "tap",
+            Self::Probe => "probe",
         }
     }
 }
@@ -122,6 +129,9 @@ pub struct PortCounters {
     pub transmitted: Volume,
     /// Of what was received from a function: what no path expected, hence its own traffic.
     pub created_by_function: u64,
+    /// Delivered to functions by this port and never come back when their path was removed;
+    /// beside the identity.
+    pub lost_in_function: u64,
     /// Frames that the kernel lost because the ring was full; beside the identity.
     pub ring_full: u64,
     /// What the interface behind the port counted itself.
@@ -150,6 +160,11 @@ pub struct HopCounters {
     pub delivered: Volume,
     /// Come back from it.
     pub returned: Volume,
+    /// Of those come back: with other bytes than any packet given to it, while that was watched
+    /// (two paths shared it).
+    pub rewritten: u64,
+    /// Of those come back: given their path by order alone, because their bytes did not tell.
+    pub ambiguous: u64,
 }
 
 /// The counters of one path of a chain at one node.
@@ -163,6 +178,10 @@ pub struct ChainCounters {
     pub entered: Volume,
     /// Left the path at this node, after the last hop.
     pub finished: Volume,
+    /// Copied for taps at this node.
+    pub tapped: Volume,
+    /// Flows that this node's classifier keeps on the path after it was replaced.
+    pub pinned_flows: u64,
     /// Sent to another node inside the encapsulation.
     pub tunnelled_out: Volume,
     /// Come from another node inside the encapsulation.
@@ -243,6 +262,7 @@ mod tests {
             account: Account { consumed: u64::MAX, held: u64::MAX, ..Account::default() },
             transmitted: Volume::default(),
             created_by_function: 0,
+            lost_in_function: 0,
             ring_full: u64::MAX,
             interface: None,
         };

@@ -10,6 +10,7 @@ pub mod drop_reason;
 pub mod id;
 pub mod limits;
 pub mod program;
+pub mod question;
 pub mod resource;
 pub mod status;
 
@@ -19,3 +20,4 @@ pub use account::{
 pub use drop_reason::DropReason;
 pub use id::{BlueprintNumber, NodeName, PathId, ProjectId};
 pub use program::NodeProgram;
+pub use question::{Answer, Question};

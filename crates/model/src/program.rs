@@ -7,7 +7,9 @@
 use crate::id::{
     BlueprintNumber, ChainId, FunctionId, InstanceId, NetworkId, NodeName, PathId, PortId, RuleId,
 };
-use crate::resource::{Attachment, Encapsulation, IpFamily, Transport};
+use crate::resource::{
+    Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
+};
 use catena_wire::scalar::{MacAddr, PortRange, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,8 @@ pub struct NodeProgram {
     pub paths: Vec<PathEntry>,
     /// Names of the chains that own those paths, for counters and messages.
     pub chains: Vec<ChainEntry>,
+    /// Which flows stay on a path that was replaced.
+    pub pins: Vec<PinEntry>,
 }
 
 impl NodeProgram {
@@ -60,6 +64,7 @@ impl NodeProgram {
             rules: Vec::new(),
             paths: Vec::new(),
             chains: Vec::new(),
+            pins: Vec::new(),
         }
     }
 }
@@ -207,10 +212,24 @@ pub struct PathEntry {
     pub chain: ChainId,
     /// How it is carried between hosts.
     pub encapsulation: Encapsulation,
+    /// Metadata that its classifier writes, for encapsulations that carry any (NSH MD type 2);
+    /// empty: none.
+    pub context: Vec<ContextHeader>,
     /// The functions in order.
     pub hops: Vec<HopEntry>,
     /// The network in which packets are delivered after the last hop.
     pub destination: NetworkId,
+}
+
+/// What a function does to the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HopKind {
+    /// Packets pass through it.
+    Through,
+    /// It gets a copy; the packet itself goes on. A packet that a tunnel brings at the position of
+    /// a tap is such a copy: it is for a local instance, and goes no further.
+    Tap,
 }
 
 /// One function of a path.
@@ -220,6 +239,10 @@ pub struct HopEntry {
     pub function: FunctionId,
     /// Its name for people.
     pub name: String,
+    /// What it does to the path.
+    pub kind: HopKind,
+    /// What becomes of packets for an instance that has died.
+    pub on_failure: FailurePolicy,
     /// Its instances; the choice among them is a function of the flow and this list alone, hence
     /// the same on every node.
     pub instances: Vec<InstanceEntry>,
@@ -244,6 +267,23 @@ pub struct InstanceEntry {
     pub weight: u32,
     /// The encapsulation it speaks; none: a proxy removes and restores the path.
     pub speaks: Option<Encapsulation>,
+}
+
+/// Keeps flows on a path after its classifiers have turned to another.
+///
+/// While the entry is in the program, the node's classifier sends a packet that matches a rule into
+/// `new` on into `old` as long as its flow went into `old` within `idle_ms` before. A node whose
+/// program has the entry before the rule turns knows the flows of `old` by then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinEntry {
+    /// The path of before.
+    pub old: PathId,
+    /// The path that the rules send into.
+    pub new: PathId,
+    /// Only flows that met one of these on the old path stay; empty: all flows.
+    pub instances: Vec<InstanceId>,
+    /// A flow that pauses for longer than this has ended, in milliseconds.
+    pub idle_ms: u32,
 }
 
 /// The name of a chain.

@@ -206,6 +206,55 @@ impl Encapsulation {
     }
 }
 
+/// What becomes of the packets for an instance that has died. Declared by the operator; the node of
+/// the instance acts on it by itself.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum FailurePolicy {
+    /// Nobody looks: packets go to it as before.
+    #[default]
+    Unwatched,
+    /// To another instance of the function; if none is left, blocked.
+    Reroute,
+    /// Past the function (fail-open).
+    Bypass,
+    /// Dropped by name (fail-close).
+    Block,
+}
+
+impl FailurePolicy {
+    /// Every policy.
+    pub const ALL: [Self; 4] = [Self::Unwatched, Self::Reroute, Self::Bypass, Self::Block];
+
+    /// The name in requests and answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unwatched => "unwatched",
+            Self::Reroute => "reroute",
+            Self::Bypass => "bypass",
+            Self::Block => "block",
+        }
+    }
+}
+
+/// A piece of metadata that a classifier writes into the path header: one NSH MD type 2 context
+/// header of RFC 9263 (MD class 0x0000).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContextHeader {
+    /// Whose traffic it is (type 0x05), up to 32 bytes of text.
+    Tenant(String),
+    /// The node whose classifier took the packet in (type 0x06); its value is the node's name.
+    IngressNode,
+    /// The flow's stable hash, 32 bits (type 0x08).
+    FlowId,
+    /// A policy of the operator (type 0x0A).
+    Policy(u32),
+}
+
 /// One running instance of a service function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
@@ -221,6 +270,9 @@ pub struct Instance {
     pub speaks: Option<Encapsulation>,
     /// Share of new flows relative to its siblings; 0: none.
     pub weight: u32,
+    /// It takes no new flow; those that it has stay with it until they end.
+    #[serde(default)]
+    pub is_draining: bool,
     /// The parameters exactly as declared at the border.
     pub declared: serde_json::Value,
 }
@@ -236,6 +288,9 @@ pub struct ServiceFunction {
     pub instances: Vec<InstanceId>,
     /// Passive branch: the function gets a copy and returns nothing.
     pub is_tap: bool,
+    /// What becomes of packets when an instance dies; instances are probed only if it is declared.
+    #[serde(default)]
+    pub on_failure: FailurePolicy,
     /// Small number for the border, unique in the deployment.
     pub number: u32,
     /// The parameters exactly as declared at the border.
@@ -257,6 +312,9 @@ pub struct Chain {
     pub encapsulation: Encapsulation,
     /// Does a reverse path belong to it?
     pub is_symmetric: bool,
+    /// Metadata that travels with its packets (NSH MD type 2); empty: none.
+    #[serde(default)]
+    pub context: Vec<ContextHeader>,
     /// Small number for the border (`chain_id`), unique in the deployment; never the path id.
     pub number: u32,
 }

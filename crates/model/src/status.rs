@@ -1,8 +1,10 @@
 //! How things stand, in the words that API, CLI and tests share.
 
 use crate::account::{ChainCounters, NodeCounters};
-use crate::id::{BlueprintNumber, ChainId, NodeName, PathId, PortId};
+use crate::drop_reason::DropReason;
+use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Whether a chain carries traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +47,80 @@ pub struct ChainStatus {
     pub path: Option<PathId>,
 }
 
+/// What is known of an instance's health.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceHealth {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Its name for people.
+    pub name: String,
+    /// How it is.
+    pub health: Health,
+}
+
+/// How an instance is, by in-band probes of its node's data plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// It has not answered a probe yet: it is used.
+    Unknown,
+    /// It answers, or packets come back from it.
+    Alive,
+    /// It answered once and does not any more.
+    Dead,
+}
+
+/// How it was found that no packet is left on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DrainProof {
+    /// Entered − finished − dropped by name reached zero over all its nodes.
+    Counted,
+    /// It did not within the bound, or a node did not answer: what is missing is lost.
+    Bound {
+        /// The bound, in milliseconds.
+        after_ms: u64,
+    },
+}
+
+/// A path that an update took out of use, and what became of the packets on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainedPath {
+    /// The path of before.
+    pub path: PathId,
+    /// How it was found empty.
+    pub proof: DrainProof,
+    /// Packets on it when its classifiers had turned.
+    pub in_flight: u64,
+    /// Flows that stayed on it until they ended.
+    pub pinned_flows: u64,
+    /// Packets that functions kept beyond the bound.
+    pub lost_in_function: u64,
+    /// Packets that were sent between nodes and not received within the bound.
+    pub lost_between_nodes: u64,
+    /// Dropped on it since its classifiers had turned, by name.
+    pub dropped: BTreeMap<DropReason, u64>,
+    /// Packets whose path was told by their order alone.
+    pub ambiguous: u64,
+}
+
+/// The account of one change of a chain, once it is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The chain.
+    pub chain: ChainId,
+    /// Its name for people.
+    pub name: String,
+    /// The blueprint that turned the classifiers.
+    pub blueprint: BlueprintNumber,
+    /// The paths in use since; none when the chain was deleted.
+    pub paths: Vec<PathId>,
+    /// The paths of before; none when the chain is new or only its rules changed.
+    pub drained: Vec<DrainedPath>,
+    /// From the first blueprint of the change to the last packet of before, in milliseconds.
+    pub took_ms: u64,
+}
+
 /// One node as the controller sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
@@ -84,6 +160,8 @@ pub struct ChainReport {
     pub encapsulation: crate::resource::Encapsulation,
     /// Counters of each node that the chain touches.
     pub nodes: Vec<ChainAtNode>,
+    /// The account of its last change since this controller started, if that is over.
+    pub receipt: Option<Receipt>,
 }
 
 /// A chain's counters at one node.

@@ -105,6 +105,7 @@ impl PathRecord {
             id,
             chain: self.chain,
             encapsulation: self.encapsulation,
+            context: Vec::new(),
             hops: self.hops.clone(),
             destination: self.destination,
         }

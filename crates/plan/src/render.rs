@@ -5,7 +5,7 @@ use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::PlacedRule;
 use catena_model::id::{NetworkId, PortId};
-use catena_model::program::{HopEntry, InstanceEntry, RuleEntry, RuleMatch};
+use catena_model::program::{HopEntry, HopKind, InstanceEntry, RuleEntry, RuleMatch};
 use catena_model::resource::{
     Chain, ClassificationRule, Encapsulation, IpFamily, PortBounds, ServiceFunction,
 };
@@ -139,7 +139,13 @@ fn render_hop(
             speaks: instance.speaks,
         });
     }
-    Ok(HopEntry { function: function.id, name, instances })
+    Ok(HopEntry {
+        function: function.id,
+        name,
+        kind: HopKind::Through,
+        on_failure: function.on_failure,
+        instances,
+    })
 }
 
 /// The node of a port that has an interface there.

@@ -62,14 +62,14 @@ impl FrameReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{CountersRequest, ProgramResult};
+    use crate::message::{ProgramResult, StateRequest};
     use proptest::prelude::*;
 
     #[test]
     fn a_length_above_the_limit_closes_the_stream() {
         let mut reader = FrameReader::default();
         reader.push(&u32::MAX.to_be_bytes());
-        assert!(matches!(reader.next_message::<CountersRequest>(), Err(FrameError::TooLong(_))));
+        assert!(matches!(reader.next_message::<StateRequest>(), Err(FrameError::TooLong(_))));
     }
 
     proptest! {

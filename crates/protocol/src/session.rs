@@ -6,8 +6,8 @@
 
 use crate::PROTOCOL_VERSION;
 use crate::message::{
-    self, Counters, CountersRequest, FromAgent, Hello, PortStates, Program, ProgramResult, ToAgent,
-    Welcome, from_agent, to_agent,
+    self, Answer, FromAgent, Hello, PortStates, Program, ProgramResult, Question, ToAgent, Welcome,
+    from_agent, to_agent,
 };
 use std::collections::VecDeque;
 
@@ -27,8 +27,8 @@ pub enum NodeEvent {
     },
     /// Which ports have an interface.
     Ports(PortStates),
-    /// Counters that were asked for.
-    Counters(Counters),
+    /// The answer to a question.
+    Answer(Answer),
 }
 
 /// What a session wants done.
@@ -97,11 +97,11 @@ impl ControllerSession {
         }
     }
 
-    /// Asks for counters; the answer carries the returned number.
-    pub fn ask_counters(&mut self) -> u64 {
+    /// Asks the node; `body` is a `model::Question` in JSON. The answer carries the returned number.
+    pub fn ask(&mut self, body: Vec<u8>) -> u64 {
         self.next_request += 1;
         let request = self.next_request;
-        self.send(to_agent::Message::CountersRequest(CountersRequest { request }));
+        self.send(to_agent::Message::Question(Question { request, body }));
         request
     }
 
@@ -127,7 +127,7 @@ impl ControllerSession {
                 }
             }
             from_agent::Message::PortStates(states) => NodeEvent::Ports(states),
-            from_agent::Message::Counters(counters) => NodeEvent::Counters(counters),
+            from_agent::Message::Answer(answer) => NodeEvent::Answer(answer),
         };
         self.output.push_back(ControllerOutput::Event(event));
         Ok(())

@@ -5,8 +5,8 @@ use crate::stubs::southbound_server::{Southbound, SouthboundServer};
 use catena_model::NodeCounters;
 use catena_protocol::PROTOCOL_VERSION;
 use catena_protocol::message::{
-    CountersRequest, FromAgent, Hello, PortStates, Program, ProgramResult, ToAgent, Welcome,
-    from_agent, to_agent,
+    FromAgent, Hello, PortStates, Program, ProgramResult, Question, ToAgent, Welcome, from_agent,
+    to_agent,
 };
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -163,11 +163,15 @@ impl TestSession {
     }
 
     pub(crate) async fn counters(&mut self, request: u64) -> NodeCounters {
-        self.tell(to_agent::Message::CountersRequest(CountersRequest { request })).await;
+        let asked = catena_model::Question::Counters { with_interfaces: true };
+        let body = serde_json::to_vec(&asked).unwrap();
+        self.tell(to_agent::Message::Question(Question { request, body })).await;
         loop {
-            if let from_agent::Message::Counters(counters) = self.hear().await {
-                assert_eq!(counters.request, request);
-                return serde_json::from_slice(&counters.body).unwrap();
+            if let from_agent::Message::Answer(answer) = self.hear().await {
+                assert_eq!(answer.request, request);
+                let answer = serde_json::from_slice(&answer.body).unwrap();
+                let catena_model::Answer::Counters(counters) = answer else { panic!("{answer:?}") };
+                return *counters;
             }
         }
     }

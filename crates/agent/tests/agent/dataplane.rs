@@ -134,10 +134,13 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
             book.detached.push(detach.port_id.clone());
             port_result(detach.port_id, PortOperation::Detach, detach.sequence)
         }
-        to_dataplane::Message::CountersRequest(request) => {
-            from_dataplane::Message::Counters(catena_protocol::message::Counters {
+        to_dataplane::Message::Question(request) => {
+            from_dataplane::Message::Answer(catena_protocol::message::Answer {
                 request: request.request,
-                body: serde_json::to_vec(&crate::programs::no_counters()).unwrap(),
+                body: serde_json::to_vec(&catena_model::Answer::Counters(Box::new(
+                    crate::programs::no_counters(),
+                )))
+                .unwrap(),
             })
         }
     }

@@ -37,7 +37,7 @@ pub(crate) async fn watch(
             turned.entry(*path).or_insert_with(Instant::now);
         }
         tokio::time::sleep(DRAIN_INTERVAL).await;
-        let counters = fleet.counters().await;
+        let counters = fleet.counters(false).await;
         for (path, since) in &turned {
             let is_empty =
                 || draining.get(path).is_some_and(|nodes| is_empty(&counters, *path, nodes));

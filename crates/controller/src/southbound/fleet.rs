@@ -1,22 +1,28 @@
-//! The nodes that can be reached: where to put the program each should run, and whom to ask for
-//! counters. Knows no program's content and no protocol.
+//! The nodes that can be reached: where to put the program each should run, and whom to ask.
+//! Knows no program's content and no protocol.
 
-use catena_model::{NodeCounters, NodeName};
+use catena_model::{Answer, NodeCounters, NodeName, Question};
 use catena_protocol::message::Program;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-/// How long a node may take to tell its counters.
-const COUNTERS_WAIT: Duration = Duration::from_secs(1);
+/// How long a node may take to answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(1);
 /// Questions that may wait for one node.
 const ASKS_MAX: usize = 64;
 
-/// A question for a node's counters.
-pub(crate) type Ask = oneshot::Sender<NodeCounters>;
+/// Where the answer to a question goes.
+pub(crate) type Reply = oneshot::Sender<Answer>;
+
+/// A question to a node, in JSON, and where its answer goes.
+pub(crate) struct Ask {
+    pub(crate) question: Vec<u8>,
+    pub(crate) reply: Reply,
+}
 
 /// All nodes that ever had a session or a program.
 #[derive(Default)]
@@ -90,27 +96,56 @@ impl Fleet {
         Ok(())
     }
 
-    /// The counters of every node that answers in time.
-    pub(crate) async fn counters(&self) -> BTreeMap<NodeName, NodeCounters> {
-        let reachable: Vec<(NodeName, mpsc::Sender<Ask>)> = self
-            .lock()
-            .iter()
-            .filter_map(|(node, peer)| Some((node.clone(), peer.asks.clone()?)))
-            .collect();
-        let mut answers = JoinSet::new();
-        for (node, asks) in reachable {
-            answers.spawn(async move {
-                let (reply, answer) = oneshot::channel();
-                asks.try_send(reply).ok()?;
-                let counters = tokio::time::timeout(COUNTERS_WAIT, answer).await.ok()?.ok()?;
-                Some((node, counters))
+    /// Asks one node.
+    ///
+    /// # Errors
+    /// Why there is no answer, for people.
+    pub(crate) async fn ask(&self, node: &NodeName, question: &Question) -> Result<Answer, String> {
+        let asks = self.lock().get(node).and_then(|peer| peer.asks.clone());
+        let asks = asks.ok_or_else(|| format!("node '{node}' is not connected"))?;
+        let question = serde_json::to_vec(question).map_err(|error| error.to_string())?;
+        let (reply, answer) = oneshot::channel();
+        asks.try_send(Ask { question, reply })
+            .map_err(|_| format!("too many questions wait for node '{node}'"))?;
+        match tokio::time::timeout(ANSWER_WAIT, answer).await {
+            Ok(Ok(Answer::Refused { reason })) => Err(format!("node '{node}': {reason}")),
+            Ok(Ok(answer)) => Ok(answer),
+            _ => Err(format!("node '{node}' did not answer in time")),
+        }
+    }
+
+    /// The answers of every node that gives one in time.
+    pub(crate) async fn ask_all(
+        self: &Arc<Self>,
+        question: &Question,
+    ) -> BTreeMap<NodeName, Answer> {
+        let nodes: Vec<NodeName> = self.lock().keys().cloned().collect();
+        let mut asked = JoinSet::new();
+        for node in nodes {
+            let (fleet, question) = (Arc::clone(self), question.clone());
+            asked.spawn(async move {
+                let answer = fleet.ask(&node, &question).await.ok()?;
+                Some((node, answer))
             });
         }
-        let mut counters = BTreeMap::new();
-        while let Some(answer) = answers.join_next().await {
-            counters.extend(answer.ok().flatten());
+        let mut answers = BTreeMap::new();
+        while let Some(answer) = asked.join_next().await {
+            answers.extend(answer.ok().flatten());
         }
-        counters
+        answers
+    }
+
+    /// The counters of every node that answers in time.
+    pub(crate) async fn counters(
+        self: &Arc<Self>,
+        with_interfaces: bool,
+    ) -> BTreeMap<NodeName, NodeCounters> {
+        let answers = self.ask_all(&Question::Counters { with_interfaces }).await.into_iter();
+        let counters = answers.filter_map(|(node, answer)| match answer {
+            Answer::Counters(counters) => Some((node, *counters)),
+            Answer::Refused { .. } => None,
+        });
+        counters.collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeName, Peer>> {

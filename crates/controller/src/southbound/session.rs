@@ -1,12 +1,12 @@
 //! Drives one agent's session: bytes in, bytes out, news to the reconciler. What a message means
 //! is decided by the state machine in `protocol`.
 
-use super::fleet::{Ask, Fleet, Membership};
+use super::fleet::{Fleet, Membership, Reply};
 use crate::reconcile::{NodeNews, Signal, Signals};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
-use catena_model::{BlueprintNumber, NodeCounters, NodeName};
-use catena_protocol::message::{Counters, FromAgent, Hello, PortStates, ToAgent};
+use catena_model::{Answer, BlueprintNumber, NodeName};
+use catena_protocol::message::{self, FromAgent, Hello, PortStates, ToAgent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 /// How long an agent may take to introduce itself.
 const HELLO_WAIT: Duration = Duration::from_secs(5);
-/// Questions for counters that one session remembers.
+/// Questions that one session remembers.
 const PENDING_MAX: usize = 256;
 
 /// Smallest MTU of a data network, in bytes: what IPv6 asks of every link (RFC 8200 section 5).
@@ -83,15 +83,15 @@ async fn carry(
     news: &News,
     fleet: &Fleet,
 ) -> Result<(), String> {
-    let mut pending: BTreeMap<u64, Ask> = BTreeMap::new();
+    let mut pending: BTreeMap<u64, Reply> = BTreeMap::new();
     loop {
         while let Some(output) = session.poll_output() {
             match output {
                 ControllerOutput::Send(message) => {
                     outgoing.send(Ok(message)).await.map_err(|_| "the agent went away")?;
                 }
-                ControllerOutput::Event(NodeEvent::Counters(counters)) => {
-                    answer(&mut pending, &counters, &news.node);
+                ControllerOutput::Event(NodeEvent::Answer(body)) => {
+                    answer(&mut pending, &body, &news.node);
                 }
                 ControllerOutput::Event(event) => {
                     let known = translate(event)?;
@@ -117,9 +117,9 @@ async fn carry(
             }
             ask = member.asks.recv() => {
                 let ask = ask.ok_or("a newer session of this node has begun")?;
-                pending.retain(|_, ask| !ask.is_closed());
+                pending.retain(|_, reply| !reply.is_closed());
                 if pending.len() < PENDING_MAX {
-                    pending.insert(session.ask_counters(), ask);
+                    pending.insert(session.ask(ask.question), ask.reply);
                 }
             }
             () = news.signals.closed() => return Err("the controller is stopping".into()),
@@ -127,14 +127,16 @@ async fn carry(
     }
 }
 
-fn answer(pending: &mut BTreeMap<u64, Ask>, counters: &Counters, node: &NodeName) {
-    let Some(ask) = pending.remove(&counters.request) else { return };
-    match serde_json::from_slice::<NodeCounters>(&counters.body) {
-        Ok(body) if body.node == *node => {
-            let _ = ask.send(body);
+fn answer(pending: &mut BTreeMap<u64, Reply>, answer: &message::Answer, node: &NodeName) {
+    let Some(reply) = pending.remove(&answer.request) else { return };
+    match serde_json::from_slice::<Answer>(&answer.body) {
+        Ok(Answer::Counters(counters)) if counters.node != *node => {
+            tracing::warn!(%node, "counters came in the name of '{}'", counters.node);
         }
-        Ok(body) => tracing::warn!(%node, "counters came in the name of '{}'", body.node),
-        Err(error) => tracing::warn!(%node, "counters cannot be read: {error}"),
+        Ok(answer) => {
+            let _ = reply.send(answer);
+        }
+        Err(error) => tracing::warn!(%node, "an answer cannot be read: {error}"),
     }
 }
 
@@ -146,7 +148,7 @@ fn translate(event: NodeEvent) -> Result<NodeNews, String> {
             NodeNews::Refused { number: BlueprintNumber(number), reason }
         }
         NodeEvent::Ports(states) => ports(states)?,
-        NodeEvent::Counters(_) => return Err("counters were not asked for".into()),
+        NodeEvent::Answer(_) => return Err("nobody asked".into()),
     })
 }
 

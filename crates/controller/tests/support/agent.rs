@@ -4,7 +4,7 @@
 use catena_model::id::PortId;
 use catena_model::{ChainCounters, NodeCounters, NodeName, NodeProgram};
 use catena_protocol::message::{
-    self, Counters, FromAgent, PortState, PortStates, ToAgent, from_agent, to_agent,
+    self, Answer, FromAgent, PortState, PortStates, ToAgent, from_agent, to_agent,
 };
 use catena_protocol::session::{hello, program_result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,11 +192,12 @@ fn answers(
     match message {
         to_agent::Message::Welcome(_) => Vec::new(),
         to_agent::Message::Program(packed) => take_program(&mut state, &packed),
-        to_agent::Message::CountersRequest(request) => {
+        to_agent::Message::Question(request) => {
             let counters = counters(&state, node);
-            let body = serde_json::to_vec(&counters).unwrap();
+            let body =
+                serde_json::to_vec(&catena_model::Answer::Counters(Box::new(counters))).unwrap();
             let request = request.request;
-            vec![from_agent::Message::Counters(Counters { request, body })]
+            vec![from_agent::Message::Answer(Answer { request, body })]
         }
     }
 }

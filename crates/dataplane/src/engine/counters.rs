@@ -146,6 +146,7 @@ impl PortBook {
             account: self.tally.export(),
             transmitted: self.transmitted,
             created_by_function: self.created_by_function,
+            lost_in_function: 0,
             ring_full: 0,
             interface: None,
         }
@@ -194,12 +195,16 @@ impl PathBook {
             name: hop.name.clone(),
             delivered: hop.delivered,
             returned: hop.returned,
+            rewritten: 0,
+            ambiguous: 0,
         });
         ChainCounters {
             chain: self.chain,
             path: self.id,
             entered: self.entered,
             finished: self.finished,
+            tapped: Volume::default(),
+            pinned_flows: 0,
             tunnelled_out: self.tunnelled_out,
             tunnelled_in: self.tunnelled_in,
             dropped: self.dropped.export(),

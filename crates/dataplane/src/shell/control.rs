@@ -12,10 +12,10 @@ use super::underlay::Underlay;
 use super::{Config, DataplaneError, program_file};
 use crate::engine::Tables;
 use catena_io::{PacketRing, RingConfig, drop_privileges};
-use catena_model::NodeProgram;
 use catena_model::id::PortId;
+use catena_model::{Answer, NodeProgram, Question};
 use catena_protocol::message::{
-    self, Counters, PortOperation, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
+    self, PortOperation, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
 };
 use catena_protocol::program;
 use catena_protocol::session::{ProgramGate, program_result};
@@ -207,11 +207,16 @@ impl Control {
                 let refusal = self.detach(&detach.port_id)?;
                 port_result(detach.port_id, refusal, PortOperation::Detach, detach.sequence)
             }
-            to_dataplane::Message::CountersRequest(request) => {
-                let counters = self.desk.order(|done| Order::Counters { done })?;
-                let body = serde_json::to_vec(&counters).map_err(DataplaneError::Counters)?;
-                let request = request.request;
-                from_dataplane::Message::Counters(Counters { request, body })
+            to_dataplane::Message::Question(question) => {
+                let answer = match serde_json::from_slice(&question.body) {
+                    Ok(asked) => self.reply(asked)?,
+                    Err(error) => Answer::Refused {
+                        reason: format!("this data plane does not know the question: {error}"),
+                    },
+                };
+                let body = serde_json::to_vec(&answer).map_err(DataplaneError::Answer)?;
+                let request = question.request;
+                from_dataplane::Message::Answer(message::Answer { request, body })
             }
             to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(State {
                 node: self.config.node.to_string(),
@@ -219,6 +224,14 @@ impl Control {
                 attached_ports: self.attached.keys().map(ToString::to_string).collect(),
                 process_id: std::process::id(),
             }),
+        })
+    }
+
+    fn reply(&mut self, question: Question) -> Result<Answer, DataplaneError> {
+        Ok(match question {
+            Question::Counters { .. } => {
+                Answer::Counters(self.desk.order(|done| Order::Counters { done })?)
+            }
         })
     }
 

@@ -81,7 +81,7 @@ pub enum DataplaneError {
     WorkerEnded,
     /// Counters have no text form.
     #[error("the counters cannot be written: {0}; please report it")]
-    Counters(#[source] serde_json::Error),
+    Answer(#[source] serde_json::Error),
 }
 
 /// Runs a data plane until it is told to stop.

@@ -198,12 +198,15 @@ impl Town {
         let hops = chain.hops.iter().map(|hop| HopEntry {
             function: FunctionId(Uuid::nil()),
             name: hop.join("|"),
+            kind: catena_model::program::HopKind::Through,
+            on_failure: catena_model::resource::FailurePolicy::Unwatched,
             instances: hop.iter().map(instance).collect(),
         });
         PathEntry {
             id: PathId(chain.path),
             chain: self.chain_id(chain),
             encapsulation: chain.encapsulation,
+            context: Vec::new(),
             hops: hops.collect(),
             destination: self.networks[chain.destination].id,
         }

@@ -5,8 +5,8 @@ use catena_model::NodeCounters;
 use catena_model::id::PortId;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    AttachPort, CountersRequest, DetachPort, FromDataplane, PortOperation, Program, ProgramResult,
-    State, StateRequest, ToDataplane, from_dataplane, to_dataplane,
+    AttachPort, DetachPort, FromDataplane, PortOperation, Program, ProgramResult, Question, State,
+    StateRequest, ToDataplane, from_dataplane, to_dataplane,
 };
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -123,11 +123,15 @@ impl TestAgent {
     }
 
     pub(crate) fn counters(&mut self) -> NodeCounters {
-        self.send(to_dataplane::Message::CountersRequest(CountersRequest { request: 7 }));
+        let asked = catena_model::Question::Counters { with_interfaces: false };
+        let body = serde_json::to_vec(&asked).unwrap();
+        self.send(to_dataplane::Message::Question(Question { request: 7, body }));
         match self.hear() {
-            Some(from_dataplane::Message::Counters(counters)) => {
-                assert_eq!(counters.request, 7);
-                serde_json::from_slice(&counters.body).unwrap()
+            Some(from_dataplane::Message::Answer(answer)) => {
+                assert_eq!(answer.request, 7);
+                let answer = serde_json::from_slice(&answer.body).unwrap();
+                let catena_model::Answer::Counters(counters) = answer else { panic!("{answer:?}") };
+                *counters
             }
             other => panic!("no counters but {other:?}"),
         }

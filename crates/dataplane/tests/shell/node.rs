@@ -272,9 +272,12 @@ pub(crate) fn program(number: u64) -> NodeProgram {
         id: PathId(5),
         chain,
         encapsulation: Encapsulation::Nsh,
+        context: Vec::new(),
         hops: vec![HopEntry {
             function: uuid::<FunctionId>(80),
             name: "v1".into(),
+            kind: catena_model::program::HopKind::Through,
+            on_failure: catena_model::resource::FailurePolicy::Unwatched,
             instances: vec![InstanceEntry {
                 id: uuid::<InstanceId>(90),
                 name: "v1".into(),

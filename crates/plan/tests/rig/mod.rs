@@ -4,8 +4,8 @@
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
 use catena_model::program::Underlay;
 use catena_model::resource::{
-    Attachment, Chain, ClassificationRule, Encapsulation, FixedIp, Instance, IpFamily, Label,
-    NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
+    Attachment, Chain, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
+    IpFamily, Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
 };
 use catena_model::status::ChainStatus;
 use catena_model::{NodeName, PathId, ProjectId};
@@ -113,6 +113,7 @@ impl World {
                 egress: port_id(machine, egress),
                 speaks: None,
                 weight: 1,
+                is_draining: false,
                 declared: serde_json::Value::Null,
             },
         );
@@ -124,6 +125,7 @@ impl World {
                 label: label(format!("v{number}")),
                 instances: vec![instance],
                 is_tap: false,
+                on_failure: FailurePolicy::Unwatched,
                 number,
                 declared: serde_json::Value::Null,
             },
@@ -162,6 +164,7 @@ impl World {
                 rules: vec![rule],
                 encapsulation: Encapsulation::Nsh,
                 is_symmetric: false,
+                context: Vec::new(),
                 number,
             },
         );

@@ -50,12 +50,12 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
     let intent = app.declared.snapshot().intent;
     let body = match resource {
         Resource::Metrics => {
-            let counters = app.fleet.counters().await;
+            let counters = app.fleet.counters(true).await;
             return Ok(metrics::answer(&situation, &intent, &counters));
         }
         Resource::Status => status(&situation, &intent),
         Resource::Nodes => {
-            let mut counters = app.fleet.counters().await;
+            let mut counters = app.fleet.counters(true).await;
             let nodes = situation.inventory.nodes.iter();
             let reports: Vec<NodeReport> = nodes
                 .map(|(node, facts)| NodeReport {
@@ -158,7 +158,7 @@ async fn report(app: &App, situation: &Situation, intent: &Intent, chain: &Chain
         let name = intent.functions.get(id).map(|function| function.label.name.clone());
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string())
     };
-    let counters = app.fleet.counters().await;
+    let counters = app.fleet.counters(true).await;
     let at_nodes = counters.into_iter().flat_map(|(node, counters)| {
         let of_chain = counters.chains.into_iter().filter(|counted| counted.chain == chain.id);
         of_chain
@@ -171,5 +171,6 @@ async fn report(app: &App, situation: &Situation, intent: &Intent, chain: &Chain
         functions: chain.functions.iter().map(name).collect(),
         encapsulation: chain.encapsulation,
         nodes: at_nodes.collect(),
+        receipt: None,
     }
 }

@@ -66,6 +66,7 @@ impl Collection for PortChains {
             encapsulation: port_pair::encapsulation(parameters.get("correlation"))
                 .unwrap_or(Encapsulation::Mpls),
             is_symmetric: parameters.get("symmetric") == Some(&json!(true)),
+            context: Vec::new(),
             number: 0,
         };
         apply(draft.intent(), &mut chain, given)?;

@@ -68,6 +68,7 @@ impl Collection for PortPairs {
                 .and_then(Value::as_u64)
                 .and_then(|weight| u32::try_from(weight).ok())
                 .unwrap_or(WEIGHT_DEFAULT),
+            is_draining: false,
             declared,
         })?;
         Ok(id)
