@@ -12,6 +12,7 @@ mod node;
 mod output;
 mod roles;
 mod status;
+mod top;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
@@ -44,6 +45,8 @@ enum Command {
     Lab(lab::LabCommand),
     /// How everything stands.
     Status,
+    /// Chains, nodes and drops as they move (a terminal; keys are shown at its foot).
+    Top(top::TopArguments),
 }
 
 /// How results are printed.
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Chain(command) => chain::run(&connection, command),
         Command::Lab(command) => lab::run(command),
         Command::Status => status::run(&connection),
+        Command::Top(arguments) => top::run(&connection, &arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

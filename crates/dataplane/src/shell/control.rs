@@ -209,7 +209,7 @@ impl Control {
             }
             to_dataplane::Message::Question(question) => {
                 let answer = match serde_json::from_slice(&question.body) {
-                    Ok(asked) => self.reply(asked)?,
+                    Ok(asked) => self.reply(&asked)?,
                     Err(error) => Answer::Refused {
                         reason: format!("this data plane does not know the question: {error}"),
                     },
@@ -227,7 +227,7 @@ impl Control {
         })
     }
 
-    fn reply(&mut self, question: Question) -> Result<Answer, DataplaneError> {
+    fn reply(&mut self, question: &Question) -> Result<Answer, DataplaneError> {
         Ok(match question {
             Question::Counters { .. } => {
                 Answer::Counters(self.desk.order(|done| Order::Counters { done })?)
