@@ -8,6 +8,7 @@ use super::context::Context;
 use super::counters::Owner;
 use super::receive;
 use super::tables::{NetworkTable, PortIndex};
+use super::trace::Note;
 use super::transform::{Exit, Stage, Transform, Verdict};
 use super::vector::{Step, Work};
 use catena_io::Offload;
@@ -116,6 +117,7 @@ fn reply(work: &mut Work, port: PortIndex, question: &Question, context: &mut Co
     work.volume = Volume { packets: 1, bytes: work.buffer.len() as u64 };
     context.books.created(work.owner, Created::ProxyAnswer, 1);
     debug_assert!(matches!(work.owner, Owner::Port { .. }), "only ports of functions ask");
+    context.trace.note(work.copy, || Note::Answered { port });
     let transform = Transform::new(Exit::Port(port), Stage::Ordinary, context.epoch);
     work.step = Step::Decided(Verdict::Forward(transform));
 }

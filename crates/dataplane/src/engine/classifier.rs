@@ -6,9 +6,10 @@
 //! (`fragments`); otherwise only rules without ports can match it.
 
 use super::compile::CompileError;
-use super::counters::Books;
+use super::context::Context;
 use super::encap::{self, PathPosition, Positions};
-use super::tables::{NetworkIndex, PathTable, PortIndex, Tables};
+use super::tables::{NetworkIndex, PathTable, PortIndex};
+use super::trace::Note;
 use super::vector::{Step, Work};
 use catena_model::DropReason;
 use catena_model::id::PortId;
@@ -127,14 +128,15 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Where a packet that came in by a port of a network enters a path, if it does.
+    /// The number of the rule that takes a packet that came in by a port of a network, and where
+    /// the packet enters its path.
     fn find(
         &self,
         port: PortIndex,
         network: NetworkIndex,
         view: &FrameView,
         flow: &FlowKey,
-    ) -> Option<PathPosition> {
+    ) -> Option<(u32, PathPosition)> {
         let family = IpFamily::of(flow.source);
         let of_network = self.of_network.get(usize::from(network.0))?;
         let mut of_port = self.of_port.get(usize::from(port.0))?.iter().copied().peekable();
@@ -147,7 +149,7 @@ impl Rules {
             };
             let rule = &self.rules[next as usize];
             if rule.matches(view, flow, family) {
-                return Some(rule.start);
+                return Some((next, rule.start));
             }
         }
     }
@@ -174,7 +176,8 @@ fn compile_rule(entry: &RuleEntry, start: PathPosition) -> Rule {
 }
 
 /// Sends each packet of an endpoint into its path, or on as ordinary traffic.
-pub(super) fn classify(vector: &mut [Work], tables: &Tables, books: &mut Books) {
+pub(super) fn classify(vector: &mut [Work], context: &mut Context<'_>) {
+    let tables = context.tables;
     for work in vector {
         let Step::FromEndpoint(port) = work.step else { continue };
         let network = tables.port(port).network;
@@ -182,17 +185,17 @@ pub(super) fn classify(vector: &mut [Work], tables: &Tables, books: &mut Books) 
             work.drop(DropReason::ForeignChainHeader);
             continue;
         }
-        let start = if is_never_classified(&work.view) {
-            None
-        } else {
-            work.view.flow.and_then(|flow| tables.rules.find(port, network, &work.view, &flow))
-        };
-        let Some(position) = start else {
+        let never = is_never_classified(&work.view);
+        let flow = work.view.flow.filter(|_| !never);
+        let found = flow.and_then(|flow| tables.rules.find(port, network, &work.view, &flow));
+        let Some((rule, position)) = found else {
+            context.trace.note(work.copy, || Note::Unclassified { port, never });
             work.switch_from_port(network, port);
             continue;
         };
-        let seat = books.seat(tables, position);
-        books.entered(seat, work.volume);
+        context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
+        let seat = context.books.seat(tables, position);
+        context.books.entered(seat, work.volume);
         work.path = Some(seat);
         work.step = Step::OnPath { position, network: Some(network) };
     }

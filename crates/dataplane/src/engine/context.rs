@@ -4,7 +4,9 @@
 use super::counters::{Books, Owner, PathSeat};
 use super::slots::Slots;
 use super::tables::Tables;
+use super::trace::{Note, Trace};
 use super::transform::Epoch;
+use super::vector::Work;
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
 use catena_model::account::Volume;
@@ -17,6 +19,8 @@ pub(super) struct Context<'e> {
     pub(super) slots: &'e Slots,
     pub(super) books: &'e mut Books,
     pub(super) pool: &'e mut BufferPool,
+    /// Who listens, if anybody does.
+    pub(super) trace: Trace<'e>,
 }
 
 impl Context<'_> {
@@ -29,7 +33,16 @@ impl Context<'_> {
         reason: DropReason,
         volume: Volume,
     ) {
+        self.trace.note(0, || Note::Dropped { reason, volume });
         self.books.dropped(owner, path, reason, volume.packets);
         self.pool.put(buffer);
+    }
+
+    /// Ends a packet of the vector.
+    pub(super) fn end_work(&mut self, work: Work, reason: DropReason) {
+        let Work { copy, volume, .. } = work;
+        self.trace.note(copy, || Note::Dropped { reason, volume });
+        self.books.dropped(work.owner, work.path, reason, volume.packets);
+        self.pool.put(work.buffer);
     }
 }

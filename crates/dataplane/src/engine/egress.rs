@@ -10,6 +10,7 @@ use super::packer::{Load, Packer};
 use super::packet::TunnelKind;
 use super::segments::Segments;
 use super::tables::{NetworkIndex, PortIndex, Tables};
+use super::trace::Note;
 use super::transform::{Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Source, Step, Work};
 use catena_io::Buffer;
@@ -54,7 +55,7 @@ impl Egress {
             };
             match verdict {
                 Verdict::Drop(reason) => {
-                    context.end(work.buffer, work.owner, work.path, reason, work.volume);
+                    context.end_work(work, reason);
                 }
                 Verdict::Forward(transform) => {
                     let mut leaving = Leaving { memory, packer: &mut self.packer, context, out };
@@ -141,11 +142,14 @@ impl Leaving<'_, '_> {
         debug_assert_eq!(transform.epoch, self.context.epoch, "the verdict is of older tables");
         let applied = self.apply(&mut work, transform).and(prepared.1);
         if let Err(reason) = applied {
-            self.context.end(work.buffer, work.owner, work.path, reason, work.volume);
+            self.context.end_work(work, reason);
             return;
         }
         let header = prepared.0.bytes();
-        match transform.exit {
+        let Transform { exit, stage, .. } = *transform;
+        let note = || Note::Leaves { exit, stage, header: header.to_vec() };
+        self.context.trace.note(work.copy, note);
+        match exit {
             Exit::Port(port) if header.is_empty() => {
                 self.leave_by_port(work, transform.stage, port);
             }
@@ -222,7 +226,7 @@ impl Leaving<'_, '_> {
         let segments = match Segments::of(&mut work.buffer, &work.view) {
             Ok(segments) => segments,
             Err(reason) => {
-                self.context.end(work.buffer, work.owner, work.path, reason, work.volume);
+                self.context.end_work(work, reason);
                 return;
             }
         };
@@ -259,10 +263,11 @@ impl Leaving<'_, '_> {
         let mut exits = exits.peekable();
         if exits.peek().is_none() {
             let reason = DropReason::UnknownMac;
-            self.context.end(work.buffer, work.owner, work.path, reason, work.volume);
+            self.context.end_work(work, reason);
             return;
         }
         let mut original = Some(work);
+        let mut number = 0;
         while let Some(exit) = exits.next() {
             let is_last = exits.peek().is_none();
             let copy = if is_last {
@@ -270,7 +275,9 @@ impl Leaving<'_, '_> {
             } else {
                 original.as_ref().and_then(|work| self.copy(work))
             };
-            let Some(copy) = copy else { continue };
+            let Some(mut copy) = copy else { continue };
+            copy.copy = number;
+            number = number.saturating_add(1);
             let transform = Transform::new(exit, Stage::Ordinary, self.context.epoch);
             match exit {
                 Exit::Port(_) => self.forward(copy, &transform, &(Header::EMPTY, Ok(()))),

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::counters::Owner;
 use super::encap::{self, PathPosition};
 use super::tables::{InstancePlace, NetworkIndex, PathTable, Tables};
+use super::trace::Note;
 use super::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Source, Step, Work};
 use catena_model::DropReason;
@@ -18,11 +19,17 @@ pub(super) fn forward(vector: &mut [Work], context: &mut Context<'_>) {
         let place = context.tables.positions.place(position);
         let path = context.tables.path(place.path);
         let decided = match path.hops.get(usize::from(place.hop)) {
-            None => finish(work, path, network, context),
+            None => finish(work, position, path, network, context),
             Some(hop) => {
-                let chosen = hop.choose(work.flow_hash).ok_or(DropReason::NoInstance);
+                let flow_hash = work.flow_hash;
+                let chosen = hop.choose_index(flow_hash).ok_or(DropReason::NoInstance);
                 chosen
-                    .and_then(|to| visit(work, position, to, context.tables, context.epoch))
+                    .and_then(|instance| {
+                        let note = || Note::Chosen { position, instance, flow_hash };
+                        context.trace.note(work.copy, note);
+                        let to = hop.instances[instance].place;
+                        visit(work, position, to, context.tables, context.epoch)
+                    })
                     .map(|transform| Step::Decided(Verdict::Forward(transform)))
             }
         };
@@ -73,6 +80,7 @@ fn visit(
 /// path's destination.
 fn finish(
     work: &mut Work,
+    position: PathPosition,
     path: &PathTable,
     network: Option<NetworkIndex>,
     context: &mut Context<'_>,
@@ -95,6 +103,8 @@ fn finish(
             network
         }
     };
+    let resolved = work.new_destination;
+    context.trace.note(work.copy, || Note::Finished { position, network, resolved });
     if let Some(seat) = work.path.take() {
         context.books.finished(seat, work.volume);
     }

@@ -25,6 +25,7 @@ mod segments;
 mod slots;
 mod switch;
 mod tables;
+mod trace;
 mod transform;
 mod vector;
 
@@ -50,6 +51,7 @@ use receive::Arrival;
 use slots::Slots;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use trace::Trace;
 use transform::Epoch;
 use vector::Work;
 
@@ -151,7 +153,7 @@ impl Engine {
     ) {
         while !input.is_empty() {
             let count = input.len().min(VECTOR_PACKETS_MAX);
-            self.forward_vector(now_ns, input.drain(..count), pool, out);
+            self.forward_vector(now_ns, input.drain(..count), pool, out, Trace::default());
         }
     }
 
@@ -161,6 +163,7 @@ impl Engine {
         packets: impl Iterator<Item = Packet>,
         pool: &mut BufferPool,
         out: &mut Output,
+        trace: Trace<'_>,
     ) {
         let vector = &mut self.vector;
         let context = &mut Context {
@@ -170,6 +173,7 @@ impl Engine {
             slots: &self.slots,
             books: &mut self.books,
             pool,
+            trace,
         };
         receive::receive(packets, &mut self.arrivals, &mut self.fragments, vector, context);
         if self.config.is_coalescing {
@@ -178,7 +182,7 @@ impl Engine {
         answer::answer(vector, context);
         let (memory, fragments) = (&mut self.memory, &mut self.fragments);
         proxy::receive_returned(vector, memory, fragments, &mut self.located, context);
-        classifier::classify(vector, context.tables, context.books);
+        classifier::classify(vector, context);
         forwarder::forward(vector, context);
         switch::switch(vector, context);
         self.egress.emit(vector, &mut self.memory, context, out);

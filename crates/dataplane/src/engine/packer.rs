@@ -120,7 +120,7 @@ impl Packer {
         let segments = match planned {
             Ok(segments) => segments,
             Err(reason) => {
-                context.end(work.buffer, work.owner, work.path, reason, work.volume);
+                context.end_work(work, reason);
                 return;
             }
         };

@@ -19,6 +19,7 @@ use super::flow_memory::{FlowMemory, Key};
 use super::fragments::{Fragments, Scope};
 use super::receive;
 use super::tables::{InstancePlace, LocalInstance, PortIndex, PortTable, Tables};
+use super::trace::Note;
 use super::vector::{Source, Step, Work, trim_front};
 use catena_model::DropReason;
 use catena_model::program::PROXY_MAC;
@@ -80,6 +81,7 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
             work.drop(DropReason::UnknownReturn);
             return;
         }
+        context.trace.note(work.copy, || Note::OwnTraffic { port });
         context.books.created_by_function(work.owner, work.volume.packets);
         own_traffic(work, port, context.tables);
         return;
@@ -95,6 +97,7 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
         work.drop(DropReason::PathRemoved);
         return;
     };
+    context.trace.note(work.copy, || Note::Recalled { port, visited: position });
     book_return(work, position, context, |local| {
         local.hop == visit.hop && local.id == visit.instance
     });
@@ -213,6 +216,7 @@ fn admit(
     }) {
         return Err(DropReason::ForeignChainHeader);
     }
+    context.trace.note(work.copy, || Note::Returned { port, position });
     work.step = Step::OnPath { position, network: Some(tables.port(port).network) };
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::encap::{self, Door, Headed, Located};
 use super::fragments::{Fragments, Scope};
 use super::packet::{Origin, Packet, TunnelKind};
 use super::tables::{NetworkIndex, PortIndex, Tables};
+use super::trace::Note;
 use super::vector::{Source, Step, Work, trim_front};
 use catena_io::{Buffer, SegmentationKind};
 use catena_model::DropReason;
@@ -113,7 +114,14 @@ fn parse(
         }
     });
     let path = match step {
-        Ok(Step::OnPath { position, .. }) => Some(context.books.seat(tables, position)),
+        Ok(Step::OnPath { position, .. }) => {
+            context.trace.note(0, || Note::OnPath { position });
+            Some(context.books.seat(tables, position))
+        }
+        Ok(Step::Ordinary { network, .. }) => {
+            context.trace.note(0, || Note::InNetwork { network });
+            None
+        }
         _ => None,
     };
     let owner = arrival.owner;
@@ -137,6 +145,7 @@ fn parse(
             view,
             volume,
             path,
+            copy: 0,
             new_destination: None,
             step,
         }),

@@ -3,14 +3,17 @@
 
 use super::context::Context;
 use super::tables::{NetworkIndex, Seat, Tables};
+use super::trace::Note;
 use super::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Source, Step, Work};
 use catena_model::DropReason;
 
 /// Decides for every packet of ordinary traffic.
-pub(super) fn switch(vector: &mut [Work], context: &Context<'_>) {
+pub(super) fn switch(vector: &mut [Work], context: &mut Context<'_>) {
     for work in vector {
         let Step::Ordinary { network, from } = work.step else { continue };
+        let destination = work.new_destination.unwrap_or(work.view.destination);
+        context.trace.note(work.copy, || Note::Switched { network, from, destination });
         let decided = decide(work, network, from, context.tables, context.epoch);
         work.step = Step::Decided(decided.unwrap_or_else(Verdict::Drop));
     }

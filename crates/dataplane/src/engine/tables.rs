@@ -133,11 +133,15 @@ pub(super) struct HopTable {
 }
 
 impl HopTable {
-    /// The instance that a flow meets, on every node the same.
-    pub(super) fn choose(&self, flow_hash: u64) -> Option<InstancePlace> {
+    /// Index of the instance that a flow meets, on every node the same.
+    pub(super) fn choose_index(&self, flow_hash: u64) -> Option<usize> {
         let candidates = self.instances.iter().map(|instance| (instance.seed, instance.weight));
-        let chosen = rendezvous::choose(flow_hash, candidates)?;
-        Some(self.instances[chosen].place)
+        rendezvous::choose(flow_hash, candidates)
+    }
+
+    /// Where that instance is.
+    pub(super) fn choose(&self, flow_hash: u64) -> Option<InstancePlace> {
+        Some(self.instances[self.choose_index(flow_hash)?].place)
     }
 }
 

@@ -58,6 +58,8 @@ pub(super) struct Work {
     pub(super) path: Option<PathSeat>,
     /// Hash of the flow, or of the addresses of what is no IP packet.
     pub(super) flow_hash: u64,
+    /// 0: the packet that came in; else which copy of it, for whoever listens.
+    pub(super) copy: u16,
     /// The MAC it shall be delivered to, where that is not the one it carries.
     pub(super) new_destination: Option<MacAddr>,
     pub(super) step: Step,

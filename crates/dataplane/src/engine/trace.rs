@@ -1,0 +1,71 @@
+//! What the stages tell of a packet while somebody listens (`explain`). Knows the decisions as the
+//! stages know them, in indexes of the tables; refuses to know names and texts. In normal
+//! forwarding nobody listens, and a note costs one branch.
+
+use super::encap::PathPosition;
+use super::tables::{NetworkIndex, PortIndex};
+use super::transform::{Exit, Stage};
+use super::vector::Source;
+use catena_model::DropReason;
+use catena_model::account::Volume;
+use catena_wire::scalar::MacAddr;
+
+/// One decision.
+// Read by `explain`, which comes next.
+#[allow(dead_code)]
+#[derive(Clone, Debug)]
+pub(super) enum Note {
+    /// A tunnel brought it at a position of a path; the header was taken off.
+    OnPath { position: PathPosition },
+    /// A tunnel brought it inside a tenant network.
+    InNetwork { network: NetworkIndex },
+    /// The rule with this number among those in force took it.
+    Classified { port: PortIndex, rule: u32, start: PathPosition },
+    /// No rule took it; `never`: none was asked.
+    Unclassified { port: PortIndex, never: bool },
+    /// Of a hop's instances, the one with this index.
+    Chosen { position: PathPosition, instance: usize, flow_hash: u64 },
+    /// The memory knew its flow at a function's port: it had visited this position.
+    Recalled { port: PortIndex, visited: PathPosition },
+    /// An aware function gave it back with a header that says this position.
+    Returned { port: PortIndex, position: PathPosition },
+    /// No path expects it at a function's port.
+    OwnTraffic { port: PortIndex },
+    /// It was a question, and is the answer now.
+    Answered { port: PortIndex },
+    /// It has left its path for a network; `resolved`: to this MAC, that of its destination.
+    Finished { position: PathPosition, network: NetworkIndex, resolved: Option<MacAddr> },
+    /// The switch looked for a MAC in a network.
+    Switched { network: NetworkIndex, from: Source, destination: MacAddr },
+    /// It leaves, with this header in front.
+    Leaves { exit: Exit, stage: Stage, header: Vec<u8> },
+    /// It ends here.
+    Dropped { reason: DropReason, volume: Volume },
+}
+
+#[allow(dead_code)]
+/// A note, and of which copy of the packet: 0 is the packet itself.
+#[derive(Clone, Debug)]
+pub(super) struct Noted {
+    pub(super) copy: u16,
+    pub(super) note: Note,
+}
+
+/// The listener's end of a vector; nobody in normal forwarding.
+#[derive(Default)]
+pub(super) struct Trace<'t>(Option<&'t mut Vec<Noted>>);
+
+impl<'t> Trace<'t> {
+    /// Writes all notes down.
+    #[allow(dead_code)]
+    pub(super) fn listening(notes: &'t mut Vec<Noted>) -> Self {
+        Self(Some(notes))
+    }
+
+    #[inline]
+    pub(super) fn note(&mut self, copy: u16, note: impl FnOnce() -> Note) {
+        if let Some(notes) = &mut self.0 {
+            notes.push(Noted { copy, note: note() });
+        }
+    }
+}
