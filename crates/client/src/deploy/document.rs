@@ -26,6 +26,9 @@ pub struct ChainDocument {
     /// How the path is carried between hosts; without one, as the API chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encapsulation: Option<Encapsulation>,
+    /// Do the answers take the same instances in reverse order?
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub symmetric: bool,
 }
 
 impl ChainDocument {
@@ -37,14 +40,51 @@ impl ChainDocument {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 /// One function of a chain document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainStep {
-    /// Name of the function's instance.
+    /// Name of the function; without `instances`, of its only instance, too.
     pub name: String,
     /// Where its traffic goes.
     pub direction: Direction,
+    /// The instances that share its flows; empty: one, of the function's name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<ChainInstance>,
+}
+
+impl ChainStep {
+    /// Its instances; at least one.
+    #[must_use]
+    pub fn all_instances(&self) -> Vec<ChainInstance> {
+        if self.instances.is_empty() {
+            return vec![ChainInstance { name: self.name.clone(), weight: WEIGHT_DEFAULT }];
+        }
+        self.instances.clone()
+    }
+}
+
+/// One instance of a function of a chain document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChainInstance {
+    /// Its name.
+    pub name: String,
+    /// Its share of new flows relative to the others; 0: none.
+    #[serde(default = "weight_default")]
+    pub weight: u32,
+}
+
+/// Weight of an instance that states none, as in networking-sfc.
+const WEIGHT_DEFAULT: u32 = 1;
+
+fn weight_default() -> u32 {
+    WEIGHT_DEFAULT
 }
 
 /// Which port of a function the traffic leaves by.
@@ -80,6 +120,8 @@ mod tests {
             r#"{"source": "S", "destination": "D", "chain": [], "colour": 1}"#,
             r#"{"source": "S", "destination": "D", "chain": [{"name": "v1", "direction": "up"}]}"#,
             r#"{"source": "S", "chain": []}"#,
+            r#"{"source": "S", "destination": "D", "chain": [{"name": "web", "direction": "same",
+                "instances": [{"name": "v1", "wait": 1}]}]}"#,
         ] {
             assert!(serde_json::from_str::<ChainDocument>(bad).is_err(), "{bad}");
         }
@@ -91,6 +133,24 @@ mod tests {
         assert_eq!(named(r#"{"source": "S", "destination": "D", "chain": []}"#), "S-D");
         let given = r#"{"name": "web", "source": "S", "destination": "D", "chain": []}"#;
         assert_eq!(named(given), "web");
+    }
+
+    #[test]
+    fn a_function_has_the_instances_it_names_or_one_of_its_own_name() {
+        let step = |text: &str| serde_json::from_str::<ChainStep>(text).unwrap();
+        let own = step(r#"{"name": "v1", "direction": "same"}"#);
+        let instance = |name: &str, weight| ChainInstance { name: name.into(), weight };
+        assert_eq!(own.all_instances(), [instance("v1", 1)]);
+        assert_eq!(
+            serde_json::to_string(&own).unwrap(),
+            r#"{"name":"v1","direction":"same"}"#,
+            "what the study does not know is not written"
+        );
+        let web = step(
+            r#"{"name": "web", "direction": "same",
+                "instances": [{"name": "v1", "weight": 3}, {"name": "v2"}]}"#,
+        );
+        assert_eq!(web.all_instances(), [instance("v1", 3), instance("v2", 1)]);
     }
 
     #[test]

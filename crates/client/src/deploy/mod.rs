@@ -3,13 +3,16 @@
 //! to know how a chain is carried.
 
 mod document;
+mod known;
 mod passage;
+mod update;
 
-pub use document::{ChainDocument, ChainStep, Direction};
+pub use document::{ChainDocument, ChainInstance, ChainStep, Direction};
+pub use update::Updated;
 
 use crate::{Client, ClientError, Kind};
-use catena_model::id::PortId;
-use passage::{Passage, PortAt, passages};
+use known::Known;
+use passage::{PortAt, Route, route};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::time::Instant;
@@ -118,10 +121,10 @@ impl Deployment {
             return Err(DeployError::Empty);
         }
         let ports_of = |name: &str| ports_of(client, name);
-        let (source, passages) = passages(document, &ports_of)?;
-        let classifier = classifier_body(document, source)?;
+        let route = route(document, &ports_of)?;
+        let classifier = classifier_body(document, &route)?;
         let mut made = Vec::new();
-        make(client, document, &classifier, &passages, &mut made).inspect_err(|_| {
+        make(client, document, &classifier, &route, &mut made).inspect_err(|_| {
             for (kind, id) in made.iter().rev() {
                 // The first error is the one to tell.
                 let _ = client.delete(*kind, id);
@@ -164,7 +167,7 @@ fn make(
     client: &Client,
     document: &ChainDocument,
     classifier: &Value,
-    passages: &[Passage],
+    route: &Route,
     made: &mut Vec<(Kind, String)>,
 ) -> Result<Deployed, DeployError> {
     let mut timings = StepTimings::default();
@@ -177,32 +180,39 @@ fn make(
     };
     let known = Known::read(client)?;
     let classifier = create(Kind::FlowClassifier, classifier, &mut timings.fc)?;
-    let mut pairs = Vec::new();
-    for (step, passage) in document.chain.iter().zip(passages) {
-        let Passage { ingress, egress, .. } = passage;
-        let body = json!({"name": step.name, "ingress": ingress, "egress": egress});
-        pairs.push(match known.pair(passage) {
-            Some(pair) => pair,
-            None => id_of(&create(Kind::PortPair, &body, &mut timings.pp)?),
-        });
+    let mut pairs: Vec<Vec<String>> = Vec::new();
+    for passage in &route.functions {
+        let mut of = Vec::new();
+        for passage in passage {
+            of.push(match known.pair(passage) {
+                Some(pair) => pair,
+                None => {
+                    id_of(&create(Kind::PortPair, &known::pair_body(passage), &mut timings.pp)?)
+                }
+            });
+        }
+        pairs.push(of);
     }
     let mut groups = Vec::new();
-    for ((step, passage), pair) in document.chain.iter().zip(passages).zip(&pairs) {
-        let mut body = json!({"name": step.name, "port_pairs": [pair]});
-        if passage.is_tap {
-            body["tap_enabled"] = Value::Bool(true);
-        }
-        groups.push(match known.group(pair, passage.is_tap) {
+    for (step, pairs) in document.chain.iter().zip(&pairs) {
+        groups.push(match known.group(pairs, step.direction == Direction::Tap) {
             Some(group) => group,
-            None => id_of(&create(Kind::PortPairGroup, &body, &mut timings.ppg)?),
+            None => {
+                let body = known::group_body(step, pairs);
+                id_of(&create(Kind::PortPairGroup, &body, &mut timings.ppg)?)
+            }
         });
     }
     let name = document.name();
     let mut body = json!({
         "name": name, "port_pair_groups": groups, "flow_classifiers": [id_of(&classifier)],
     });
-    if let Some(encapsulation) = document.encapsulation {
-        body["chain_parameters"] = json!({"correlation": encapsulation.name(), "symmetric": false});
+    if document.encapsulation.is_some() || document.symmetric {
+        let mut parameters = json!({"symmetric": document.symmetric});
+        if let Some(encapsulation) = document.encapsulation {
+            parameters["correlation"] = encapsulation.name().into();
+        }
+        body["chain_parameters"] = parameters;
     }
     let chain = create(Kind::PortChain, &body, &mut timings.pc)?;
     let text = |key: &str| chain[key].as_str().unwrap_or_default().to_owned();
@@ -212,39 +222,10 @@ fn make(
         status: text("status"),
         status_reason: text("status_reason"),
         classifier: id_of(&classifier),
-        pairs,
+        pairs: pairs.concat(),
         groups,
         timings,
     })
-}
-
-/// Pairs and groups that were there before.
-struct Known {
-    pairs: Vec<Value>,
-    groups: Vec<Value>,
-}
-
-impl Known {
-    fn read(client: &Client) -> Result<Self, ClientError> {
-        let pairs = client.list(Kind::PortPair, &[])?;
-        let groups = client.list(Kind::PortPairGroup, &[])?;
-        Ok(Self { pairs, groups })
-    }
-
-    fn pair(&self, passage: &Passage) -> Option<String> {
-        let is_it = |pair: &&Value| {
-            pair["ingress"] == json!(passage.ingress) && pair["egress"] == json!(passage.egress)
-        };
-        self.pairs.iter().find(is_it).map(id_of)
-    }
-
-    fn group(&self, pair: &str, is_tap: bool) -> Option<String> {
-        let is_it = |group: &&Value| {
-            group["port_pairs"] == json!([pair])
-                && group["tap_enabled"].as_bool().unwrap_or_default() == is_tap
-        };
-        self.groups.iter().find(is_it).map(id_of)
-    }
 }
 
 fn id_of(resource: &Value) -> String {
@@ -265,11 +246,15 @@ fn ports_of(client: &Client, name: &str) -> Result<Vec<PortAt>, DeployError> {
     if ports.is_empty() { Err(DeployError::NoInstance { name: name.into() }) } else { Ok(ports) }
 }
 
-/// The flow classifier: the match fields, at the source's port.
-fn classifier_body(document: &ChainDocument, source: PortId) -> Result<Value, DeployError> {
+/// The flow classifier: the match fields, at the source's port; where answers begin, if they are
+/// steered, too.
+fn classifier_body(document: &ChainDocument, route: &Route) -> Result<Value, DeployError> {
     let mut body = Map::new();
     body.insert("name".into(), json!(document.name()));
-    body.insert("logical_source_port".into(), json!(source));
+    body.insert("logical_source_port".into(), json!(route.source));
+    if document.symmetric {
+        body.insert("logical_destination_port".into(), json!(route.destination));
+    }
     for (field, value) in &document.match_fields {
         match field.as_str() {
             "destination_port" | "source_port" => {
@@ -277,8 +262,8 @@ fn classifier_body(document: &ChainDocument, source: PortId) -> Result<Value, De
                     body.insert(format!("{field}_range_{bound}"), value.clone());
                 }
             }
-            "logical_source_port" | "name" => {
-                let problem = "follows from 'source' and 'name'; leave it out";
+            "logical_source_port" | "logical_destination_port" | "name" => {
+                let problem = "follows from 'source', 'destination' and 'name'; leave it out";
                 return Err(DeployError::MatchField { field: field.clone(), problem });
             }
             _ => {
@@ -297,13 +282,21 @@ mod tests {
     fn the_classifier_begins_at_the_source_and_ports_may_be_single() {
         let document = r#"{"source": "S", "destination": "D", "chain": [],
             "match_fields": {"protocol": "udp", "destination_port": 5001}}"#;
-        let source: PortId =
-            serde_json::from_str("\"00000000-0000-0000-0000-000000000081\"").unwrap();
-        let body = classifier_body(&serde_json::from_str(document).unwrap(), source).unwrap();
-        assert_eq!(body["logical_source_port"], json!(source));
+        let id = |n: u8| {
+            serde_json::from_value(json!(format!("00000000-0000-0000-0000-0000000000{n:02}")))
+                .unwrap()
+        };
+        let route = Route { source: id(81), destination: id(91), functions: vec![] };
+        let mut document: ChainDocument = serde_json::from_str(document).unwrap();
+        let body = classifier_body(&document, &route).unwrap();
+        assert_eq!(body["logical_source_port"], json!(route.source));
+        assert!(body.get("logical_destination_port").is_none());
         assert_eq!(body["destination_port_range_min"], 5001);
         assert_eq!(body["destination_port_range_max"], 5001);
         assert_eq!(body["protocol"], "udp");
         assert!(body.get("destination_port").is_none());
+        document.symmetric = true;
+        let body = classifier_body(&document, &route).unwrap();
+        assert_eq!(body["logical_destination_port"], json!(route.destination));
     }
 }

@@ -1,7 +1,7 @@
 //! Which ports a chain's traffic takes: from the directions of the study to ingress and egress of
 //! each function. Pure; refuses to know who asks for the ports.
 
-use super::{ChainDocument, DeployError, Direction};
+use super::{ChainDocument, ChainStep, DeployError, Direction};
 use catena_model::id::{NetworkId, PortId};
 use serde::Deserialize;
 
@@ -12,56 +12,98 @@ pub(super) struct PortAt {
     pub(super) network_id: NetworkId,
 }
 
-/// Ingress and egress of one function in a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Ingress and egress of one instance in a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Passage {
+    pub(super) name: String,
+    pub(super) weight: u32,
     pub(super) ingress: PortId,
     pub(super) egress: PortId,
-    pub(super) is_tap: bool,
+}
+
+/// The ends of a chain, and the instances of each function in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) source: PortId,
+    pub(super) destination: PortId,
+    pub(super) functions: Vec<Vec<Passage>>,
 }
 
 type PortsOf<'p> = dyn Fn(&str) -> Result<Vec<PortAt>, DeployError> + 'p;
 
-/// The source's port, and where the traffic enters and leaves each function.
-pub(super) fn passages(
+/// The ends' ports, and where the traffic enters and leaves each instance of each function.
+pub(super) fn route(
     document: &ChainDocument,
     ports_of: &PortsOf<'_>,
-) -> Result<(PortId, Vec<Passage>), DeployError> {
+) -> Result<Route, DeployError> {
     let sources = ports_of(&document.source)?;
     let destinations = ports_of(&document.destination)?;
-    let is_shared =
-        |port: &&PortAt| destinations.iter().any(|other| other.network_id == port.network_id);
-    let source = sources.iter().find(is_shared).ok_or_else(|| DeployError::NoSharedNetwork {
+    let partner =
+        |port: &PortAt| destinations.iter().find(|other| other.network_id == port.network_id);
+    let ends = sources.iter().find_map(|port| Some((port, partner(port)?)));
+    let (source, destination) = ends.ok_or_else(|| DeployError::NoSharedNetwork {
         source_name: document.source.clone(),
         destination: document.destination.clone(),
     })?;
     let outer = source.network_id;
     let mut current = outer;
-    let mut passages = Vec::new();
+    let mut functions = Vec::new();
     for (index, step) in document.chain.iter().enumerate() {
-        let ports = ports_of(&step.name)?;
-        let (passage, next) = pass(step.direction, &ports, current, outer).map_err(|problem| {
-            DeployError::NoPassage {
-                step: index + 1,
-                name: step.name.clone(),
-                direction: step.direction,
-                problem,
-            }
-        })?;
-        passages.push(passage);
+        let (instances, next) =
+            step_passages(step, ports_of, current, outer).map_err(|stop| match stop {
+                Stop::Deploy(error) => error,
+                Stop::NoPassage(name, problem) => DeployError::NoPassage {
+                    step: index + 1,
+                    name,
+                    direction: step.direction,
+                    problem,
+                },
+            })?;
+        functions.push(instances);
         current = next;
     }
-    Ok((source.id, passages))
+    Ok(Route { source: source.id, destination: destination.id, functions })
 }
 
-/// The passage through one function that traffic reaches on network `current`, and the network
-/// that it goes on by; `outer` is the endpoints' network.
+/// Why the way ends at a function.
+enum Stop {
+    Deploy(DeployError),
+    NoPassage(String, &'static str),
+}
+
+/// The passages through all instances of one function; they must lead to one network.
+fn step_passages(
+    step: &ChainStep,
+    ports_of: &PortsOf<'_>,
+    current: NetworkId,
+    outer: NetworkId,
+) -> Result<(Vec<Passage>, NetworkId), Stop> {
+    let mut instances: Vec<Passage> = Vec::new();
+    let mut onward = None;
+    for instance in step.all_instances() {
+        let told = |problem| Stop::NoPassage(instance.name.clone(), problem);
+        if instances.iter().any(|before| before.name == instance.name) {
+            return Err(told("it is named twice among the instances; name it once"));
+        }
+        let ports = ports_of(&instance.name).map_err(Stop::Deploy)?;
+        let (ingress, egress, next) = pass(step.direction, &ports, current, outer).map_err(told)?;
+        if *onward.get_or_insert(next) != next {
+            return Err(told("it leads to another network than the instances before it"));
+        }
+        let (name, weight) = (instance.name, instance.weight);
+        instances.push(Passage { name, weight, ingress, egress });
+    }
+    Ok((instances, onward.unwrap_or(current)))
+}
+
+/// The ports of one instance that traffic reaches on network `current`, and the network that it
+/// goes on by; `outer` is the endpoints' network.
 fn pass(
     direction: Direction,
     ports: &[PortAt],
     current: NetworkId,
     outer: NetworkId,
-) -> Result<(Passage, NetworkId), &'static str> {
+) -> Result<(PortId, PortId, NetworkId), &'static str> {
     let on = |network: NetworkId| ports.iter().find(|port| port.network_id == network);
     let ingress = on(current).ok_or(
         "it has no port on the network that the traffic arrives by; attach it there, or change \
@@ -79,8 +121,7 @@ fn pass(
             }
         }
     };
-    let is_tap = direction == Direction::Tap;
-    Ok((Passage { ingress: ingress.id, egress: egress.id, is_tap }, egress.network_id))
+    Ok((ingress.id, egress.id, egress.network_id))
 }
 
 #[cfg(test)]
@@ -120,8 +161,10 @@ mod tests {
     }
 
     fn ports(steps: &str) -> Result<Vec<(PortId, PortId)>, String> {
-        match passages(&document(steps), &two_networks) {
-            Ok((_, passages)) => Ok(passages.iter().map(|p| (p.ingress, p.egress)).collect()),
+        match route(&document(steps), &two_networks) {
+            Ok(route) => {
+                Ok(route.functions.iter().flatten().map(|p| (p.ingress, p.egress)).collect())
+            }
             Err(error) => Err(error.to_string()),
         }
     }
@@ -141,10 +184,33 @@ mod tests {
     #[test]
     fn a_tap_leaves_the_traffic_where_it_was() {
         let steps = r#"[{"name": "v1", "direction": "tap"}, {"name": "v2", "direction": "same"}]"#;
-        let (source, passages) = passages(&document(steps), &two_networks).unwrap();
-        assert_eq!(source, port(8, 1).id);
-        assert_eq!(passages.iter().map(|p| p.is_tap).collect::<Vec<_>>(), [true, false]);
-        assert_eq!(passages[1].ingress, port(2, 1).id);
+        let route = route(&document(steps), &two_networks).unwrap();
+        assert_eq!((route.source, route.destination), (port(8, 1).id, port(9, 1).id));
+        assert_eq!(route.functions[1][0].ingress, port(2, 1).id);
+    }
+
+    #[test]
+    fn the_instances_of_a_function_share_its_place_and_must_agree_on_the_way_on() {
+        let steps = r#"[{"name": "web", "direction": "in", "instances":
+                            [{"name": "v1", "weight": 3}, {"name": "v2"}]},
+                        {"name": "v3", "direction": "out"}]"#;
+        let route = route(&document(steps), &two_networks).unwrap();
+        let found: Vec<Vec<(&str, u32)>> = route
+            .functions
+            .iter()
+            .map(|instances| instances.iter().map(|p| (p.name.as_str(), p.weight)).collect())
+            .collect();
+        assert_eq!(found, [vec![("v1", 3), ("v2", 1)], vec![("v3", 1)]]);
+        assert_eq!(route.functions[0][1].egress, port(2, 2).id);
+        for (instances, expected) in [
+            (r#"[{"name": "v1"}, {"name": "v1"}]"#, "('v1', direction In): it is named twice"),
+            (r#"[{"name": "v1"}, {"name": "outer"}]"#, "('outer', direction In)"),
+        ] {
+            let steps =
+                format!(r#"[{{"name": "web", "direction": "in", "instances": {instances}}}]"#);
+            let problem = ports(&steps).unwrap_err();
+            assert!(problem.contains(expected), "{problem}");
+        }
     }
 
     #[test]

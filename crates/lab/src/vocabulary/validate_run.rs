@@ -63,7 +63,7 @@ fn chain(lab: &Lab, key: &str, entry: &ChainEntry) -> Result<LabChain, Fault> {
             let problem = format!("'{}' is not a direction", step.direction);
             Fault::new(&key, problem, "use in, out, same or tap")
         })?;
-        steps.push(ChainStep { name: step.name.clone(), direction });
+        steps.push(ChainStep { name: step.name.clone(), direction, instances: Vec::new() });
     }
     if steps.len() > CHAIN_FUNCTIONS_MAX {
         let problem = format!("has {} functions", steps.len());
@@ -77,6 +77,7 @@ fn chain(lab: &Lab, key: &str, entry: &ChainEntry) -> Result<LabChain, Fault> {
         match_fields: entry.match_fields.clone(),
         chain: steps,
         encapsulation: entry.encapsulation,
+        symmetric: false,
     };
     let label = entry.label.clone().unwrap_or_else(|| name.clone());
     Ok(LabChain { name, document, group: entry.group.clone(), label })
