@@ -10,7 +10,6 @@ mod error;
 mod interfaces;
 mod link;
 mod node;
-mod offers;
 mod ports;
 mod southbound;
 mod start;

@@ -8,7 +8,6 @@ use crate::Config;
 use crate::counters;
 use crate::interfaces::{Interfaces, Opened};
 use crate::link::{LinkEvent, Outgoing};
-use crate::offers::{Offers, ReadProgram};
 use crate::ports::Ports;
 use crate::southbound::{Announcement, SessionEvent};
 use catena_model::id::PortId;
@@ -17,6 +16,7 @@ use catena_protocol::message::{
     Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, Program, ProgramResult,
     Question, State, ToAgent, from_agent, from_dataplane, to_agent, to_dataplane,
 };
+use catena_protocol::offers::{Offers, ReadProgram};
 use catena_protocol::program;
 use catena_protocol::session::{ProgramGate, program_result};
 use prost::Message;
@@ -53,7 +53,7 @@ pub(crate) struct Node {
     gate: ProgramGate,
     /// The program that the data plane took last.
     accepted: Option<Arc<ReadProgram>>,
-    offers: Offers,
+    offers: Offers<Instant>,
     link: Option<mpsc::Sender<Outgoing>>,
     session: Option<mpsc::Sender<FromAgent>>,
     ports: Ports,

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod frame;
+pub mod offers;
 pub mod program;
 pub mod session;
 

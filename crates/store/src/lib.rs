@@ -14,8 +14,8 @@ pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use sqlite::SqliteStore;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -30,7 +30,9 @@ pub const TRANSACTION_WRITES_MAX: usize = 4_096;
 pub const CHANGES_KEPT_MAX: usize = 4_096;
 
 /// Counts transactions over the whole store; grows by one with each. Zero: nothing written yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Revision(pub u64);
 
 impl fmt::Display for Revision {
@@ -40,7 +42,7 @@ impl fmt::Display for Revision {
 }
 
 /// Name of a document.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// What sort of document it is.
     pub kind: String,
@@ -85,7 +87,7 @@ impl Document {
 }
 
 /// What must hold of a document before it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Expect {
     /// Nothing.
     Any,
@@ -105,7 +107,7 @@ impl Expect {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Write {
     key: Key,
     expect: Expect,
@@ -113,8 +115,9 @@ struct Write {
     body: Option<String>,
 }
 
-/// Writes that happen together or not at all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Writes that happen together or not at all. It can be written down and read again: a store may
+/// keep a journal of transactions instead of documents.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
     writes: Vec<Write>,
 }

@@ -30,8 +30,30 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
+    /// Would this transaction be carried out? For whoever writes it elsewhere first.
+    ///
+    /// # Errors
+    /// Those of [`Store::commit`].
+    pub fn check(&self, transaction: &Transaction) -> Result<(), StoreError> {
+        transaction.check_bounds()?;
+        self.lock().check(transaction)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn check(&self, transaction: &Transaction) -> Result<(), StoreError> {
+        for write in &transaction.writes {
+            let found = self.documents.get(&write.key).map(|document| document.revision);
+            if !write.expect.holds(found) {
+                let (key, expected) = (write.key.clone(), write.expect);
+                return Err(StoreError::Conflict { key, expected, found });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -55,16 +77,7 @@ impl Store for MemoryStore {
         if transaction.is_empty() {
             return Ok(inner.revision);
         }
-        for write in &transaction.writes {
-            let found = inner.documents.get(&write.key).map(|document| document.revision);
-            if !write.expect.holds(found) {
-                return Err(StoreError::Conflict {
-                    key: write.key.clone(),
-                    expected: write.expect,
-                    found,
-                });
-            }
-        }
+        inner.check(&transaction)?;
         let revision = Revision(inner.revision.0 + 1);
         inner.revision = revision;
         for write in transaction.writes {

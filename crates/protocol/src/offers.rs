@@ -1,10 +1,11 @@
 //! Which program is offered to the data plane next: the newest, one at a time, and one that was
-//! refused again after a while. Pure: time is an argument.
+//! refused again after a while. Pure: time is an argument, of whatever kind its caller counts in.
 
+use crate::message::Program;
 use catena_model::NodeProgram;
-use catena_protocol::message::Program;
+use std::ops::Add;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a refused program rests; each further refusal doubles it.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -12,51 +13,58 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// A program with its packed form.
 #[derive(Debug)]
-pub(crate) struct ReadProgram {
+pub struct ReadProgram {
     /// As it came.
-    pub(crate) packed: Program,
+    pub packed: Program,
     /// What it says.
-    pub(crate) program: NodeProgram,
+    pub program: NodeProgram,
 }
 
 impl ReadProgram {
     /// Its number.
-    pub(crate) fn number(&self) -> u64 {
+    #[must_use]
+    pub fn number(&self) -> u64 {
         self.packed.number
     }
 }
 
 /// The newest program, if the data plane does not run it.
 #[derive(Debug)]
-struct Waiting {
+struct Waiting<T> {
     program: Arc<ReadProgram>,
-    due: Instant,
+    due: T,
     /// The last refusal and how long the program rested after it.
     refused: Option<(String, Duration)>,
 }
 
 /// The programs on their way to the data plane: at most one whose answer is owed, and the newest.
-#[derive(Debug, Default)]
-pub(crate) struct Offers {
+#[derive(Debug)]
+pub struct Offers<T> {
     in_flight: Option<Arc<ReadProgram>>,
-    waiting: Option<Waiting>,
+    waiting: Option<Waiting<T>>,
 }
 
-impl Offers {
+impl<T> Default for Offers<T> {
+    fn default() -> Self {
+        Self { in_flight: None, waiting: None }
+    }
+}
+
+impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
     /// Takes the newest program; an older one that was not offered yet never will be.
-    pub(crate) fn take(&mut self, program: Arc<ReadProgram>, now: Instant) {
+    pub fn take(&mut self, program: Arc<ReadProgram>, now: T) {
         self.waiting = Some(Waiting { program, due: now, refused: None });
     }
 
     /// Is anything offered or to be offered?
     #[must_use]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.in_flight.is_none() && self.waiting.is_none()
     }
 
     /// The program to be sent now, if any; its answer is owed from here.
     #[must_use]
-    pub(crate) fn next(&mut self, now: Instant) -> Option<Program> {
+    pub fn next(&mut self, now: T) -> Option<Program> {
         let is_due = self.in_flight.is_none() && self.next_due().is_some_and(|due| due <= now);
         let waiting = self.waiting.as_ref().filter(|_| is_due)?;
         self.in_flight = Some(Arc::clone(&waiting.program));
@@ -65,21 +73,21 @@ impl Offers {
 
     /// When `next` has something, if ever.
     #[must_use]
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Option<T> {
         let waiting = self.waiting.as_ref().filter(|_| self.in_flight.is_none());
         waiting.map(|waiting| waiting.due)
     }
 
     /// The data plane runs this program; answers it if it was owed.
     #[must_use]
-    pub(crate) fn accepted(&mut self, number: u64) -> Option<Arc<ReadProgram>> {
+    pub fn accepted(&mut self, number: u64) -> Option<Arc<ReadProgram>> {
         self.waiting.take_if(|waiting| waiting.program.number() <= number);
         self.in_flight.take_if(|program| program.number() == number)
     }
 
     /// The data plane refused this program. Is that news for the controller?
     #[must_use]
-    pub(crate) fn refused(&mut self, number: u64, refusal: &str, now: Instant) -> bool {
+    pub fn refused(&mut self, number: u64, refusal: &str, now: T) -> bool {
         self.in_flight.take_if(|program| program.number() == number);
         let waiting = self.waiting.as_mut().filter(|waiting| waiting.program.number() == number);
         let Some(waiting) = waiting else { return true };
@@ -91,7 +99,7 @@ impl Offers {
     }
 
     /// Another data plane, which owes nothing and may take what the former refused.
-    pub(crate) fn begin_again(&mut self, now: Instant) {
+    pub fn begin_again(&mut self, now: T) {
         let owed = self.in_flight.take();
         match &mut self.waiting {
             Some(waiting) => waiting.due = now,
@@ -105,15 +113,16 @@ mod tests {
     use super::*;
     use catena_model::program::Underlay;
     use catena_model::{BlueprintNumber, NodeName};
+    use std::time::Instant;
 
     fn program(number: u64) -> Arc<ReadProgram> {
         let underlay = Underlay { address: [192, 0, 2, 1].into(), mtu: 1_500 };
         let node = NodeName::new("host1").unwrap();
         let program = NodeProgram::empty(node, BlueprintNumber(number), underlay);
-        Arc::new(ReadProgram { packed: catena_protocol::program::pack(&program), program })
+        Arc::new(ReadProgram { packed: crate::program::pack(&program), program })
     }
 
-    fn next(offers: &mut Offers, now: Instant) -> Option<u64> {
+    fn next(offers: &mut Offers<Instant>, now: Instant) -> Option<u64> {
         offers.next(now).map(|packed| packed.number)
     }
 
