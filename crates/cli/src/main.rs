@@ -10,9 +10,11 @@ mod failure;
 mod lab;
 mod node;
 mod output;
+mod receipt;
 mod roles;
 mod status;
 mod top;
+mod watch;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
@@ -47,6 +49,8 @@ enum Command {
     Status,
     /// Chains, nodes and drops as they move (a terminal; keys are shown at its foot).
     Top(top::TopArguments),
+    /// What happens, line by line: nodes, chains, receipts of changes.
+    Watch(watch::WatchArguments),
 }
 
 /// How results are printed.
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(command),
         Command::Status => status::run(&connection),
         Command::Top(arguments) => top::run(&connection, &arguments),
+        Command::Watch(arguments) => watch::run(&connection, &arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,7 +16,36 @@ pub(crate) fn run(connection: &Connection) -> Result<(), Failure> {
     print_nodes(&nodes);
     print_chains(&chains);
     print_account(&nodes);
+    if let Some(next) = next(&nodes, &chains) {
+        say!("next         {next}");
+    }
     Ok(())
+}
+
+/// The command that tells more about what is not well.
+fn next(nodes: &[NodeReport], chains: &[ChainSummary]) -> Option<String> {
+    let unwell = chains.iter().find(|chain| chain.status.state != ChainState::Active);
+    let unwell = unwell.map(|chain| format!("catena chain show {}", chain.name));
+    let is_behind = |node: &&NodeReport| {
+        !node.status.is_connected || node.status.acknowledged < node.status.wanted
+    };
+    unwell.or_else(|| nodes.iter().find(is_behind).map(|_| "catena node list".into()))
+}
+
+/// Which program runs where, in as few words as the case allows.
+fn programs(nodes: &[NodeReport]) -> String {
+    let behind = nodes.iter().filter(|node| node.status.acknowledged < node.status.wanted);
+    let behind: Vec<String> = behind
+        .map(|node| {
+            let status = &node.status;
+            format!("{} {} of {}", status.node, status.acknowledged, status.wanted)
+        })
+        .collect();
+    if behind.is_empty() {
+        "   every program acknowledged".into()
+    } else {
+        format!("   programs behind: {}", behind.join(", "))
+    }
 }
 
 fn print_nodes(nodes: &[NodeReport]) {
@@ -24,7 +53,7 @@ fn print_nodes(nodes: &[NodeReport]) {
     let away = nodes.iter().filter(|node| !node.status.is_connected);
     let away: Vec<&str> = away.map(|node| node.status.node.as_str()).collect();
     let away = if away.is_empty() { String::new() } else { format!("   away: {}", away.join(" ")) };
-    say!("nodes        {connected}/{}{away}", nodes.len());
+    say!("nodes        {connected}/{}{}{away}", nodes.len(), programs(nodes));
 }
 
 fn print_chains(chains: &[ChainSummary]) {

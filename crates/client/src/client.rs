@@ -1,15 +1,21 @@
 //! The requests.
 
 use crate::error::ClientError;
+use catena_model::Event;
 use catena_model::status::{ChainReport, ChainSummary, NodeReport};
 use reqwest::Method;
+use reqwest::blocking::{RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Longer than the longest answer of the controller: a chain request waits five seconds for nodes.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
+/// How long one connection watches at most.
+const WATCH_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// A kind of resource of the networking-sfc border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +196,33 @@ impl Client {
         self.get("/v1/nodes")
     }
 
+    /// Hands every event to `each`, first those that tell how things stand, until it breaks off or
+    /// the controller goes away.
+    ///
+    /// # Errors
+    /// When the controller refuses, does not answer, falls silent or ends.
+    pub fn watch(&self, mut each: impl FnMut(Event) -> ControlFlow<()>) -> Result<(), ClientError> {
+        let url = reqwest::Url::parse(&format!("{}/v1/watch", self.base))
+            .map_err(|error| self.unreachable(&error))?;
+        let answer = self.exchange(self.http.get(url).timeout(WATCH_MAX))?;
+        for line in BufReader::new(answer).lines() {
+            let line = line.map_err(|error| self.unreachable(&error))?;
+            // An empty line only says that the controller is still there.
+            if line.is_empty() {
+                continue;
+            }
+            let event = serde_json::from_str(&line)
+                .map_err(|error| unexpected("GET /v1/watch", &error.to_string()))?;
+            if each(event).is_break() {
+                return Ok(());
+            }
+        }
+        Err(ClientError::Unreachable {
+            url: self.base.clone(),
+            reason: "it ended while we watched".into(),
+        })
+    }
+
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let answer = self.request(Method::GET, path, None)?;
         serde_json::from_value(answer).map_err(|error| unexpected(path, &error.to_string()))
@@ -214,22 +247,29 @@ impl Client {
     ) -> Result<Value, ClientError> {
         let what = format!("{method} {}", url.path());
         let mut request = self.http.request(method, url);
-        if let Some(Token(token)) = &self.token {
-            request = request.header("X-Auth-Token", token);
-        }
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = request.send().map_err(|error| self.unreachable(&error))?;
-        let status = answer.status();
+        let answer = self.exchange(request)?;
         let text = answer.text().map_err(|error| self.unreachable(&error))?;
-        if !status.is_success() {
-            return Err(ClientError::from_answer(status.as_u16(), &text));
-        }
         if text.is_empty() {
             return Ok(Value::Null);
         }
         serde_json::from_str(&text).map_err(|error| unexpected(&what, &error.to_string()))
+    }
+
+    /// Sends a request with the token; what is no success is an error in the server's words.
+    fn exchange(&self, mut request: RequestBuilder) -> Result<Response, ClientError> {
+        if let Some(Token(token)) = &self.token {
+            request = request.header("X-Auth-Token", token);
+        }
+        let answer = request.send().map_err(|error| self.unreachable(&error))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let text = answer.text().map_err(|error| self.unreachable(&error))?;
+        Err(ClientError::from_answer(status.as_u16(), &text))
     }
 
     fn unreachable(&self, error: &dyn std::error::Error) -> ClientError {

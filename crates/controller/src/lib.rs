@@ -53,6 +53,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         fleet: Arc::clone(&fleet),
         guard,
         answer_wait: config.answer_wait,
+        watchers: northbound::Watchers::default(),
     };
     tokio::select! {
         end = reconciler.run() => end,

@@ -4,9 +4,13 @@
 mod support;
 
 use catena_controller::{Auth, Config, ControllerError, ListenerSource};
+use catena_model::Event;
+use catena_model::status::ChainState;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::lab::id;
+use std::io::{BufRead, BufReader};
+use support::agent::FakeAgent;
+use support::lab::{Lab, id};
 use support::{Controller, kind, open};
 
 #[test]
@@ -257,4 +261,62 @@ fn tokens_do_not_travel_in_the_clear_beyond_loopback() {
     assert!(matches!(error, ControllerError::PlainHttp(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains("TLS") && text.contains("loopback"), "{text}");
+}
+
+/// Reads events of `/v1/watch` until one fits.
+fn read_until(lines: &mut impl Iterator<Item = String>, what: &str, fits: impl Fn(&Event) -> bool) {
+    let mut seen = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.is_empty() {
+            continue;
+        }
+        let event: Event = serde_json::from_str(&line).unwrap();
+        if fits(&event) {
+            return;
+        }
+        seen.push(event);
+    }
+    panic!("the watch ended without {what}; before came {seen:#?}");
+}
+
+#[test]
+fn who_watches_hears_how_things_stand_and_then_every_change() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let (http, url) = controller.raw();
+    let watch = || {
+        let answer = http.get(format!("{url}/v1/watch")).send().unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-type"], "application/x-ndjson");
+        BufReader::new(answer).lines().map_while(Result::ok)
+    };
+    let mut lines = watch();
+    let agent = FakeAgent::connect(&controller.data, "host1", 1, controller.southbound);
+    read_until(
+        &mut lines,
+        "the node",
+        |event| matches!(event, Event::Node { node, is_connected: true, .. } if node.as_str() == "host1"),
+    );
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v1", "host1");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    let chain = lab.chain("web", &[&function], &[&classifier]);
+    let chain = controller.create("/v2.0/sfc/port_chains", &chain);
+    let is_active = |event: &Event| {
+        matches!(event, Event::Chain { name, status }
+            if name == "web" && status.state == ChainState::Active && status.path.is_some())
+    };
+    read_until(&mut lines, "the active chain", is_active);
+    read_until(&mut watch(), "the chain among how things stand", is_active);
+    controller.call("DELETE", &format!("/v2.0/sfc/port_chains/{}", id(&chain)), None);
+    read_until(
+        &mut lines,
+        "the end of the chain",
+        |event| matches!(event, Event::ChainGone { name, .. } if name == "web"),
+    );
+    drop(agent);
+    read_until(&mut lines, "the lost node", |event| {
+        matches!(event, Event::Node { is_connected: false, .. })
+    });
 }

@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod drop_reason;
+pub mod event;
 pub mod id;
 pub mod limits;
 pub mod program;
@@ -18,6 +19,7 @@ pub use account::{
     Account, ChainCounters, Created, HopCounters, NodeCounters, PortCounters, Volume,
 };
 pub use drop_reason::DropReason;
+pub use event::Event;
 pub use id::{BlueprintNumber, NodeName, PathId, ProjectId};
 pub use program::NodeProgram;
 pub use question::{Answer, Question};

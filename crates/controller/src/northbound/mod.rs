@@ -5,6 +5,8 @@
 mod native;
 mod networking_sfc;
 
+pub(crate) use native::Watchers;
+
 use crate::auth::Guard;
 use crate::declared::Declared;
 use crate::error::ControllerError;
@@ -33,6 +35,7 @@ pub(crate) struct App {
     pub(crate) guard: Guard,
     /// How long a chain request waits for nodes that do not answer.
     pub(crate) answer_wait: Duration,
+    pub(crate) watchers: Watchers,
 }
 
 /// A request, read whole.

@@ -3,6 +3,7 @@
 
 mod metrics;
 mod problem;
+mod watch;
 
 use super::{App, Call, json};
 use crate::reconcile::{Situation, settle};
@@ -17,6 +18,7 @@ use catena_model::{BlueprintNumber, NodeName};
 use catena_plan::{Intent, NodeFacts};
 use problem::Problem;
 use serde_json::{Value, json};
+pub(crate) use watch::Watchers;
 
 const CONTENT_TYPE: &str = "application/json";
 
@@ -38,6 +40,7 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
     let resource = match path.as_slice() {
         ["metrics"] => Resource::Metrics,
         ["v1", "status"] => Resource::Status,
+        ["v1", "watch"] => Resource::Watch,
         ["v1", "nodes"] => Resource::Nodes,
         ["v1", "chains"] => Resource::Chains,
         ["v1", "chains", name] => Resource::Chain(name),
@@ -53,6 +56,7 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
             let counters = app.fleet.counters(true).await;
             return Ok(metrics::answer(&situation, &intent, &counters));
         }
+        Resource::Watch => return watch::answer(app),
         Resource::Status => status(&situation, &intent),
         Resource::Nodes => {
             let mut counters = app.fleet.counters(true).await;
@@ -82,6 +86,7 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
 
 enum Resource<'p> {
     Metrics,
+    Watch,
     Status,
     Nodes,
     Chains,

@@ -22,6 +22,10 @@ impl Problem {
         Self { status: StatusCode::CONFLICT, title: "Ambiguous name", detail }
     }
 
+    pub(super) fn overloaded(detail: String) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "Overloaded", detail }
+    }
+
     pub(super) fn internal(detail: String) -> Self {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, title: "Internal error", detail }
     }

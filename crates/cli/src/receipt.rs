@@ -1,0 +1,102 @@
+//! The receipt of a change in words. Knows its fields; refuses to judge them.
+
+use catena_model::status::{DrainProof, DrainedPath, Receipt};
+
+/// The receipt in one line.
+pub(crate) fn line(receipt: &Receipt) -> String {
+    let sum = |field: fn(&DrainedPath) -> u64| receipt.drained.iter().map(field).sum::<u64>();
+    let lost = sum(|path| path.lost_in_function + path.lost_between_nodes);
+    let dropped = sum(|path| path.dropped.values().sum());
+    let mut words = vec![
+        moved(receipt),
+        format!("in flight {}", sum(|path| path.in_flight)),
+        format!("lost {lost}"),
+    ];
+    if dropped > 0 {
+        words.push(format!("dropped {dropped} by name"));
+    }
+    let ambiguous = sum(|path| path.ambiguous);
+    if ambiguous > 0 {
+        words.push(format!("{ambiguous} told apart by order alone"));
+    }
+    words.push(proof(receipt));
+    words.push(format!("{} ms", receipt.took_ms));
+    format!("receipt {}", words.join(" · "))
+}
+
+fn moved(receipt: &Receipt) -> String {
+    let paths = |count: usize| if count == 1 { "1 path".into() } else { format!("{count} paths") };
+    match (receipt.drained.len(), receipt.paths.len()) {
+        (0, new) => format!("{} in use", paths(new)),
+        (old, 0) => format!("removed {}", paths(old)),
+        (old, _) => format!("moved {}", paths(old)),
+    }
+}
+
+fn proof(receipt: &Receipt) -> String {
+    let bound = receipt.drained.iter().find_map(|path| match path.proof {
+        DrainProof::Counted => None,
+        DrainProof::Bound { after_ms } => Some(after_ms),
+    });
+    match bound {
+        _ if receipt.drained.is_empty() => "nothing to drain".into(),
+        None => "drained by count".into(),
+        Some(after_ms) => format!("drained by the bound of {after_ms} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::DropReason;
+    use catena_model::id::{BlueprintNumber, ChainId, PathId};
+    use std::collections::BTreeMap;
+
+    fn receipt(drained: Vec<DrainedPath>, paths: Vec<PathId>) -> Receipt {
+        Receipt {
+            chain: ChainId(uuid::Uuid::from_u128(1)),
+            name: "web".into(),
+            blueprint: BlueprintNumber(9),
+            paths,
+            drained,
+            took_ms: 31,
+        }
+    }
+
+    fn drained(proof: DrainProof) -> DrainedPath {
+        DrainedPath {
+            path: PathId(4),
+            proof,
+            in_flight: 12,
+            pinned_flows: 0,
+            lost_in_function: 0,
+            lost_between_nodes: 0,
+            dropped: BTreeMap::new(),
+            ambiguous: 0,
+        }
+    }
+
+    #[test]
+    fn a_receipt_names_what_moved_what_was_lost_and_how_that_is_known() {
+        let counted = receipt(vec![drained(DrainProof::Counted)], vec![PathId(5)]);
+        assert_eq!(
+            line(&counted),
+            "receipt moved 1 path · in flight 12 · lost 0 · drained by count · 31 ms"
+        );
+        let mut late = drained(DrainProof::Bound { after_ms: 2_000 });
+        late.lost_in_function = 2;
+        late.lost_between_nodes = 1;
+        late.ambiguous = 5;
+        late.dropped = BTreeMap::from([(DropReason::TtlExpired, 4)]);
+        let late = receipt(vec![late, drained(DrainProof::Counted)], Vec::new());
+        assert_eq!(
+            line(&late),
+            "receipt removed 2 paths · in flight 24 · lost 3 · dropped 4 by name · \
+             5 told apart by order alone · drained by the bound of 2000 ms · 31 ms"
+        );
+        assert_eq!(
+            line(&receipt(Vec::new(), vec![PathId(5)])),
+            "receipt 1 path in use · in flight 0 · lost 0 · nothing to drain · 31 ms"
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! `GET /v1/watch`: how things stand, then every change, one JSON object a line, until the reader
+//! goes away. Knows what differs between two situations; refuses to know what caused it.
+
+use super::problem::Problem;
+use crate::northbound::App;
+use crate::reconcile::Situation;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use catena_model::id::ChainId;
+use catena_model::status::ChainStatus;
+use catena_model::{BlueprintNumber, Event, NodeName};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+
+/// People and programs that may watch at one time.
+const WATCHERS_MAX: usize = 64;
+/// Lines that may wait for one reader; the controller waits for nobody: who is slower sees several
+/// changes as one.
+const LINES_MAX: usize = 64;
+/// An empty line after so long without an event tells the reader that the controller is there, and
+/// the controller that the reader has gone.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// How many may still begin to watch.
+pub(crate) struct Watchers(Arc<Semaphore>);
+
+impl Default for Watchers {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(WATCHERS_MAX)))
+    }
+}
+
+pub(super) fn answer(app: &App) -> Result<Response, Problem> {
+    let seats = Arc::clone(&app.watchers.0);
+    let seat = seats.try_acquire_owned().map_err(|_| {
+        Problem::overloaded(format!(
+            "{WATCHERS_MAX} others watch already; end one of them, or ask GET /v1/status instead."
+        ))
+    })?;
+    let (lines, receiver) = mpsc::channel(LINES_MAX);
+    tokio::spawn(tell(app.situation.clone(), lines, seat));
+    let mut response = Response::new(Body::from_stream(ReceiverStream::new(receiver)));
+    let kind = HeaderValue::from_static("application/x-ndjson");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+type Line = Result<Bytes, Infallible>;
+
+/// Goes on until the reader or the controller is gone.
+async fn tell(
+    mut situation: watch::Receiver<Situation>,
+    lines: mpsc::Sender<Line>,
+    _seat: OwnedSemaphorePermit,
+) {
+    let mut known = Known::default();
+    loop {
+        let now = situation.borrow_and_update().clone();
+        for event in known.take(&now) {
+            let Ok(mut line) = serde_json::to_vec(&event) else { return };
+            line.push(b'\n');
+            if lines.send(Ok(line.into())).await.is_err() {
+                return;
+            }
+        }
+        loop {
+            match tokio::time::timeout(SILENCE_MAX, situation.changed()).await {
+                Ok(Ok(())) => break,
+                Ok(Err(_)) => return,
+                Err(_) if lines.send(Ok(Bytes::from_static(b"\n"))).await.is_err() => return,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// What a reader has been told.
+#[derive(Default)]
+struct Known {
+    nodes: BTreeMap<NodeName, (bool, BlueprintNumber, Option<String>)>,
+    chains: BTreeMap<ChainId, (String, ChainStatus)>,
+    trouble: Option<String>,
+}
+
+impl Known {
+    /// What is to be told of a newer situation.
+    fn take(&mut self, now: &Situation) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (node, facts) in &now.inventory.nodes {
+            let state = (facts.is_connected, facts.acknowledged, facts.refusal.clone());
+            if self.nodes.insert(node.clone(), state.clone()).as_ref() != Some(&state) {
+                let (is_connected, acknowledged, refusal) = state;
+                events.push(Event::Node {
+                    node: node.clone(),
+                    is_connected,
+                    acknowledged,
+                    refusal,
+                });
+            }
+        }
+        for (id, chain) in &now.intent.chains {
+            let state = (chain.label.name.clone(), now.chain_status(&now.intent, *id));
+            if self.chains.insert(*id, state.clone()).as_ref() != Some(&state) {
+                let (name, status) = state;
+                events.push(Event::Chain { name, status });
+            }
+        }
+        self.chains.retain(|chain, (name, _)| {
+            let is_declared = now.intent.chains.contains_key(chain);
+            if !is_declared {
+                events.push(Event::ChainGone { chain: *chain, name: std::mem::take(name) });
+            }
+            is_declared
+        });
+        if self.trouble != now.trouble {
+            self.trouble.clone_from(&now.trouble);
+            events.push(Event::Trouble { reason: now.trouble.clone() });
+        }
+        events
+    }
+}
