@@ -29,3 +29,4 @@ mod streams;
 mod traffic;
 mod underlay;
 mod updates;
+mod views;
