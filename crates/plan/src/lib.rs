@@ -11,21 +11,25 @@
 mod blueprint;
 mod check;
 mod diff;
+mod drain;
 mod error;
 mod intent;
 mod inventory;
 mod ledger;
 mod next;
 mod program;
+mod reconcile;
 mod render;
 mod status;
 
 pub use blueprint::Blueprint;
 pub use check::check;
 pub use diff::{BlueprintDiff, NodeDiff, diff};
+pub use drain::{DRAIN_INTERVAL, DRAIN_WAIT_MAX, DrainWatch};
 pub use error::PlanError;
 pub use intent::Intent;
 pub use inventory::{Inventory, NodeFacts};
 pub use ledger::{Ledger, PathPhase, PathRecord, PlacedPort, PlacedRule};
 pub use next::{draining, next};
+pub use reconcile::{News, NodeNews, Planned, Reconciler};
 pub use status::{chain_status, is_withdrawn};

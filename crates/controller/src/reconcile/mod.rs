@@ -10,14 +10,13 @@ pub(crate) mod settle;
 use crate::declared::{Declared, Snapshot};
 use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
+use catena_model::NodeName;
 use catena_model::id::{ChainId, PortId};
-use catena_model::program::Underlay;
 use catena_model::status::{ChainState, ChainStatus};
-use catena_model::{BlueprintNumber, NodeName, PathId};
 use catena_plan::{Blueprint, Intent, Inventory};
+pub(crate) use catena_plan::{News, NodeNews};
 use catena_store::{Revision, Store};
 use planner::Planner;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -28,26 +27,7 @@ const SIGNALS_MAX: usize = 1_024;
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 /// Way to the reconciler.
-pub(crate) type Signals = mpsc::Sender<Signal>;
-
-/// Something that may change what should run.
-#[derive(Debug)]
-pub(crate) enum Signal {
-    /// A session tells of its node.
-    Node { node: NodeName, session: u64, news: NodeNews },
-    /// No packet is on this superseded path any more.
-    Drained(PathId),
-}
-
-/// What a session learned.
-#[derive(Debug)]
-pub(crate) enum NodeNews {
-    Met { underlay: Underlay, running: BlueprintNumber },
-    Acknowledged(BlueprintNumber),
-    Refused { number: BlueprintNumber, reason: String },
-    Ports { bound: BTreeSet<PortId>, unbound: BTreeMap<PortId, String> },
-    Lost,
-}
+pub(crate) type Signals = mpsc::Sender<News>;
 
 /// How things stand: published after every step of the reconciler.
 #[derive(Clone, Debug)]
@@ -83,7 +63,7 @@ impl Situation {
 pub(crate) struct Reconciler {
     planner: Planner,
     declared: watch::Receiver<Snapshot>,
-    signals: mpsc::Receiver<Signal>,
+    signals: mpsc::Receiver<News>,
     situation: watch::Sender<Situation>,
 }
 

@@ -2,7 +2,7 @@
 //! is decided by the state machine in `protocol`.
 
 use super::fleet::{Fleet, Membership, Reply};
-use crate::reconcile::{NodeNews, Signal, Signals};
+use crate::reconcile::{self, NodeNews, Signals};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
 use catena_model::{Answer, BlueprintNumber, NodeName};
@@ -70,7 +70,7 @@ struct News {
 
 impl News {
     async fn tell(&self, news: NodeNews) -> Result<(), String> {
-        let signal = Signal::Node { node: self.node.clone(), session: self.session, news };
+        let signal = reconcile::News::Node { node: self.node.clone(), session: self.session, news };
         self.signals.send(signal).await.map_err(|_| "the controller is stopping".into())
     }
 }

@@ -1,0 +1,237 @@
+//! Keeps what nodes run in step with what is declared: the news it takes, the blueprints that
+//! follow, and which programs may leave. Pure: a shell stores, sends and listens.
+//!
+//! The order is in the types: [`Reconciler::plan`] gives a [`Planned`] whose ledger must be on
+//! disk; only [`Reconciler::adopt`] makes it the blueprint from which programs are handed out.
+
+use crate::blueprint::Blueprint;
+use crate::intent::Intent;
+use crate::inventory::{Inventory, NodeFacts};
+use crate::ledger::{Ledger, PathPhase};
+use catena_model::id::PortId;
+use catena_model::program::Underlay;
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Blueprints that may follow from one piece of news; more means that planning does not converge.
+const BLUEPRINTS_PER_STEP_MAX: usize = 1_000;
+
+/// Something that may change what should run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A session tells of its node.
+    Node {
+        /// The node.
+        node: NodeName,
+        /// Grows with each session of the node.
+        session: u64,
+        /// What it learned.
+        news: NodeNews,
+    },
+    /// No packet is on this superseded path any more.
+    Drained(PathId),
+}
+
+/// What a session learned about its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeNews {
+    /// It introduced itself.
+    Met {
+        /// Its place on the data network.
+        underlay: Underlay,
+        /// The program that it runs; 0: none.
+        running: BlueprintNumber,
+    },
+    /// It runs this program.
+    Acknowledged(BlueprintNumber),
+    /// It refused this program and goes on with the former.
+    Refused {
+        /// The program.
+        number: BlueprintNumber,
+        /// Its reason.
+        reason: String,
+    },
+    /// Which ports of its program have an interface, and why others have none.
+    Ports {
+        /// Those that have one.
+        bound: BTreeSet<PortId>,
+        /// Those that have none.
+        unbound: BTreeMap<PortId, String>,
+    },
+    /// The session is over.
+    Lost,
+}
+
+/// A blueprint that is decided and not yet remembered.
+#[derive(Debug)]
+#[must_use = "its ledger must be stored before it is adopted"]
+pub struct Planned {
+    blueprint: Blueprint,
+}
+
+impl Planned {
+    /// What must be on disk before any program leaves.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.blueprint.ledger
+    }
+}
+
+/// Owner of blueprint and inventory.
+#[derive(Debug)]
+pub struct Reconciler {
+    blueprint: Arc<Blueprint>,
+    inventory: Inventory,
+    /// The session that speaks for each node.
+    sessions: BTreeMap<NodeName, u64>,
+    /// The program that was handed out last for each node.
+    handed: BTreeMap<NodeName, BlueprintNumber>,
+}
+
+impl Reconciler {
+    /// Goes on where the last controller with this ledger stopped; `nodes` are all that it had met.
+    #[must_use]
+    pub fn resume(ledger: Ledger, nodes: impl IntoIterator<Item = (NodeName, Underlay)>) -> Self {
+        let facts = |(node, underlay)| (node, NodeFacts::new(underlay));
+        let nodes = nodes.into_iter().map(facts).collect();
+        Self {
+            blueprint: Arc::new(Blueprint::resume(ledger)),
+            inventory: Inventory { nodes, drained: BTreeSet::new() },
+            sessions: BTreeMap::new(),
+            handed: BTreeMap::new(),
+        }
+    }
+
+    /// The blueprint that nodes should run.
+    #[must_use]
+    pub fn blueprint(&self) -> &Arc<Blueprint> {
+        &self.blueprint
+    }
+
+    /// What is known of the nodes.
+    #[must_use]
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    /// Takes one piece of news. Answers a node whose place is new and must outlive the controller:
+    /// plans need it at once.
+    #[must_use = "the place must be stored"]
+    pub fn accept(&mut self, news: News) -> Option<(NodeName, Underlay)> {
+        match news {
+            News::Drained(path) => {
+                // A late word must not be taken for the next path of that identifier.
+                if is_superseded(&self.blueprint.ledger, path) {
+                    self.inventory.drained.insert(path);
+                }
+                None
+            }
+            News::Node { node, session, news } => {
+                let known = self.sessions.get(&node).copied().unwrap_or_default();
+                if session < known {
+                    // A session that was replaced has nothing more to say.
+                    return None;
+                }
+                self.sessions.insert(node.clone(), session);
+                let met = match &news {
+                    NodeNews::Met { underlay, .. } => self.meet(&node, *underlay),
+                    _ => None,
+                };
+                self.take_news(&node, news);
+                met
+            }
+        }
+    }
+
+    fn meet(&mut self, node: &NodeName, underlay: Underlay) -> Option<(NodeName, Underlay)> {
+        match self.inventory.nodes.get_mut(node) {
+            Some(facts) if facts.underlay == underlay => return None,
+            Some(facts) => facts.underlay = underlay,
+            None => {
+                self.inventory.nodes.insert(node.clone(), NodeFacts::new(underlay));
+            }
+        }
+        Some((node.clone(), underlay))
+    }
+
+    fn take_news(&mut self, node: &NodeName, news: NodeNews) {
+        let newest = self.blueprint.number;
+        let Some(facts) = self.inventory.nodes.get_mut(node) else { return };
+        match news {
+            NodeNews::Met { running, .. } => {
+                facts.is_connected = true;
+                facts.acknowledged = BlueprintNumber::default();
+                facts.refusal = None;
+                if running == BlueprintNumber::default() {
+                    // It has lost everything: what it said before says nothing now.
+                    facts.bound.clear();
+                    facts.unbound.clear();
+                }
+                acknowledge(facts, running, newest);
+            }
+            NodeNews::Acknowledged(number) => acknowledge(facts, number, newest),
+            NodeNews::Refused { reason, .. } => facts.refusal = Some(reason),
+            NodeNews::Ports { mut bound, unbound } => {
+                // A port that the node has not spoken of is undecided: that does not unbind it.
+                let program = self.blueprint.programs.get(node);
+                let ports = program.iter().flat_map(|program| &program.ports).map(|port| port.id);
+                let is_kept = |id: &PortId| facts.bound.contains(id) && !unbound.contains_key(id);
+                bound.extend(ports.filter(is_kept));
+                facts.bound = bound;
+                facts.unbound = unbound;
+            }
+            NodeNews::Lost => facts.is_connected = false,
+        }
+    }
+
+    /// Plans until nothing changes; none: nothing is to be changed now.
+    #[must_use]
+    pub fn plan(&self, intent: &Intent) -> Option<Planned> {
+        let mut latest: Option<Blueprint> = None;
+        for _ in 0..BLUEPRINTS_PER_STEP_MAX {
+            let previous = latest.as_ref().unwrap_or(&self.blueprint);
+            match crate::next(previous, intent, &self.inventory) {
+                Some(blueprint) => latest = Some(blueprint),
+                None => break,
+            }
+        }
+        latest.map(|blueprint| Planned { blueprint })
+    }
+
+    /// Makes a planned blueprint the current one: its ledger is on disk.
+    pub fn adopt(&mut self, planned: Planned) {
+        let Planned { blueprint } = planned;
+        self.inventory.drained.retain(|path| is_superseded(&blueprint.ledger, *path));
+        self.blueprint = Arc::new(blueprint);
+    }
+
+    /// The programs that changed since this was asked last.
+    #[must_use = "they count as handed out"]
+    pub fn hand_out(&mut self) -> Vec<NodeProgram> {
+        let mut changed = Vec::new();
+        for (node, program) in &self.blueprint.programs {
+            if self.handed.insert(node.clone(), program.number) != Some(program.number) {
+                changed.push(program.clone());
+            }
+        }
+        changed
+    }
+}
+
+fn is_superseded(ledger: &Ledger, path: PathId) -> bool {
+    ledger.paths.get(&path).is_some_and(|record| record.phase == PathPhase::Superseded)
+}
+
+/// A number that this controller never gave out stands for nothing it planned.
+fn acknowledge(facts: &mut NodeFacts, number: BlueprintNumber, newest: BlueprintNumber) {
+    if number > newest {
+        facts.refusal = Some(format!(
+            "it runs program {number}, newer than blueprint {newest} of this controller, whose \
+             data directory must be older or another; restore the newer one"
+        ));
+    } else {
+        facts.acknowledged = facts.acknowledged.max(number);
+        facts.refusal = None;
+    }
+}
