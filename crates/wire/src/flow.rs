@@ -66,7 +66,7 @@ const HASH_START: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The finaliser of `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number
 /// generators, 2014, variant 13 of Stafford's mixers).
-const fn mix(word: u64) -> u64 {
+pub(crate) const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)

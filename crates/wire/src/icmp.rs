@@ -97,6 +97,9 @@ impl IcmpV6Type {
     }
 }
 
+/// Where the checksum is in a message, in both versions.
+pub const CHECKSUM_OFFSET: usize = 2;
+
 /// A view of a message with at least its first eight bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct IcmpView<'p> {

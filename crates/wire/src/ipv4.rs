@@ -33,6 +33,10 @@ mod field {
 
 /// Length of the header without options, bytes.
 pub const HEADER_BYTES: usize = 20;
+/// Where the time to live is in the header.
+pub const TTL_OFFSET: usize = field::TTL;
+/// Where the header checksum is in the header.
+pub const CHECKSUM_OFFSET: usize = field::CHECKSUM;
 /// Largest packet, header included, bytes.
 pub const PACKET_BYTES_MAX: usize = 65_535;
 /// Version and header length of a header without options.

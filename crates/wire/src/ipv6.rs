@@ -27,6 +27,8 @@ mod field {
 
 /// Length of the fixed header, bytes.
 pub const HEADER_BYTES: usize = 40;
+/// Where the hop limit is in the header.
+pub const HOP_LIMIT_OFFSET: usize = field::HOP_LIMIT;
 /// Length of the fragment header, bytes.
 pub const FRAGMENT_HEADER_BYTES: usize = 8;
 /// Extension headers walked before a packet is refused.

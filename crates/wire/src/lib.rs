@@ -12,6 +12,7 @@ extern crate std;
 
 pub mod arp;
 pub mod checksum;
+pub mod digest;
 pub mod ethernet;
 pub mod flow;
 pub mod frame;
