@@ -5,6 +5,7 @@
 
 use crate::drop_reason::DropReason;
 use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId};
+use crate::status::InstanceHealth;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -165,6 +166,10 @@ pub struct HopCounters {
     pub rewritten: u64,
     /// Of those come back: given their path by order alone, because their bytes did not tell.
     pub ambiguous: u64,
+    /// Sent past it, because it is dead and its function is declared to be bypassed then; they
+    /// stay on the path.
+    #[serde(default)]
+    pub bypassed: Volume,
 }
 
 /// The counters of one path of a chain at one node.
@@ -209,6 +214,9 @@ pub struct NodeCounters {
     pub tunnels_ring_full: u64,
     /// Each path.
     pub chains: Vec<ChainCounters>,
+    /// Each instance of the node that is watched.
+    #[serde(default)]
+    pub health: Vec<InstanceHealth>,
 }
 
 impl NodeCounters {
@@ -277,6 +285,7 @@ mod tests {
             tunnels_transmitted: Volume::default(),
             tunnels_ring_full: 1,
             chains: Vec::new(),
+            health: Vec::new(),
         };
         assert_eq!(port.account.dropped_total(), 1, "counters wrap, as those of volumes do");
         assert_eq!(node.ring_full(), u64::MAX);

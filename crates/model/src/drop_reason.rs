@@ -65,6 +65,7 @@ drop_reasons! {
     TtlExpired "ttl_expired" "The TTL of the chain header reached zero.",
     PositionElsewhere "position_elsewhere" "The path position belongs to a function of another node.",
     NoInstance "no_instance" "The function has no instance that takes traffic.",
+    FunctionDead "function_dead" "The function's instance is dead, and its packets are blocked or have no other to go to.",
     PathRemoved "path_removed" "The packet came back from a function after its path was removed.",
     UnknownReturn "unknown_return" "A function sent on a packet that no path expects back.",
     NoNeighbour "no_neighbour" "At the end of the path no MAC is known for the destination address and its network has no gateway.",

@@ -56,6 +56,14 @@ limits! {
         "Path identifiers of MPLS: 20 bits without the special-purpose labels 0 to 15 (RFC 8595, RFC 7274).";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",
         "How many blueprints must follow the removal of a path before its identifier is used again.";
+    PROBE_PERIOD_MS: u64 = 80, "milliseconds",
+        "How often a watched instance is probed.";
+    PROBES_UNANSWERED_MAX: u32 = 3, "probes",
+        "Probes in a row without an answer after which an instance is dead.";
+    PROBE_ANSWER_WAIT_MS: u64 = 40, "milliseconds",
+        "How long the last of those may take: an instance that dies right after an answer is found dead 3 periods and this wait later, after 280 of at most 300.";
+    PROBE_GAP_MS: u64 = 50, "milliseconds",
+        "A data plane that did not run for this long does not count the answers that are missing.";
     CHAIN_ANSWER_WAIT_MS: u64 = 5_000, "milliseconds",
         "How long a chain request waits for its nodes before it answers with what is missing.";
 }

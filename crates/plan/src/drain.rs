@@ -114,6 +114,7 @@ mod tests {
             tunnels_transmitted: Volume::default(),
             tunnels_ring_full: 0,
             chains: Vec::new(),
+            health: Vec::new(),
         };
         (node, counters)
     }

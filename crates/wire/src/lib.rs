@@ -23,6 +23,7 @@ pub mod mpls;
 pub mod neighbour;
 pub mod nsh;
 pub mod ports;
+pub mod probe;
 pub mod scalar;
 pub mod segment;
 pub mod tcp;

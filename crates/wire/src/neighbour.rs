@@ -1,6 +1,6 @@
 //! Neighbour discovery of IPv6, as far as answering for somebody needs it: RFC 4861.
 //!
-//! Knows solicitations and whole advertisement frames. Refuses to know whose address it is.
+//! Knows solicitations and advertisements, as frames too. Refuses to know whose address it is.
 //!
 //! ```text
 //! |   Type 135    |    Code 0     |           Checksum            |   solicitation, section 4.3
@@ -43,6 +43,8 @@ const ADVERTISEMENT_LEN: usize = field::OPTION_MAC.end;
 /// Bytes of the frame that [`emit_neighbour_advertisement`] writes.
 pub const ADVERTISEMENT_FRAME_LEN: usize =
     ethernet::HEADER_BYTES + ipv6::HEADER_BYTES + ADVERTISEMENT_LEN;
+/// Bytes of the frame that [`emit_neighbour_solicitation`] writes: as long as an advertisement's.
+pub const SOLICITATION_FRAME_LEN: usize = ADVERTISEMENT_FRAME_LEN;
 /// Options of the longest solicitation that is read.
 pub const OPTIONS_MAX: usize = 16;
 /// Option lengths count units of eight bytes (section 4.6).
@@ -154,33 +156,100 @@ pub fn emit_neighbour_advertisement(
     } else {
         (ALL_NODES_MAC, ALL_NODES)
     };
-    let short = NeighbourError::Truncated { need: ADVERTISEMENT_FRAME_LEN, have: into.len() };
-    let frame = into.get_mut(..ADVERTISEMENT_FRAME_LEN).ok_or(short)?;
-    let (ethernet_into, packet) = frame.split_at_mut(ethernet::HEADER_BYTES);
-    let (ipv6_into, message) = packet.split_at_mut(ipv6::HEADER_BYTES);
-    EthernetHeader::untagged(destination_mac, mac, EtherType::IPV6)
-        .emit(ethernet_into)
-        .map_err(|_| short)?;
-    let header = Ipv6Header {
-        traffic_class: 0,
-        flow_label: FlowLabel::from_low_bits(0),
-        payload_length: ADVERTISEMENT_LEN as u16,
-        next_header: IpProtocol::ICMPV6,
-        hop_limit: HOP_LIMIT,
-        source: solicitation.target,
-        destination,
-    };
-    header.emit(ipv6_into).map_err(|_| short)?;
-    message.fill(0);
-    message[field::TYPE] = IcmpV6Type::NEIGHBOUR_ADVERTISEMENT.0;
     let solicited = if is_solicited { field::FLAG_SOLICITED } else { 0 };
-    message[field::FLAGS] = solicited | field::FLAG_OVERRIDE;
-    message[field::TARGET].copy_from_slice(&solicitation.target.octets());
-    message[field::OPTION_HEAD].copy_from_slice(&[TARGET_LINK_LAYER, 1]);
-    message[field::OPTION_MAC].copy_from_slice(&mac.0);
-    let checksum = v6_sum(message, solicitation.target, destination).checksum();
-    message[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
-    Ok(ADVERTISEMENT_FRAME_LEN)
+    let message = Message {
+        kind: IcmpV6Type::NEIGHBOUR_ADVERTISEMENT,
+        flags: solicited | field::FLAG_OVERRIDE,
+        target: solicitation.target,
+        option: TARGET_LINK_LAYER,
+        mac,
+    };
+    message.emit_frame((mac, solicitation.target), (destination_mac, destination), into)
+}
+
+/// Writes the frame with which `asker`, from its link-local address, asks the interface with the
+/// MAC `asked` alone whether it has the address (RFC 4861 section 7.3.1, a unicast solicitation).
+/// Answers its length, [`SOLICITATION_FRAME_LEN`].
+///
+/// # Errors
+/// When `into` is shorter than the frame.
+pub fn emit_neighbour_solicitation(
+    asker: MacAddr,
+    asked: MacAddr,
+    target: Ipv6Addr,
+    into: &mut [u8],
+) -> Result<usize, NeighbourError> {
+    let message = Message {
+        kind: IcmpV6Type::NEIGHBOUR_SOLICITATION,
+        flags: 0,
+        target,
+        option: SOURCE_LINK_LAYER,
+        mac: asker,
+    };
+    message.emit_frame((asker, link_local(asker)), (asked, target), into)
+}
+
+/// The link-local address that follows from a MAC (RFC 4291 section 2.5.6 and appendix A).
+#[must_use]
+pub const fn link_local(mac: MacAddr) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac.0;
+    let word = u16::from_be_bytes;
+    let identifier = [word([a ^ 2, b]), word([c, 0xff]), word([0xfe, d]), word([e, f])];
+    let [g, h, i, j] = identifier;
+    Ipv6Addr::new(0xfe80, 0, 0, 0, g, h, i, j)
+}
+
+/// The address that an advertisement says to be there; none: the message is none.
+#[must_use]
+pub fn advertised(message: &[u8]) -> Option<Ipv6Addr> {
+    let is_advertisement = message.get(field::TYPE)? == &IcmpV6Type::NEIGHBOUR_ADVERTISEMENT.0;
+    let target: [u8; 16] = message.get(field::TARGET)?.try_into().ok()?;
+    is_advertisement.then(|| Ipv6Addr::from(target))
+}
+
+/// A message with one link-layer option: both kinds are laid out alike.
+struct Message {
+    kind: IcmpV6Type,
+    flags: u8,
+    target: Ipv6Addr,
+    option: u8,
+    mac: MacAddr,
+}
+
+impl Message {
+    fn emit_frame(
+        &self,
+        from: (MacAddr, Ipv6Addr),
+        to: (MacAddr, Ipv6Addr),
+        into: &mut [u8],
+    ) -> Result<usize, NeighbourError> {
+        let short = NeighbourError::Truncated { need: ADVERTISEMENT_FRAME_LEN, have: into.len() };
+        let frame = into.get_mut(..ADVERTISEMENT_FRAME_LEN).ok_or(short)?;
+        let (ethernet_into, packet) = frame.split_at_mut(ethernet::HEADER_BYTES);
+        let (ipv6_into, message) = packet.split_at_mut(ipv6::HEADER_BYTES);
+        EthernetHeader::untagged(to.0, from.0, EtherType::IPV6)
+            .emit(ethernet_into)
+            .map_err(|_| short)?;
+        let header = Ipv6Header {
+            traffic_class: 0,
+            flow_label: FlowLabel::from_low_bits(0),
+            payload_length: ADVERTISEMENT_LEN as u16,
+            next_header: IpProtocol::ICMPV6,
+            hop_limit: HOP_LIMIT,
+            source: from.1,
+            destination: to.1,
+        };
+        header.emit(ipv6_into).map_err(|_| short)?;
+        message.fill(0);
+        message[field::TYPE] = self.kind.0;
+        message[field::FLAGS] = self.flags;
+        message[field::TARGET].copy_from_slice(&self.target.octets());
+        message[field::OPTION_HEAD].copy_from_slice(&[self.option, 1]);
+        message[field::OPTION_MAC].copy_from_slice(&self.mac.0);
+        let checksum = v6_sum(message, from.1, to.1).checksum();
+        message[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+        Ok(ADVERTISEMENT_FRAME_LEN)
+    }
 }
 
 /// Why a message is no solicitation to answer, or where no answer fits.

@@ -79,5 +79,6 @@ pub(crate) fn no_counters() -> NodeCounters {
         tunnels_transmitted: Volume::default(),
         tunnels_ring_full: 0,
         chains: Vec::new(),
+        health: Vec::new(),
     }
 }

@@ -236,6 +236,7 @@ fn counters(state: &State, node: &NodeName) -> NodeCounters {
         tunnels_transmitted: catena_model::Volume::default(),
         tunnels_ring_full: 0,
         chains: state.chains.clone(),
+        health: Vec::new(),
     }
 }
 

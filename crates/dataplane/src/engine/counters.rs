@@ -159,6 +159,14 @@ struct HopBook {
     name: String,
     delivered: Volume,
     returned: Volume,
+    bypassed: Volume,
+}
+
+impl HopBook {
+    fn new(hop: u16, instance: InstanceId, name: String) -> Self {
+        let none = Volume::default();
+        Self { hop, instance, name, delivered: none, returned: none, bypassed: none }
+    }
 }
 
 struct PathBook {
@@ -197,6 +205,7 @@ impl PathBook {
             returned: hop.returned,
             rewritten: 0,
             ambiguous: 0,
+            bypassed: hop.bypassed,
         });
         ChainCounters {
             chain: self.chain,
@@ -271,10 +280,11 @@ impl Books {
                 let hops = old_hops.as_mut();
                 let found =
                     hops.and_then(|hops| Some(hops.swap_remove(hops.iter().position(same)?)));
-                let (delivered, returned) =
-                    found.map_or_else(Default::default, |book| (book.delivered, book.returned));
                 let name = local.name.clone();
-                HopBook { hop: local.hop, instance: local.id, name, delivered, returned }
+                match found {
+                    Some(book) => HopBook { name, ..book },
+                    None => HopBook::new(local.hop, local.id, name),
+                }
             });
             let hops = hops.collect();
             let mut book = old.unwrap_or_else(|| {
@@ -370,6 +380,15 @@ impl Books {
         }
     }
 
+    /// A packet went past a dead instance and stays on its path.
+    #[allow(dead_code)]
+    pub(super) fn bypassed(&mut self, seat: PathSeat, local: u32, volume: Volume) {
+        let hop = self.path(seat).and_then(|book| book.hops.get_mut(local as usize));
+        if let Some(hop) = hop {
+            hop.bypassed.merge(volume);
+        }
+    }
+
     /// The packets are handed out and wait for their booking.
     pub(super) fn hold(&mut self, booking: &Booking) {
         self.book(booking.owner).tally.held += booking.volume.packets;
@@ -435,6 +454,7 @@ impl Books {
             tunnels_transmitted: self.tunnels.transmitted,
             tunnels_ring_full: 0,
             chains: self.paths.iter().map(PathBook::export).collect(),
+            health: Vec::new(),
         }
     }
 }

@@ -45,6 +45,7 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
         returned: volume(entered - 3),
         rewritten: 0,
         ambiguous: 0,
+        bypassed: Volume::default(),
     };
     let counters = ChainCounters {
         chain: WEB,
@@ -75,6 +76,7 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
             tunnels_transmitted: Volume::default(),
             tunnels_ring_full: 2,
             chains: vec![counters],
+            health: Vec::new(),
         }),
     }
 }
