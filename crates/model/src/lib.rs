@@ -8,6 +8,7 @@
 pub mod account;
 pub mod drop_reason;
 pub mod event;
+pub mod explain;
 pub mod id;
 pub mod limits;
 pub mod program;

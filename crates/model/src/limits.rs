@@ -64,6 +64,8 @@ limits! {
         "How long the last of those may take: an instance that dies right after an answer is found dead 3 periods and this wait later, after 280 of at most 300.";
     PROBE_GAP_MS: u64 = 50, "milliseconds",
         "A data plane that did not run for this long does not count the answers that are missing.";
+    EXPLAIN_QUESTIONS_MAX: usize = 128, "questions",
+        "Nodes that are asked about one packet and its copies.";
     CHAIN_ANSWER_WAIT_MS: u64 = 5_000, "milliseconds",
         "How long a chain request waits for its nodes before it answers with what is missing.";
 }

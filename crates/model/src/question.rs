@@ -2,6 +2,7 @@
 //! questions and answers; refuses to know how they travel and who answers.
 
 use crate::account::NodeCounters;
+use crate::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
 use serde::{Deserialize, Serialize};
 
 /// A question to one data plane.
@@ -14,6 +15,10 @@ pub enum Question {
         /// question to the kernel for each port.
         with_interfaces: bool,
     },
+    /// What it would do with a packet.
+    Explain(ExplainRequest),
+    /// The next packet at a port.
+    CatchNext(CatchRequest),
 }
 
 /// The answer to a [`Question`].
@@ -22,6 +27,10 @@ pub enum Question {
 pub enum Answer {
     /// The counters.
     Counters(Box<NodeCounters>),
+    /// Its decisions.
+    Explained(Box<ExplainReply>),
+    /// The packet, once one has come.
+    Caught(Option<CaughtPacket>),
     /// The node cannot answer.
     Refused {
         /// Why, for people.

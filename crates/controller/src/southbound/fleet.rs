@@ -143,7 +143,7 @@ impl Fleet {
         let answers = self.ask_all(&Question::Counters { with_interfaces }).await.into_iter();
         let counters = answers.filter_map(|(node, answer)| match answer {
             Answer::Counters(counters) => Some((node, *counters)),
-            Answer::Refused { .. } => None,
+            _ => None,
         });
         counters.collect()
     }

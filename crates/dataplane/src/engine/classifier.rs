@@ -60,26 +60,52 @@ struct Rule {
     start: PathPosition,
 }
 
+/// A condition of a rule that a packet does not meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failing {
+    Family,
+    Vlan,
+    Protocol,
+    Source,
+    Destination,
+    SourcePorts,
+    DestinationPorts,
+}
+
 impl Rule {
-    fn matches(&self, view: &FrameView, flow: &FlowKey, family: IpFamily) -> bool {
-        self.family == family
-            && self.vlan == view.vlan
-            && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
-            && self.source.contains(number(flow.source))
-            && self.destination.contains(number(flow.destination))
-            && matches_port(self.source_ports, flow, flow.source_port)
-            && matches_port(self.destination_ports, flow, flow.destination_port)
+    /// The first condition that the packet does not meet; none: the rule matches.
+    #[inline]
+    fn failing(&self, view: &FrameView, flow: &FlowKey, family: IpFamily) -> Option<Failing> {
+        if self.family != family {
+            Some(Failing::Family)
+        } else if self.vlan != view.vlan {
+            Some(Failing::Vlan)
+        } else if self.protocol.is_some_and(|protocol| protocol != flow.protocol) {
+            Some(Failing::Protocol)
+        } else if !self.source.contains(number(flow.source)) {
+            Some(Failing::Source)
+        } else if !self.destination.contains(number(flow.destination)) {
+            Some(Failing::Destination)
+        } else if !matches_port(self.source_ports, flow, flow.source_port) {
+            Some(Failing::SourcePorts)
+        } else if !matches_port(self.destination_ports, flow, flow.destination_port) {
+            Some(Failing::DestinationPorts)
+        } else {
+            None
+        }
     }
 }
 
 /// A range matches only what has ports. Port 0 is reserved, so 0 to 0 is a later fragment of a
 /// datagram whose first was not seen.
 fn matches_port(range: Option<PortRange>, flow: &FlowKey, port: u16) -> bool {
-    let has_ports = || {
-        matches!(flow.protocol, IpProtocol::TCP | IpProtocol::UDP)
-            && (flow.source_port, flow.destination_port) != (0, 0)
-    };
-    range.is_none_or(|range| range.contains(port) && has_ports())
+    range.is_none_or(|range| range.contains(port) && has_ports(flow))
+}
+
+/// Does the packet show the ports of its flow?
+pub(super) fn has_ports(flow: &FlowKey) -> bool {
+    matches!(flow.protocol, IpProtocol::TCP | IpProtocol::UDP)
+        && (flow.source_port, flow.destination_port) != (0, 0)
 }
 
 /// All rules, the first match decides; for each port the numbers of those that name it, and for
@@ -88,6 +114,8 @@ fn matches_port(range: Option<PortRange>, flow: &FlowKey, port: u16) -> bool {
 #[derive(Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
+    /// For each rule, which entry of the program it is: for names.
+    entries: Vec<usize>,
     of_network: Vec<Vec<u32>>,
     of_port: Vec<Vec<u32>>,
 }
@@ -100,14 +128,15 @@ impl Rules {
         paths: &[PathTable],
         positions: &Positions,
     ) -> Result<Self, CompileError> {
-        let mut ordered: Vec<&RuleEntry> = entries.iter().collect();
-        ordered.sort_by_key(|entry| std::cmp::Reverse(entry.priority));
+        let mut ordered: Vec<(usize, &RuleEntry)> = entries.iter().enumerate().collect();
+        ordered.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.priority));
         let mut rules = Self {
             rules: Vec::with_capacity(ordered.len()),
+            entries: Vec::with_capacity(ordered.len()),
             of_network: vec![Vec::new(); networks],
             of_port: vec![Vec::new(); ports.len()],
         };
-        for entry in ordered {
+        for (place, entry) in ordered {
             let start = positions.start(entry.path).ok_or_else(|| {
                 CompileError::RuleWithoutPath { rule: entry.name.clone(), path: entry.path }
             })?;
@@ -124,13 +153,14 @@ impl Rules {
                 Some(None) => continue,
             }
             rules.rules.push(compile_rule(entry, start));
+            rules.entries.push(place);
         }
         Ok(rules)
     }
 
     /// The number of the rule that takes a packet that came in by a port of a network, and where
     /// the packet enters its path.
-    fn find(
+    pub(super) fn find(
         &self,
         port: PortIndex,
         network: NetworkIndex,
@@ -148,10 +178,27 @@ impl Rules {
                 _ => of_network.next()?,
             };
             let rule = &self.rules[next as usize];
-            if rule.matches(view, flow, family) {
+            if rule.failing(view, flow, family).is_none() {
                 return Some((next, rule.start));
             }
         }
+    }
+}
+
+impl Rules {
+    /// The entry of the program that a rule was made of.
+    pub(super) fn entry<'p>(&self, rule: u32, entries: &'p [RuleEntry]) -> Option<&'p RuleEntry> {
+        entries.get(*self.entries.get(rule as usize)?)
+    }
+
+    /// The number of the rule that was made of an entry; none: its port or network is not here.
+    pub(super) fn number_of(&self, entry: usize) -> Option<u32> {
+        u32::try_from(self.entries.iter().position(|place| *place == entry)?).ok()
+    }
+
+    /// The first condition of a rule that a packet does not meet.
+    pub(super) fn failing(&self, rule: u32, view: &FrameView, flow: &FlowKey) -> Option<Failing> {
+        self.rules[rule as usize].failing(view, flow, IpFamily::of(flow.source))
     }
 }
 

@@ -107,6 +107,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
     };
     let positions = Positions::compile(&paths, vni_of)?;
     Ok(Tables {
+        program: program.clone(),
         number: program.number,
         underlay_mtu: program.underlay.mtu,
         networks: networks(program, &names),

@@ -6,6 +6,7 @@ use super::slots::Slots;
 use super::tables::Tables;
 use super::trace::{Note, Trace};
 use super::transform::Epoch;
+use super::traps::Traps;
 use super::vector::Work;
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
@@ -21,6 +22,7 @@ pub(super) struct Context<'e> {
     pub(super) pool: &'e mut BufferPool,
     /// Who listens, if anybody does.
     pub(super) trace: Trace<'e>,
+    pub(super) traps: &'e mut Traps,
 }
 
 impl Context<'_> {
@@ -33,7 +35,7 @@ impl Context<'_> {
         reason: DropReason,
         volume: Volume,
     ) {
-        self.trace.note(0, || Note::Dropped { reason, volume });
+        self.trace.note(0, || Note::Dropped { reason });
         self.books.dropped(owner, path, reason, volume.packets);
         self.pool.put(buffer);
     }
@@ -41,7 +43,7 @@ impl Context<'_> {
     /// Ends a packet of the vector.
     pub(super) fn end_work(&mut self, work: Work, reason: DropReason) {
         let Work { copy, volume, .. } = work;
-        self.trace.note(copy, || Note::Dropped { reason, volume });
+        self.trace.note(copy, || Note::Dropped { reason });
         self.books.dropped(work.owner, work.path, reason, volume.packets);
         self.pool.put(work.buffer);
     }

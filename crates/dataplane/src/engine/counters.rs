@@ -315,6 +315,11 @@ impl Books {
         PathSeat { index, serial: self.paths[index as usize].serial }
     }
 
+    /// The serials of all paths, in the order of the tables.
+    pub(super) fn serials(&self) -> impl Iterator<Item = u64> {
+        self.paths.iter().map(|path| path.serial)
+    }
+
     fn path(&mut self, seat: PathSeat) -> Option<&mut PathBook> {
         let index = seat.index as usize;
         let index = match self.paths.get(index) {

@@ -159,6 +159,13 @@ impl FlowMemory {
         Some(entry.visit)
     }
 
+    /// Which position the flow visited, without renewing it.
+    pub(super) fn peek(&self, now_ns: u64, key: Key) -> Option<Visit> {
+        let mut found = self.places[self.set(&key)].iter().flatten();
+        let entry = found.find(|entry| entry.key == key)?;
+        (!is_idle(entry, now_ns)).then_some(entry.visit)
+    }
+
     fn forget_idle(&mut self, now_ns: u64, set: Range<usize>) {
         for place in &mut self.places[set] {
             if place.is_some_and(|entry| is_idle(&entry, now_ns)) {

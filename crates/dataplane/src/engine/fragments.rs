@@ -10,6 +10,7 @@ use catena_wire::flow::FlowKey;
 use catena_wire::frame::{Fragment, FrameView, Network};
 use catena_wire::ipv4::Ipv4View;
 use catena_wire::ipv6::Ipv6View;
+use std::ops::Range;
 
 /// Datagrams remembered.
 const FRAGMENTED_DATAGRAMS_MAX: usize = 1_024;
@@ -43,14 +44,39 @@ impl Scope {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Entry {
+/// What the fragments of one datagram have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Name {
     scope: Scope,
     /// The flow without ports.
     flow: FlowKey,
     identification: u32,
-    source_port: u16,
-    destination_port: u16,
+}
+
+impl Name {
+    fn of(scope: Scope, bytes: &[u8], view: &FrameView) -> Option<Self> {
+        let flow = FlowKey { source_port: 0, destination_port: 0, ..view.flow? };
+        Some(Self { scope, flow, identification: identification(bytes, view)? })
+    }
+
+    /// The places that the datagram can have.
+    fn places(&self) -> Range<usize> {
+        // One odd factor, so that equal datagrams of different scopes have different places.
+        let salt = (self.scope.number() ^ u64::from(self.identification).rotate_left(32))
+            .wrapping_mul(SALT_FACTOR)
+            >> 32;
+        let hash = self.flow.stable_hash() ^ salt;
+        let sets = FRAGMENTED_DATAGRAMS_MAX / WAYS;
+        let set = usize::try_from(hash % sets as u64).unwrap_or(0);
+        set * WAYS..(set + 1) * WAYS
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    name: Name,
+    /// Source and destination port.
+    ports: (u16, u16),
     seen_ns: u64,
     /// Counts the first fragments: of a vector, all are seen at one time.
     turn: u64,
@@ -75,45 +101,47 @@ impl Fragments {
         bytes: &[u8],
         view: &mut FrameView,
     ) {
-        if view.fragment == Fragment::Whole {
-            return;
-        }
-        let (Some(flow), Some(identification)) = (view.flow, identification(bytes, view)) else {
-            return;
-        };
-        let bare = FlowKey { source_port: 0, destination_port: 0, ..flow };
-        // One odd factor, so that equal datagrams of different scopes have different places.
-        let salt = (scope.number() ^ u64::from(identification).rotate_left(32))
-            .wrapping_mul(SALT_FACTOR)
-            >> 32;
-        let hash = bare.stable_hash() ^ salt;
-        let sets = FRAGMENTED_DATAGRAMS_MAX / WAYS;
-        let set = usize::try_from(hash % sets as u64).unwrap_or(0);
-        let places = &mut self.entries[set * WAYS..(set + 1) * WAYS];
-        let is_same = |found: &Entry| {
-            found.scope == scope && found.flow == bare && found.identification == identification
-        };
         if view.fragment == Fragment::First {
-            let known = places.iter().position(|place| place.is_some_and(|found| is_same(&found)));
-            let oldest = || (0..WAYS).min_by_key(|place| places[*place].map(|found| found.turn));
-            self.turn += 1;
-            let place = known.or_else(oldest).unwrap_or(0);
-            places[place] = Some(Entry {
-                scope,
-                flow: bare,
-                identification,
-                source_port: flow.source_port,
-                destination_port: flow.destination_port,
-                seen_ns: now_ns,
-                turn: self.turn,
-            });
+            let (Some(flow), Some(name)) = (view.flow, Name::of(scope, bytes, view)) else {
+                return;
+            };
+            self.learn(name, (flow.source_port, flow.destination_port), now_ns);
+        } else {
+            self.complete(now_ns, scope, bytes, view);
+        }
+    }
+
+    /// Completes the flow of a later fragment.
+    pub(super) fn complete(&self, now_ns: u64, scope: Scope, bytes: &[u8], view: &mut FrameView) {
+        if view.fragment != Fragment::Later {
             return;
         }
-        let is_young = |found: &Entry| now_ns.saturating_sub(found.seen_ns) <= FRAGMENT_LIFETIME_NS;
-        if let Some(found) = places.iter().flatten().find(|found| is_same(found) && is_young(found))
-        {
-            let (source_port, destination_port) = (found.source_port, found.destination_port);
-            view.flow = Some(FlowKey { source_port, destination_port, ..bare });
+        let Some(name) = Name::of(scope, bytes, view) else { return };
+        let places = &self.entries[name.places()];
+        let is_it = |found: &&Entry| {
+            found.name == name && now_ns.saturating_sub(found.seen_ns) <= FRAGMENT_LIFETIME_NS
+        };
+        if let Some(found) = places.iter().flatten().find(is_it) {
+            let (source_port, destination_port) = found.ports;
+            view.flow = Some(FlowKey { source_port, destination_port, ..name.flow });
+        }
+    }
+
+    fn learn(&mut self, name: Name, ports: (u16, u16), seen_ns: u64) {
+        let places = &mut self.entries[name.places()];
+        let known = places.iter().position(|place| place.is_some_and(|found| found.name == name));
+        let oldest = || (0..WAYS).min_by_key(|place| places[*place].map(|found| found.turn));
+        self.turn += 1;
+        let place = known.or_else(oldest).unwrap_or(0);
+        places[place] = Some(Entry { name, ports, seen_ns, turn: self.turn });
+    }
+
+    /// Learns what another memory knows; `scope` says what a scope of it is called here.
+    pub(super) fn borrow_from(&mut self, other: &Self, scope: impl Fn(Scope) -> Option<Scope>) {
+        for known in other.entries.iter().flatten() {
+            if let Some(scope) = scope(known.name.scope) {
+                self.learn(Name { scope, ..known.name }, known.ports, known.seen_ns);
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ mod context;
 mod counters;
 mod egress;
 mod encap;
+mod explain;
 mod flow_memory;
 mod forwarder;
 mod fragments;
@@ -27,10 +28,12 @@ mod switch;
 mod tables;
 mod trace;
 mod transform;
+mod traps;
 mod vector;
 
 pub use compile::CompileError;
 pub use counters::{Booking, RETIRED_PORTS_NAME};
+pub use explain::{Rehearsal, Way};
 pub use output::{Datagram, Frame, Output};
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
 pub use tables::Tables;
@@ -38,6 +41,7 @@ pub use vector::VECTOR_PACKETS_MAX;
 
 use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, Volume};
+use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
 use catena_model::{DropReason, NodeName};
 use coalesce::OpenTrain;
@@ -53,6 +57,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use trace::Trace;
 use transform::Epoch;
+use traps::Traps;
 use vector::Work;
 
 /// What an engine is told once, at start.
@@ -91,6 +96,7 @@ pub struct Engine {
     memory: FlowMemory,
     fragments: Fragments,
     egress: Egress,
+    traps: Traps,
     // Working memory of the stages, kept so that no vector allocates.
     arrivals: Vec<Arrival>,
     vector: Vec<Work>,
@@ -104,13 +110,14 @@ impl Engine {
     pub fn new(config: EngineConfig) -> Self {
         Self {
             memory: FlowMemory::new(config.flows_max, config.flow_seed),
+            tables: Arc::new(Tables::empty(config.node.clone())),
             config,
-            tables: Arc::new(Tables::empty()),
             epoch: Epoch::default(),
             slots: Slots::default(),
             books: Books::new(),
             fragments: Fragments::new(),
             egress: Egress::new(),
+            traps: Traps::default(),
             arrivals: Vec::with_capacity(VECTOR_PACKETS_MAX),
             vector: Vec::with_capacity(VECTOR_PACKETS_MAX),
             trains: Vec::new(),
@@ -174,6 +181,7 @@ impl Engine {
             books: &mut self.books,
             pool,
             trace,
+            traps: &mut self.traps,
         };
         receive::receive(packets, &mut self.arrivals, &mut self.fragments, vector, context);
         if self.config.is_coalescing {
@@ -186,6 +194,21 @@ impl Engine {
         forwarder::forward(vector, context);
         switch::switch(vector, context);
         self.egress.emit(vector, &mut self.memory, context, out);
+    }
+
+    /// Asks for the next packet at a port: arms a trap, or answers what is in it.
+    ///
+    /// # Errors
+    /// Why the trap cannot be armed, for people.
+    pub fn catch_next(
+        &mut self,
+        request: &CatchRequest,
+        now_ns: u64,
+    ) -> Result<Option<CaughtPacket>, String> {
+        if self.slots.of_port(request.port).is_none() {
+            return Err(format!("port {} is not in the program of this node", request.port));
+        }
+        self.traps.ask(request, now_ns)
     }
 
     /// A frame or datagram was handed to the kernel.

@@ -41,7 +41,7 @@ pub(super) fn receive_returned(
             None => recall(work, port, memory, context),
         }
     }
-    advance(vector, context.tables);
+    advance(vector, context);
     located.clear();
     located.resize(vector.len(), Err(DropReason::NoPath));
     for encapsulation in encap::ALL {
@@ -97,7 +97,6 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
         work.drop(DropReason::PathRemoved);
         return;
     };
-    context.trace.note(work.copy, || Note::Recalled { port, visited: position });
     book_return(work, position, context, |local| {
         local.hop == visit.hop && local.id == visit.instance
     });
@@ -155,7 +154,8 @@ fn own_traffic(work: &mut Work, port: PortIndex, tables: &Tables) {
 }
 
 /// Moves every recalled position on, one encapsulation after the other.
-fn advance(vector: &mut [Work], tables: &Tables) {
+fn advance(vector: &mut [Work], context: &mut Context<'_>) {
+    let tables = context.tables;
     for encapsulation in encap::ALL {
         let visited = vector.iter_mut().filter_map(|work| match &mut work.step {
             Step::Visited { position, .. } => Some(position),
@@ -166,6 +166,7 @@ fn advance(vector: &mut [Work], tables: &Tables) {
     }
     for work in vector {
         if let Step::Visited { port, position } = work.step {
+            context.trace.note(work.copy, || Note::Recalled { port, position });
             let network = Some(tables.port(port).network);
             work.step = Step::OnPath { position, network };
         }

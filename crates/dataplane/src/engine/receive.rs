@@ -7,7 +7,6 @@ use super::encap::{self, Door, Headed, Located};
 use super::fragments::{Fragments, Scope};
 use super::packet::{Origin, Packet, TunnelKind};
 use super::tables::{NetworkIndex, PortIndex, Tables};
-use super::trace::Note;
 use super::vector::{Source, Step, Work, trim_front};
 use catena_io::{Buffer, SegmentationKind};
 use catena_model::DropReason;
@@ -114,14 +113,7 @@ fn parse(
         }
     });
     let path = match step {
-        Ok(Step::OnPath { position, .. }) => {
-            context.trace.note(0, || Note::OnPath { position });
-            Some(context.books.seat(tables, position))
-        }
-        Ok(Step::Ordinary { network, .. }) => {
-            context.trace.note(0, || Note::InNetwork { network });
-            None
-        }
+        Ok(Step::OnPath { position, .. }) => Some(context.books.seat(tables, position)),
         _ => None,
     };
     let owner = arrival.owner;
@@ -130,6 +122,12 @@ fn parse(
         let volume = settle(&mut arrival.buffer, &view)?;
         let scope = scope(owner, step, path);
         fragments.resolve(context.now_ns, scope, arrival.buffer.bytes(), &mut view);
+        if !context.traps.is_empty()
+            && let Step::FromEndpoint(port) | Step::FromFunction(port) = step
+        {
+            let port = tables.port(port).entry.id;
+            context.traps.look(context.now_ns, port, &arrival.buffer, &view);
+        }
         Ok((step, view, volume))
     });
     let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(_, _, volume)| volume);

@@ -13,7 +13,7 @@ pub(super) fn switch(vector: &mut [Work], context: &mut Context<'_>) {
     for work in vector {
         let Step::Ordinary { network, from } = work.step else { continue };
         let destination = work.new_destination.unwrap_or(work.view.destination);
-        context.trace.note(work.copy, || Note::Switched { network, from, destination });
+        context.trace.note(work.copy, || Note::Switched { network, destination });
         let decided = decide(work, network, from, context.tables, context.epoch);
         work.step = Step::Decided(decided.unwrap_or_else(Verdict::Drop));
     }

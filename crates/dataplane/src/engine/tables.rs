@@ -7,13 +7,13 @@ use super::compile::CompileError;
 use super::encap::Positions;
 use super::rendezvous;
 use catena_model::id::{ChainId, InstanceId, PortId};
-use catena_model::program::{PortEntry, PortRole};
+use catena_model::program::{PortEntry, PortRole, Underlay};
 use catena_model::resource::Encapsulation;
-use catena_model::{BlueprintNumber, NodeProgram, PathId};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Index of a port in the tables; not the slot, which outlives the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +29,8 @@ pub(super) struct NetworkIndex(pub(super) u16);
 
 /// A compiled program.
 pub struct Tables {
+    /// As it was told, for names: the entries of the other tables have its order.
+    pub(super) program: NodeProgram,
     pub(super) number: BlueprintNumber,
     pub(super) underlay_mtu: u16,
     pub(super) ports: Vec<PortTable>,
@@ -196,8 +198,10 @@ impl Tables {
         self.ports.iter().map(|port| (port.entry.id, &port.entry))
     }
 
-    pub(super) fn empty() -> Self {
+    pub(super) fn empty(node: NodeName) -> Self {
+        let underlay = Underlay { address: Ipv4Addr::UNSPECIFIED.into(), mtu: 0 };
         Self {
+            program: NodeProgram::empty(node, BlueprintNumber(0), underlay),
             number: BlueprintNumber(0),
             underlay_mtu: 0,
             ports: Vec::new(),

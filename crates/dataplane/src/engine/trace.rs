@@ -5,28 +5,20 @@
 use super::encap::PathPosition;
 use super::tables::{NetworkIndex, PortIndex};
 use super::transform::{Exit, Stage};
-use super::vector::Source;
 use catena_model::DropReason;
-use catena_model::account::Volume;
 use catena_wire::scalar::MacAddr;
 
 /// One decision.
-// Read by `explain`, which comes next.
-#[allow(dead_code)]
 #[derive(Clone, Debug)]
 pub(super) enum Note {
-    /// A tunnel brought it at a position of a path; the header was taken off.
-    OnPath { position: PathPosition },
-    /// A tunnel brought it inside a tenant network.
-    InNetwork { network: NetworkIndex },
     /// The rule with this number among those in force took it.
     Classified { port: PortIndex, rule: u32, start: PathPosition },
     /// No rule took it; `never`: none was asked.
     Unclassified { port: PortIndex, never: bool },
     /// Of a hop's instances, the one with this index.
     Chosen { position: PathPosition, instance: usize, flow_hash: u64 },
-    /// The memory knew its flow at a function's port: it had visited this position.
-    Recalled { port: PortIndex, visited: PathPosition },
+    /// The memory knew its flow at a function's port: it goes on at this position.
+    Recalled { port: PortIndex, position: PathPosition },
     /// An aware function gave it back with a header that says this position.
     Returned { port: PortIndex, position: PathPosition },
     /// No path expects it at a function's port.
@@ -36,14 +28,13 @@ pub(super) enum Note {
     /// It has left its path for a network; `resolved`: to this MAC, that of its destination.
     Finished { position: PathPosition, network: NetworkIndex, resolved: Option<MacAddr> },
     /// The switch looked for a MAC in a network.
-    Switched { network: NetworkIndex, from: Source, destination: MacAddr },
+    Switched { network: NetworkIndex, destination: MacAddr },
     /// It leaves, with this header in front.
     Leaves { exit: Exit, stage: Stage, header: Vec<u8> },
     /// It ends here.
-    Dropped { reason: DropReason, volume: Volume },
+    Dropped { reason: DropReason },
 }
 
-#[allow(dead_code)]
 /// A note, and of which copy of the packet: 0 is the packet itself.
 #[derive(Clone, Debug)]
 pub(super) struct Noted {
@@ -57,7 +48,6 @@ pub(super) struct Trace<'t>(Option<&'t mut Vec<Noted>>);
 
 impl<'t> Trace<'t> {
     /// Writes all notes down.
-    #[allow(dead_code)]
     pub(super) fn listening(notes: &'t mut Vec<Noted>) -> Self {
         Self(Some(notes))
     }

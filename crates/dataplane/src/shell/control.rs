@@ -10,8 +10,9 @@ use super::order::{Order, Report};
 use super::rings::LostPort;
 use super::underlay::Underlay;
 use super::{Config, DataplaneError, program_file};
-use crate::engine::Tables;
+use crate::engine::{Rehearsal, Tables};
 use catena_io::{PacketRing, RingConfig, drop_privileges};
+use catena_model::explain::ExplainRequest;
 use catena_model::id::PortId;
 use catena_model::{Answer, NodeProgram, Question};
 use catena_protocol::message::{
@@ -35,7 +36,7 @@ struct Running {
     checksum: u64,
     underlay: IpAddr,
     /// Kept so that the worker is never the one who takes old tables apart.
-    _tables: Arc<Tables>,
+    tables: Arc<Tables>,
 }
 
 /// The state of the thread.
@@ -232,6 +233,28 @@ impl Control {
             Question::Counters { .. } => {
                 Answer::Counters(self.desk.order(|done| Order::Counters { done })?)
             }
+            Question::Explain(request) => self.explain(request.clone())?,
+            Question::CatchNext(request) => {
+                let request = request.clone();
+                match self.desk.order(|done| Order::Catch { request, done })? {
+                    Ok(caught) => Answer::Caught(caught),
+                    Err(reason) => Answer::Refused { reason },
+                }
+            }
+        })
+    }
+
+    /// The rehearsal is made and told of here, where there is time; the worker only runs it.
+    fn explain(&mut self, request: ExplainRequest) -> Result<Answer, DataplaneError> {
+        let Some(running) = &self.running else {
+            return Ok(Answer::Refused { reason: "this data plane has no program yet".into() });
+        };
+        let (node, tables) = (self.config.node.clone(), Arc::clone(&running.tables));
+        let rehearsal = Box::new(Rehearsal::new(node, tables, request));
+        let rehearsed = self.desk.order(|done| Order::Rehearse { rehearsal, done })?;
+        Ok(match rehearsed.reply() {
+            Ok(reply) => Answer::Explained(Box::new(reply)),
+            Err(reason) => Answer::Refused { reason },
         })
     }
 
@@ -299,7 +322,7 @@ impl Control {
             number: packed.number,
             checksum: packed.checksum,
             underlay: program.underlay.address,
-            _tables: tables,
+            tables,
         });
         Ok(())
     }

@@ -5,9 +5,10 @@
 use super::rings::LostPort;
 use super::underlay::Underlay;
 use super::wake::Bell;
-use crate::engine::Tables;
+use crate::engine::{Rehearsal, Tables};
 use catena_io::{IoError, PacketRing};
 use catena_model::account::NodeCounters;
+use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
@@ -26,6 +27,10 @@ pub(super) enum Order {
     },
     /// Give the port's ring back.
     Detach { id: PortId, done: SyncSender<Option<Box<PacketRing>>> },
+    /// Take this packet through the stages, without a trace in anything that lives.
+    Rehearse { rehearsal: Box<Rehearsal>, done: SyncSender<Box<Rehearsal>> },
+    /// Look for the next packet at a port.
+    Catch { request: CatchRequest, done: SyncSender<Result<Option<CaughtPacket>, String>> },
     /// Tell all counters.
     Counters { done: SyncSender<Box<NodeCounters>> },
 }

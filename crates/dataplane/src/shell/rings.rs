@@ -165,6 +165,12 @@ impl Rings {
         is_interface_gone(errno).then_some((port.id, errno))
     }
 
+    /// Has the port in this slot a ring?
+    pub(super) fn has(&self, slot: PortSlot) -> bool {
+        let seat = self.by_slot.get(slot.index()).copied().flatten();
+        seat.is_some_and(|seat| self.seats.get(seat).is_some_and(Option::is_some))
+    }
+
     /// Puts a frame in the queue of its port.
     pub(super) fn queue(&mut self, frame: Frame, engine: &mut Engine, pool: &mut BufferPool) {
         let seat = self.by_slot.get(frame.to.index()).copied().flatten();

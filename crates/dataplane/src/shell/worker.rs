@@ -8,7 +8,9 @@ use super::order::{Order, Report, Reports};
 use super::rings::{LostPort, Rings};
 use super::underlay::Underlay;
 use super::wake::Bell;
-use crate::engine::{Engine, EngineConfig, Output, Packet, TunnelKind, VECTOR_PACKETS_MAX};
+use crate::engine::{
+    Engine, EngineConfig, Output, Packet, Rehearsal, TunnelKind, VECTOR_PACKETS_MAX, Way,
+};
 use catena_io::{BufferPool, IoError, Poller};
 use catena_model::account::NodeCounters;
 use catena_model::id::PortId;
@@ -97,10 +99,15 @@ impl Worker {
                 continue;
             }
             looks = 0;
-            let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let now_ns = self.now_ns();
             self.engine.forward(now_ns, &mut self.input, &mut self.pool, &mut self.output);
             self.transmit();
         }
+    }
+
+    /// The time that the engine knows, in nanoseconds.
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Finds out which sources have something.
@@ -200,6 +207,13 @@ impl Worker {
             Order::Detach { id, done } => {
                 done.send(self.rings.detach(id, &mut self.poller)).ok();
             }
+            Order::Rehearse { mut rehearsal, done } => {
+                self.rehearse(&mut rehearsal);
+                done.send(rehearsal).ok();
+            }
+            Order::Catch { request, done } => {
+                done.send(self.engine.catch_next(&request, self.now_ns())).ok();
+            }
             Order::Counters { done } => {
                 done.send(Box::new(self.counters())).ok();
             }
@@ -217,6 +231,16 @@ impl Worker {
         }
         underlay.join(&mut self.poller, TOKEN_UNDERLAY)?;
         Ok(self.underlay.replace(underlay))
+    }
+
+    /// What would be closed to the packet is closed to its rehearsal.
+    fn rehearse(&self, rehearsal: &mut Rehearsal) {
+        let refuses = |way: Way| match way {
+            Way::Port(slot) if !self.rings.has(slot) => Some(DropReason::PortUnbound),
+            Way::Tunnel if self.underlay.is_none() => Some(DropReason::TransmitFailed),
+            Way::Port(_) | Way::Tunnel => None,
+        };
+        rehearsal.run(&self.engine, self.now_ns(), &refuses);
     }
 
     fn counters(&mut self) -> NodeCounters {

@@ -6,6 +6,7 @@
 
 mod accounting;
 mod chains;
+mod explain;
 mod flows;
 mod fragments;
 mod frames;

@@ -3,10 +3,11 @@
 
 use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
-    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, TunnelKind,
+    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, TunnelKind, Way,
 };
 use catena_io::{Buffer, BufferPool, Offload};
 use catena_model::account::{Account, NodeCounters};
+use catena_model::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
 use catena_model::program::{PROXY_MAC, PortRole};
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, NodeProgram};
@@ -55,6 +56,13 @@ pub(crate) struct SeenDatagram {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// What left a node, in the order in which it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Happening {
+    Frame { port: String, bytes: Vec<u8> },
+    Datagram { from: usize, bytes: Vec<u8> },
+}
+
 struct Node {
     engine: Engine,
     pool: BufferPool,
@@ -68,6 +76,7 @@ pub(crate) struct Rig {
     /// By name of the port.
     pub(crate) seen: BTreeMap<String, Vec<Seen>>,
     pub(crate) datagrams: Vec<SeenDatagram>,
+    pub(crate) log: Vec<Happening>,
     pub(crate) behaviours: HashMap<String, Behaviour>,
     /// Outcome of transmissions at these ports.
     pub(crate) refusals: HashMap<String, DropReason>,
@@ -96,6 +105,7 @@ impl Rig {
             now_ns: 1,
             seen: BTreeMap::new(),
             datagrams: Vec::new(),
+            log: Vec::new(),
             behaviours: behaviours.collect(),
             refusals: HashMap::new(),
             before: BTreeMap::new(),
@@ -214,6 +224,8 @@ impl Rig {
             if self.refusals.contains_key(&port.name) {
                 continue;
             }
+            let happening = Happening::Frame { port: port.name.clone(), bytes: seen.bytes.clone() };
+            self.log.push(happening);
             if port.role == PortRole::Function {
                 self.let_function_act(&port.name, &seen);
             }
@@ -243,6 +255,7 @@ impl Rig {
         let to = (0..self.nodes.len()).find(|node| node_address(*node) == datagram.to);
         let to = to.expect("the datagram is for a node");
         for payload in bytes.chunks(size) {
+            self.log.push(Happening::Datagram { from, bytes: payload.to_vec() });
             self.queue_datagram(to, datagram.kind, node_address(from), payload);
         }
         self.datagrams.push(SeenDatagram {
@@ -377,6 +390,34 @@ impl Rig {
     pub(crate) fn assert_only_dropped(&mut self, at: &str, reason: DropReason) {
         let (received, dropped) = (format!("{at} received"), format!("{at} dropped {reason}"));
         self.assert_moved(&[(&received, 1), (&dropped, 1)]);
+    }
+
+    /// Asks one node what it would do with a packet.
+    pub(crate) fn explain(
+        &self,
+        node: usize,
+        request: ExplainRequest,
+    ) -> Result<ExplainReply, String> {
+        let live = &self.nodes[node].engine;
+        let tables = Arc::clone(live.tables());
+        let refuses = |way: Way| {
+            let of_node = self.town.ports.iter().filter(|port| port.node == node);
+            let mut named =
+                of_node.filter(|port| live.slot_of(port.id).map(Way::Port) == Some(way));
+            self.refusals.get(&named.next()?.name).copied()
+        };
+        let mut rehearsal = Rehearsal::new(node_name(node), tables, request);
+        rehearsal.run(live, self.now_ns, &refuses);
+        rehearsal.reply()
+    }
+
+    /// Asks the engine of a node for the next packet at a port.
+    pub(crate) fn catch_next(
+        &mut self,
+        node: usize,
+        request: &CatchRequest,
+    ) -> Result<Option<CaughtPacket>, String> {
+        self.nodes[node].engine.catch_next(request, self.now_ns)
     }
 
     /// Lost before the engine, as the shell tells.

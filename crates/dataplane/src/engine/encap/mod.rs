@@ -11,6 +11,7 @@ use super::compile::CompileError;
 use super::packet::TunnelKind;
 use super::tables::{PathTable, Tables};
 use catena_io::Buffer;
+use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::nsh::NshHeader;
@@ -216,6 +217,10 @@ pub(super) trait PathEncap: Sync {
 
     /// Takes the header off each frame that was located.
     fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>);
+
+    /// What a header says, outermost layer first, and its length in bytes; none when it cannot be
+    /// read. For people: nothing is decided by it.
+    fn describe(&self, door: Door, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)>;
 }
 
 /// Every encapsulation; a new one adds its line here and in [`of`].

@@ -8,6 +8,7 @@ use super::{
     Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
 };
 use crate::engine::packet::TunnelKind;
+use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::mpls::SfcLabelPair;
@@ -57,6 +58,17 @@ impl PathEncap for Mpls {
 
     fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
         strip(frames);
+    }
+
+    fn describe(&self, _door: Door, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+        let (pair, inner) = SfcLabelPair::parse(bytes).ok()?;
+        let layer = HeaderLayer::Mpls {
+            context_label: pair.context.get(),
+            function_label: pair.function.get(),
+            index: pair.service_index().ok()?.0,
+            ttl: pair.function_ttl,
+        };
+        Some((vec![layer], bytes.len() - inner.len()))
     }
 }
 

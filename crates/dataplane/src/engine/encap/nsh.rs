@@ -9,9 +9,10 @@ use super::{
     Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
 };
 use crate::engine::packet::TunnelKind;
+use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
-use catena_wire::nsh::{Metadata, NshHeader, NshNextProtocol, NshView};
+use catena_wire::nsh::{ContextHeader, Metadata, NshHeader, NshNextProtocol, NshView};
 use catena_wire::scalar::{EtherType, NshTtl, ServiceIndex, Spi, Vni};
 use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
 
@@ -63,6 +64,24 @@ impl PathEncap for Nsh {
     fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
         strip(frames);
     }
+
+    fn describe(&self, door: Door, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+        let mut layers = Vec::new();
+        let mut behind_gpe = bytes;
+        if door == Door::Tunnel {
+            let (gpe, rest) = VxlanGpeHeader::parse(bytes).ok()?;
+            layers.push(HeaderLayer::VxlanGpe { vni: gpe.vni.get() });
+            behind_gpe = rest;
+        }
+        let (nsh, inner) = NshView::parse(behind_gpe).ok()?;
+        let (md_type, context) = match nsh.metadata() {
+            Metadata::Type1(_) => (1, Vec::new()),
+            Metadata::Type2(headers) => (2, headers.map(words).collect()),
+        };
+        let (spi, si, ttl) = (nsh.spi().get(), nsh.si().0, nsh.ttl().get());
+        layers.push(HeaderLayer::Nsh { spi, si, ttl, md_type, context });
+        Some((layers, bytes.len() - inner.len()))
+    }
 }
 
 /// The headers for a position; none when the path or hop fits no field, which the compiler of the
@@ -86,6 +105,12 @@ fn write(
     let vni = span.vni.or_else(|| Vni::new(0).ok())?;
     let gpe = VxlanGpeHeader { vni, next: GpeNextProtocol::NSH, is_oam: false };
     Some(((door == Door::Tunnel).then_some(gpe), nsh))
+}
+
+/// A context header for people.
+fn words(header: ContextHeader<'_>) -> String {
+    let octets: String = header.value.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("class {:#06x} type {:#04x} {octets}", header.class, header.kind)
 }
 
 fn read(positions: &Positions, door: Door, bytes: &[u8]) -> Result<Located, DropReason> {

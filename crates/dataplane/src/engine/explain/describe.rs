@@ -1,0 +1,51 @@
+//! Headers for people. Knows which encapsulation reads which bytes; refuses to read them itself.
+
+use super::header_of;
+use crate::engine::encap::{self, Door, PathPosition};
+use crate::engine::packet::TunnelKind;
+use crate::engine::tables::Tables;
+use catena_model::explain::{FrameBytes, Header, HeaderLayer, Position};
+use catena_wire::ethernet::EthernetView;
+use catena_wire::vxlan::VxlanHeader;
+
+/// The header at the start of what a tunnel carries.
+pub(super) fn tunnelled(kind: TunnelKind, bytes: &[u8]) -> Option<Header> {
+    let (layers, length) = match encap::by_tunnel(kind) {
+        Some(encapsulation) => encap::of(encapsulation).describe(Door::Tunnel, bytes)?,
+        None => {
+            let (header, inner) = VxlanHeader::parse(bytes).ok()?;
+            let layer = HeaderLayer::Vxlan { vni: header.vni.get() };
+            (vec![layer], bytes.len() - inner.len())
+        }
+    };
+    Some(Header { layers, bytes: FrameBytes(bytes.get(..length)?.to_vec()) })
+}
+
+/// The header of a frame for a function that reads it, Ethernet included.
+pub(super) fn over_ethernet(bytes: &[u8]) -> Option<Header> {
+    let frame = EthernetView::parse(bytes).ok()?;
+    let encapsulation = encap::by_ether_type(frame.ethertype())?;
+    let (inner, _) = encap::of(encapsulation).describe(Door::Function, frame.payload())?;
+    let outer =
+        HeaderLayer::Ethernet { destination: frame.destination(), ether_type: frame.ethertype().0 };
+    let layers = std::iter::once(outer).chain(inner).collect();
+    Some(Header { layers, bytes: FrameBytes(bytes.to_vec()) })
+}
+
+/// The service index that the headers of a position say.
+pub(super) fn index(tables: &Tables, position: PathPosition) -> Option<u8> {
+    let carrier = encap::of(encap::carrier(tables, position));
+    let header = header_of(tables, position)?;
+    let (layers, _) = carrier.describe(Door::Function, header.bytes())?;
+    layers.iter().find_map(|layer| match layer {
+        HeaderLayer::Nsh { si, .. } => Some(*si),
+        HeaderLayer::Mpls { index, .. } => Some(*index),
+        _ => None,
+    })
+}
+
+/// A position as its headers write it.
+pub(super) fn position(tables: &Tables, position: PathPosition) -> Position {
+    let path = tables.path(tables.positions.place(position).path).id;
+    Position { path, index: index(tables, position).unwrap_or_default() }
+}

@@ -1,0 +1,71 @@
+//! What the live engine knows beside its tables, lent to a rehearsal: the visit of the packet's
+//! flow, the first fragments. Knows what is the same in both engines (indexes of the tables) and
+//! what is not (serials, epochs); refuses to change anything that lives.
+
+use crate::engine::Engine;
+use crate::engine::flow_memory::{Key, Visit};
+use crate::engine::fragments::Scope;
+use crate::engine::receive;
+use crate::engine::tables::PortIndex;
+use crate::engine::transform::Epoch;
+use catena_model::explain::{ExplainAt, ExplainRequest};
+
+/// Serial of a path that is in no tables.
+const NO_PATH_SERIAL: u64 = u64::MAX;
+/// An epoch that no engine is in.
+const PAST: Epoch = Epoch(u64::MAX);
+
+/// Prepares the rehearsal's engine for the packet.
+pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest, now_ns: u64) {
+    lend_fragments(engine, live);
+    let ExplainAt::Port(id) = request.at else { return };
+    let Some(port) = live.slots.of_port(id).and_then(|slot| live.slots.owner(slot).1) else {
+        return;
+    };
+    lend_visit(engine, live, port, &request.frame.0, now_ns);
+}
+
+/// The flow's visit, if the live memory knows the flow at this port.
+fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8], now_ns: u64) {
+    let Ok(mut view) = receive::parse_frame(bytes) else { return };
+    live.fragments.complete(now_ns, Scope::Port(live.slots.serial(port)), bytes, &mut view);
+    let Some(flow) = view.flow else { return };
+    let key = Key { egress: live.slots.serial(port), flow };
+    let Some(visit) = live.memory.peek(now_ns, key) else { return };
+    let tables = &engine.tables;
+    let position = if visit.epoch == live.epoch {
+        Some(visit.position)
+    } else {
+        let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
+        renewed.filter(|position| live.books.seat(tables, *position).serial == visit.serial)
+    };
+    let lent = match position {
+        Some(position) => {
+            let serial = engine.books.seat(tables, position).serial;
+            Visit { position, serial, epoch: engine.epoch, ..visit }
+        }
+        // Its path has gone: so it has for the rehearsal.
+        None => Visit { serial: NO_PATH_SERIAL, epoch: PAST, ..visit },
+    };
+    let key = Key { egress: engine.slots.serial(port), flow };
+    // Its memory is empty.
+    let _ = engine.memory.remember(now_ns, key, lent);
+}
+
+/// The ports of datagrams whose later fragments may be asked about.
+fn lend_fragments(engine: &mut Engine, live: &Engine) {
+    let ports = (0..=u16::MAX).map(PortIndex).zip(live.tables.local_ports());
+    let ports: Vec<(u32, u32)> =
+        ports.map(|(i, _)| (live.slots.serial(i), engine.slots.serial(i))).collect();
+    let paths: Vec<(u64, u64)> = live.books.serials().zip(engine.books.serials()).collect();
+    let find = |scope: Scope| match scope {
+        Scope::Port(serial) => {
+            ports.iter().find(|(live, _)| *live == serial).map(|(_, own)| Scope::Port(*own))
+        }
+        Scope::Path(serial) => {
+            paths.iter().find(|(live, _)| *live == serial).map(|(_, own)| Scope::Path(*own))
+        }
+        Scope::Network(_) => Some(scope),
+    };
+    engine.fragments.borrow_from(&live.fragments, find);
+}

@@ -1,0 +1,315 @@
+//! `explain`: what the engine would do with a packet. A rehearsal is an engine of its own with the
+//! tables in force, scratch books and a scratch memory; its stages are the engine's, and tell their
+//! decisions. What the live engine knows beside its tables is lent to it and never changed.
+//!
+//! Knows what has to be assumed: what comes out of a function. An unaware one gives the packet back
+//! as it got it, an aware one moves its header on, as RFC 8300 section 2.3 asks; a tap returns
+//! nothing (docs/adr/0009-explain-rehearses.md). Refuses to forward anything, and to know names:
+//! they are `render`'s.
+
+mod describe;
+mod lend;
+mod render;
+mod why_not;
+
+use super::counters::Booking;
+use super::encap::{self, Departing, Door, Header, PathPosition};
+use super::output::{Datagram, Frame, Output};
+use super::packet::{Packet, PortSlot, TunnelKind};
+use super::tables::{PortIndex, Tables};
+use super::trace::{Note, Noted, Trace};
+use super::transform::{Exit, Stage};
+use super::{Engine, EngineConfig};
+use catena_io::{Buffer, BufferPool};
+use catena_model::explain::{
+    Departure, ExplainAt, ExplainReply, ExplainRequest, FrameBytes, Tunnel,
+};
+use catena_model::program::HopKind;
+use catena_model::{DropReason, NodeName};
+use catena_wire::ethernet;
+use std::collections::BTreeMap;
+use std::iter;
+use std::sync::Arc;
+
+/// Times that the packet may enter the engine at one node: once more for each function it visits.
+const PASSES_MAX: usize = 128;
+/// Buffers of a rehearsal: for the packet and its copies.
+const BUFFERS: usize = 64;
+/// Flows that its proxies remember: those of one packet.
+const FLOWS: usize = 256;
+
+/// What a rehearsal saw, in order.
+enum Event {
+    /// A stage decided.
+    Noted(Noted),
+    /// The packet came back from the local instance with this number; an aware one set this index.
+    Assumed { position: PathPosition, local: u32, index: Option<u8> },
+    /// It went on for too long.
+    Stopped,
+}
+
+/// By which way the live engine's shell would send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Out of a port, by its slot in the live engine.
+    Port(PortSlot),
+    /// By a tunnel.
+    Tunnel,
+}
+
+/// One packet on its way through the engine of one node, without a trace in anything that lives.
+pub struct Rehearsal {
+    engine: Engine,
+    pool: BufferPool,
+    request: ExplainRequest,
+    story: Vec<Event>,
+    departures: Vec<Departure>,
+    copies: u16,
+}
+
+impl Rehearsal {
+    /// Prepares one, which takes time in proportion to the tables.
+    #[must_use]
+    pub fn new(node: NodeName, tables: Arc<Tables>, request: ExplainRequest) -> Self {
+        let mut engine = Engine::new(EngineConfig {
+            node,
+            is_coalescing: false,
+            flows_max: FLOWS,
+            flow_seed: 0,
+        });
+        engine.replace_tables(tables);
+        Self {
+            engine,
+            pool: BufferPool::new(BUFFERS),
+            request,
+            story: Vec::new(),
+            departures: Vec::new(),
+            copies: 0,
+        }
+    }
+
+    /// Takes the packet through the stages until it leaves the node or ends. `live` is the engine
+    /// that it is asked about, with the same tables; `refuses` says which way out is closed, and
+    /// by which name a packet ends there. Takes microseconds.
+    pub fn run(&mut self, live: &Engine, now_ns: u64, refuses: &dyn Fn(Way) -> Option<DropReason>) {
+        debug_assert!(Arc::ptr_eq(&live.tables, &self.engine.tables), "the tables are others");
+        lend::lend(&mut self.engine, live, &self.request, now_ns);
+        let mut next = self.first();
+        for _ in 0..PASSES_MAX {
+            let Some(packet) = next.take() else { return };
+            next = self.pass(now_ns, packet, live, refuses);
+        }
+        if let Some(packet) = next {
+            self.pool.put(packet.buffer);
+            self.story.push(Event::Stopped);
+        }
+    }
+
+    /// What happened, in the user's names.
+    ///
+    /// # Errors
+    /// The request cannot be answered: why, for people.
+    pub fn reply(self) -> Result<ExplainReply, String> {
+        render::reply(&self)
+    }
+
+    fn tables(&self) -> &Tables {
+        &self.engine.tables
+    }
+
+    /// The packet as it is asked about; none when its port is not there, or it fits no buffer.
+    fn first(&mut self) -> Option<Packet> {
+        let slot = match &self.request.at {
+            ExplainAt::Port(id) => Some(self.engine.slots.of_port(*id)?),
+            ExplainAt::Tunnel { .. } => None,
+        };
+        let buffer = filled(&mut self.pool, &[&self.request.frame.0])?;
+        Some(match (&self.request.at, slot) {
+            (ExplainAt::Tunnel { tunnel, source }, _) => {
+                Packet::from_tunnel(kind(*tunnel), *source, buffer)
+            }
+            (ExplainAt::Port(_), slot) => Packet::from_port(slot?, buffer),
+        })
+    }
+
+    /// Once through the engine; answers the packet as it comes back from a function.
+    fn pass(
+        &mut self,
+        now_ns: u64,
+        packet: Packet,
+        live: &Engine,
+        refuses: &dyn Fn(Way) -> Option<DropReason>,
+    ) -> Option<Packet> {
+        let (mut notes, mut out) = (Vec::new(), Output::default());
+        let trace = Trace::listening(&mut notes);
+        self.engine.forward_vector(now_ns, iter::once(packet), &mut self.pool, &mut out, trace);
+        let mut left = Left::of(out, &mut self.engine, &mut self.pool);
+        let mut positions = BTreeMap::new();
+        let mut back = None;
+        let before = self.copies;
+        for mut noted in notes {
+            let copy = noted.copy;
+            if copy > 0 {
+                noted.copy += before;
+                self.copies = self.copies.max(noted.copy);
+            }
+            let number = noted.copy;
+            let note = noted.note.clone();
+            self.story.push(Event::Noted(noted));
+            match note {
+                Note::Chosen { position, .. } => {
+                    positions.insert(copy, position);
+                }
+                Note::Leaves { exit: Exit::Port(port), stage, header } => {
+                    let Some(bytes) = left.frame(self.engine.slots.of_index(port), &header) else {
+                        continue;
+                    };
+                    if let Some(reason) = refuses(Way::Port(live.slots.of_index(port))) {
+                        self.end(number, reason);
+                    } else if let (Stage::Into(local), 0) = (stage, copy) {
+                        let position = *positions.get(&copy)?;
+                        back = self.come_back(position, local, &header, &bytes);
+                    }
+                }
+                Note::Leaves { exit: Exit::Node(node), header, .. } => {
+                    let to = self.tables().node_address(node);
+                    let Some((tunnel, payload)) = left.payload(to, &header) else { continue };
+                    if let Some(reason) = refuses(Way::Tunnel) {
+                        self.end(number, reason);
+                    } else {
+                        let payload = FrameBytes(payload);
+                        self.departures.push(Departure { copy: number, to, tunnel, payload });
+                    }
+                }
+                _ => {}
+            }
+        }
+        back
+    }
+
+    fn end(&mut self, copy: u16, reason: DropReason) {
+        self.story.push(Event::Noted(Noted { copy, note: Note::Dropped { reason } }));
+    }
+
+    /// The packet as the function is assumed to give it back; none when it does not, or by no port
+    /// of the program.
+    fn come_back(
+        &mut self,
+        position: PathPosition,
+        local: u32,
+        header: &[u8],
+        bytes: &[u8],
+    ) -> Option<Packet> {
+        let tables = Arc::clone(&self.engine.tables);
+        let place = tables.positions.place(position);
+        let hop =
+            tables.program.paths.get(place.path as usize)?.hops.get(usize::from(place.hop))?;
+        if hop.kind == HopKind::Tap {
+            return None;
+        }
+        let egress: PortIndex =
+            tables.path(place.path).local_instances.get(local as usize)?.egress?;
+        let slot = self.engine.slots.of_index(egress);
+        let (buffer, index) = if header.is_empty() {
+            (filled(&mut self.pool, &[bytes])?, None)
+        } else {
+            let (moved, next) = moved_on(&tables, position)?;
+            let ethernet = header.get(..ethernet::HEADER_BYTES)?;
+            let parts = [ethernet, moved.bytes(), bytes.get(header.len()..)?];
+            (filled(&mut self.pool, &parts)?, describe::index(&tables, next))
+        };
+        self.story.push(Event::Assumed { position, local, index });
+        Some(Packet::from_port(slot, buffer))
+    }
+}
+
+/// The chain header behind a function that has been visited, and where it says the packet is.
+fn moved_on(tables: &Tables, visited: PathPosition) -> Option<(Header, PathPosition)> {
+    let carrier = encap::of(encap::carrier(tables, visited));
+    let mut position = visited;
+    carrier.advance(&tables.positions, &mut iter::once(&mut position));
+    Some((header_of(tables, position)?, position))
+}
+
+/// The header of a position as a function sees it.
+fn header_of(tables: &Tables, position: PathPosition) -> Option<Header> {
+    let carrier = encap::of(encap::carrier(tables, position));
+    let (mut header, mut outcome) = (Header::EMPTY, Ok(()));
+    let departing = Departing { position, header: &mut header, outcome: &mut outcome };
+    carrier.push(&tables.positions, Door::Function, &mut iter::once(departing));
+    outcome.ok().map(|()| header)
+}
+
+/// A buffer with these bytes; none when they are too many.
+fn filled(pool: &mut BufferPool, parts: &[&[u8]]) -> Option<Buffer> {
+    let mut buffer = pool.take()?;
+    buffer.clear();
+    if parts.iter().all(|part| buffer.append(part)) {
+        return Some(buffer);
+    }
+    pool.put(buffer);
+    None
+}
+
+/// What one pass wants sent, until each piece has found the note that tells of it.
+struct Left {
+    frames: Vec<(PortSlot, Vec<u8>)>,
+    payloads: Vec<(std::net::IpAddr, TunnelKind, Vec<u8>)>,
+}
+
+impl Left {
+    /// Takes the bytes, and gives buffers and bookings back as if all had been sent.
+    fn of(out: Output, engine: &mut Engine, pool: &mut BufferPool) -> Self {
+        let mut left = Self { frames: Vec::new(), payloads: Vec::new() };
+        let mut book = |booking: Booking| engine.booked_sent(booking);
+        for Frame { to, buffer, booking } in out.frames {
+            left.frames.push((to, buffer.bytes().to_vec()));
+            pool.put(buffer);
+            book(booking);
+        }
+        for Datagram { to, kind, segment_bytes, buffer, booking, .. } in out.datagrams {
+            let size = segment_bytes.map_or(buffer.len(), usize::from).max(1);
+            let rows = buffer.bytes().chunks(size);
+            left.payloads.extend(rows.map(|row| (to, kind, row.to_vec())));
+            pool.put(buffer);
+            book(booking);
+        }
+        left
+    }
+
+    fn frame(&mut self, to: PortSlot, header: &[u8]) -> Option<Vec<u8>> {
+        let is_it = |(port, bytes): &(PortSlot, Vec<u8>)| *port == to && bytes.starts_with(header);
+        let place = self.frames.iter().position(is_it)?;
+        Some(self.frames.remove(place).1)
+    }
+
+    fn payload(&mut self, to: std::net::IpAddr, header: &[u8]) -> Option<(Tunnel, Vec<u8>)> {
+        let found = self
+            .payloads
+            .iter()
+            .position(|(address, _, bytes)| *address == to && bytes.starts_with(header))?;
+        let (_, kind, bytes) = self.payloads.remove(found);
+        Some((tunnel(kind), bytes))
+    }
+}
+
+/// The tunnel of the path that a position is on.
+fn tunnel_of(tables: &Tables, position: PathPosition) -> TunnelKind {
+    encap::of(encap::carrier(tables, position)).tunnel()
+}
+
+fn kind(tunnel: Tunnel) -> TunnelKind {
+    match tunnel {
+        Tunnel::Vxlan => TunnelKind::Vxlan,
+        Tunnel::VxlanGpe => TunnelKind::VxlanGpe,
+        Tunnel::MplsUdp => TunnelKind::MplsUdp,
+    }
+}
+
+fn tunnel(kind: TunnelKind) -> Tunnel {
+    match kind {
+        TunnelKind::Vxlan => Tunnel::Vxlan,
+        TunnelKind::VxlanGpe => Tunnel::VxlanGpe,
+        TunnelKind::MplsUdp => Tunnel::MplsUdp,
+    }
+}

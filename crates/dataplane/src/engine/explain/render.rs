@@ -1,0 +1,212 @@
+//! From what a rehearsal saw to steps in the user's names. Knows which entry of the program an
+//! index stands for; refuses to decide anything.
+
+use super::{Event, Rehearsal, describe, kind, why_not};
+use crate::engine::encap::PathPosition;
+use crate::engine::packet::TunnelKind;
+use crate::engine::tables::{InstancePlace, NetworkIndex, PortIndex, Tables};
+use crate::engine::trace::{Note, Noted};
+use crate::engine::transform::{Exit, Stage};
+use catena_model::explain::{
+    ExplainAction, ExplainAt, ExplainReply, ExplainStep, FlowShare, FrameBytes, Header, Place,
+};
+use catena_model::id::ChainId;
+use catena_wire::{ethernet, ipv4, ipv6, udp};
+use std::collections::BTreeMap;
+
+pub(super) fn reply(rehearsal: &Rehearsal) -> Result<ExplainReply, String> {
+    let tables = rehearsal.tables();
+    let request = &rehearsal.request;
+    let mut steps = Vec::new();
+    let mut why_not = Vec::new();
+    match &request.at {
+        ExplainAt::Port(id) => {
+            let mut ports = (0..=u16::MAX).map(PortIndex).zip(tables.local_ports());
+            let (port, _) = ports.find(|(_, (local, _))| local == id).ok_or_else(|| {
+                format!(
+                    "port {id} is not in program {} of this node; wait until the node has \
+                     acknowledged the program that brings it",
+                    tables.number
+                )
+            })?;
+            if let Some(chain) = request.why_not {
+                why_not = why_not::of_chain(tables, chain, port, &request.frame.0);
+            }
+        }
+        ExplainAt::Tunnel { tunnel, source } => {
+            let header = describe::tunnelled(kind(*tunnel), &request.frame.0);
+            let from = tables.sources.get(source);
+            let from = from.map(|node| tables.program.tunnels[usize::from(node.0)].node.clone());
+            steps.push(ExplainStep::new(0, ExplainAction::Received { from, header }));
+        }
+    }
+    let mut renderer = Renderer { tables, positions: BTreeMap::new(), steps };
+    for event in &rehearsal.story {
+        renderer.add(event);
+    }
+    let steps = renderer.steps;
+    if steps.is_empty() {
+        return Err(format!("a frame of {} bytes fits no buffer", request.frame.0.len()));
+    }
+    let departures = rehearsal.departures.clone();
+    Ok(ExplainReply { program: tables.number, steps, departures, why_not })
+}
+
+struct Renderer<'r> {
+    tables: &'r Tables,
+    /// Where each copy is on its path.
+    positions: BTreeMap<u16, PathPosition>,
+    steps: Vec<ExplainStep>,
+}
+
+impl Renderer<'_> {
+    fn add(&mut self, event: &Event) {
+        let (copy, action) = match event {
+            Event::Noted(Noted { copy, note }) => {
+                if let Note::Chosen { position, .. } = note {
+                    self.positions.insert(*copy, *position);
+                }
+                (*copy, self.action(*copy, note))
+            }
+            Event::Assumed { position, local, index } => {
+                let place = self.tables.positions.place(*position);
+                let local = &self.tables.path(place.path).local_instances[*local as usize];
+                let port = local.egress.map_or_else(String::new, |port| self.port(port));
+                let (instance, index) = (local.name.clone(), *index);
+                (0, ExplainAction::Assumed { instance, port, index })
+            }
+            Event::Stopped => {
+                let why = "it goes round in circles at this node: the explanation ends here";
+                (0, ExplainAction::Stopped { why: why.to_owned() })
+            }
+        };
+        self.steps.push(ExplainStep::new(copy, action));
+    }
+
+    fn action(&self, copy: u16, note: &Note) -> ExplainAction {
+        match note {
+            Note::Classified { port, rule, start } => self.classified(*port, *rule, *start),
+            Note::Unclassified { port, never } => {
+                ExplainAction::Unclassified { port: self.port(*port), is_never: *never }
+            }
+            Note::Chosen { position, instance, flow_hash } => {
+                self.forwarded(*position, *instance, *flow_hash)
+            }
+            Note::Recalled { port, position } => self.recalled(*port, *position, false),
+            Note::Returned { port, position } => self.recalled(*port, *position, true),
+            Note::OwnTraffic { port } => ExplainAction::OwnTraffic { port: self.port(*port) },
+            Note::Answered { port } => ExplainAction::Answered { port: self.port(*port) },
+            Note::Finished { position, network, resolved } => ExplainAction::Finished {
+                path: self.tables.path(self.tables.positions.place(*position).path).id,
+                network: self.network(*network),
+                mac: *resolved,
+            },
+            Note::Switched { network, destination } => {
+                ExplainAction::Switched { network: self.network(*network), mac: *destination }
+            }
+            Note::Leaves { exit, stage, header } => self.leaves(copy, *exit, *stage, header),
+            Note::Dropped { reason } => ExplainAction::Dropped { reason: *reason },
+        }
+    }
+
+    fn classified(&self, port: PortIndex, rule: u32, start: PathPosition) -> ExplainAction {
+        let entry = self.tables.rules.entry(rule, &self.tables.program.rules);
+        let path = self.tables.path(self.tables.positions.place(start).path);
+        ExplainAction::Classified {
+            rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
+            priority: entry.map_or(0, |entry| entry.priority),
+            port: self.port(port),
+            chain: chain_name(self.tables, path.chain),
+            path: path.id,
+        }
+    }
+
+    fn forwarded(&self, position: PathPosition, instance: usize, flow_hash: u64) -> ExplainAction {
+        let tables = self.tables;
+        let place = tables.positions.place(position);
+        let (path, hop) = (place.path as usize, usize::from(place.hop));
+        let entry = &tables.program.paths[path].hops[hop];
+        let chosen = &entry.instances[instance];
+        let place = match tables.paths[path].hops[hop].instances[instance].place {
+            InstancePlace::Here { ingress, .. } => Place::Port(self.port(ingress)),
+            InstancePlace::There(_) => Place::Node(chosen.node.clone()),
+            InstancePlace::Unported | InstancePlace::Ambiguous | InstancePlace::Nowhere => {
+                Place::Unreachable
+            }
+        };
+        ExplainAction::Forwarded {
+            position: describe::position(tables, position),
+            function: entry.name.clone(),
+            instance: chosen.name.clone(),
+            place,
+            share: FlowShare {
+                flow_hash,
+                instances: entry.instances.len(),
+                weight: chosen.weight,
+                weights: entry.instances.iter().map(|one| u64::from(one.weight)).sum(),
+            },
+        }
+    }
+
+    fn recalled(
+        &self,
+        port: PortIndex,
+        position: PathPosition,
+        is_by_header: bool,
+    ) -> ExplainAction {
+        let position = describe::position(self.tables, position);
+        ExplainAction::Recalled { port: self.port(port), position, is_by_header }
+    }
+
+    fn leaves(&self, copy: u16, exit: Exit, stage: Stage, header: &[u8]) -> ExplainAction {
+        match (exit, stage) {
+            (Exit::Port(port), Stage::Into(_)) => {
+                let port_name = self.port(port);
+                let header =
+                    (!header.is_empty()).then(|| describe::over_ethernet(header)).flatten();
+                let instance = self.instance(copy, stage);
+                ExplainAction::Visited { instance, port: port_name, header }
+            }
+            (Exit::Port(port), _) => ExplainAction::Delivered { port: self.port(port) },
+            (Exit::Node(node), stage) => {
+                let kind = match (stage, self.positions.get(&copy)) {
+                    (Stage::Ordinary, _) | (_, None) => TunnelKind::Vxlan,
+                    (_, Some(position)) => super::tunnel_of(self.tables, *position),
+                };
+                let entry = &self.tables.program.tunnels[usize::from(node.0)];
+                let ip =
+                    if entry.address.is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
+                let outer = ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES;
+                let unread = || Header { layers: Vec::new(), bytes: FrameBytes(header.to_vec()) };
+                ExplainAction::Encapsulated {
+                    to: entry.node.clone(),
+                    added_bytes: outer + header.len(),
+                    header: describe::tunnelled(kind, header).unwrap_or_else(unread),
+                }
+            }
+        }
+    }
+
+    /// Name of the local instance that a copy goes into.
+    fn instance(&self, copy: u16, stage: Stage) -> String {
+        let (Stage::Into(local), Some(position)) = (stage, self.positions.get(&copy)) else {
+            return String::new();
+        };
+        let path = self.tables.path(self.tables.positions.place(*position).path);
+        path.local_instances[local as usize].name.clone()
+    }
+
+    fn port(&self, port: PortIndex) -> String {
+        self.tables.port(port).entry.name.clone()
+    }
+
+    fn network(&self, network: NetworkIndex) -> String {
+        self.tables.program.networks[usize::from(network.0)].name.clone()
+    }
+}
+
+/// What people call a chain.
+pub(super) fn chain_name(tables: &Tables, chain: ChainId) -> String {
+    let named = tables.program.chains.iter().find(|entry| entry.id == chain);
+    named.map_or_else(|| chain.to_string(), |entry| entry.name.clone())
+}

@@ -1,0 +1,133 @@
+//! Why the rules of a chain do not take a packet at a port. Knows which rules the classifier asks
+//! there and in which order; refuses to judge a condition itself: that is the classifier's.
+
+use super::render::chain_name;
+use crate::engine::classifier::{self, Failing};
+use crate::engine::encap;
+use crate::engine::receive;
+use crate::engine::tables::{PortIndex, Tables};
+use catena_model::explain::{Condition, RuleVerdict};
+use catena_model::id::ChainId;
+use catena_model::program::RuleEntry;
+use catena_model::resource::{IpFamily, Transport};
+use catena_wire::flow::FlowKey;
+use catena_wire::frame::FrameView;
+
+/// A verdict on each rule of the chain in this node's program; on each of its paths that has none,
+/// that it has none.
+pub(super) fn of_chain(
+    tables: &Tables,
+    chain: ChainId,
+    port: PortIndex,
+    frame: &[u8],
+) -> Vec<RuleVerdict> {
+    let program = &tables.program;
+    let mut verdicts = Vec::new();
+    for path in program.paths.iter().filter(|path| path.chain == chain) {
+        let rules = program.rules.iter().enumerate().filter(|(_, rule)| rule.path == path.id);
+        let before = verdicts.len();
+        verdicts.extend(rules.map(|(place, rule)| {
+            let condition = judge(tables, place, rule, port, frame);
+            RuleVerdict::new(Some(rule.id), rule.name.clone(), Some(path.id), condition)
+        }));
+        if verdicts.len() == before {
+            let condition = Condition::NotTurned;
+            verdicts.push(RuleVerdict::new(None, "", Some(path.id), condition));
+        }
+    }
+    verdicts
+}
+
+fn judge(
+    tables: &Tables,
+    place: usize,
+    rule: &RuleEntry,
+    port: PortIndex,
+    frame: &[u8],
+) -> Condition {
+    let came_by = tables.port(port);
+    let name = || came_by.entry.name.clone();
+    if came_by.is_function() {
+        return Condition::FunctionPort { port: name() };
+    }
+    if let Some(wanted) = rule.matches.port.filter(|wanted| *wanted != came_by.entry.id) {
+        let known = tables.program.ports.iter().find(|entry| entry.id == wanted);
+        let wanted = known.map_or_else(|| wanted.to_string(), |entry| entry.name.clone());
+        return Condition::IngressPort { wanted, found: name() };
+    }
+    let path = tables.program.paths.iter().find(|path| path.id == rule.path);
+    if rule.matches.port.is_none()
+        && let Some(path) = path.filter(|path| path.destination != came_by.entry.network)
+    {
+        let named = |id| {
+            let network = tables.program.networks.iter().find(|network| network.id == id);
+            network.map_or_else(|| id.to_string(), |network| network.name.clone())
+        };
+        let (wanted, found) = (named(path.destination), named(came_by.entry.network));
+        return Condition::Network { wanted, found };
+    }
+    let Ok(view) = receive::parse_frame(frame) else { return Condition::Malformed };
+    if encap::by_ether_type(view.ethertype).is_some() {
+        return Condition::ForeignHeader;
+    }
+    if classifier::is_never_classified(&view) {
+        return Condition::NeverClassified;
+    }
+    let Some(flow) = view.flow else { return Condition::NoIp };
+    let Some(number) = tables.rules.number_of(place) else { return Condition::NotTurned };
+    match tables.rules.failing(number, &view, &flow) {
+        Some(failing) => condition(failing, rule, &view, &flow),
+        None => winner(tables, number, port, &view, &flow),
+    }
+}
+
+/// The rule holds: it takes the packet, or an earlier one does.
+fn winner(
+    tables: &Tables,
+    number: u32,
+    port: PortIndex,
+    view: &FrameView,
+    flow: &FlowKey,
+) -> Condition {
+    let network = tables.port(port).network;
+    let found = tables.rules.find(port, network, view, flow);
+    let earlier = found.filter(|(winner, _)| *winner != number);
+    let Some((winner, start)) = earlier else { return Condition::Takes };
+    let chain = tables.path(tables.positions.place(start).path).chain;
+    let entry = tables.rules.entry(winner, &tables.program.rules);
+    Condition::EarlierRule {
+        rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
+        priority: entry.map_or(0, |entry| entry.priority),
+        chain: chain_name(tables, chain),
+    }
+}
+
+/// What a rule wants and what the packet has.
+fn condition(failing: Failing, rule: &RuleEntry, view: &FrameView, flow: &FlowKey) -> Condition {
+    let wants = &rule.matches;
+    let ports = classifier::has_ports(flow);
+    let unread = Condition::Malformed;
+    match failing {
+        Failing::Family => {
+            Condition::Family { wanted: wants.family, found: IpFamily::of(flow.source) }
+        }
+        Failing::Vlan => Condition::Vlan { wanted: wants.vlan, found: view.vlan },
+        Failing::Protocol => Condition::Protocol {
+            wanted: wants.transport.unwrap_or(Transport::Icmp),
+            found: flow.protocol.0,
+        },
+        Failing::Source => {
+            wants.source.map_or(unread, |wanted| Condition::Source { wanted, found: flow.source })
+        }
+        Failing::Destination => wants
+            .destination
+            .map_or(unread, |wanted| Condition::Destination { wanted, found: flow.destination }),
+        Failing::SourcePorts => wants.source_ports.map_or(unread, |wanted| Condition::SourcePort {
+            wanted,
+            found: ports.then_some(flow.source_port),
+        }),
+        Failing::DestinationPorts => wants.destination_ports.map_or(unread, |wanted| {
+            Condition::DestinationPort { wanted, found: ports.then_some(flow.destination_port) }
+        }),
+    }
+}

@@ -1,0 +1,63 @@
+//! What the live engine knows beside its tables decides, and is left as it was.
+
+use super::live::{explain_and_send, send_and_compare};
+use super::{tell, text};
+use crate::frames::Spec;
+use crate::rig::{Behaviour, Rig};
+use crate::scene::{CHAINED_PORT, packet, with_chain};
+use catena_model::program::PROXY_MAC;
+use catena_model::resource::Encapsulation;
+
+/// A packet of S as a router behind v1 would send it on.
+fn routed(rig: &Rig) -> Vec<u8> {
+    let (source_mac, sent) = (rig.town.mac("v1.out"), packet(&rig.town, CHAINED_PORT));
+    Spec { source_mac, destination_mac: PROXY_MAC, ttl: sent.ttl - 1, ..sent }.frame()
+}
+
+#[test]
+fn a_flow_that_is_inside_a_function_is_recalled_also_when_asked_about() {
+    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]));
+    rig.behaviours.insert("v1".into(), Behaviour::Swallow);
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    let back = routed(&rig);
+    explain_and_send("recalled-by-live-memory", &mut rig, "v1.out", &back);
+}
+
+#[test]
+fn asking_does_not_keep_a_flow_alive() {
+    const IDLE_NS: u64 = 60_000_000_000;
+    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]));
+    rig.behaviours.insert("v1".into(), Behaviour::Swallow);
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    let back = routed(&rig);
+    rig.now_ns += IDLE_NS;
+    assert!(text(&tell(&rig, "v1.out", &back, None)).contains("remembers 100/254"));
+    rig.now_ns += IDLE_NS;
+    let told = tell(&rig, "v1.out", &back, None);
+    assert!(told.verdict.starts_with("dropped at host1: unknown_return"), "{}", told.verdict);
+    send_and_compare(&mut rig, "v1.out", &back, &told);
+}
+
+#[test]
+fn a_flow_of_a_path_that_has_gone_ends_by_the_name_it_would_live() {
+    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]));
+    rig.behaviours.insert("v1".into(), Behaviour::Swallow);
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    let back = routed(&rig);
+    rig.town.chains.clear();
+    rig.apply();
+    explain_and_send("drop-path-removed", &mut rig, "v1.out", &back);
+}
+
+#[test]
+fn a_later_fragment_has_the_ports_of_its_first_also_when_asked_about() {
+    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]));
+    let first = Spec { fragment: (0, true), payload: vec![1; 24], ..packet(&rig.town, 5_001) };
+    let later = Spec { fragment: (4, false), payload: vec![2; 9], ..packet(&rig.town, 5_001) };
+    let before = tell(&rig, "S", &later.frame(), None);
+    assert!(text(&before).contains("no rule takes it"));
+    rig.send("S", &first.frame());
+    let told = tell(&rig, "S", &later.frame(), None);
+    assert!(text(&told).contains("'v2' gets the bare packet"), "{}", text(&told));
+    send_and_compare(&mut rig, "S", &later.frame(), &told);
+}

@@ -1,0 +1,102 @@
+//! Sends the explained packet, and holds what happens against what was said.
+
+use super::{golden, tell, text};
+use crate::rig::{Happening, Rig};
+use crate::town::node_name;
+use catena_model::explain::{ExplainAction, Told};
+
+/// Something that leaves a node: by which door, and with which bytes in front.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Leaving {
+    door: String,
+    header: Vec<u8>,
+}
+
+/// What was said to leave.
+fn said(told: &Told) -> Vec<Leaving> {
+    let leaving = told.lines.iter().filter_map(|line| {
+        let bytes = |header: &catena_model::explain::Header| header.bytes.0.clone();
+        Some(match &line.step.action {
+            ExplainAction::Visited { port, header, .. } => {
+                let header = header.as_ref().map_or_else(Vec::new, bytes);
+                Leaving { door: port.clone(), header }
+            }
+            ExplainAction::Delivered { port } => Leaving { door: port.clone(), header: Vec::new() },
+            ExplainAction::Encapsulated { header, .. } => {
+                Leaving { door: line.node.to_string(), header: bytes(header) }
+            }
+            _ => return None,
+        })
+    });
+    leaving.collect()
+}
+
+/// Does what happened begin with what was said?
+fn agrees(said: &Leaving, happened: &Happening) -> bool {
+    let (door, bytes) = match happened {
+        Happening::Frame { port, bytes } => (port.clone(), bytes),
+        Happening::Datagram { from, bytes } => (node_name(*from).to_string(), bytes),
+    };
+    door == said.door && bytes.starts_with(&said.header)
+}
+
+/// The names of drops that were said, sorted.
+fn said_drops(told: &Told) -> Vec<String> {
+    let drops = told.lines.iter().filter_map(|line| match &line.step.action {
+        ExplainAction::Dropped { reason } => Some(reason.name().to_owned()),
+        _ => None,
+    });
+    let mut drops: Vec<String> = drops.collect();
+    drops.sort();
+    drops
+}
+
+/// Explains, compares with the text that is kept, sends, compares with what happened.
+#[track_caller]
+pub(super) fn explain_and_send(name: &str, rig: &mut Rig, port: &str, frame: &[u8]) -> Told {
+    let told = tell(rig, port, frame, None);
+    golden(name, &text(&told));
+    send_and_compare(rig, port, frame, &told);
+    told
+}
+
+/// Sends the packet; what happens must be what was told.
+#[track_caller]
+pub(super) fn send_and_compare(rig: &mut Rig, port: &str, frame: &[u8], told: &Told) {
+    rig.moved();
+    let again = tell(rig, port, frame, None);
+    assert_eq!(rig.moved(), std::collections::BTreeMap::new(), "asking has left a trace");
+    assert_eq!(text(&again), text(told), "the same question has two answers");
+    rig.log.clear();
+    // A port that refuses is no happening: the frame is not seen, and its drop has a name.
+    rig.send(port, frame);
+    let refused = |leaving: &Leaving| rig.refusals.contains_key(&leaving.door);
+    let said: Vec<Leaving> = said(told).into_iter().filter(|leaving| !refused(leaving)).collect();
+    let dropped_between = rig.log.len() < said.len();
+    let has_copies = told.lines.iter().any(|line| line.is_copy);
+    let mut log = rig.log.clone();
+    if has_copies {
+        for leaving in &said {
+            let found = log.iter().position(|happening| agrees(leaving, happening));
+            let found = found.unwrap_or_else(|| panic!("{leaving:?} did not happen: {log:#?}"));
+            log.remove(found);
+        }
+        assert!(log.is_empty(), "nobody said {log:#?}");
+    } else {
+        for (leaving, happening) in said.iter().zip(&log) {
+            assert!(agrees(leaving, happening), "said {leaving:?}, happened {happening:?}");
+        }
+        // What is too large is said to be encapsulated, and dropped by name before it leaves.
+        let unsent = usize::from(dropped_between && !said_drops(told).is_empty());
+        assert_eq!(log.len() + unsent, said.len(), "said {said:#?}, happened {log:#?}");
+    }
+    let moved = rig.moved();
+    let is_drop = |name: &&String| name.contains(" dropped ") && !name.contains(" path ");
+    let mut drops: Vec<String> = Vec::new();
+    for name in moved.keys().filter(is_drop) {
+        let reason = name.rsplit(' ').next().unwrap_or_default().to_owned();
+        drops.extend(std::iter::repeat_n(reason, usize::try_from(moved[name]).unwrap()));
+    }
+    drops.sort();
+    assert_eq!(drops, said_drops(told), "{moved:#?}");
+}

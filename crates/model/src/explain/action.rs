@@ -1,0 +1,275 @@
+//! What a data plane can decide about a packet, in the user's names, and the line made of it.
+
+use super::header::Header;
+use crate::DropReason;
+use crate::id::{NodeName, PathId};
+use catena_wire::scalar::MacAddr;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A place on a path as its headers write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// The path.
+    pub path: PathId,
+    /// The service index: 255 at the first function.
+    pub index: u8,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.path, self.index)
+    }
+}
+
+/// Where an instance is, seen from the node that chose it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Behind this port of the node.
+    Port(String),
+    /// On another node.
+    Node(NodeName),
+    /// It cannot be reached: why is the drop's name.
+    Unreachable,
+}
+
+/// Why a flow meets one of several instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowShare {
+    /// Hash of the flow, the same on every node.
+    pub flow_hash: u64,
+    /// How many instances the function has.
+    pub instances: usize,
+    /// Weight of the chosen one.
+    pub weight: u32,
+    /// All weights together.
+    pub weights: u64,
+}
+
+/// A decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExplainAction {
+    /// A datagram of another node brought it.
+    Received {
+        /// The node; none: no node has the source address.
+        from: Option<NodeName>,
+        /// The header, as far as it could be read; it was taken off.
+        header: Option<Header>,
+    },
+    /// A rule took it into a path.
+    Classified {
+        /// Name of the rule.
+        rule: String,
+        /// Its priority.
+        priority: u32,
+        /// Name of the port it came in by.
+        port: String,
+        /// Name of the chain.
+        chain: String,
+        /// The path.
+        path: PathId,
+    },
+    /// No rule took it: ordinary traffic.
+    Unclassified {
+        /// Name of the port it came in by.
+        port: String,
+        /// No rule was asked: discovery, multicast or link-local.
+        is_never: bool,
+    },
+    /// The forwarder chose an instance.
+    Forwarded {
+        /// Where on its path the packet is.
+        position: Position,
+        /// Name of the function.
+        function: String,
+        /// Name of the instance.
+        instance: String,
+        /// Where the instance is.
+        place: Place,
+        /// Why this one.
+        share: FlowShare,
+    },
+    /// It goes to another node.
+    Encapsulated {
+        /// The node.
+        to: NodeName,
+        /// The header in front.
+        header: Header,
+        /// Bytes that the packet grows by, outer Ethernet, IP and UDP included.
+        added_bytes: usize,
+    },
+    /// It is given to a function.
+    Visited {
+        /// Name of the instance.
+        instance: String,
+        /// Name of the port.
+        port: String,
+        /// The chain header that the function reads; none: it gets the bare packet.
+        header: Option<Header>,
+    },
+    /// What a function does is not known: it is assumed.
+    Assumed {
+        /// Name of the instance.
+        instance: String,
+        /// Name of the port by which it comes back.
+        port: String,
+        /// The service index that a function writes which moves the chain header on itself.
+        index: Option<u8>,
+    },
+    /// The path of what came out of a function was found again.
+    Recalled {
+        /// Name of the port.
+        port: String,
+        /// Where on the path it goes on.
+        position: Position,
+        /// It said so itself in its chain header.
+        is_by_header: bool,
+    },
+    /// No path expects it: the function's own traffic.
+    OwnTraffic {
+        /// Name of the port.
+        port: String,
+    },
+    /// The data plane answered the question in place of the addressed.
+    Answered {
+        /// Name of the port.
+        port: String,
+    },
+    /// Its path has ended.
+    Finished {
+        /// The path.
+        path: PathId,
+        /// Name of the network it is delivered in.
+        network: String,
+        /// The MAC of its destination; none: it was addressed already.
+        mac: Option<MacAddr>,
+    },
+    /// The switch looked for a MAC.
+    Switched {
+        /// Name of the network.
+        network: String,
+        /// The MAC.
+        mac: MacAddr,
+    },
+    /// It leaves by a port.
+    Delivered {
+        /// Name of the port.
+        port: String,
+    },
+    /// It ends here.
+    Dropped {
+        /// Why.
+        reason: DropReason,
+    },
+    /// The explanation ends before the packet does.
+    Stopped {
+        /// Why, for people.
+        why: String,
+    },
+}
+
+impl ExplainAction {
+    /// The word in front of the line.
+    #[must_use]
+    pub const fn verb(&self) -> &'static str {
+        match self {
+            Self::Received { .. } => "receive",
+            Self::Classified { .. } | Self::Unclassified { .. } => "classify",
+            Self::Forwarded { .. } => "forward",
+            Self::Encapsulated { .. } => "encapsulate",
+            Self::Visited { .. } => "function",
+            Self::Assumed { .. } => "assume",
+            Self::Recalled { .. } | Self::OwnTraffic { .. } => "recall",
+            Self::Answered { .. } => "answer",
+            Self::Finished { .. } => "finish",
+            Self::Switched { .. } => "switch",
+            Self::Delivered { .. } => "deliver",
+            Self::Dropped { .. } => "drop",
+            Self::Stopped { .. } => "stop",
+        }
+    }
+
+    /// The line for people.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Received { from, header } => received(from.as_ref(), header.as_ref()),
+            Self::Classified { rule, priority, port, chain, path } => format!(
+                "rule '{rule}' (priority {priority}) at port {port} → chain '{chain}', path {path}"
+            ),
+            Self::Unclassified { port, is_never: true } => format!(
+                "port {port}: discovery, multicast or link-local is never classified → ordinary \
+                 traffic"
+            ),
+            Self::Unclassified { port, is_never: false } => {
+                format!("port {port}: no rule takes it → ordinary traffic")
+            }
+            Self::Forwarded { position, function, instance, place, share } => {
+                forwarded(*position, function, instance, place, share)
+            }
+            Self::Encapsulated { to, header, added_bytes } => {
+                format!("{header} to {to}  +{added_bytes} B  {}", header.bytes)
+            }
+            Self::Visited { instance, port, header: None } => {
+                format!("'{instance}' gets the bare packet by port {port}")
+            }
+            Self::Visited { instance, port, header: Some(header) } => {
+                format!("'{instance}' gets {header} by port {port}  {}", header.bytes)
+            }
+            Self::Assumed { instance, port, index: None } => {
+                format!("'{instance}' gives it back unchanged by port {port} (assumed)")
+            }
+            Self::Assumed { instance, port, index: Some(index) } => {
+                format!("'{instance}' sets si {index} and gives it back by port {port} (assumed)")
+            }
+            Self::Recalled { port, position, is_by_header } => {
+                let how = if *is_by_header { "its header says" } else { "the proxy remembers" };
+                format!("port {port}: {how} {position}")
+            }
+            Self::OwnTraffic { port } => {
+                format!("port {port}: no path expects it → the function's own traffic")
+            }
+            Self::Answered { port } => {
+                format!("port {port}: the proxy answers in place of the addressed")
+            }
+            Self::Finished { path, network, mac: Some(mac) } => {
+                format!("end of path {path} → network '{network}', destination MAC {mac}")
+            }
+            Self::Finished { path, network, mac: None } => {
+                format!("end of path {path} → network '{network}', where the function addressed it")
+            }
+            Self::Switched { network, mac } => format!("network '{network}': MAC {mac}"),
+            Self::Delivered { port } => format!("out of port {port}"),
+            Self::Dropped { reason } => format!("{}: {}", reason.name(), reason.sentence()),
+            Self::Stopped { why } => why.clone(),
+        }
+    }
+}
+
+fn received(from: Option<&NodeName>, header: Option<&Header>) -> String {
+    let what = header.map_or_else(|| "a datagram".to_owned(), ToString::to_string);
+    match from {
+        Some(node) => format!("{what} from {node}"),
+        None => format!("{what} from an unknown address"),
+    }
+}
+
+fn forwarded(
+    position: Position,
+    function: &str,
+    instance: &str,
+    place: &Place,
+    share: &FlowShare,
+) -> String {
+    let FlowShare { flow_hash, instances, weight, weights } = share;
+    let place = match place {
+        Place::Port(_) => String::new(),
+        Place::Node(node) => format!(" on {node}"),
+        Place::Unreachable => ", which cannot be reached".to_owned(),
+    };
+    format!(
+        "{position} → '{function}', instance '{instance}' of {instances}{place} (flow hash \
+         {flow_hash:#018x}, weight {weight} of {weights})"
+    )
+}
