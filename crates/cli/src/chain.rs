@@ -4,8 +4,9 @@ use crate::Format;
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::say;
+use crate::receipt;
 use catena_client::Client;
-use catena_client::deploy::{ChainDocument, Deployed, Deployment};
+use catena_client::deploy::{Applied, ChainDocument, Deployed, Deployment, Updated};
 use catena_model::account::{HopCounters, Volume};
 use catena_model::status::{ChainReport, ChainState};
 use clap::Subcommand;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
 pub(crate) enum ChainCommand {
-    /// Create a chain from a JSON document: flow classifier, port pairs, groups, port chain.
+    /// Create a chain from a JSON document, or bring the chain of that name to it, without loss.
     Deploy {
         /// The document (docs/book/src/start/tutorial.md shows one).
         file: PathBuf,
@@ -53,7 +54,8 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
     }
 }
 
-fn read(file: &Path) -> Result<ChainDocument, Failure> {
+/// Reads a chain document.
+pub(crate) fn read(file: &Path) -> Result<ChainDocument, Failure> {
     let name = file.display();
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
@@ -66,25 +68,63 @@ fn read(file: &Path) -> Result<ChainDocument, Failure> {
 
 fn deploy(client: &Client, file: &Path, repeat: u32, output: Format) -> Result<(), Failure> {
     let document = read(file)?;
-    let mut runs: Vec<Deployed> = Vec::new();
-    for _ in 0..repeat {
-        if let Some(former) = runs.last() {
-            Deployment::undeploy(client, &former.chain)?;
+    let (name, runs) = match Deployment::apply(client, &document)? {
+        Applied::Updated(updated) => {
+            return say_updated(client, &document.name(), &updated, output);
         }
-        runs.push(Deployment::deploy(client, &document)?);
-    }
+        Applied::Created(first) => (document.name(), repeated(client, &document, first, repeat)?),
+    };
     if output == Format::Json {
         say!("{}", serde_json::to_string_pretty(&runs)?);
     } else {
         print_timings(&runs);
     }
     match runs.last() {
-        Some(last) if last.status != ChainState::Active.name() => Err(Failure::failed(format!(
-            "chain '{}' is declared but {}: {}",
-            last.name, last.status, last.status_reason
-        ))),
-        _ => Ok(()),
+        Some(last) => active(&name, &last.status, &last.status_reason),
+        None => Ok(()),
     }
+}
+
+/// Deploys again and again what has been deployed once; the last stays.
+fn repeated(
+    client: &Client,
+    document: &ChainDocument,
+    first: Deployed,
+    repeat: u32,
+) -> Result<Vec<Deployed>, Failure> {
+    let mut runs = vec![first];
+    while let Some(former) = runs.last().filter(|_| runs.len() < repeat as usize) {
+        Deployment::undeploy(client, &former.chain)?;
+        runs.push(Deployment::deploy(client, document)?);
+    }
+    Ok(runs)
+}
+
+/// A chain that was there ends its update with the receipt.
+fn say_updated(
+    client: &Client,
+    name: &str,
+    updated: &Updated,
+    output: Format,
+) -> Result<(), Failure> {
+    let report = client.chain(&updated.chain)?;
+    if output == Format::Json {
+        say!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        let path = report.status.path.map(|path| format!(", path {path}")).unwrap_or_default();
+        say!("chain {name}   {}{path}", updated.status);
+        if let Some(receipt) = &report.receipt {
+            say!("{}", receipt::line(receipt));
+        }
+    }
+    active(name, &updated.status, &updated.status_reason)
+}
+
+fn active(name: &str, status: &str, reason: &str) -> Result<(), Failure> {
+    if status == ChainState::Active.name() {
+        return Ok(());
+    }
+    Err(Failure::failed(format!("chain '{name}' is declared but {status}: {reason}")))
 }
 
 fn print_timings(runs: &[Deployed]) {
@@ -103,16 +143,10 @@ fn print_timings(runs: &[Deployed]) {
 }
 
 fn undeploy(client: &Client, file: &Path) -> Result<(), Failure> {
-    let name = if file.is_file() { name_of(&read(file)?) } else { file.display().to_string() };
+    let name = if file.is_file() { read(file)?.name() } else { file.display().to_string() };
     Deployment::undeploy(client, &name)?;
     say!("chain '{name}' is gone");
     Ok(())
-}
-
-/// A document without a name is called after its ends, as its deployment does.
-fn name_of(document: &ChainDocument) -> String {
-    let ends = || format!("{}-{}", document.source, document.destination);
-    document.name.clone().unwrap_or_else(ends)
 }
 
 fn list(client: &Client) -> Result<(), Failure> {

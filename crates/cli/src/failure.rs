@@ -20,6 +20,11 @@ impl Failure {
         Self { message: message.into(), exit: 2 }
     }
 
+    /// No fault: the plan has changes, and they have been printed.
+    pub(crate) fn changes() -> Self {
+        Self { message: String::new(), exit: 3 }
+    }
+
     /// A check of a lab or chain did not hold; it has been printed already.
     pub(crate) fn check() -> Self {
         Self { message: String::new(), exit: 4 }

@@ -1,6 +1,7 @@
 //! The one binary `catena`: the roles of a deployment and the verbs of its operators.
 //!
-//! Knows the command line and exit codes (0 done, 1 failed, 2 wrong usage, 4 check failed).
+//! Knows the command line and exit codes (0 done, 1 failed, 2 wrong usage, 3 the plan has changes,
+//! 4 check failed).
 //! Refuses to know how anything is done: each verb is one call into another room.
 #![forbid(unsafe_code)]
 
@@ -10,6 +11,7 @@ mod failure;
 mod lab;
 mod node;
 mod output;
+mod plan;
 mod receipt;
 mod roles;
 mod status;
@@ -45,6 +47,8 @@ enum Command {
     /// Labs: bring up, run, look into, take down.
     #[command(subcommand)]
     Lab(lab::LabCommand),
+    /// What a chain document would change, before it is deployed (exit code 3: something).
+    Plan(plan::PlanArguments),
     /// How everything stands.
     Status,
     /// Chains, nodes and drops as they move (a terminal; keys are shown at its foot).
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::Node(command) => node::run(&connection, command),
         Command::Chain(command) => chain::run(&connection, command),
         Command::Lab(command) => lab::run(command),
+        Command::Plan(arguments) => plan::run(&connection, &arguments),
         Command::Status => status::run(&connection),
         Command::Top(arguments) => top::run(&connection, &arguments),
         Command::Watch(arguments) => watch::run(&connection, &arguments),

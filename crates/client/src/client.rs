@@ -76,6 +76,8 @@ impl fmt::Debug for Token {
 pub struct Client {
     base: String,
     token: Option<Token>,
+    /// The draft that its requests concern; none: what is declared.
+    draft: Option<String>,
     http: reqwest::blocking::Client,
 }
 
@@ -91,7 +93,12 @@ impl Client {
             url: base.clone(),
             reason: error.to_string(),
         })?;
-        Ok(Self { base, token: token.map(Token), http })
+        Ok(Self { base, token: token.map(Token), draft: None, http })
+    }
+
+    /// The same, but every request concerns a draft.
+    pub(crate) fn in_draft(&self, id: &str) -> Self {
+        Self { draft: Some(id.into()), ..self.clone() }
     }
 
     /// The base URL.
@@ -223,12 +230,12 @@ impl Client {
         })
     }
 
-    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let answer = self.request(Method::GET, path, None)?;
         serde_json::from_value(answer).map_err(|error| unexpected(path, &error.to_string()))
     }
 
-    fn request(
+    pub(crate) fn request(
         &self,
         method: Method,
         path: &str,
@@ -262,6 +269,9 @@ impl Client {
     fn exchange(&self, mut request: RequestBuilder) -> Result<Response, ClientError> {
         if let Some(Token(token)) = &self.token {
             request = request.header("X-Auth-Token", token);
+        }
+        if let Some(draft) = &self.draft {
+            request = request.header("Catena-Draft", draft);
         }
         let answer = request.send().map_err(|error| self.unreachable(&error))?;
         let status = answer.status();
@@ -303,7 +313,7 @@ fn unwrap(kind: Kind, mut answer: Value) -> Result<Value, ClientError> {
     resource.ok_or_else(|| unexpected(kind.key(), "its envelope is missing"))
 }
 
-fn unexpected(what: &str, reason: &str) -> ClientError {
+pub(crate) fn unexpected(what: &str, reason: &str) -> ClientError {
     ClientError::Unexpected { what: what.into(), reason: reason.into() }
 }
 

@@ -5,7 +5,9 @@
 
 mod client;
 pub mod deploy;
+mod draft;
 mod error;
 
 pub use client::{Client, Kind};
+pub use draft::Draft;
 pub use error::ClientError;

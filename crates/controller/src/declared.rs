@@ -7,7 +7,7 @@ use catena_model::resource::{
     Chain, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
 };
 use catena_plan::{Intent, PlanError};
-use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
+use catena_store::{Expect, Key, MemoryStore, Revision, Store, StoreError, Transaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -37,6 +37,17 @@ macro_rules! resources {
                 }
             }
         )+
+
+        fn put_all(intent: &Intent, store: &dyn Store) -> Result<(), StoreError> {
+            $(
+                for (id, resource) in &intent.$table {
+                    let mut transaction = Transaction::new();
+                    transaction.put(Key::new($kind, id), resource, Expect::Absent)?;
+                    store.commit(transaction)?;
+                }
+            )+
+            Ok(())
+        }
 
         fn load_all(
             store: &dyn Store,
@@ -96,6 +107,13 @@ impl Declared {
         let snapshot = Snapshot { revision: store.revision()?, intent: Arc::new(intent) };
         let current = watch::Sender::new(snapshot);
         Ok(Self { store, writer: Mutex::new(revisions), current })
+    }
+
+    /// A copy that is kept in memory alone: what is changed there is not changed here.
+    pub(crate) fn copy_of(origin: &Snapshot) -> Result<Self, StoreError> {
+        let store = MemoryStore::default();
+        put_all(&origin.intent, &store)?;
+        Self::load(Arc::new(store))
     }
 
     /// The intent as it is now.

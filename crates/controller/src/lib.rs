@@ -51,9 +51,10 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         declared,
         situation: situation.clone(),
         fleet: Arc::clone(&fleet),
-        guard,
+        guard: Arc::new(guard),
         answer_wait: config.answer_wait,
         watchers: northbound::Watchers::default(),
+        drafts: Arc::default(),
     };
     tokio::select! {
         end = reconciler.run() => end,

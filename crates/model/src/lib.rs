@@ -11,6 +11,7 @@ pub mod event;
 pub mod explain;
 pub mod id;
 pub mod limits;
+pub mod preview;
 pub mod program;
 pub mod question;
 pub mod resource;

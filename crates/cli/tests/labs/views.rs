@@ -117,6 +117,57 @@ fn the_live_view_shows_a_chain_and_its_hops_and_obeys_the_keyboard() {
 }
 
 #[test]
+fn a_change_is_told_before_it_is_made_and_a_changed_file_updates_its_chain() {
+    in_shared_house(|house| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("seen.json");
+        let path = file.display().to_string();
+        let write = |document: &Value| std::fs::write(&file, document.to_string()).expect("a file");
+        let plan = |code: i32| {
+            let output = house.catena(&["plan", &path]);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(output.status.code(), Some(code), "{said}{output:?}");
+            said
+        };
+        write(&document());
+        let before = house.declared();
+        let told = plan(3);
+        assert!(told.contains("chain seen new") && told.contains("+ v1 ─► v7"), "{told}");
+        assert!(told.contains("disruption   none"), "{told}");
+        assert!(told.contains("1 create, 0 update, 0 delete. Apply with: catena chain deploy "));
+        assert_eq!(house.declared(), before, "a plan declares nothing");
+        house.tell(&["chain", "deploy", &path]);
+        assert!(plan(0).contains("no changes"));
+
+        let mut changed = document();
+        changed["chain"] = json!([
+            {"name": "v2", "direction": "in"}, {"name": "v4", "direction": "same"},
+            {"name": "v7", "direction": "out"},
+        ]);
+        changed["match_fields"]["destination_port"] = json!(PORT + 1);
+        write(&changed);
+        let told = plan(3);
+        assert!(told.contains("~ v2 ─► v4 ─► v7   was: v1 ─► v7"), "{told}");
+        assert!(told.contains("+ classifier seen") && told.contains("- classifier seen"), "{told}");
+        assert!(told.contains("disruption   none: 1 path swapped make-before-break"), "{told}");
+        let said = house.tell(&["chain", "deploy", &path]);
+        assert!(said.contains("chain seen   active, path "), "{said}");
+        assert!(plan(0).contains("no changes"));
+        let to = SocketAddr::new(address("D", Family::V4), PORT + 1);
+        send_and_count(&house.node("S"), &house.node("D"), to, 20);
+        let report = house.client.chain("seen").expect("a report");
+        assert_eq!(report.functions, ["v2", "v4", "v7"]);
+
+        changed["encapsulation"] = json!("nsh");
+        write(&changed);
+        let refused = house.refuse(&["chain", "deploy", &path]);
+        assert!(refused.contains("encapsulation of chain 'seen' cannot be changed"), "{refused}");
+        house.tell(&["chain", "undeploy", &path]);
+        assert_eq!(house.declared(), before, "nothing of either version stays");
+    });
+}
+
+#[test]
 fn the_live_view_without_a_terminal_says_what_to_use_instead() {
     in_shared_house(|house| {
         let output = catena(house).arg("top").stdin(Stdio::null()).output().expect("the verb runs");

@@ -59,6 +59,15 @@ pub struct Deployed {
     pub timings: StepTimings,
 }
 
+/// What became of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Applied {
+    /// Its chain is new.
+    Created(Deployed),
+    /// Its chain was there and has been changed.
+    Updated(Updated),
+}
+
 /// Why a chain document could not be deployed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
@@ -92,6 +101,17 @@ pub enum DeployError {
         direction: Direction,
         /// What is missing, and what to do.
         problem: &'static str,
+    },
+    /// A chain keeps this for life.
+    #[error(
+        "the {what} of chain '{chain}' cannot be changed while it is there; \
+         undeploy it first, or give the document another name"
+    )]
+    Fixed {
+        /// Name of the chain.
+        chain: String,
+        /// What differs.
+        what: &'static str,
     },
     /// A match field that cannot be understood.
     #[error("match field '{field}': {problem}")]

@@ -4,9 +4,12 @@
 
 use super::known::{Known, group_body, pair_body};
 use super::passage::route;
-use super::{ChainDocument, DeployError, Deployment, Direction, delete_unused, id_of, texts};
-use crate::{Client, ClientError, Kind};
-use serde_json::{Value, json};
+use super::{
+    Applied, ChainDocument, DeployError, Deployment, Direction, classifier_body, delete_unused,
+    id_of, texts,
+};
+use crate::{Client, ClientError, Draft, Kind};
+use serde_json::{Map, Value, json};
 
 /// What an update came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +23,27 @@ pub struct Updated {
 }
 
 impl Deployment {
-    /// Brings the functions of a chain that is deployed to those of a document. A function that
+    /// Makes what a document says: its chain is created, or brought to it if it is there.
+    ///
+    /// # Errors
+    /// Those of [`Deployment::deploy`] and [`Deployment::update`].
+    pub fn apply(client: &Client, document: &ChainDocument) -> Result<Applied, DeployError> {
+        let name = document.name();
+        match client.find(Kind::PortChain, &name) {
+            Ok(_) => {
+                // An update is several requests: what would be refused is found out on a copy, so
+                // that none of them is made.
+                Self::update(Draft::open(client)?.client(), &name, document)?;
+                Ok(Applied::Updated(Self::update(client, &name, document)?))
+            }
+            Err(error) if error.is_not_found() => {
+                Ok(Applied::Created(Self::deploy(client, document)?))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Brings the functions and the classifier of a chain that is deployed to those of a document. A function that
     /// keeps its name and changes its instances keeps its group.
     ///
     /// # Errors
@@ -35,6 +58,7 @@ impl Deployment {
         }
         let route = route(document, &|name: &str| super::ports_of(client, name))?;
         let chain = client.find(Kind::PortChain, chain)?;
+        check_parameters(&chain, document)?;
         let before = texts(&chain["port_pair_groups"]);
         let known = Known::read(client)?;
         let mut groups = Vec::new();
@@ -58,7 +82,10 @@ impl Deployment {
                 _ => id_of(&client.create(Kind::PortPairGroup, &group_body(step, &pairs))?),
             });
         }
-        let chain = turn(client, &chain, &before, &groups)?;
+        let rules = texts(&chain["flow_classifiers"]);
+        let rule = classifier(client, &rules, &classifier_body(document, &route)?)?;
+        let chain = turn(client, &chain, (&before, &groups), (&rules, &[rule]))?;
+        delete_unused(client, Kind::FlowClassifier, &rules)?;
         for group in before.iter().filter(|group| !groups.contains(group)) {
             left.extend(texts(&client.show(Kind::PortPairGroup, group)?["port_pairs"]));
         }
@@ -70,16 +97,50 @@ impl Deployment {
     }
 }
 
-/// Gives a chain its groups; without a change it is only asked how it is.
+/// What a chain keeps for life cannot be brought to another document.
+fn check_parameters(chain: &Value, document: &ChainDocument) -> Result<(), DeployError> {
+    let parameters = &chain["chain_parameters"];
+    let wanted = document.encapsulation.map(|encapsulation| json!(encapsulation.name()));
+    let is_fixed = |what| DeployError::Fixed { chain: document.name(), what };
+    if wanted.is_some_and(|wanted| parameters["correlation"] != wanted) {
+        return Err(is_fixed("encapsulation"));
+    }
+    if parameters["symmetric"] != json!(document.symmetric) {
+        return Err(is_fixed("symmetry"));
+    }
+    Ok(())
+}
+
+/// The classifier of the chain that says what the document says, made if there is none.
+fn classifier(client: &Client, rules: &[String], wanted: &Value) -> Result<String, ClientError> {
+    for rule in rules {
+        let known = client.show(Kind::FlowClassifier, rule)?;
+        let says = |(field, value): (&String, &Value)| known[field.as_str()] == *value;
+        if wanted.as_object().is_some_and(|wanted| wanted.iter().all(says)) {
+            return Ok(rule.clone());
+        }
+    }
+    Ok(id_of(&client.create(Kind::FlowClassifier, wanted)?))
+}
+
+/// Gives a chain its groups and classifiers, each as (before, after); without a change it is only
+/// asked how it is.
 fn turn(
     client: &Client,
     chain: &Value,
-    before: &[String],
-    groups: &[String],
+    groups: (&[String], &[String]),
+    rules: (&[String], &[String]),
 ) -> Result<Value, ClientError> {
     let id = id_of(chain);
-    if before == groups {
+    let mut body = Map::new();
+    if groups.0 != groups.1 {
+        body.insert("port_pair_groups".into(), json!(groups.1));
+    }
+    if rules.0 != rules.1 {
+        body.insert("flow_classifiers".into(), json!(rules.1));
+    }
+    if body.is_empty() {
         return client.show(Kind::PortChain, &id);
     }
-    client.update(Kind::PortChain, &id, &json!({"port_pair_groups": groups}))
+    client.update(Kind::PortChain, &id, &Value::Object(body))
 }

@@ -2,9 +2,11 @@
 //!
 //! Knows paths, bounds of requests and who may pass. Refuses to know any resource.
 
+mod drafts;
 mod native;
 mod networking_sfc;
 
+use drafts::Drafts;
 pub(crate) use native::Watchers;
 
 use crate::auth::Guard;
@@ -32,10 +34,26 @@ pub(crate) struct App {
     pub(crate) declared: Arc<Declared>,
     pub(crate) situation: watch::Receiver<Situation>,
     pub(crate) fleet: Arc<Fleet>,
-    pub(crate) guard: Guard,
+    pub(crate) guard: Arc<Guard>,
     /// How long a chain request waits for nodes that do not answer.
     pub(crate) answer_wait: Duration,
     pub(crate) watchers: Watchers,
+    pub(crate) drafts: Arc<Drafts>,
+}
+
+impl App {
+    /// The same, but what is declared is a draft. Nobody waits for nodes: they hear nothing of it.
+    fn in_draft(&self, id: &str) -> Option<Self> {
+        Some(Self {
+            declared: self.drafts.get(id)?.declared,
+            situation: self.situation.clone(),
+            fleet: Arc::clone(&self.fleet),
+            guard: Arc::clone(&self.guard),
+            answer_wait: Duration::ZERO,
+            watchers: Watchers::default(),
+            drafts: Arc::clone(&self.drafts),
+        })
+    }
 }
 
 /// A request, read whole.
@@ -82,6 +100,16 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
         query: pairs(head.uri.query().unwrap_or_default()),
         headers: head.headers,
         body: to_bytes(body, BODY_BYTES_MAX).await.ok(),
+    };
+    let app = match drafts::named(&call.headers) {
+        None => app,
+        // Who may not use the API must not learn which drafts there are: the draft's own guard
+        // refuses him.
+        Some(id) => match app.in_draft(id) {
+            Some(draft) => Arc::new(draft),
+            None if app.guard.identify(&call.headers).is_some() => return native::no_draft(id),
+            None => app,
+        },
     };
     match call.path.first().map(String::as_str) {
         None => networking_sfc::versions(&call),

@@ -2,6 +2,7 @@
 //! a border dialect. Errors are problem details (RFC 9457).
 
 mod metrics;
+mod plan;
 mod problem;
 mod watch;
 
@@ -30,6 +31,11 @@ pub(super) async fn answer(app: &App, call: &Call) -> Response {
     route(app, call).await.unwrap_or_else(Problem::into_response)
 }
 
+/// The answer to a request that names a draft that is not there.
+pub(super) fn no_draft(id: &str) -> Response {
+    Problem::no_draft(id).into_response()
+}
+
 /// The answer to a request under a name that is not ours.
 pub(super) fn foreign_host() -> Response {
     Problem::foreign_host().into_response()
@@ -37,6 +43,11 @@ pub(super) fn foreign_host() -> Response {
 
 async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
     let path: Vec<&str> = call.path.iter().map(String::as_str).collect();
+    match path.as_slice() {
+        ["v1", "plan"] if call.method == Method::POST => return plan::open(app),
+        ["v1", "plan", id] => return plan::on_draft(app, &call.method, id),
+        _ => {}
+    }
     let resource = match path.as_slice() {
         ["metrics"] => Resource::Metrics,
         ["v1", "status"] => Resource::Status,

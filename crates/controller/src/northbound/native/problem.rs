@@ -26,6 +26,11 @@ impl Problem {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "Overloaded", detail }
     }
 
+    pub(super) fn no_draft(id: &str) -> Self {
+        let detail = format!("There is no draft '{id}' (any more); open one with POST /v1/plan.");
+        Self::not_found(detail)
+    }
+
     pub(super) fn internal(detail: String) -> Self {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, title: "Internal error", detail }
     }
