@@ -4,15 +4,19 @@
 //! Knows the kernel's doors. Refuses to know programs and the data plane. Orders are carried out one
 //! after the other: a port that is released and wanted again is open in the end.
 
+use crate::missed::{Baseline, Missed, unheard_datagrams};
 use catena_kernel::attach::{self, FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{LinkChange, LinkWatch, Netlink};
 use catena_kernel::{KernelError, packet, sysctl, tc};
 use catena_model::account::{InterfaceCounters, Volume};
+use catena_model::limits::NODE_PORTS_MAX;
 use catena_model::program::PortEntry;
 use catena_model::resource::{Attachment, NamespaceRef};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -22,6 +26,10 @@ const LINK_LOCAL_V4: [u8; 2] = [169, 254];
 
 /// How long a broken watch rests before it is opened again; ports are also looked for by time.
 const WATCH_RETRY: Duration = Duration::from_secs(1);
+
+/// Orders that may wait: those of a program that gives all its ports back, and of one that takes
+/// as many others.
+const ORDERS_MAX: usize = 2 * NODE_PORTS_MAX;
 
 /// What became of the search for a port's interface.
 #[derive(Debug)]
@@ -35,23 +43,30 @@ pub(crate) struct Opened {
 enum Order {
     Open(PortEntry),
     Release(PortEntry),
+    /// The data plane that had these ports does not answer any more.
+    Lost(Vec<PortEntry>),
+    /// A data plane answers; is it another one?
+    Found {
+        is_other: bool,
+    },
 }
 
 /// The way to give orders; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Interfaces {
     node: Netlink,
-    // Bounded by those who order: ports being attached, and answers of the data plane to detach.
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::Sender<Order>,
+    missed: Arc<Missed>,
 }
 
 impl std::fmt::Debug for Order {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (name, entry) = match self {
-            Self::Open(entry) => ("Open", entry),
-            Self::Release(entry) => ("Release", entry),
-        };
-        f.debug_tuple(name).field(&entry.attachment).finish()
+        match self {
+            Self::Open(entry) => f.debug_tuple("Open").field(&entry.attachment).finish(),
+            Self::Release(entry) => f.debug_tuple("Release").field(&entry.attachment).finish(),
+            Self::Lost(entries) => f.debug_tuple("Lost").field(&entries.len()).finish(),
+            Self::Found { is_other } => f.debug_tuple("Found").field(is_other).finish(),
+        }
     }
 }
 
@@ -62,20 +77,49 @@ impl Interfaces {
     /// When netlink cannot be opened there.
     pub(crate) fn of_this_node(opened: mpsc::Sender<Opened>) -> Result<Self, KernelError> {
         let node = Netlink::open(&NetNamespace::current()?)?;
-        let (orders, queue) = mpsc::unbounded_channel();
-        tokio::spawn(carry_out(node.clone(), queue, opened));
-        Ok(Self { node, orders })
+        let (orders, queue) = mpsc::channel(ORDERS_MAX);
+        let missed = Arc::new(Missed::default());
+        let (baseline, counted) = (Baseline::default(), Arc::clone(&missed));
+        let desk = Desk { node: node.clone(), opened, baseline, missed: counted };
+        tokio::spawn(desk.carry_out(queue));
+        Ok(Self { node, orders, missed })
     }
 
-    /// Looks for the interface and opens it; the outcome comes through the channel.
-    pub(crate) fn open(&self, entry: PortEntry) {
+    /// Looks for the interface and opens it; the outcome comes through the channel. False: too many
+    /// orders wait, nothing comes.
+    pub(crate) fn open(&self, entry: PortEntry) -> bool {
         // The task that carries orders out ends only with the last of its clones.
-        self.orders.send(Order::Open(entry)).ok();
+        self.orders.try_send(Order::Open(entry)).is_ok()
     }
 
     /// Lets the host's stack see the interface again.
     pub(crate) fn release(&self, entry: PortEntry) {
-        self.orders.send(Order::Release(entry)).ok();
+        let name = entry.name.clone();
+        if self.orders.try_send(Order::Release(entry)).is_err() {
+            tracing::warn!(port = name, "the interface is not given back: too many orders wait");
+        }
+    }
+
+    /// Notes what the interfaces of these ports delivered until now: nobody takes more of it.
+    pub(crate) fn lost(&self, entries: Vec<PortEntry>) {
+        self.order_note(Order::Lost(entries));
+    }
+
+    /// A data plane answers; what came before another one has its ports was missed.
+    pub(crate) fn found(&self, is_other: bool) {
+        self.order_note(Order::Found { is_other });
+    }
+
+    fn order_note(&self, order: Order) {
+        if self.orders.try_send(order).is_err() {
+            tracing::warn!("what comes without a data plane is not counted: too many orders wait");
+        }
+    }
+
+    /// Packets that came to ports, and datagrams to tunnels, while no data plane took them.
+    pub(crate) fn missed(&self) -> (u64, u64) {
+        let Missed { at_ports, at_tunnels } = &*self.missed;
+        (at_ports.load(Ordering::Relaxed), at_tunnels.load(Ordering::Relaxed))
     }
 
     /// Says that links of the node changed; several changes may be told as one.
@@ -95,38 +139,77 @@ impl Interfaces {
 
     /// What the interface behind a port counted itself; none when it cannot be asked.
     pub(crate) async fn statistics(&self, attachment: &Attachment) -> Option<InterfaceCounters> {
-        let (namespace, interface) = (namespace_of(attachment), &attachment.interface);
-        let counted = attach::function_statistics(self.node.namespace(), &namespace, interface);
-        let counted = counted.await.ok()?;
-        Some(InterfaceCounters {
-            received: Volume { packets: counted.rx_packets, bytes: counted.rx_bytes },
-            transmitted: Volume { packets: counted.tx_packets, bytes: counted.tx_bytes },
-        })
+        statistics(&self.node, attachment).await
     }
 }
 
-/// One order after the other: what is given back must not be taken by the order before it.
-async fn carry_out(
+async fn statistics(node: &Netlink, attachment: &Attachment) -> Option<InterfaceCounters> {
+    let (namespace, interface) = (namespace_of(attachment), &attachment.interface);
+    let counted = attach::function_statistics(node.namespace(), &namespace, interface);
+    let counted = counted.await.ok()?;
+    Some(InterfaceCounters {
+        received: Volume { packets: counted.rx_packets, bytes: counted.rx_bytes },
+        transmitted: Volume { packets: counted.tx_packets, bytes: counted.tx_bytes },
+    })
+}
+
+/// Who carries orders out.
+struct Desk {
     node: Netlink,
-    mut queue: mpsc::UnboundedReceiver<Order>,
     opened: mpsc::Sender<Opened>,
-) {
-    while let Some(order) = queue.recv().await {
-        match order {
-            Order::Open(entry) => {
-                let socket = open(&node, &entry).await.map_err(|error| error.to_string());
-                // Nobody waits for it any more when the agent is stopping.
-                opened.send(Opened { entry, socket }).await.ok();
-            }
-            Order::Release(entry) => {
-                if let Err(error) = release(&node, &entry).await
-                    && !error.is_not_found()
-                {
-                    tracing::warn!(port = entry.name, "the interface is not given back: {error}");
+    baseline: Baseline,
+    missed: Arc<Missed>,
+}
+
+impl Desk {
+    /// One order after the other: what is given back must not be taken by the order before it.
+    async fn carry_out(mut self, mut queue: mpsc::Receiver<Order>) {
+        while let Some(order) = queue.recv().await {
+            match order {
+                Order::Open(entry) => self.open(entry).await,
+                Order::Release(entry) => self.release(entry).await,
+                Order::Lost(entries) => self.note(entries).await,
+                Order::Found { is_other: true } => {
+                    self.baseline.tunnels_are_back(unheard_datagrams(), &self.missed);
                 }
+                // It took everything all the while.
+                Order::Found { is_other: false } => self.baseline = Baseline::default(),
             }
         }
     }
+
+    async fn open(&mut self, entry: PortEntry) {
+        let socket = open(&self.node, &entry).await.map_err(|error| error.to_string());
+        if socket.is_ok() && self.baseline.has(&entry.attachment) {
+            let delivered = delivered(&self.node, &entry.attachment).await.unwrap_or_default();
+            self.baseline.port_is_back(&entry.attachment, delivered, &self.missed);
+        }
+        // Nobody waits for it any more when the agent is stopping.
+        self.opened.send(Opened { entry, socket }).await.ok();
+    }
+
+    async fn release(&mut self, entry: PortEntry) {
+        self.baseline.forget(&entry.attachment);
+        if let Err(error) = release(&self.node, &entry).await
+            && !error.is_not_found()
+        {
+            tracing::warn!(port = entry.name, "the interface is not given back: {error}");
+        }
+    }
+
+    async fn note(&mut self, entries: Vec<PortEntry>) {
+        self.baseline.note_tunnels(unheard_datagrams());
+        for entry in entries {
+            if let Some(delivered) = delivered(&self.node, &entry.attachment).await {
+                self.baseline.note_port(entry.attachment, delivered);
+            }
+        }
+    }
+}
+
+/// Packets that came out of the endpoint or function behind a port.
+async fn delivered(node: &Netlink, attachment: &Attachment) -> Option<u64> {
+    statistics(node, attachment).await.map(|counted| counted.transmitted.packets)
 }
 
 /// Why an interface is not taken.

@@ -5,10 +5,12 @@
 //! own, goes on when the agent is gone.
 #![forbid(unsafe_code)]
 
+mod absence;
 mod counters;
 mod error;
 mod interfaces;
 mod link;
+mod missed;
 mod node;
 mod ports;
 mod southbound;

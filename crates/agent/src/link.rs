@@ -8,7 +8,7 @@ use catena_protocol::message::{
     FromDataplane, State, StateRequest, ToDataplane, from_dataplane, to_dataplane,
 };
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -16,6 +16,8 @@ use tokio::sync::mpsc;
 
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// Who has lived so long is replaced without a rest: packets wait for it.
+const LIFE_MIN: Duration = Duration::from_secs(1);
 /// How long a data plane may take to say what it runs.
 const STATE_TIMEOUT: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 * 1024;
@@ -36,6 +38,8 @@ pub(crate) enum LinkEvent {
     Up {
         /// What it runs.
         state: State,
+        /// It was started for this connection: none ran.
+        was_started: bool,
         /// Way to this data plane; useless after the next `Up`.
         outgoing: mpsc::Sender<Outgoing>,
     },
@@ -70,8 +74,9 @@ pub(crate) async fn keep(config: Config, events: mpsc::Sender<LinkEvent>) {
     let mut told = String::new();
     while !events.is_closed() {
         let mut was_up = false;
+        let begun = Instant::now();
         let end = match start::connect_or_start(&config.dataplane).await {
-            Ok(stream) => converse(&config, stream, &events, &mut was_up).await,
+            Ok(found) => converse(&config, found, &events, &mut was_up).await,
             Err(error) => LinkEnd::Start(error),
         };
         if matches!(end, LinkEnd::Stopping) {
@@ -89,6 +94,9 @@ pub(crate) async fn keep(config: Config, events: mpsc::Sender<LinkEvent>) {
             tracing::warn!("no data plane: {reason}");
             told = reason;
         }
+        if was_up && begun.elapsed() >= LIFE_MIN {
+            continue;
+        }
         tokio::time::sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF_MAX);
     }
@@ -96,7 +104,7 @@ pub(crate) async fn keep(config: Config, events: mpsc::Sender<LinkEvent>) {
 
 async fn converse(
     config: &Config,
-    stream: UnixStream,
+    (stream, was_started): (UnixStream, bool),
     events: &mpsc::Sender<LinkEvent>,
     was_up: &mut bool,
 ) -> LinkEnd {
@@ -105,7 +113,7 @@ async fn converse(
     let (outgoing, queue) = mpsc::channel(QUEUE_MESSAGES_MAX);
     let mut writer = tokio::spawn(write_all(write_half, queue));
     let end = tokio::select! {
-        end = listen(config, &mut incoming, outgoing, events, was_up) => end,
+        end = listen(config, &mut incoming, (outgoing, was_started), events, was_up) => end,
         written = &mut writer => match written {
             Ok(Err(error)) => LinkEnd::Socket(error),
             Ok(Ok(())) | Err(_) => LinkEnd::Closed,
@@ -118,7 +126,7 @@ async fn converse(
 async fn listen(
     config: &Config,
     incoming: &mut Incoming,
-    outgoing: mpsc::Sender<Outgoing>,
+    (outgoing, was_started): (mpsc::Sender<Outgoing>, bool),
     events: &mpsc::Sender<LinkEvent>,
     was_up: &mut bool,
 ) -> LinkEnd {
@@ -142,7 +150,7 @@ async fn listen(
         "connected to the data plane"
     );
     *was_up = true;
-    if events.send(LinkEvent::Up { state, outgoing }).await.is_err() {
+    if events.send(LinkEvent::Up { state, was_started, outgoing }).await.is_err() {
         return LinkEnd::Stopping;
     }
     loop {

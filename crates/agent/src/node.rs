@@ -5,6 +5,7 @@
 //! through bounded queues.
 
 use crate::Config;
+use crate::absence::Absence;
 use crate::counters;
 use crate::interfaces::{Interfaces, Opened};
 use crate::link::{LinkEvent, Outgoing};
@@ -30,6 +31,7 @@ use tokio::sync::{mpsc, watch};
 /// Questions that may be open at one time; the oldest is given up.
 const QUESTIONS_MAX: usize = 64;
 
+const TOO_MANY_ORDERS: &str = "too many interfaces wait to be opened";
 const DATAPLANE_GONE: &str = "the data plane of this node does not run";
 
 /// Ports of a running program that nobody here could read: they may all be needed.
@@ -69,6 +71,7 @@ pub(crate) struct Node {
     questions: BTreeMap<u64, Asked>,
     next_question: u64,
     interfaces: Interfaces,
+    absence: Absence,
 }
 
 impl Node {
@@ -94,6 +97,7 @@ impl Node {
             questions: BTreeMap::new(),
             next_question: 0,
             interfaces,
+            absence: Absence::default(),
         }
     }
 
@@ -134,12 +138,21 @@ impl Node {
                 self.send(to_dataplane::Message::Program(packed), None);
             }
             for entry in self.ports.take_due(now) {
-                self.interfaces.open(entry);
+                let id = entry.id;
+                if !self.interfaces.open(entry) {
+                    self.ports.missing(id, TOO_MANY_ORDERS, now);
+                }
             }
         }
         let is_up = self.link.is_some();
         if is_up && self.unanswered.is_some() && !self.ports.is_settled() {
             return;
+        }
+        if is_up
+            && self.ports.is_settled()
+            && let Some(away) = self.absence.end(now)
+        {
+            tracing::warn!("the data plane is back after {} ms", away.as_millis());
         }
         if let Some(states) = self.ports.take_changes() {
             self.tell(from_agent::Message::PortStates(states));
@@ -226,13 +239,18 @@ impl Node {
 
     fn take_link_event(&mut self, event: LinkEvent) {
         match event {
-            LinkEvent::Up { state, outgoing } => {
+            LinkEvent::Up { state, was_started, outgoing } => {
                 self.link = Some(outgoing);
+                let resumed = state.program_number > 0;
+                let is_other = self.absence.answered(state.process_id, was_started, resumed);
+                self.interfaces.found(is_other);
                 self.take_over(&state);
             }
             LinkEvent::Down => {
                 self.link = None;
                 self.questions.clear();
+                self.absence.begin(Instant::now());
+                self.interfaces.lost(self.ports.attached_entries());
                 self.ports.lost(DATAPLANE_GONE, Instant::now());
             }
             LinkEvent::Message(message) => match message {
@@ -353,8 +371,9 @@ impl Node {
         }
         let Some(session) = self.session.clone() else { return };
         let (entries, interfaces) = (self.ports.attached_entries(), self.interfaces.clone());
+        let absences = self.absence.known();
         tokio::spawn(async move {
-            let body = counters::complete(answer.body, entries, &interfaces).await;
+            let body = counters::complete(answer.body, entries, absences, &interfaces).await;
             let message = from_agent::Message::Answer(Answer { request, body });
             // A session that is gone needs no answer.
             session.send(FromAgent { message: Some(message) }).await.ok();

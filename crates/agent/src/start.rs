@@ -25,13 +25,15 @@ pub(crate) enum StartError {
     TooSlow,
 }
 
-/// A connection to the data plane of this node.
+/// A connection to the data plane of this node; was it started for that?
 ///
 /// # Errors
 /// When none runs and none can be started.
-pub(crate) async fn connect_or_start(paths: &DataplanePaths) -> Result<UnixStream, StartError> {
+pub(crate) async fn connect_or_start(
+    paths: &DataplanePaths,
+) -> Result<(UnixStream, bool), StartError> {
     if let Some(stream) = connect(paths).await? {
-        return Ok(stream);
+        return Ok((stream, false));
     }
     let mut child = spawn(paths)?;
     tracing::info!(pid = child.id(), "started a data plane");
@@ -50,7 +52,7 @@ pub(crate) async fn connect_or_start(paths: &DataplanePaths) -> Result<UnixStrea
             tracing::warn!("the data plane ended ({status})");
         }
     });
-    Ok(stream)
+    Ok((stream, true))
 }
 
 /// None: nobody listens there.

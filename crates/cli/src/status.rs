@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::say;
+use catena_model::Absences;
 use catena_model::DropReason;
 use catena_model::account::Account;
 use catena_model::status::{ChainState, ChainSummary, NodeReport};
@@ -14,6 +15,7 @@ pub(crate) fn run(connection: &Connection) -> Result<(), Failure> {
     let chains = client.chains()?;
     say!("controller   ok    {}", client.base());
     print_nodes(&nodes);
+    print_data_planes(&nodes);
     print_chains(&chains);
     print_account(&nodes);
     if let Some(next) = next(&nodes, &chains) {
@@ -54,6 +56,33 @@ fn print_nodes(nodes: &[NodeReport]) {
     let away: Vec<&str> = away.map(|node| node.status.node.as_str()).collect();
     let away = if away.is_empty() { String::new() } else { format!("   away: {}", away.join(" ")) };
     say!("nodes        {connected}/{}{}{away}", nodes.len(), programs(nodes));
+}
+
+/// What went wrong with data planes, if anything did.
+fn print_data_planes(nodes: &[NodeReport]) {
+    for counters in nodes.iter().filter_map(|node| node.counters.as_ref()) {
+        let (node, life) = (&counters.node, &counters.dataplane);
+        for line in absences(&life.absences).iter().chain(&life.troubles) {
+            say!("data plane   {node}: {line}");
+        }
+    }
+}
+
+fn absences(known: &Absences) -> Option<String> {
+    let Absences { seen, unseen, last_ms, total_ms, missed_at_ports, missed_at_tunnels } = known;
+    let times = |n: &u64| if *n == 1 { "once".to_owned() } else { format!("{n} times") };
+    let mut said = Vec::new();
+    if *seen > 0 {
+        said.push(format!(
+            "died {}, away {last_ms} ms the last time, {total_ms} ms in all; missed meanwhile: \
+             {missed_at_ports} packets at ports, {missed_at_tunnels} at tunnels",
+            times(seen)
+        ));
+    }
+    if *unseen > 0 {
+        said.push(format!("had died {} before its agent came; nobody counted", times(unseen)));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 fn print_chains(chains: &[ChainSummary]) {

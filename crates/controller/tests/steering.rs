@@ -242,6 +242,7 @@ fn an_update_waits_for_the_new_path_and_the_old_one_goes_when_it_is_empty() {
         tunnelled_in: Volume::default(),
         dropped: BTreeMap::new(),
         hops: Vec::new(),
+        is_partial: false,
     };
     one.state.lock().unwrap().chains = vec![counters(7, 6, first)];
     let shown = format!("{CHAINS}/{}", id(&chain));
@@ -302,6 +303,7 @@ fn a_node_that_tells_impossible_numbers_does_no_harm_to_the_controller() {
         tunnelled_in: most,
         dropped: BTreeMap::from([(catena_model::DropReason::NoPath, u64::MAX)]),
         hops: Vec::new(),
+        is_partial: false,
     };
     one.state.lock().unwrap().chains = vec![counters.clone(), counters];
     assert_eq!(controller.call("DELETE", &format!("{CHAINS}/{}", id(&chain)), None).0, 204);

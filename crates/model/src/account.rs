@@ -195,6 +195,42 @@ pub struct ChainCounters {
     pub dropped: BTreeMap<DropReason, u64>,
     /// Each local instance.
     pub hops: Vec<HopCounters>,
+    /// This data plane found the path in the program that another left on disk: what that one
+    /// counted on it is gone.
+    #[serde(default)]
+    pub is_partial: bool,
+}
+
+/// The data plane that counted, and those before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataplaneLife {
+    /// Its process number on the node.
+    pub process: u32,
+    /// How long it has been running, in milliseconds.
+    pub up_ms: u64,
+    /// What keeps it from doing all that its program says, for people; empty: nothing.
+    pub troubles: Vec<String>,
+    /// How often the node was without one.
+    pub absences: Absences,
+}
+
+/// When a node had no data plane, as its agent saw it since the agent's own start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absences {
+    /// Data planes that ended and were replaced while the agent watched.
+    pub seen: u64,
+    /// Data planes that had ended when the agent came: nobody knows when, or counted what came.
+    pub unseen: u64,
+    /// How long the last seen one took, from the end of the old data plane to the ports of the
+    /// new, in milliseconds.
+    pub last_ms: u64,
+    /// All that were seen together, in milliseconds.
+    pub total_ms: u64,
+    /// Packets that the interfaces of the ports delivered while nobody took them. What the data
+    /// plane that ended held at that moment is not among them: nobody counts that any more.
+    pub missed_at_ports: u64,
+    /// Datagrams from other hosts that found no open tunnel socket.
+    pub missed_at_tunnels: u64,
 }
 
 /// All counters of a node at one moment.
@@ -217,6 +253,9 @@ pub struct NodeCounters {
     /// Each instance of the node that is watched.
     #[serde(default)]
     pub health: Vec<InstanceHealth>,
+    /// Who counted.
+    #[serde(default)]
+    pub dataplane: DataplaneLife,
 }
 
 impl NodeCounters {
@@ -286,6 +325,7 @@ mod tests {
             tunnels_ring_full: 1,
             chains: Vec::new(),
             health: Vec::new(),
+            dataplane: DataplaneLife::default(),
         };
         assert_eq!(port.account.dropped_total(), 1, "counters wrap, as those of volumes do");
         assert_eq!(node.ring_full(), u64::MAX);

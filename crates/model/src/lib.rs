@@ -18,7 +18,8 @@ pub mod resource;
 pub mod status;
 
 pub use account::{
-    Account, ChainCounters, Created, HopCounters, NodeCounters, PortCounters, Volume,
+    Absences, Account, ChainCounters, Created, DataplaneLife, HopCounters, NodeCounters,
+    PortCounters, Volume,
 };
 pub use drop_reason::DropReason;
 pub use event::Event;

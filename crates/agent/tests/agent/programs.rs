@@ -80,5 +80,6 @@ pub(crate) fn no_counters() -> NodeCounters {
         tunnels_ring_full: 0,
         chains: Vec::new(),
         health: Vec::new(),
+        dataplane: catena_model::DataplaneLife::default(),
     }
 }

@@ -237,6 +237,7 @@ fn counters(state: &State, node: &NodeName) -> NodeCounters {
         tunnels_ring_full: 0,
         chains: state.chains.clone(),
         health: Vec::new(),
+        dataplane: catena_model::DataplaneLife::default(),
     }
 }
 

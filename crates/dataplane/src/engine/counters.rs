@@ -218,6 +218,7 @@ impl PathBook {
             tunnelled_in: self.tunnelled_in,
             dropped: self.dropped.export(),
             hops: hops.collect(),
+            is_partial: false,
         }
     }
 }
@@ -460,6 +461,7 @@ impl Books {
             tunnels_ring_full: 0,
             chains: self.paths.iter().map(PathBook::export).collect(),
             health: Vec::new(),
+            dataplane: catena_model::DataplaneLife::default(),
         }
     }
 }

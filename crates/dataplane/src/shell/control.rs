@@ -52,6 +52,10 @@ pub(super) struct Control {
     /// The number of the order that attached the port; 0: another agent's.
     attached: BTreeMap<PortId, u64>,
     is_confined: bool,
+    /// Another data plane counted on the paths of the program that comes next.
+    has_predecessor: bool,
+    /// Why the tunnel sockets are not open.
+    no_tunnels: Option<String>,
 }
 
 impl Control {
@@ -66,6 +70,8 @@ impl Control {
             underlay: None,
             attached: BTreeMap::new(),
             is_confined: false,
+            has_predecessor: false,
+            no_tunnels: None,
         }
     }
 
@@ -79,9 +85,11 @@ impl Control {
             }
             Err(error) => {
                 tracing::error!("starting without a program: {error}");
+                self.has_predecessor = true;
                 return Ok(());
             }
         };
+        self.has_predecessor = true;
         match self.check(&packed) {
             Ok((program, tables)) => {
                 let underlay = self.open_underlay_if_possible(program.underlay.address);
@@ -231,7 +239,10 @@ impl Control {
     fn reply(&mut self, question: &Question) -> Result<Answer, DataplaneError> {
         Ok(match question {
             Question::Counters { .. } => {
-                Answer::Counters(self.desk.order(|done| Order::Counters { done })?)
+                let mut counters = self.desk.order(|done| Order::Counters { done })?;
+                counters.dataplane.process = std::process::id();
+                counters.dataplane.troubles = self.troubles();
+                Answer::Counters(counters)
             }
             Question::Explain(request) => self.explain(request.clone())?,
             Question::CatchNext(request) => {
@@ -317,7 +328,8 @@ impl Control {
     ) -> Result<(), DataplaneError> {
         let tables = Arc::new(tables);
         let published = Arc::clone(&tables);
-        self.desk.order(|done| Order::Tables { tables: published, done })?;
+        let is_inherited = std::mem::take(&mut self.has_predecessor);
+        self.desk.order(|done| Order::Tables { tables: published, is_inherited, done })?;
         self.running = Some(Running {
             number: packed.number,
             checksum: packed.checksum,
@@ -343,11 +355,18 @@ impl Control {
 
     /// None: they are open already, or stay closed until the host has the address; a host whose
     /// data network comes late serves its own ports all the same.
-    fn open_underlay_if_possible(&self, address: IpAddr) -> Option<Box<Underlay>> {
+    fn open_underlay_if_possible(&mut self, address: IpAddr) -> Option<Box<Underlay>> {
         self.open_underlay(address).unwrap_or_else(|reason| {
             tracing::error!("no tunnels for now: {reason}");
+            self.no_tunnels = Some(reason);
             None
         })
+    }
+
+    /// What is in the way of the program in force.
+    fn troubles(&self) -> Vec<String> {
+        let no_tunnels = self.missing_underlay().and(self.no_tunnels.clone());
+        no_tunnels.into_iter().collect()
     }
 
     /// Gives the worker its tunnel sockets, and all privileges up: from here on none is needed.

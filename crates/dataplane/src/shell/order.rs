@@ -15,8 +15,8 @@ use std::sync::mpsc::{Sender, SyncSender};
 
 /// An order.
 pub(super) enum Order {
-    /// Put these tables in force.
-    Tables { tables: Arc<Tables>, done: SyncSender<()> },
+    /// Put these tables in force. Inherited: another process began to count on their paths.
+    Tables { tables: Arc<Tables>, is_inherited: bool, done: SyncSender<()> },
     /// Use these tunnel sockets; the former come back.
     Underlay { underlay: Box<Underlay>, done: SyncSender<Option<Box<Underlay>>> },
     /// Use this ring for the port; the one it had before comes back.

@@ -14,7 +14,8 @@ use crate::engine::{
 use catena_io::{BufferPool, IoError, Poller};
 use catena_model::account::NodeCounters;
 use catena_model::id::PortId;
-use catena_model::{DropReason, NodeName};
+use catena_model::{DropReason, NodeName, PathId};
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ pub(super) struct Worker {
     bell: Bell,
     reports: Reports,
     started: Instant,
+    /// Paths on which another process began to count.
+    inherited: BTreeSet<PathId>,
     ready: Vec<u64>,
     /// Which of the ready sources goes first; another with each vector.
     turn: usize,
@@ -72,6 +75,7 @@ impl Worker {
             bell,
             reports,
             started: Instant::now(),
+            inherited: BTreeSet::new(),
             ready: Vec::new(),
             turn: 0,
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
@@ -192,8 +196,9 @@ impl Worker {
     /// of sending it are not looked at.
     fn carry_out(&mut self, order: Order) -> Result<(), IoError> {
         match order {
-            Order::Tables { tables, done } => {
+            Order::Tables { tables, is_inherited, done } => {
                 self.engine.replace_tables(tables);
+                self.note_paths(is_inherited);
                 self.rings.index(&self.engine, &mut self.poller, &mut self.pool)?;
                 done.send(()).ok();
             }
@@ -243,8 +248,22 @@ impl Worker {
         rehearsal.run(&self.engine, self.now_ns(), &refuses);
     }
 
+    fn note_paths(&mut self, are_inherited: bool) {
+        if are_inherited || !self.inherited.is_empty() {
+            let counters = self.engine.counters();
+            let paths = counters.chains.iter().map(|chain| chain.path);
+            self.inherited =
+                paths.filter(|path| are_inherited || self.inherited.contains(path)).collect();
+        }
+    }
+
     fn counters(&mut self) -> NodeCounters {
         let mut counters = self.engine.counters();
+        for chain in &mut counters.chains {
+            chain.is_partial = self.inherited.contains(&chain.path);
+        }
+        let up_ms = self.started.elapsed().as_millis();
+        counters.dataplane.up_ms = u64::try_from(up_ms).unwrap_or(u64::MAX);
         self.rings.count(&mut counters);
         let lost_now = self.underlay.as_ref().map_or(0, |underlay| underlay.kernel_drops());
         counters.tunnels_ring_full = self.underlay_lost_before + lost_now;

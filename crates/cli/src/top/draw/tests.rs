@@ -58,6 +58,7 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
         tunnelled_in: Volume::default(),
         dropped: dropped.into(),
         hops: vec![hop],
+        is_partial: false,
     };
     NodeReport {
         status: NodeStatus {
@@ -77,6 +78,7 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
             tunnels_ring_full: 2,
             chains: vec![counters],
             health: Vec::new(),
+            dataplane: catena_model::DataplaneLife::default(),
         }),
     }
 }
