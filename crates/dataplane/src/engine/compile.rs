@@ -8,13 +8,13 @@ use super::tables::{
     HopTable, InstancePlace, InstanceTable, LocalInstance, NetworkIndex, NetworkTable, NodeIndex,
     PathTable, PortIndex, PortTable, Seat, Tables,
 };
-use catena_model::id::{NetworkId, PortId};
+use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{
     CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX, MPLS_PATH_IDS, NODE_PATHS_MAX, NODE_PORTS_MAX,
     NODE_RULES_MAX, NSH_PATH_IDS,
 };
 use catena_model::program::{
-    HopEntry, InstanceEntry, Location, NetworkEntry, PathEntry, PortEntry,
+    HopEntry, HopKind, InstanceEntry, Location, NetworkEntry, PathEntry, PortEntry,
 };
 use catena_model::resource::Encapsulation;
 use catena_model::{NodeName, NodeProgram, PathId};
@@ -170,13 +170,17 @@ struct PortUse {
     reaches: Vec<NetworkIndex>,
     /// All ports of the instances that it belongs to, itself included.
     siblings: Vec<PortIndex>,
+    /// The paths that come out of it bare, with their chains.
+    bare: Vec<(ChainId, PathId)>,
 }
 
 fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUse> {
     let mut uses: HashMap<PortId, PortUse> = HashMap::new();
     for path in &program.paths {
         let destination = names.networks.get(&path.destination);
-        for instance in path.hops.iter().flat_map(|hop| &hop.instances) {
+        let hops = path.hops.iter();
+        let instances = hops.flat_map(|hop| hop.instances.iter().map(|one| (hop.kind, one)));
+        for (kind, instance) in instances {
             if instance.node == *names.node {
                 let ports = [instance.ingress, instance.egress];
                 for port in ports {
@@ -184,7 +188,11 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
                     used.reaches.extend(destination);
                     used.siblings.extend(ports.iter().filter_map(|port| names.ports.get(port)));
                 }
-                uses.entry(instance.egress).or_default().speaks.extend(instance.speaks);
+                let egress = uses.entry(instance.egress).or_default();
+                egress.speaks.extend(instance.speaks);
+                if instance.speaks.is_none() && kind == HopKind::Through {
+                    egress.bare.push((path.chain, path.id));
+                }
             }
         }
     }
@@ -195,6 +203,8 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
         port.reaches.dedup();
         port.siblings.sort_unstable();
         port.siblings.dedup();
+        port.bare.sort_unstable();
+        port.bare.dedup();
     }
     uses
 }
@@ -224,6 +234,7 @@ fn port_table(
         entry: entry.clone(),
         network,
         is_on_path,
+        is_shared: used.bare.windows(2).any(|pair| pair[0].0 == pair[1].0),
         own_addresses: own_addresses(&used),
         speaks: used.speaks,
         reaches: used.reaches,
@@ -320,9 +331,14 @@ fn hop_table(
             place: instance_place(number, entry, names, local_instances),
         });
         if entry.node == *names.node {
-            let egress = names.ports.get(&entry.egress).copied();
-            let name = entry.name.clone();
-            local_instances.push(LocalInstance { hop: number, id: entry.id, name, egress });
+            local_instances.push(LocalInstance {
+                hop: number,
+                id: entry.id,
+                name: entry.name.clone(),
+                ingress: names.ports.get(&entry.ingress).copied(),
+                egress: names.ports.get(&entry.egress).copied(),
+                is_tap: hop.kind == HopKind::Tap,
+            });
         }
     }
     HopTable { instances }

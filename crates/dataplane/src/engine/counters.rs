@@ -4,7 +4,8 @@
 
 use super::encap::PathPosition;
 use super::packet::PortSlot;
-use super::tables::{PathTable, Tables};
+use super::slots::Slots;
+use super::tables::{LocalInstance, PathTable, Tables};
 use catena_model::account::{
     Account, ChainCounters, Created, HopCounters, NodeCounters, PortCounters, Volume,
 };
@@ -130,6 +131,7 @@ struct PortBook {
     tally: Tally,
     transmitted: Volume,
     created_by_function: u64,
+    lost_in_function: u64,
 }
 
 impl PortBook {
@@ -137,6 +139,7 @@ impl PortBook {
         self.tally.merge(&other.tally);
         self.transmitted.merge(other.transmitted);
         self.created_by_function += other.created_by_function;
+        self.lost_in_function += other.lost_in_function;
     }
 
     fn export(&self, port: PortId, name: String) -> PortCounters {
@@ -146,7 +149,7 @@ impl PortBook {
             account: self.tally.export(),
             transmitted: self.transmitted,
             created_by_function: self.created_by_function,
-            lost_in_function: 0,
+            lost_in_function: self.lost_in_function,
             ring_full: 0,
             interface: None,
         }
@@ -160,12 +163,26 @@ struct HopBook {
     delivered: Volume,
     returned: Volume,
     bypassed: Volume,
+    rewritten: u64,
+    ambiguous: u64,
+    /// The port towards it, where what it gives back is expected.
+    ingress: Option<Owner>,
 }
 
 impl HopBook {
-    fn new(hop: u16, instance: InstanceId, name: String) -> Self {
-        let none = Volume::default();
-        Self { hop, instance, name, delivered: none, returned: none, bypassed: none }
+    fn new(local: &LocalInstance, slots: &Slots) -> Self {
+        let ingress = local.ingress.filter(|_| !local.is_tap);
+        Self {
+            hop: local.hop,
+            instance: local.id,
+            name: local.name.clone(),
+            delivered: Volume::default(),
+            returned: Volume::default(),
+            bypassed: Volume::default(),
+            rewritten: 0,
+            ambiguous: 0,
+            ingress: ingress.map(|port| slots.owner_of_index(port)),
+        }
     }
 }
 
@@ -203,8 +220,8 @@ impl PathBook {
             name: hop.name.clone(),
             delivered: hop.delivered,
             returned: hop.returned,
-            rewritten: 0,
-            ambiguous: 0,
+            rewritten: hop.rewritten,
+            ambiguous: hop.ambiguous,
             bypassed: hop.bypassed,
         });
         ChainCounters {
@@ -269,31 +286,50 @@ impl Books {
         }
     }
 
-    /// Lines the paths' books up with new tables; those of paths that stay keep their sums.
-    pub(super) fn align_paths(&mut self, tables: &Tables) {
+    /// Lines the paths' books up with new tables; those of paths that stay keep their sums, and
+    /// what functions still have of those that go is lost.
+    pub(super) fn align_paths(&mut self, tables: &Tables, slots: &Slots) {
         let mut kept: BTreeMap<(ChainId, PathId), PathBook> =
             self.paths.drain(..).map(|book| ((book.chain, book.id), book)).collect();
         for path in tables.paths() {
             let mut old = kept.remove(&(path.chain, path.id));
-            let mut old_hops = old.as_mut().map(|book| std::mem::take(&mut book.hops));
+            let mut old_hops =
+                old.as_mut().map(|book| std::mem::take(&mut book.hops)).unwrap_or_default();
             let hops = path.local_instances.iter().map(|local| {
                 let same = |book: &HopBook| book.hop == local.hop && book.instance == local.id;
-                let hops = old_hops.as_mut();
-                let found =
-                    hops.and_then(|hops| Some(hops.swap_remove(hops.iter().position(same)?)));
-                let name = local.name.clone();
+                let found = old_hops.iter().position(same).map(|at| old_hops.swap_remove(at));
+                let fresh = HopBook::new(local, slots);
                 match found {
-                    Some(book) => HopBook { name, ..book },
-                    None => HopBook::new(local.hop, local.id, name),
+                    // The name may have changed, and the port may be gone or there again.
+                    Some(old) => {
+                        HopBook { name: fresh.name, ingress: fresh.ingress.or(old.ingress), ..old }
+                    }
+                    None => fresh,
                 }
             });
             let hops = hops.collect();
+            self.lose(&old_hops);
             let mut book = old.unwrap_or_else(|| {
                 self.last_path_serial += 1;
                 PathBook::new(path, self.last_path_serial)
             });
             book.hops = hops;
             self.paths.push(book);
+        }
+        for gone in kept.into_values() {
+            self.lose(&gone.hops);
+        }
+    }
+
+    /// What was delivered to the instances of a path that goes, and has not come back.
+    fn lose(&mut self, hops: &[HopBook]) {
+        for hop in hops {
+            let lost = hop.delivered.packets.saturating_sub(hop.returned.packets);
+            if let Some(ingress) = hop.ingress
+                && lost > 0
+            {
+                self.book(ingress).lost_in_function += lost;
+            }
         }
     }
 
@@ -392,6 +428,22 @@ impl Books {
         let hop = self.path(seat).and_then(|book| book.hops.get_mut(local as usize));
         if let Some(hop) = hop {
             hop.bypassed.merge(volume);
+        }
+    }
+
+    /// Of what came back from an instance: so many packets with bytes that nobody gave it, so many
+    /// told apart from those of other paths by their order alone.
+    pub(super) fn returned_unlike(
+        &mut self,
+        seat: PathSeat,
+        local: u32,
+        rewritten: u64,
+        ambiguous: u64,
+    ) {
+        let hop = self.path(seat).and_then(|book| book.hops.get_mut(local as usize));
+        if let Some(hop) = hop {
+            hop.rewritten += rewritten;
+            hop.ambiguous += ambiguous;
         }
     }
 

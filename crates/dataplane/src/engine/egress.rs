@@ -3,6 +3,7 @@
 
 use super::context::Context;
 use super::counters::{Booking, Owner, Passage};
+use super::digests::Digests;
 use super::encap::{self, Departing, Door, Header, PathPosition};
 use super::flow_memory::{FlowMemory, Key, Visit};
 use super::output::{Frame, Output};
@@ -28,11 +29,12 @@ pub(super) type Prepared = (Header, Result<(), DropReason>);
 pub(super) struct Egress {
     headers: Vec<Prepared>,
     packer: Packer,
+    digests: Digests,
 }
 
 impl Egress {
     pub(super) fn new() -> Self {
-        Self { headers: Vec::new(), packer: Packer::default() }
+        Self { headers: Vec::new(), packer: Packer::default(), digests: Digests::default() }
     }
 
     /// Carries out the verdicts of a vector and empties it.
@@ -58,11 +60,13 @@ impl Egress {
                     context.end_work(work, reason);
                 }
                 Verdict::Forward(transform) => {
-                    let mut leaving = Leaving { memory, packer: &mut self.packer, context, out };
+                    let Self { packer, digests, .. } = self;
+                    let mut leaving = Leaving { memory, packer, digests, context, out };
                     leaving.forward(work, &transform, prepared);
                 }
                 Verdict::Replicate { network, from } => {
-                    let mut leaving = Leaving { memory, packer: &mut self.packer, context, out };
+                    let Self { packer, digests, .. } = self;
+                    let mut leaving = Leaving { memory, packer, digests, context, out };
                     leaving.replicate(work, network, from);
                 }
             }
@@ -133,6 +137,7 @@ fn network_header(vni: Vni) -> Prepared {
 struct Leaving<'l, 'e> {
     memory: &'l mut FlowMemory,
     packer: &'l mut Packer,
+    digests: &'l mut Digests,
     context: &'l mut Context<'e>,
     out: &'l mut Output,
 }
@@ -175,20 +180,7 @@ impl Leaving<'_, '_> {
                         .map_err(|_| DropReason::MalformedEthernet)?;
                 }
                 Operation::Remember { egress, visited, local } => {
-                    let flow = work.view.flow.ok_or(DropReason::MalformedIp)?;
-                    let tables = self.context.tables;
-                    let place = tables.positions.place(visited);
-                    let path = tables.path(place.path);
-                    let visit = Visit {
-                        position: visited,
-                        path: path.id,
-                        serial: self.context.books.seat(tables, visited).serial,
-                        hop: place.hop,
-                        instance: path.local_instances[local as usize].id,
-                        epoch: transform.epoch,
-                    };
-                    let key = Key { egress: self.context.slots.serial(egress), flow };
-                    self.memory.remember(self.context.now_ns, key, visit)?;
+                    self.remember(work, egress, visited, local)?;
                 }
                 Operation::PushPath(_)
                 | Operation::PushPathOverEthernet { .. }
@@ -196,6 +188,35 @@ impl Leaving<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Notes that a packet goes into an unaware function; one by one, if what comes out of it could
+    /// be on another path as well.
+    fn remember(
+        &mut self,
+        work: &Work,
+        egress: PortIndex,
+        visited: PathPosition,
+        local: u32,
+    ) -> Result<(), DropReason> {
+        let flow = work.view.flow.ok_or(DropReason::MalformedIp)?;
+        let Context { tables, now_ns, epoch, .. } = *self.context;
+        let place = tables.positions.place(visited);
+        let path = tables.path(place.path);
+        let visit = Visit {
+            position: visited,
+            path: path.id,
+            serial: self.context.books.seat(tables, visited).serial,
+            hop: place.hop,
+            instance: path.local_instances[local as usize].id,
+            epoch,
+        };
+        let key = Key { egress: self.context.slots.serial(egress), flow };
+        if tables.port(egress).is_shared {
+            let digests = self.digests.of(&work.buffer, &work.view);
+            return self.memory.remember_each(now_ns, key, visit, digests);
+        }
+        self.memory.remember(now_ns, key, visit, work.volume.packets)
     }
 
     /// A frame for a port, super-frames whole.

@@ -5,17 +5,21 @@
 //! There is one implementation of these semantics; caches elsewhere may only repeat its verdicts.
 
 mod answer;
+mod apart;
 mod classifier;
 mod coalesce;
 mod compile;
 mod context;
 mod counters;
+mod digests;
 mod egress;
 mod encap;
 mod explain;
 mod flow_memory;
 mod forwarder;
 mod fragments;
+mod inside;
+mod lists;
 mod output;
 mod packer;
 mod packet;
@@ -39,6 +43,7 @@ pub use packet::{Origin, Packet, PortSlot, TunnelKind};
 pub use tables::Tables;
 pub use vector::VECTOR_PACKETS_MAX;
 
+use apart::Apart;
 use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, Volume};
 use catena_model::explain::{CatchRequest, CaughtPacket};
@@ -69,6 +74,8 @@ pub struct EngineConfig {
     pub is_coalescing: bool,
     /// Flows that the proxies remember.
     pub flows_max: usize,
+    /// Packets inside functions shared by two versions of a path that the proxies know one by one.
+    pub inside_max: usize,
     /// Moves the places of flows in that memory, so that no sender can aim at one.
     pub flow_seed: u64,
 }
@@ -81,6 +88,7 @@ impl EngineConfig {
             node,
             is_coalescing: true,
             flows_max: catena_model::limits::NODE_FLOWS_MAX,
+            inside_max: catena_model::limits::NODE_PACKETS_INSIDE_MAX,
             flow_seed: RandomState::new().hash_one(()),
         }
     }
@@ -94,6 +102,7 @@ pub struct Engine {
     slots: Slots,
     books: Books,
     memory: FlowMemory,
+    apart: Apart,
     fragments: Fragments,
     egress: Egress,
     traps: Traps,
@@ -109,7 +118,8 @@ impl Engine {
     #[must_use]
     pub fn new(config: EngineConfig) -> Self {
         Self {
-            memory: FlowMemory::new(config.flows_max, config.flow_seed),
+            memory: FlowMemory::new(config.flows_max, config.inside_max, config.flow_seed),
+            apart: Apart::default(),
             tables: Arc::new(Tables::empty(config.node.clone())),
             config,
             epoch: Epoch::default(),
@@ -130,7 +140,7 @@ impl Engine {
     /// handed out may be booked before or after.
     pub fn replace_tables(&mut self, tables: Arc<Tables>) {
         self.slots.align(&tables, &mut self.books);
-        self.books.align_paths(&tables);
+        self.books.align_paths(&tables, &self.slots);
         self.epoch = Epoch(self.epoch.0 + 1);
         self.tables = tables;
     }
@@ -188,8 +198,8 @@ impl Engine {
             coalesce::coalesce(vector, &mut self.trains, context);
         }
         answer::answer(vector, context);
-        let (memory, fragments) = (&mut self.memory, &mut self.fragments);
-        proxy::receive_returned(vector, memory, fragments, &mut self.located, context);
+        let Self { memory, apart, fragments, located, .. } = self;
+        proxy::receive_returned(vector, memory, apart, fragments, located, context);
         classifier::classify(vector, context);
         forwarder::forward(vector, context);
         switch::switch(vector, context);

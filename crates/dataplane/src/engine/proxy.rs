@@ -2,7 +2,8 @@
 //! Knows the memory of flows for unaware functions and who may send a chain header; refuses to
 //! decide where a path leads.
 //!
-//! An unaware function's packet is known by the port it comes out of and its five-tuple. What is
+//! An unaware function's packet is known by the port it comes out of and its five-tuple; where two
+//! versions of a path share the function, also by its bytes or its order (`apart`). What is
 //! not remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
 //! what comes from an address of the function. That is ordinary traffic of its network. All else
 //! was rewritten, came too late or was only routed by the function; as long as a path goes through
@@ -12,10 +13,11 @@
 //! A function that speaks the encapsulation has moved its header on itself. It may only say that
 //! it has been visited: the position must be the one behind a hop that it serves, by this port.
 
+use super::apart::Apart;
 use super::classifier;
 use super::context::Context;
 use super::encap::{self, Door, Headed, Located, PathPosition};
-use super::flow_memory::{FlowMemory, Key};
+use super::flow_memory::{FlowMemory, Key, Recalled, Visit};
 use super::fragments::{Fragments, Scope};
 use super::receive;
 use super::tables::{InstancePlace, LocalInstance, PortIndex, PortTable, Tables};
@@ -26,14 +28,18 @@ use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
 use catena_wire::flow::FlowKey;
 
-/// Puts what returns from functions back on its path. `located` is working memory.
+/// Puts what returns from functions back on its path. `apart` and `located` are working memory.
 pub(super) fn receive_returned(
-    vector: &mut [Work],
+    vector: &mut Vec<Work>,
     memory: &mut FlowMemory,
+    apart: &mut Apart,
     fragments: &mut Fragments,
     located: &mut Vec<Result<Located, DropReason>>,
     context: &mut Context<'_>,
 ) {
+    if memory.watches() {
+        apart.tell(vector, memory, context);
+    }
     for work in vector.iter_mut() {
         let Step::FromFunction(port) = work.step else { continue };
         match encap::by_ether_type(work.view.ethertype) {
@@ -75,7 +81,11 @@ fn uncover(work: &mut Work, port: PortIndex, encapsulation: Encapsulation, table
 
 fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &mut Context<'_>) {
     let egress = context.slots.serial(port);
-    let visit = work.view.flow.and_then(|flow| memory.recall(context.now_ns, Key { egress, flow }));
+    let packets = work.volume.packets;
+    let visit = work
+        .view
+        .flow
+        .and_then(|flow| memory.recall(context.now_ns, Key { egress, flow }, packets));
     let Some(visit) = visit else {
         if !may_be_own(work, context.tables.port(port)) {
             work.drop(DropReason::UnknownReturn);
@@ -86,20 +96,42 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
         own_traffic(work, port, context.tables);
         return;
     };
+    resume(work, port, &[Recalled::surely(visit)], context);
+}
+
+/// The position of a visit in the tables in force; none when its path has gone.
+pub(super) fn renewed(visit: &Visit, context: &Context<'_>) -> Option<PathPosition> {
+    if visit.epoch == context.epoch {
+        return Some(visit.position);
+    }
     let tables = context.tables;
-    let position = if visit.epoch == context.epoch {
-        Some(visit.position)
-    } else {
-        let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
-        renewed.filter(|position| context.books.seat(tables, *position).serial == visit.serial)
-    };
-    let Some(position) = position else {
+    let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
+    renewed.filter(|position| context.books.seat(tables, *position).serial == visit.serial)
+}
+
+/// Puts a packet back on its path at the visit that is known of it; of a super-frame's wire
+/// packets, all on the same visit.
+pub(super) fn resume(
+    work: &mut Work,
+    port: PortIndex,
+    recalled: &[Recalled],
+    context: &mut Context<'_>,
+) {
+    let Some(Recalled { visit, .. }) = recalled.first() else { return };
+    let Some(position) = renewed(visit, context) else {
         work.drop(DropReason::PathRemoved);
         return;
     };
-    book_return(work, position, context, |local| {
+    let sender = book_return(work, position, context, |local| {
         local.hop == visit.hop && local.id == visit.instance
     });
+    if let (Some(seat), Some(local)) = (work.path, sender) {
+        let count =
+            |is: fn(&Recalled) -> bool| recalled.iter().filter(|one| is(one)).count() as u64;
+        let rewritten = count(|one| one.is_rewritten);
+        let ambiguous = count(|one| one.is_ambiguous);
+        context.books.returned_unlike(seat, local, rewritten, ambiguous);
+    }
     work.step = Step::Visited { port, position };
 }
 
@@ -112,21 +144,21 @@ fn may_be_own(work: &Work, port: &PortTable) -> bool {
         || classifier::is_never_classified(&work.view)
 }
 
-/// Counts a packet as come back from the first local instance of its path that may be the sender;
-/// false when there is none.
+/// Counts a packet as come back from the first local instance of its path that may be the sender,
+/// and says which; none when there is none.
 fn book_return(
     work: &mut Work,
     position: PathPosition,
     context: &mut Context<'_>,
     is_sender: impl Fn(&LocalInstance) -> bool,
-) -> bool {
+) -> Option<u32> {
     let seat = context.books.seat(context.tables, position);
     let locals = &context.tables.path(seat.index).local_instances;
     let sender = locals.iter().position(is_sender);
-    let Some(local) = sender.and_then(|place| u32::try_from(place).ok()) else { return false };
+    let local = sender.and_then(|place| u32::try_from(place).ok())?;
     work.path = Some(seat);
     context.books.returned(seat, local, work.volume);
-    true
+    Some(local)
 }
 
 /// Ordinary traffic of a function; what it sends to the proxy's MAC goes where the paths through
@@ -212,9 +244,8 @@ fn admit(
         _ => None,
     };
     let chosen = chosen.filter(|local| serves(local)).map(|local| local.id);
-    if !book_return(work, position, context, |local| {
-        serves(local) && chosen.is_none_or(|id| id == local.id)
-    }) {
+    let is_sender = |local: &LocalInstance| serves(local) && chosen.is_none_or(|id| id == local.id);
+    if book_return(work, position, context, is_sender).is_none() {
         return Err(DropReason::ForeignChainHeader);
     }
     context.trace.note(work.copy, || Note::Returned { port, position });

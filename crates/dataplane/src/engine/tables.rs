@@ -54,6 +54,8 @@ pub(super) struct PortTable {
     pub(super) reaches: Vec<NetworkIndex>,
     /// Does a path go through it?
     pub(super) is_on_path: bool,
+    /// Do two paths of one chain come out of it bare, an old version and a new one?
+    pub(super) is_shared: bool,
     /// The addresses of the ports of its instances: what the function itself may send from.
     pub(super) own_addresses: Vec<IpAddr>,
 }
@@ -126,7 +128,10 @@ pub(super) struct LocalInstance {
     pub(super) hop: u16,
     pub(super) id: InstanceId,
     pub(super) name: String,
+    pub(super) ingress: Option<PortIndex>,
     pub(super) egress: Option<PortIndex>,
+    /// It gets copies, and gives nothing back.
+    pub(super) is_tap: bool,
 }
 
 /// A hop: the instances to choose from.

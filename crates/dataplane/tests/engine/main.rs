@@ -22,3 +22,5 @@ mod super_frames;
 mod switching;
 mod tables;
 mod town;
+mod updates;
+mod versions;

@@ -343,6 +343,7 @@ impl Rig {
                 flatten(&mut flat, &format!("{name} "), &port.account);
                 flat.insert(format!("{name} transmitted"), port.transmitted.packets);
                 flat.insert(format!("{name} created by function"), port.created_by_function);
+                flat.insert(format!("{name} lost in function"), port.lost_in_function);
             }
             flatten(&mut flat, &format!("{node} tunnels "), &counters.tunnels);
             let out = counters.tunnels_transmitted.packets;

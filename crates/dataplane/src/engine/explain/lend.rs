@@ -9,6 +9,7 @@ use crate::engine::receive;
 use crate::engine::tables::PortIndex;
 use crate::engine::transform::Epoch;
 use catena_model::explain::{ExplainAt, ExplainRequest};
+use catena_wire::digest;
 
 /// Serial of a path that is in no tables.
 const NO_PATH_SERIAL: u64 = u64::MAX;
@@ -31,15 +32,18 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
     live.fragments.complete(now_ns, Scope::Port(live.slots.serial(port)), bytes, &mut view);
     let Some(flow) = view.flow else { return };
     let key = Key { egress: live.slots.serial(port), flow };
-    let Some(visit) = live.memory.peek(now_ns, key) else { return };
     let tables = &engine.tables;
-    let position = if visit.epoch == live.epoch {
-        Some(visit.position)
-    } else {
+    let position = |visit: &Visit| {
+        if visit.epoch == live.epoch {
+            return Some(visit.position);
+        }
         let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
         renewed.filter(|position| live.books.seat(tables, *position).serial == visit.serial)
     };
-    let lent = match position {
+    let digest = digest::kept(&view, bytes);
+    let is_alive = |visit: &Visit| position(visit).is_some();
+    let Some(visit) = live.memory.peek(now_ns, key, digest, is_alive) else { return };
+    let lent = match position(&visit) {
         Some(position) => {
             let serial = engine.books.seat(tables, position).serial;
             Visit { position, serial, epoch: engine.epoch, ..visit }
@@ -49,7 +53,7 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
     };
     let key = Key { egress: engine.slots.serial(port), flow };
     // Its memory is empty.
-    let _ = engine.memory.remember(now_ns, key, lent);
+    let _ = engine.memory.remember(now_ns, key, lent, 1);
 }
 
 /// The ports of datagrams whose later fragments may be asked about.

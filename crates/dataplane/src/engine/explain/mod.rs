@@ -75,6 +75,7 @@ impl Rehearsal {
             node,
             is_coalescing: false,
             flows_max: FLOWS,
+            inside_max: FLOWS,
             flow_seed: 0,
         });
         engine.replace_tables(tables);
