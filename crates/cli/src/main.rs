@@ -8,6 +8,7 @@
 mod chain;
 mod connection;
 mod failure;
+mod function;
 mod lab;
 mod node;
 mod output;
@@ -44,6 +45,12 @@ enum Command {
     /// Chains: deploy, undeploy, list, show.
     #[command(subcommand)]
     Chain(chain::ChainCommand),
+    /// Service functions: list them, say how they fail.
+    #[command(subcommand)]
+    Function(function::FunctionCommand),
+    /// Instances of functions: list them, drain one.
+    #[command(subcommand)]
+    Instance(function::InstanceCommand),
     /// Labs: bring up, run, look into, take down.
     #[command(subcommand)]
     Lab(lab::LabCommand),
@@ -76,6 +83,8 @@ fn main() -> ExitCode {
         Command::Dataplane(arguments) => roles::dataplane(arguments),
         Command::Node(command) => node::run(&connection, command),
         Command::Chain(command) => chain::run(&connection, command),
+        Command::Function(command) => function::run_function(&connection, command),
+        Command::Instance(command) => function::run_instance(&connection, command),
         Command::Lab(command) => lab::run(command),
         Command::Plan(arguments) => plan::run(&connection, &arguments),
         Command::Status => status::run(&connection),

@@ -2,7 +2,8 @@
 
 use crate::error::ClientError;
 use catena_model::Event;
-use catena_model::status::{ChainReport, ChainSummary, NodeReport};
+use catena_model::resource::FailurePolicy;
+use catena_model::status::{ChainReport, ChainSummary, FunctionReport, InstanceReport, NodeReport};
 use reqwest::Method;
 use reqwest::blocking::{RequestBuilder, Response};
 use serde::de::DeserializeOwned;
@@ -195,6 +196,56 @@ impl Client {
         self.get(&format!("/v1/chains/{}", escape(name)))
     }
 
+    /// Every service function.
+    ///
+    /// # Errors
+    /// When the controller does not answer.
+    pub fn functions(&self) -> Result<Vec<FunctionReport>, ClientError> {
+        self.get("/v1/functions")
+    }
+
+    /// Declares what becomes of packets when an instance of a function dies.
+    ///
+    /// # Errors
+    /// When there is no such function, or the controller refuses.
+    pub fn set_failure_policy(
+        &self,
+        function: &str,
+        policy: FailurePolicy,
+    ) -> Result<FunctionReport, ClientError> {
+        let path = format!("/v1/functions/{}", escape(function));
+        self.patch(&path, &json!({"on_failure": policy}))
+    }
+
+    /// Every instance of every service function.
+    ///
+    /// # Errors
+    /// When the controller does not answer.
+    pub fn instances(&self) -> Result<Vec<InstanceReport>, ClientError> {
+        self.get("/v1/instances")
+    }
+
+    /// One instance by name or id.
+    ///
+    /// # Errors
+    /// When there is none, or the controller does not answer.
+    pub fn instance(&self, name: &str) -> Result<InstanceReport, ClientError> {
+        self.get(&format!("/v1/instances/{}", escape(name)))
+    }
+
+    /// Lets an instance take no new flow, or take some again.
+    ///
+    /// # Errors
+    /// When there is no such instance, or nobody could take its place.
+    pub fn set_draining(
+        &self,
+        instance: &str,
+        is_draining: bool,
+    ) -> Result<InstanceReport, ClientError> {
+        let path = format!("/v1/instances/{}", escape(instance));
+        self.patch(&path, &json!({"is_draining": is_draining}))
+    }
+
     /// State and fresh counters of every node.
     ///
     /// # Errors
@@ -232,6 +283,11 @@ impl Client {
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let answer = self.request(Method::GET, path, None)?;
+        serde_json::from_value(answer).map_err(|error| unexpected(path, &error.to_string()))
+    }
+
+    fn patch<T: DeserializeOwned>(&self, path: &str, change: &Value) -> Result<T, ClientError> {
+        let answer = self.request(Method::PATCH, path, Some(change))?;
         serde_json::from_value(answer).map_err(|error| unexpected(path, &error.to_string()))
     }
 

@@ -4,13 +4,9 @@
 mod support;
 
 use catena_controller::{Auth, Config, ControllerError, ListenerSource};
-use catena_model::Event;
-use catena_model::status::ChainState;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
-use support::agent::FakeAgent;
-use support::lab::{Lab, id};
+use support::lab::id;
 use support::{Controller, kind, open};
 
 #[test]
@@ -261,106 +257,4 @@ fn tokens_do_not_travel_in_the_clear_beyond_loopback() {
     assert!(matches!(error, ControllerError::PlainHttp(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains("TLS") && text.contains("loopback"), "{text}");
-}
-
-/// Reads events of `/v1/watch` until one fits.
-fn read_until(lines: &mut impl Iterator<Item = String>, what: &str, fits: impl Fn(&Event) -> bool) {
-    let mut seen = Vec::new();
-    for line in lines {
-        if line.is_empty() {
-            continue;
-        }
-        let event: Event = serde_json::from_str(&line).unwrap();
-        if fits(&event) {
-            return;
-        }
-        seen.push(event);
-    }
-    panic!("the watch ended without {what}; before came {seen:#?}");
-}
-
-#[test]
-fn who_watches_hears_how_things_stand_and_then_every_change() {
-    let data = tempfile::tempdir().unwrap();
-    let controller = Controller::start(open(data.path()));
-    let (http, url) = controller.raw();
-    let watch = || {
-        let answer = http.get(format!("{url}/v1/watch")).send().unwrap();
-        assert_eq!(answer.status(), 200);
-        assert_eq!(answer.headers()["content-type"], "application/x-ndjson");
-        BufReader::new(answer).lines().map_while(Result::ok)
-    };
-    let mut lines = watch();
-    let agent = FakeAgent::connect(&controller.data, "host1", 1, controller.southbound);
-    read_until(
-        &mut lines,
-        "the node",
-        |event| matches!(event, Event::Node { node, is_connected: true, .. } if node.as_str() == "host1"),
-    );
-    let lab = Lab::new(&controller);
-    let source = lab.port("S", "S", "host1");
-    let function = lab.function_on("v1", "host1");
-    let classifier = lab.classifier("fc", &source, 5_001);
-    let chain = lab.chain("web", &[&function], &[&classifier]);
-    let chain = controller.create("/v2.0/sfc/port_chains", &chain);
-    let is_active = |event: &Event| {
-        matches!(event, Event::Chain { name, status }
-            if name == "web" && status.state == ChainState::Active && status.path.is_some())
-    };
-    read_until(&mut lines, "the active chain", is_active);
-    read_until(&mut watch(), "the chain among how things stand", is_active);
-    controller.call("DELETE", &format!("/v2.0/sfc/port_chains/{}", id(&chain)), None);
-    read_until(
-        &mut lines,
-        "the end of the chain",
-        |event| matches!(event, Event::ChainGone { name, .. } if name == "web"),
-    );
-    drop(agent);
-    read_until(&mut lines, "the lost node", |event| {
-        matches!(event, Event::Node { is_connected: false, .. })
-    });
-}
-
-#[test]
-fn what_is_tried_on_a_draft_is_told_and_changes_nothing() {
-    let data = tempfile::tempdir().unwrap();
-    let controller = Controller::start(open(data.path()));
-    let agent = FakeAgent::connect(&controller.data, "host1", 1, controller.southbound);
-    let lab = Lab::new(&controller);
-    let source = lab.port("S", "S", "host1");
-    let function = lab.function_on("v1", "host1");
-    let classifier = lab.classifier("fc", &source, 5_001);
-    support::eventually("bound ports", || {
-        let ports = controller.get("/v2.0/ports");
-        ports["ports"].as_array().unwrap().iter().all(|p| p["status"] == "ACTIVE").then_some(())
-    });
-    let known = agent.program().unwrap().number;
-    let (status, draft) = controller.call("POST", "/v1/plan", Some(&json!({})));
-    assert_eq!(status, 201, "{draft}");
-    let draft = draft["draft"].as_str().unwrap().to_owned();
-    let (http, url) = controller.raw();
-    let chain = lab.chain("web", &[&function], &[&classifier]);
-    let in_draft = |name: &str, body: &Value| {
-        let request = http.post(format!("{url}/v2.0/sfc/port_chains")).header("Catena-Draft", name);
-        let answer = request.json(&json!({"port_chain": body})).send().unwrap();
-        (answer.status().as_u16(), answer.json::<Value>().unwrap())
-    };
-    // The same validation as for the real thing.
-    let wrong = lab.chain("web", &[&function, &function], &[&classifier]);
-    assert!(in_draft(&draft, &wrong).0 >= 400);
-    let (status, made) = in_draft(&draft, &chain);
-    assert_eq!((status, &made["port_chain"]["status"]), (201, &json!("building")), "{made}");
-    let preview = controller.get(&format!("/v1/plan/{draft}"));
-    assert_eq!(preview["chains"][0]["name"], "web", "{preview}");
-    assert_eq!(preview["chains"][0]["kind"], "create");
-    assert_eq!(preview["disruption"], json!([]));
-    assert_eq!(preview["nodes"][0]["node"], "host1");
-
-    assert_eq!(controller.get("/v2.0/sfc/port_chains")["port_chains"], json!([]));
-    assert_eq!(agent.program().unwrap().number, known, "no node hears of a draft");
-    let (status, _) = controller.call("DELETE", &format!("/v1/plan/{draft}"), None);
-    assert_eq!(status, 204);
-    let (status, problem) = in_draft(&draft, &chain);
-    assert_eq!((status, &problem["title"]), (404, &json!("Not found")), "{problem}");
-    assert_eq!(controller.call("GET", &format!("/v1/plan/{draft}"), None).0, 404);
 }

@@ -2,7 +2,8 @@
 
 use crate::account::{ChainCounters, NodeCounters};
 use crate::drop_reason::DropReason;
-use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId};
+use crate::id::{BlueprintNumber, ChainId, FunctionId, InstanceId, NodeName, PathId, PortId};
+use crate::resource::FailurePolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -180,6 +181,69 @@ pub struct NodeReport {
     pub status: NodeStatus,
     /// Counters, when the node answered in time.
     pub counters: Option<NodeCounters>,
+}
+
+/// A service function: `GET /v1/functions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionReport {
+    /// The function.
+    pub id: FunctionId,
+    /// Its name.
+    pub name: String,
+    /// Does it get copies instead of the packets?
+    pub is_tap: bool,
+    /// What becomes of packets when an instance dies.
+    pub on_failure: FailurePolicy,
+    /// Names of its instances.
+    pub instances: Vec<String>,
+}
+
+/// How far an instance is from being safe to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InstanceUse {
+    /// No path goes through it.
+    Unused,
+    /// It takes new flows.
+    Taking,
+    /// It takes no new flow and still has some, or their paths.
+    Draining,
+    /// It takes no new flow and no path holds packets for it: it can be stopped.
+    Drained,
+}
+
+impl InstanceUse {
+    /// The name in answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unused => "unused",
+            Self::Taking => "taking",
+            Self::Draining => "draining",
+            Self::Drained => "drained",
+        }
+    }
+}
+
+/// An instance of a service function: `GET /v1/instances`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceReport {
+    /// The instance.
+    pub id: InstanceId,
+    /// Its name.
+    pub name: String,
+    /// Name of its function, if it has one.
+    pub function: Option<String>,
+    /// The node of its ingress port.
+    pub node: Option<NodeName>,
+    /// Its share of new flows.
+    pub weight: u32,
+    /// Has it been told to drain?
+    pub is_draining: bool,
+    /// How it is used.
+    pub used: InstanceUse,
+    /// Flows that classifiers still keep on paths of before because of it.
+    pub flows_left: u64,
 }
 
 /// One line of the list of chains: `GET /v1/chains`.

@@ -1,6 +1,7 @@
 //! The native API: how things stand, in the words of `model`. Read-only; resources are declared in
 //! a border dialect. Errors are problem details (RFC 9457).
 
+mod functions;
 mod metrics;
 mod plan;
 mod problem;
@@ -46,6 +47,10 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
     match path.as_slice() {
         ["v1", "plan"] if call.method == Method::POST => return plan::open(app),
         ["v1", "plan", id] => return plan::on_draft(app, &call.method, id),
+        ["v1", "functions"] => return functions::functions(app, call, None).await,
+        ["v1", "functions", name] => return functions::functions(app, call, Some(name)).await,
+        ["v1", "instances"] => return functions::instances(app, call, None).await,
+        ["v1", "instances", name] => return functions::instances(app, call, Some(name)).await,
         _ => {}
     }
     let resource = match path.as_slice() {

@@ -1,8 +1,10 @@
 //! Problem details (RFC 9457): the error body of everything that is not networking-sfc.
 
-use crate::northbound::json;
+use crate::northbound::{BODY_BYTES_MAX, json};
 use axum::http::StatusCode;
 use axum::response::Response;
+use catena_plan::PlanError;
+use catena_store::StoreError;
 use serde_json::json;
 
 /// Why a request is refused.
@@ -24,6 +26,29 @@ impl Problem {
 
     pub(super) fn overloaded(detail: String) -> Self {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "Overloaded", detail }
+    }
+
+    pub(super) fn conflict(detail: String) -> Self {
+        Self { status: StatusCode::CONFLICT, title: "Conflict", detail }
+    }
+
+    pub(super) fn gone() -> Self {
+        Self::not_found("Somebody removed it meanwhile.".into())
+    }
+
+    pub(super) fn bad_body(reason: &str) -> Self {
+        let detail = format!("The body is not what this resource takes: {reason}.");
+        Self { status: StatusCode::BAD_REQUEST, title: "Bad request", detail }
+    }
+
+    pub(super) fn not_json() -> Self {
+        let detail = "The body must be JSON, and say so: Content-Type: application/json.".into();
+        Self { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, title: "Not JSON", detail }
+    }
+
+    pub(super) fn too_large() -> Self {
+        let detail = format!("A body has at most {BODY_BYTES_MAX} bytes.");
+        Self { status: StatusCode::PAYLOAD_TOO_LARGE, title: "Too large", detail }
     }
 
     pub(super) fn no_draft(id: &str) -> Self {
@@ -59,5 +84,17 @@ impl Problem {
             "detail": self.detail,
         });
         json(self.status, "application/problem+json", &body)
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Self::internal(error.to_string())
+    }
+}
+
+impl From<PlanError> for Problem {
+    fn from(error: PlanError) -> Self {
+        Self::conflict(error.to_string())
     }
 }
