@@ -249,7 +249,7 @@ pub enum ContextHeader {
     Tenant(String),
     /// The node whose classifier took the packet in (type 0x06); its value is the node's name.
     IngressNode,
-    /// The flow's stable hash, 32 bits (type 0x08).
+    /// The lower 32 bits of the flow's hash, the same in both directions (type 0x08).
     FlowId,
     /// A policy of the operator (type 0x0A).
     Policy(u32),

@@ -38,6 +38,35 @@ impl FlowKey {
         self.seeded_hash(0)
     }
 
+    /// The [`FlowKey::stable_hash`] of this flow or of the flow back, whichever has the lesser
+    /// source address: the same for both directions of a connection, so that both meet the same
+    /// instances.
+    #[must_use]
+    pub fn symmetric_hash(&self) -> u64 {
+        let back = self.reversed();
+        let ends = |key: &Self| (key.source, key.source_port);
+        if ends(&back) < ends(self) { back.stable_hash() } else { self.stable_hash() }
+    }
+
+    /// The flow of what comes back. The identifier of an echo is that of its reply; as it stands
+    /// in place of a port, it does not change sides.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        let (source_port, destination_port) =
+            if matches!(self.protocol, IpProtocol::ICMP | IpProtocol::ICMPV6) {
+                (self.source_port, self.destination_port)
+            } else {
+                (self.destination_port, self.source_port)
+            };
+        Self {
+            source: self.destination,
+            destination: self.source,
+            protocol: self.protocol,
+            source_port,
+            destination_port,
+        }
+    }
+
     /// Like [`FlowKey::stable_hash`], but from a start that the seed moves: whoever does not know
     /// the seed cannot choose keys that share a hash's remainder.
     #[must_use]

@@ -215,7 +215,9 @@ impl Packer {
     }
 }
 
-/// The same for a whole flow: it chooses the socket, hence the source port (RFC 7348 section 5).
+/// The same for a whole flow: it chooses the socket, hence the source port (RFC 7348 section 5,
+/// RFC 7510 section 3). Both directions have the same: they start at different nodes, so routers
+/// spread them by the addresses already.
 fn entropy(flow_hash: u64) -> u16 {
     const DYNAMIC_PORTS: u16 = 0xc000;
     DYNAMIC_PORTS | (flow_hash % u64::from(u16::MAX - DYNAMIC_PORTS + 1)) as u16

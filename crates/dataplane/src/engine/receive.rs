@@ -210,13 +210,15 @@ fn scope(owner: Owner, step: Step, path: Option<PathSeat>) -> Scope {
     }
 }
 
-/// A number that the packets of a flow share; of what is no IP packet, those of an Ethernet pair.
+/// A number that the packets of a flow share, in both directions, so that a symmetric chain meets
+/// the same instances; of what is no IP packet, those of an Ethernet pair.
 pub(super) fn flow_hash(view: &FrameView) -> u64 {
     view.flow.map_or_else(
         || {
             let number = |mac: [u8; 6]| mac.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-            number(view.source.0) ^ number(view.destination.0).rotate_left(16)
+            let (one, other) = (number(view.source.0), number(view.destination.0));
+            one.min(other) ^ one.max(other).rotate_left(16)
         },
-        |flow| flow.stable_hash(),
+        |flow| flow.symmetric_hash(),
     )
 }

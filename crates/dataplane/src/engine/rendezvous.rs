@@ -64,6 +64,8 @@ fn mix(mut word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catena_wire::flow::FlowKey;
+    use catena_wire::scalar::IpProtocol;
     use uuid::Uuid;
 
     fn candidates(weights: &[u32]) -> Vec<(u64, u32)> {
@@ -85,6 +87,33 @@ mod tests {
                 let share = chosen.iter().filter(|c| **c == Some(index)).count() as f64 / 10_000.0;
                 let wanted = f64::from(*weight) / f64::from(total);
                 assert!((share - wanted).abs() < 0.02, "{weights:?}: {share} is not {wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn flows_of_one_client_meet_the_weights_in_both_directions() {
+        let weights = [5, 3, 2];
+        let candidates = candidates(&weights);
+        for (source, destination) in [("10.0.0.9", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")] {
+            let mut met = [0.0; 3];
+            for port in 10_000..20_000 {
+                let flow = FlowKey {
+                    source: source.parse().unwrap(),
+                    destination: destination.parse().unwrap(),
+                    protocol: IpProtocol::TCP,
+                    source_port: port,
+                    destination_port: 443,
+                };
+                let choice = |flow: FlowKey| {
+                    choose(flow.symmetric_hash(), candidates.iter().copied()).unwrap()
+                };
+                assert_eq!(choice(flow), choice(flow.reversed()));
+                met[choice(flow)] += 1.0;
+            }
+            for (met, weight) in met.iter().zip(weights) {
+                let (share, wanted) = (met / 10_000.0, f64::from(weight) / 10.0);
+                assert!((share - wanted).abs() < 0.02, "{source}: {share} is not {wanted}");
             }
         }
     }

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::vec::Vec;
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn key(source: &str, destination: &str, protocol: IpProtocol, ports: (u16, u16)) -> FlowKey {
@@ -69,4 +71,64 @@ fn each_part_of_the_key_counts() {
         let distance = (base.stable_hash() ^ other.stable_hash()).count_ones();
         assert!((12..=52).contains(&distance), "{other:?} differs in {distance} bits");
     }
+}
+
+/// Keys whose ends lie in every order, with equal addresses and ports among them.
+fn any_key() -> impl Strategy<Value = FlowKey> {
+    let address = || {
+        prop_oneof![
+            any::<u32>().prop_map(|bits| IpAddr::V4(bits.into())),
+            (0..4_u32).prop_map(|bits| IpAddr::V4(bits.into())),
+        ]
+    };
+    let wide = || any::<u128>().prop_map(|bits| IpAddr::V6(bits.into()));
+    let ends = prop_oneof![(address(), address()), (wide(), wide())];
+    let protocol = prop_oneof![
+        Just(IpProtocol::TCP),
+        Just(IpProtocol::UDP),
+        Just(IpProtocol::ICMP),
+        Just(IpProtocol::ICMPV6),
+        any::<u8>().prop_map(IpProtocol),
+    ];
+    let port = || prop_oneof![any::<u16>(), 0..3_u16];
+    (ends, protocol, port(), port()).prop_map(
+        |((source, destination), protocol, source_port, destination_port)| FlowKey {
+            source,
+            destination,
+            protocol,
+            source_port,
+            destination_port,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn both_directions_of_a_flow_have_one_symmetric_hash(key in any_key()) {
+        let back = key.reversed();
+        prop_assert_eq!(back.reversed(), key);
+        prop_assert_eq!(back.symmetric_hash(), key.symmetric_hash());
+        let both = [key.stable_hash(), back.stable_hash()];
+        prop_assert!(both.contains(&key.symmetric_hash()), "it is the hash of one of the two");
+    }
+}
+
+#[test]
+fn an_echo_and_its_reply_have_one_symmetric_hash() {
+    let echo = key("10.0.0.9", "10.0.0.2", IpProtocol::ICMP, (77, 0));
+    let reply = key("10.0.0.2", "10.0.0.9", IpProtocol::ICMP, (77, 0));
+    assert_eq!(echo.reversed(), reply);
+    assert_eq!(echo.symmetric_hash(), reply.symmetric_hash());
+    let other = FlowKey { source_port: 78, ..echo };
+    assert_ne!(echo.symmetric_hash(), other.symmetric_hash());
+}
+
+#[test]
+fn flows_that_differ_in_one_end_have_different_symmetric_hashes() {
+    let hashes: HashSet<u64> = samples().iter().map(FlowKey::symmetric_hash).collect();
+    assert_eq!(hashes.len(), samples().len());
+    // Not an exclusive or of both ends: ports that change places are another flow.
+    let one = key("10.0.0.1", "10.0.0.2", IpProtocol::TCP, (1, 2));
+    let crossed = key("10.0.0.1", "10.0.0.2", IpProtocol::TCP, (2, 1));
+    assert_ne!(one.symmetric_hash(), crossed.symmetric_hash());
 }
