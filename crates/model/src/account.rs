@@ -173,6 +173,16 @@ pub struct HopCounters {
 }
 
 /// The counters of one path of a chain at one node.
+///
+/// At each node the packets that came are those that went: entered + tapped + tunnelled in +
+/// returned = finished + tunnelled out + delivered + dropped. `dropped`, `tunnelled_*` and
+/// `delivered` count copies for taps too; `entered` and `finished` only the packets themselves. A
+/// tap returns nothing, so over all nodes of the path
+///
+/// > entered + tapped − finished − dropped − delivered to taps = inside,
+///
+/// where inside is what functions and tunnels hold: exactly zero once the path has drained. Which
+/// hops are taps is said by the path (`HopEntry::kind`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainCounters {
     /// The chain.

@@ -328,7 +328,7 @@ fn hop_table(
         instances.push(InstanceTable {
             seed: rendezvous::seed(entry.id),
             weight: entry.weight,
-            place: instance_place(number, entry, names, local_instances),
+            place: instance_place(number, hop.kind, entry, names, local_instances),
         });
         if entry.node == *names.node {
             local_instances.push(LocalInstance {
@@ -341,11 +341,12 @@ fn hop_table(
             });
         }
     }
-    HopTable { instances }
+    HopTable { kind: hop.kind, instances }
 }
 
 fn instance_place(
     number: u16,
+    kind: HopKind,
     entry: &InstanceEntry,
     names: &Names<'_>,
     earlier: &[LocalInstance],
@@ -358,7 +359,10 @@ fn instance_place(
     let (Some(&ingress), Some(&egress)) = ports else { return InstancePlace::Unported };
     // What an unaware function returns tells nothing but its port and flow. Of siblings at one hop
     // a flow meets only one, so these may share a port.
-    let is_used = |local: &LocalInstance| local.hop != number && local.egress == Some(egress);
+    let is_silent = |local: &LocalInstance| local.is_tap && kind == HopKind::Tap;
+    let is_used = |local: &LocalInstance| {
+        local.hop != number && local.egress == Some(egress) && !is_silent(local)
+    };
     if entry.speaks.is_none() && earlier.iter().any(is_used) {
         return InstancePlace::Ambiguous;
     }

@@ -10,7 +10,7 @@ use super::traps::Traps;
 use super::vector::Work;
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
-use catena_model::account::Volume;
+use catena_model::account::{Created, Volume};
 
 /// One vector's surroundings.
 pub(super) struct Context<'e> {
@@ -38,6 +38,31 @@ impl Context<'_> {
         self.trace.note(0, || Note::Dropped { reason });
         self.books.dropped(owner, path, reason, volume.packets);
         self.pool.put(buffer);
+    }
+
+    /// A copy of a packet, created and accounted for; when no buffer is free it ends at once, on
+    /// the book of `path` too.
+    pub(super) fn copy(
+        &mut self,
+        work: &Work,
+        kind: Created,
+        path: Option<PathSeat>,
+    ) -> Option<Work> {
+        self.books.created(work.owner, kind, work.volume.packets);
+        let copied = self.pool.take().and_then(|mut buffer| {
+            if buffer.fill(work.buffer.bytes()) {
+                return Some(buffer);
+            }
+            self.pool.put(buffer);
+            None
+        });
+        let Some(mut buffer) = copied else {
+            let reason = DropReason::BuffersExhausted;
+            self.books.dropped(work.owner, path, reason, work.volume.packets);
+            return None;
+        };
+        buffer.offload = work.buffer.offload;
+        Some(Work { buffer, path, ..*work })
     }
 
     /// Ends a packet of the vector.

@@ -192,6 +192,7 @@ struct PathBook {
     serial: u64,
     entered: Volume,
     finished: Volume,
+    tapped: Volume,
     tunnelled_out: Volume,
     tunnelled_in: Volume,
     dropped: Drops,
@@ -206,6 +207,7 @@ impl PathBook {
             serial,
             entered: Volume::default(),
             finished: Volume::default(),
+            tapped: Volume::default(),
             tunnelled_out: Volume::default(),
             tunnelled_in: Volume::default(),
             dropped: Drops::default(),
@@ -229,7 +231,7 @@ impl PathBook {
             path: self.id,
             entered: self.entered,
             finished: self.finished,
-            tapped: Volume::default(),
+            tapped: self.tapped,
             pinned_flows: 0,
             tunnelled_out: self.tunnelled_out,
             tunnelled_in: self.tunnelled_in,
@@ -406,6 +408,12 @@ impl Books {
     pub(super) fn finished(&mut self, seat: PathSeat, volume: Volume) {
         if let Some(book) = self.path(seat) {
             book.finished.merge(volume);
+        }
+    }
+
+    pub(super) fn tapped(&mut self, seat: PathSeat, volume: Volume) {
+        if let Some(book) = self.path(seat) {
+            book.tapped.merge(volume);
         }
     }
 

@@ -294,7 +294,7 @@ impl Leaving<'_, '_> {
             let copy = if is_last {
                 original.take()
             } else {
-                original.as_ref().and_then(|work| self.copy(work))
+                original.as_ref().and_then(|work| self.context.copy(work, Created::Replica, None))
             };
             let Some(mut copy) = copy else { continue };
             copy.copy = number;
@@ -308,25 +308,6 @@ impl Leaving<'_, '_> {
                 }
             }
         }
-    }
-
-    /// A replica, created and accounted for; when no buffer is free it ends at once.
-    fn copy(&mut self, work: &Work) -> Option<Work> {
-        self.context.books.created(work.owner, Created::Replica, work.volume.packets);
-        let copied = self.context.pool.take().and_then(|mut buffer| {
-            if buffer.fill(work.buffer.bytes()) {
-                return Some(buffer);
-            }
-            self.context.pool.put(buffer);
-            None
-        });
-        let Some(mut buffer) = copied else {
-            let reason = DropReason::BuffersExhausted;
-            self.context.books.dropped(work.owner, None, reason, work.volume.packets);
-            return None;
-        };
-        buffer.offload = work.buffer.offload;
-        Some(Work { buffer, ..*work })
     }
 }
 

@@ -5,44 +5,54 @@
 use super::context::Context;
 use super::counters::Owner;
 use super::encap::{self, PathPosition};
-use super::tables::{InstancePlace, NetworkIndex, PathTable, Tables};
+use super::tables::{HopTable, InstancePlace, NetworkIndex, PathTable, Tables};
+use super::tap;
 use super::trace::Note;
 use super::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Source, Step, Work};
 use catena_model::DropReason;
-use catena_model::program::PROXY_MAC;
+use catena_model::program::{HopKind, PROXY_MAC};
 
-/// Decides for every packet on a path; at its end the packet is ordinary traffic again.
-pub(super) fn forward(vector: &mut [Work], context: &mut Context<'_>) {
-    for work in vector {
-        let Step::OnPath { position, network } = work.step else { continue };
+/// Decides for every packet on a path; at its end the packet is ordinary traffic again. Copies for
+/// taps join the vector.
+pub(super) fn forward(vector: &mut Vec<Work>, context: &mut Context<'_>) {
+    for index in 0..vector.len() {
+        let Step::OnPath { position, network } = vector[index].step else { continue };
+        let position = tap::pass(vector, index, position, context);
+        let work = &mut vector[index];
         let place = context.tables.positions.place(position);
         let path = context.tables.path(place.path);
-        let decided = match path.hops.get(usize::from(place.hop)) {
-            None => finish(work, position, path, network, context),
-            Some(hop) => {
-                let flow_hash = work.flow_hash;
-                let chosen = hop.choose_index(flow_hash).ok_or(DropReason::NoInstance);
-                chosen
-                    .and_then(|instance| {
-                        let note = || Note::Chosen { position, instance, flow_hash };
-                        context.trace.note(work.copy, note);
-                        let to = hop.instances[instance].place;
-                        visit(work, position, to, context.tables, context.epoch)
-                    })
-                    .map(|transform| Step::Decided(Verdict::Forward(transform)))
-            }
-        };
-        match decided {
-            Ok(step) => work.step = step,
-            Err(reason) => work.drop(reason),
+        match path.hops.get(usize::from(place.hop)) {
+            Some(hop) => reach(work, position, hop, context),
+            None => match finish(work, position, path, network, context) {
+                Ok(step) => work.step = step,
+                Err(reason) => work.drop(reason),
+            },
         }
     }
+}
+
+/// Decides for a packet, or a copy for a tap, that is at a hop.
+pub(super) fn reach(
+    work: &mut Work,
+    position: PathPosition,
+    hop: &HopTable,
+    context: &mut Context<'_>,
+) {
+    let flow_hash = work.flow_hash;
+    let chosen = hop.choose_index(flow_hash).ok_or(DropReason::NoInstance);
+    let decided = chosen.and_then(|instance| {
+        context.trace.note(work.copy, || Note::Chosen { position, instance, flow_hash });
+        let to = hop.instances[instance].place;
+        visit(work, position, hop.kind, to, context.tables, context.epoch)
+    });
+    work.step = Step::Decided(decided.map_or_else(Verdict::Drop, Verdict::Forward));
 }
 
 fn visit(
     work: &Work,
     position: PathPosition,
+    kind: HopKind,
     to: InstancePlace,
     tables: &Tables,
     epoch: Epoch,
@@ -51,6 +61,9 @@ fn visit(
         InstancePlace::Here { ingress, egress, ingress_mac, speaks, local } => {
             let into = Transform::new(Exit::Port(ingress), Stage::Into(local), epoch);
             match speaks {
+                None if kind == HopKind::Tap => {
+                    Ok(into.then(Operation::SetDestination(ingress_mac)))
+                }
                 // A proxy can only remember what it can tell apart.
                 None if work.view.flow.is_none() => Err(DropReason::MalformedIp),
                 None => Ok(into

@@ -30,6 +30,7 @@ mod segments;
 mod slots;
 mod switch;
 mod tables;
+mod tap;
 mod trace;
 mod transform;
 mod traps;

@@ -12,6 +12,8 @@
 //!
 //! A function that speaks the encapsulation has moved its header on itself. It may only say that
 //! it has been visited: the position must be the one behind a hop that it serves, by this port.
+//! From a tap nothing returns: what it sends is its own traffic by the same rules, and a chain
+//! header of a tap is foreign.
 
 use super::apart::Apart;
 use super::classifier;
@@ -237,7 +239,8 @@ fn admit(
     fragments.resolve(context.now_ns, scope, work.buffer.bytes(), &mut work.view);
     work.flow_hash = receive::flow_hash(&work.view);
     let path = tables.path(tables.positions.place(position).path);
-    let serves = |local: &LocalInstance| local.hop == visited && local.egress == Some(port);
+    let serves =
+        |local: &LocalInstance| local.hop == visited && local.egress == Some(port) && !local.is_tap;
     // Of siblings that share the port, the one that the flow meets.
     let chosen = match path.hops[usize::from(visited)].choose(work.flow_hash) {
         Some(InstancePlace::Here { local, .. }) => path.local_instances.get(local as usize),

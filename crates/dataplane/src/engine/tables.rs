@@ -7,7 +7,7 @@ use super::compile::CompileError;
 use super::encap::Positions;
 use super::rendezvous;
 use catena_model::id::{ChainId, InstanceId, PortId};
-use catena_model::program::{PortEntry, PortRole, Underlay};
+use catena_model::program::{HopKind, PortEntry, PortRole, Underlay};
 use catena_model::resource::Encapsulation;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, Vni};
@@ -114,9 +114,11 @@ pub(super) struct PathTable {
 }
 
 impl PathTable {
-    /// Is it the MAC under which an instance of the last hop is reached here?
+    /// Is it the MAC under which an instance of the last hop is reached here? A tap is no hop that
+    /// anything comes back from.
     pub(super) fn ends_at(&self, mac: MacAddr) -> bool {
-        let instances = self.hops.last().into_iter().flat_map(|hop| &hop.instances);
+        let last = self.hops.iter().rfind(|hop| hop.kind == HopKind::Through);
+        let instances = last.into_iter().flat_map(|hop| &hop.instances);
         instances.into_iter().any(|instance| {
             matches!(instance.place, InstancePlace::Here { ingress_mac, .. } if ingress_mac == mac)
         })
@@ -136,6 +138,7 @@ pub(super) struct LocalInstance {
 
 /// A hop: the instances to choose from.
 pub(super) struct HopTable {
+    pub(super) kind: HopKind,
     pub(super) instances: Vec<InstanceTable>,
 }
 
@@ -175,7 +178,8 @@ pub(super) enum InstancePlace {
     /// On this node, but a port of it is not in the program.
     Unported,
     /// On this node, unaware of chains, and its port is that of an earlier hop of this path: what
-    /// came back could belong to either visit.
+    /// came back could belong to either visit. Nothing comes back from taps, so two of them may
+    /// share a port; a tap and a hop that packets pass through may not.
     Ambiguous,
     /// On another node.
     There(NodeIndex),

@@ -2,7 +2,9 @@
 //! how it was found. Knows operations and exits; refuses to know rules, hops and tables.
 //!
 //! It is the seam for caches: a transform stays right as long as the epoch it was made in is the
-//! engine's, so it can be stored per flow, here or in the kernel, and be repeated.
+//! engine's, so it can be stored per flow, here or in the kernel, and be repeated. A copy for a tap
+//! is a packet of its own with a transform of its own (`tap`): a cache keeps for a flow the list of
+//! the transforms that its packet gave rise to, and repeats all of them or none.
 
 use super::encap::PathPosition;
 use super::tables::{NetworkIndex, NodeIndex, PortIndex};

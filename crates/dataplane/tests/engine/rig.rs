@@ -78,6 +78,8 @@ pub(crate) struct Rig {
     pub(crate) datagrams: Vec<SeenDatagram>,
     pub(crate) log: Vec<Happening>,
     pub(crate) behaviours: HashMap<String, Behaviour>,
+    /// Functions take frames at their egress too, and send them on by their ingress.
+    pub(crate) is_two_way: bool,
     /// Outcome of transmissions at these ports.
     pub(crate) refusals: HashMap<String, DropReason>,
     before: BTreeMap<String, u64>,
@@ -107,6 +109,7 @@ impl Rig {
             datagrams: Vec::new(),
             log: Vec::new(),
             behaviours: behaviours.collect(),
+            is_two_way: false,
             refusals: HashMap::new(),
             before: BTreeMap::new(),
             town,
@@ -269,14 +272,20 @@ impl Rig {
 
     fn let_function_act(&mut self, port: &str, seen: &Seen) {
         let town = &self.town;
-        let found = town.instances.iter().find(|i| town.ports[i.ingress].name == port);
-        let Some(instance) = found.cloned() else { return };
+        let found = town.instances.iter().find_map(|i| {
+            let (ingress, egress) = (&town.ports[i.ingress], &town.ports[i.egress]);
+            if ingress.name == port {
+                Some((i, ingress, egress))
+            } else {
+                (self.is_two_way && egress.name == port).then_some((i, egress, ingress))
+            }
+        });
+        let Some((instance, ingress, egress)) = found else { return };
         let view = FrameView::parse(&seen.bytes).unwrap();
-        let ingress = &town.ports[instance.ingress];
         if view.destination != ingress.mac {
             return;
         }
-        let egress = town.ports[instance.egress].clone();
+        let (instance, egress) = (instance.clone(), egress.clone());
         let mut bytes = seen.bytes.clone();
         let has_header = matches!(view.ethertype, EtherType::NSH | EtherType::MPLS);
         let is_sent = match self.behaviours[&instance.name] {
@@ -322,6 +331,7 @@ impl Rig {
                     path.hops.iter().map(volume).sum()
                 };
                 let came = path.entered.packets
+                    + path.tapped.packets
                     + path.tunnelled_in.packets
                     + hops(|hop| hop.returned.packets);
                 let went = path.finished.packets
@@ -332,6 +342,20 @@ impl Rig {
             }
             assert_eq!(node.pool.free(), node.pool.capacity(), "buffers are missing");
         }
+    }
+
+    /// Packets of the first chain that functions hold, by the identity of `ChainCounters`.
+    pub(crate) fn inside(&self) -> u64 {
+        let (mut came, mut went) = (0, 0);
+        for node in self.counters() {
+            let path = &node.chains[0];
+            came += path.entered.packets + path.tapped.packets;
+            went += path.finished.packets + path.dropped.values().sum::<u64>();
+            let taps = &self.town.chains[0].taps;
+            let of_taps = path.hops.iter().filter(|hop| taps.contains(&usize::from(hop.hop)));
+            went += of_taps.map(|hop| hop.delivered.packets).sum::<u64>();
+        }
+        came - went
     }
 
     fn flat(&self) -> BTreeMap<String, u64> {
@@ -352,6 +376,7 @@ impl Rig {
                 let name = format!("{node} path {}", path.path);
                 flat.insert(format!("{name} entered"), path.entered.packets);
                 flat.insert(format!("{name} finished"), path.finished.packets);
+                flat.insert(format!("{name} tapped"), path.tapped.packets);
                 flat.insert(format!("{name} tunnelled out"), path.tunnelled_out.packets);
                 flat.insert(format!("{name} tunnelled in"), path.tunnelled_in.packets);
                 for (reason, packets) in &path.dropped {

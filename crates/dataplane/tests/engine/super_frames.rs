@@ -13,7 +13,7 @@ use catena_wire::{checksum, tcp, udp};
 const SEGMENT_BYTES: u16 = 1_340;
 
 /// A super-frame as a kernel hands it out: checksum of the pseudo header alone.
-fn super_frame(spec: &Spec) -> (Vec<u8>, Offload) {
+pub(crate) fn super_frame(spec: &Spec) -> (Vec<u8>, Offload) {
     let mut frame = spec.frame();
     let view = FrameView::parse(&frame).unwrap();
     let start = view.l4_offset.unwrap();
@@ -45,7 +45,7 @@ fn super_frame(spec: &Spec) -> (Vec<u8>, Offload) {
     (frame, offload)
 }
 
-fn stream(spec: &Spec, bytes: usize) -> Spec {
+pub(crate) fn stream(spec: &Spec, bytes: usize) -> Spec {
     let payload = (0..bytes).map(|i| (i % 251) as u8).collect();
     Spec { payload, ..spec.clone() }
 }

@@ -4,10 +4,10 @@
 use catena_dataplane::engine::Tables;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
-    ChainEntry, HopEntry, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
+    ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
     PathEntry, PortEntry, PortRole, RuleEntry, RuleMatch, TunnelEntry, Underlay,
 };
-use catena_model::resource::{Attachment, Encapsulation, IpFamily, Transport};
+use catena_model::resource::{Attachment, ContextHeader, Encapsulation, IpFamily, Transport};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use std::collections::BTreeSet;
@@ -52,6 +52,11 @@ pub(crate) struct Chain {
     pub(crate) encapsulation: Encapsulation,
     /// Names of the instances of each hop.
     pub(crate) hops: Vec<Vec<String>>,
+    /// The hops that are taps, by number.
+    pub(crate) taps: Vec<usize>,
+    /// It is the way back of a symmetric chain: in by the egress, out by the ingress.
+    pub(crate) is_reverse: bool,
+    pub(crate) context: Vec<ContextHeader>,
     pub(crate) destination: usize,
     pub(crate) rules: Vec<(u32, RuleMatch)>,
 }
@@ -162,6 +167,9 @@ impl Town {
             path,
             encapsulation,
             hops,
+            taps: Vec::new(),
+            is_reverse: false,
+            context: Vec::new(),
             destination: 0,
             rules: rules.iter().map(|matches| (10, matches.clone())).collect(),
         });
@@ -184,21 +192,25 @@ impl Town {
     fn path_entry(&self, chain: &Chain) -> PathEntry {
         let instance = |name: &String| {
             let (number, instance) = self.instance(name);
+            let (ingress, egress) = match chain.is_reverse {
+                false => (&self.ports[instance.ingress], &self.ports[instance.egress]),
+                true => (&self.ports[instance.egress], &self.ports[instance.ingress]),
+            };
             InstanceEntry {
                 id: InstanceId(id(3, number)),
                 name: instance.name.clone(),
                 node: node_name(self.ports[instance.ingress].node),
-                ingress: self.ports[instance.ingress].id,
-                egress: self.ports[instance.egress].id,
-                ingress_mac: self.ports[instance.ingress].mac,
+                ingress: ingress.id,
+                egress: egress.id,
+                ingress_mac: ingress.mac,
                 weight: instance.weight,
                 speaks: instance.speaks,
             }
         };
-        let hops = chain.hops.iter().map(|hop| HopEntry {
+        let hops = chain.hops.iter().enumerate().map(|(number, hop)| HopEntry {
             function: FunctionId(Uuid::nil()),
             name: hop.join("|"),
-            kind: catena_model::program::HopKind::Through,
+            kind: if chain.taps.contains(&number) { HopKind::Tap } else { HopKind::Through },
             on_failure: catena_model::resource::FailurePolicy::Unwatched,
             instances: hop.iter().map(instance).collect(),
         });
@@ -206,7 +218,7 @@ impl Town {
             id: PathId(chain.path),
             chain: self.chain_id(chain),
             encapsulation: chain.encapsulation,
-            context: Vec::new(),
+            context: chain.context.clone(),
             hops: hops.collect(),
             destination: self.networks[chain.destination].id,
         }

@@ -249,6 +249,14 @@ pub(super) fn carrier(tables: &Tables, position: PathPosition) -> Encapsulation 
     tables.path(tables.positions.place(position).path).encapsulation
 }
 
+/// The position behind one that no packet waits at.
+pub(super) fn next(tables: &Tables, position: PathPosition) -> PathPosition {
+    let mut next = position;
+    let carrier = of(carrier(tables, position));
+    carrier.advance(&tables.positions, &mut std::iter::once(&mut next));
+    next
+}
+
 /// What both encapsulations of today do on the return from a function: positions are dense.
 fn next_slot(positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
     for position in visited {
