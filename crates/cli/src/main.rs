@@ -7,6 +7,7 @@
 
 mod chain;
 mod connection;
+mod explain;
 mod failure;
 mod function;
 mod lab;
@@ -56,6 +57,8 @@ enum Command {
     Lab(lab::LabCommand),
     /// What a chain document would change, before it is deployed (exit code 3: something).
     Plan(plan::PlanArguments),
+    /// Why a packet goes where it goes: described, captured, or the next real one.
+    Explain(explain::ExplainArguments),
     /// How everything stands.
     Status,
     /// Chains, nodes and drops as they move (a terminal; keys are shown at its foot).
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::Instance(command) => function::run_instance(&connection, command),
         Command::Lab(command) => lab::run(command),
         Command::Plan(arguments) => plan::run(&connection, &arguments),
+        Command::Explain(arguments) => explain::run(&connection, arguments),
         Command::Status => status::run(&connection),
         Command::Top(arguments) => top::run(&connection, &arguments),
         Command::Watch(arguments) => watch::run(&connection, &arguments),

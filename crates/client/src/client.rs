@@ -2,6 +2,7 @@
 
 use crate::error::ClientError;
 use catena_model::Event;
+use catena_model::explain::{ExplainQuery, ExplainReport};
 use catena_model::resource::FailurePolicy;
 use catena_model::status::{ChainReport, ChainSummary, FunctionReport, InstanceReport, NodeReport};
 use reqwest::Method;
@@ -279,6 +280,18 @@ impl Client {
             url: self.base.clone(),
             reason: "it ended while we watched".into(),
         })
+    }
+
+    /// What the data planes would do with a packet.
+    ///
+    /// # Errors
+    /// When the question makes no sense, or the first node or the controller does not answer.
+    pub fn explain(&self, query: &ExplainQuery) -> Result<ExplainReport, ClientError> {
+        const PATH: &str = "/v1/explain";
+        let body = serde_json::to_value(query);
+        let body = body.map_err(|error| unexpected(PATH, &error.to_string()))?;
+        let answer = self.request(Method::POST, PATH, Some(&body))?;
+        serde_json::from_value(answer).map_err(|error| unexpected(PATH, &error.to_string()))
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {

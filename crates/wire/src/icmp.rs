@@ -9,7 +9,7 @@
 //! ```
 
 use core::fmt;
-use core::net::Ipv6Addr;
+use core::net::{IpAddr, Ipv6Addr};
 
 use crate::checksum::{self, Sum};
 use crate::scalar::IpProtocol;
@@ -191,6 +191,39 @@ pub(crate) fn v6_sum(message: &[u8], source: Ipv6Addr, destination: Ipv6Addr) ->
     // A message longer than an IPv6 packet can be is never correct, so the bound costs nothing.
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     checksum::pseudo_header_v6(source, destination, IpProtocol::ICMPV6, length).then_bytes(message)
+}
+
+/// Makes an echo request of `message`, whose bytes from the ninth on are the data (RFC 792,
+/// RFC 4443 section 4.1), for a packet between these addresses.
+///
+/// # Errors
+/// When there are fewer than eight bytes.
+pub fn emit_echo_request(
+    message: &mut [u8],
+    (source, destination): (IpAddr, IpAddr),
+    identifier: u16,
+    sequence: u16,
+) -> Result<(), IcmpError> {
+    let have = message.len();
+    let fixed = message
+        .first_chunk_mut::<{ IcmpView::HEADER_LEN }>()
+        .ok_or(IcmpError::Truncated { need: IcmpView::HEADER_LEN, have })?;
+    let ends = match (source, destination) {
+        (IpAddr::V6(source), IpAddr::V6(destination)) => Some((source, destination)),
+        _ => None,
+    };
+    let kind = ends.map_or(IcmpV4Type::ECHO_REQUEST.0, |_| IcmpV6Type::ECHO_REQUEST.0);
+    let ([a, b], [c, d]) = (identifier.to_be_bytes(), sequence.to_be_bytes());
+    *fixed = [kind, 0, 0, 0, a, b, c, d];
+    let sum = ends.map_or_else(
+        || Sum::of(message),
+        |(source, destination)| v6_sum(message, source, destination),
+    );
+    let [high, low] = sum.checksum().to_be_bytes();
+    if let [_, _, first, second, ..] = message {
+        (*first, *second) = (high, low);
+    }
+    Ok(())
 }
 
 /// Why bytes are no ICMP message.

@@ -173,6 +173,8 @@ pub struct ExplainLine {
 pub struct ExplainReport {
     /// Name of the port that the packet came in by.
     pub from: String,
+    /// The packet in words.
+    pub described: String,
     /// The packet that was explained.
     pub frame: FrameBytes,
     /// How long ago it was seen, in milliseconds; none: it is hypothetical.

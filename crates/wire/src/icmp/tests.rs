@@ -18,6 +18,23 @@ fn a_golden_echo_request_is_read() {
 }
 
 #[test]
+fn an_echo_request_is_made_as_the_golden_one_and_its_checksum_holds_over_ipv6_too() {
+    let golden = hex(ECHO_REQUEST);
+    let mut made = [0xff; 10];
+    made[8..].copy_from_slice(b"ab");
+    let v4 = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+    emit_echo_request(&mut made, v4, 0x1234, 1).unwrap();
+    assert_eq!(made[..], golden[..]);
+    let (source, destination) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    let v6 = (IpAddr::V6(source), IpAddr::V6(destination));
+    emit_echo_request(&mut made, v6, 0x1234, 1).unwrap();
+    let view = IcmpView::parse(&made).unwrap();
+    assert_eq!((view.v6_type(), view.v6_identifier()), (IcmpV6Type::ECHO_REQUEST, Some(0x1234)));
+    assert!(view.is_v6_checksum_correct(source, destination));
+    assert!(emit_echo_request(&mut made[..7], v4, 1, 1).is_err());
+}
+
+#[test]
 fn every_type_has_an_identifier_only_in_an_echo() {
     let mut bytes = hex(ECHO_REQUEST);
     for kind in 0..=255 {

@@ -99,7 +99,8 @@ pub(super) async fn instances(
     Ok(json(StatusCode::OK, super::CONTENT_TYPE, &answer))
 }
 
-fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
+/// The body of a call.
+pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
     let bytes = call.body.as_ref().ok_or_else(Problem::too_large)?;
     if !call.has_json() {
         return Err(Problem::not_json());

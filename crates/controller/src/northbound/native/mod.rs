@@ -1,6 +1,7 @@
 //! The native API: how things stand, in the words of `model`. Read-only; resources are declared in
 //! a border dialect. Errors are problem details (RFC 9457).
 
+mod explain;
 mod functions;
 mod metrics;
 mod plan;
@@ -46,6 +47,11 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
     let path: Vec<&str> = call.path.iter().map(String::as_str).collect();
     match path.as_slice() {
         ["v1", "plan"] if call.method == Method::POST => return plan::open(app),
+        ["v1", "explain"] if call.method == Method::POST => {
+            let report = explain::answer(app, call).await?;
+            return Ok(json(StatusCode::OK, CONTENT_TYPE, &shown(&report)?));
+        }
+        ["v1", "explain"] => return Err(Problem::method_not_allowed()),
         ["v1", "plan", id] => return plan::on_draft(app, &call.method, id),
         ["v1", "functions"] => return functions::functions(app, call, None).await,
         ["v1", "functions", name] => return functions::functions(app, call, Some(name)).await,

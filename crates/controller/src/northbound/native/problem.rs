@@ -20,6 +20,10 @@ impl Problem {
         Self { status: StatusCode::NOT_FOUND, title: "Not found", detail }
     }
 
+    pub(super) fn bad_request(detail: String) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, title: "Bad request", detail }
+    }
+
     pub(super) fn ambiguous(detail: String) -> Self {
         Self { status: StatusCode::CONFLICT, title: "Ambiguous name", detail }
     }
@@ -61,7 +65,7 @@ impl Problem {
     }
 
     pub(super) fn method_not_allowed() -> Self {
-        let detail = "Only GET is allowed here; resources are declared below /v2.0.".into();
+        let detail = "This method is not allowed here; resources are declared below /v2.0.".into();
         Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "Method not allowed", detail }
     }
 

@@ -1,0 +1,165 @@
+//! `POST /v1/explain`: carries a packet's explanation from node to node. Knows whom to ask and for
+//! how long; refuses to decide anything about a packet: each step is said by a data plane.
+
+mod ends;
+mod frame;
+mod why_not;
+
+use super::functions;
+use super::problem::Problem;
+use crate::northbound::{App, Call};
+use crate::reconcile::Situation;
+use catena_model::explain::{
+    CatchRequest, CaughtPacket, ExplainAt, ExplainQuery, ExplainReport, ExplainRequest,
+    ExplainSubject, FrameBytes, Journey, PacketDescription, PacketFilter, Told,
+};
+use catena_model::id::ChainId;
+use catena_model::resource::Port;
+use catena_model::{Answer, NodeName, Question};
+use catena_plan::Intent;
+use std::net::IpAddr;
+use std::time::Duration;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// How often a trap for the next packet is looked into.
+const TRAP_LOOKS: Duration = Duration::from_millis(50);
+/// Longest wait for the next packet: an answer must come while its asker waits.
+const TRAP_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Answers the request.
+pub(super) async fn answer(app: &App, call: &Call) -> Result<ExplainReport, Problem> {
+    let query: ExplainQuery = functions::body(call)?;
+    let situation = app.situation.borrow().clone();
+    let intent = app.declared.snapshot().intent;
+    let chain = query.why_not.as_deref().map(|name| super::find(&intent, name)).transpose()?;
+    let port = match (&query.from, &query.packet) {
+        (Some(name), _) => ends::port(&intent, name)?,
+        (None, ExplainSubject::Frame(frame)) => ends::sender(&intent, &frame.0)?,
+        (None, _) => {
+            let detail = "It is not said where the packet comes in: name a port by --from.";
+            return Err(Problem::bad_request(detail.into()));
+        }
+    };
+    let node = ends::node_of(&intent, port)?.clone();
+    let (frame, seen_ago_ms) = subject(app, &intent, port, &node, &query.packet).await?;
+    let why_not = chain.map(|chain| chain.id);
+    let request = ExplainRequest { at: ExplainAt::Port(port.id), frame: frame.clone(), why_not };
+    let told = carry(app, &situation, node.clone(), request).await?;
+    let why_not =
+        chain.map(|chain| why_not::report(&situation, &intent, chain, &node, &told.why_not));
+    Ok(ExplainReport {
+        from: ends::name_of(&intent, port.id),
+        described: frame::words(&frame.0),
+        frame,
+        seen_ago_ms,
+        lines: told.lines,
+        verdict: told.verdict,
+        why_not,
+    })
+}
+
+/// The bytes of the packet, and how long ago they were seen if they were.
+async fn subject(
+    app: &App,
+    intent: &Intent,
+    port: &Port,
+    node: &NodeName,
+    subject: &ExplainSubject,
+) -> Result<(FrameBytes, Option<u64>), Problem> {
+    match subject {
+        ExplainSubject::Frame(frame) => Ok((frame.clone(), None)),
+        ExplainSubject::Described(text) => {
+            let packet: PacketDescription = text.parse().map_err(bad)?;
+            let destination = ends::next_hop(intent, port, packet.destination)?;
+            let frame = frame::frame(&packet, port.mac, destination).map_err(bad)?;
+            Ok((FrameBytes(frame), None))
+        }
+        ExplainSubject::Next { filter, wait_ms } => {
+            let filter: PacketFilter = filter.parse().map_err(bad)?;
+            let request = CatchRequest { token: token(), port: port.id, filter };
+            let wait = Duration::from_millis(*wait_ms).min(TRAP_WAIT_MAX);
+            let caught = catch(app, node, request, wait).await?.ok_or_else(|| {
+                let name = ends::name_of(intent, port.id);
+                Problem::not_found(format!(
+                    "No such packet came in by port '{name}' within {} ms; is something sending, \
+                     and does the filter fit it? Wait longer with --wait.",
+                    wait.as_millis()
+                ))
+            })?;
+            Ok((caught.frame, Some(caught.ago_ms)))
+        }
+    }
+}
+
+fn bad(error: impl std::fmt::Display) -> Problem {
+    Problem::bad_request(format!("{error}."))
+}
+
+/// A number that no other asker has.
+fn token() -> u64 {
+    Uuid::new_v4().as_u64_pair().0
+}
+
+/// Arms a trap and looks into it until something is there or the time is over.
+async fn catch(
+    app: &App,
+    node: &NodeName,
+    request: CatchRequest,
+    wait: Duration,
+) -> Result<Option<CaughtPacket>, Problem> {
+    let question = Question::CatchNext(request);
+    let deadline = Instant::now() + wait;
+    loop {
+        match app.fleet.ask(node, &question).await.map_err(|why| unanswered(&why))? {
+            Answer::Caught(Some(caught)) => return Ok(Some(caught)),
+            Answer::Caught(None) if Instant::now() < deadline => {
+                tokio::time::sleep(TRAP_LOOKS).await;
+            }
+            Answer::Caught(None) => return Ok(None),
+            _ => return Err(Problem::internal(format!("Node '{node}' answered something else."))),
+        }
+    }
+}
+
+fn unanswered(why: &str) -> Problem {
+    Problem::conflict(format!("{why}; 'catena node list' shows which nodes answer."))
+}
+
+/// Asks one node after the other.
+async fn carry(
+    app: &App,
+    situation: &Situation,
+    node: NodeName,
+    request: ExplainRequest,
+) -> Result<Told, Problem> {
+    let nodes = &situation.inventory.nodes;
+    let node_at = |address: IpAddr| {
+        let found = nodes.iter().find(|(_, facts)| facts.underlay.address == address);
+        found.map(|(node, _)| node.clone())
+    };
+    let address_of = |node: &NodeName| nodes.get(node).map(|facts| facts.underlay.address);
+    let mut journey = Journey::new(node, request);
+    let mut is_first = true;
+    while let Some((node, request)) = journey.next_question() {
+        let answer = match app.fleet.ask(&node, &Question::Explain(request)).await {
+            Ok(Answer::Explained(reply)) => Ok(*reply),
+            Ok(_) => Err(format!("node '{node}' answered something else")),
+            Err(why) => Err(why),
+        };
+        if is_first && let Err(why) = &answer {
+            return Err(unanswered(why));
+        }
+        is_first = false;
+        journey.heard(answer, node_at, address_of);
+    }
+    Ok(journey.told())
+}
+
+/// A chain of a report.
+fn chain_name(intent: &Intent, id: ChainId) -> String {
+    match intent.chains.get(&id) {
+        Some(chain) if !chain.label.name.is_empty() => chain.label.name.clone(),
+        _ => id.to_string(),
+    }
+}
