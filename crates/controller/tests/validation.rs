@@ -374,7 +374,7 @@ fn port_chain_rules_of_3_4() {
             (of(json!(["abc"])), 400, "HTTPBadRequest"),
             (of(json!([f1, f1])), 400, "HTTPBadRequest"),
             (of(json!([UNKNOWN])), 404, "PortPairGroupNotFound"),
-            (of(json!([f1, t1, t2])), 400, "ConsecutiveTapPPGNotSupported"),
+            (of(json!([f1, t1, t2])), 201, ""),
             (of(json!([t1, f1, t2])), 201, ""),
             (nsh, 400, inconsistent),
             (of(json!([mpls])), 201, ""),

@@ -16,8 +16,8 @@ mod wiring;
 
 pub use error::{LabError, Result};
 pub use run::{
-    DeploySample, Evidence, Judged, LengthRow, Mean, RunEvidence, RunOptions, RunReport,
-    ThroughputRow, TrafficResult, run, summary, write_summary,
+    Change, DeploySample, Evidence, Judged, LengthRow, Mean, RunEvidence, RunOptions, RunReport,
+    ThroughputRow, TrafficResult, Update, run, summary, write_summary,
 };
 pub use supervisor::{
     API_PORT, Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find,
@@ -25,7 +25,8 @@ pub use supervisor::{
 };
 pub use up::{RunningLab, up};
 pub use vocabulary::{
-    BitRate, Claim, Endpoint, Function, Lab, LabChain, LabFileError, Link, Metric, Network,
-    Ordered, Plot, PlotKind, Relation, Seconds, Statement, Sweep, Tool, Traffic,
+    BitRate, ChangeKind, Claim, Endpoint, Function, Lab, LabChain, LabFileError, Link, Load,
+    Metric, Network, Ordered, Plot, PlotKind, Relation, Seconds, Statement, Sweep, Tool, Traffic,
+    Updates, Version,
 };
 pub use wiring::NoRoom;

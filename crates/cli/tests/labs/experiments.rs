@@ -1,4 +1,5 @@
-//! Lab files as experiments: what `./demo` does, with a short file, and with checks that must fail.
+//! Lab files as experiments: what `./demo` does, with a short file, and with checks that must fail;
+//! and the ready files that hold promises, whole.
 
 use crate::house::{CATENA, LAB, lab_name, renamed_lab, turn};
 use crate::procfs;
@@ -58,4 +59,54 @@ fn a_check_that_does_not_hold_fails_the_run_and_is_named() {
     assert_eq!(output.status.code(), Some(4), "{said}");
     let failed = said.lines().find(|line| line.contains("failed checks")).expect("it says which");
     assert!(failed.contains("loss numbered >= 1") && !failed.contains("order"), "{failed}");
+}
+
+/// A ready lab file, run whole: every check in it holds. Its part of the summary is the answer.
+fn passes(file: &str) -> Value {
+    let _turn = turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(file);
+    let base = base.canonicalize().expect("the lab file");
+    let lab = folder.path().join(LAB);
+    let text = format!("extends: {}\nname: {}\n", base.display(), lab_name("ready"));
+    std::fs::write(&lab, text).expect("a lab file");
+    let output = run(&lab, folder.path());
+    println!("{}", said(&output));
+    assert!(output.status.success(), "{}", said(&output));
+    let summary = std::fs::read_to_string(folder.path().join("summary.json")).expect("a summary");
+    serde_json::from_str(&summary).expect("JSON")
+}
+
+/// The sizes of the promise: a hundred changes, at least 5,000 packets a second.
+#[test]
+fn a_chain_changes_a_hundred_times_under_a_stream_and_nothing_is_lost_doubled_or_mixed() {
+    let update = &passes("chain-updates.yaml")["update"];
+    let number = |key: &str| update[key].as_u64();
+    assert_eq!((number("changes"), number("both_versions")), (Some(100), Some(100)));
+    assert_eq!(
+        (number("lost"), number("duplicated"), number("mixed")),
+        (Some(0), Some(0), Some(0))
+    );
+    assert!(update["packets_per_second"].as_f64() >= Some(5_000.0), "{update}");
+}
+
+#[test]
+fn tcp_streams_live_through_a_hundred_changes_of_their_chain() {
+    let update = &passes("chain-updates-tcp.yaml")["update_tcp"];
+    assert_eq!((&update["changes"], &update["broken"]), (&100.into(), &0.into()));
+}
+
+#[test]
+fn ten_thousand_flows_go_by_weight_and_a_change_of_instances_moves_only_those_it_must() {
+    passes("weights.yaml");
+}
+
+#[test]
+fn copies_for_taps_arrive_once_on_any_host_and_two_in_a_row() {
+    passes("taps.yaml");
+}
+
+#[test]
+fn answers_of_a_symmetric_chain_meet_the_same_instances_in_reverse_order() {
+    passes("symmetric.yaml");
 }

@@ -26,6 +26,7 @@ mod procfs;
 mod stack;
 mod steering;
 mod streams;
+mod surroundings;
 mod traffic;
 mod underlay;
 mod updates;

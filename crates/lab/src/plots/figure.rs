@@ -1,6 +1,6 @@
 //! What a figure shows, as data. Knows reports; refuses to know pixels.
 
-use crate::run::RunReport;
+use crate::run::{RunEvidence, RunReport, Update};
 use crate::vocabulary::{Plot, PlotKind};
 use serde_json::Value;
 
@@ -52,6 +52,7 @@ pub(crate) struct Bar {
 const GIGABIT: f64 = 1e9;
 const MEGABIT: f64 = 1e6;
 const MILLISECONDS: f64 = 1e3;
+const NANOSECONDS_OF_MILLISECOND: f64 = 1e6;
 
 /// The figures of one `plot` entry; none if the run did not measure what it shows.
 pub(crate) fn figures(plot: &Plot, report: &RunReport) -> Vec<Figure> {
@@ -59,6 +60,7 @@ pub(crate) fn figures(plot: &Plot, report: &RunReport) -> Vec<Figure> {
         PlotKind::DeploySteps => deploy_steps(plot, report).into_iter().collect(),
         PlotKind::Timeline => timelines(plot, report),
         PlotKind::Bars => bars(plot, report).into_iter().collect(),
+        PlotKind::Changes => changes(plot, report),
     }
 }
 
@@ -128,6 +130,48 @@ fn timelines(plot: &Plot, report: &RunReport) -> Vec<Figure> {
         }
     };
     proofs.map(figure).collect()
+}
+
+/// For each change: what was under way on the old path, and how long until it was found empty.
+#[allow(clippy::cast_precision_loss, reason = "packets under way and milliseconds are few")]
+fn changes(plot: &Plot, report: &RunReport) -> Vec<Figure> {
+    let runs = report.evidence.runs.iter();
+    let runs = runs.filter_map(|run| Some((run, run.update.as_ref()?, run.update_proof.as_ref()?)));
+    let figure = |(run, update, proof): (&RunEvidence, &Update, &Value)| {
+        let each = proof["each"].as_array();
+        let flying = each.into_iter().flatten().map(|one| one["in_flight"].as_f64());
+        let took = update.changes.iter().map(|change| {
+            let until = change.over.unwrap_or(change.answered);
+            until.saturating_sub(change.asked) as f64 / NANOSECONDS_OF_MILLISECOND
+        });
+        Figure {
+            file: format!("{}-{}", plot.file, run.case),
+            title: format!("{}, {}", plot.title, run.case),
+            x_label: "change of the chain".into(),
+            y_label: "packets; milliseconds".into(),
+            legend: vec![
+                "packets under way on the old path".into(),
+                "from the request to the receipt, ms".into(),
+            ],
+            form: Form::Lines(vec![
+                flying.map(Option::unwrap_or_default).collect(),
+                took.collect(),
+            ]),
+            caption: caption(
+                report,
+                format!(
+                    "{} changes under a stream of {} packets: {} lost, {} duplicated, {} mixed, \
+                     from captures at every function; one run",
+                    proof["changes"],
+                    proof["sent"],
+                    proof["lost"],
+                    proof["duplicated"],
+                    proof["mixed"]
+                ),
+            ),
+        }
+    };
+    runs.map(figure).collect()
 }
 
 fn bars(plot: &Plot, report: &RunReport) -> Option<Figure> {

@@ -4,10 +4,11 @@
 use crate::error::Result;
 use crate::vocabulary::Lab;
 use catena_client::Client;
+use catena_client::deploy::{ChainStep, Direction};
 use catena_model::account::{NodeCounters, PortCounters};
 use catena_model::id::ChainId;
 use catena_model::status::NodeReport;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How often counters are read again while packets may still be on their way.
@@ -47,21 +48,29 @@ struct ChainCount {
 }
 
 impl ChainCount {
-    /// Without taps and with one instance a hop, each hop gets all that entered and gives it back.
-    /// None if a counter went backwards.
-    fn faults_since(&self, then: &Self) -> Option<Vec<String>> {
+    /// The instances of a hop get, together, all that entered and give it back; a tap gets a copy
+    /// of it all and gives nothing back. None if a counter went backwards.
+    fn faults_since(&self, then: &Self, taps: &BTreeSet<String>) -> Option<Vec<String>> {
         let entered = gain(self.entered, then.entered)?;
         let finished = gain(self.finished, then.finished)?;
         let mut faults = Vec::new();
         if entered != finished {
             faults.push(format!("{entered} entered, {finished} finished"));
         }
-        for (hop, (given, back)) in &self.hops {
-            let (given_then, back_then) = then.hops.get(hop).copied().unwrap_or_default();
-            let (given, back) = (gain(*given, given_then)?, gain(*back, back_then)?);
-            if (given, back) != (entered, entered) {
-                let (_, name) = hop;
-                faults.push(format!("{entered} entered, {name} got {given} and gave back {back}"));
+        let mut hops: BTreeMap<u16, (Vec<&str>, u64, u64)> = BTreeMap::new();
+        for (key, (given, back)) in &self.hops {
+            let (given_then, back_then) = then.hops.get(key).copied().unwrap_or_default();
+            let (hop, name) = key;
+            let (names, all_given, all_back) = hops.entry(*hop).or_default();
+            names.push(name);
+            *all_given = all_given.saturating_add(gain(*given, given_then)?);
+            *all_back = all_back.saturating_add(gain(*back, back_then)?);
+        }
+        for (names, given, back) in hops.into_values() {
+            let is_tap = names.iter().all(|name| taps.contains(*name));
+            if (given, back) != (entered, if is_tap { 0 } else { entered }) {
+                let names = names.join(", ");
+                faults.push(format!("{entered} entered, {names} got {given} and gave back {back}"));
             }
         }
         Some(faults)
@@ -115,9 +124,22 @@ impl Snapshot {
             unaccounted: u64::try_from(unaccounted.sum::<u128>()).unwrap_or(u64::MAX),
             ring_full: ring_full(self).saturating_sub(ring_full(before)),
             differing: self.differing(before, lab),
-            uneven: self.uneven(before),
+            uneven: self.uneven(before, &taps_of(lab)),
             silent: silent.map(|report| report.status.node.to_string()).collect(),
         }
+    }
+
+    /// Frames, both ways, that the interface of each port counted from `before` until now.
+    pub(crate) fn frames_since(&self, before: &Self) -> BTreeMap<String, u64> {
+        let all = |port: &PortCounters| {
+            let interface = port.interface?;
+            Some(interface.received.packets.saturating_add(interface.transmitted.packets))
+        };
+        let count = |now: &PortCounters| {
+            let then = before.ports().find(|port| port.port == now.port)?;
+            Some((now.name.clone(), gain(all(now)?, all(then)?)?))
+        };
+        self.ports().filter_map(count).collect()
     }
 
     fn chains(&self) -> BTreeMap<ChainId, ChainCount> {
@@ -135,12 +157,12 @@ impl Snapshot {
         chains
     }
 
-    fn uneven(&self, before: &Self) -> Vec<String> {
+    fn uneven(&self, before: &Self, taps: &BTreeSet<String>) -> Vec<String> {
         let then = before.chains();
         let nothing = ChainCount::default();
         let mut uneven = Vec::new();
         for (chain, now) in self.chains() {
-            match now.faults_since(then.get(&chain).unwrap_or(&nothing)) {
+            match now.faults_since(then.get(&chain).unwrap_or(&nothing), taps) {
                 Some(faults) => {
                     uneven
                         .extend(faults.into_iter().map(|fault| format!("chain {chain}: {fault}")));
@@ -186,20 +208,29 @@ impl Snapshot {
     }
 }
 
-/// What happened since `before`; reads again while the counters of interfaces and data planes,
-/// which are not read at one instant, still differ.
-pub(crate) fn settle(client: &Client, before: &Snapshot, lab: &Lab) -> Result<Account> {
+/// The instances that get copies.
+fn taps_of(lab: &Lab) -> BTreeSet<String> {
+    let steps = lab.chains.iter().flat_map(|chain| &chain.document.chain);
+    let taps = steps.filter(|step| step.direction == Direction::Tap);
+    taps.flat_map(ChainStep::all_instances).map(|instance| instance.name).collect()
+}
+
+/// What happened since `before`, and how the counters stand; reads again while the counters of
+/// interfaces and data planes, which are not read at one instant, still differ.
+pub(crate) fn settle(client: &Client, before: &Snapshot, lab: &Lab) -> Result<(Account, Snapshot)> {
+    let mut now = Snapshot::take(client)?;
     let mut account = Account::default();
     for _ in 0..READS_MAX {
         std::thread::sleep(READ_PAUSE);
-        account = Snapshot::take(client)?.since(before, lab);
+        now = Snapshot::take(client)?;
+        account = now.since(before, lab);
         let is_settled =
             account.unaccounted == 0 && account.differing.is_empty() && account.silent.is_empty();
         if is_settled {
             break;
         }
     }
-    Ok(account)
+    Ok((account, now))
 }
 
 #[cfg(test)]
@@ -229,12 +260,13 @@ mod tests {
             "counters": {"node": "host1", "program": 1, "tunnels": none,
                 "tunnels_transmitted": {"packets": 0, "bytes": 0}, "tunnels_ring_full": 0,
                 "ports": [{"port": id, "name": NAME, "account": account, "transmitted": volume,
-                    "created_by_function": 0, "ring_full": ring_full,
+                    "created_by_function": 0, "lost_in_function": 0, "ring_full": ring_full,
                     "interface": {"received": volume, "transmitted": volume}}],
                 "chains": [{"chain": id, "path": 1, "entered": volume, "finished": volume,
+                    "tapped": {"packets": 0, "bytes": 0}, "pinned_flows": 0,
                     "tunnelled_out": volume, "tunnelled_in": volume, "dropped": {},
                     "hops": [{"hop": 0, "instance": id, "name": "v1", "delivered": volume,
-                        "returned": volume}]}]},
+                        "returned": volume, "rewritten": 0, "ambiguous": 0}]}]},
         });
         Snapshot(vec![serde_json::from_value(report).unwrap()])
     }
@@ -243,6 +275,29 @@ mod tests {
     fn a_run_that_lost_nothing_is_even() {
         let account = snapshot(70, 0).since(&snapshot(20, 0), &lab());
         assert_eq!(account, Account::default());
+    }
+
+    #[test]
+    fn instances_share_what_entered_and_a_tap_gives_nothing_back() {
+        let count = |hops: &[(u16, &str, u64, u64)]| ChainCount {
+            entered: 10,
+            finished: 10,
+            hops: hops
+                .iter()
+                .map(|(hop, name, given, back)| ((*hop, (*name).to_owned()), (*given, *back)))
+                .collect(),
+        };
+        let taps = BTreeSet::from(["t1".to_owned()]);
+        let faults = |hops| count(hops).faults_since(&ChainCount::default(), &taps);
+        assert_eq!(faults(&[(0, "v1", 7, 7), (0, "v2", 3, 3), (1, "t1", 10, 0)]), Some(vec![]));
+        for wrong in [
+            &[(0, "v1", 7, 7), (0, "v2", 2, 2)][..],
+            &[(0, "t1", 9, 0)],
+            &[(0, "t1", 10, 1)],
+            &[(0, "v1", 10, 0)],
+        ] {
+            assert_eq!(faults(wrong).unwrap().len(), 1, "{wrong:?}");
+        }
     }
 
     #[test]

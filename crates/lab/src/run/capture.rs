@@ -1,10 +1,12 @@
-//! Captures at the interfaces of endpoints and functions, and their judgement by a script that
-//! links none of our code. Knows tcpdump and the script's description of a lab.
+//! Captures at the interfaces of endpoints and functions. Knows tcpdump; refuses to know what the
+//! captures are judged for, except that millions of frames are taken more thriftily.
 
+use super::proof::Question;
 use super::tool::Program;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,14 +14,14 @@ use std::time::Duration;
 
 /// Bytes kept of each packet: Ethernet, IPv6, UDP and what iperf3 writes first.
 const SNAP_BYTES: &str = "128";
+/// The same for our own datagrams.
+const SNAP_BYTES_OURS: &str = "80";
 /// Kernel buffer of a capture, in KiB.
 const BUFFER_KIB: &str = "8192";
 /// How long the last packets may take to reach their capture.
 const SETTLE: Duration = Duration::from_millis(300);
-/// The script. It is laid beside its captures, so that any lab file has it, wherever it lies, and
-/// that people may run it again.
-const SCRIPT: &str = include_str!("../../../../labs/proof/steering_proof.py");
-
+/// The same where the kernel hands frames over by the block, the last one after a second.
+const SETTLE_BLOCKS: Duration = Duration::from_millis(1_300);
 struct Capture {
     node: String,
     network: String,
@@ -29,7 +31,15 @@ struct Capture {
 /// Running captures of one run.
 pub(crate) struct Captures {
     folder: PathBuf,
+    settle: Duration,
     captures: Vec<Capture>,
+}
+
+/// Captures that have ended.
+pub(crate) struct Captured {
+    pub(crate) folder: PathBuf,
+    /// By node and network: hardware address, file, and what speaks against it.
+    pub(crate) interfaces: Map<String, Value>,
 }
 
 impl Captures {
@@ -37,6 +47,7 @@ impl Captures {
     pub(crate) fn start(running: &RunningLab, folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder)
             .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
+        let is_thrifty = Question::of(&running.lab) != Question::Steering;
         let mut captures = Vec::new();
         for node in &running.lab.capture {
             let doorway = running.doorway(node)?;
@@ -44,15 +55,14 @@ impl Captures {
                 let file = folder.join(pcap_name(node, network));
                 let said = folder.join(format!("{node}.{network}.txt"));
                 let mut command = Command::new("tcpdump");
-                command.args([
-                    "-n",
-                    "--immediate-mode",
-                    "--time-stamp-precision=nano",
-                    "-Z",
-                    "root",
-                ]);
-                command.args(["-s", SNAP_BYTES, "-B", BUFFER_KIB, "-i", network, "-w"]);
-                command.arg(&file).arg("udp");
+                command.args(["-n", "--time-stamp-precision=nano", "-Z", "root"]);
+                command.args(["-B", BUFFER_KIB, "-i", network, "-w"]).arg(&file);
+                if is_thrifty {
+                    // Every frame, so that its number can be held against the interface's.
+                    command.args(["-s", SNAP_BYTES_OURS]);
+                } else {
+                    command.args(["--immediate-mode", "-s", SNAP_BYTES, "udp"]);
+                }
                 let program = Program::start(&doorway, command, &said)?;
                 captures.push(Capture { node: node.clone(), network: network.clone(), program });
             }
@@ -60,38 +70,27 @@ impl Captures {
         for capture in &mut captures {
             capture.program.wait_for("listening on")?;
         }
-        Ok(Self { folder: folder.to_path_buf(), captures })
+        let settle = if is_thrifty { SETTLE_BLOCKS } else { SETTLE };
+        Ok(Self { folder: folder.to_path_buf(), settle, captures })
     }
 
-    /// Ends the captures and lets the script judge them; its verdict is the answer.
-    pub(crate) fn prove(self, running: &RunningLab) -> Result<Value> {
-        std::thread::sleep(SETTLE);
+    /// Ends the captures. `counted`: the frames that each interface (`v1@customer`) counted
+    /// meanwhile; a capture with fewer has lost some.
+    pub(crate) fn end(
+        self,
+        running: &RunningLab,
+        counted: &BTreeMap<String, u64>,
+    ) -> Result<Captured> {
+        std::thread::sleep(self.settle);
         let mut interfaces: Map<String, Value> = Map::new();
         for Capture { node, network, program } in self.captures {
             let said = program.interrupt()?;
-            let interface = interface_of(running, &node, &network, lost_in(&said));
+            let mut interface = interface_of(running, &node, &network, lost_in(&said));
+            interface["counted"] = json!(counted.get(&format!("{node}@{network}")));
             let entry = interfaces.entry(node).or_insert_with(|| json!({}));
             entry[network] = interface;
         }
-        let description = self.folder.join("lab.json");
-        write_json(&description, &description_of(running, &interfaces))?;
-        let script = self.folder.join("steering_proof.py");
-        fs::write(&script, SCRIPT)
-            .map_err(|error| LabError::io("write", script.display().to_string(), error))?;
-        let output = self.folder.join("proof.json");
-        let table = self.folder.join("egress.csv");
-        let judged = Command::new("python3")
-            .args([&script, &description, &output, &table])
-            .output()
-            .map_err(|error| LabError::io("start", "python3", error))?;
-        match judged.status.code() {
-            Some(0 | 1) => read_json(&output),
-            _ => Err(LabError::Tool {
-                tool: script.display().to_string(),
-                problem: String::from_utf8_lossy(&judged.stderr).trim().to_owned(),
-                advice: format!("look at the captures in {}", self.folder.display()),
-            }),
-        }
+        Ok(Captured { folder: self.folder, interfaces })
     }
 }
 
@@ -114,29 +113,6 @@ fn lost_in(said: &str) -> u64 {
         .unwrap_or_default()
 }
 
-/// Endpoints and functions with their captures, and the chains that the traffic takes.
-fn description_of(running: &RunningLab, interfaces: &Map<String, Value>) -> Value {
-    let lab = &running.lab;
-    let part = |is_function: bool| {
-        let of = |(node, _): &(&String, &Value)| lab.functions.contains(node) == is_function;
-        let entries = interfaces.iter().filter(of);
-        Value::Object(entries.map(|(node, value)| (node.clone(), value.clone())).collect())
-    };
-    let chains: Vec<Value> = lab
-        .traffic
-        .iter()
-        .filter_map(|traffic| {
-            let chain = lab.chain(traffic.chain.as_deref()?)?;
-            Some(json!({
-                "name": chain.name, "source": chain.document.source,
-                "destination": chain.document.destination, "port": traffic.port,
-                "chain": chain.document.chain,
-            }))
-        })
-        .collect();
-    json!({"endpoints": part(false), "functions": part(true), "chains": chains})
-}
-
 pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
     let object = || path.display().to_string();
     let text = serde_json::to_string_pretty(value)
@@ -144,7 +120,7 @@ pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(
     fs::write(path, text + "\n").map_err(|error| LabError::io("write", object(), error))
 }
 
-fn read_json(path: &Path) -> Result<Value> {
+pub(crate) fn read_json(path: &Path) -> Result<Value> {
     let object = || path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| LabError::io("read", object(), error))?;
     serde_json::from_str(&text).map_err(|error| LabError::io("decode", object(), error))

@@ -3,6 +3,7 @@
 use super::accounting::Account;
 use super::statistics::{Mean, mean, median, slope};
 use super::tool::TrafficResult;
+use super::updates::Update;
 use catena_client::deploy::StepTimings;
 use catena_model::resource::Encapsulation;
 use serde::Serialize;
@@ -19,8 +20,14 @@ pub struct RunEvidence {
     pub chain: Option<String>,
     /// What each traffic came to.
     pub traffic: Vec<TrafficResult>,
-    /// The independent proof's verdict, where there were captures.
+    /// The independent proof's verdict on the steering, where there were captures for it.
     pub proof: Option<Value>,
+    /// The changes of a chain.
+    pub update: Option<Update>,
+    /// The independent proof's verdict on what a stream suffered from them.
+    pub update_proof: Option<Value>,
+    /// The independent proof's verdict on the instances that our own datagrams met.
+    pub path_proof: Option<Value>,
     /// What the identity left over.
     pub unaccounted: u64,
     /// Frames that rings or sockets lost.
@@ -46,6 +53,9 @@ impl RunEvidence {
             chain,
             traffic: Vec::new(),
             proof: None,
+            update: None,
+            update_proof: None,
+            path_proof: None,
             unaccounted: 0,
             ring_full: 0,
             differing: Vec::new(),

@@ -4,7 +4,9 @@
 use super::accounting::{Snapshot, settle};
 use super::capture::Captures;
 use super::evidence::{DeploySample, Evidence, RunEvidence};
+use super::proof::{self, Question};
 use super::tool::{Place, TrafficResult, make};
+use super::updates::{Changing, Update};
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
 use crate::vocabulary::{LabChain, Traffic};
@@ -14,6 +16,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// One point of the sweep.
@@ -47,7 +50,7 @@ pub(crate) fn carry_out(
         let chains = deploy_case(running, &case)?;
         for repeat in 1..=running.lab.sweep.repeat {
             let folder = folder.join(format!("{}-{repeat}", case.name()));
-            evidence.runs.push(run_once(running, &case, &folder)?);
+            evidence.runs.push(run_once(running, &case, &folder, tell)?);
         }
         for chain in chains.iter().rev() {
             Deployment::undeploy(&running.client, chain)?;
@@ -96,7 +99,12 @@ fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<String>> {
     Ok(deployed)
 }
 
-fn run_once(running: &RunningLab, case: &Case, folder: &Path) -> Result<RunEvidence> {
+fn run_once(
+    running: &RunningLab,
+    case: &Case,
+    folder: &Path,
+    tell: &mut dyn FnMut(&str, f64),
+) -> Result<RunEvidence> {
     fs::create_dir_all(folder)
         .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
     let captures = if running.lab.capture.is_empty() {
@@ -105,19 +113,65 @@ fn run_once(running: &RunningLab, case: &Case, folder: &Path) -> Result<RunEvide
         Some(Captures::start(running, &folder.join("captures"))?)
     };
     let before = Snapshot::take_at_rest(&running.client)?;
-    let traffic = make_all(running, case, folder)?;
-    let proof = captures.map(|captures| captures.prove(running)).transpose()?;
+    let (traffic, update) = make_phases(running, case, folder)?;
+    let (account, after) = settle(&running.client, &before, &running.lab)?;
     let mut evidence = RunEvidence::new(case.name(), case.encapsulation, case.chain.clone());
+    if let Some(captures) = captures {
+        let captured = captures.end(running, &after.frames_since(&before))?;
+        let start = Instant::now();
+        let question = Question::of(&running.lab);
+        let verdict = proof::judge(question, running, &captured, &traffic, update.as_ref())?;
+        tell(&format!("{}: captures judged", case.name()), start.elapsed().as_secs_f64());
+        match question {
+            Question::Steering => evidence.proof = Some(verdict),
+            Question::Update => evidence.update_proof = Some(verdict),
+            Question::Paths => evidence.path_proof = Some(verdict),
+        }
+    }
     evidence.traffic = traffic;
-    evidence.proof = proof;
-    evidence.account(settle(&running.client, &before, &running.lab)?);
+    evidence.update = update;
+    evidence.account(account);
     Ok(evidence)
 }
 
-/// Makes all traffic of a run, each at its time, and waits for all.
-fn make_all(running: &RunningLab, case: &Case, folder: &Path) -> Result<Vec<TrafficResult>> {
+/// All traffic of a run, with the changes of its chain between or during it.
+fn make_phases(
+    running: &RunningLab,
+    case: &Case,
+    folder: &Path,
+) -> Result<(Vec<TrafficResult>, Option<Update>)> {
+    let stop = AtomicBool::new(false);
+    let Some(updates) = &running.lab.updates else {
+        return Ok((make_all(running, case, folder, 0, &stop)?, None));
+    };
+    let chain = case.chain.as_deref().unwrap_or(&updates.chain);
+    let mut changing = Changing::new(running, chain, case.encapsulation)?;
+    if updates.is_between {
+        let mut traffic = make_all(running, case, folder, 0, &stop)?;
+        for (index, version) in updates.versions.iter().enumerate() {
+            changing.change_to(version)?;
+            traffic.extend(make_all(running, case, folder, index + 1, &stop)?);
+        }
+        return Ok((traffic, Some(changing.into_update())));
+    }
+    std::thread::scope(|scope| {
+        let traffic = scope.spawn(|| make_all(running, case, folder, 0, &stop));
+        let update = changing.go_through(updates, &stop);
+        let traffic = traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((traffic?, Some(update?)))
+    })
+}
+
+/// Makes all traffic of a phase, each at its time, and waits for all.
+fn make_all(
+    running: &RunningLab,
+    case: &Case,
+    folder: &Path,
+    phase: usize,
+    stop: &AtomicBool,
+) -> Result<Vec<TrafficResult>> {
     let start = Instant::now();
-    let one = |traffic: &Traffic| -> Result<TrafficResult> {
+    let one = |index: usize, traffic: &Traffic| -> Result<TrafficResult> {
         let place = Place {
             from: running.doorway(&traffic.from)?,
             to: running.doorway(&traffic.to)?,
@@ -127,11 +181,18 @@ fn make_all(running: &RunningLab, case: &Case, folder: &Path) -> Result<Vec<Traf
         let at = Duration::from_secs_f64(traffic.at.0);
         std::thread::sleep(at.saturating_sub(start.elapsed()));
         let chain = traffic.chain.as_deref().or(case.chain.as_deref());
-        make(traffic, &place, chain)
+        make(traffic, &place, chain, proof::run_of(phase, index), stop)
     };
+    let one = &one;
     std::thread::scope(|scope| {
+        // Traffic for a chain that the case has not would prove nothing.
+        let is_of_case = |(_, traffic): &(usize, &Traffic)| {
+            let of = [&traffic.chain, &case.chain].map(Option::as_ref);
+            of.iter().any(Option::is_none) || traffic.chain == case.chain
+        };
+        let all = running.lab.traffic.iter().enumerate().filter(is_of_case);
         let threads: Vec<_> =
-            running.lab.traffic.iter().map(|traffic| scope.spawn(move || one(traffic))).collect();
+            all.map(|(index, traffic)| scope.spawn(move || one(index, traffic))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -171,6 +232,11 @@ fn case_text(running: &RunningLab, case: &Case, evidence: &Evidence) -> String {
         return format!("{}: {:.2} Gbit/s", case.name(), row.median / 1e9);
     }
     let packets: u64 = of.iter().flat_map(|run| &run.traffic).filter_map(|t| t.packets).sum();
+    let changes: usize =
+        of.iter().filter_map(|run| run.update.as_ref()).map(|update| update.changes.len()).sum();
+    if changes > 0 {
+        return format!("{}: {changes} changes, {packets} datagrams", case.name());
+    }
     format!("{}: {} traffics, {packets} datagrams", case.name(), running.lab.traffic.len())
 }
 
@@ -196,7 +262,7 @@ fn deploy_lengths(
         }
     }
     let mut run = RunEvidence::new("deploy".to_owned(), encapsulation, None);
-    run.account(settle(&running.client, &before, &running.lab)?);
+    run.account(settle(&running.client, &before, &running.lab)?.0);
     evidence.runs.push(run);
     let text = format!("{} chains deployed and removed", evidence.deployments.len());
     tell(&text, start.elapsed().as_secs_f64());

@@ -1,8 +1,10 @@
 //! Holds checks and goals against the evidence. Pure: what was not measured fails a check.
 
 use super::evidence::{Evidence, RunEvidence};
+use super::flows;
 use super::statistics::median;
 use super::tool::TrafficResult;
+use super::updates::Update;
 use crate::vocabulary::{Claim, Metric, Statement};
 use serde::Serialize;
 use serde_json::Value;
@@ -39,6 +41,10 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
             without(evidence, |run| &run.uneven, good)
         }
         Claim::Sum { whole, parts } => sum(evidence, whole, parts),
+        Claim::Paths => flows::paths(evidence),
+        Claim::Shares { within } => flows::shares(evidence, *within),
+        Claim::Moves => flows::moves(evidence),
+        Claim::BothVersions => both_versions(evidence),
         Claim::Compare { metric, subject, relation, value } => {
             match measured(evidence, *metric, subject.as_deref()) {
                 Ok(found) => (relation.holds(found, *value), metric.show(found)),
@@ -55,6 +61,51 @@ fn proofs(evidence: &Evidence) -> impl Iterator<Item = (&str, &Value)> {
         .iter()
         .filter(move |run| of(run))
         .filter_map(|run| Some((run.case.as_str(), run.proof.as_ref()?)))
+}
+
+/// Verdicts on updates, by case.
+fn update_proofs(evidence: &Evidence) -> impl Iterator<Item = (&str, &Value)> {
+    let runs = evidence.runs.iter();
+    runs.filter_map(|run| Some((run.case.as_str(), run.update_proof.as_ref()?)))
+}
+
+fn both_versions(evidence: &Evidence) -> (bool, String) {
+    let mut holds = true;
+    let mut found = Vec::new();
+    for (case, proof) in update_proofs(evidence) {
+        let number = |key: &str| proof[key].as_u64().unwrap_or_default();
+        let (both, changes) = (number("both_versions"), number("changes"));
+        // A capture that lost frames proves nothing of this.
+        holds &= both == changes && changes > 0 && number("capture_faults") == 0;
+        found.push(format!(
+            "{case}: {both} of {changes} changes seen on both versions, {} packets under way on \
+             the old ones, {} faults of captures",
+            number("in_flight"),
+            number("capture_faults")
+        ));
+    }
+    if found.is_empty() {
+        return (false, "nothing was captured".to_owned());
+    }
+    (holds, found.join("; "))
+}
+
+/// A number of the verdicts on updates, summed.
+#[allow(clippy::cast_precision_loss, reason = "packet counts of a run are far below 2^52")]
+fn of_updates(evidence: &Evidence, key: &str) -> Result<f64, String> {
+    let numbers: Vec<u64> =
+        update_proofs(evidence).filter_map(|(_, proof)| proof[key].as_u64()).collect();
+    if numbers.is_empty() {
+        return Err("was not measured".to_owned());
+    }
+    Ok(numbers.iter().sum::<u64>() as f64)
+}
+
+/// A number of the updates themselves, the least of all runs.
+#[allow(clippy::cast_precision_loss, reason = "updates of a run are few")]
+fn least_of_updates(evidence: &Evidence, count: fn(&Update) -> usize) -> Result<f64, String> {
+    let updates = evidence.runs.iter().filter_map(|run| run.update.as_ref());
+    updates.map(count).min().map(|n| n as f64).ok_or_else(|| "was not measured".to_owned())
 }
 
 fn order(evidence: &Evidence) -> (bool, String) {
@@ -150,6 +201,13 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
         (Metric::Unanswered, _) => {
             some(of(|t| t.unanswered.map(|n| n as f64))).map(|v| v.iter().sum())
         }
+        (Metric::Stalled, _) => some(of(|t| t.stalled.map(|n| n as f64))).map(|v| v.iter().sum()),
+        (Metric::Broken, _) => some(of(|t| t.broken.map(|n| n as f64))).map(|v| v.iter().sum()),
+        (Metric::Lost, _) => of_updates(evidence, "lost"),
+        (Metric::Duplicated, _) => of_updates(evidence, "duplicated"),
+        (Metric::Mixed, _) => of_updates(evidence, "mixed"),
+        (Metric::Changes, _) => least_of_updates(evidence, |update| update.changes.len()),
+        (Metric::Receipts, _) => least_of_updates(evidence, Update::counted),
         (Metric::Throughput, _) => some(of(|t| t.bits_per_second)).map(|v| median(&v)),
         (Metric::DeployPerFunction, _) => {
             evidence.deploy_seconds_per_function().ok_or_else(|| "was not measured".to_owned())
@@ -203,6 +261,35 @@ mod tests {
         }
         for bad in ["sum v4 = v1", "loss b == 0", "throughput b >= 2M", "unanswered == 0"] {
             assert!(!holds(bad, &evidence), "{bad}");
+        }
+    }
+
+    fn updated(proof: Value) -> Evidence {
+        let mut run = RunEvidence::new("nsh".into(), None, None);
+        run.update_proof = Some(proof);
+        Evidence { runs: vec![run], deployments: vec![] }
+    }
+
+    #[test]
+    fn updates_are_judged_by_the_independent_proof() {
+        let good = json!({"changes": 100, "both_versions": 100, "in_flight": 9, "lost": 0,
+            "duplicated": 0, "mixed": 0, "capture_faults": 0});
+        for text in ["both_versions", "lost == 0", "duplicated == 0", "mixed == 0"] {
+            assert!(holds(text, &updated(good.clone())), "{text}");
+        }
+        for (key, value, text) in [
+            ("both_versions", 99, "both_versions"),
+            ("capture_faults", 1, "both_versions"),
+            ("lost", 1, "lost == 0"),
+            ("duplicated", 1, "duplicated == 0"),
+            ("mixed", 1, "mixed == 0"),
+        ] {
+            let mut proof = good.clone();
+            proof[key] = value.into();
+            assert!(!holds(text, &updated(proof)), "{key}");
+        }
+        for text in ["both_versions", "lost == 0", "mixed == 0", "changes == 0", "stalled == 0"] {
+            assert!(!holds(text, &Evidence::default()), "{text}");
         }
     }
 

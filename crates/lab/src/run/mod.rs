@@ -3,13 +3,18 @@
 
 mod accounting;
 mod capture;
+mod datagrams;
 mod evidence;
 mod experiment;
+mod flows;
 mod judge;
+mod proof;
 mod report;
 mod statistics;
+mod streams;
 mod summary;
 mod tool;
+mod updates;
 
 pub use evidence::{DeploySample, Evidence, LengthRow, RunEvidence, ThroughputRow};
 pub use judge::Judged;
@@ -17,6 +22,7 @@ pub use report::RunReport;
 pub use statistics::Mean;
 pub use summary::{summary, write_summary};
 pub use tool::TrafficResult;
+pub use updates::{Change, Update};
 
 use crate::error::{LabError, Result};
 use crate::plots;

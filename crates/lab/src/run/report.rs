@@ -1,7 +1,7 @@
 //! The report of a run: as JSON and CSV for programs, as tables for people.
 
 use super::capture::write_json;
-use super::evidence::{Evidence, LengthRow, ThroughputRow};
+use super::evidence::{Evidence, LengthRow, RunEvidence, ThroughputRow};
 use super::judge::Judged;
 use crate::error::{LabError, Result};
 use crate::vocabulary::Lab;
@@ -125,6 +125,11 @@ impl RunReport {
         if !self.throughput.is_empty() {
             let _ = writeln!(text, "{}", throughput_table(&self.throughput));
         }
+        for run in &self.evidence.runs {
+            if let Some(receipt) = receipt_line(run) {
+                let _ = writeln!(text, "receipt  {}: {receipt}", run.case);
+            }
+        }
         for check in &self.checks {
             let sign = if check.holds { "✓ check" } else { "✗ check" };
             let _ = writeln!(text, "{sign}  {}: {}", check.text, check.found);
@@ -140,6 +145,22 @@ impl RunReport {
         let _ = writeln!(text, "results: {}", files.join("  "));
         text
     }
+}
+
+/// What all changes of a run came to, in one line; none without changes.
+fn receipt_line(run: &RunEvidence) -> Option<String> {
+    let update = run.update.as_ref()?;
+    let mut line = format!("moved 1 path {} times", update.changes.len());
+    if let Some(proof) = &run.update_proof {
+        let _ = write!(
+            line,
+            " · sent {} · in flight {} · lost {} · duplicated {} · mixed {}",
+            proof["sent"], proof["in_flight"], proof["lost"], proof["duplicated"], proof["mixed"]
+        );
+    }
+    let receipts = update.changes.iter().filter(|change| change.receipt.is_some()).count();
+    let _ = write!(line, " · {receipts} receipts, {} drained by count", update.counted());
+    Some(line)
 }
 
 fn machine() -> Value {

@@ -1,17 +1,23 @@
 //! The figures of several runs in one file, in the words of the study's experiments.
 
 use super::capture::write_json;
+use super::evidence::RunEvidence;
 use super::report::RunReport;
+use super::statistics::median;
+use super::tool::TrafficResult;
+use super::updates::Update;
 use crate::error::Result;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// Bit/s of one Gbit/s.
 const GIGABIT: f64 = 1e9;
+/// Nanoseconds of one second.
+const NANOSECONDS: f64 = 1e9;
 /// Milliseconds of one second.
 const MILLISECONDS: f64 = 1e3;
 
-/// `steering`, `deploy`, `tcp` and `location` of those reports that have them, with machine,
+/// `steering`, `deploy`, `tcp`, `location`, `update` and `update_tcp` of those reports that have them, with machine,
 /// versions and repeats.
 #[must_use]
 pub fn summary(reports: &[RunReport]) -> Value {
@@ -24,6 +30,9 @@ pub fn summary(reports: &[RunReport]) -> Value {
         all.insert("not_controlled".into(), json!(report.not_controlled));
         if report.evidence.runs.iter().any(|run| run.proof.is_some()) {
             all.insert("steering".into(), steering(report));
+        }
+        if let Some((key, figures)) = update(report) {
+            all.insert(key.into(), figures);
         }
         if !report.lengths.is_empty() {
             all.insert("deploy".into(), deploy(report));
@@ -54,6 +63,52 @@ pub fn summary(reports: &[RunReport]) -> Value {
 /// The file cannot be written.
 pub fn write_summary(reports: &[RunReport], path: &Path) -> Result<()> {
     write_json(path, &summary(reports))
+}
+
+/// What a stream of datagrams, or streams of TCP, suffered from changes of their chain.
+fn update(report: &RunReport) -> Option<(&'static str, Value)> {
+    let runs = || report.evidence.runs.iter().filter(|run| run.update.is_some());
+    let updates = || runs().filter_map(|run| run.update.as_ref());
+    let changes = updates().map(|update| update.changes.len()).min()?;
+    let drained = updates().map(Update::counted).min().unwrap_or_default();
+    let sum = |key: &str| -> u64 {
+        let proofs = runs().filter_map(|run| run.update_proof.as_ref());
+        proofs.filter_map(|proof| proof[key].as_u64()).sum()
+    };
+    if runs().any(|run| run.update_proof.is_some()) {
+        let figures = json!({
+            "changes": changes, "sent": sum("sent"), "lost": sum("lost"),
+            "duplicated": sum("duplicated"), "mixed": sum("mixed"),
+            "both_versions": sum("both_versions"), "in_flight": sum("in_flight"),
+            "drained_by_count": drained, "packets_per_second": offered(report),
+        });
+        return Some(("update", figures));
+    }
+    let streams = || runs().flat_map(|run| &run.traffic).filter(|traffic| traffic.broken.is_some());
+    streams().next()?;
+    let total =
+        |value: fn(&TrafficResult) -> Option<u64>| -> u64 { streams().filter_map(value).sum() };
+    let figures = json!({
+        "changes": changes, "broken": total(|t| t.broken), "stalled_seconds": total(|t| t.stalled),
+        "gbit_per_second": median(
+            &streams().filter_map(|t| t.bits_per_second).collect::<Vec<f64>>()) / GIGABIT,
+        "drained_by_count": drained,
+    });
+    Some(("update_tcp", figures))
+}
+
+/// Datagrams a second that left during the changes, the least of all runs.
+#[allow(clippy::cast_precision_loss, reason = "packet counts of a run are far below 2^52")]
+fn offered(report: &RunReport) -> Option<f64> {
+    let rate = |run: &RunEvidence| {
+        let changes = &run.update.as_ref()?.changes;
+        let nanoseconds = changes.last()?.asked.checked_sub(changes.first()?.asked)?;
+        let carried = run.update_proof.as_ref()?["each"].as_array()?;
+        // What the versions between the first and the last change carried.
+        let packets: u64 = carried.iter().skip(1).filter_map(|one| one["old"].as_u64()).sum();
+        Some((packets as f64 * NANOSECONDS / (nanoseconds.max(1)) as f64).round())
+    };
+    report.evidence.runs.iter().filter_map(rate).reduce(f64::min)
 }
 
 fn steering(report: &RunReport) -> Value {

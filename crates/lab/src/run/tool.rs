@@ -1,6 +1,7 @@
-//! The programs that make traffic: how they are started and what their reports mean. Knows
-//! iperf3 and ping; refuses to know chains.
+//! What makes traffic: programs, how they are started and what their reports mean, and our own
+//! generators. Knows iperf3 and ping; refuses to know chains.
 
+use super::{datagrams, streams};
 use crate::error::{LabError, Result};
 use crate::supervisor::Doorway;
 use crate::vocabulary::{Tool, Traffic};
@@ -11,6 +12,7 @@ use std::fs::{self, File};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// How long a program may take to be ready.
@@ -37,8 +39,19 @@ pub struct TrafficResult {
     pub lost: Option<u64>,
     /// Segments that TCP sent again.
     pub retransmits: Option<u64>,
-    /// Echo requests without an answer.
+    /// Echo requests, or datagrams that are sent back, without an answer.
     pub unanswered: Option<u64>,
+    /// Datagrams that the receiver had already.
+    pub duplicated: Option<u64>,
+    /// Whole seconds in which a stream did not move, all streams together.
+    pub stalled: Option<u64>,
+    /// Streams that were reset or whose bytes arrived wrong.
+    pub broken: Option<u64>,
+    /// Why they broke.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// What tells our own datagrams from all others of this lab's run.
+    pub run: Option<u32>,
 }
 
 /// A program of a run with the file that takes what it says. Ended when dropped.
@@ -130,19 +143,34 @@ pub(crate) struct Place<'p> {
     pub(crate) folder: &'p Path,
 }
 
-/// Makes one traffic and waits for its end; `chain` is what carries it.
+/// Makes one traffic and waits for its end; `chain` is what carries it. Our own generators number
+/// their datagrams for this `run` of the traffic, and end with `stop` where the file says so.
 pub(crate) fn make(
     traffic: &Traffic,
     place: &Place<'_>,
     chain: Option<&str>,
+    run: u32,
+    stop: &AtomicBool,
 ) -> Result<TrafficResult> {
-    let said = |side: &str| place.folder.join(format!("{}-{side}.txt", traffic.name));
-    let limit = Duration::from_secs_f64(traffic.seconds.0) + FINISH_WAIT;
     let mut result = TrafficResult {
         traffic: traffic.name.clone(),
         chain: chain.map(str::to_owned),
         ..TrafficResult::default()
     };
+    match traffic.tool {
+        Tool::Datagrams => {
+            result.run = Some(run);
+            datagrams::make(traffic, place, run, stop, &mut result)?;
+        }
+        Tool::Streams => streams::make(traffic, place, stop, &mut result)?,
+        Tool::IperfUdp | Tool::IperfTcp | Tool::Ping => by_program(traffic, place, &mut result)?,
+    }
+    Ok(result)
+}
+
+fn by_program(traffic: &Traffic, place: &Place<'_>, result: &mut TrafficResult) -> Result<()> {
+    let said = |side: &str| place.folder.join(format!("{}-{side}.txt", traffic.name));
+    let limit = Duration::from_secs_f64(traffic.seconds.0) + FINISH_WAIT;
     if traffic.tool == Tool::Ping {
         let ping =
             Program::start(&place.from, ping_command(traffic, place.address), &said("ping"))?;
@@ -152,7 +180,7 @@ pub(crate) fn make(
             problem,
             advice: format!("read {}", said("ping").display()),
         })?);
-        return Ok(result);
+        return Ok(());
     }
     let mut server = Command::new("iperf3");
     server.args(["--server", "--one-off", "--forceflush", "--port", &traffic.port.to_string()]);
@@ -161,12 +189,12 @@ pub(crate) fn make(
     let client =
         Program::start(&place.from, client_command(traffic, place.address), &said("client"))?;
     let text = client.finish(limit)?;
-    read_iperf(&text, traffic.tool, &mut result).map_err(|problem| LabError::Tool {
+    read_iperf(&text, traffic.tool, result).map_err(|problem| LabError::Tool {
         tool: format!("iperf3 ({})", traffic.name),
         problem,
         advice: format!("read {}", said("client").display()),
     })?;
-    Ok(result)
+    Ok(())
 }
 
 fn client_command(traffic: &Traffic, address: IpAddr) -> Command {

@@ -201,6 +201,18 @@ impl Doorway {
         })
     }
 
+    /// Does something on a thread in the node's network: a socket made there stays there.
+    ///
+    /// # Errors
+    /// The namespace cannot be entered.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        std::thread::scope(|scope| {
+            let work = || namespace::enter(self.network.as_fd()).map(|()| work());
+            let done = scope.spawn(work).join();
+            Ok(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+        })
+    }
+
     fn enter_pid(&self) -> Result<()> {
         move_into_link_name_space(self.pid.as_fd(), Some(LinkNameSpaceType::ProcessID))
             .map_err(|error| KernelError::system("enter", "the lab's PID namespace", error).into())

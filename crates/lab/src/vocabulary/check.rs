@@ -22,6 +22,20 @@ pub enum Claim {
     Interfaces,
     /// `hops`: each function got, and gave back, every packet that entered its chain.
     Hops,
+    /// `paths`: the independent proof found each packet of our own generator at exactly one
+    /// instance of each function, in order, once; copies once at each tap; answers of a symmetric
+    /// chain at the same instances in reverse order.
+    Paths,
+    /// `shares within 2`: of the flows of each function with several instances, each instance has
+    /// what its weight says, within so many percentage points.
+    Shares {
+        /// Percentage points.
+        within: f64,
+    },
+    /// `moves`: a change of the instances moved only the flows that it must.
+    Moves,
+    /// `both_versions`: in each update packets were seen on the old version and on the new one.
+    BothVersions,
     /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
     Sum {
         /// The function that carries the sum.
@@ -57,16 +71,37 @@ pub enum Metric {
     DeployPerFunction,
     /// Round trips without an answer.
     Unanswered,
+    /// Updates made.
+    Changes,
+    /// Updates whose old path was found empty by counting.
+    Receipts,
+    /// Packets sent during updates and never seen at the destination, from captures.
+    Lost,
+    /// Packets seen twice anywhere during updates, from captures.
+    Duplicated,
+    /// Packets that took no version in force whole, from captures.
+    Mixed,
+    /// Seconds in which a stream of ours did not move.
+    Stalled,
+    /// Streams of ours that were reset, or whose bytes arrived wrong.
+    Broken,
 }
 
 impl Metric {
-    const ALL: [(&'static str, Metric); 6] = [
+    const ALL: [(&'static str, Metric); 13] = [
         ("loss", Metric::Loss),
         ("throughput", Metric::Throughput),
         ("unaccounted", Metric::Unaccounted),
         ("ring_full", Metric::RingFull),
         ("deploy_per_function", Metric::DeployPerFunction),
         ("unanswered", Metric::Unanswered),
+        ("changes", Metric::Changes),
+        ("receipts", Metric::Receipts),
+        ("lost", Metric::Lost),
+        ("duplicated", Metric::Duplicated),
+        ("mixed", Metric::Mixed),
+        ("stalled", Metric::Stalled),
+        ("broken", Metric::Broken),
     ];
 
     /// A value with the metric's unit.
@@ -76,8 +111,16 @@ impl Metric {
             Self::Throughput if value >= 1e9 => format!("{:.2} Gbit/s", value / 1e9),
             Self::Throughput => format!("{:.2} Mbit/s", value / 1e6),
             Self::DeployPerFunction => format!("{:.2} ms", value * 1e3),
-            Self::Loss | Self::Unaccounted | Self::RingFull => format!("{value:.0} packets"),
-            Self::Unanswered => format!("{value:.0}"),
+            Self::Loss
+            | Self::Unaccounted
+            | Self::RingFull
+            | Self::Lost
+            | Self::Duplicated
+            | Self::Mixed => format!("{value:.0} packets"),
+            Self::Stalled => format!("{value:.0} s"),
+            Self::Unanswered | Self::Changes | Self::Receipts | Self::Broken => {
+                format!("{value:.0}")
+            }
         }
     }
 }
@@ -115,9 +158,10 @@ impl fmt::Display for Relation {
     }
 }
 
-const FORMS: &str = "write 'order', 'interfaces', 'hops', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= \
-    VALUE with a metric of loss, throughput, unaccounted, ring_full, deploy_per_function, \
-    unanswered";
+const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
+    'both_versions', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
+    throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
+    duplicated, mixed, stalled, broken";
 
 impl Statement {
     /// Reads one statement.
@@ -128,6 +172,14 @@ impl Statement {
         let words: Vec<&str> = text.split_whitespace().collect();
         let claim = match words.as_slice() {
             ["order"] => Claim::Order,
+            ["paths"] => Claim::Paths,
+            ["moves"] => Claim::Moves,
+            ["both_versions"] => Claim::BothVersions,
+            ["shares", "within", points] => Claim::Shares {
+                within: points
+                    .parse()
+                    .map_err(|_| (format!("'{points}' is not a number of points"), FORMS))?,
+            },
             ["interfaces"] => Claim::Interfaces,
             ["hops"] => Claim::Hops,
             ["sum", whole, "=", parts @ ..] => parse_sum(text, whole, parts)?,

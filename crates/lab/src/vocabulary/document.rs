@@ -23,6 +23,7 @@ pub(crate) struct Document {
     pub(crate) functions: Ordered<FunctionEntry>,
     pub(crate) chains: Vec<ChainEntry>,
     pub(crate) traffic: Vec<TrafficEntry>,
+    pub(crate) updates: Option<UpdatesEntry>,
     pub(crate) capture: CaptureEntry,
     pub(crate) sweep: SweepEntry,
     pub(crate) check: Vec<String>,
@@ -81,6 +82,7 @@ pub(crate) struct ChainEntry {
     pub(crate) match_fields: serde_json::Map<String, serde_json::Value>,
     pub(crate) chain: Vec<StepEntry>,
     pub(crate) encapsulation: Option<catena_model::resource::Encapsulation>,
+    pub(crate) symmetric: bool,
     pub(crate) group: Option<String>,
     pub(crate) label: Option<String>,
 }
@@ -90,6 +92,19 @@ pub(crate) struct ChainEntry {
 pub(crate) struct StepEntry {
     pub(crate) name: String,
     pub(crate) direction: String,
+    #[serde(default)]
+    pub(crate) instances: Vec<catena_client::deploy::ChainInstance>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct UpdatesEntry {
+    pub(crate) chain: String,
+    pub(crate) versions: Vec<Vec<StepEntry>>,
+    pub(crate) kinds: Vec<super::updates::ChangeKind>,
+    pub(crate) count: Option<usize>,
+    pub(crate) among: Vec<String>,
+    pub(crate) packets: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -107,6 +122,11 @@ pub(crate) struct TrafficEntry {
     pub(crate) congestion: Option<String>,
     pub(crate) family: Option<String>,
     pub(crate) chain: Option<String>,
+    pub(crate) flows: Option<u32>,
+    pub(crate) packets: Option<u32>,
+    pub(crate) packets_per_second: Option<u32>,
+    pub(crate) answers: bool,
+    pub(crate) until: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

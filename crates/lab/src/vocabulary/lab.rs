@@ -4,6 +4,7 @@
 use super::check::Statement;
 use super::ordered::Ordered;
 use super::units::{BitRate, Seconds};
+use super::updates::Updates;
 use catena_client::deploy::ChainDocument;
 use catena_model::resource::{Encapsulation, IpFamily};
 use ipnet::IpNet;
@@ -34,6 +35,8 @@ pub struct Lab {
     pub chains: Vec<LabChain>,
     /// Traffic of one run.
     pub traffic: Vec<Traffic>,
+    /// Changes of a chain during a run.
+    pub updates: Option<Updates>,
     /// Endpoints and functions whose interfaces are captured.
     pub capture: Vec<String>,
     /// What varies between runs.
@@ -110,6 +113,23 @@ pub enum Tool {
     IperfTcp,
     /// ICMP echo.
     Ping,
+    /// Numbered datagrams of our own.
+    Datagrams,
+    /// TCP streams of our own, whose bytes are checked at the far end.
+    Streams,
+}
+
+/// What our own generator sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// How many flows or streams, told apart by source port.
+    pub flows: u32,
+    /// Datagrams of each flow; none: as many as the time allows.
+    pub packets: Option<u32>,
+    /// Datagrams a second, all flows together.
+    pub packets_per_second: u32,
+    /// Does the receiver send each datagram back?
+    pub is_answered: bool,
 }
 
 /// Traffic of a run.
@@ -129,6 +149,10 @@ pub struct Traffic {
     pub rate: Option<BitRate>,
     /// How long.
     pub seconds: Seconds,
+    /// Or until the chain has taken its last update.
+    pub is_until_updated: bool,
+    /// What our own generator sends.
+    pub load: Load,
     /// When it starts, after the run's beginning.
     pub at: Seconds,
     /// TCP congestion control; none: the machine's.
@@ -161,6 +185,8 @@ pub enum PlotKind {
     Timeline,
     /// Throughput by chain.
     Bars,
+    /// What was under way on the old path at each change, and how long each change took.
+    Changes,
 }
 
 /// A figure.

@@ -8,16 +8,19 @@ mod lab;
 mod load;
 mod ordered;
 mod units;
+mod updates;
 mod validate;
 mod validate_run;
+mod validate_traffic;
 
 pub use check::{Claim, Metric, Relation, Statement};
 pub use error::LabFileError;
 pub use lab::{
-    Endpoint, Function, Lab, LabChain, Link, Network, Plot, PlotKind, Sweep, Tool, Traffic,
+    Endpoint, Function, Lab, LabChain, Link, Load, Network, Plot, PlotKind, Sweep, Tool, Traffic,
 };
 pub use ordered::Ordered;
 pub use units::{BitRate, Seconds};
+pub use updates::{ChangeKind, Updates, Version};
 
 use std::path::Path;
 

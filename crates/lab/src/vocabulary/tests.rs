@@ -23,6 +23,7 @@ functions:
     on: h1
     networks: [a, b]
     routes: {a: b}
+  v2: {on: h2, networks: [a]}
 chains:
   - {name: C, source: S, destination: D, match_fields: {protocol: udp}, chain: [{name: v1, direction: same}]}
 traffic:
@@ -118,7 +119,7 @@ fn each_mistake_is_told_with_line_key_and_remedy() {
         ),
         ("name: small", "title: x", "name: is missing; name the lab"),
         ("direction: same", "direction: up", "'up' is not a direction; use in, out, same or tap"),
-        ("chain: [{name: v1", "chain: [{name: v7", "no function is named 'v7'; name one of v1"),
+        ("chain: [{name: v1", "chain: [{name: v7", "no function is named 'v7'; name one of v1, v2"),
         ("from: S", "from: X", "traffic[0].from: no endpoint is named 'X'; name one of S, D"),
         ("protocol: udp, from", "protocol: sctp, from", "no such traffic; use tool: iperf3"),
         ("rate: 1M", "rate: fast", "'fast' is not a rate; write bit/s as 800k, 3M or 1.5G"),
@@ -150,8 +151,40 @@ fn statements_about_what_is_not_there_are_refused() {
     let with = |line: &str| told(&format!("{GOOD}check: ['{line}']\n"));
     assert_eq!(with("loss C == 0"), "");
     assert!(with("order").contains("judged from captures"));
+    assert!(with("moves").contains("judged from captures"));
+    assert!(with("shares within few").contains("'few' is not a number of points"));
     assert!(with("loss Z == 0").contains("no chain or traffic is named 'Z'"));
     assert!(with("speed == 3").contains("'speed' is not a metric"));
+}
+
+#[test]
+fn wrong_updates_and_loads_are_told_with_the_remedy() {
+    let updates = |text: &str| told(&format!("{GOOD}updates: {text}\n"));
+    assert_eq!(updates("{chain: C, kinds: [insert, remove], count: 8, among: [v1, v2]}"), "");
+    for (text, expected) in [
+        ("{chain: Z}", "updates.chain: no chain is named 'Z'; name one of C"),
+        ("{chain: C}", "updates: says no version"),
+        ("{chain: C, kinds: [swap]}", "unknown variant `swap`"),
+        ("{chain: C, kinds: [insert], count: 0}", "updates.count: 0 is not a count"),
+        ("{chain: C, kinds: [insert], among: [v9]}", "no function is named 'v9'"),
+        ("{chain: C, kinds: [remove], among: [v1]}", "change 1 (Remove) is not possible"),
+        ("{chain: C, kinds: [insert], count: 2, among: [v1, v2]}", "change 2 (Insert)"),
+        ("{chain: C, versions: [[]]}", "updates.versions[0]: changes nothing"),
+        ("{chain: C, versions: [[{name: v1, direction: same}]]}", "changes nothing"),
+        ("{chain: C, versions: [[{name: v7, direction: same}]]}", "no function is named 'v7'"),
+    ] {
+        let problem = updates(text);
+        assert!(problem.contains(expected), "{text}: {problem:?}");
+    }
+    for (to, expected) in [
+        ("tool: iperf3, flows: 2", "are for our own generator; use tool: catena"),
+        ("tool: catena, flows: 0", "traffic[0].flows: 0 is not a count; use 1 to"),
+        ("tool: catena, until: updates", "waits for updates, and there are none"),
+        ("tool: catena, until: noon", "'noon' is nothing to wait for; write updates"),
+    ] {
+        let problem = told(&GOOD.replacen("tool: iperf3", to, 1));
+        assert!(problem.contains(expected), "{to}: {problem:?}");
+    }
 }
 
 #[test]

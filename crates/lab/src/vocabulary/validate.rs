@@ -44,6 +44,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         functions,
         chains: Vec::new(),
         traffic: Vec::new(),
+        updates: None,
         capture: document.capture.at.clone(),
         sweep: super::lab::Sweep::default(),
         checks: run::statements(&document.check, "check")?,
@@ -53,7 +54,8 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     };
     lab.chains = run::chains(document, &lab)?;
     lab.sweep = run::sweep(document, &lab)?;
-    lab.traffic = run::traffic(document, &lab)?;
+    lab.updates = super::updates::understand(document, &lab)?;
+    lab.traffic = super::validate_traffic::traffic(document, &lab)?;
     lab.plots = run::plots(document, &lab)?;
     run::references(&lab)?;
     Ok(lab)

@@ -1,22 +1,14 @@
-//! The part of a lab file that runs: chains, traffic, sweep, statements, figures. Knows what is
+//! The part of a lab file that runs: chains, sweep, statements, figures. Knows what is
 //! wrong with them; refuses to know how they are carried out.
 
 use super::check::{Claim, Statement};
-use super::document::{ChainEntry, Document, TrafficEntry};
+use super::document::{ChainEntry, Document, StepEntry};
 use super::error::Fault;
-use super::lab::{Lab, LabChain, Plot, PlotKind, Sweep, Tool, Traffic};
-use super::units::Seconds;
+use super::lab::{Lab, LabChain, Plot, PlotKind, Sweep};
 use super::validate::unknown;
 use catena_client::deploy::{ChainDocument, ChainStep, Direction};
 use catena_model::limits::CHAIN_FUNCTIONS_MAX;
-use catena_model::resource::IpFamily;
 
-/// Port of traffic that states none (iperf3's own).
-pub(crate) const TRAFFIC_PORT_DEFAULT: u16 = 5_201;
-/// Duration of traffic that states none.
-pub(crate) const TRAFFIC_SECONDS_DEFAULT: Seconds = Seconds(3.0);
-/// Longest duration and latest start of traffic, in seconds.
-pub(crate) const TRAFFIC_SECONDS_MAX: f64 = 86_400.0;
 /// Most repeats of a sweep.
 pub(crate) const REPEAT_MAX: u32 = 10_000;
 
@@ -28,7 +20,7 @@ pub(crate) fn statements(texts: &[String], section: &str) -> Result<Vec<Statemen
     texts.iter().enumerate().map(one).collect()
 }
 
-fn endpoint(lab: &Lab, key: &str, name: Option<&str>) -> Result<String, Fault> {
+pub(super) fn endpoint(lab: &Lab, key: &str, name: Option<&str>) -> Result<String, Fault> {
     let name = name.ok_or_else(|| Fault::new(key, "is missing", "name an endpoint"))?;
     if lab.endpoints.contains(name) {
         Ok(name.to_owned())
@@ -53,23 +45,7 @@ pub(crate) fn chains(document: &Document, lab: &Lab) -> Result<Vec<LabChain>, Fa
 fn chain(lab: &Lab, key: &str, entry: &ChainEntry) -> Result<LabChain, Fault> {
     let name_key = format!("{key}.name");
     let name = entry.name.clone().ok_or_else(|| Fault::new(name_key, "is missing", "add it"))?;
-    let mut steps = Vec::new();
-    for (index, step) in entry.chain.iter().enumerate() {
-        let key = format!("{key}.chain[{index}]");
-        if !lab.functions.contains(&step.name) {
-            return Err(unknown(&key, "function", &step.name, lab.functions.names()));
-        }
-        let direction = Direction::parse(&step.direction).ok_or_else(|| {
-            let problem = format!("'{}' is not a direction", step.direction);
-            Fault::new(&key, problem, "use in, out, same or tap")
-        })?;
-        steps.push(ChainStep { name: step.name.clone(), direction, instances: Vec::new() });
-    }
-    if steps.len() > CHAIN_FUNCTIONS_MAX {
-        let problem = format!("has {} functions", steps.len());
-        let advice = format!("use at most {CHAIN_FUNCTIONS_MAX}");
-        return Err(Fault::new(format!("{key}.chain"), problem, advice));
-    }
+    let steps = steps(lab, key, &entry.chain)?;
     let document = ChainDocument {
         name: Some(name.clone()),
         source: endpoint(lab, &format!("{key}.source"), entry.source.as_deref())?,
@@ -77,10 +53,36 @@ fn chain(lab: &Lab, key: &str, entry: &ChainEntry) -> Result<LabChain, Fault> {
         match_fields: entry.match_fields.clone(),
         chain: steps,
         encapsulation: entry.encapsulation,
-        symmetric: false,
+        symmetric: entry.symmetric,
     };
     let label = entry.label.clone().unwrap_or_else(|| name.clone());
     Ok(LabChain { name, document, group: entry.group.clone(), label })
+}
+
+/// The functions of a chain; `key` is the chain's.
+pub(super) fn steps(lab: &Lab, key: &str, entries: &[StepEntry]) -> Result<Vec<ChainStep>, Fault> {
+    let mut steps = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let key = format!("{key}.chain[{index}]");
+        let direction = Direction::parse(&entry.direction).ok_or_else(|| {
+            let problem = format!("'{}' is not a direction", entry.direction);
+            Fault::new(&key, problem, "use in, out, same or tap")
+        })?;
+        let (name, instances) = (entry.name.clone(), entry.instances.clone());
+        let step = ChainStep { name, direction, instances };
+        for instance in step.all_instances() {
+            if !lab.functions.contains(&instance.name) {
+                return Err(unknown(&key, "function", &instance.name, lab.functions.names()));
+            }
+        }
+        steps.push(step);
+    }
+    if steps.len() > CHAIN_FUNCTIONS_MAX {
+        let problem = format!("has {} functions", steps.len());
+        let advice = format!("use at most {CHAIN_FUNCTIONS_MAX}");
+        return Err(Fault::new(format!("{key}.chain"), problem, advice));
+    }
+    Ok(steps)
 }
 
 pub(crate) fn sweep(document: &Document, lab: &Lab) -> Result<Sweep, Fault> {
@@ -124,62 +126,6 @@ fn lengths(text: &str, lab: &Lab) -> Result<std::ops::RangeInclusive<usize>, Fau
     }
 }
 
-pub(crate) fn traffic(document: &Document, lab: &Lab) -> Result<Vec<Traffic>, Fault> {
-    let one = |(index, entry): (usize, &TrafficEntry)| {
-        one_traffic(lab, &format!("traffic[{index}]"), index, entry)
-    };
-    document.traffic.iter().enumerate().map(one).collect()
-}
-
-fn one_traffic(lab: &Lab, key: &str, index: usize, entry: &TrafficEntry) -> Result<Traffic, Fault> {
-    let tool = match (entry.tool.as_deref(), entry.protocol.as_deref()) {
-        (Some("iperf3"), Some("udp")) => Tool::IperfUdp,
-        (Some("iperf3"), Some("tcp") | None) => Tool::IperfTcp,
-        (Some("ping"), None) => Tool::Ping,
-        _ => {
-            let advice = "use tool: iperf3 with protocol: udp or tcp, or tool: ping";
-            return Err(Fault::new(format!("{key}.tool"), "no such traffic", advice));
-        }
-    };
-    let family = match entry.family.as_deref() {
-        None | Some("ipv4") => IpFamily::Ipv4,
-        Some("ipv6") => IpFamily::Ipv6,
-        Some(other) => {
-            let problem = format!("'{other}' is not a family");
-            return Err(Fault::new(format!("{key}.family"), problem, "use ipv4 or ipv6"));
-        }
-    };
-    let seconds = entry.seconds.unwrap_or(TRAFFIC_SECONDS_DEFAULT);
-    let at = entry.at.unwrap_or_default();
-    for (name, value) in [("seconds", seconds), ("at", at)] {
-        if value.0 > TRAFFIC_SECONDS_MAX {
-            let advice = format!("use at most {TRAFFIC_SECONDS_MAX} s");
-            return Err(Fault::new(format!("{key}.{name}"), "is too long", advice));
-        }
-    }
-    if let Some(chain) = entry.chain.as_ref().filter(|name| lab.chain(name).is_none()) {
-        let known = lab.chains.iter().map(|chain| chain.name.as_str());
-        return Err(unknown(&format!("{key}.chain"), "chain", chain, known));
-    }
-    Ok(Traffic {
-        name: entry
-            .name
-            .clone()
-            .or_else(|| entry.chain.clone())
-            .unwrap_or_else(|| format!("traffic{}", index + 1)),
-        tool,
-        from: endpoint(lab, &format!("{key}.from"), entry.from.as_deref())?,
-        to: endpoint(lab, &format!("{key}.to"), entry.to.as_deref())?,
-        port: entry.port.unwrap_or(TRAFFIC_PORT_DEFAULT),
-        rate: entry.rate,
-        seconds,
-        at,
-        congestion: entry.congestion.clone(),
-        family,
-        chain: entry.chain.clone(),
-    })
-}
-
 pub(crate) fn plots(document: &Document, lab: &Lab) -> Result<Vec<Plot>, Fault> {
     let mut plots = Vec::new();
     for (index, entry) in document.plot.iter().enumerate() {
@@ -188,8 +134,9 @@ pub(crate) fn plots(document: &Document, lab: &Lab) -> Result<Vec<Plot>, Fault> 
             Some("deploy_steps") => PlotKind::DeploySteps,
             Some("timeline") => PlotKind::Timeline,
             Some("bars") => PlotKind::Bars,
+            Some("changes") => PlotKind::Changes,
             _ => {
-                let advice = "use deploy_steps, timeline or bars";
+                let advice = "use deploy_steps, timeline, bars or changes";
                 return Err(Fault::new(format!("{key}.kind"), "no such figure", advice));
             }
         };
@@ -235,13 +182,28 @@ pub(crate) fn references(lab: &Lab) -> Result<(), Fault> {
 
 fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fault> {
     match &statement.claim {
-        Claim::Order | Claim::Sum { .. } if lab.capture.is_empty() => {
+        Claim::Order
+        | Claim::Sum { .. }
+        | Claim::Paths
+        | Claim::Shares { .. }
+        | Claim::Moves
+        | Claim::BothVersions
+            if lab.capture.is_empty() =>
+        {
             let advice = "add capture: {at: [...]} with every function and both endpoints";
             Err(Fault::new(key, "is judged from captures, and there are none", advice))
         }
-        Claim::Order | Claim::Interfaces | Claim::Hops | Claim::Compare { subject: None, .. } => {
-            Ok(())
+        Claim::Moves | Claim::BothVersions if lab.updates.is_none() => {
+            Err(Fault::new(key, "is about updates, and there are none", "add updates:"))
         }
+        Claim::Order
+        | Claim::Interfaces
+        | Claim::Hops
+        | Claim::Paths
+        | Claim::Shares { .. }
+        | Claim::Moves
+        | Claim::BothVersions
+        | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));
             missing

@@ -117,14 +117,9 @@ fn apply(intent: &Intent, chain: &mut Chain, given: &Prepared) -> Result<(), Api
 }
 
 fn check_groups(intent: &Intent, chain: &Chain) -> Result<(), ApiError> {
-    let mut follows_tap = false;
+    // The original refuses taps in a row; here each gets its copy.
     for id in &chain.functions {
-        let function = port_pair_group::find(intent, id.0)?;
-        if follows_tap && function.is_tap {
-            let message = format!("Port Pair Group {id} is a tap right behind another tap.");
-            return Err(ApiError::invalid("ConsecutiveTapPPGNotSupported", message));
-        }
-        follows_tap = function.is_tap;
+        port_pair_group::find(intent, id.0)?;
     }
     let same = |other: &&Chain| other.id != chain.id && other.functions == chain.functions;
     if let Some(other) = intent.chains.values().find(same) {

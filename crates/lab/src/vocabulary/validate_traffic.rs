@@ -1,0 +1,141 @@
+//! The traffic of a lab file. Knows what is wrong with an entry; refuses to know how traffic is
+//! made.
+
+use super::document::{Document, TrafficEntry};
+use super::error::Fault;
+use super::lab::{Lab, Load, Tool, Traffic};
+use super::units::Seconds;
+use super::validate::unknown;
+use super::validate_run::endpoint;
+use catena_model::resource::IpFamily;
+
+/// Port of traffic that states none (iperf3's own).
+pub(crate) const TRAFFIC_PORT_DEFAULT: u16 = 5_201;
+/// Duration of traffic that states none.
+pub(crate) const TRAFFIC_SECONDS_DEFAULT: Seconds = Seconds(3.0);
+/// Longest duration and latest start of traffic, in seconds.
+pub(crate) const TRAFFIC_SECONDS_MAX: f64 = 86_400.0;
+/// Most flows of one traffic: each has a source port of its own.
+pub(crate) const FLOWS_MAX: u32 = 12_000;
+/// Most datagrams a second of our own generator.
+pub(crate) const PACKETS_PER_SECOND_MAX: u32 = 1_000_000;
+/// Datagrams a second where the file does not say.
+const PACKETS_PER_SECOND_DEFAULT: u32 = 2_000;
+
+pub(crate) fn traffic(document: &Document, lab: &Lab) -> Result<Vec<Traffic>, Fault> {
+    let one = |(index, entry): (usize, &TrafficEntry)| {
+        one_traffic(lab, &format!("traffic[{index}]"), index, entry)
+    };
+    document.traffic.iter().enumerate().map(one).collect()
+}
+
+fn one_traffic(lab: &Lab, key: &str, index: usize, entry: &TrafficEntry) -> Result<Traffic, Fault> {
+    let tool = tool(key, entry)?;
+    let (seconds, at) = times(key, entry)?;
+    if let Some(chain) = entry.chain.as_ref().filter(|name| lab.chain(name).is_none()) {
+        let known = lab.chains.iter().map(|chain| chain.name.as_str());
+        return Err(unknown(&format!("{key}.chain"), "chain", chain, known));
+    }
+    let name = entry.name.clone().or_else(|| entry.chain.clone());
+    Ok(Traffic {
+        name: name.unwrap_or_else(|| format!("traffic{}", index + 1)),
+        tool,
+        from: endpoint(lab, &format!("{key}.from"), entry.from.as_deref())?,
+        to: endpoint(lab, &format!("{key}.to"), entry.to.as_deref())?,
+        port: entry.port.unwrap_or(TRAFFIC_PORT_DEFAULT),
+        rate: entry.rate,
+        seconds,
+        is_until_updated: until_updated(lab, key, entry, tool)?,
+        load: load(key, entry, tool)?,
+        at,
+        congestion: entry.congestion.clone(),
+        family: family(key, entry)?,
+        chain: entry.chain.clone(),
+    })
+}
+
+fn tool(key: &str, entry: &TrafficEntry) -> Result<Tool, Fault> {
+    match (entry.tool.as_deref(), entry.protocol.as_deref()) {
+        (Some("iperf3"), Some("udp")) => Ok(Tool::IperfUdp),
+        (Some("iperf3"), Some("tcp") | None) => Ok(Tool::IperfTcp),
+        (Some("ping"), None) => Ok(Tool::Ping),
+        (Some("catena"), Some("udp")) => Ok(Tool::Datagrams),
+        (Some("catena"), Some("tcp")) => Ok(Tool::Streams),
+        _ => {
+            let advice =
+                "use tool: iperf3 or tool: catena with protocol: udp or tcp, or tool: ping";
+            Err(Fault::new(format!("{key}.tool"), "no such traffic", advice))
+        }
+    }
+}
+
+fn family(key: &str, entry: &TrafficEntry) -> Result<IpFamily, Fault> {
+    match entry.family.as_deref() {
+        None | Some("ipv4") => Ok(IpFamily::Ipv4),
+        Some("ipv6") => Ok(IpFamily::Ipv6),
+        Some(other) => {
+            let problem = format!("'{other}' is not a family");
+            Err(Fault::new(format!("{key}.family"), problem, "use ipv4 or ipv6"))
+        }
+    }
+}
+
+/// How long, and when it starts.
+fn times(key: &str, entry: &TrafficEntry) -> Result<(Seconds, Seconds), Fault> {
+    let seconds = entry.seconds.unwrap_or(TRAFFIC_SECONDS_DEFAULT);
+    let at = entry.at.unwrap_or_default();
+    for (name, value) in [("seconds", seconds), ("at", at)] {
+        if value.0 > TRAFFIC_SECONDS_MAX {
+            let advice = format!("use at most {TRAFFIC_SECONDS_MAX} s");
+            return Err(Fault::new(format!("{key}.{name}"), "is too long", advice));
+        }
+    }
+    Ok((seconds, at))
+}
+
+fn until_updated(lab: &Lab, key: &str, entry: &TrafficEntry, tool: Tool) -> Result<bool, Fault> {
+    let key = format!("{key}.until");
+    let is_ours = matches!(tool, Tool::Datagrams | Tool::Streams);
+    match entry.until.as_deref() {
+        None => Ok(false),
+        Some("updates") if lab.updates.is_none() => {
+            Err(Fault::new(key, "waits for updates, and there are none", "add updates:"))
+        }
+        Some("updates") if !is_ours => {
+            Err(Fault::new(key, "is for our own generator", "use tool: catena, or seconds:"))
+        }
+        Some("updates") => Ok(true),
+        Some(other) => {
+            Err(Fault::new(key, format!("'{other}' is nothing to wait for"), "write updates"))
+        }
+    }
+}
+
+fn load(key: &str, entry: &TrafficEntry, tool: Tool) -> Result<Load, Fault> {
+    let load = Load {
+        flows: entry.flows.unwrap_or(1),
+        packets: entry.packets,
+        packets_per_second: entry.packets_per_second.unwrap_or(PACKETS_PER_SECOND_DEFAULT),
+        is_answered: entry.answers,
+    };
+    let counts = [
+        ("flows", load.flows, FLOWS_MAX),
+        ("packets_per_second", load.packets_per_second, PACKETS_PER_SECOND_MAX),
+        ("packets", load.packets.unwrap_or(1), u32::MAX / FLOWS_MAX),
+    ];
+    for (name, value, most) in counts {
+        if value == 0 || value > most {
+            let problem = format!("{value} is not a count");
+            return Err(Fault::new(format!("{key}.{name}"), problem, format!("use 1 to {most}")));
+        }
+    }
+    let is_given = entry.flows.is_some()
+        || entry.packets.is_some()
+        || entry.packets_per_second.is_some()
+        || entry.answers;
+    if is_given && !matches!(tool, Tool::Datagrams | Tool::Streams) {
+        let problem = "flows, packets, packets_per_second and answers are for our own generator";
+        return Err(Fault::new(key, problem, "use tool: catena"));
+    }
+    Ok(load)
+}

@@ -1,0 +1,99 @@
+"""Reads captures for the proofs: classic pcap files of UDP over Ethernet, some hundred thousand
+frames a second. Knows packet formats; refuses to know chains.
+
+A packet is known by the 12 bytes at the head of each datagram: run, flow and number, four bytes
+each. Links nothing of Catena.
+"""
+
+import struct
+from collections import namedtuple
+
+ETHERNET = 1  # link type of the captures
+IPV4, IPV6, UDP = b"\x08\x00", b"\x86\xdd", 17
+IDENTITY_BYTES = 12
+
+# One datagram at one interface: time in ns since 1970, whether it came in, IP hop limit, ports, the
+# identity, and its bytes below the identity that a function may not change (a copy has the same).
+Sight = namedtuple("Sight", "time is_in hops source_port port identity")
+
+
+class Unreadable(Exception):
+    """A capture or description that cannot be judged."""
+
+
+class Capture:
+    """One file. `frames` is the number of all frames in it, once it has been read."""
+
+    MAGICS = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000),
+              b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}
+
+    def __init__(self, path, mac):
+        self.path, self.frames, self.foreign = path, 0, 0
+        self.mac = bytes.fromhex(mac.replace(":", ""))
+        with open(path, "rb") as file:
+            self.data = file.read()
+        if len(self.data) < 24:
+            raise Unreadable(f"{path}: no pcap header")
+        if self.data[:4] not in self.MAGICS:
+            raise Unreadable(f"{path}: not a classic pcap file")
+        self.order, self.unit = self.MAGICS[self.data[:4]]
+        if struct.unpack(self.order + "I", self.data[20:24])[0] & 0xFFFF != ETHERNET:
+            raise Unreadable(f"{path}: not captured on Ethernet")
+
+    def sights(self, ports):
+        """Yields a Sight of each datagram whose source or destination port is one of `ports`."""
+        data, mac, unit, size = self.data, self.mac, self.unit, len(self.data)
+        record = struct.Struct(self.order + "IIII").unpack_from
+        head = struct.Struct("!HH").unpack_from
+        at, frames = 24, 0
+        while at < size:
+            if at + 16 > size:
+                raise Unreadable(f"{self.path}: ends inside a packet header")
+            seconds, part, kept, _ = record(data, at)
+            at += 16
+            end = at + kept
+            if end > size:
+                raise Unreadable(f"{self.path}: ends inside a packet")
+            frames += 1
+            frame, at = at, end
+            kind = data[frame + 12:frame + 14]
+            if kind == IPV4:
+                protocol, hops = data[frame + 23], data[frame + 22]
+                udp = frame + 14 + (data[frame + 14] & 0x0F) * 4
+                if data[frame + 20] & 0x1F or data[frame + 21]:
+                    continue
+            elif kind == IPV6:
+                protocol, hops, udp = data[frame + 20], data[frame + 21], frame + 54
+            else:
+                continue
+            if protocol != UDP or udp + 8 + IDENTITY_BYTES > end:
+                continue
+            source_port, port = head(data, udp)
+            if port not in ports and source_port not in ports:
+                continue
+            if data[frame:frame + 6] == mac:
+                is_in = True
+            elif data[frame + 6:frame + 12] == mac:
+                is_in = False
+            else:
+                self.foreign += 1
+                continue
+            yield Sight(seconds * 1_000_000_000 + part * unit, is_in, hops, source_port, port,
+                        data[udp + 8:udp + 8 + IDENTITY_BYTES])
+        self.frames = frames
+
+
+def distrust(interface, capture, where):
+    """What speaks against a capture that has been read, as sentences: what it lost must not be
+    taken for what the network lost."""
+    faults = []
+    if interface.get("lost"):
+        faults.append(f"the capture at {where} lost {interface['lost']} packets")
+    counted = interface.get("counted")
+    if counted is not None and capture.frames < counted:
+        faults.append(f"the capture at {where} holds {capture.frames} frames, its interface counted "
+                      f"{counted}")
+    if capture.foreign:
+        faults.append(f"{capture.foreign} datagrams were seen at {where}, though neither from nor to "
+                      f"it")
+    return faults
