@@ -6,7 +6,7 @@ use super::encap::Positions;
 use super::rendezvous;
 use super::tables::{
     HopTable, InstancePlace, InstanceTable, LocalInstance, NetworkIndex, NetworkTable, NodeIndex,
-    PathTable, PortIndex, PortTable, Seat, Tables,
+    PathTable, PortIndex, PortTable, Seat, Tables, WatchedInstance,
 };
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{
@@ -16,7 +16,7 @@ use catena_model::limits::{
 use catena_model::program::{
     HopEntry, HopKind, InstanceEntry, Location, NetworkEntry, PathEntry, PortEntry,
 };
-use catena_model::resource::Encapsulation;
+use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::{NodeName, NodeProgram, PathId};
 use catena_wire::scalar::MacAddr;
 use std::collections::HashMap;
@@ -99,8 +99,14 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let vnis = index(&program.networks, "VNI", |entry| u32::from(entry.vni), NetworkIndex)?;
     let mut paths = Vec::with_capacity(program.paths.len());
+    let mut watched = Vec::new();
     for entry in &program.paths {
-        paths.push(path_table(entry, &names)?);
+        paths.push(path_table(entry, &names, &mut watched)?);
+    }
+    for instance in &mut watched {
+        let network = program.ports[usize::from(instance.ingress.0)].network;
+        let known = addresses.get(&(network, instance.ingress_mac));
+        instance.addresses = known.cloned().unwrap_or_default();
     }
     let vni_of = |path: &PathTable| {
         path.destination.map(|network| program.networks[usize::from(network.0)].vni)
@@ -124,6 +130,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
         ports,
         positions,
         paths,
+        watched,
     })
 }
 
@@ -293,7 +300,11 @@ fn sources(program: &NodeProgram, names: &Names<'_>) -> HashMap<IpAddr, NodeInde
     pairs.collect()
 }
 
-fn path_table(entry: &PathEntry, names: &Names<'_>) -> Result<PathTable, CompileError> {
+fn path_table(
+    entry: &PathEntry,
+    names: &Names<'_>,
+    watched: &mut Vec<WatchedInstance>,
+) -> Result<PathTable, CompileError> {
     let pool = match entry.encapsulation {
         Encapsulation::Nsh => NSH_PATH_IDS,
         Encapsulation::Mpls => MPLS_PATH_IDS,
@@ -305,7 +316,7 @@ fn path_table(entry: &PathEntry, names: &Names<'_>) -> Result<PathTable, Compile
     let mut local_instances: Vec<LocalInstance> = Vec::new();
     let mut hops = Vec::with_capacity(entry.hops.len());
     for (number, hop) in (0..=u16::MAX).zip(&entry.hops) {
-        hops.push(hop_table(number, hop, names, &mut local_instances));
+        hops.push(hop_table(number, hop, names, &mut local_instances, watched));
     }
     Ok(PathTable {
         chain: entry.chain,
@@ -322,13 +333,16 @@ fn hop_table(
     hop: &HopEntry,
     names: &Names<'_>,
     local_instances: &mut Vec<LocalInstance>,
+    watched: &mut Vec<WatchedInstance>,
 ) -> HopTable {
     let mut instances = Vec::with_capacity(hop.instances.len());
     for entry in &hop.instances {
+        let watch = watch(hop, entry, names, watched);
         instances.push(InstanceTable {
             seed: rendezvous::seed(entry.id),
             weight: entry.weight,
             place: instance_place(number, hop.kind, entry, names, local_instances),
+            watch,
         });
         if entry.node == *names.node {
             local_instances.push(LocalInstance {
@@ -338,10 +352,39 @@ fn hop_table(
                 ingress: names.ports.get(&entry.ingress).copied(),
                 egress: names.ports.get(&entry.egress).copied(),
                 is_tap: hop.kind == HopKind::Tap,
+                watch,
             });
         }
     }
-    HopTable { kind: hop.kind, instances }
+    HopTable { kind: hop.kind, instances, on_failure: hop.on_failure }
+}
+
+/// The place of an instance among those that are probed. What a tap gets does not come back, hence
+/// nobody could tell what it does.
+fn watch(
+    hop: &HopEntry,
+    entry: &InstanceEntry,
+    names: &Names<'_>,
+    watched: &mut Vec<WatchedInstance>,
+) -> Option<u32> {
+    let is_watched = hop.on_failure != FailurePolicy::Unwatched && hop.kind == HopKind::Through;
+    if !is_watched || entry.node != *names.node {
+        return None;
+    }
+    let (ingress, egress) = (*names.ports.get(&entry.ingress)?, *names.ports.get(&entry.egress)?);
+    let known = watched.iter().position(|watched| watched.id == entry.id);
+    let place = known.unwrap_or_else(|| {
+        watched.push(WatchedInstance {
+            id: entry.id,
+            name: entry.name.clone(),
+            ingress,
+            egress,
+            ingress_mac: entry.ingress_mac,
+            addresses: Vec::new(),
+        });
+        watched.len() - 1
+    });
+    u32::try_from(place).ok()
 }
 
 fn instance_place(

@@ -2,6 +2,7 @@
 //! and the time it is now. Knows nothing of its own.
 
 use super::counters::{Books, Owner, PathSeat};
+use super::health::Health;
 use super::slots::Slots;
 use super::tables::Tables;
 use super::trace::{Note, Trace};
@@ -20,6 +21,7 @@ pub(super) struct Context<'e> {
     pub(super) slots: &'e Slots,
     pub(super) books: &'e mut Books,
     pub(super) pool: &'e mut BufferPool,
+    pub(super) health: &'e mut Health,
     /// Who listens, if anybody does.
     pub(super) trace: Trace<'e>,
     pub(super) traps: &'e mut Traps,
@@ -63,6 +65,12 @@ impl Context<'_> {
         };
         buffer.offload = work.buffer.offload;
         Some(Work { buffer, path, ..*work })
+    }
+
+    /// Ends a packet that was for the data plane itself.
+    pub(super) fn consume(&mut self, work: Work) {
+        self.books.consumed(work.owner, work.volume.packets);
+        self.pool.put(work.buffer);
     }
 
     /// Ends a packet of the vector.

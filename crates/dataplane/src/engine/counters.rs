@@ -431,7 +431,6 @@ impl Books {
     }
 
     /// A packet went past a dead instance and stays on its path.
-    #[allow(dead_code)]
     pub(super) fn bypassed(&mut self, seat: PathSeat, local: u32, volume: Volume) {
         let hop = self.path(seat).and_then(|book| book.hops.get_mut(local as usize));
         if let Some(hop) = hop {

@@ -59,6 +59,7 @@ impl Egress {
                 Verdict::Drop(reason) => {
                     context.end_work(work, reason);
                 }
+                Verdict::Consume => context.consume(work),
                 Verdict::Forward(transform) => {
                     let Self { packer, digests, .. } = self;
                     let mut leaving = Leaving { memory, packer, digests, context, out };

@@ -4,6 +4,7 @@
 
 use super::context::Context;
 use super::counters::Owner;
+use super::detour::{self, Choice, Turn};
 use super::encap::{self, PathPosition};
 use super::tables::{HopTable, InstancePlace, NetworkIndex, PathTable, Tables};
 use super::tap;
@@ -12,18 +13,24 @@ use super::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Source, Step, Work};
 use catena_model::DropReason;
 use catena_model::program::{HopKind, PROXY_MAC};
+use catena_model::resource::FailurePolicy;
 
 /// Decides for every packet on a path; at its end the packet is ordinary traffic again. Copies for
 /// taps join the vector.
 pub(super) fn forward(vector: &mut Vec<Work>, context: &mut Context<'_>) {
     for index in 0..vector.len() {
         let Step::OnPath { position, network } = vector[index].step else { continue };
-        let position = tap::pass(vector, index, position, context);
+        let mut by_tunnel = vector[index].owner == Owner::Tunnels;
+        let mut position = tap::pass(vector, index, position, by_tunnel, context);
+        while let Some(next) = pass_by(&vector[index], position, by_tunnel, context) {
+            by_tunnel = false;
+            position = tap::pass(vector, index, next, by_tunnel, context);
+        }
         let work = &mut vector[index];
         let place = context.tables.positions.place(position);
         let path = context.tables.path(place.path);
         match path.hops.get(usize::from(place.hop)) {
-            Some(hop) => reach(work, position, hop, context),
+            Some(hop) => reach(work, position, hop, by_tunnel, context),
             None => match finish(work, position, path, network, context) {
                 Ok(step) => work.step = step,
                 Err(reason) => work.drop(reason),
@@ -32,21 +39,50 @@ pub(super) fn forward(vector: &mut Vec<Work>, context: &mut Context<'_>) {
     }
 }
 
-/// Decides for a packet, or a copy for a tap, that is at a hop.
+/// Decides for a packet, or a copy for a tap, that is at a hop. `by_tunnel`: another node has sent
+/// it here for this hop.
 pub(super) fn reach(
     work: &mut Work,
     position: PathPosition,
     hop: &HopTable,
+    by_tunnel: bool,
     context: &mut Context<'_>,
 ) {
     let flow_hash = work.flow_hash;
-    let chosen = hop.choose_index(flow_hash).ok_or(DropReason::NoInstance);
-    let decided = chosen.and_then(|instance| {
+    let chosen = detour::choose(hop, flow_hash, by_tunnel, context.health);
+    let decided = chosen.and_then(|Choice { instance, turn }| {
         context.trace.note(work.copy, || Note::Chosen { position, instance, flow_hash });
         let to = hop.instances[instance].place;
+        // Every node makes the same choice, so only a detour may go on from here.
+        if by_tunnel && turn != Turn::Detour && matches!(to, InstancePlace::There(_)) {
+            return Err(DropReason::PositionElsewhere);
+        }
         visit(work, position, hop.kind, to, context.tables, context.epoch)
     });
     work.step = Step::Decided(decided.map_or_else(Verdict::Drop, Verdict::Forward));
+}
+
+/// Where a packet goes on whose instance at this position is dead and declared to be passed by.
+fn pass_by(
+    work: &Work,
+    position: PathPosition,
+    by_tunnel: bool,
+    context: &mut Context<'_>,
+) -> Option<PathPosition> {
+    let place = context.tables.positions.place(position);
+    let hop = context.tables.path(place.path).hops.get(usize::from(place.hop))?;
+    // Spares the choice to all others.
+    if hop.on_failure != FailurePolicy::Bypass {
+        return None;
+    }
+    let choice = detour::choose(hop, work.flow_hash, by_tunnel, context.health).ok()?;
+    let Choice { instance, turn: Turn::Bypass } = choice else { return None };
+    context.trace.note(work.copy, || Note::Bypassed { position, instance });
+    let place = hop.instances.get(instance).map(|instance| instance.place);
+    if let (Some(InstancePlace::Here { local, .. }), Some(seat)) = (place, work.path) {
+        context.books.bypassed(seat, local, work.volume);
+    }
+    Some(encap::next(context.tables, position))
 }
 
 fn visit(
@@ -77,10 +113,6 @@ fn visit(
             }
         }
         InstancePlace::There(node) => {
-            // Every node makes the same choice, so the node before should not have sent it here.
-            if work.owner == Owner::Tunnels {
-                return Err(DropReason::PositionElsewhere);
-            }
             let between = Transform::new(Exit::Node(node), Stage::Between, epoch);
             Ok(between.then(Operation::PushPath(position)))
         }

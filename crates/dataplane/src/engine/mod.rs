@@ -11,6 +11,7 @@ mod coalesce;
 mod compile;
 mod context;
 mod counters;
+mod detour;
 mod digests;
 mod egress;
 mod encap;
@@ -18,11 +19,13 @@ mod explain;
 mod flow_memory;
 mod forwarder;
 mod fragments;
+mod health;
 mod inside;
 mod lists;
 mod output;
 mod packer;
 mod packet;
+mod prober;
 mod proxy;
 mod receive;
 mod rendezvous;
@@ -57,6 +60,7 @@ use egress::Egress;
 use encap::Located;
 use flow_memory::FlowMemory;
 use fragments::Fragments;
+use health::{Due, Health};
 use receive::Arrival;
 use slots::Slots;
 use std::hash::{BuildHasher, RandomState};
@@ -79,6 +83,8 @@ pub struct EngineConfig {
     pub inside_max: usize,
     /// Moves the places of flows in that memory, so that no sender can aim at one.
     pub flow_seed: u64,
+    /// Seals probes, so that nobody else's packet is taken for one.
+    pub probe_secret: u64,
 }
 
 impl EngineConfig {
@@ -91,6 +97,7 @@ impl EngineConfig {
             flows_max: catena_model::limits::NODE_FLOWS_MAX,
             inside_max: catena_model::limits::NODE_PACKETS_INSIDE_MAX,
             flow_seed: RandomState::new().hash_one(()),
+            probe_secret: RandomState::new().hash_one(()),
         }
     }
 }
@@ -107,11 +114,13 @@ pub struct Engine {
     fragments: Fragments,
     egress: Egress,
     traps: Traps,
+    health: Health,
     // Working memory of the stages, kept so that no vector allocates.
     arrivals: Vec<Arrival>,
     vector: Vec<Work>,
     trains: Vec<OpenTrain>,
     located: Vec<Result<Located, DropReason>>,
+    due: Vec<Due>,
 }
 
 impl Engine {
@@ -122,6 +131,7 @@ impl Engine {
             memory: FlowMemory::new(config.flows_max, config.inside_max, config.flow_seed),
             apart: Apart::default(),
             tables: Arc::new(Tables::empty(config.node.clone())),
+            health: Health::new(config.probe_secret),
             config,
             epoch: Epoch::default(),
             slots: Slots::default(),
@@ -133,6 +143,7 @@ impl Engine {
             vector: Vec::with_capacity(VECTOR_PACKETS_MAX),
             trains: Vec::new(),
             located: Vec::with_capacity(VECTOR_PACKETS_MAX),
+            due: Vec::new(),
         }
     }
 
@@ -142,6 +153,7 @@ impl Engine {
     pub fn replace_tables(&mut self, tables: Arc<Tables>) {
         self.slots.align(&tables, &mut self.books);
         self.books.align_paths(&tables, &self.slots);
+        self.health.align(&tables);
         self.epoch = Epoch(self.epoch.0 + 1);
         self.tables = tables;
     }
@@ -191,6 +203,7 @@ impl Engine {
             slots: &self.slots,
             books: &mut self.books,
             pool,
+            health: &mut self.health,
             trace,
             traps: &mut self.traps,
         };
@@ -198,6 +211,7 @@ impl Engine {
         if self.config.is_coalescing {
             coalesce::coalesce(vector, &mut self.trains, context);
         }
+        prober::receive(vector, context);
         answer::answer(vector, context);
         let Self { memory, apart, fragments, located, .. } = self;
         proxy::receive_returned(vector, memory, apart, fragments, located, context);
@@ -220,6 +234,28 @@ impl Engine {
             return Err(format!("port {} is not in the program of this node", request.port));
         }
         self.traps.ask(request, now_ns)
+    }
+
+    /// Lets time pass for what is watched: judges who is dead, and hands out the probes that are
+    /// due. Answers when it wants to be called again; none: when other tables are in force.
+    pub fn tick(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> Option<u64> {
+        let wake_ns = self.health.tick(now_ns, &mut self.due)?;
+        if !self.due.is_empty() {
+            let context = &mut Context {
+                now_ns,
+                epoch: self.epoch,
+                tables: &self.tables,
+                slots: &self.slots,
+                books: &mut self.books,
+                pool,
+                health: &mut self.health,
+                trace: Trace::default(),
+                traps: &mut self.traps,
+            };
+            prober::make(&mut self.due, &mut self.vector, context);
+            self.egress.emit(&mut self.vector, &mut self.memory, context, out);
+        }
+        Some(wake_ns)
     }
 
     /// A frame or datagram was handed to the kernel.
@@ -253,6 +289,9 @@ impl Engine {
     /// All counters at this moment. `ring_full` and `interface` are for the shell to fill in.
     #[must_use]
     pub fn counters(&self) -> NodeCounters {
-        self.books.export(&self.config.node, &self.tables, self.slots.in_order())
+        let slots = self.slots.in_order();
+        let mut counters = self.books.export(&self.config.node, &self.tables, slots);
+        counters.health = self.health.report();
+        counters
     }
 }

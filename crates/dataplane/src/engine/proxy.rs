@@ -18,12 +18,16 @@
 use super::apart::Apart;
 use super::classifier;
 use super::context::Context;
+use super::detour::{self, Choice};
 use super::encap::{self, Door, Headed, Located, PathPosition};
 use super::flow_memory::{FlowMemory, Key, Recalled, Visit};
 use super::fragments::{Fragments, Scope};
+use super::health::Way;
+use super::prober;
 use super::receive;
-use super::tables::{InstancePlace, LocalInstance, PortIndex, PortTable, Tables};
+use super::tables::{InstancePlace, LocalInstance, PathTable, PortIndex, PortTable, Tables};
 use super::trace::Note;
+use super::transform::Verdict;
 use super::vector::{Source, Step, Work, trim_front};
 use catena_model::DropReason;
 use catena_model::program::PROXY_MAC;
@@ -160,7 +164,26 @@ fn book_return(
     let local = sender.and_then(|place| u32::try_from(place).ok())?;
     work.path = Some(seat);
     context.books.returned(seat, local, work.volume);
+    if let Some(watch) = locals.get(local as usize).and_then(|local| local.watch) {
+        let path = context.tables.path(seat.index);
+        context.health.saw_return(watch, || way(work, path, local, context.tables));
+    }
     Some(local)
+}
+
+/// How a packet came through a local instance.
+fn way(work: &Work, path: &PathTable, local: u32, tables: &Tables) -> Option<Way> {
+    let hop = path.local_instances.get(local as usize)?.hop;
+    let mut instances = path.hops.get(usize::from(hop))?.instances.iter();
+    let flow = work.view.flow?;
+    instances.find_map(|instance| match instance.place {
+        InstancePlace::Here { ingress, ingress_mac, speaks, local: own, .. } if own == local => {
+            let ingress = tables.port(ingress).entry.id;
+            let headed = speaks.map(|_| (path.id, hop));
+            Some(Way { flow, ingress, ingress_mac, headed })
+        }
+        _ => None,
+    })
 }
 
 /// Ordinary traffic of a function; what it sends to the proxy's MAC goes where the paths through
@@ -238,11 +261,20 @@ fn admit(
     let scope = Scope::Port(context.slots.serial(port));
     fragments.resolve(context.now_ns, scope, work.buffer.bytes(), &mut work.view);
     work.flow_hash = receive::flow_hash(&work.view);
+    if prober::is_own(work, port, context) {
+        work.step = Step::Decided(Verdict::Consume);
+        return Ok(());
+    }
     let path = tables.path(tables.positions.place(position).path);
     let serves =
         |local: &LocalInstance| local.hop == visited && local.egress == Some(port) && !local.is_tap;
     // Of siblings that share the port, the one that the flow meets.
-    let chosen = match path.hops[usize::from(visited)].choose(work.flow_hash) {
+    let hop = &path.hops[usize::from(visited)];
+    let chosen = match detour::choose(hop, work.flow_hash, false, context.health) {
+        Ok(choice) => hop.instances.get(choice.instance).map(|instance| instance.place),
+        Err(_) => None,
+    };
+    let chosen = match chosen {
         Some(InstancePlace::Here { local, .. }) => path.local_instances.get(local as usize),
         _ => None,
     };

@@ -8,7 +8,7 @@ use super::encap::Positions;
 use super::rendezvous;
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::program::{HopKind, PortEntry, PortRole, Underlay};
-use catena_model::resource::Encapsulation;
+use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
@@ -41,6 +41,8 @@ pub struct Tables {
     pub(super) rules: Rules,
     pub(super) positions: Positions,
     pub(super) paths: Vec<PathTable>,
+    /// The instances of this node that are probed.
+    pub(super) watched: Vec<WatchedInstance>,
 }
 
 /// A port of this node.
@@ -134,24 +136,46 @@ pub(super) struct LocalInstance {
     pub(super) egress: Option<PortIndex>,
     /// It gets copies, and gives nothing back.
     pub(super) is_tap: bool,
+    /// Index into the watched instances; none: it is not probed.
+    pub(super) watch: Option<u32>,
+}
+
+/// An instance that is probed.
+pub(super) struct WatchedInstance {
+    pub(super) id: InstanceId,
+    pub(super) name: String,
+    pub(super) ingress: PortIndex,
+    pub(super) egress: PortIndex,
+    pub(super) ingress_mac: MacAddr,
+    /// Of its ingress interface: what a link probe asks for.
+    pub(super) addresses: Vec<IpAddr>,
 }
 
 /// A hop: the instances to choose from.
 pub(super) struct HopTable {
     pub(super) kind: HopKind,
     pub(super) instances: Vec<InstanceTable>,
+    /// What becomes of packets for an instance that has died.
+    pub(super) on_failure: FailurePolicy,
 }
 
 impl HopTable {
     /// Index of the instance that a flow meets, on every node the same.
     pub(super) fn choose_index(&self, flow_hash: u64) -> Option<usize> {
-        let candidates = self.instances.iter().map(|instance| (instance.seed, instance.weight));
-        rendezvous::choose(flow_hash, candidates)
+        self.choose_among(flow_hash, |_, _| true)
     }
 
-    /// Where that instance is.
-    pub(super) fn choose(&self, flow_hash: u64) -> Option<InstancePlace> {
-        Some(self.instances[self.choose_index(flow_hash)?].place)
+    /// The same among some of the instances.
+    pub(super) fn choose_among(
+        &self,
+        flow_hash: u64,
+        is_candidate: impl Fn(usize, &InstanceTable) -> bool,
+    ) -> Option<usize> {
+        let candidates = self.instances.iter().enumerate().map(|(index, instance)| {
+            let weight = if is_candidate(index, instance) { instance.weight } else { 0 };
+            (instance.seed, weight)
+        });
+        rendezvous::choose(flow_hash, candidates)
     }
 }
 
@@ -161,6 +185,8 @@ pub(super) struct InstanceTable {
     pub(super) seed: u64,
     pub(super) weight: u32,
     pub(super) place: InstancePlace,
+    /// Index into the watched instances of this node.
+    pub(super) watch: Option<u32>,
 }
 
 /// Where an instance is.
@@ -221,6 +247,7 @@ impl Tables {
             rules: Rules::default(),
             positions: Positions::default(),
             paths: Vec::new(),
+            watched: Vec::new(),
         }
     }
 

@@ -6,7 +6,6 @@
 //! would be, and what it could only have copied ends by name (`proxy`).
 
 use super::context::Context;
-use super::counters::Owner;
 use super::encap::{self, PathPosition};
 use super::forwarder;
 use super::tables::{HopTable, Tables};
@@ -15,19 +14,16 @@ use catena_model::account::Created;
 use catena_model::program::HopKind;
 
 /// Copies a packet for the taps at its position and behind it, and answers where it goes on. Copies
-/// stand decided at the end of the vector.
+/// stand decided at the end of the vector. `by_tunnel`: another node has sent it to this position.
 pub(super) fn pass(
     vector: &mut Vec<Work>,
     index: usize,
     position: PathPosition,
+    by_tunnel: bool,
     context: &mut Context<'_>,
 ) -> PathPosition {
     // What a tunnel brings at a tap is the copy itself.
-    if vector[index].owner == Owner::Tunnels {
-        position
-    } else {
-        copy(vector, index, position, context)
-    }
+    if by_tunnel { position } else { copy(vector, index, position, context) }
 }
 
 fn copy(
@@ -46,7 +42,7 @@ fn copy(
         }
         if let Some(mut copy) = context.copy(work, Created::Tap, work.path) {
             copy.copy = number;
-            forwarder::reach(&mut copy, position, hop, context);
+            forwarder::reach(&mut copy, position, hop, false, context);
             vector.push(copy);
         }
         position = encap::next(tables, position);

@@ -17,6 +17,8 @@ pub(super) enum Note {
     Unclassified { port: PortIndex, never: bool },
     /// Of a hop's instances, the one with this index.
     Chosen { position: PathPosition, instance: usize, flow_hash: u64 },
+    /// The chosen instance with this index is dead and passed by.
+    Bypassed { position: PathPosition, instance: usize },
     /// The memory knew its flow at a function's port: it goes on at this position.
     Recalled { port: PortIndex, position: PathPosition },
     /// An aware function gave it back with a header that says this position.

@@ -92,6 +92,8 @@ pub(super) enum Verdict {
     /// Send a copy to every port of the network but the source, and, unless it came from one, to
     /// every other node.
     Replicate { network: NetworkIndex, from: Source },
+    /// End here, known to be for the data plane itself.
+    Consume,
     /// End here.
     Drop(DropReason),
 }

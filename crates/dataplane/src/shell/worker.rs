@@ -44,6 +44,9 @@ pub(super) struct Worker {
     started: Instant,
     /// Paths on which another process began to count.
     inherited: BTreeSet<PathId>,
+    /// When the engine wants to be told the time, in nanoseconds since the start; none: it does
+    /// not, while its tables stay.
+    tick_ns: Option<u64>,
     ready: Vec<u64>,
     /// Which of the ready sources goes first; another with each vector.
     turn: usize,
@@ -76,6 +79,7 @@ impl Worker {
             reports,
             started: Instant::now(),
             inherited: BTreeSet::new(),
+            tick_ns: None,
             ready: Vec::new(),
             turn: 0,
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
@@ -100,11 +104,22 @@ impl Worker {
             self.receive();
             if self.input.is_empty() {
                 looks = LOOKS_BEFORE_SLEEP.min(looks + 1);
-                continue;
+            } else {
+                looks = 0;
+                let now_ns = self.now_ns();
+                self.engine.forward(now_ns, &mut self.input, &mut self.pool, &mut self.output);
+                self.transmit();
             }
-            looks = 0;
-            let now_ns = self.now_ns();
-            self.engine.forward(now_ns, &mut self.input, &mut self.pool, &mut self.output);
+            self.tick();
+        }
+    }
+
+    /// After what has arrived was seen: a late answer is one.
+    fn tick(&mut self) {
+        let Some(tick_ns) = self.tick_ns else { return };
+        let now_ns = self.now_ns();
+        if tick_ns <= now_ns {
+            self.tick_ns = self.engine.tick(now_ns, &mut self.pool, &mut self.output);
             self.transmit();
         }
     }
@@ -117,7 +132,11 @@ impl Worker {
     /// Finds out which sources have something.
     fn wait(&mut self, is_brief: bool) -> Result<(), IoError> {
         let has_pending = self.underlay.as_ref().is_some_and(|u| u.pending().next().is_some());
-        let timeout = (is_brief || has_pending).then_some(Duration::ZERO);
+        let timeout = if is_brief || has_pending {
+            Some(Duration::ZERO)
+        } else {
+            self.tick_ns.map(|at| Duration::from_nanos(at.saturating_sub(self.now_ns())))
+        };
         self.poller.wait(timeout, &mut self.ready)?;
         for pending in self.underlay.iter().flat_map(|underlay| underlay.pending()) {
             let token = TOKEN_UNDERLAY + pending;
@@ -199,6 +218,7 @@ impl Worker {
             Order::Tables { tables, is_inherited, done } => {
                 self.engine.replace_tables(tables);
                 self.note_paths(is_inherited);
+                self.tick_ns = Some(0);
                 self.rings.index(&self.engine, &mut self.poller, &mut self.pool)?;
                 done.send(()).ok();
             }

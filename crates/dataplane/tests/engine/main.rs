@@ -12,6 +12,7 @@ mod fragments;
 mod frames;
 mod goldens;
 mod groups;
+mod health;
 mod planned;
 mod proxy;
 mod refusals;

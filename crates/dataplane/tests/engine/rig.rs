@@ -1,7 +1,7 @@
 //! A rig of engines: carries datagrams between them, lets functions do their work, and watches the
 //! books. No clock and no kernel: everything a test sees is a consequence of what it sent.
 
-use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
+use crate::town::{Port, Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
     Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, TunnelKind, Way,
 };
@@ -10,11 +10,15 @@ use catena_model::account::{Account, NodeCounters};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
 use catena_model::program::{PROXY_MAC, PortRole};
 use catena_model::resource::Encapsulation;
+use catena_model::status::Health;
 use catena_model::{DropReason, NodeProgram};
+use catena_wire::arp::ArpPacket;
 use catena_wire::ethernet::{self, EthernetView};
 use catena_wire::frame::{FrameView, Network};
 use catena_wire::mpls::SfcLabelPair;
+use catena_wire::neighbour::{self, NeighbourSolicitation, emit_neighbour_advertisement};
 use catena_wire::nsh::{NshHeader, NshView};
+use catena_wire::probe::{self, ProbeMark};
 use catena_wire::scalar::{EtherType, MacAddr, ServiceIndex};
 use catena_wire::{ipv4, ipv6};
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +27,8 @@ use std::sync::Arc;
 
 /// Rounds after which a rig that is still busy has a loop.
 const ROUNDS_MAX: usize = 400;
+/// How often the shell tells the time, at least.
+const TICK_MS: u64 = 10;
 
 /// What a function does with a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +43,17 @@ pub(crate) enum Behaviour {
     Advance(Encapsulation),
     /// Reads its chain header and sends it back untouched; unaware ones keep it.
     Echo,
+    /// Its kernel answers for its interface and routes nothing.
+    Hang,
+    /// Routes the traffic that it knows, answers for its interface, and lets no probe through.
+    Filter,
+}
+
+impl Behaviour {
+    /// Does something behind its interface answer ARP and neighbour discovery?
+    fn has_kernel(self) -> bool {
+        !matches!(self, Self::Bridge | Self::Swallow | Self::Echo)
+    }
 }
 
 /// A frame as a port saw it.
@@ -208,12 +225,41 @@ impl Rig {
         panic!("packets go round in circles: {:#?}", self.flat());
     }
 
+    /// Lets time pass as the shell does: every node is told it every ten milliseconds.
+    pub(crate) fn pass(&mut self, milliseconds: u64) {
+        for _ in 0..milliseconds.div_ceil(TICK_MS) {
+            self.sleep(TICK_MS);
+        }
+    }
+
+    /// Lets time pass with one look at its end.
+    pub(crate) fn sleep(&mut self, milliseconds: u64) {
+        self.now_ns += milliseconds * 1_000_000;
+        for number in 0..self.nodes.len() {
+            let mut out = Output::default();
+            let node = &mut self.nodes[number];
+            node.engine.tick(self.now_ns, &mut node.pool, &mut out);
+            self.deliver(number, out);
+        }
+        self.run();
+    }
+
+    /// How the watched instances of all nodes are, by name.
+    pub(crate) fn health(&self) -> BTreeMap<String, Health> {
+        let counters = self.counters().into_iter().flat_map(|counters| counters.health);
+        counters.map(|instance| (instance.name, instance.health)).collect()
+    }
+
     fn step(&mut self, number: usize) {
         let mut out = Output::default();
         let node = &mut self.nodes[number];
         let mut inbox = std::mem::take(&mut node.inbox);
         node.engine.forward(self.now_ns, &mut inbox, &mut node.pool, &mut out);
-        assert_held(&node.engine.counters(), &out);
+        self.deliver(number, out);
+    }
+
+    fn deliver(&mut self, number: usize, out: Output) {
+        assert_held(&self.nodes[number].engine.counters(), &out);
         for frame in out.frames {
             let seen = Seen { bytes: frame.buffer.bytes().to_vec(), offload: frame.buffer.offload };
             let node = &mut self.nodes[number];
@@ -288,12 +334,24 @@ impl Rig {
         let (instance, egress) = (instance.clone(), egress.clone());
         let mut bytes = seen.bytes.clone();
         let has_header = matches!(view.ethertype, EtherType::NSH | EtherType::MPLS);
-        let is_sent = match self.behaviours[&instance.name] {
+        let behaviour = self.behaviours[&instance.name];
+        if behaviour.has_kernel()
+            && let Some(reply) = answer_question(&bytes, ingress)
+        {
+            let name = ingress.name.clone();
+            self.queue(&name, &reply, Offload::default());
+            return;
+        }
+        let is_sent = match behaviour {
             Behaviour::Swallow => false,
             Behaviour::Bridge => !has_header,
             Behaviour::Route(next) => !has_header && route(&mut bytes, next, egress.mac),
             Behaviour::Advance(encapsulation) => has_header && advance(&mut bytes, encapsulation),
             Behaviour::Echo => has_header,
+            Behaviour::Hang => false,
+            Behaviour::Filter => {
+                ProbeMark::find(&view, &bytes).is_none() && route(&mut bytes, PROXY_MAC, egress.mac)
+            }
         };
         if !is_sent {
             return;
@@ -385,6 +443,7 @@ impl Rig {
                 for hop in &path.hops {
                     flat.insert(format!("{name} to {}", hop.name), hop.delivered.packets);
                     flat.insert(format!("{name} from {}", hop.name), hop.returned.packets);
+                    flat.insert(format!("{name} past {}", hop.name), hop.bypassed.packets);
                 }
             }
         }
@@ -478,6 +537,27 @@ fn flatten(flat: &mut BTreeMap<String, u64>, name: &str, account: &Account) {
     for (reason, packets) in &account.dropped {
         flat.insert(format!("{name}dropped {reason}"), *packets);
     }
+}
+
+/// What a kernel answers to a question about an address of its interface.
+fn answer_question(bytes: &[u8], port: &Port) -> Option<Vec<u8>> {
+    let view = FrameView::parse(bytes).unwrap();
+    let mut reply = [0; probe::QUESTION_BYTES_MAX];
+    if view.network == Network::Arp {
+        let asked = ArpPacket::parse(&bytes[usize::from(view.l3_offset)..]).ok()?;
+        let is_ours = port.addresses.contains(&asked.target_ip.into());
+        let length = is_ours.then(|| asked.reply(port.mac).emit_frame(&mut reply).unwrap())?;
+        return Some(reply[..length].to_vec());
+    }
+    let (IpAddr::V6(source), IpAddr::V6(to)) = (view.flow?.source, view.flow?.destination) else {
+        return None;
+    };
+    let message = &bytes[usize::from(view.l4_offset?)..];
+    let asked = NeighbourSolicitation::parse(message, source, to, neighbour::HOP_LIMIT).ok()?;
+    let is_ours = port.addresses.contains(&asked.target.into());
+    let emit = emit_neighbour_advertisement;
+    let length = is_ours.then(|| emit(&asked, view.source, port.mac, &mut reply).unwrap())?;
+    Some(reply[..length].to_vec())
 }
 
 /// What a routing kernel does to a frame; false: it sends nothing.

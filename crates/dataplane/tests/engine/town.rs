@@ -7,7 +7,9 @@ use catena_model::program::{
     ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
     PathEntry, PortEntry, PortRole, RuleEntry, RuleMatch, TunnelEntry, Underlay,
 };
-use catena_model::resource::{Attachment, ContextHeader, Encapsulation, IpFamily, Transport};
+use catena_model::resource::{
+    Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
+};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use std::collections::BTreeSet;
@@ -57,6 +59,8 @@ pub(crate) struct Chain {
     /// It is the way back of a symmetric chain: in by the egress, out by the ingress.
     pub(crate) is_reverse: bool,
     pub(crate) context: Vec<ContextHeader>,
+    /// What becomes of packets for a dead instance, at every hop.
+    pub(crate) on_failure: FailurePolicy,
     pub(crate) destination: usize,
     pub(crate) rules: Vec<(u32, RuleMatch)>,
 }
@@ -170,6 +174,7 @@ impl Town {
             taps: Vec::new(),
             is_reverse: false,
             context: Vec::new(),
+            on_failure: FailurePolicy::Unwatched,
             destination: 0,
             rules: rules.iter().map(|matches| (10, matches.clone())).collect(),
         });
@@ -211,7 +216,7 @@ impl Town {
             function: FunctionId(Uuid::nil()),
             name: hop.join("|"),
             kind: if chain.taps.contains(&number) { HopKind::Tap } else { HopKind::Through },
-            on_failure: catena_model::resource::FailurePolicy::Unwatched,
+            on_failure: chain.on_failure,
             instances: hop.iter().map(instance).collect(),
         });
         PathEntry {

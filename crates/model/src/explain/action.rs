@@ -91,6 +91,15 @@ pub enum ExplainAction {
         /// Why this one.
         share: FlowShare,
     },
+    /// The instance that its flow belongs to is dead, and the function is passed by.
+    Bypassed {
+        /// Where on its path the packet is.
+        position: Position,
+        /// Name of the function.
+        function: String,
+        /// Name of the instance.
+        instance: String,
+    },
     /// It goes to another node.
     Encapsulated {
         /// The node.

@@ -1,5 +1,5 @@
 //! What the live engine knows beside its tables, lent to a rehearsal: the visit of the packet's
-//! flow, the first fragments. Knows what is the same in both engines (indexes of the tables) and
+//! flow, the first fragments, who is dead. Knows what is the same in both engines (indexes of the tables) and
 //! what is not (serials, epochs); refuses to change anything that lives.
 
 use crate::engine::Engine;
@@ -19,6 +19,7 @@ const PAST: Epoch = Epoch(u64::MAX);
 /// Prepares the rehearsal's engine for the packet.
 pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest, now_ns: u64) {
     lend_fragments(engine, live);
+    engine.health.clone_from(&live.health);
     let ExplainAt::Port(id) = request.at else { return };
     let Some(port) = live.slots.of_port(id).and_then(|slot| live.slots.owner(slot).1) else {
         return;

@@ -77,6 +77,7 @@ impl Rehearsal {
             flows_max: FLOWS,
             inside_max: FLOWS,
             flow_seed: 0,
+            probe_secret: 0,
         });
         engine.replace_tables(tables);
         Self {

@@ -92,6 +92,7 @@ impl Renderer<'_> {
             Note::Chosen { position, instance, flow_hash } => {
                 self.forwarded(*position, *instance, *flow_hash)
             }
+            Note::Bypassed { position, instance } => self.bypassed(*position, *instance),
             Note::Recalled { port, position } => self.recalled(*port, *position, false),
             Note::Returned { port, position } => self.recalled(*port, *position, true),
             Note::OwnTraffic { port } => ExplainAction::OwnTraffic { port: self.port(*port) },
@@ -145,6 +146,17 @@ impl Renderer<'_> {
                 weight: chosen.weight,
                 weights: entry.instances.iter().map(|one| u64::from(one.weight)).sum(),
             },
+        }
+    }
+
+    fn bypassed(&self, position: PathPosition, instance: usize) -> ExplainAction {
+        let place = self.tables.positions.place(position);
+        let path = &self.tables.program.paths[place.path as usize];
+        let entry = &path.hops[usize::from(place.hop)];
+        ExplainAction::Bypassed {
+            position: describe::position(self.tables, position),
+            function: entry.name.clone(),
+            instance: entry.instances[instance].name.clone(),
         }
     }
 
