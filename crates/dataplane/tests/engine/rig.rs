@@ -343,12 +343,11 @@ impl Rig {
             return;
         }
         let is_sent = match behaviour {
-            Behaviour::Swallow => false,
+            Behaviour::Swallow | Behaviour::Hang => false,
             Behaviour::Bridge => !has_header,
             Behaviour::Route(next) => !has_header && route(&mut bytes, next, egress.mac),
             Behaviour::Advance(encapsulation) => has_header && advance(&mut bytes, encapsulation),
             Behaviour::Echo => has_header,
-            Behaviour::Hang => false,
             Behaviour::Filter => {
                 ProbeMark::find(&view, &bytes).is_none() && route(&mut bytes, PROXY_MAC, egress.mac)
             }

@@ -186,7 +186,7 @@ impl ExplainAction {
         match self {
             Self::Received { .. } => "receive",
             Self::Classified { .. } | Self::Unclassified { .. } => "classify",
-            Self::Forwarded { .. } => "forward",
+            Self::Forwarded { .. } | Self::Bypassed { .. } => "forward",
             Self::Encapsulated { .. } => "encapsulate",
             Self::Visited { .. } => "function",
             Self::Assumed { .. } => "assume",
@@ -216,6 +216,9 @@ impl ExplainAction {
             }
             Self::Forwarded { position, function, instance, place, share } => {
                 forwarded(*position, function, instance, place, share)
+            }
+            Self::Bypassed { position, function, instance } => {
+                format!("{position} → past '{function}': its instance '{instance}' is dead")
             }
             Self::Encapsulated { to, header, added_bytes } => {
                 format!("{header} to {to}  +{added_bytes} B  {}", header.bytes)
