@@ -18,7 +18,7 @@
 use super::apart::Apart;
 use super::classifier;
 use super::context::Context;
-use super::detour::{self, Choice};
+use super::detour;
 use super::encap::{self, Door, Headed, Located, PathPosition};
 use super::flow_memory::{FlowMemory, Key, Recalled, Visit};
 use super::fragments::{Fragments, Scope};
