@@ -1,6 +1,7 @@
 //! What a planner must remember between blueprints, also over a restart: the number, the paths and
 //! the identifiers that may not be used yet.
 
+use crate::inventory::Inventory;
 use catena_model::id::{ChainId, NetworkId};
 use catena_model::limits::{MPLS_PATH_IDS, NSH_PATH_IDS, PATH_ID_QUARANTINE_BLUEPRINTS};
 use catena_model::program::{HopEntry, PathEntry, PortEntry, RuleEntry};
@@ -123,6 +124,10 @@ pub struct Ledger {
     pub paths: BTreeMap<PathId, PathRecord>,
     /// Identifiers of removed paths and the first blueprint that may use them again.
     pub quarantine: BTreeMap<PathId, BlueprintNumber>,
+    /// Nodes that may still know a removed path, and the programs by which they forget it: until
+    /// then its identifier is not free either.
+    #[serde(default)]
+    pub remembered: BTreeMap<PathId, BTreeMap<NodeName, BlueprintNumber>>,
 }
 
 impl Ledger {
@@ -146,7 +151,8 @@ impl Ledger {
         pool.find(|id| {
             let id = PathId(*id);
             let is_resting = self.quarantine.get(&id).is_some_and(|until| number < *until);
-            !is_resting && !self.paths.contains_key(&id)
+            let is_known = self.paths.contains_key(&id) || self.remembered.contains_key(&id);
+            !is_resting && !is_known
         })
         .map(PathId)
     }
@@ -156,6 +162,19 @@ impl Ledger {
         self.paths.remove(&id);
         let until = BlueprintNumber(self.number.0 + PATH_ID_QUARANTINE_BLUEPRINTS);
         self.quarantine.insert(id, until);
+    }
+
+    /// Notes who must forget a path that was removed, and by which program.
+    pub(crate) fn remember(&mut self, id: PathId, nodes: BTreeMap<NodeName, BlueprintNumber>) {
+        self.remembered.insert(id, nodes);
+    }
+
+    /// Lets go of the removed paths that no node knows any more.
+    pub(crate) fn release_forgotten(&mut self, inventory: &Inventory) {
+        self.remembered.retain(|_, nodes| {
+            nodes.retain(|node, number| !inventory.has_acknowledged(node, *number));
+            !nodes.is_empty()
+        });
     }
 
     /// Forgets the rest of identifiers that have rested long enough.

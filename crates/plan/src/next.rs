@@ -21,6 +21,7 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
     let number = previous.ledger.number.next();
     let mut ledger = previous.ledger.clone();
     ledger.number = number;
+    ledger.release_forgotten(inventory);
     for chain in intent.chains.values() {
         advance_chain(previous, &mut ledger, intent, inventory, chain);
     }
@@ -45,6 +46,7 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
     }
     ledger.end_quarantines();
     note_needs(&mut ledger, &programs, inventory);
+    note_removed(previous, &mut ledger, &programs, inventory);
     ledger.programs =
         programs.iter().map(|(node, program)| (node.clone(), program.number)).collect();
     Some(Blueprint { number, parent: previous.number, programs, ledger })
@@ -64,6 +66,27 @@ fn note_needs(
             (node, program)
         };
         path.needs = path.nodes(inventory.nodes.keys()).into_iter().map(needed).collect();
+    }
+}
+
+/// A node that is away goes on with a program that has the path: no other path may get its
+/// identifier until that node runs a program without it.
+fn note_removed(
+    previous: &Blueprint,
+    ledger: &mut Ledger,
+    programs: &BTreeMap<NodeName, NodeProgram>,
+    inventory: &Inventory,
+) {
+    let number = ledger.number;
+    for (id, path) in &previous.ledger.paths {
+        if !ledger.paths.contains_key(id) {
+            let forgets = |node: NodeName| {
+                let program = programs.get(&node).map_or(number, |program| program.number);
+                (node, program)
+            };
+            let nodes = path.nodes(inventory.nodes.keys()).into_iter().map(forgets).collect();
+            ledger.remember(*id, nodes);
+        }
     }
 }
 

@@ -449,3 +449,34 @@ fn another_chains_change_does_not_put_an_active_chain_in_doubt() {
     assert_eq!(world.plan(), 1);
     assert_eq!(world.status(chain).state, ChainState::Active, "{}", world.status(chain).reason);
 }
+
+#[test]
+fn an_identifier_is_not_used_again_while_a_node_that_is_away_knows_its_path() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[12]);
+    world.settle();
+    let settle_without_host2 = |world: &mut World| {
+        for _ in 0..6 {
+            world.plan();
+            [1, 3, 4].into_iter().for_each(|host| world.acknowledge(host));
+            world.drain_all();
+        }
+    };
+    // Host 2 hears that the path is superseded, and then nothing any more.
+    world.intent.chains.remove(&chain);
+    world.settle();
+    settle_without_host2(&mut world);
+    assert!(world.blueprint.ledger.paths.is_empty(), "the path is removed");
+    for turn in 0..2 * u32::try_from(PATH_ID_QUARANTINE_BLUEPRINTS).unwrap() {
+        let (chain, function) = (2 + turn % 2, [11, 13][turn as usize % 2]);
+        world.intent.chains.clear();
+        world.chain(chain, 1, &[function]);
+        settle_without_host2(&mut world);
+        assert!(!world.blueprint.ledger.paths.contains_key(&PathId(1)), "host2 knows another 1");
+    }
+    world.acknowledge(2);
+    world.intent.chains.clear();
+    world.chain(4, 1, &[11]);
+    world.settle();
+    assert!(world.blueprint.ledger.paths.contains_key(&PathId(1)), "nobody knows it any more");
+}

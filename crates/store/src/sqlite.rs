@@ -59,6 +59,8 @@ impl SqliteStore {
         let connection = Connection::open(&path)
             .map_err(|e| StoreError::CannotOpen { path: path.clone(), reason: e.to_string() })?;
         let head = prepare(&connection, &path)?;
+        settle(&path)
+            .map_err(|e| StoreError::CannotOpen { path: path.clone(), reason: e.to_string() })?;
         let inner = Inner { connection, head, log: ChangeLog::starting_at(head.revision) };
         Ok(Self { path, inner: Mutex::new(inner) })
     }
@@ -188,6 +190,18 @@ fn apply(
         })
         .map_err(fail)?;
     Ok((head, changes))
+}
+
+/// Makes durable what a killed process wrote and did not sync: whoever builds upon it must not find
+/// himself ahead of the store after a power cut.
+fn settle(path: &Path) -> std::io::Result<()> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    match std::fs::File::open(Path::new(&log)) {
+        Ok(log) => log.sync_all(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Settings, schema and the check of every byte.

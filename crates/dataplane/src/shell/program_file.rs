@@ -60,8 +60,11 @@ pub(super) fn save(state_dir: &Path, program: &message::Program) -> Result<(), P
         fs::remove_file(&draft).ok();
         return Err(ProgramFileError::System { operation: "write", path: draft, source });
     }
-    replace(state_dir, |directory| File::open(directory)?.sync_all())
-        .map_err(|source| ProgramFileError::System { operation: "replace", path: target, source })
+    replace(state_dir, sync).map_err(|source| ProgramFileError::System {
+        operation: "replace",
+        path: target,
+        source,
+    })
 }
 
 /// Puts the draft in the place of the program. What was refused must not be what a restart finds:
@@ -112,9 +115,18 @@ pub(super) fn load(state_dir: &Path) -> Result<Option<message::Program>, Program
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ProgramFileError::System { operation: "read", path, source }),
     };
-    message::Program::decode(bytes.as_slice())
-        .map(Some)
-        .map_err(|source| ProgramFileError::Undecodable { path, source })
+    let program = message::Program::decode(bytes.as_slice())
+        .map_err(|source| ProgramFileError::Undecodable { path: path.clone(), source })?;
+    // Its writer may have been killed before its last sync: whoever acknowledges the program after
+    // this must not lose it to a power cut.
+    if let Err(error) = sync(&path).and_then(|()| sync(state_dir)) {
+        tracing::error!("the resumed program may not survive a power cut: {error}");
+    }
+    Ok(Some(program))
+}
+
+fn sync(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()
 }
 
 #[cfg(test)]
