@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["model"]),
     ("protocol", &["model"]),
     ("plan", &["model", "wire"]),
+    ("sim", &["plan", "protocol", "store", "model", "wire"]),
     ("dataplane", &["io", "wire", "model", "protocol"]),
     ("controller", &["plan", "store", "protocol", "model", "wire"]),
     ("agent", &["protocol", "model", "kernel"]),

@@ -1,0 +1,338 @@
+//! A node's agent. Real: the gate, the order of offers, packing and checking of programs, the
+//! words it says. Modelled after `agent::node` and `agent::ports`, which are bound to sockets: who
+//! is told what when, and which ports are attached. Knows no network; what it wants said comes out
+//! of it.
+
+use crate::planted::Planted;
+use catena_model::NodeName;
+use catena_model::id::PortId;
+use catena_protocol::message::{
+    Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, PortState, PortStates,
+    Program, ProgramResult, Question, State, from_agent, from_dataplane, to_agent, to_dataplane,
+};
+use catena_protocol::offers::{Offers, ReadProgram};
+use catena_protocol::program;
+use catena_protocol::session::{ProgramGate, program_result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a port without interface waits until it is looked for again.
+pub(crate) const PORT_RETRY: Duration = Duration::from_millis(200);
+
+/// What an agent wants done.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    Tell(FromAgent),
+    Order(to_dataplane::Message),
+    /// What it announced is no longer true: the session must begin anew.
+    IntroduceAnew,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Port {
+    /// Not tried since the data plane came up.
+    Untried,
+    /// Ordered by the order of this number.
+    Attaching(u64),
+    Attached,
+    /// No interface.
+    Missing,
+}
+
+/// The state of one agent process.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    node: NodeName,
+    planted: Planted,
+    gate: ProgramGate,
+    accepted: Option<Arc<ReadProgram>>,
+    offers: Offers<Duration>,
+    is_linked: bool,
+    has_session: bool,
+    ports: BTreeMap<PortId, Port>,
+    are_ports_changed: bool,
+    sequence: u64,
+    unanswered: Option<u64>,
+    questions: BTreeMap<u64, u64>,
+    next_question: u64,
+    /// What the next introduction says: the program that agent and data plane both know.
+    running: Option<u64>,
+    wishes: Vec<Wish>,
+}
+
+impl Agent {
+    pub(crate) fn new(node: NodeName, planted: Planted) -> Self {
+        Self {
+            node,
+            planted,
+            gate: ProgramGate::default(),
+            accepted: None,
+            offers: Offers::default(),
+            is_linked: false,
+            has_session: false,
+            ports: BTreeMap::new(),
+            are_ports_changed: false,
+            sequence: 0,
+            unanswered: None,
+            questions: BTreeMap::new(),
+            next_question: 0,
+            running: None,
+            wishes: Vec::new(),
+        }
+    }
+
+    /// The program to introduce itself with; none: the data plane has not answered yet.
+    pub(crate) fn announced(&self) -> Option<u64> {
+        self.running
+    }
+
+    pub(crate) fn is_linked(&self) -> bool {
+        self.is_linked
+    }
+
+    /// When it must be asked to go on though nothing comes, if ever.
+    pub(crate) fn next_due(&self, now: Duration) -> Option<Duration> {
+        let is_missing = self.ports.values().any(|port| *port == Port::Missing);
+        let ports = is_missing.then_some(now + PORT_RETRY);
+        let due = [ports, self.offers.next_due()];
+        due.into_iter().flatten().min().filter(|_| self.is_linked)
+    }
+
+    /// What is to be done now; `interfaces` are those on the host.
+    pub(crate) fn advance(&mut self, now: Duration, interfaces: &BTreeSet<PortId>) -> Vec<Wish> {
+        if self.is_linked {
+            if let Some(packed) = self.offers.next(now) {
+                self.wishes.push(Wish::Order(to_dataplane::Message::Program(packed)));
+            }
+            self.attach_ports(interfaces);
+        }
+        let is_settled = |port: &Port| matches!(port, Port::Attached | Port::Missing);
+        let is_waiting =
+            self.is_linked && self.unanswered.is_some() && !self.ports.values().all(is_settled);
+        if !is_waiting {
+            if std::mem::take(&mut self.are_ports_changed) {
+                self.tell(from_agent::Message::PortStates(self.states()));
+            }
+            if self.is_linked
+                && let Some(number) = self.unanswered.take()
+            {
+                self.tell(from_agent::Message::ProgramResult(program_result(number, "")));
+            }
+        }
+        std::mem::take(&mut self.wishes)
+    }
+
+    // ----- the controller -----
+
+    pub(crate) fn session_up(&mut self) {
+        self.has_session = true;
+        self.tell(from_agent::Message::PortStates(self.states()));
+    }
+
+    pub(crate) fn session_down(&mut self) {
+        self.has_session = false;
+        self.questions.clear();
+    }
+
+    pub(crate) fn hear(&mut self, message: to_agent::Message, now: Duration) {
+        match message {
+            to_agent::Message::Program(packed) => self.take_program(packed, now),
+            to_agent::Message::Question(question) => self.ask(question),
+            to_agent::Message::Welcome(_) => {}
+        }
+    }
+
+    fn take_program(&mut self, packed: Program, now: Duration) {
+        let number = packed.number;
+        match self.admit(packed) {
+            Ok(program) => self.offers.take(Arc::new(program), now),
+            Err(refusal) => {
+                self.tell(from_agent::Message::ProgramResult(program_result(number, refusal)));
+            }
+        }
+    }
+
+    fn admit(&mut self, packed: Program) -> Result<ReadProgram, String> {
+        let program = program::unpack(&packed).map_err(|error| error.to_string())?;
+        if program.node != self.node {
+            return Err(format!("program {} is for node '{}'", packed.number, program.node));
+        }
+        if self.planted != Planted::NodeTakesOlder {
+            self.gate.admit(packed.number)?;
+        }
+        Ok(ReadProgram { packed, program })
+    }
+
+    fn ask(&mut self, question: Question) {
+        if self.is_linked {
+            self.next_question += 1;
+            self.questions.insert(self.next_question, question.request);
+            let question = Question { request: self.next_question, body: question.body };
+            self.wishes.push(Wish::Order(to_dataplane::Message::Question(question)));
+        }
+    }
+
+    fn tell(&mut self, message: from_agent::Message) {
+        if self.has_session {
+            self.wishes.push(Wish::Tell(FromAgent { message: Some(message) }));
+        }
+    }
+
+    // ----- the data plane -----
+
+    /// A data plane answered; `file` is its program file, as anybody may read it.
+    pub(crate) fn link_up(&mut self, state: &State, file: Option<Program>, now: Duration) {
+        self.is_linked = true;
+        let running = state.program_number;
+        self.gate = ProgramGate::at(self.gate.newest().max(running));
+        if self.accepted_number() < running {
+            self.learn(running, file);
+        }
+        let attached: BTreeSet<PortId> =
+            state.attached_ports.iter().filter_map(|id| parse_port(id)).collect();
+        for (id, port) in &mut self.ports {
+            *port = if attached.contains(id) { Port::Attached } else { Port::Untried };
+        }
+        self.are_ports_changed = true;
+        if self.accepted_number() >= running {
+            let strays: Vec<PortId> =
+                attached.into_iter().filter(|id| !self.ports.contains_key(id)).collect();
+            strays.into_iter().for_each(|id| self.detach(id));
+        }
+        self.offers.begin_again(now);
+        if let Some(accepted) = self.accepted.clone()
+            && accepted.number() > running
+            && self.offers.is_empty()
+        {
+            self.offers.take(accepted, now);
+        }
+        let known = if self.accepted_number() == running { running } else { 0 };
+        self.announce(known);
+    }
+
+    pub(crate) fn link_down(&mut self) {
+        self.is_linked = false;
+        self.questions.clear();
+        self.ports.values_mut().for_each(|port| *port = Port::Missing);
+        self.are_ports_changed = true;
+    }
+
+    pub(crate) fn hear_dataplane(&mut self, message: from_dataplane::Message, now: Duration) {
+        match message {
+            from_dataplane::Message::ProgramResult(result) => self.take_result(&result, now),
+            from_dataplane::Message::PortResult(result) => self.take_port_result(&result),
+            from_dataplane::Message::Answer(answer) => {
+                if let Some(request) = self.questions.remove(&answer.request) {
+                    let answer = Answer { request, body: answer.body };
+                    self.tell(from_agent::Message::Answer(answer));
+                }
+            }
+            from_dataplane::Message::State(_) => {}
+        }
+    }
+
+    /// A new agent knows the ports of a running program only from the data plane's own file.
+    fn learn(&mut self, running: u64, file: Option<Program>) {
+        let Some(packed) = file.filter(|packed| packed.number == running) else { return };
+        if let Ok(program) = program::unpack(&packed) {
+            self.accept(Arc::new(ReadProgram { packed, program }));
+        }
+    }
+
+    fn take_result(&mut self, result: &ProgramResult, now: Duration) {
+        let number = result.number;
+        if !result.refusal.is_empty() {
+            if self.offers.refused(number, &result.refusal, now) {
+                let refusal = result.refusal.clone();
+                self.tell(from_agent::Message::ProgramResult(program_result(number, refusal)));
+            }
+            return;
+        }
+        let Some(accepted) = self.offers.accepted(number) else { return };
+        self.accept(accepted);
+        self.unanswered = Some(number);
+        self.announce(number);
+    }
+
+    fn accept(&mut self, accepted: Arc<ReadProgram>) {
+        let wanted: BTreeSet<PortId> =
+            accepted.program.ports.iter().map(|entry| entry.id).collect();
+        let former = std::mem::take(&mut self.ports);
+        for id in &wanted {
+            self.ports.insert(*id, former.get(id).copied().unwrap_or(Port::Untried));
+        }
+        former.keys().filter(|id| !wanted.contains(id)).for_each(|id| self.detach(*id));
+        self.are_ports_changed = true;
+        self.accepted = Some(accepted);
+    }
+
+    fn announce(&mut self, number: u64) {
+        if number < self.running.unwrap_or_default() {
+            self.wishes.push(Wish::IntroduceAnew);
+        }
+        self.running = Some(number);
+    }
+
+    fn accepted_number(&self) -> u64 {
+        self.accepted.as_ref().map_or(0, |accepted| accepted.number())
+    }
+
+    // ----- ports -----
+
+    fn attach_ports(&mut self, interfaces: &BTreeSet<PortId>) {
+        let mut orders = Vec::new();
+        for (id, port) in &mut self.ports {
+            let is_there = interfaces.contains(id);
+            match port {
+                Port::Untried | Port::Missing if is_there => {
+                    self.sequence += 1;
+                    *port = Port::Attaching(self.sequence);
+                    orders.push(AttachPort { port_id: id.to_string(), sequence: self.sequence });
+                }
+                Port::Untried => {
+                    *port = Port::Missing;
+                    self.are_ports_changed = true;
+                }
+                Port::Attaching(_) | Port::Attached | Port::Missing => {}
+            }
+        }
+        let orders = orders.into_iter().map(to_dataplane::Message::AttachPort);
+        self.wishes.extend(orders.map(Wish::Order));
+    }
+
+    fn detach(&mut self, id: PortId) {
+        self.sequence += 1;
+        let detach = DetachPort { port_id: id.to_string(), sequence: self.sequence };
+        self.wishes.push(Wish::Order(to_dataplane::Message::DetachPort(detach)));
+    }
+
+    fn take_port_result(&mut self, result: &PortResult) {
+        let Some(id) = parse_port(&result.port_id) else { return };
+        let Some(port) = self.ports.get_mut(&id) else { return };
+        let outcome = if result.refusal.is_empty() { Port::Attached } else { Port::Missing };
+        match result.operation() {
+            PortOperation::Attach if *port == Port::Attaching(result.sequence) => *port = outcome,
+            PortOperation::InterfaceGone if *port == Port::Attached => *port = Port::Missing,
+            _ => return,
+        }
+        self.are_ports_changed = true;
+    }
+
+    /// All states that are known.
+    fn states(&self) -> PortStates {
+        let state = |(id, port): (&PortId, &Port)| {
+            let reason = match port {
+                Port::Attached => String::new(),
+                Port::Missing => "no such interface".into(),
+                Port::Untried | Port::Attaching(_) => return None,
+            };
+            Some(PortState { port_id: id.to_string(), reason })
+        };
+        PortStates { ports: self.ports.iter().filter_map(state).collect() }
+    }
+}
+
+fn parse_port(text: &str) -> Option<PortId> {
+    text.parse().ok().map(PortId)
+}

@@ -1,0 +1,92 @@
+//! How long and how hard a run is. Knows knobs; refuses to know what they do.
+
+use crate::planted::Planted;
+
+/// Which kinds of fault a run may have; with fewer of them a failing seed is easier to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)]
+pub struct Faults {
+    /// Processes are killed, at any moment and at any operation of their disk.
+    pub crashes: bool,
+    /// Hosts lose their power: what was not synced may be lost or torn.
+    pub power_cuts: bool,
+    /// Nodes are cut off, in both directions or in one.
+    pub partitions: bool,
+    /// Sessions break and what is on its way in them is gone.
+    pub breaks: bool,
+    /// No disk takes anything for a while.
+    pub full_disk: bool,
+    /// A commit of the controller takes long.
+    pub slow_disk: bool,
+    /// Programs of before come again.
+    pub replays: bool,
+    /// Interfaces of ports vanish and come back.
+    pub interfaces: bool,
+    /// Functions keep packets for seconds.
+    pub slow_functions: bool,
+}
+
+impl Faults {
+    /// All of them.
+    pub const ALL: Self = Self {
+        crashes: true,
+        power_cuts: true,
+        partitions: true,
+        breaks: true,
+        full_disk: true,
+        slow_disk: true,
+        replays: true,
+        interfaces: true,
+        slow_functions: true,
+    };
+    /// None of them: changes and packets alone.
+    pub const NONE: Self = Self {
+        crashes: false,
+        power_cuts: false,
+        partitions: false,
+        breaks: false,
+        full_disk: false,
+        slow_disk: false,
+        replays: false,
+        interfaces: false,
+        slow_functions: false,
+    };
+
+    /// Those with these names, separated by commas (the fields of this type); none: an unknown name.
+    #[must_use]
+    pub fn parse(names: &str) -> Option<Self> {
+        let mut faults = Self::NONE;
+        for name in names.split(',').filter(|name| !name.is_empty()) {
+            *match name {
+                "crashes" => &mut faults.crashes,
+                "power_cuts" => &mut faults.power_cuts,
+                "partitions" => &mut faults.partitions,
+                "breaks" => &mut faults.breaks,
+                "full_disk" => &mut faults.full_disk,
+                "slow_disk" => &mut faults.slow_disk,
+                "replays" => &mut faults.replays,
+                "interfaces" => &mut faults.interfaces,
+                "slow_functions" => &mut faults.slow_functions,
+                _ => return None,
+            } = true;
+        }
+        Some(faults)
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Things that the operator, chance and packets do before everything is healed.
+    pub turns: u32,
+    /// What may go wrong.
+    pub faults: Faults,
+    /// A mistake planted on purpose.
+    pub planted: Planted,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { turns: 300, faults: Faults::ALL, planted: Planted::None }
+    }
+}

@@ -1,0 +1,326 @@
+//! The controller. Real: the reconciler, the drain watch, the sessions' state machine, packing of
+//! programs, the store's trait and transactions. Modelled after the controller's shells: which
+//! queue stands between API, reconciler and sessions, and that a ledger is stored before its
+//! programs leave. Knows no network; what it wants sent comes out of it.
+
+use crate::declared::{Declared, Refused};
+use crate::journal_store::{JournalStore, SharedJournal, lock};
+use crate::planted::Planted;
+use crate::translate::translate;
+use catena_model::program::Underlay;
+use catena_model::status::DrainProof;
+use catena_model::{Answer, NodeCounters, NodeName, PathId, Question};
+use catena_plan::{DrainWatch, Intent, Ledger, News, NodeNews, Reconciler};
+use catena_protocol::message::{FromAgent, Program, ToAgent};
+use catena_protocol::program::pack;
+use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
+use catena_store::{Expect, Key, Store, StoreError, Transaction};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LEDGER_KIND: &str = "ledger";
+const NODE_KIND: &str = "node";
+/// Planted fault: how long [`Planted::DrainsBySleep`] waits.
+const SLEEP: Duration = Duration::from_millis(2);
+
+/// Names a connection in the whole run.
+pub(crate) type ConnectionId = u64;
+
+/// What the controller wants done.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    Send(ConnectionId, ToAgent),
+    Close(ConnectionId),
+}
+
+#[derive(Debug)]
+struct Session {
+    node: NodeName,
+    number: u64,
+    is_met: bool,
+    machine: ControllerSession,
+}
+
+/// One reading of all counters.
+#[derive(Debug)]
+struct Reading {
+    open: BTreeMap<(ConnectionId, u64), NodeName>,
+    answers: BTreeMap<NodeName, NodeCounters>,
+}
+
+/// What one step of the reconciler has done.
+#[derive(Debug, Default)]
+pub(crate) struct Step {
+    /// The newest blueprint, if it is new.
+    pub(crate) blueprint: Option<u64>,
+    pub(crate) trouble: Option<String>,
+}
+
+/// The state of one controller process.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    planted: Planted,
+    store: JournalStore,
+    pub(crate) declared: Declared,
+    pub(crate) reconciler: Reconciler,
+    /// What each node should run: sessions send it, now or later.
+    wanted: BTreeMap<NodeName, Program>,
+    newest_session: BTreeMap<NodeName, u64>,
+    sessions: BTreeMap<ConnectionId, Session>,
+    news: Vec<News>,
+    drains: DrainWatch<Duration>,
+    reading: Option<Reading>,
+    wishes: Vec<Wish>,
+}
+
+impl Controller {
+    /// Starts on what is on the disk.
+    pub(crate) fn start(journal: &SharedJournal, planted: Planted) -> Result<Self, StoreError> {
+        lock(journal).is_lying =
+            matches!(planted, Planted::StoreAnswersBeforeSync | Planted::OpensUnsynced);
+        let store = JournalStore::open(Arc::clone(journal));
+        lock(journal).is_lying = planted == Planted::StoreAnswersBeforeSync;
+        let declared = Declared::load(&store)?;
+        let ledger = read_ledger(&store)?;
+        let mut nodes = Vec::new();
+        for document in store.list(NODE_KIND)? {
+            let underlay: Underlay = document.decode()?;
+            nodes.extend(NodeName::new(document.key.id).map(|node| (node, underlay)));
+        }
+        Ok(Self {
+            planted,
+            store,
+            declared,
+            reconciler: Reconciler::resume(ledger, nodes),
+            wanted: BTreeMap::new(),
+            newest_session: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            news: Vec::new(),
+            drains: DrainWatch::default(),
+            reading: None,
+            wishes: Vec::new(),
+        })
+    }
+
+    pub(crate) fn take_wishes(&mut self) -> Vec<Wish> {
+        std::mem::take(&mut self.wishes)
+    }
+
+    pub(crate) fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    // ----- the operator -----
+
+    /// Makes one change, durably, or none of it.
+    pub(crate) fn change(&mut self, wanted: &Intent) -> Result<(), Refused> {
+        self.declared.change(&self.store, wanted, self.planted)
+    }
+
+    // ----- the reconciler -----
+
+    /// Takes the news and brings the programs of all nodes in step.
+    pub(crate) fn advance(&mut self) -> Step {
+        let mut step = Step::default();
+        for news in std::mem::take(&mut self.news) {
+            if let Some((node, underlay)) = self.reconciler.accept(news) {
+                // The node tells it again when it connects again.
+                self.put(Key::new(NODE_KIND, node), &underlay).ok();
+            }
+        }
+        if let Some(planned) = self.reconciler.plan(&self.declared.intent) {
+            step.blueprint = Some(planned.ledger().number.0);
+            let mut ledger = planned.ledger().clone();
+            if self.planted == Planted::ReusesAtOnce {
+                ledger.quarantine.clear();
+                ledger.remembered.clear();
+            }
+            if self.planted == Planted::HandsOutBeforePersisting {
+                self.reconciler.adopt(planned);
+                self.hand_out();
+                step.trouble = self.put(ledger_key(), &ledger).err().map(|e| e.to_string());
+                return step;
+            }
+            match self.put(ledger_key(), &ledger) {
+                Ok(()) => self.reconciler.adopt(planned),
+                Err(error) => step.trouble = Some(error.to_string()),
+            }
+        }
+        self.hand_out();
+        step
+    }
+
+    fn hand_out(&mut self) {
+        for program in self.reconciler.hand_out() {
+            let packed = pack(&program);
+            self.wanted.insert(program.node.clone(), packed.clone());
+            let of_node: Vec<ConnectionId> = self
+                .sessions
+                .iter()
+                .filter(|(_, session)| session.is_met && session.node == program.node)
+                .map(|(id, _)| *id)
+                .collect();
+            for id in of_node {
+                if let Some(session) = self.sessions.get_mut(&id) {
+                    session.machine.want(packed.clone());
+                }
+                self.pump(id);
+            }
+        }
+    }
+
+    fn put(&self, key: Key, value: &impl Serialize) -> Result<(), StoreError> {
+        let mut transaction = Transaction::new();
+        transaction.put(key, value, Expect::Any)?;
+        self.store.commit(transaction).map(drop)
+    }
+
+    // ----- sessions -----
+
+    /// A node's agent has dialled, with the certificate of that node.
+    pub(crate) fn connect(&mut self, id: ConnectionId, node: NodeName) {
+        let machine = ControllerSession::new(node.as_str());
+        self.sessions.insert(id, Session { node, number: 0, is_met: false, machine });
+    }
+
+    pub(crate) fn hear(&mut self, id: ConnectionId, message: FromAgent) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if session.machine.accept(message).is_err() {
+            self.wishes.push(Wish::Close(id));
+            self.disconnect(id);
+            return;
+        }
+        if !session.is_met {
+            session.is_met = true;
+            let number = self.newest_session.entry(session.node.clone()).or_default();
+            *number += 1;
+            session.number = *number;
+            if let Some(program) = self.wanted.get(&session.node) {
+                session.machine.want(program.clone());
+            }
+        }
+        self.pump(id);
+    }
+
+    /// The session is over, or a newer one of its node has begun.
+    pub(crate) fn disconnect(&mut self, id: ConnectionId) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        if let Some(reading) = &mut self.reading {
+            reading.open.retain(|(connection, _), _| *connection != id);
+        }
+        if session.is_met {
+            self.tell(&session.node, session.number, NodeNews::Lost);
+        }
+    }
+
+    /// Sessions that a newer one of the same node has replaced.
+    pub(crate) fn replaced(&self) -> Vec<ConnectionId> {
+        let is_old = |session: &Session| {
+            session.is_met && self.newest_session.get(&session.node) != Some(&session.number)
+        };
+        self.sessions.iter().filter(|(_, session)| is_old(session)).map(|(id, _)| *id).collect()
+    }
+
+    fn pump(&mut self, id: ConnectionId) {
+        loop {
+            let Some(session) = self.sessions.get_mut(&id) else { return };
+            let Some(output) = session.machine.poll_output() else { return };
+            let (node, number) = (session.node.clone(), session.number);
+            match output {
+                ControllerOutput::Send(message) => {
+                    self.trust_blindly(&node, number, &message);
+                    self.wishes.push(Wish::Send(id, message));
+                }
+                ControllerOutput::Event(NodeEvent::Answer(answer)) => {
+                    self.take_answer((id, answer.request), &answer.body);
+                }
+                ControllerOutput::Event(event) => match translate(event) {
+                    Some(news) => self.tell(&node, number, news),
+                    None => {
+                        self.wishes.push(Wish::Close(id));
+                        self.disconnect(id);
+                    }
+                },
+            }
+        }
+    }
+
+    fn trust_blindly(&mut self, node: &NodeName, number: u64, message: &ToAgent) {
+        use catena_protocol::message::to_agent::Message;
+        if let (Planted::TrustsWhatItSent, Some(Message::Program(program))) =
+            (self.planted, &message.message)
+        {
+            let sent = catena_model::BlueprintNumber(program.number);
+            self.tell(node, number, NodeNews::Acknowledged(sent));
+        }
+    }
+
+    fn tell(&mut self, node: &NodeName, session: u64, news: NodeNews) {
+        self.news.push(News::Node { node: node.clone(), session, news });
+    }
+
+    // ----- drains -----
+
+    /// Begins to read counters if a path is draining; true if it does.
+    pub(crate) fn begin_reading(&mut self, now: Duration) -> bool {
+        let (blueprint, inventory) = (self.reconciler.blueprint(), self.reconciler.inventory());
+        if !self.drains.observe(blueprint, inventory, now) {
+            return false;
+        }
+        let mut reading = Reading { open: BTreeMap::new(), answers: BTreeMap::new() };
+        let question = Question::Counters { with_interfaces: false };
+        let body = serde_json::to_vec(&question).unwrap_or_default();
+        let mut asked = Vec::new();
+        for (id, session) in &mut self.sessions {
+            let is_newest = self.newest_session.get(&session.node) == Some(&session.number);
+            if session.is_met && is_newest {
+                let request = session.machine.ask(body.clone());
+                reading.open.insert((*id, request), session.node.clone());
+                asked.push(*id);
+            }
+        }
+        self.reading = Some(reading);
+        asked.into_iter().for_each(|id| self.pump(id));
+        true
+    }
+
+    fn take_answer(&mut self, question: (ConnectionId, u64), body: &[u8]) {
+        let Some(reading) = &mut self.reading else { return };
+        let Some(node) = reading.open.remove(&question) else { return };
+        if let Ok(Answer::Counters(counters)) = serde_json::from_slice(body)
+            && counters.node == node
+        {
+            reading.answers.insert(node, *counters);
+        }
+    }
+
+    pub(crate) fn is_reading_complete(&self) -> bool {
+        self.reading.as_ref().is_some_and(|reading| reading.open.is_empty())
+    }
+
+    /// Ends the reading: the paths that are drained by it, with the proof.
+    pub(crate) fn end_reading(&mut self, now: Duration) -> Vec<(PathId, DrainProof)> {
+        let Some(reading) = self.reading.take() else { return Vec::new() };
+        let mut drained = self.drains.drained(&reading.answers, now);
+        if self.planted == Planted::DrainsBySleep {
+            drained = self.drains.drained(&BTreeMap::new(), now + DRAIN_WAIT_MAX_LESS_SLEEP);
+            drained.iter_mut().for_each(|(_, proof)| *proof = DrainProof::Counted);
+        }
+        self.news.extend(drained.iter().map(|(path, _)| News::Drained(*path)));
+        drained
+    }
+}
+
+/// Makes the bound look as if it were the planted sleep.
+const DRAIN_WAIT_MAX_LESS_SLEEP: Duration = catena_plan::DRAIN_WAIT_MAX.saturating_sub(SLEEP);
+
+pub(crate) fn read_ledger(store: &dyn Store) -> Result<Ledger, StoreError> {
+    let found = store.get(&ledger_key())?;
+    found.map_or_else(|| Ok(Ledger::default()), |document| document.decode())
+}
+
+fn ledger_key() -> Key {
+    Key::new(LEDGER_KIND, "current")
+}

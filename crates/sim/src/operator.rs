@@ -1,0 +1,154 @@
+//! The operator: random changes of chains and functions, one after the other, and a careful memory
+//! of which of them were acknowledged. Knows the API's answers; refuses to know how they are made.
+
+use crate::random::Random;
+use crate::town;
+use crate::world::World;
+use catena_model::resource::{Chain, Encapsulation};
+use catena_plan::Intent;
+use std::sync::Arc;
+
+/// What was asked for and what was promised.
+#[derive(Debug)]
+pub(crate) struct Operator {
+    /// The state after the last acknowledged change.
+    pub(crate) acknowledged: Arc<Intent>,
+    /// A change whose answer has not come (yet): it may be kept, or not, but whole.
+    pub(crate) in_doubt: Option<Arc<Intent>>,
+    /// What is declared first of all.
+    town: Arc<Intent>,
+}
+
+impl Operator {
+    pub(crate) fn new(town: Intent) -> Self {
+        Self { acknowledged: Arc::default(), in_doubt: None, town: Arc::new(town) }
+    }
+
+    fn next(&self, random: &mut Random) -> (Intent, String) {
+        if self.acknowledged.networks.is_empty() {
+            return (Intent::clone(&self.town), "the town".into());
+        }
+        let mut intent = Intent::clone(&self.acknowledged);
+        let number = u32::try_from(random.between(1, u64::from(town::CHAINS))).unwrap_or(1);
+        let id = town::chain_id(number);
+        let words = match (random.below(10), intent.chains.get_mut(&id)) {
+            (0, Some(_)) => {
+                intent.chains.remove(&id);
+                format!("delete chain {number}")
+            }
+            (1, Some(chain)) => {
+                chain.encapsulation = match chain.encapsulation {
+                    Encapsulation::Nsh => Encapsulation::Mpls,
+                    Encapsulation::Mpls => Encapsulation::Nsh,
+                };
+                format!("carry chain {number} by {}", chain.encapsulation.name())
+            }
+            (2 | 3, Some(chain)) => {
+                let last = chain.functions.len() - 1;
+                chain.functions.swap(random.index(last + 1), last);
+                format!("reorder chain {number}")
+            }
+            (4, Some(chain)) => {
+                let endpoints = random.between(1, 3);
+                chain.rules = rules(number, endpoints);
+                format!("start chain {number} at {endpoints:#b}")
+            }
+            (5 | 6, Some(_)) => change_group(&mut intent, random),
+            _ => declare(&mut intent, number, random),
+        };
+        (intent, words)
+    }
+}
+
+fn rules(chain: u32, endpoints: u64) -> Vec<catena_model::id::RuleId> {
+    let wanted = [1, 2].into_iter().filter(|bit| endpoints & u64::from(*bit) != 0);
+    wanted.map(|endpoint| town::rule_id(chain, endpoint)).collect()
+}
+
+/// Creates a chain or gives it other functions.
+fn declare(intent: &mut Intent, number: u32, random: &mut Random) -> String {
+    let id = town::chain_id(number);
+    let encapsulation = if random.chance(500) { Encapsulation::Nsh } else { Encapsulation::Mpls };
+    let former = intent.chains.get(&id).cloned();
+    let encapsulation = former.as_ref().map_or(encapsulation, |chain| chain.encapsulation);
+    // The function that speaks the other encapsulation would only be refused, mostly.
+    let foreign = if encapsulation == Encapsulation::Nsh { 2 } else { 1 };
+    let mut choice: Vec<u32> = town::FUNCTIONS.to_vec();
+    if random.chance(950) {
+        choice.retain(|function| *function != foreign);
+    }
+    let wanted = random.between(1, 4);
+    let mut functions = Vec::new();
+    for _ in 0..wanted {
+        functions.push(choice.swap_remove(random.index(choice.len())));
+    }
+    let words = format!("chain {number} through {functions:?} by {}", encapsulation.name());
+    let endpoints = random.between(1, 3);
+    let chain = Chain {
+        id,
+        label: town::label(format!("c{number}")),
+        functions: functions.into_iter().map(town::function_id).collect(),
+        rules: former.map_or_else(|| rules(number, endpoints), |chain| chain.rules),
+        encapsulation,
+        is_symmetric: false,
+        context: Vec::new(),
+        number,
+    };
+    intent.chains.insert(id, chain);
+    words
+}
+
+/// Instances come and go, and change their weights.
+fn change_group(intent: &mut Intent, random: &mut Random) -> String {
+    let members = random.between(1, 3);
+    let weight = u32::try_from(random.between(1, 3)).unwrap_or(1);
+    if let Some(group) = intent.functions.get_mut(&town::function_id(town::GROUP)) {
+        let wanted = [(1, town::GROUP), (2, town::GROUP + 1)].into_iter();
+        let wanted = wanted.filter(|(bit, _)| members & bit != 0);
+        group.instances = wanted.map(|(_, instance)| town::instance_id(instance)).collect();
+    }
+    if let Some(instance) = intent.instances.get_mut(&town::instance_id(town::GROUP + 1)) {
+        instance.weight = weight;
+    }
+    format!("instances {members:#b} of the group, weight {weight}")
+}
+
+impl World {
+    /// One request to the API, if the controller is there and the last one is answered.
+    pub(crate) fn change(&mut self) {
+        let is_busy = self.now < self.busy_until;
+        if self.operator.in_doubt.is_some() || is_busy {
+            return;
+        }
+        let Some(controller) = &mut self.controller else { return };
+        let (wanted, words) = self.operator.next(&mut self.random);
+        let wanted = Arc::new(wanted);
+        self.operator.in_doubt = Some(Arc::clone(&wanted));
+        let outcome = controller.change(&wanted);
+        self.trace.note(format_args!("operator: {words}"));
+        if self.die_if_due() {
+            return;
+        }
+        match outcome {
+            Ok(()) => {
+                self.leave_after_disk(Vec::new(), true);
+                let wait = self.again() / 100;
+                self.reconcile_soon(wait);
+            }
+            Err(refused) => {
+                self.trace.note(format_args!("controller refuses: {refused}"));
+                self.checks.tally.refusals += 1;
+                self.operator.in_doubt = None;
+            }
+        }
+    }
+
+    /// The answer leaves: from here on the change must never be lost.
+    pub(crate) fn acknowledge_change(&mut self) {
+        if let Some(kept) = self.operator.in_doubt.take() {
+            self.operator.acknowledged = kept;
+            self.checks.tally.acknowledged += 1;
+            self.trace.note("operator: acknowledged");
+        }
+    }
+}

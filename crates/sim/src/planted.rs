@@ -1,0 +1,49 @@
+//! Faults planted on purpose, to show that the checks can fail: each is a mistake that somebody
+//! could make in the code that the simulation watches.
+
+/// One planted mistake; a run has at most one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Planted {
+    /// The code as it is.
+    #[default]
+    None,
+    /// The store answers a commit before the disk has it.
+    StoreAnswersBeforeSync,
+    /// Programs leave before the ledger that they follow from is written.
+    HandsOutBeforePersisting,
+    /// The controller takes a program as acknowledged when it has sent it.
+    TrustsWhatItSent,
+    /// Agent and data plane take any number.
+    NodeTakesOlder,
+    /// A data plane acknowledges a program that is not on its disk yet.
+    AcknowledgesBeforePersisting,
+    /// Identifiers of removed paths are free at once, and nothing waits for packets.
+    ReusesAtOnce,
+    /// A path counts as drained after a short sleep.
+    DrainsBySleep,
+    /// A write of several documents is carried out as several.
+    WritesOneByOne,
+    /// A data plane resumes a program that the one before it had not synced. (Found by a seed.)
+    ResumesUnsynced,
+    /// A controller builds upon a store that the one before it had not synced. (Found by a seed.)
+    OpensUnsynced,
+    /// Counters that a data plane began anew count for the whole path. (Found by a seed.)
+    TrustsPartialCounters,
+}
+
+impl Planted {
+    /// Every mistake.
+    pub const ALL: [Self; 11] = [
+        Self::StoreAnswersBeforeSync,
+        Self::HandsOutBeforePersisting,
+        Self::TrustsWhatItSent,
+        Self::NodeTakesOlder,
+        Self::AcknowledgesBeforePersisting,
+        Self::ReusesAtOnce,
+        Self::DrainsBySleep,
+        Self::WritesOneByOne,
+        Self::ResumesUnsynced,
+        Self::OpensUnsynced,
+        Self::TrustsPartialCounters,
+    ];
+}

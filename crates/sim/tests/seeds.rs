@@ -1,0 +1,53 @@
+//! Whatever dies, breaks, fills up and comes late: the promises hold, seed by seed.
+#![allow(clippy::unwrap_used)]
+
+mod rig;
+
+use catena_sim::Tally;
+
+/// Seeds of `./test` and of its long form.
+const SEEDS: u64 = 200;
+const SEEDS_FULL: u64 = 20_000;
+
+#[test]
+fn no_seed_breaks_a_promise() {
+    let seeds = rig::seeds(SEEDS, SEEDS_FULL);
+    let is_one = seeds.end - seeds.start == 1;
+    let reports = rig::run_all(seeds, rig::config()).unwrap_or_else(|failure| panic!("{failure}"));
+    let mut all = Tally::default();
+    let mut events = 0;
+    for report in &reports {
+        let tally = report.tally;
+        events += report.events;
+        all.acknowledged += tally.acknowledged;
+        all.refusals += tally.refusals;
+        all.blueprints += tally.blueprints;
+        all.packets += tally.packets;
+        all.finished += tally.finished;
+        all.counted_drains += tally.counted_drains;
+        all.bound_drains += tally.bound_drains;
+        all.crashes += tally.crashes;
+        all.partitions += tally.partitions;
+        all.convergence_ms = all.convergence_ms.max(tally.convergence_ms);
+    }
+    println!("{} seeds, {events} events, {all:?}", reports.len());
+    if is_one {
+        return;
+    }
+    // A run in which nothing happens proves nothing.
+    let seeds = reports.len() as u64;
+    assert!(events > 500 * seeds, "{events} events");
+    assert!(all.acknowledged > 5 * seeds && all.blueprints > 10 * seeds, "{all:?}");
+    assert!(all.finished > 50 * seeds && all.counted_drains > seeds, "{all:?}");
+}
+
+#[test]
+fn a_seed_gives_the_same_run_each_time() {
+    for seed in 0..10 {
+        let first = catena_sim::run(seed, rig::config());
+        let second = catena_sim::run(seed, rig::config());
+        assert_eq!(first, second, "seed {seed}");
+        let other = catena_sim::run(seed + 1_000, rig::config());
+        assert_ne!(first.unwrap().digest, other.unwrap().digest);
+    }
+}
