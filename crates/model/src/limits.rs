@@ -46,6 +46,8 @@ limits! {
         "Ports in one node's program.";
     NODE_FLOWS_MAX: usize = 65_536, "flows",
         "Flows that the proxies of one node remember.";
+    NODE_CLASSIFIED_FLOWS_MAX: usize = 262_144, "flows",
+        "Flows whose path the classifier of one node remembers; beyond it, of eight at a time the one unseen for longest is forgotten.";
     NODE_PACKETS_INSIDE_MAX: usize = 65_536, "packets",
         "Packets inside functions shared by two versions of a path that the proxies of one node know one by one; beyond it the oldest is forgotten.";
     PROGRAM_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",

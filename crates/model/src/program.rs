@@ -272,8 +272,11 @@ pub struct InstanceEntry {
 /// Keeps flows on a path after its classifiers have turned to another.
 ///
 /// While the entry is in the program, the node's classifier sends a packet that matches a rule into
-/// `new` on into `old` as long as its flow went into `old` within `idle_ms` before. A node whose
-/// program has the entry before the rule turns knows the flows of `old` by then.
+/// `new` on into `old` as long as its flow went into `old` within `idle_ms` before. Classifiers
+/// remember the path of every flow, also without pins, so the entry may come with the turn of the
+/// rules. An entry whose paths are not both in the program holds nobody. `pinned_flows` of `old`
+/// counts the flows that went into it within `idle_ms`: those that stay, and for a pin with
+/// instances also those that have not sent since the rules turned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinEntry {
     /// The path of before.

@@ -8,7 +8,8 @@
 use super::compile::CompileError;
 use super::context::Context;
 use super::encap::{self, PathPosition, Positions};
-use super::tables::{NetworkIndex, PathTable, PortIndex};
+use super::flow_paths::FlowPaths;
+use super::tables::{NetworkIndex, PathTable, PortIndex, Tables};
 use super::trace::Note;
 use super::vector::{Step, Work};
 use catena_model::DropReason;
@@ -222,8 +223,9 @@ fn compile_rule(entry: &RuleEntry, start: PathPosition) -> Rule {
     }
 }
 
-/// Sends each packet of an endpoint into its path, or on as ordinary traffic.
-pub(super) fn classify(vector: &mut [Work], context: &mut Context<'_>) {
+/// Sends each packet of an endpoint into its path, or on as ordinary traffic. A flow that a pin
+/// holds goes on into the path that it went into before.
+pub(super) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context: &mut Context<'_>) {
     let tables = context.tables;
     for work in vector {
         let Step::FromEndpoint(port) = work.step else { continue };
@@ -235,17 +237,37 @@ pub(super) fn classify(vector: &mut [Work], context: &mut Context<'_>) {
         let never = is_never_classified(&work.view);
         let flow = work.view.flow.filter(|_| !never);
         let found = flow.and_then(|flow| tables.rules.find(port, network, &work.view, &flow));
-        let Some((rule, position)) = found else {
+        let Some(((rule, position), flow)) = found.zip(flow) else {
             context.trace.note(work.copy, || Note::Unclassified { port, never });
             work.switch_from_port(network, port);
             continue;
         };
+        let position = enter(position, &flow, work.flow_hash, flow_paths, context);
         context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
         let seat = context.books.seat(tables, position);
         context.books.entered(seat, work.volume);
         work.path = Some(seat);
         work.step = Step::OnPath { position, network: Some(network) };
     }
+}
+
+/// Where a flow enters that the rules send to a position.
+fn enter(
+    position: PathPosition,
+    flow: &FlowKey,
+    flow_hash: u64,
+    flow_paths: &mut FlowPaths,
+    context: &Context<'_>,
+) -> PathPosition {
+    let Tables { pins, paths, positions, .. } = context.tables;
+    let key = flow_paths.key(flow);
+    let new = positions.place(position).path;
+    let before = flow_paths.last(context.now_ns, key);
+    let kept = before.and_then(|before| pins.keep(new, before, flow_hash, paths, positions));
+    let position = kept.unwrap_or(position);
+    let path = paths[positions.place(position).path as usize].id;
+    flow_paths.note(context.now_ns, key, path);
+    position
 }
 
 /// Is it discovery, or does it stay on its link?

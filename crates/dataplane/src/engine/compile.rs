@@ -3,6 +3,7 @@
 
 use super::classifier::Rules;
 use super::encap::Positions;
+use super::pins::Pins;
 use super::rendezvous;
 use super::tables::{
     HopTable, InstancePlace, InstanceTable, LocalInstance, NetworkIndex, NetworkTable, NodeIndex,
@@ -127,6 +128,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
             &paths,
             &positions,
         )?,
+        pins: Pins::compile(&program.pins, &program.paths, &positions),
         ports,
         positions,
         paths,

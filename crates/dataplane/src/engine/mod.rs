@@ -17,6 +17,7 @@ mod egress;
 mod encap;
 mod explain;
 mod flow_memory;
+mod flow_paths;
 mod forwarder;
 mod fragments;
 mod health;
@@ -25,6 +26,7 @@ mod lists;
 mod output;
 mod packer;
 mod packet;
+mod pins;
 mod prober;
 mod proxy;
 mod receive;
@@ -59,6 +61,7 @@ use counters::{Books, Owner};
 use egress::Egress;
 use encap::Located;
 use flow_memory::FlowMemory;
+use flow_paths::FlowPaths;
 use fragments::Fragments;
 use health::{Due, Health};
 use receive::Arrival;
@@ -81,7 +84,9 @@ pub struct EngineConfig {
     pub flows_max: usize,
     /// Packets inside functions shared by two versions of a path that the proxies know one by one.
     pub inside_max: usize,
-    /// Moves the places of flows in that memory, so that no sender can aim at one.
+    /// Flows whose path the classifier remembers.
+    pub classified_max: usize,
+    /// Moves the places of flows in those memories, so that no sender can aim at one.
     pub flow_seed: u64,
     /// Seals probes, so that nobody else's packet is taken for one.
     pub probe_secret: u64,
@@ -96,6 +101,7 @@ impl EngineConfig {
             is_coalescing: true,
             flows_max: catena_model::limits::NODE_FLOWS_MAX,
             inside_max: catena_model::limits::NODE_PACKETS_INSIDE_MAX,
+            classified_max: catena_model::limits::NODE_CLASSIFIED_FLOWS_MAX,
             flow_seed: RandomState::new().hash_one(()),
             probe_secret: RandomState::new().hash_one(()),
         }
@@ -111,6 +117,9 @@ pub struct Engine {
     books: Books,
     memory: FlowMemory,
     apart: Apart,
+    flow_paths: FlowPaths,
+    /// The latest time that the engine was told.
+    now_ns: u64,
     fragments: Fragments,
     egress: Egress,
     traps: Traps,
@@ -130,6 +139,8 @@ impl Engine {
         Self {
             memory: FlowMemory::new(config.flows_max, config.inside_max, config.flow_seed),
             apart: Apart::default(),
+            flow_paths: FlowPaths::new(config.classified_max, config.flow_seed),
+            now_ns: 0,
             tables: Arc::new(Tables::empty(config.node.clone())),
             health: Health::new(config.probe_secret),
             config,
@@ -181,6 +192,7 @@ impl Engine {
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
+        self.elapse(now_ns);
         while !input.is_empty() {
             let count = input.len().min(VECTOR_PACKETS_MAX);
             self.forward_vector(now_ns, input.drain(..count), pool, out, Trace::default());
@@ -215,7 +227,7 @@ impl Engine {
         answer::answer(vector, context);
         let Self { memory, apart, fragments, located, .. } = self;
         proxy::receive_returned(vector, memory, apart, fragments, located, context);
-        classifier::classify(vector, context);
+        classifier::classify(vector, &mut self.flow_paths, context);
         forwarder::forward(vector, context);
         switch::switch(vector, context);
         self.egress.emit(vector, &mut self.memory, context, out);
@@ -286,12 +298,23 @@ impl Engine {
         self.books.dropped(owner, None, reason, packets);
     }
 
+    /// Tells the time when there may be no packets, before counters that depend on it are read.
+    pub fn elapse(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
     /// All counters at this moment. `ring_full` and `interface` are for the shell to fill in.
     #[must_use]
     pub fn counters(&self) -> NodeCounters {
         let slots = self.slots.in_order();
         let mut counters = self.books.export(&self.config.node, &self.tables, slots);
         counters.health = self.health.report();
+        for (old, idle_ms) in self.tables.pins.old_paths() {
+            let kept = self.flow_paths.count(self.now_ns, old, idle_ms);
+            for chain in counters.chains.iter_mut().filter(|chain| chain.path == old) {
+                chain.pinned_flows = chain.pinned_flows.max(kept);
+            }
+        }
         counters
     }
 }

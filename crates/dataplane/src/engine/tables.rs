@@ -5,6 +5,7 @@ use super::classifier::Rules;
 use super::compile;
 use super::compile::CompileError;
 use super::encap::Positions;
+use super::pins::Pins;
 use super::rendezvous;
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::program::{HopKind, PortEntry, PortRole, Underlay};
@@ -39,6 +40,7 @@ pub struct Tables {
     pub(super) nodes: Vec<IpAddr>,
     pub(super) sources: HashMap<IpAddr, NodeIndex>,
     pub(super) rules: Rules,
+    pub(super) pins: Pins,
     pub(super) positions: Positions,
     pub(super) paths: Vec<PathTable>,
     /// The instances of this node that are probed.
@@ -245,6 +247,7 @@ impl Tables {
             nodes: Vec::new(),
             sources: HashMap::new(),
             rules: Rules::default(),
+            pins: Pins::default(),
             positions: Positions::default(),
             paths: Vec::new(),
             watched: Vec::new(),

@@ -278,6 +278,7 @@ impl Worker {
     }
 
     fn counters(&mut self) -> NodeCounters {
+        self.engine.elapse(self.now_ns());
         let mut counters = self.engine.counters();
         for chain in &mut counters.chains {
             chain.is_partial = self.inherited.contains(&chain.path);

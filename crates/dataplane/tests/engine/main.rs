@@ -13,6 +13,8 @@ mod frames;
 mod goldens;
 mod groups;
 mod health;
+mod passing;
+mod pins;
 mod planned;
 mod proxy;
 mod refusals;

@@ -1,6 +1,8 @@
 //! A rig of engines: carries datagrams between them, lets functions do their work, and watches the
 //! books. No clock and no kernel: everything a test sees is a consequence of what it sent.
 
+use crate::passing::advance;
+pub(crate) use crate::passing::route;
 use crate::town::{Port, Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
     Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, TunnelKind, Way,
@@ -13,14 +15,10 @@ use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
 use catena_model::{DropReason, NodeProgram};
 use catena_wire::arp::ArpPacket;
-use catena_wire::ethernet::{self, EthernetView};
 use catena_wire::frame::{FrameView, Network};
-use catena_wire::mpls::SfcLabelPair;
 use catena_wire::neighbour::{self, NeighbourSolicitation, emit_neighbour_advertisement};
-use catena_wire::nsh::{NshHeader, NshView};
 use catena_wire::probe::{self, ProbeMark};
-use catena_wire::scalar::{EtherType, MacAddr, ServiceIndex};
-use catena_wire::{ipv4, ipv6};
+use catena_wire::scalar::{EtherType, MacAddr};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -369,6 +367,13 @@ impl Rig {
         self.seen.iter().map(|(port, seen)| (port.as_str(), seen.len())).collect()
     }
 
+    /// Tells the nodes the time, though there are no packets.
+    pub(crate) fn elapse(&mut self) {
+        for node in &mut self.nodes {
+            node.engine.elapse(self.now_ns);
+        }
+    }
+
     pub(crate) fn counters(&self) -> Vec<NodeCounters> {
         self.nodes.iter().map(|node| node.engine.counters()).collect()
     }
@@ -557,47 +562,4 @@ fn answer_question(bytes: &[u8], port: &Port) -> Option<Vec<u8>> {
     let emit = emit_neighbour_advertisement;
     let length = is_ours.then(|| emit(&asked, view.source, port.mac, &mut reply).unwrap())?;
     Some(reply[..length].to_vec())
-}
-
-/// What a routing kernel does to a frame; false: it sends nothing.
-pub(crate) fn route(bytes: &mut [u8], next: MacAddr, own: MacAddr) -> bool {
-    ethernet::set_destination(bytes, next).unwrap();
-    bytes[6..12].copy_from_slice(&own.0);
-    let view = FrameView::parse(bytes).unwrap();
-    let packet = &mut bytes[usize::from(view.l3_offset)..];
-    match view.network {
-        Network::Ipv4 => {
-            let ttl = ipv4::Ipv4View::parse(packet).unwrap().ttl();
-            ipv4::set_ttl(packet, ttl.saturating_sub(1)).unwrap();
-            ttl > 1
-        }
-        Network::Ipv6 => {
-            let limit = ipv6::Ipv6View::parse(packet).unwrap().hop_limit();
-            ipv6::set_hop_limit(packet, limit.saturating_sub(1)).unwrap();
-            limit > 1
-        }
-        _ => false,
-    }
-}
-
-/// What a function that speaks an encapsulation does to its header; false: it cannot go on.
-fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
-    let start = EthernetView::parse(bytes).unwrap().header_len();
-    match encapsulation {
-        Encapsulation::Nsh => {
-            let mut written = [0; NshHeader::LEN_MAX];
-            let header = NshView::parse(&bytes[start..]).unwrap().0.header();
-            let Some(si) = header.si.0.checked_sub(1) else { return false };
-            let length = NshHeader { si: ServiceIndex(si), ..header }.emit(&mut written).unwrap();
-            bytes[start..start + length].copy_from_slice(&written[..length]);
-        }
-        Encapsulation::Mpls => {
-            let pair = SfcLabelPair::parse(&bytes[start..]).unwrap().0;
-            let si = pair.service_index().unwrap().0 - 1;
-            let next = SfcLabelPair::new(pair.context, ServiceIndex(si), pair.function_ttl);
-            let Ok(next) = next else { return false };
-            next.emit(&mut bytes[start..]).unwrap();
-        }
-    }
-    true
 }

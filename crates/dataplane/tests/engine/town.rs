@@ -5,7 +5,7 @@ use catena_dataplane::engine::Tables;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
     ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
-    PathEntry, PortEntry, PortRole, RuleEntry, RuleMatch, TunnelEntry, Underlay,
+    PathEntry, PinEntry, PortEntry, PortRole, RuleEntry, RuleMatch, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
@@ -74,6 +74,7 @@ pub(crate) struct Town {
     pub(crate) ports: Vec<Port>,
     pub(crate) instances: Vec<Instance>,
     pub(crate) chains: Vec<Chain>,
+    pub(crate) pins: Vec<PinEntry>,
 }
 
 pub(crate) fn node_name(node: usize) -> NodeName {
@@ -194,6 +195,10 @@ impl Town {
         found.unwrap_or_else(|| panic!("instance {name}"))
     }
 
+    pub(crate) fn instance_id(&self, name: &str) -> InstanceId {
+        InstanceId(id(3, self.instance(name).0))
+    }
+
     fn path_entry(&self, chain: &Chain) -> PathEntry {
         let instance = |name: &String| {
             let (number, instance) = self.instance(name);
@@ -274,6 +279,7 @@ impl Town {
                 });
             }
         }
+        program.pins.clone_from(&self.pins);
         program
     }
 

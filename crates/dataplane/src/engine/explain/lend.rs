@@ -1,6 +1,7 @@
 //! What the live engine knows beside its tables, lent to a rehearsal: the visit of the packet's
-//! flow, the first fragments, who is dead. Knows what is the same in both engines (indexes of the tables) and
-//! what is not (serials, epochs); refuses to change anything that lives.
+//! flow, the path it went into, the first fragments, who is dead. Knows what is the same in both
+//! engines (indexes of the tables) and what is not (serials, epochs); refuses to change anything
+//! that lives.
 
 use crate::engine::Engine;
 use crate::engine::flow_memory::{Key, Visit};
@@ -24,7 +25,20 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
     let Some(port) = live.slots.of_port(id).and_then(|slot| live.slots.owner(slot).1) else {
         return;
     };
+    lend_flow_path(engine, live, &request.frame.0, now_ns);
     lend_visit(engine, live, port, &request.frame.0, now_ns);
+}
+
+/// The path that the flow went into last: a pin may hold it there.
+fn lend_flow_path(engine: &mut Engine, live: &Engine, bytes: &[u8], now_ns: u64) {
+    let Ok(view) = receive::parse_frame(bytes) else { return };
+    let Some(flow) = view.flow else { return };
+    let Some((path, ago_ms)) = live.flow_paths.last(now_ns, live.flow_paths.key(&flow)) else {
+        return;
+    };
+    let key = engine.flow_paths.key(&flow);
+    let seen_ns = now_ns.saturating_sub(u64::from(ago_ms) * 1_000_000);
+    engine.flow_paths.note(seen_ns, key, path);
 }
 
 /// The flow's visit, if the live memory knows the flow at this port.

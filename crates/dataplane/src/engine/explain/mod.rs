@@ -76,6 +76,7 @@ impl Rehearsal {
             is_coalescing: false,
             flows_max: FLOWS,
             inside_max: FLOWS,
+            classified_max: FLOWS,
             flow_seed: 0,
             probe_secret: 0,
         });

@@ -1,0 +1,84 @@
+//! The classifier's memory: which path each flow went into last, and when. Always on, so that a
+//! flow that sends a packet now and then is known when its chain changes. Knows keys, age and
+//! bounds; refuses to know why a path is remembered.
+//!
+//! A flow is known by 64 bits of its hash under a seed that nobody outside knows, and has eight
+//! places in two cache lines. Where they are taken, it gets that of the flow unseen for longest: to
+//! be forgotten only means to follow the rules.
+
+use catena_model::PathId;
+use catena_wire::flow::FlowKey;
+
+/// Places that a flow can have.
+const WAYS: usize = 8;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    flow: u64,
+    /// Identifier of the path; 0, which no encapsulation uses: nothing is remembered.
+    path: u32,
+    /// In milliseconds; it wraps after 49 days, when its flow has long been idle.
+    seen_ms: u32,
+}
+
+/// The memory.
+pub(super) struct FlowPaths {
+    sets: Vec<[Entry; WAYS]>,
+    seed: u64,
+}
+
+impl FlowPaths {
+    /// Room for this many flows, at least eight.
+    pub(super) fn new(flows_max: usize, seed: u64) -> Self {
+        let free = Entry { flow: 0, path: 0, seen_ms: 0 };
+        Self { sets: vec![[free; WAYS]; flows_max.div_ceil(WAYS).max(1)], seed }
+    }
+
+    /// What the flow is known by.
+    pub(super) fn key(&self, flow: &FlowKey) -> u64 {
+        flow.seeded_hash(self.seed)
+    }
+
+    fn set(&self, key: u64) -> usize {
+        // The low bits of the key tell the flows of a set apart no worse than the high ones.
+        usize::try_from(key % self.sets.len() as u64).unwrap_or(0)
+    }
+
+    /// The path that the flow went into last, and how many milliseconds ago.
+    pub(super) fn last(&self, now_ns: u64, key: u64) -> Option<(PathId, u32)> {
+        let set = &self.sets[self.set(key)];
+        let entry = set.iter().find(|entry| entry.flow == key && entry.path != 0)?;
+        Some((PathId(entry.path), milliseconds(now_ns).wrapping_sub(entry.seen_ms)))
+    }
+
+    /// Notes that the flow goes into a path now.
+    pub(super) fn note(&mut self, now_ns: u64, key: u64, path: PathId) {
+        let now_ms = milliseconds(now_ns);
+        let set = self.set(key);
+        let set = &mut self.sets[set];
+        let known = set.iter().position(|entry| entry.flow == key && entry.path != 0);
+        let place = known.or_else(|| {
+            let age = |entry: &Entry| match entry.path {
+                0 => u32::MAX,
+                _ => now_ms.wrapping_sub(entry.seen_ms),
+            };
+            (0..WAYS).max_by_key(|place| age(&set[*place]))
+        });
+        if let Some(place) = place {
+            set[place] = Entry { flow: key, path: path.0, seen_ms: now_ms };
+        }
+    }
+
+    /// How many flows went into the path last, within so many milliseconds. Looks at all flows.
+    pub(super) fn count(&self, now_ns: u64, path: PathId, within_ms: u32) -> u64 {
+        let now_ms = milliseconds(now_ns);
+        let is_it = |entry: &&Entry| {
+            entry.path == path.0 && now_ms.wrapping_sub(entry.seen_ms) <= within_ms
+        };
+        self.sets.iter().flatten().filter(is_it).count() as u64
+    }
+}
+
+fn milliseconds(now_ns: u64) -> u32 {
+    (now_ns / 1_000_000) as u32
+}

@@ -1,0 +1,52 @@
+//! What functions do to frames: route like a kernel, or move a chain header on.
+
+use catena_model::resource::Encapsulation;
+use catena_wire::ethernet::{self, EthernetView};
+use catena_wire::frame::{FrameView, Network};
+use catena_wire::mpls::SfcLabelPair;
+use catena_wire::nsh::{NshHeader, NshView};
+use catena_wire::scalar::{MacAddr, ServiceIndex};
+use catena_wire::{ipv4, ipv6};
+
+/// What a routing kernel does to a frame; false: it sends nothing.
+pub(crate) fn route(bytes: &mut [u8], next: MacAddr, own: MacAddr) -> bool {
+    ethernet::set_destination(bytes, next).unwrap();
+    bytes[6..12].copy_from_slice(&own.0);
+    let view = FrameView::parse(bytes).unwrap();
+    let packet = &mut bytes[usize::from(view.l3_offset)..];
+    match view.network {
+        Network::Ipv4 => {
+            let ttl = ipv4::Ipv4View::parse(packet).unwrap().ttl();
+            ipv4::set_ttl(packet, ttl.saturating_sub(1)).unwrap();
+            ttl > 1
+        }
+        Network::Ipv6 => {
+            let limit = ipv6::Ipv6View::parse(packet).unwrap().hop_limit();
+            ipv6::set_hop_limit(packet, limit.saturating_sub(1)).unwrap();
+            limit > 1
+        }
+        _ => false,
+    }
+}
+
+/// What a function that speaks an encapsulation does to its header; false: it cannot go on.
+pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
+    let start = EthernetView::parse(bytes).unwrap().header_len();
+    match encapsulation {
+        Encapsulation::Nsh => {
+            let mut written = [0; NshHeader::LEN_MAX];
+            let header = NshView::parse(&bytes[start..]).unwrap().0.header();
+            let Some(si) = header.si.0.checked_sub(1) else { return false };
+            let length = NshHeader { si: ServiceIndex(si), ..header }.emit(&mut written).unwrap();
+            bytes[start..start + length].copy_from_slice(&written[..length]);
+        }
+        Encapsulation::Mpls => {
+            let pair = SfcLabelPair::parse(&bytes[start..]).unwrap().0;
+            let si = pair.service_index().unwrap().0 - 1;
+            let next = SfcLabelPair::new(pair.context, ServiceIndex(si), pair.function_ttl);
+            let Ok(next) = next else { return false };
+            next.emit(&mut bytes[start..]).unwrap();
+        }
+    }
+    true
+}
