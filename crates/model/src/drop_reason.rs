@@ -62,6 +62,8 @@ drop_reasons! {
     VlanNotInNetwork "vlan_not_in_network" "The frame carries a VLAN tag that its port does not take.",
     NoPath "no_path" "The path identifier is not in the program of this node.",
     IndexExhausted "index_exhausted" "The service index points behind the end of its path.",
+    ContextTooLong "context_too_long" "The chain header carries more metadata than is passed on.",
+    ContextMemoryFull "context_memory_full" "No further metadata can be kept on its way: all places are in use, or others took this packet's.",
     TtlExpired "ttl_expired" "The TTL of the chain header reached zero.",
     PositionElsewhere "position_elsewhere" "The path position belongs to a function of another node.",
     NoInstance "no_instance" "The function has no instance that takes traffic.",

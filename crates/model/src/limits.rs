@@ -53,7 +53,11 @@ limits! {
     PROGRAM_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",
         "Largest program on the wire and on disk.";
     TENANT_MTU_BYTES: u16 = 1_400, "bytes",
-        "MTU of tenant networks: the underlay's 1,500 less the largest of our tunnel headers (74), rounded down.";
+        "MTU of tenant networks: the underlay's 1,500 less the largest of our tunnel headers without context (74), rounded down.";
+    NSH_CONTEXT_BYTES_MAX: usize = 128, "bytes",
+        "Context headers that one packet may carry in NSH MD type 2 (RFC 8300 section 2.5); what carries more is dropped.";
+    NSH_CONTEXT_BYTES_AT_TENANT_MTU: usize = 36, "bytes",
+        "Of these, what fits beside a packet of TENANT_MTU_BYTES on an IPv4 underlay of 1,500; more asks for a wider underlay or narrower tenant networks.";
     NSH_PATH_IDS_MAX: u32 = 0xff_ffff, "identifiers",
         "Path identifiers of NSH: 24 bits without zero (RFC 8300 section 2.3).";
     MPLS_PATH_IDS_MAX: u32 = 0xf_ffff, "identifiers",

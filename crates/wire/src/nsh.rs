@@ -226,6 +226,8 @@ pub struct NshHeader<'p> {
 impl NshHeader<'_> {
     /// The only version.
     pub const VERSION: u8 = 0;
+    /// Bytes of the base and service path headers alone.
+    pub const LEN_WITHOUT_METADATA: usize = FIXED;
     /// Bytes of a header with MD type 1.
     pub const LEN_MD_TYPE_1: usize = FIXED + Metadata::TYPE_1_LEN;
     /// Bytes of the longest header: 63 words.

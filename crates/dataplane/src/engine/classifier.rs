@@ -247,7 +247,10 @@ pub(super) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context:
         let seat = context.books.seat(tables, position);
         context.books.entered(seat, work.volume);
         work.path = Some(seat);
-        work.step = Step::OnPath { position, network: Some(network) };
+        match encap::enter(tables, position, work.flow_hash, context.carried) {
+            Ok(position) => work.step = Step::OnPath { position, network: Some(network) },
+            Err(reason) => work.drop(reason),
+        }
     }
 }
 

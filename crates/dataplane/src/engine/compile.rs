@@ -2,7 +2,7 @@
 //! absences it may: a path that is being taken down can outlive a port or network it names.
 
 use super::classifier::Rules;
-use super::encap::Positions;
+use super::encap::{Positions, Written};
 use super::pins::Pins;
 use super::rendezvous;
 use super::tables::{
@@ -315,6 +315,10 @@ fn path_table(
         let encapsulation = entry.encapsulation;
         return Err(CompileError::PathIdentifier { path: entry.id, encapsulation });
     }
+    let context = match entry.encapsulation {
+        Encapsulation::Nsh => Written::compile(&entry.context, names.node)?,
+        Encapsulation::Mpls => Written::default(),
+    };
     let mut local_instances: Vec<LocalInstance> = Vec::new();
     let mut hops = Vec::with_capacity(entry.hops.len());
     for (number, hop) in (0..=u16::MAX).zip(&entry.hops) {
@@ -325,6 +329,7 @@ fn path_table(
         id: entry.id,
         encapsulation: entry.encapsulation,
         hops,
+        context,
         destination: names.networks.get(&entry.destination).copied(),
         local_instances,
     })

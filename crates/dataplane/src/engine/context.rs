@@ -2,6 +2,7 @@
 //! and the time it is now. Knows nothing of its own.
 
 use super::counters::{Books, Owner, PathSeat};
+use super::encap::Carried;
 use super::health::Health;
 use super::slots::Slots;
 use super::tables::Tables;
@@ -22,6 +23,8 @@ pub(super) struct Context<'e> {
     pub(super) books: &'e mut Books,
     pub(super) pool: &'e mut BufferPool,
     pub(super) health: &'e mut Health,
+    /// The metadata that packets carry.
+    pub(super) carried: &'e mut Carried,
     /// Who listens, if anybody does.
     pub(super) trace: Trace<'e>,
     pub(super) traps: &'e mut Traps,

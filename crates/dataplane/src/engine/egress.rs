@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::counters::{Booking, Owner, Passage};
 use super::digests::Digests;
-use super::encap::{self, Departing, Door, Header, PathPosition};
+use super::encap::{self, Carried, Departing, Door, Header, PathPosition};
 use super::flow_memory::{FlowMemory, Key, Visit};
 use super::output::{Frame, Output};
 use super::packer::{Load, Packer};
@@ -45,9 +45,14 @@ impl Egress {
         context: &mut Context<'_>,
         out: &mut Output,
     ) {
-        self.headers.clear();
-        self.headers.resize(vector.len(), (Header::EMPTY, Ok(())));
-        push_headers(vector, &mut self.headers, context.tables);
+        if self.headers.len() < vector.len() {
+            self.headers.resize(vector.len(), (Header::EMPTY, Ok(())));
+        }
+        for (header, outcome) in &mut self.headers[..vector.len()] {
+            header.clear();
+            *outcome = Ok(());
+        }
+        push_headers(vector, &mut self.headers, context.tables, context.carried);
         self.packer.open(out);
         for (work, prepared) in vector.drain(..).zip(&self.headers) {
             let verdict = match work.step {
@@ -77,7 +82,7 @@ impl Egress {
 }
 
 /// Makes the headers of the whole vector, one encapsulation and door after the other.
-fn push_headers(vector: &[Work], headers: &mut [Prepared], tables: &Tables) {
+fn push_headers(vector: &[Work], headers: &mut [Prepared], tables: &Tables, carried: &Carried) {
     for (work, prepared) in vector.iter().zip(headers.iter_mut()) {
         for operation in operations(work) {
             match operation {
@@ -106,7 +111,7 @@ fn push_headers(vector: &[Work], headers: &mut [Prepared], tables: &Tables) {
                     outcome,
                 })
             });
-            encap::of(encapsulation).push(&tables.positions, door, &mut departing);
+            encap::of(encapsulation).push(&tables.positions, carried, door, &mut departing);
         }
     }
 }

@@ -71,8 +71,8 @@ fn pass_by(
 ) -> Option<PathPosition> {
     let place = context.tables.positions.place(position);
     let hop = context.tables.path(place.path).hops.get(usize::from(place.hop))?;
-    // Spares the choice to all others.
-    if hop.on_failure != FailurePolicy::Bypass {
+    // Spares the choice to all others. A copy for a tap ends with the tap.
+    if hop.on_failure != FailurePolicy::Bypass || hop.kind == HopKind::Tap {
         return None;
     }
     let choice = detour::choose(hop, work.flow_hash, by_tunnel, context.health).ok()?;

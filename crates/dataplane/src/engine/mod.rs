@@ -59,7 +59,7 @@ use coalesce::OpenTrain;
 use context::Context;
 use counters::{Books, Owner};
 use egress::Egress;
-use encap::Located;
+use encap::{Carried, Located};
 use flow_memory::FlowMemory;
 use flow_paths::FlowPaths;
 use fragments::Fragments;
@@ -122,6 +122,7 @@ pub struct Engine {
     now_ns: u64,
     fragments: Fragments,
     egress: Egress,
+    carried: Carried,
     traps: Traps,
     health: Health,
     // Working memory of the stages, kept so that no vector allocates.
@@ -143,6 +144,7 @@ impl Engine {
             now_ns: 0,
             tables: Arc::new(Tables::empty(config.node.clone())),
             health: Health::new(config.probe_secret),
+            carried: Carried::new(config.flows_max, config.flow_seed),
             config,
             epoch: Epoch::default(),
             slots: Slots::default(),
@@ -207,6 +209,7 @@ impl Engine {
         out: &mut Output,
         trace: Trace<'_>,
     ) {
+        self.carried.open(now_ns);
         let vector = &mut self.vector;
         let context = &mut Context {
             now_ns,
@@ -216,6 +219,7 @@ impl Engine {
             books: &mut self.books,
             pool,
             health: &mut self.health,
+            carried: &mut self.carried,
             trace,
             traps: &mut self.traps,
         };
@@ -261,6 +265,7 @@ impl Engine {
                 books: &mut self.books,
                 pool,
                 health: &mut self.health,
+                carried: &mut self.carried,
                 trace: Trace::default(),
                 traps: &mut self.traps,
             };

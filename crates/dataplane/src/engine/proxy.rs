@@ -59,7 +59,10 @@ pub(super) fn receive_returned(
     for encapsulation in encap::ALL {
         let carrier = encap::of(encapsulation);
         let positions = &context.tables.positions;
-        carrier.locate(positions, Door::Function, &mut headed(vector, located, encapsulation));
+        {
+            let frames = &mut headed(vector, located, encapsulation);
+            carrier.locate(positions, context.carried, Door::Function, frames);
+        }
         carrier.pop(&mut headed(vector, located, encapsulation));
     }
     for (work, located) in vector.iter_mut().zip(located.iter()) {

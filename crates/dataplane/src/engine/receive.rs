@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::counters::{Owner, PathSeat};
-use super::encap::{self, Door, Headed, Located};
+use super::encap::{self, Carried, Door, Headed, Located};
 use super::fragments::{Fragments, Scope};
 use super::packet::{Origin, Packet, TunnelKind};
 use super::tables::{NetworkIndex, PortIndex, Tables};
@@ -41,7 +41,7 @@ pub(super) fn receive(
     context: &mut Context<'_>,
 ) {
     arrivals.extend(packets.map(|packet| arrive(packet, context)));
-    locate(arrivals, context.tables);
+    locate(arrivals, context.tables, context.carried);
     for arrival in arrivals.drain(..) {
         parse(arrival, fragments, vector, context);
     }
@@ -80,10 +80,13 @@ fn tunnel_lead(kind: TunnelKind, buffer: &mut Buffer, tables: &Tables) -> Result
 }
 
 /// Reads the path headers of the vector, one encapsulation after the other.
-fn locate(arrivals: &mut [Arrival], tables: &Tables) {
+fn locate(arrivals: &mut [Arrival], tables: &Tables, carried: &mut Carried) {
     for encapsulation in encap::ALL {
         let carrier = encap::of(encapsulation);
-        carrier.locate(&tables.positions, Door::Tunnel, &mut headed(arrivals, encapsulation));
+        {
+            let frames = &mut headed(arrivals, encapsulation);
+            carrier.locate(&tables.positions, carried, Door::Tunnel, frames);
+        }
         carrier.pop(&mut headed(arrivals, encapsulation));
     }
 }

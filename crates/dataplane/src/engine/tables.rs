@@ -4,7 +4,7 @@
 use super::classifier::Rules;
 use super::compile;
 use super::compile::CompileError;
-use super::encap::Positions;
+use super::encap::{Positions, Written};
 use super::pins::Pins;
 use super::rendezvous;
 use catena_model::id::{ChainId, InstanceId, PortId};
@@ -110,6 +110,8 @@ pub(super) struct PathTable {
     pub(super) chain: ChainId,
     pub(super) id: PathId,
     pub(super) encapsulation: Encapsulation,
+    /// The metadata that its classifier writes.
+    pub(super) context: Written,
     pub(super) hops: Vec<HopTable>,
     /// None: the network is not on this node.
     pub(super) destination: Option<NetworkIndex>,

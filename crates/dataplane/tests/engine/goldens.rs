@@ -3,6 +3,7 @@
 
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, with_chain};
+use catena_dataplane::engine::TunnelKind;
 use catena_model::resource::Encapsulation;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -72,5 +73,67 @@ fn a_frame_to_an_aware_function_reads_as_its_rfc_says() {
         let mut rig = Rig::new(town);
         rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
         golden(name, head, &rig.take("v1.in")[0]);
+    }
+}
+
+/// The scene with a chain whose classifier writes all that it can.
+fn with_context(hops: &[&[&str]]) -> Rig {
+    let mut town = with_chain(Encapsulation::Nsh, hops);
+    town.chains[0].context = crate::metadata::all();
+    Rig::new(town)
+}
+
+#[test]
+fn metadata_reads_as_rfc_9263_says() {
+    let mut rig = with_context(&[&["v2"]]);
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    let head =
+        "RFC 8300 section 2.5, RFC 9263 section 4: path 100, first hop, tenant, node, flow, policy";
+    golden("nsh_md_type_2_first_hop.hex", head, &rig.datagrams[0].bytes);
+
+    let mut rig = with_context(&[&["v1"], &["v2"]]);
+    rig.send("S", &packet_v6(&rig.town, CHAINED_PORT).frame());
+    let head =
+        "RFC 8300 section 2.5: path 100, second hop, metadata restored by a proxy, IPv6 inside";
+    golden("nsh_md_type_2_second_hop_ipv6.hex", head, &rig.datagrams[0].bytes);
+
+    let mut rig = with_context(&[&["v1"]]);
+    rig.town.speaking("v1", Encapsulation::Nsh);
+    rig.apply();
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    let head = "RFC 8300 section 2.5 behind Ethernet 0x894f: metadata for a function that reads it";
+    golden("nsh_md_type_2_over_ethernet.hex", head, &rig.take("v1.in")[0]);
+
+    let mut rig = with_context(&[&["v1"], &["v2"]]);
+    rig.town.speaking("v1", Encapsulation::Nsh);
+    rig.apply();
+    rig.behaviours.insert("v1".into(), crate::rig::Behaviour::Annotate(5));
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    let head = "RFC 8300 section 2.5.1: path 100, second hop, metadata that a function put in place of ours";
+    golden("nsh_md_type_2_of_a_function.hex", head, &rig.datagrams[0].bytes);
+}
+
+#[test]
+fn a_copy_for_a_tap_says_the_position_of_the_tap() {
+    for (encapsulation, name, head) in [
+        (
+            Encapsulation::Nsh,
+            "nsh_tap_copy.hex",
+            "RFC 8300 section 2.3: path 100, a copy for the tap at its second hop",
+        ),
+        (
+            Encapsulation::Mpls,
+            "mpls_tap_copy.hex",
+            "RFC 8595 section 6: path 100, a copy for the tap at its second hop",
+        ),
+    ] {
+        let mut town = with_chain(encapsulation, &[&["v1"], &["v2"]]);
+        town.chains[0].taps = vec![1];
+        let mut rig = Rig::new(town);
+        rig.behaviours.insert("v2".into(), crate::rig::Behaviour::Swallow);
+        rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+        let kinds = [TunnelKind::VxlanGpe, TunnelKind::MplsUdp];
+        let copy = rig.datagrams.iter().find(|datagram| kinds.contains(&datagram.kind)).unwrap();
+        golden(name, head, &copy.bytes);
     }
 }

@@ -404,3 +404,21 @@ fn a_tenants_packet_that_looks_like_a_probe_is_a_tenants_packet() {
     rig.send("S", &frame[..length]);
     assert_eq!(rig.take("D").len(), 1);
 }
+
+#[test]
+fn the_copy_for_a_dead_tap_ends_there_and_is_no_second_packet() {
+    for encapsulation in BOTH {
+        let mut town = watched(encapsulation, &[&["v2"], &["v4"]], FailurePolicy::Bypass);
+        town.chains[0].taps = vec![0];
+        let mut rig = Rig::new(town);
+        rig.pass(400);
+        rig.behaviours.insert("v2".into(), Behaviour::Swallow);
+        rig.pass(DEATH_MS);
+        rig.seen.clear();
+        for port in 0..FLOWS {
+            send(&mut rig, chained, port);
+        }
+        assert_eq!(rig.take("v4.in").len(), usize::from(FLOWS));
+        assert_eq!(rig.take("D").len(), usize::from(FLOWS));
+    }
+}

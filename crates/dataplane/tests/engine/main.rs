@@ -13,6 +13,7 @@ mod frames;
 mod goldens;
 mod groups;
 mod health;
+mod metadata;
 mod passing;
 mod pins;
 mod planned;

@@ -4,7 +4,7 @@ use catena_model::resource::Encapsulation;
 use catena_wire::ethernet::{self, EthernetView};
 use catena_wire::frame::{FrameView, Network};
 use catena_wire::mpls::SfcLabelPair;
-use catena_wire::nsh::{NshHeader, NshView};
+use catena_wire::nsh::{ContextHeader, ContextHeaders, Metadata, NshHeader, NshView};
 use catena_wire::scalar::{MacAddr, ServiceIndex};
 use catena_wire::{ipv4, ipv6};
 
@@ -27,6 +27,28 @@ pub(crate) fn route(bytes: &mut [u8], next: MacAddr, own: MacAddr) -> bool {
         }
         _ => false,
     }
+}
+
+/// The metadata that a function writes which annotates with a value of this many bytes.
+pub(crate) fn annotation(bytes_of_value: usize) -> Vec<u8> {
+    let value = vec![0xee; bytes_of_value];
+    let header = ContextHeader { class: 0xfff1, kind: 0x99, value: &value };
+    let mut context = vec![0; header.len_bytes()];
+    header.emit(&mut context).unwrap();
+    context
+}
+
+/// Moves an NSH on, with that metadata in place of all other.
+pub(crate) fn annotate(bytes: &mut Vec<u8>, bytes_of_value: usize) -> bool {
+    let context = annotation(bytes_of_value);
+    let start = EthernetView::parse(bytes).unwrap().header_len();
+    let header = NshView::parse(&bytes[start..]).unwrap().0.header();
+    let metadata = Metadata::Type2(ContextHeaders::parse(&context).unwrap());
+    let si = ServiceIndex(header.si.0 - 1);
+    let mut written = [0; NshHeader::LEN_MAX];
+    let length = NshHeader { si, metadata, ..header }.emit(&mut written).unwrap();
+    bytes.splice(start..start + header.len_bytes(), written[..length].iter().copied());
+    true
 }
 
 /// What a function that speaks an encapsulation does to its header; false: it cannot go on.

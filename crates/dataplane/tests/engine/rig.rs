@@ -1,8 +1,8 @@
 //! A rig of engines: carries datagrams between them, lets functions do their work, and watches the
 //! books. No clock and no kernel: everything a test sees is a consequence of what it sent.
 
-use crate::passing::advance;
 pub(crate) use crate::passing::route;
+use crate::passing::{advance, annotate};
 use crate::town::{Port, Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
     Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, TunnelKind, Way,
@@ -39,6 +39,9 @@ pub(crate) enum Behaviour {
     Swallow,
     /// Reads its chain header and moves it on.
     Advance(Encapsulation),
+    /// Moves its NSH on, with one context header of a class that nobody knows and a value of this
+    /// many bytes in place of all metadata.
+    Annotate(usize),
     /// Reads its chain header and sends it back untouched; unaware ones keep it.
     Echo,
     /// Its kernel answers for its interface and routes nothing.
@@ -345,6 +348,9 @@ impl Rig {
             Behaviour::Bridge => !has_header,
             Behaviour::Route(next) => !has_header && route(&mut bytes, next, egress.mac),
             Behaviour::Advance(encapsulation) => has_header && advance(&mut bytes, encapsulation),
+            Behaviour::Annotate(bytes_of_value) => {
+                has_header && annotate(&mut bytes, bytes_of_value)
+            }
             Behaviour::Echo => has_header,
             Behaviour::Filter => {
                 ProbeMark::find(&view, &bytes).is_none() && route(&mut bytes, PROXY_MAC, egress.mac)

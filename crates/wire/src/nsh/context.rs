@@ -29,6 +29,16 @@ pub struct ContextHeader<'p> {
 }
 
 impl<'p> ContextHeader<'p> {
+    /// The class of the IETF's base types (RFC 9263 section 4).
+    pub const CLASS_BASE: u16 = 0x0000;
+    /// Type in that class: whose traffic it is (RFC 9263 section 4.2).
+    pub const TENANT: u8 = 0x05;
+    /// Type in that class: the node that took the packet in (RFC 9263 section 4.3).
+    pub const INGRESS_NODE: u8 = 0x06;
+    /// Type in that class: the flow (RFC 9263 section 4.5).
+    pub const FLOW: u8 = 0x08;
+    /// Type in that class: a policy (RFC 9263 section 4.7).
+    pub const POLICY: u8 = 0x0a;
     /// Bytes of the longest value: seven bits count them.
     pub const VALUE_LEN_MAX: usize = LENGTH_MASK as usize;
 

@@ -8,6 +8,7 @@ use crate::golden::{each_bit_flip, each_truncation, hex};
 
 const MD_TYPE_1: &str = include_str!("../../../../conformance/nsh/md_type_1.hex");
 const MD_TYPE_2: &str = include_str!("../../../../conformance/nsh/md_type_2.hex");
+const BASE_TYPES: &str = include_str!("../../../../conformance/nsh/md_type_2_base_types.hex");
 const EMPTY: &str = include_str!("../../../../conformance/nsh/md_type_2_empty.hex");
 
 /// The context headers of the second golden, as bytes.
@@ -28,13 +29,33 @@ fn plain() -> NshHeader<'static> {
     header(1, 255, 63, Metadata::ZERO, 3)
 }
 
-fn goldens() -> [(Vec<u8>, NshHeader<'static>); 3] {
+/// The context headers of the fourth golden, as they are written.
+pub(super) fn base_types() -> Vec<u8> {
+    [
+        (ContextHeader::TENANT, &b"acme"[..]),
+        (ContextHeader::INGRESS_NODE, b"host1"),
+        (ContextHeader::FLOW, &[1, 2, 3, 4]),
+        (ContextHeader::POLICY, &[0, 0, 0, 7]),
+    ]
+    .iter()
+    .flat_map(|(kind, value)| {
+        let header = ContextHeader { class: ContextHeader::CLASS_BASE, kind: *kind, value };
+        let mut into = vec![0xa5; header.len_bytes()];
+        assert_eq!(header.emit(&mut into), Ok(into.len()));
+        into
+    })
+    .collect()
+}
+
+fn goldens() -> [(Vec<u8>, NshHeader<'static>); 4] {
     let metadata = core::array::from_fn(|index| index as u8 * 0x11);
     let context = Metadata::Type2(ContextHeaders::parse(&CONTEXT).unwrap());
     let empty = Metadata::Type2(ContextHeaders::default());
+    let base_types = Metadata::Type2(ContextHeaders::parse(base_types().leak()).unwrap());
     [
         (hex(MD_TYPE_1), header(42, 255, 63, Metadata::Type1(metadata), 3)),
         (hex(MD_TYPE_2), header(0xab_cdef, 254, 62, context, 1)),
+        (hex(BASE_TYPES), header(100, 255, 63, base_types, 3)),
         (hex(EMPTY), NshHeader { is_oam: true, ..header(1, 1, 63, empty, 4) }),
     ]
 }

@@ -113,6 +113,38 @@ fn nsh_with_context_headers_over_ethernet_is_read_to_the_tenant_data() {
 }
 
 #[test]
+fn the_context_headers_of_rfc_9263_are_read_to_the_tenant_data() {
+    let headers = [
+        (ContextHeader::TENANT, &b"acme"[..]),
+        (ContextHeader::INGRESS_NODE, b"host1"),
+        (ContextHeader::FLOW, &[1, 2, 3, 4]),
+        (ContextHeader::POLICY, &[0, 0, 0, 7]),
+    ];
+    let context: Vec<u8> = headers
+        .iter()
+        .flat_map(|(kind, value)| {
+            let class = ContextHeader::CLASS_BASE;
+            emitted(|into| ContextHeader { class, kind: *kind, value }.emit(into))
+        })
+        .collect();
+    let metadata = Metadata::Type2(ContextHeaders::parse(&context).unwrap());
+    assert_read(
+        "the_context_headers_of_rfc_9263_are_read_to_the_tenant_data",
+        packets::nsh_over_ethernet(metadata),
+        &[
+            ("nsh.length", "11"),
+            ("nsh.mdtype", "2"),
+            ("nsh.metadataclass", "0,0,0,0"),
+            ("nsh.metadatatype", "5,6,8,10"),
+            ("nsh.metadatalen", "4,5,4,4"),
+            ("nsh.metadata", "61636d65,686f737431,01020304,00000007"),
+            ("udp.checksum.status", GOOD),
+            ("ip.dst", "10.0.0.2"),
+        ],
+    );
+}
+
+#[test]
 fn an_sfc_label_pair_over_udp_is_read_to_the_tenant_data() {
     assert_read(
         "an_sfc_label_pair_over_udp_is_read_to_the_tenant_data",

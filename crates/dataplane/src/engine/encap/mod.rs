@@ -4,22 +4,35 @@
 //! compares it and hands it back (docs/adr/0003-path-encapsulation.md). Refuses to know what is
 //! done at a position: hops, instances and networks are the forwarder's.
 
+mod carried;
+mod context;
 mod mpls;
 mod nsh;
+
+pub(super) use carried::Carried;
+pub(super) use context::Written;
 
 use super::compile::CompileError;
 use super::packet::TunnelKind;
 use super::tables::{PathTable, Tables};
+use carried::CarriedRef;
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
+use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
+use catena_wire::ethernet;
 use catena_wire::nsh::NshHeader;
 use catena_wire::scalar::{EtherType, Vni};
 use std::collections::HashMap;
 
 /// Bytes of the longest header that an encapsulation puts in front of the inner frame.
-pub(super) const HEADER_BYTES_MAX: usize = 64;
+pub(super) const HEADER_BYTES_MAX: usize = 160;
+// An Ethernet header is longer than that of VXLAN-GPE.
+const _: () = assert!(
+    ethernet::HEADER_BYTES + NshHeader::LEN_WITHOUT_METADATA + NSH_CONTEXT_BYTES_MAX
+        <= HEADER_BYTES_MAX
+);
 
 /// Header time to live that a classifier sets (RFC 8300 section 2.2), in every encapsulation.
 const TTL_INITIAL: u8 = NshHeader::TTL_INITIAL.get();
@@ -31,6 +44,15 @@ pub(super) struct PathPosition {
     slot: u32,
     /// Nodes the packet may still pass.
     ttl: u8,
+    /// Metadata that the packet carries.
+    carried: Option<CarriedRef>,
+}
+
+impl PathPosition {
+    /// The place alone.
+    pub(super) fn without_metadata(self) -> Self {
+        Self { carried: None, ..self }
+    }
 }
 
 /// Which hop of which path a position stands for; behind the last hop: the end.
@@ -88,7 +110,7 @@ impl Positions {
     pub(super) fn start(&self, path: PathId) -> Option<PathPosition> {
         let index = *self.by_id.get(&path)?;
         let span = self.spans.get(index as usize)?;
-        Some(PathPosition { slot: span.first, ttl: TTL_INITIAL })
+        Some(PathPosition { slot: span.first, ttl: TTL_INITIAL, carried: None })
     }
 
     /// What a position stands for.
@@ -106,7 +128,7 @@ impl Positions {
     ) -> Option<PathPosition> {
         let span = self.spans.get(*self.by_id.get(&path)? as usize)?;
         let slot = span.first + u32::from(hop);
-        (hop < span.hops).then_some(PathPosition { slot, ttl: visited.ttl })
+        (hop < span.hops).then_some(PathPosition { slot, ..visited })
     }
 
     fn span(&self, position: PathPosition) -> (&PathSpan, u16) {
@@ -130,7 +152,7 @@ impl Positions {
         if hop > span.hops {
             return Err(DropReason::IndexExhausted);
         }
-        Ok(PathPosition { slot: span.first + u32::from(hop), ttl })
+        Ok(PathPosition { slot: span.first + u32::from(hop), ttl, carried: None })
     }
 }
 
@@ -151,6 +173,11 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// Takes what was added away.
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+
     pub(super) const EMPTY: Self = Self { bytes: [0; HEADER_BYTES_MAX], len: 0 };
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -195,19 +222,21 @@ pub(super) trait PathEncap: Sync {
     /// The EtherType towards a function that speaks it.
     fn ether_type(&self) -> EtherType;
 
-    /// Appends to each header what says where its packet is on its path.
+    /// Appends to each header what says where its packet is on its path, and what it carries.
     fn push(
         &self,
         positions: &Positions,
+        carried: &Carried,
         door: Door,
         packets: &mut dyn Iterator<Item = Departing<'_>>,
     );
 
-    /// Finds where on a path each packet is, and counts its time to live down if it came by a
+    /// Finds where on a path each packet is and what metadata it carries, and counts its time to live down if it came by a
     /// tunnel.
     fn locate(
         &self,
         positions: &Positions,
+        carried: &mut Carried,
         door: Door,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     );
@@ -247,6 +276,26 @@ pub(super) fn by_tunnel(tunnel: TunnelKind) -> Option<Encapsulation> {
 /// The encapsulation of the path that a position is on.
 pub(super) fn carrier(tables: &Tables, position: PathPosition) -> Encapsulation {
     tables.path(tables.positions.place(position).path).encapsulation
+}
+
+/// The position of a packet that a classifier sends into a path: with the metadata that the path
+/// declares.
+///
+/// # Errors
+/// [`DropReason::ContextMemoryFull`].
+pub(super) fn enter(
+    tables: &Tables,
+    start: PathPosition,
+    flow_hash: u64,
+    carried: &mut Carried,
+) -> Result<PathPosition, DropReason> {
+    let written = &tables.path(tables.positions.place(start).path).context;
+    if written.is_empty() {
+        return Ok(start);
+    }
+    let mut bytes = [0; NSH_CONTEXT_BYTES_MAX];
+    let len = written.emit(flow_hash, &mut bytes)?;
+    Ok(PathPosition { carried: Some(carried.keep(&bytes[..len])?), ..start })
 }
 
 /// The position behind one that no packet waits at.

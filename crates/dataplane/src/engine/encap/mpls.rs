@@ -2,10 +2,11 @@
 //! over Ethernet to functions that speak it. Context label = path, SF label = 255 − hop.
 //!
 //! What follows the pair is always an Ethernet frame: the path says so, since labels carry no
-//! next protocol. A function that speaks MPLS decrements the index in the SF label itself.
+//! next protocol. A label has no room for metadata: what a path declares as context is for NSH
+//! alone. A function that speaks MPLS decrements the index in the SF label itself.
 
 use super::{
-    Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
+    Carried, Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
 };
 use crate::engine::packet::TunnelKind;
 use catena_model::explain::HeaderLayer;
@@ -29,6 +30,7 @@ impl PathEncap for Mpls {
     fn push(
         &self,
         positions: &Positions,
+        _carried: &Carried,
         _door: Door,
         packets: &mut dyn Iterator<Item = Departing<'_>>,
     ) {
@@ -44,6 +46,7 @@ impl PathEncap for Mpls {
     fn locate(
         &self,
         positions: &Positions,
+        _carried: &mut Carried,
         door: Door,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {

@@ -1,18 +1,22 @@
 //! Paths in the Network Service Header (RFC 8300): over VXLAN-GPE between nodes, over Ethernet to
-//! functions that speak it. SPI = path, SI = 255 − hop, MD type 1 with zero context.
+//! functions that speak it. SPI = path, SI = 255 − hop. Without metadata MD type 1 with zeros, as
+//! no shorter header is usual; else MD type 2 (section 2.5), whose context headers are carried on
+//! as they are, known or not.
 //!
 //! A function that speaks NSH decrements the SI itself (section 2.3) and leaves the SPI alone;
 //! the TTL is the forwarders' (section 2.2). Packets of operations (O bit) are discarded, as
 //! section 2.2 asks of who does not know their procedure.
 
 use super::{
-    Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
+    Carried, Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
 };
 use crate::engine::packet::TunnelKind;
 use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
-use catena_wire::nsh::{ContextHeader, Metadata, NshHeader, NshNextProtocol, NshView};
+use catena_wire::nsh::{
+    ContextHeader, ContextHeaders, Metadata, NshHeader, NshNextProtocol, NshView,
+};
 use catena_wire::scalar::{EtherType, NshTtl, ServiceIndex, Spi, Vni};
 use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
 
@@ -30,30 +34,35 @@ impl PathEncap for Nsh {
     fn push(
         &self,
         positions: &Positions,
+        carried: &Carried,
         door: Door,
         packets: &mut dyn Iterator<Item = Departing<'_>>,
     ) {
         for packet in packets {
-            *packet.outcome =
-                write(positions, door, &packet).ok_or(DropReason::NoPath).and_then(|(gpe, nsh)| {
-                    let header = packet.header;
-                    if let Some(gpe) = gpe {
-                        let added = header.add(|room| gpe.emit(room));
-                        added.map_err(|_| DropReason::MalformedVxlanGpe)?;
-                    }
-                    header.add(|room| nsh.emit(room)).map_err(|_| DropReason::MalformedNsh)
-                });
+            let metadata = metadata(packet.position, carried);
+            let written = metadata.and_then(|metadata| {
+                write(positions, door, &packet, metadata).ok_or(DropReason::NoPath)
+            });
+            *packet.outcome = written.and_then(|(gpe, nsh)| {
+                let header = packet.header;
+                if let Some(gpe) = gpe {
+                    let added = header.add(|room| gpe.emit(room));
+                    added.map_err(|_| DropReason::MalformedVxlanGpe)?;
+                }
+                header.add(|room| nsh.emit(room)).map_err(|_| DropReason::MalformedNsh)
+            });
         }
     }
 
     fn locate(
         &self,
         positions: &Positions,
+        carried: &mut Carried,
         door: Door,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {
         for frame in frames {
-            *frame.located = read(positions, door, frame.buffer.bytes());
+            *frame.located = read(positions, carried, door, frame.buffer.bytes());
         }
     }
 
@@ -84,20 +93,29 @@ impl PathEncap for Nsh {
     }
 }
 
+/// The metadata that a position names.
+fn metadata(position: PathPosition, carried: &Carried) -> Result<Metadata<'_>, DropReason> {
+    let Some(name) = position.carried else { return Ok(Metadata::ZERO) };
+    let bytes = carried.get(name).ok_or(DropReason::ContextMemoryFull)?;
+    let headers = ContextHeaders::parse(bytes).map_err(|_| DropReason::MalformedNsh)?;
+    Ok(Metadata::Type2(headers))
+}
+
 /// The headers for a position; none when the path or hop fits no field, which the compiler of the
 /// program has ruled out.
-fn write(
+fn write<'m>(
     positions: &Positions,
     door: Door,
     packet: &Departing<'_>,
-) -> Option<(Option<VxlanGpeHeader>, NshHeader<'static>)> {
+    metadata: Metadata<'m>,
+) -> Option<(Option<VxlanGpeHeader>, NshHeader<'m>)> {
     let (span, hop) = positions.span(packet.position);
     let index = u8::try_from(hop).ok()?;
     let nsh = NshHeader {
         spi: Spi::new(span.id.0).ok()?,
         si: ServiceIndex(NshHeader::SI_INITIAL.0.checked_sub(index)?),
         ttl: NshTtl::new(u32::from(packet.position.ttl)).ok()?,
-        metadata: Metadata::ZERO,
+        metadata,
         next: NshNextProtocol::ETHERNET,
         is_oam: false,
     };
@@ -113,7 +131,12 @@ fn words(header: ContextHeader<'_>) -> String {
     format!("class {:#06x} type {:#04x} {octets}", header.class, header.kind)
 }
 
-fn read(positions: &Positions, door: Door, bytes: &[u8]) -> Result<Located, DropReason> {
+fn read(
+    positions: &Positions,
+    carried: &mut Carried,
+    door: Door,
+    bytes: &[u8],
+) -> Result<Located, DropReason> {
     let behind_gpe = match door {
         Door::Function => bytes,
         Door::Tunnel => {
@@ -136,6 +159,9 @@ fn read(positions: &Positions, door: Door, bytes: &[u8]) -> Result<Located, Drop
     };
     let hop = u16::from(NshHeader::SI_INITIAL.0 - nsh.si().0);
     let path = PathId(nsh.spi().get());
-    let position = positions.find(path, Encapsulation::Nsh, hop, ttl.get())?;
+    let mut position = positions.find(path, Encapsulation::Nsh, hop, ttl.get())?;
+    if let Metadata::Type2(headers) = nsh.metadata() {
+        position.carried = Some(carried.keep(headers.bytes())?);
+    }
     Ok(Located { position, header_bytes: bytes.len() - inner.len() })
 }

@@ -1,7 +1,7 @@
 //! Headers for people. Knows which encapsulation reads which bytes; refuses to read them itself.
 
 use super::header_of;
-use crate::engine::encap::{self, Door, PathPosition};
+use crate::engine::encap::{self, Carried, Door, PathPosition};
 use crate::engine::packet::TunnelKind;
 use crate::engine::tables::Tables;
 use catena_model::explain::{FrameBytes, Header, HeaderLayer, Position};
@@ -35,7 +35,7 @@ pub(super) fn over_ethernet(bytes: &[u8]) -> Option<Header> {
 /// The service index that the headers of a position say.
 pub(super) fn index(tables: &Tables, position: PathPosition) -> Option<u8> {
     let carrier = encap::of(encap::carrier(tables, position));
-    let header = header_of(tables, position)?;
+    let header = header_of(tables, &Carried::new(0, 0), position.without_metadata())?;
     let (layers, _) = carrier.describe(Door::Function, header.bytes())?;
     layers.iter().find_map(|layer| match layer {
         HeaderLayer::Nsh { si, .. } => Some(*si),

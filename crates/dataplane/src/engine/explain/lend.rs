@@ -61,6 +61,7 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
     let lent = match position(&visit) {
         Some(position) => {
             let serial = engine.books.seat(tables, position).serial;
+            let position = engine.carried.adopt(&live.carried, position);
             Visit { position, serial, epoch: engine.epoch, ..visit }
         }
         // Its path has gone: so it has for the rehearsal.

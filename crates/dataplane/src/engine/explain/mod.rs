@@ -13,7 +13,7 @@ mod render;
 mod why_not;
 
 use super::counters::Booking;
-use super::encap::{self, Departing, Door, Header, PathPosition};
+use super::encap::{self, Carried, Departing, Door, Header, PathPosition};
 use super::output::{Datagram, Frame, Output};
 use super::packet::{Packet, PortSlot, TunnelKind};
 use super::tables::{PortIndex, Tables};
@@ -216,7 +216,7 @@ impl Rehearsal {
         let (buffer, index) = if header.is_empty() {
             (filled(&mut self.pool, &[bytes])?, None)
         } else {
-            let (moved, next) = moved_on(&tables, position)?;
+            let (moved, next) = moved_on(&tables, &self.engine.carried, position)?;
             let ethernet = header.get(..ethernet::HEADER_BYTES)?;
             let parts = [ethernet, moved.bytes(), bytes.get(header.len()..)?];
             (filled(&mut self.pool, &parts)?, describe::index(&tables, next))
@@ -227,19 +227,23 @@ impl Rehearsal {
 }
 
 /// The chain header behind a function that has been visited, and where it says the packet is.
-fn moved_on(tables: &Tables, visited: PathPosition) -> Option<(Header, PathPosition)> {
+fn moved_on(
+    tables: &Tables,
+    carried: &Carried,
+    visited: PathPosition,
+) -> Option<(Header, PathPosition)> {
     let carrier = encap::of(encap::carrier(tables, visited));
     let mut position = visited;
     carrier.advance(&tables.positions, &mut iter::once(&mut position));
-    Some((header_of(tables, position)?, position))
+    Some((header_of(tables, carried, position)?, position))
 }
 
 /// The header of a position as a function sees it.
-fn header_of(tables: &Tables, position: PathPosition) -> Option<Header> {
+fn header_of(tables: &Tables, carried: &Carried, position: PathPosition) -> Option<Header> {
     let carrier = encap::of(encap::carrier(tables, position));
     let (mut header, mut outcome) = (Header::EMPTY, Ok(()));
     let departing = Departing { position, header: &mut header, outcome: &mut outcome };
-    carrier.push(&tables.positions, Door::Function, &mut iter::once(departing));
+    carrier.push(&tables.positions, carried, Door::Function, &mut iter::once(departing));
     outcome.ok().map(|()| header)
 }
 

@@ -1,0 +1,183 @@
+//! Metadata on its way: the context headers that packets carry along a path, kept while a position
+//! names them. Knows bytes, age and bounds; refuses to know what they mean.
+//!
+//! Each content is kept once, in one of sixteen places given by its hash and a seed that nobody
+//! outside knows. A position holds the place and the turn in which it was filled, so a place that
+//! has been given to another content is noticed: that packet ends by name. Contents that no packet
+//! brought within the last second make room for new ones, those unseen for longest first.
+
+use super::PathPosition;
+use crate::engine::rendezvous::mix;
+use catena_model::DropReason;
+use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
+use std::num::NonZeroU32;
+
+/// How long a packet that carries a content may pause at most when places are short, in
+/// nanoseconds.
+const INSIDE_NS: u64 = 1_000_000_000;
+/// Places that a content can have.
+const WAYS: usize = 16;
+/// Bytes that the hash takes at a time.
+const WORD_BYTES: usize = 8;
+
+/// The name of a content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CarriedRef {
+    place: u32,
+    turn: NonZeroU32,
+}
+
+/// The contents. Arrays of zeros, so that memory is taken only where places are used.
+pub(in crate::engine) struct Carried {
+    bytes: Vec<u8>,
+    lens: Vec<u8>,
+    /// How often each place has been filled; 0: never.
+    turns: Vec<u32>,
+    seen_ns: Vec<u64>,
+    sets: usize,
+    seed: u64,
+    now_ns: u64,
+}
+
+impl Carried {
+    /// Room for as many contents as flows are remembered.
+    pub(in crate::engine) fn new(contents_max: usize, seed: u64) -> Self {
+        let sets = contents_max.div_ceil(WAYS).max(1);
+        let places = sets * WAYS;
+        Self {
+            bytes: vec![0; places * NSH_CONTEXT_BYTES_MAX],
+            lens: vec![0; places],
+            turns: vec![0; places],
+            seen_ns: vec![0; places],
+            sets,
+            seed,
+            now_ns: 0,
+        }
+    }
+
+    /// Begins a vector.
+    pub(in crate::engine) fn open(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
+    /// Keeps a content.
+    ///
+    /// # Errors
+    /// [`DropReason::ContextTooLong`] beyond the limit, [`DropReason::ContextMemoryFull`] when every
+    /// place it could have belongs to a content that was seen within the last second.
+    pub(super) fn keep(&mut self, content: &[u8]) -> Result<CarriedRef, DropReason> {
+        let len = u8::try_from(content.len()).ok();
+        let len = len.filter(|len| usize::from(*len) <= NSH_CONTEXT_BYTES_MAX);
+        let len = len.ok_or(DropReason::ContextTooLong)?;
+        let set = usize::try_from(self.hash(content) % self.sets as u64).unwrap_or(0);
+        let places = set * WAYS..(set + 1) * WAYS;
+        let known = places.clone().find(|place| self.at(*place) == Some(content));
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let place = self.outlived(places).ok_or(DropReason::ContextMemoryFull)?;
+                let start = place * NSH_CONTEXT_BYTES_MAX;
+                self.bytes[start..start + content.len()].copy_from_slice(content);
+                self.lens[place] = len;
+                self.turns[place] = self.turns[place].wrapping_add(1).max(1);
+                place
+            }
+        };
+        self.seen_ns[place] = self.now_ns;
+        let turn = NonZeroU32::new(self.turns[place]).ok_or(DropReason::ContextMemoryFull)?;
+        let place = u32::try_from(place).map_err(|_| DropReason::ContextMemoryFull)?;
+        Ok(CarriedRef { place, turn })
+    }
+
+    /// A content that was kept; none when its place has been given away.
+    pub(super) fn get(&self, name: CarriedRef) -> Option<&[u8]> {
+        let place = name.place as usize;
+        let is_same = self.turns.get(place) == Some(&name.turn.get());
+        self.at(place).filter(|_| is_same)
+    }
+
+    /// The position with its content kept here, where another store has it.
+    pub(in crate::engine) fn adopt(&mut self, from: &Self, position: PathPosition) -> PathPosition {
+        let content = position.carried.and_then(|name| from.get(name));
+        match content.map(|content| self.keep(content)) {
+            Some(Ok(own)) => PathPosition { carried: Some(own), ..position },
+            _ => position,
+        }
+    }
+
+    fn at(&self, place: usize) -> Option<&[u8]> {
+        let is_filled = self.turns.get(place).is_some_and(|turn| *turn > 0);
+        let start = place * NSH_CONTEXT_BYTES_MAX;
+        let len = usize::from(*self.lens.get(place)?);
+        self.bytes.get(start..start + len).filter(|_| is_filled)
+    }
+
+    /// A place never used, or the one whose content is unseen for longest.
+    fn outlived(&self, mut places: std::ops::Range<usize>) -> Option<usize> {
+        if let Some(free) = places.clone().find(|place| self.turns[*place] == 0) {
+            return Some(free);
+        }
+        let oldest = places.by_ref().min_by_key(|place| self.seen_ns[*place])?;
+        let idle_ns = self.now_ns.saturating_sub(self.seen_ns[oldest]);
+        (idle_ns > INSIDE_NS).then_some(oldest)
+    }
+
+    fn hash(&self, content: &[u8]) -> u64 {
+        let start = mix(self.seed ^ content.len() as u64);
+        content.chunks(WORD_BYTES).fold(start, |state, chunk| {
+            let mut word = [0; WORD_BYTES];
+            word[..chunk.len()].copy_from_slice(chunk);
+            mix(state ^ u64::from_le_bytes(word))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(number: u16) -> Vec<u8> {
+        [&[0, 0, 8, 4, 0, 0][..], &number.to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn a_content_is_kept_once_and_found_again() {
+        let mut carried = Carried::new(64, 7);
+        let (one, empty) = (carried.keep(&content(1)).unwrap(), carried.keep(&[]).unwrap());
+        assert_eq!(carried.keep(&content(1)), Ok(one));
+        assert_eq!(carried.get(one), Some(&content(1)[..]));
+        assert_eq!(carried.get(empty), Some(&[][..]));
+        let most = [7; NSH_CONTEXT_BYTES_MAX];
+        let kept = carried.keep(&most).unwrap();
+        assert_eq!(carried.get(kept), Some(&most[..]));
+        let more = [7; NSH_CONTEXT_BYTES_MAX + 1];
+        assert_eq!(carried.keep(&more), Err(DropReason::ContextTooLong));
+        assert_eq!(carried.keep(&[7; 300]), Err(DropReason::ContextTooLong));
+    }
+
+    #[test]
+    fn a_place_that_was_given_away_is_noticed() {
+        let mut carried = Carried::new(1, 7);
+        let names: Vec<CarriedRef> = (0..16).map(|n| carried.keep(&content(n)).unwrap()).collect();
+        assert_eq!(carried.keep(&content(16)), Err(DropReason::ContextMemoryFull));
+        carried.open(INSIDE_NS);
+        assert_eq!(carried.keep(&content(0)), Ok(names[0]), "seen again");
+        carried.open(INSIDE_NS + 1);
+        let new = carried.keep(&content(16)).unwrap();
+        assert_eq!(carried.get(new), Some(&content(16)[..]));
+        assert_eq!(carried.get(names[0]), Some(&content(0)[..]));
+        let lost = names.iter().filter(|name| carried.get(**name).is_none());
+        assert_eq!(lost.count(), 1);
+    }
+
+    #[test]
+    fn a_lent_position_names_the_same_content() {
+        let (mut one, mut other) = (Carried::new(64, 7), Carried::new(64, 8));
+        other.keep(&content(9)).unwrap();
+        let name = one.keep(&content(1)).unwrap();
+        let position = PathPosition { slot: 3, ttl: 5, carried: Some(name) };
+        let lent = other.adopt(&one, position);
+        assert_eq!((lent.slot, lent.ttl), (3, 5));
+        assert_eq!(other.get(lent.carried.unwrap()), Some(&content(1)[..]));
+    }
+}
