@@ -82,3 +82,43 @@ impl FlowPaths {
 fn milliseconds(now_ns: u64) -> u32 {
     (now_ns / 1_000_000) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_flow_is_known_with_its_last_path_and_age() {
+        let mut memory = FlowPaths::new(64, 1);
+        assert_eq!(memory.last(0, 5), None);
+        memory.note(3 * MS, 5, PathId(100));
+        memory.note(7 * MS, 5, PathId(101));
+        assert_eq!(memory.last(17 * MS, 5), Some((PathId(101), 10)));
+        assert_eq!(memory.count(17 * MS, PathId(101), 10), 1);
+        assert_eq!(memory.count(18 * MS, PathId(101), 10), 0);
+        assert_eq!(memory.count(7 * MS, PathId(100), 10), 0);
+    }
+
+    #[test]
+    fn a_ninth_flow_of_a_set_takes_the_place_of_the_one_unseen_for_longest() {
+        let mut memory = FlowPaths::new(WAYS, 1);
+        for flow in 0..8 {
+            memory.note((10 + flow) * MS, flow, PathId(100));
+        }
+        memory.note(30 * MS, 0, PathId(100));
+        memory.note(31 * MS, 8, PathId(100));
+        assert_eq!(memory.last(31 * MS, 1), None);
+        assert_eq!(memory.last(31 * MS, 0), Some((PathId(100), 1)));
+        assert_eq!(memory.count(31 * MS, PathId(100), 100), 8);
+    }
+
+    #[test]
+    fn the_clock_may_wrap() {
+        let mut memory = FlowPaths::new(WAYS, 1);
+        let wrap = (1 << 32) * MS;
+        memory.note(wrap - 2 * MS, 5, PathId(100));
+        assert_eq!(memory.last(wrap + 3 * MS, 5), Some((PathId(100), 5)));
+    }
+}

@@ -242,3 +242,6 @@ fn is_overdue(record: &Record, now_ns: u64) -> bool {
 fn digest_hash(flow: u64, digest: u64) -> u64 {
     (flow ^ digest.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
 }
+
+#[cfg(test)]
+mod tests;

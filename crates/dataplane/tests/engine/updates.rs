@@ -132,6 +132,25 @@ fn a_flow_whose_lost_packets_are_long_gone_goes_by_the_order_of_the_young() {
     assert_eq!(stage.routes[&5], route_of(&["v1", "v4"]));
 }
 
+#[test]
+fn nothing_is_watched_while_a_chain_has_one_version() {
+    let mut stage = Stage::new(Encapsulation::Nsh, &OLD);
+    let counts = |stage: &Stage, path| stage.hop_count(path, "v1", |hop| hop.rewritten);
+    stage.send(1, false, 1, 1);
+    stage.release_all(Manner::Rewritten);
+    assert_eq!(counts(&stage, 100), 0);
+    stage.install(&["v1", "v4"]);
+    stage.turn();
+    stage.send(1, false, 2, 1);
+    stage.release_all(Manner::Rewritten);
+    assert_eq!(counts(&stage, 101), 1);
+    stage.remove_old();
+    stage.send(1, false, 3, 1);
+    stage.release_all(Manner::Rewritten);
+    assert_eq!(counts(&stage, 101), 1);
+    assert_eq!(stage.routes[&3], route_of(&["v1", "v4"]));
+}
+
 #[derive(Clone, Debug)]
 enum Move {
     Send { flow: u16, is_v6: bool, packets: u32 },

@@ -106,6 +106,12 @@ impl Positions {
         Ok(positions)
     }
 
+    /// Some position, for tests that only carry it.
+    #[cfg(test)]
+    pub(super) fn for_tests() -> PathPosition {
+        PathPosition { slot: 0, ttl: TTL_INITIAL, carried: None }
+    }
+
     /// The start of a path, with a fresh time to live.
     pub(super) fn start(&self, path: PathId) -> Option<PathPosition> {
         let index = *self.by_id.get(&path)?;
