@@ -15,6 +15,7 @@ mod command_line;
 mod deaths;
 mod endings;
 mod experiments;
+mod explain;
 mod first_packet;
 mod functions;
 mod hostile;

@@ -70,6 +70,8 @@ pub enum ExplainAction {
         chain: String,
         /// The path.
         path: PathId,
+        /// Where the rule sends, if a pin keeps the flow elsewhere: on the path that it is on.
+        pinned_from: Option<PathId>,
     },
     /// No rule took it: ordinary traffic.
     Unclassified {
@@ -90,6 +92,8 @@ pub enum ExplainAction {
         place: Place,
         /// Why this one.
         share: FlowShare,
+        /// The function is a tap: the copy is for it, and goes no further.
+        is_tap: bool,
     },
     /// The instance that its flow belongs to is dead, and the function is passed by.
     Bypassed {
@@ -186,7 +190,9 @@ impl ExplainAction {
         match self {
             Self::Received { .. } => "receive",
             Self::Classified { .. } | Self::Unclassified { .. } => "classify",
-            Self::Forwarded { .. } | Self::Bypassed { .. } => "forward",
+            Self::Forwarded { is_tap: true, .. } => "tap",
+            Self::Forwarded { .. } => "forward",
+            Self::Bypassed { .. } => "bypass",
             Self::Encapsulated { .. } => "encapsulate",
             Self::Visited { .. } => "function",
             Self::Assumed { .. } => "assume",
@@ -204,9 +210,15 @@ impl ExplainAction {
     pub(super) fn text(&self) -> String {
         match self {
             Self::Received { from, header } => received(from.as_ref(), header.as_ref()),
-            Self::Classified { rule, priority, port, chain, path } => format!(
-                "rule '{rule}' (priority {priority}) at port {port} → chain '{chain}', path {path}"
-            ),
+            Self::Classified { rule, priority, port, chain, path, pinned_from } => {
+                let pin = pinned_from.map_or_else(String::new, |new| {
+                    format!(", where its flow is kept (the rule sends into path {new})")
+                });
+                format!(
+                    "rule '{rule}' (priority {priority}) at port {port} → chain '{chain}', path \
+                     {path}{pin}"
+                )
+            }
             Self::Unclassified { port, is_never: true } => format!(
                 "port {port}: discovery, multicast or link-local is never classified → ordinary \
                  traffic"
@@ -214,7 +226,7 @@ impl ExplainAction {
             Self::Unclassified { port, is_never: false } => {
                 format!("port {port}: no rule takes it → ordinary traffic")
             }
-            Self::Forwarded { position, function, instance, place, share } => {
+            Self::Forwarded { position, function, instance, place, share, .. } => {
                 forwarded(*position, function, instance, place, share)
             }
             Self::Bypassed { position, function, instance } => {

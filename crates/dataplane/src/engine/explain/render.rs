@@ -11,6 +11,7 @@ use catena_model::explain::{
     ExplainAction, ExplainAt, ExplainReply, ExplainStep, FlowShare, FrameBytes, Header, Place,
 };
 use catena_model::id::ChainId;
+use catena_model::program::HopKind;
 use catena_wire::{ethernet, ipv4, ipv6, udp};
 use std::collections::BTreeMap;
 
@@ -119,6 +120,7 @@ impl Renderer<'_> {
             port: self.port(port),
             chain: chain_name(self.tables, path.chain),
             path: path.id,
+            pinned_from: entry.map(|entry| entry.path).filter(|new| *new != path.id),
         }
     }
 
@@ -140,6 +142,7 @@ impl Renderer<'_> {
             function: entry.name.clone(),
             instance: chosen.name.clone(),
             place,
+            is_tap: entry.kind == HopKind::Tap,
             share: FlowShare {
                 flow_hash,
                 instances: entry.instances.len(),

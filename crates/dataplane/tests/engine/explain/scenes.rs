@@ -2,7 +2,7 @@
 
 use super::live::explain_and_send;
 use crate::frames::Spec;
-use crate::rig::Rig;
+use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, rules, three_hosts, with_chain};
 use catena_model::DropReason;
 use catena_model::program::PROXY_MAC;
@@ -164,4 +164,61 @@ fn a_rule_that_other_traffic_of_the_host_does_not_meet() {
     explain_and_send("the-higher-priority-goes-first", &mut rig, "S", &frame);
     let other = packet(&rig.town, PLAIN_PORT).frame();
     explain_and_send("the-wider-rule-takes-the-rest", &mut rig, "S", &other);
+}
+
+#[test]
+fn copies_for_taps_are_told_of_behind_the_packet() {
+    for (name, encapsulation, taps) in [
+        ("tap-here", Encapsulation::Nsh, &[0][..]),
+        ("taps-elsewhere", Encapsulation::Mpls, &[1, 2]),
+    ] {
+        let mut town = with_chain(encapsulation, FOUR);
+        town.chains[0].taps = taps.to_vec();
+        let mut rig = Rig::new(town);
+        for tap in taps {
+            rig.behaviours.insert(FOUR[*tap][0].into(), Behaviour::Swallow);
+        }
+        let frame = packet(&rig.town, CHAINED_PORT).frame();
+        let told = explain_and_send(name, &mut rig, "S", &frame);
+        assert!(told.verdict.contains(&format!("{} tap", taps.len())), "{}", told.verdict);
+    }
+}
+
+#[test]
+fn what_comes_back_meets_the_same_instances_in_reverse_order() {
+    let group: &[&str] = &["v2", "v4"];
+    let mut town = three_hosts();
+    town.chain("out", Encapsulation::Nsh, &[&["v1"], group], &rules(CHAINED_PORT));
+    let back = rules(CHAINED_PORT).into_iter().map(|rule| catena_model::program::RuleMatch {
+        source_ports: rule.destination_ports,
+        destination_ports: None,
+        ..rule
+    });
+    let back: Vec<_> = back.collect();
+    town.chain("back", Encapsulation::Nsh, &[group, &["v1"]], &back).is_reverse = true;
+    let mut rig = Rig::new(town);
+    rig.is_two_way = true;
+    let out = packet(&rig.town, CHAINED_PORT);
+    let back = Spec {
+        source_mac: out.destination_mac,
+        destination_mac: out.source_mac,
+        source: out.destination,
+        destination: out.source,
+        ports: (out.ports.1, out.ports.0),
+        ..out.clone()
+    };
+    let out = explain_and_send("symmetric-out", &mut rig, "S", &out.frame());
+    let back = explain_and_send("symmetric-back", &mut rig, "D", &back.frame());
+    let met = |told: &catena_model::explain::Told| -> Vec<String> {
+        let visits = told.lines.iter().filter_map(|line| match &line.step.action {
+            catena_model::explain::ExplainAction::Visited { instance, .. } => {
+                Some(instance.clone())
+            }
+            _ => None,
+        });
+        visits.collect()
+    };
+    let mut reversed = met(&back);
+    reversed.reverse();
+    assert_eq!(met(&out), reversed);
 }

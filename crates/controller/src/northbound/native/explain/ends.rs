@@ -88,11 +88,15 @@ pub(super) fn next_hop(intent: &Intent, port: &Port, to: IpAddr) -> Result<MacAd
     let found = found.or_else(|| (!is_near && is_function()).then_some(PROXY_MAC));
     found.ok_or_else(|| {
         let name = intent.networks.get(&network).map_or("", |network| &network.label.name);
+        let way = match gateway {
+            _ if is_near => String::new(),
+            Some(gateway) => format!(", or that of its gateway, {gateway}"),
+            None => ", and it has no gateway".to_owned(),
+        };
         Problem::conflict(format!(
-            "Nobody in network '{name}' has the address {to}{}: the host of port '{}' could not \
+            "Nobody in network '{name}' has the address {to}{way}: the host of port '{}' could not \
              send this packet. Name an address of a port there, or give the frame itself \
              (--pcap).",
-            if is_near { "" } else { ", and it has no gateway" },
             name_of(intent, port.id)
         ))
     })
