@@ -175,6 +175,10 @@ impl Evidence {
             };
             let samples: Vec<f64> =
                 run.traffic.iter().filter_map(|traffic| traffic.bits_per_second).collect();
+            // Datagrams of our own are counted, not weighed.
+            if samples.is_empty() {
+                continue;
+            }
             let is_it = |row: &&mut ThroughputRow| {
                 row.chain == chain.name && row.encapsulation == run.encapsulation
             };

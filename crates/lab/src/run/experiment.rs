@@ -50,7 +50,7 @@ pub(crate) fn carry_out(
         let chains = deploy_case(running, &case)?;
         for repeat in 1..=running.lab.sweep.repeat {
             let folder = folder.join(format!("{}-{repeat}", case.name()));
-            evidence.runs.push(run_once(running, &case, &folder, tell)?);
+            evidence.runs.push(run_once(running, &case, repeat, &folder, tell)?);
         }
         for chain in chains.iter().rev() {
             Deployment::undeploy(&running.client, chain)?;
@@ -102,18 +102,29 @@ fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<String>> {
 fn run_once(
     running: &RunningLab,
     case: &Case,
+    repeat: u32,
     folder: &Path,
     tell: &mut dyn FnMut(&str, f64),
 ) -> Result<RunEvidence> {
     fs::create_dir_all(folder)
         .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
+    let mut changing = match &running.lab.updates {
+        None => None,
+        Some(updates) => {
+            let chain = case.chain.as_deref().unwrap_or(&updates.chain);
+            Some(Changing::new(running, chain, case.encapsulation)?)
+        }
+    };
+    if let Some(changing) = changing.as_mut().filter(|_| repeat > 1) {
+        changing.rewind()?;
+    }
     let captures = if running.lab.capture.is_empty() {
         None
     } else {
         Some(Captures::start(running, &folder.join("captures"))?)
     };
     let before = Snapshot::take_at_rest(&running.client)?;
-    let (traffic, update) = make_phases(running, case, folder)?;
+    let (traffic, update) = make_phases(running, changing, case, folder)?;
     let (account, after) = settle(&running.client, &before, &running.lab)?;
     let mut evidence = RunEvidence::new(case.name(), case.encapsulation, case.chain.clone());
     if let Some(captures) = captures {
@@ -137,15 +148,14 @@ fn run_once(
 /// All traffic of a run, with the changes of its chain between or during it.
 fn make_phases(
     running: &RunningLab,
+    changing: Option<Changing<'_>>,
     case: &Case,
     folder: &Path,
 ) -> Result<(Vec<TrafficResult>, Option<Update>)> {
     let stop = AtomicBool::new(false);
-    let Some(updates) = &running.lab.updates else {
+    let (Some(updates), Some(mut changing)) = (&running.lab.updates, changing) else {
         return Ok((make_all(running, case, folder, 0, &stop)?, None));
     };
-    let chain = case.chain.as_deref().unwrap_or(&updates.chain);
-    let mut changing = Changing::new(running, chain, case.encapsulation)?;
     if updates.is_between {
         let mut traffic = make_all(running, case, folder, 0, &stop)?;
         for (index, version) in updates.versions.iter().enumerate() {

@@ -109,8 +109,22 @@ impl<'c> Changing<'c> {
         Ok(())
     }
 
+    /// Brings the chain back to what it was before all changes: a run before this one has left it
+    /// at its last version.
+    pub(crate) fn rewind(&mut self) -> Result<()> {
+        let kind = ChangeKind::Given;
+        let first = self.turn_to(&Version { kind, steps: self.update.first.clone() });
+        first.map(drop)
+    }
+
     /// Makes one change and waits for its receipt.
     pub(crate) fn change_to(&mut self, version: &Version) -> Result<()> {
+        let change = self.turn_to(version)?;
+        self.update.changes.push(change);
+        Ok(())
+    }
+
+    fn turn_to(&mut self, version: &Version) -> Result<Change> {
         let document = ChainDocument {
             chain: version.steps.clone(),
             encapsulation: self.encapsulation.or(self.chain.document.encapsulation),
@@ -124,8 +138,7 @@ impl<'c> Changing<'c> {
         let receipt = self.wait_receipt(before.as_ref())?;
         let over = receipt.is_some().then(now);
         let (kind, steps) = (version.kind, version.steps.clone());
-        self.update.changes.push(Change { kind, steps, asked, answered, over, receipt });
-        Ok(())
+        Ok(Change { kind, steps, asked, answered, over, receipt })
     }
 
     fn report(&self) -> Result<ChainReport> {

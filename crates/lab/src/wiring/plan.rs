@@ -222,7 +222,8 @@ fn tenants(lab: &Lab, plan: &mut WiringPlan) -> Result<(), NoRoom> {
     let endpoints = lab.endpoints.iter().map(|(name, e)| (name, &e.on, &e.networks, false));
     let functions = lab.functions.iter().map(|(name, f)| (name, &f.on, &f.networks, true));
     for (device, host, networks, is_function) in endpoints.chain(functions) {
-        tenant_settings(plan, device, is_function);
+        let passes_on = lab.functions.get(device).map(|function| !function.routes.is_empty());
+        tenant_settings(plan, device, passes_on);
         for (index, (network, of)) in lab.networks.iter().enumerate() {
             if !networks.iter().any(|name| name == network) {
                 continue;
@@ -272,7 +273,9 @@ fn tenant_cable(device: &str, network: &str, host: &str, mac: Mac, addresses: Ve
 
 /// Settings before the interfaces exist. `rp_filter` may be inherited from the machine;
 /// redirects would tell the endpoints to go around a function of one port.
-fn tenant_settings(plan: &mut WiringPlan, device: &str, is_function: bool) {
+/// `passes_on`: of a function, whether it has routes; a tap has none and keeps what it gets.
+fn tenant_settings(plan: &mut WiringPlan, device: &str, passes_on: Option<bool>) {
+    let is_function = passes_on.is_some();
     for scope in ["all", "default"] {
         for (name, value) in ipv4_settings(is_function) {
             plan.set(device, &format!("net.ipv4.conf.{scope}.{name}"), value);
@@ -287,9 +290,10 @@ fn tenant_settings(plan: &mut WiringPlan, device: &str, is_function: bool) {
             plan.set(device, &format!("net.ipv6.conf.{scope}.{name}"), value);
         }
     }
-    if is_function {
-        plan.set(device, "net.ipv4.ip_forward", "1");
-        plan.set(device, "net.ipv6.conf.all.forwarding", "1");
+    if let Some(passes_on) = passes_on {
+        let value = if passes_on { "1" } else { "0" };
+        plan.set(device, "net.ipv4.ip_forward", value);
+        plan.set(device, "net.ipv6.conf.all.forwarding", value);
     }
 }
 
@@ -404,6 +408,19 @@ mod tests {
             std::fs::write(&golden, &found).unwrap();
         }
         assert_eq!(found, std::fs::read_to_string(golden).unwrap());
+    }
+
+    #[test]
+    fn a_function_without_routes_keeps_what_it_gets() {
+        let lab = Lab::read(&root().join("labs/taps.yaml"), false).unwrap();
+        let plan = plan(&lab).unwrap();
+        let forwards = |device: &str| {
+            let of = |setting: &&Setting| {
+                setting.namespace == device && setting.key == "net.ipv4.ip_forward"
+            };
+            plan.settings.iter().filter(of).map(|setting| setting.value).collect::<Vec<_>>()
+        };
+        assert_eq!((forwards("v8"), forwards("t1"), forwards("S")), (vec!["1"], vec!["0"], vec![]));
     }
 
     #[test]
