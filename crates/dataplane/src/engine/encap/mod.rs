@@ -237,8 +237,8 @@ pub(super) trait PathEncap: Sync {
         packets: &mut dyn Iterator<Item = Departing<'_>>,
     );
 
-    /// Finds where on a path each packet is and what metadata it carries, and counts its time to live down if it came by a
-    /// tunnel.
+    /// Finds where on a path each packet is and what metadata it carries, and counts its time to
+    /// live down if it came by a tunnel.
     fn locate(
         &self,
         positions: &Positions,
