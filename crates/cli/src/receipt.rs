@@ -69,6 +69,7 @@ mod tests {
             proof,
             in_flight: 12,
             pinned_flows: 0,
+            moved_flows: 0,
             lost_in_function: 0,
             lost_between_nodes: 0,
             dropped: BTreeMap::new(),

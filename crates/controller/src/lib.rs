@@ -47,9 +47,12 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     let (signals, situation, reconciler) =
         reconcile::prepare(Arc::clone(&store), &declared, Arc::clone(&fleet))?;
 
+    let (receipts, receipts_seen) =
+        tokio::sync::watch::channel(Arc::new(reconcile::receipts::Receipts::default()));
     let app = northbound::App {
         declared,
         situation: situation.clone(),
+        receipts: receipts_seen,
         fleet: Arc::clone(&fleet),
         guard: Arc::new(guard),
         answer_wait: config.answer_wait,
@@ -58,7 +61,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     };
     tokio::select! {
         end = reconciler.run() => end,
-        end = reconcile::drain::watch(situation, Arc::clone(&fleet), signals.clone()) => end,
+        end = reconcile::drain::watch(situation, Arc::clone(&fleet), signals.clone(), receipts) => end,
         end = northbound::serve(northbound, Arc::new(app)) => end,
         end = southbound::serve(southbound, &authority, fleet, signals) => end,
     }

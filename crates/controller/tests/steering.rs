@@ -247,19 +247,32 @@ fn an_update_waits_for_the_new_path_and_the_old_one_goes_when_it_is_empty() {
     one.state.lock().unwrap().chains = vec![counters(7, 6, first)];
     let shown = format!("{CHAINS}/{}", id(&chain));
     let reversed = json!({"port_pair_groups": [functions[1], functions[0]]});
-    let (status, updated) = controller.put(&shown, &reversed);
+    let (answered, answer) = mpsc::channel();
+    let (status, mut updated) = std::thread::scope(|scope| {
+        scope.spawn(|| answered.send(controller.put(&shown, &reversed)).unwrap());
+        eventually("the classifier turned", || {
+            one.program().filter(|program| program.rules.iter().all(|rule| rule.path != first))
+        });
+        assert!(answer.try_recv().is_err(), "answered while a packet was on the old path");
+        let program = one.program().unwrap();
+        assert!(program.paths.iter().any(|path| path.id == first), "the old path still drains");
+        one.state.lock().unwrap().chains = vec![counters(7, 7, first)];
+        answer.recv_timeout(support::PATIENCE).unwrap()
+    });
     assert_eq!((status, state_of(&updated)), (200, ("active", "")));
     assert_eq!(updated["port_pair_groups"], reversed["port_pair_groups"], "the order is honoured");
-    assert_eq!(controller.get(&shown)["port_chain"], updated);
-    let program = one.program().unwrap();
-    assert_ne!(program.rules[0].path, first, "a changed path has a new identifier");
-    assert!(program.paths.iter().any(|path| path.id == first), "the old path still drains");
+    for agent in [&one, &two] {
+        let program = agent.program().unwrap();
+        assert!(program.paths.iter().all(|path| path.id != first), "what drained is gone");
+    }
+    let receipt = updated.as_object_mut().unwrap().remove("receipt").unwrap();
+    assert_eq!(receipt["drained"][0]["path"], json!(first));
+    assert_eq!(receipt["drained"][0]["proof"], "counted");
+    assert_eq!(receipt["drained"][0]["lost_in_function"], 0);
+    assert_eq!(controller.get(&shown)["port_chain"], updated, "a receipt is of the change alone");
+    assert_eq!(controller.get("/v1/chains/pc/receipt"), receipt);
+    assert_eq!(controller.get("/v1/chains/pc")["receipt"], receipt);
 
-    one.state.lock().unwrap().chains = vec![counters(7, 7, first)];
-    eventually("the old path is gone", || {
-        let gone = |agent: &FakeAgent| agent.program().unwrap().paths.iter().all(|p| p.id != first);
-        (gone(&one) && gone(&two)).then_some(())
-    });
     let report = controller.get("/v1/chains/pc");
     assert_eq!(report["functions"], json!(["v2", "v1"]));
     assert_eq!(report["nodes"][0]["counters"]["finished"]["packets"], 7);

@@ -93,8 +93,11 @@ pub struct DrainedPath {
     pub proof: DrainProof,
     /// Packets on it when its classifiers had turned.
     pub in_flight: u64,
-    /// Flows that stayed on it until they ended.
+    /// Flows that stayed on it after its classifiers had turned.
     pub pinned_flows: u64,
+    /// Of those: moved before they ended, because their bound had passed.
+    #[serde(default)]
+    pub moved_flows: u64,
     /// Packets that functions kept beyond the bound.
     pub lost_in_function: u64,
     /// Packets that were sent between nodes and not received within the bound.

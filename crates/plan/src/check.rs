@@ -2,30 +2,63 @@
 
 use crate::error::PlanError;
 use crate::intent::Intent;
-use crate::render::{chain_name, destination_network};
+use crate::ledger::Direction;
+use crate::render::{chain_name, destination_network, function_name, instance_name};
+use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
+use catena_model::limits::{
+    CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX,
+};
 use catena_model::resource::{Chain, Instance, ServiceFunction};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Checks all chains together.
 ///
 /// # Errors
 /// The first thing that cannot be carried, in chain order.
 pub fn check(intent: &Intent) -> Result<(), PlanError> {
-    let mut egress_of: BTreeMap<PortId, &Instance> = BTreeMap::new();
+    let mut egress_of: BTreeMap<PortId, (PortId, &Instance)> = BTreeMap::new();
     for chain in intent.chains.values() {
         check_length(chain)?;
         let hops = hops(intent, chain)?;
-        check_returns(intent, chain, &hops)?;
-        for instance in hops.into_iter().flatten() {
-            check_encapsulation(chain, instance)?;
-            check_nodes(intent, instance)?;
-            check_egress(intent, instance, &mut egress_of)?;
+        for direction in directions(chain) {
+            check_returns(intent, chain, &hops, *direction)?;
+        }
+        for hop in &hops {
+            for instance in &hop.instances {
+                check_encapsulation(chain, instance)?;
+                check_nodes(intent, instance)?;
+                for direction in directions(chain).iter().filter(|_| !hop.is_tap) {
+                    check_egress(intent, instance, *direction, &mut egress_of)?;
+                }
+            }
         }
         destination_network(intent, chain)?;
     }
-    check_sources(intent)
+    check_sources(intent)?;
+    check_room(intent)
+}
+
+fn directions(chain: &Chain) -> &'static [Direction] {
+    if chain.is_symmetric {
+        &[Direction::Forward, Direction::Reverse]
+    } else {
+        &[Direction::Forward]
+    }
+}
+
+/// Ports by which packets enter and leave an instance.
+fn passage(instance: &Instance, direction: Direction) -> (PortId, PortId) {
+    match direction {
+        Direction::Forward => (instance.ingress, instance.egress),
+        Direction::Reverse => (instance.egress, instance.ingress),
+    }
+}
+
+/// A function with its instances.
+struct Hop<'i> {
+    is_tap: bool,
+    instances: Vec<&'i Instance>,
 }
 
 /// A port is where chains start or where functions are, not both: packets of one port are either
@@ -34,7 +67,12 @@ fn check_sources(intent: &Intent) -> Result<(), PlanError> {
     let function_ports = intent.function_ports();
     for chain in intent.chains.values() {
         let rules = chain.rules.iter().filter_map(|id| intent.rules.get(id));
-        let mut sources = rules.filter_map(|rule| rule.source_port);
+        // Where answers are steered, they start at the destination.
+        let starts = rules.flat_map(|rule| {
+            let answers = rule.destination_port.filter(|_| chain.is_symmetric);
+            [rule.source_port, answers]
+        });
+        let mut sources = starts.flatten();
         if let Some(port) = sources.find(|port| function_ports.contains(port)) {
             return Err(PlanError::SourceIsFunction {
                 chain: chain_name(chain),
@@ -57,14 +95,15 @@ fn check_length(chain: &Chain) -> Result<(), PlanError> {
 }
 
 /// The instances of each function in order.
-fn hops<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<Vec<&'i Instance>>, PlanError> {
+fn hops<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<Hop<'i>>, PlanError> {
     let missing = |kind, id: String| PlanError::Missing { chain: chain_name(chain), kind, id };
     let instances = |function: &'i ServiceFunction| {
         let instance = |id| {
             let found = intent.instances.get(id);
             found.ok_or_else(|| missing("instance", id.to_string()))
         };
-        function.instances.iter().map(instance).collect()
+        let instances: Result<_, PlanError> = function.instances.iter().map(instance).collect();
+        Ok(Hop { is_tap: function.is_tap, instances: instances? })
     };
     let hop = |id| {
         let function = intent.functions.get(id);
@@ -80,22 +119,30 @@ fn check_width(function: &ServiceFunction) -> Result<(), PlanError> {
         return Ok(());
     }
     Err(PlanError::TooManyInstances {
-        function: function.label.name.clone(),
+        function: function_name(function),
         instances: function.instances.len(),
         limit: FUNCTION_INSTANCES_MAX,
     })
 }
 
 /// Siblings of one function may share an egress: a flow meets only one of them.
-fn check_returns(intent: &Intent, chain: &Chain, hops: &[Vec<&Instance>]) -> Result<(), PlanError> {
+fn check_returns(
+    intent: &Intent,
+    chain: &Chain,
+    hops: &[Hop<'_>],
+    direction: Direction,
+) -> Result<(), PlanError> {
     let mut seen: BTreeMap<PortId, (usize, &Instance)> = BTreeMap::new();
-    let places = hops.iter().enumerate().flat_map(|(hop, all)| all.iter().map(move |i| (hop, *i)));
+    // Nothing is expected back from a tap.
+    let through = hops.iter().enumerate().filter(|(_, hop)| !hop.is_tap);
+    let places = through.flat_map(|(place, hop)| hop.instances.iter().map(move |i| (place, *i)));
     for (hop, instance) in places.filter(|(_, instance)| instance.speaks.is_none()) {
-        let (first_hop, first) = *seen.entry(instance.egress).or_insert((hop, instance));
+        let (_, egress) = passage(instance, direction);
+        let (first_hop, first) = *seen.entry(egress).or_insert((hop, instance));
         if first_hop != hop {
             return Err(PlanError::AmbiguousReturn {
                 chain: chain_name(chain),
-                egress: intent.port_name(instance.egress),
+                egress: intent.port_name(egress),
                 first: instance_name(first),
                 second: instance_name(instance),
             });
@@ -131,28 +178,62 @@ fn check_nodes(intent: &Intent, instance: &Instance) -> Result<(), PlanError> {
 fn check_egress<'i>(
     intent: &Intent,
     instance: &'i Instance,
-    egress_of: &mut BTreeMap<PortId, &'i Instance>,
+    direction: Direction,
+    egress_of: &mut BTreeMap<PortId, (PortId, &'i Instance)>,
 ) -> Result<(), PlanError> {
     if instance.speaks.is_some() {
         return Ok(());
     }
-    let first = *egress_of.entry(instance.ingress).or_insert(instance);
-    if first.egress == instance.egress {
+    let (ingress, egress) = passage(instance, direction);
+    let (first_egress, first) = *egress_of.entry(ingress).or_insert((egress, instance));
+    if first_egress == egress {
         return Ok(());
     }
     Err(PlanError::TwoEgresses {
         first: instance_name(first),
         second: instance_name(instance),
-        ingress: intent.port_name(instance.ingress),
-        first_egress: intent.port_name(first.egress),
-        second_egress: intent.port_name(instance.egress),
+        ingress: intent.port_name(ingress),
+        first_egress: intent.port_name(first_egress),
+        second_egress: intent.port_name(egress),
     })
 }
 
-fn instance_name(instance: &Instance) -> String {
-    if instance.label.name.is_empty() {
-        instance.id.to_string()
-    } else {
-        instance.label.name.clone()
+/// What one node's program may hold.
+fn check_room(intent: &Intent) -> Result<(), PlanError> {
+    let mut ports: BTreeMap<&NodeName, usize> = BTreeMap::new();
+    for node in intent.ports.values().filter_map(|port| port.node.as_ref()) {
+        *ports.entry(node).or_default() += 1;
     }
+    let mut paths: BTreeMap<&NodeName, usize> = BTreeMap::new();
+    let mut rules: BTreeMap<&NodeName, usize> = BTreeMap::new();
+    let node_of = |port: PortId| intent.ports.get(&port).and_then(|port| port.node.as_ref());
+    for chain in intent.chains.values() {
+        let ways = directions(chain).len();
+        let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+        let instances =
+            functions.flat_map(|f| &f.instances).filter_map(|id| intent.instances.get(id));
+        let mut nodes: BTreeSet<&NodeName> =
+            instances.filter_map(|instance| node_of(instance.ingress)).collect();
+        for rule in chain.rules.iter().filter_map(|id| intent.rules.get(id)) {
+            for port in [rule.source_port, rule.destination_port.filter(|_| ways > 1)] {
+                let Some(node) = port.and_then(node_of) else { continue };
+                *rules.entry(node).or_default() += 1;
+                nodes.insert(node);
+            }
+        }
+        for node in nodes {
+            *paths.entry(node).or_default() += ways;
+        }
+    }
+    let tables = [
+        ("ports", ports, NODE_PORTS_MAX),
+        ("paths", paths, NODE_PATHS_MAX),
+        ("rules", rules, NODE_RULES_MAX),
+    ];
+    for (table, counted, limit) in tables {
+        if let Some((node, count)) = counted.into_iter().find(|(_, count)| *count > limit) {
+            return Err(PlanError::NodeFull { node: node.to_string(), table, count, limit });
+        }
+    }
+    Ok(())
 }

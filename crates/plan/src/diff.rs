@@ -68,6 +68,7 @@ fn diff_programs(
     table("neighbours", diff_table(from.map(|p| &p.neighbours), &to.neighbours));
     table("rules", diff_table(from.map(|p| &p.rules), &to.rules));
     table("paths", diff_table(from.map(|p| &p.paths), &to.paths));
+    table("pins", diff_table(from.map(|p| &p.pins), &to.pins));
     table("chains", diff_table(from.map(|p| &p.chains), &to.chains));
     tables
 }

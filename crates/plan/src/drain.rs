@@ -1,139 +1,189 @@
 //! When a superseded path is empty: by counting what entered and left it at all its nodes, or when
-//! a bound has passed. Pure: time is an argument, of whatever kind its caller counts in.
+//! a bound has passed; and when the flows that stayed on it have ended. Pure: time is an argument,
+//! of whatever kind its caller counts in.
+
+mod tally;
 
 use crate::blueprint::Blueprint;
 use crate::inventory::Inventory;
 use crate::ledger::PathRecord;
 use crate::next::draining;
-use catena_model::status::DrainProof;
+use catena_model::id::{ChainId, InstanceId};
+use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
+use catena_model::program::HopKind;
+use catena_model::status::{DrainProof, DrainedPath};
 use catena_model::{NodeCounters, NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add;
 use std::time::Duration;
+use tally::Tally;
 
-/// How often counters should be read while a path drains.
+/// How soon counters should be read after classifiers have turned.
+pub const DRAIN_INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// How often counters should be read while a path goes on draining.
 pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 /// After this a path counts as drained whatever the counters say: a function may have swallowed
 /// packets, and no network keeps one that long.
-pub const DRAIN_WAIT_MAX: Duration = Duration::from_secs(2);
+pub const DRAIN_WAIT_MAX: Duration = Duration::from_millis(DRAIN_WAIT_MAX_MS);
+/// After this flows are no longer kept on a path of before.
+pub const PIN_WAIT_MAX: Duration = Duration::from_millis(PIN_WAIT_MAX_MS);
 
-/// A path that nothing enters any more.
+/// The answers of those nodes that gave one.
+pub type Counted = BTreeMap<NodeName, NodeCounters>;
+
+/// How far a superseded path has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage<T> {
+    /// A classifier may still send into it.
+    Turning,
+    /// Only flows that stay on it enter it, since this moment.
+    Pinned(T),
+    /// Nothing enters it, since this moment.
+    Turned(T),
+}
+
+/// A superseded path.
 #[derive(Debug)]
-struct Turned<T> {
-    since: T,
+struct Watched<T> {
+    stage: Stage<T>,
+    chain: ChainId,
     /// The nodes that its packets may have met.
     nodes: BTreeSet<NodeName>,
+    /// Positions of its taps: what they get does not come back.
+    taps: BTreeSet<u16>,
+    /// As it was last known before its classifiers had turned, or first after.
+    before: Option<Tally>,
+    /// Packets on it by the first counters after its classifiers had turned.
+    in_flight: Option<u64>,
+    pinned_flows: u64,
+    moved_flows: u64,
+}
+
+impl<T> Watched<T> {
+    fn new(path: &PathRecord, inventory: &Inventory) -> Self {
+        let taps = path.hops.iter().zip(0..).filter(|(hop, _)| hop.kind == HopKind::Tap);
+        Self {
+            stage: Stage::Turning,
+            chain: path.chain,
+            nodes: path.nodes(inventory.nodes.keys()),
+            taps: taps.map(|(_, place)| place).collect(),
+            before: None,
+            in_flight: None,
+            pinned_flows: 0,
+            moved_flows: 0,
+        }
+    }
 }
 
 /// The superseded paths and how long their classifiers have been turned away.
 #[derive(Debug)]
 pub struct DrainWatch<T> {
-    turned: BTreeMap<PathId, Turned<T>>,
+    paths: BTreeMap<PathId, Watched<T>>,
 }
 
 impl<T> Default for DrainWatch<T> {
     fn default() -> Self {
-        Self { turned: BTreeMap::new() }
+        Self { paths: BTreeMap::new() }
     }
 }
 
 impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
     /// Takes how things stand. Is there a path whose counters should be read?
     pub fn observe(&mut self, blueprint: &Blueprint, inventory: &Inventory, now: T) -> bool {
-        let mut former = std::mem::take(&mut self.turned);
-        for path in draining(blueprint) {
-            let Some(record) = blueprint.ledger.paths.get(&path) else { continue };
-            let has_turned = blueprint.lagging_nodes(inventory, record).is_empty();
-            if has_turned && !inventory.drained.contains(&path) {
-                let since = former.remove(&path).map_or(now, |turned| turned.since);
-                self.turned.insert(path, Turned { since, nodes: nodes_of(record, inventory) });
+        let mut former = std::mem::take(&mut self.paths);
+        for id in draining(blueprint) {
+            let Some(record) = blueprint.ledger.paths.get(&id) else { continue };
+            if inventory.drained.contains(&id) {
+                continue;
             }
+            let mut path = former.remove(&id).unwrap_or_else(|| Watched::new(record, inventory));
+            let has_turned = blueprint.lagging_nodes(inventory, record).is_empty();
+            let is_pinned = blueprint.ledger.is_pinned(id);
+            path.stage = match (has_turned, is_pinned, path.stage) {
+                (false, _, _) => Stage::Turning,
+                (true, true, Stage::Pinned(since)) => Stage::Pinned(since),
+                (true, true, _) => Stage::Pinned(now),
+                (true, false, Stage::Turned(since)) => Stage::Turned(since),
+                (true, false, _) => Stage::Turned(now),
+            };
+            path.nodes = record.nodes(inventory.nodes.keys());
+            self.paths.insert(id, path);
         }
-        !self.turned.is_empty()
+        // While nodes lag, one look is enough to compare with later.
+        let is_due = |path: &Watched<T>| path.stage != Stage::Turning || path.before.is_none();
+        self.paths.values().any(is_due)
     }
 
-    /// The paths that are empty by what the nodes counted, and those whose bound has passed.
+    /// The paths that are empty by what the nodes counted, and those whose bound has passed, each
+    /// with what became of its packets.
     ///
     /// The counters must have been asked for after the last [`DrainWatch::observe`].
-    #[must_use]
-    pub fn drained(
-        &self,
-        counters: &BTreeMap<NodeName, NodeCounters>,
-        now: T,
-    ) -> Vec<(PathId, DrainProof)> {
-        let after_ms = u64::try_from(DRAIN_WAIT_MAX.as_millis()).unwrap_or(u64::MAX);
-        let proof = |(path, turned): (&PathId, &Turned<T>)| {
-            if is_empty(counters, *path, &turned.nodes) {
-                Some((*path, DrainProof::Counted))
-            } else if turned.since + DRAIN_WAIT_MAX <= now {
-                Some((*path, DrainProof::Bound { after_ms }))
-            } else {
-                None
+    pub fn drained(&mut self, counters: &Counted, now: T) -> Vec<DrainedPath> {
+        let mut drained = Vec::new();
+        for (id, path) in &mut self.paths {
+            let tally = Tally::of(counters, *id, path.chain, &path.taps);
+            if path.stage == Stage::Turning || path.before.is_none() {
+                path.before = Some(tally.clone());
             }
-        };
-        self.turned.iter().filter_map(proof).collect()
-    }
-}
-
-fn nodes_of(record: &PathRecord, inventory: &Inventory) -> BTreeSet<NodeName> {
-    record.nodes(inventory.nodes.keys())
-}
-
-/// Has every packet that entered the path left it? Who does not answer may hold some, and what a
-/// data plane that ended had counted is not in the sum: then nothing is proved.
-///
-/// The numbers are foreign: whatever they are, their sum must not stop the controller.
-fn is_empty(
-    counters: &BTreeMap<NodeName, NodeCounters>,
-    path: PathId,
-    nodes: &BTreeSet<NodeName>,
-) -> bool {
-    if !nodes.iter().all(|node| counters.contains_key(node)) {
-        return false;
-    }
-    let mut inside = 0i128;
-    let at_nodes = counters.values().flat_map(|node| &node.chains);
-    for chain in at_nodes.filter(|chain| chain.path == path) {
-        if chain.is_partial {
-            return false;
+            let Stage::Turned(since) = path.stage else { continue };
+            path.in_flight.get_or_insert(tally.inside());
+            let is_empty = path.has_answered(counters) && tally.is_empty();
+            let proof = if is_empty {
+                DrainProof::Counted
+            } else if since + DRAIN_WAIT_MAX <= now {
+                DrainProof::Bound { after_ms: DRAIN_WAIT_MAX_MS }
+            } else {
+                continue;
+            };
+            drained.push(path.report(*id, proof, &tally));
         }
-        inside += i128::from(chain.entered.packets) - i128::from(chain.finished.packets);
-        inside -= chain.dropped.values().map(|packets| i128::from(*packets)).sum::<i128>();
+        drained
     }
-    inside == 0
+
+    /// The paths on which no flow is kept any more, and those whose flows must move now.
+    pub fn unpinned(&mut self, counters: &Counted, now: T) -> Vec<PathId> {
+        let mut unpinned = Vec::new();
+        for (id, path) in &mut self.paths {
+            let Stage::Pinned(since) = path.stage else { continue };
+            let flows = tally::pinned_flows(counters, *id);
+            path.pinned_flows = path.pinned_flows.max(flows);
+            let have_ended = path.has_answered(counters) && flows == 0;
+            if have_ended || since + PIN_WAIT_MAX <= now {
+                path.moved_flows = flows;
+                unpinned.push(*id);
+            }
+        }
+        unpinned
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use catena_model::{Account, BlueprintNumber, Volume};
-
-    fn answer(name: &str) -> (NodeName, NodeCounters) {
-        let node = NodeName::new(name).unwrap();
-        let counters = NodeCounters {
-            node: node.clone(),
-            program: BlueprintNumber(1),
-            ports: Vec::new(),
-            tunnels: Account::default(),
-            tunnels_transmitted: Volume::default(),
-            tunnels_ring_full: 0,
-            chains: Vec::new(),
-            health: Vec::new(),
-            dataplane: catena_model::DataplaneLife::default(),
-        };
-        (node, counters)
+impl<T> Watched<T> {
+    /// Who does not answer may hold some.
+    fn has_answered(&self, counters: &Counted) -> bool {
+        self.nodes.iter().all(|node| counters.contains_key(node))
     }
 
-    #[test]
-    fn a_path_is_not_empty_while_a_node_of_it_is_silent() {
-        let (one, counters) = answer("host1");
-        let (two, others) = answer("host2");
-        let nodes = BTreeSet::from([one.clone(), two.clone()]);
-        let mut heard = BTreeMap::new();
-        assert!(!is_empty(&heard, PathId(1), &nodes), "nobody answered");
-        heard.insert(one, counters);
-        assert!(!is_empty(&heard, PathId(1), &nodes), "one of two answered");
-        heard.insert(two, others);
-        assert!(is_empty(&heard, PathId(1), &nodes));
+    fn report(&self, id: PathId, proof: DrainProof, tally: &Tally) -> DrainedPath {
+        let before = self.before.clone().unwrap_or_default();
+        let is_counted = proof == DrainProof::Counted;
+        DrainedPath {
+            path: id,
+            proof,
+            in_flight: self.in_flight.unwrap_or_default(),
+            pinned_flows: self.pinned_flows,
+            moved_flows: self.moved_flows,
+            lost_in_function: if is_counted { 0 } else { tally.kept() },
+            lost_between_nodes: if is_counted { 0 } else { tally.between_nodes() },
+            dropped: tally.dropped_since(&before),
+            ambiguous: tally.ambiguous.saturating_sub(before.ambiguous),
+        }
     }
+}
+
+/// Instances that gave back other bytes than they were given.
+#[must_use]
+pub fn rewriting(counters: &Counted) -> BTreeSet<InstanceId> {
+    let chains = counters.values().flat_map(|node| &node.chains);
+    let hops = chains.flat_map(|chain| &chain.hops).filter(|hop| hop.rewritten > 0);
+    hops.map(|hop| hop.instance).collect()
 }

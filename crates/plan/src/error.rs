@@ -114,6 +114,21 @@ pub enum PlanError {
         /// The port.
         port: String,
     },
+    /// More than one node's data plane takes.
+    #[error(
+        "node '{node}' would have {count} {table}, more than the limit of {limit}; place some on \
+         another node"
+    )]
+    NodeFull {
+        /// The node.
+        node: String,
+        /// What is counted.
+        table: &'static str,
+        /// How many there would be.
+        count: usize,
+        /// The limit of [`catena_model::limits`].
+        limit: usize,
+    },
     /// Something the chain names does not exist.
     #[error("chain '{chain}' names the {kind} {id}, which does not exist; create it first")]
     Missing {

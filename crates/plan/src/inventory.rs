@@ -1,7 +1,8 @@
 //! What is known about the nodes at the moment of planning.
 
+use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
-use catena_model::{BlueprintNumber, NodeName, PathId, id::PortId};
+use catena_model::{BlueprintNumber, NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One node.
@@ -43,6 +44,11 @@ pub struct Inventory {
     pub nodes: BTreeMap<NodeName, NodeFacts>,
     /// Superseded paths that hold no packet any more.
     pub drained: BTreeSet<PathId>,
+    /// Superseded paths on which no classifier shall keep flows any more: they have ended, or their
+    /// bound has passed.
+    pub unpinned: BTreeSet<PathId>,
+    /// Instances that were seen to change bytes by which their packets could be told apart.
+    pub rewriting: BTreeSet<InstanceId>,
 }
 
 impl Inventory {

@@ -2,10 +2,10 @@
 //! the identifiers that may not be used yet.
 
 use crate::inventory::Inventory;
-use catena_model::id::{ChainId, NetworkId};
+use catena_model::id::{ChainId, InstanceId, NetworkId};
 use catena_model::limits::{MPLS_PATH_IDS, NSH_PATH_IDS, PATH_ID_QUARANTINE_BLUEPRINTS};
 use catena_model::program::{HopEntry, PathEntry, PortEntry, RuleEntry};
-use catena_model::resource::Encapsulation;
+use catena_model::resource::{ContextHeader, Encapsulation};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,28 @@ pub enum PathPhase {
     Classified,
     /// Classifiers have turned away; what is inside still gets through.
     Superseded,
+}
+
+/// Which way along its chain a path leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// As the chain is declared.
+    #[default]
+    Forward,
+    /// The answers of a symmetric chain: the same functions from the last to the first.
+    Reverse,
+}
+
+/// Flows that stay on a path of before when classifiers turn to the path that holds this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// The path of before.
+    pub old: PathId,
+    /// Only flows that met one of these stay.
+    pub instances: Vec<InstanceId>,
+    /// A flow that pauses for longer than this has ended, in milliseconds.
+    pub idle_ms: u32,
 }
 
 /// A rule and the node whose classifier holds it.
@@ -47,8 +69,14 @@ pub struct PathRecord {
     pub chain: ChainId,
     /// Name of the chain for people, kept because a deleted chain still drains.
     pub chain_name: String,
+    /// Which way it leads.
+    #[serde(default)]
+    pub direction: Direction,
     /// How it is carried between hosts.
     pub encapsulation: Encapsulation,
+    /// Metadata that its classifiers write.
+    #[serde(default)]
+    pub context: Vec<ContextHeader>,
     /// The functions in order.
     pub hops: Vec<HopEntry>,
     /// Where packets are delivered after the last hop.
@@ -68,6 +96,9 @@ pub struct PathRecord {
     pub needs: BTreeMap<NodeName, BlueprintNumber>,
     /// Has the chain been active before this path?
     pub is_update: bool,
+    /// What its classifiers leave on paths of before.
+    #[serde(default)]
+    pub pins: Vec<Pin>,
 }
 
 impl PathRecord {
@@ -106,7 +137,7 @@ impl PathRecord {
             id,
             chain: self.chain,
             encapsulation: self.encapsulation,
-            context: Vec::new(),
+            context: self.context.clone(),
             hops: self.hops.clone(),
             destination: self.destination,
         }
@@ -131,12 +162,33 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The path that a chain uses or is about to use: the newest that is not superseded.
+    /// The paths that a chain uses or is about to use: those that are not superseded.
     pub(crate) fn current(&self, chain: ChainId) -> impl Iterator<Item = (PathId, &PathRecord)> {
         self.paths
             .iter()
             .filter(move |(_, path)| path.chain == chain && path.phase != PathPhase::Superseded)
             .map(|(id, path)| (*id, path))
+    }
+
+    /// The paths that a chain's rules send into, forward first.
+    pub(crate) fn classified(&self, chain: ChainId) -> Vec<(PathId, &PathRecord)> {
+        let current = self.current(chain);
+        let mut found: Vec<_> =
+            current.filter(|(_, path)| path.phase == PathPhase::Classified).collect();
+        found.sort_by_key(|(id, path)| (path.direction, *id));
+        found
+    }
+
+    /// The blueprint that last turned the classifiers of a chain; 0: none sends into a path of it.
+    #[must_use]
+    pub fn turned(&self, chain: ChainId) -> BlueprintNumber {
+        let since = self.classified(chain).into_iter().map(|(_, path)| path.since);
+        since.max().unwrap_or_default()
+    }
+
+    /// Do classifiers keep flows on this path after they turned away?
+    pub(crate) fn is_pinned(&self, id: PathId) -> bool {
+        self.paths.values().flat_map(|path| &path.pins).any(|pin| pin.old == id)
     }
 
     /// The lowest identifier that is free in the pool of the encapsulation, if any is.

@@ -17,8 +17,10 @@ mod intent;
 mod inventory;
 mod ledger;
 mod next;
+mod pins;
 mod preview;
 mod program;
+mod receipt;
 mod reconcile;
 mod render;
 mod status;
@@ -26,12 +28,16 @@ mod status;
 pub use blueprint::Blueprint;
 pub use check::check;
 pub use diff::{BlueprintDiff, NodeDiff, diff};
-pub use drain::{DRAIN_INTERVAL, DRAIN_WAIT_MAX, DrainWatch};
+pub use drain::{
+    Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX,
+    rewriting,
+};
 pub use error::PlanError;
 pub use intent::Intent;
 pub use inventory::{Inventory, NodeFacts};
-pub use ledger::{Ledger, PathPhase, PathRecord, PlacedPort, PlacedRule};
+pub use ledger::{Direction, Ledger, PathPhase, PathRecord, Pin, PlacedPort, PlacedRule};
 pub use next::{draining, next};
 pub use preview::preview;
+pub use receipt::Changes;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};
 pub use status::{chain_status, is_withdrawn};

@@ -3,7 +3,8 @@
 use crate::blueprint::Blueprint;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
-use crate::ledger::{Ledger, PathPhase, PathRecord, PlacedPort, PlacedRule};
+use crate::ledger::{Ledger, PathPhase, PathRecord, PlacedPort};
+use crate::pins::{pins, release_pins, turn_again};
 use crate::program::{port_entry, programs};
 use crate::render::{Rendering, chain_name, render};
 use catena_model::id::ChainId;
@@ -22,6 +23,7 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
     let mut ledger = previous.ledger.clone();
     ledger.number = number;
     ledger.release_forgotten(inventory);
+    release_pins(&mut ledger, inventory);
     for chain in intent.chains.values() {
         advance_chain(previous, &mut ledger, intent, inventory, chain);
     }
@@ -104,60 +106,62 @@ fn advance_chain(
     inventory: &Inventory,
     chain: &Chain,
 ) {
-    // Whatever is missing, the path of before stays: an update is whole or has not happened.
-    let Ok(rendering) = render(intent, inventory, chain) else { return };
-    drop_outdated_installs(ledger, chain.id, &rendering);
-    let current: Vec<(PathId, PathPhase)> =
-        ledger.current(chain.id).map(|(id, path)| (id, path.phase)).collect();
-    let matching = current.iter().find(|(id, _)| matches_rendering(ledger, *id, &rendering));
-    match matching {
-        None => {
-            let ports = ports_of(intent, &rendering);
-            install(ledger, chain, &rendering, ports, !current.is_empty());
+    // Whatever is missing, the paths of before stay: an update is whole or has not happened.
+    let Ok(ways) = render(intent, inventory, chain) else { return };
+    let classified = ledger.classified(chain.id);
+    let is_update = !classified.is_empty();
+    if classified.len() == ways.len()
+        && classified.iter().zip(&ways).all(|((_, path), way)| way.is_carried_by(path))
+    {
+        let in_use: Vec<PathId> = classified.iter().map(|(id, _)| *id).collect();
+        drop_installs(ledger, chain.id, &in_use);
+        for (id, way) in in_use.into_iter().zip(&ways) {
+            release_holders(previous, ledger, inventory, id);
+            reclassify(ledger, inventory, id, way);
         }
-        Some((id, PathPhase::Installed)) => {
-            let is_known = |path| previous.is_running(inventory, path);
-            if ledger.paths.get(id).is_some_and(is_known) {
-                classify(ledger, chain.id, *id);
-            }
+        return;
+    }
+    let mut known = Vec::new();
+    let mut missing = Vec::new();
+    for way in &ways {
+        match installed(ledger, chain.id, way) {
+            Some(id) => known.push(id),
+            None => missing.push(way),
         }
-        Some((id, _)) => {
-            release_holders(previous, ledger, inventory, *id);
-            reclassify(ledger, inventory, *id, &rendering);
-        }
+    }
+    // A path that was never classified and is no longer wanted holds no packet.
+    drop_installs(ledger, chain.id, &known);
+    for way in &missing {
+        install(ledger, intent, inventory, chain, way, is_update);
+    }
+    // All ways turn at once, when every node of each knows it.
+    let is_known =
+        |id: &PathId| ledger.paths.get(id).is_some_and(|path| previous.is_running(inventory, path));
+    if missing.is_empty() && known.iter().all(is_known) {
+        classify(ledger, chain.id, &known);
     }
 }
 
-/// A path that was never classified and is no longer wanted holds no packet.
-fn drop_outdated_installs(ledger: &mut Ledger, chain: ChainId, rendering: &Rendering) {
+/// The path that waits to carry a way. It is on the nodes of its rules too: other rules, other
+/// nodes.
+fn installed(ledger: &Ledger, chain: ChainId, way: &Rendering) -> Option<PathId> {
+    let is_it = |id: &PathId, path: &PathRecord| {
+        path.phase == PathPhase::Installed
+            && way.is_carried_by(path)
+            && path.rules == way.rules_into(*id)
+    };
+    ledger.current(chain).find(|(id, path)| is_it(id, path)).map(|(id, _)| id)
+}
+
+fn drop_installs(ledger: &mut Ledger, chain: ChainId, kept: &[PathId]) {
     let outdated: Vec<PathId> = ledger
         .current(chain)
-        .filter(|(id, path)| {
-            path.phase == PathPhase::Installed && !matches_rendering(ledger, *id, rendering)
-        })
+        .filter(|(id, path)| path.phase == PathPhase::Installed && !kept.contains(id))
         .map(|(id, _)| id)
         .collect();
     for id in outdated {
         ledger.remove(id);
     }
-}
-
-fn matches_rendering(ledger: &Ledger, id: PathId, rendering: &Rendering) -> bool {
-    ledger.paths.get(&id).is_some_and(|path| {
-        path.encapsulation == rendering.encapsulation
-            && path.hops == rendering.hops
-            && path.destination == rendering.destination
-            // An installed path is on the nodes of its rules too: other rules, other nodes.
-            && (path.phase != PathPhase::Installed || path.rules == placed(rendering, id))
-    })
-}
-
-fn placed(rendering: &Rendering, id: PathId) -> Vec<PlacedRule> {
-    let mut rules = rendering.rules.clone();
-    for placed in &mut rules {
-        placed.rule.path = id;
-    }
-    rules
 }
 
 fn ports_of(intent: &Intent, rendering: &Rendering) -> Vec<PlacedPort> {
@@ -177,47 +181,53 @@ fn ports_of(intent: &Intent, rendering: &Rendering) -> Vec<PlacedPort> {
 
 fn install(
     ledger: &mut Ledger,
+    intent: &Intent,
+    inventory: &Inventory,
     chain: &Chain,
-    rendering: &Rendering,
-    ports: Vec<PlacedPort>,
+    way: &Rendering,
     is_update: bool,
 ) {
-    let Some(id) = ledger.free_path_id(rendering.encapsulation) else { return };
+    let Some(id) = ledger.free_path_id(way.encapsulation) else { return };
     let record = PathRecord {
         chain: chain.id,
         chain_name: chain_name(chain),
-        encapsulation: rendering.encapsulation,
-        hops: rendering.hops.clone(),
-        destination: rendering.destination,
-        rules: placed(rendering, id),
-        ports,
+        direction: way.direction,
+        encapsulation: way.encapsulation,
+        context: way.context.clone(),
+        hops: way.hops.clone(),
+        destination: way.destination,
+        rules: way.rules_into(id),
+        ports: ports_of(intent, way),
         holders: BTreeSet::new(),
         needs: BTreeMap::new(),
         phase: PathPhase::Installed,
         since: ledger.number,
         is_update,
+        pins: pins(ledger, intent, inventory, chain.id, way),
     };
     ledger.paths.insert(id, record);
 }
 
-/// The classifiers turn to the new path; in the same blueprint they turn away from the old.
-fn classify(ledger: &mut Ledger, chain: ChainId, id: PathId) {
+/// The classifiers turn to the new paths; in the same blueprint they turn away from the old. Flows
+/// that they keep on a path of before are named by the new paths alone from now on.
+fn classify(ledger: &mut Ledger, chain: ChainId, ids: &[PathId]) {
     let number = ledger.number;
-    for (other, path) in &mut ledger.paths {
-        if *other == id {
+    for (id, path) in &mut ledger.paths {
+        if ids.contains(id) {
             path.phase = PathPhase::Classified;
             path.since = number;
         } else if path.chain == chain && path.phase == PathPhase::Classified {
             supersede(path, number);
+            path.pins.clear();
         }
     }
 }
 
 /// The same path with other rules: only classifiers change. A node that loses its rule holds the
 /// path until it has acknowledged that.
-fn reclassify(ledger: &mut Ledger, inventory: &Inventory, id: PathId, rendering: &Rendering) {
+fn reclassify(ledger: &mut Ledger, inventory: &Inventory, id: PathId, way: &Rendering) {
     let number = ledger.number;
-    let rules = placed(rendering, id);
+    let rules = way.rules_into(id);
     let Some(path) = ledger.paths.get_mut(&id) else { return };
     if path.rules != rules {
         path.holders = path.nodes(inventory.nodes.keys());
@@ -251,11 +261,14 @@ fn supersede_deleted(ledger: &mut Ledger, intent: &Intent) {
     for id in never_used {
         ledger.remove(id);
     }
+    let mut let_go = BTreeSet::new();
     for path in ledger.paths.values_mut() {
         if deleted(path) && path.phase == PathPhase::Classified {
             supersede(path, number);
+            let_go.extend(path.pins.drain(..).map(|pin| pin.old));
         }
     }
+    turn_again(ledger, &let_go);
 }
 
 fn remove_drained(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
@@ -268,6 +281,7 @@ fn remove_drained(previous: &Blueprint, ledger: &mut Ledger, inventory: &Invento
         path.phase == PathPhase::Superseded
             && had_turned(id)
             && inventory.drained.contains(id)
+            && !ledger.is_pinned(*id)
             && previous.is_running(inventory, path)
     };
     let over: Vec<PathId> =

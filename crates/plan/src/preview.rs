@@ -68,6 +68,7 @@ impl World {
             facts.acknowledged = blueprint.number;
         }
         self.inventory.drained = draining(blueprint).into_iter().collect();
+        self.inventory.unpinned.clone_from(&self.inventory.drained);
     }
 
     fn note(&mut self, from: &Blueprint, to: &Blueprint) {

@@ -5,11 +5,11 @@ use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathPhase};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry, PortRole, RuleEntry,
-    TunnelEntry,
+    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, PinEntry, PortEntry, PortRole,
+    RuleEntry, TunnelEntry,
 };
 use catena_model::resource::{Network, Port};
-use catena_model::{BlueprintNumber, NodeName, NodeProgram};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The programs of all nodes, all with number 0: the caller knows which of them are new.
@@ -89,6 +89,19 @@ fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) 
         }
         program.paths.push(path.entry(*id));
         chains.insert(path.chain, path.chain_name.clone());
+        if path.phase != PathPhase::Superseded && path.is_classified_by(&program.node) {
+            // Who did not classify into the path of before knows none of its flows.
+            let knows = |old: PathId| {
+                ledger.paths.get(&old).is_some_and(|old| old.is_classified_by(&program.node))
+            };
+            let pins = path.pins.iter().filter(|pin| knows(pin.old));
+            program.pins.extend(pins.map(|pin| PinEntry {
+                old: pin.old,
+                new: *id,
+                instances: pin.instances.clone(),
+                idle_ms: pin.idle_ms,
+            }));
+        }
         if path.phase == PathPhase::Classified {
             let is_here =
                 |node: &Option<NodeName>| node.as_ref().is_none_or(|node| *node == program.node);

@@ -8,7 +8,7 @@ use crate::blueprint::Blueprint;
 use crate::intent::Intent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase};
-use catena_model::id::PortId;
+use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,10 @@ pub enum News {
     },
     /// No packet is on this superseded path any more.
     Drained(PathId),
+    /// No flow is to stay on this superseded path any more.
+    Unpinned(PathId),
+    /// This instance changes the bytes of its packets.
+    Rewrites(InstanceId),
 }
 
 /// What a session learned about its node.
@@ -97,7 +101,7 @@ impl Reconciler {
         let nodes = nodes.into_iter().map(facts).collect();
         Self {
             blueprint: Arc::new(Blueprint::resume(ledger)),
-            inventory: Inventory { nodes, drained: BTreeSet::new() },
+            inventory: Inventory { nodes, ..Inventory::default() },
             sessions: BTreeMap::new(),
             handed: BTreeMap::new(),
         }
@@ -125,6 +129,18 @@ impl Reconciler {
                 if is_superseded(&self.blueprint.ledger, path) {
                     self.inventory.drained.insert(path);
                 }
+                None
+            }
+            News::Unpinned(path) => {
+                if is_superseded(&self.blueprint.ledger, path) {
+                    self.inventory.unpinned.insert(path);
+                    // Whoever counted it empty did so while flows could still enter it.
+                    self.inventory.drained.remove(&path);
+                }
+                None
+            }
+            News::Rewrites(instance) => {
+                self.inventory.rewriting.insert(instance);
                 None
             }
             News::Node { node, session, news } => {
@@ -203,6 +219,7 @@ impl Reconciler {
     pub fn adopt(&mut self, planned: Planned) {
         let Planned { blueprint } = planned;
         self.inventory.drained.retain(|path| is_superseded(&blueprint.ledger, *path));
+        self.inventory.unpinned.retain(|path| blueprint.ledger.is_pinned(*path));
         self.blueprint = Arc::new(blueprint);
     }
 

@@ -3,27 +3,50 @@
 use crate::error::PlanError;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
-use crate::ledger::PlacedRule;
+use crate::ledger::{Direction, PathRecord, PlacedRule};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{HopEntry, HopKind, InstanceEntry, RuleEntry, RuleMatch};
 use catena_model::resource::{
-    Chain, ClassificationRule, Encapsulation, IpFamily, PortBounds, ServiceFunction,
+    Chain, ClassificationRule, ContextHeader, Encapsulation, Instance, IpFamily, PortBounds,
+    ServiceFunction,
 };
 use catena_model::{NodeName, PathId};
 use catena_wire::scalar::PortRange;
 use ipnet::IpNet;
 
-/// What a chain becomes when everything it needs is there.
+/// One way along a chain when everything it needs is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rendering {
+    pub(crate) direction: Direction,
     pub(crate) encapsulation: Encapsulation,
+    pub(crate) context: Vec<ContextHeader>,
     pub(crate) hops: Vec<HopEntry>,
     pub(crate) destination: NetworkId,
     /// The rules, still with the path identifier 0.
     pub(crate) rules: Vec<PlacedRule>,
 }
 
-/// Renders a chain, or says in the names people gave what is missing.
+impl Rendering {
+    /// Is this what a path carries? Its rules may differ.
+    pub(crate) fn is_carried_by(&self, path: &PathRecord) -> bool {
+        path.direction == self.direction
+            && path.encapsulation == self.encapsulation
+            && path.context == self.context
+            && path.hops == self.hops
+            && path.destination == self.destination
+    }
+
+    /// The rules that send into a path.
+    pub(crate) fn rules_into(&self, id: PathId) -> Vec<PlacedRule> {
+        let mut rules = self.rules.clone();
+        for placed in &mut rules {
+            placed.rule.path = id;
+        }
+        rules
+    }
+}
+
+/// Renders a chain, forward first, or says in the names people gave what is missing.
 ///
 /// # Errors
 /// The reason why the chain stays `building`.
@@ -31,32 +54,47 @@ pub(crate) fn render(
     intent: &Intent,
     inventory: &Inventory,
     chain: &Chain,
-) -> Result<Rendering, String> {
-    if chain.is_symmetric {
-        return Err("symmetric chains are not carried by this version".into());
+) -> Result<Vec<Rendering>, String> {
+    let mut functions = Vec::new();
+    for id in &chain.functions {
+        let function = intent.functions.get(id);
+        functions.push(function.ok_or_else(|| format!("function {id} does not exist"))?);
     }
-    let hops = chain
-        .functions
-        .iter()
-        .map(|id| {
-            let function = intent.functions.get(id);
-            let function = function.ok_or_else(|| format!("function {id} does not exist"))?;
-            render_hop(intent, inventory, function)
-        })
-        .collect::<Result<Vec<_>, String>>()?;
     if chain.rules.is_empty() {
         return Err("it has no classification rule".into());
     }
     let mut rules = Vec::new();
     for id in &chain.rules {
         let rule = intent.rules.get(id);
-        let rule = rule.ok_or_else(|| format!("classification rule {id} does not exist"))?;
-        rules.extend(render_rule(intent, inventory, rule)?);
+        rules.push(rule.ok_or_else(|| format!("classification rule {id} does not exist"))?);
     }
-    let destination = destination_network(intent, chain)
-        .map_err(|error| error.to_string())?
-        .ok_or("its last function has no egress port")?;
-    Ok(Rendering { encapsulation: chain.encapsulation, hops, destination, rules })
+    let way = |direction: Direction| {
+        let hop = |function: &&ServiceFunction| hop(intent, inventory, function, direction);
+        let hops = match direction {
+            Direction::Forward => functions.iter().map(hop).collect::<Result<_, String>>()?,
+            Direction::Reverse => functions.iter().rev().map(hop).collect::<Result<_, String>>()?,
+        };
+        let placed = rules.iter().map(|rule| place(intent, inventory, rule, direction));
+        let placed: Vec<Vec<PlacedRule>> = placed.collect::<Result<_, String>>()?;
+        let destination = match direction {
+            Direction::Forward => destination_network(intent, chain),
+            Direction::Reverse => source_network(intent, chain),
+        };
+        let destination = destination.map_err(|error| error.to_string())?;
+        Ok::<Rendering, String>(Rendering {
+            direction,
+            encapsulation: chain.encapsulation,
+            context: chain.context.clone(),
+            hops,
+            destination: destination.ok_or("its functions have no port to deliver from")?,
+            rules: placed.concat(),
+        })
+    };
+    let mut ways = vec![way(Direction::Forward)?];
+    if chain.is_symmetric {
+        ways.push(way(Direction::Reverse)?);
+    }
+    Ok(ways)
 }
 
 /// The network in which the chain delivers: that of its rules' source ports, else that of the last
@@ -65,13 +103,25 @@ pub(crate) fn destination_network(
     intent: &Intent,
     chain: &Chain,
 ) -> Result<Option<NetworkId>, PlanError> {
+    Ok(rules_network(intent, chain)?.or_else(|| {
+        let mut passed = passed(intent, chain).rev();
+        passed.next().and_then(|instance| port_network(intent, instance.egress))
+    }))
+}
+
+/// The network in which the answers of a symmetric chain are delivered: where its packets begin.
+fn source_network(intent: &Intent, chain: &Chain) -> Result<Option<NetworkId>, PlanError> {
+    Ok(rules_network(intent, chain)?.or_else(|| {
+        passed(intent, chain).next().and_then(|instance| port_network(intent, instance.ingress))
+    }))
+}
+
+/// The one network of the source ports of a chain's rules.
+fn rules_network(intent: &Intent, chain: &Chain) -> Result<Option<NetworkId>, PlanError> {
     let mut found: Option<NetworkId> = None;
     for id in &chain.rules {
         let source = intent.rules.get(id).and_then(|rule| rule.source_port);
-        let Some(network) = source.and_then(|id| intent.ports.get(&id)).map(|port| port.network)
-        else {
-            continue;
-        };
+        let Some(network) = source.and_then(|id| port_network(intent, id)) else { continue };
         match found {
             Some(first) if first != network => {
                 let name = |id: NetworkId| {
@@ -86,12 +136,23 @@ pub(crate) fn destination_network(
             _ => found = Some(network),
         }
     }
-    let last_egress = || {
-        let function = intent.functions.get(chain.functions.last()?)?;
-        let instance = intent.instances.get(function.instances.first()?)?;
-        intent.ports.get(&instance.egress).map(|port| port.network)
-    };
-    Ok(found.or_else(last_egress))
+    Ok(found)
+}
+
+fn port_network(intent: &Intent, id: PortId) -> Option<NetworkId> {
+    intent.ports.get(&id).map(|port| port.network)
+}
+
+/// The first instance of each function that packets pass through; a tap passes nothing on, and
+/// counts only where there is nothing else.
+fn passed<'i>(
+    intent: &'i Intent,
+    chain: &'i Chain,
+) -> impl DoubleEndedIterator<Item = &'i Instance> {
+    let functions = || chain.functions.iter().filter_map(|id| intent.functions.get(id));
+    let are_taps = functions().all(|function| function.is_tap);
+    let passed = functions().filter(move |function| are_taps || !function.is_tap);
+    passed.filter_map(|function| intent.instances.get(function.instances.first()?))
 }
 
 /// What people call a chain.
@@ -99,52 +160,73 @@ pub(crate) fn chain_name(chain: &Chain) -> String {
     if chain.label.name.is_empty() { chain.id.to_string() } else { chain.label.name.clone() }
 }
 
-fn render_hop(
+/// What people call a function.
+pub(crate) fn function_name(function: &ServiceFunction) -> String {
+    let name = &function.label.name;
+    if name.is_empty() { function.id.to_string() } else { name.clone() }
+}
+
+/// What people call an instance.
+pub(crate) fn instance_name(instance: &Instance) -> String {
+    let name = &instance.label.name;
+    if name.is_empty() { instance.id.to_string() } else { name.clone() }
+}
+
+fn hop(
     intent: &Intent,
     inventory: &Inventory,
     function: &ServiceFunction,
+    direction: Direction,
 ) -> Result<HopEntry, String> {
-    let name = if function.label.name.is_empty() {
-        function.id.to_string()
-    } else {
-        function.label.name.clone()
-    };
-    if function.is_tap {
-        return Err(format!("function '{name}' is a tap: taps are not carried by this version"));
-    }
+    let name = function_name(function);
     if function.instances.is_empty() {
         return Err(format!("function '{name}' has no instance"));
     }
-    let mut instances = Vec::with_capacity(function.instances.len());
+    let mut members = Vec::with_capacity(function.instances.len());
     for id in &function.instances {
         let instance = intent.instances.get(id);
-        let instance = instance.ok_or_else(|| format!("instance {id} does not exist"))?;
-        let node = bound_node(intent, inventory, instance.ingress)?;
-        bound_node(intent, inventory, instance.egress)?;
-        let ingress_mac = intent.ports.get(&instance.ingress).map(|port| port.mac);
-        let ingress_mac = ingress_mac.ok_or("its ingress port does not exist")?;
-        let name = if instance.label.name.is_empty() {
-            instance.id.to_string()
-        } else {
-            instance.label.name.clone()
-        };
-        instances.push(InstanceEntry {
-            id: instance.id,
-            name,
-            node,
-            ingress: instance.ingress,
-            egress: instance.egress,
-            ingress_mac,
-            weight: instance.weight,
-            speaks: instance.speaks,
-        });
+        members.push(instance.ok_or_else(|| format!("instance {id} does not exist"))?);
     }
-    Ok(HopEntry {
-        function: function.id,
-        name,
-        kind: HopKind::Through,
-        on_failure: function.on_failure,
-        instances,
+    // Where nobody else takes new flows, the one that drains goes on taking them.
+    let can_drain = members.iter().any(|instance| !instance.is_draining && instance.weight > 0);
+    let mut instances = Vec::with_capacity(members.len());
+    for instance in members {
+        let mut entry = instance_entry(intent, inventory, instance, function.is_tap, direction)?;
+        if instance.is_draining && can_drain {
+            entry.weight = 0;
+        }
+        instances.push(entry);
+    }
+    let kind = if function.is_tap { HopKind::Tap } else { HopKind::Through };
+    Ok(HopEntry { function: function.id, name, kind, on_failure: function.on_failure, instances })
+}
+
+/// An instance of a hop. On the way back packets enter where they leave on the way forth; a tap
+/// gets its copies by its ingress either way, and nothing is expected back from it.
+fn instance_entry(
+    intent: &Intent,
+    inventory: &Inventory,
+    instance: &Instance,
+    is_tap: bool,
+    direction: Direction,
+) -> Result<InstanceEntry, String> {
+    let (ingress, egress) = match (is_tap, direction) {
+        (true, _) => (instance.ingress, instance.ingress),
+        (false, Direction::Forward) => (instance.ingress, instance.egress),
+        (false, Direction::Reverse) => (instance.egress, instance.ingress),
+    };
+    let node = bound_node(intent, inventory, ingress)?;
+    bound_node(intent, inventory, egress)?;
+    let ingress_mac = intent.ports.get(&ingress).map(|port| port.mac);
+    Ok(InstanceEntry {
+        id: instance.id,
+        name: instance_name(instance),
+        node,
+        ingress,
+        egress,
+        ingress_mac: ingress_mac.ok_or("its ingress port does not exist")?,
+        weight: instance.weight,
+        speaks: instance.speaks,
     })
 }
 
@@ -171,45 +253,94 @@ fn bound_node(intent: &Intent, inventory: &Inventory, id: PortId) -> Result<Node
     })
 }
 
-fn render_rule(
+/// A rule where its packets begin; on the way back, where the answers do.
+fn place(
     intent: &Intent,
     inventory: &Inventory,
     rule: &ClassificationRule,
+    direction: Direction,
 ) -> Result<Vec<PlacedRule>, String> {
-    let node = rule.source_port.map(|port| bound_node(intent, inventory, port)).transpose()?;
+    let port = match direction {
+        Direction::Forward => rule.source_port,
+        Direction::Reverse => rule.destination_port,
+    };
+    let node = port.map(|port| bound_node(intent, inventory, port)).transpose()?;
     let name =
         if rule.label.name.is_empty() { rule.id.to_string() } else { rule.label.name.clone() };
-    let placed = |destination: Option<IpNet>| {
+    let ends = match direction {
+        Direction::Forward => forward_ends(intent, rule, &name)?,
+        Direction::Reverse => reverse_ends(intent, rule, &name)?,
+    };
+    let (source_ports, destination_ports) = match direction {
+        Direction::Forward => (rule.source_ports, rule.destination_ports),
+        Direction::Reverse => (rule.destination_ports, rule.source_ports),
+    };
+    let placed = |(source, destination): (Option<IpNet>, Option<IpNet>)| {
         let matches = RuleMatch {
-            port: rule.source_port,
+            port,
             vlan: None,
             family: rule.family,
             transport: rule.transport,
-            source: rule.source_prefix.map(|net| net.trunc()),
+            source,
             destination,
-            source_ports: range(rule.source_ports),
-            destination_ports: range(rule.destination_ports),
+            source_ports: range(source_ports),
+            destination_ports: range(destination_ports),
         };
         let priority = priority(&matches);
         let rule =
             RuleEntry { id: rule.id, name: name.clone(), priority, matches, path: PathId(0) };
         PlacedRule { node: node.clone(), rule }
     };
+    Ok(ends.into_iter().map(placed).collect())
+}
+
+type Ends = Vec<(Option<IpNet>, Option<IpNet>)>;
+
+/// Source and destination addresses of a rule. A logical destination port means its addresses.
+fn forward_ends(intent: &Intent, rule: &ClassificationRule, name: &str) -> Result<Ends, String> {
+    let source = rule.source_prefix.map(|net| net.trunc());
     let prefix = rule.destination_prefix.map(|net| net.trunc());
-    let Some(port) = rule.destination_port else { return Ok(vec![placed(prefix)]) };
-    // A logical destination port means its addresses.
+    let Some(port) = rule.destination_port else { return Ok(vec![(source, prefix)]) };
+    let inside = addresses(intent, rule, port)?;
+    let inside = inside.into_iter().filter(|ip| prefix.is_none_or(|net| net.contains(&ip.addr())));
+    let ends: Ends = inside.map(|address| (source, Some(address))).collect();
+    if ends.is_empty() {
+        return Err(format!(
+            "destination port '{}' of classifier '{name}' has no address that the classifier allows",
+            intent.port_name(port)
+        ));
+    }
+    Ok(ends)
+}
+
+/// The same the other way round. Answers go to the declared source addresses; where none are
+/// declared, to those of the logical source port.
+fn reverse_ends(intent: &Intent, rule: &ClassificationRule, name: &str) -> Result<Ends, String> {
+    let declared = rule.source_prefix.map(|net| net.trunc());
+    let mut destinations: Vec<Option<IpNet>> = vec![declared];
+    if let (None, Some(port)) = (declared, rule.source_port) {
+        let own = addresses(intent, rule, port)?;
+        if !own.is_empty() {
+            destinations = own.into_iter().map(Some).collect();
+        }
+    }
+    let forward = forward_ends(intent, rule, name)?;
+    let answers = forward.into_iter().flat_map(|(_, source)| {
+        destinations.iter().map(move |destination| (source, *destination)).collect::<Ends>()
+    });
+    Ok(answers.collect())
+}
+
+/// The addresses of a port that a rule's family has.
+fn addresses(
+    intent: &Intent,
+    rule: &ClassificationRule,
+    port: PortId,
+) -> Result<Vec<IpNet>, String> {
     let port = intent.ports.get(&port).ok_or_else(|| format!("port {port} does not exist"))?;
     let addresses = port.fixed_ips.iter().map(|fixed| fixed.address);
     let wanted = addresses.filter(|address| IpFamily::of(*address) == rule.family);
-    let inside = wanted.filter(|address| prefix.is_none_or(|net| net.contains(address)));
-    let rules: Vec<PlacedRule> = inside.map(|address| placed(Some(IpNet::from(address)))).collect();
-    if rules.is_empty() {
-        return Err(format!(
-            "destination port '{}' of classifier '{name}' has no address that the classifier allows",
-            intent.port_name(port.id)
-        ));
-    }
-    Ok(rules)
+    Ok(wanted.map(IpNet::from).collect())
 }
 
 fn range(bounds: PortBounds) -> Option<PortRange> {

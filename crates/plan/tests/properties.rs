@@ -5,9 +5,10 @@
 
 mod rig;
 
-use catena_model::id::{ChainId, FunctionId, RuleId};
+use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
 use catena_model::resource::Encapsulation;
 use catena_model::{NodeName, NodeProgram, PathId};
+use catena_plan::{Direction, PathPhase};
 use proptest::prelude::*;
 use rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
 use std::collections::BTreeMap;
@@ -29,6 +30,16 @@ enum Step {
     Unbind(u32),
     Bind(u32),
     Drain,
+    /// Flows that stayed on old paths have ended.
+    Unpin,
+    /// Chain `n` has a way back or has none any more.
+    Mirror(u32),
+    /// A function becomes a tap, or passes packets on again.
+    Tap(u32),
+    /// An instance drains, or takes flows again.
+    DrainInstance(u32),
+    /// It is found out that an instance changes bytes.
+    Rewrite(u32),
     /// The controller dies and comes back with its ledger.
     Restart,
 }
@@ -45,6 +56,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::Unbind),
         2 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::Bind),
         2 => Just(Step::Drain),
+        2 => Just(Step::Unpin),
+        1 => (1..4u32).prop_map(Step::Mirror),
+        1 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::Tap),
+        1 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::DrainInstance),
+        1 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::Rewrite),
         1 => Just(Step::Restart),
     ];
     prop::collection::vec(step, 1..60)
@@ -84,6 +100,21 @@ impl Domain {
             Step::Unbind(function) => self.bind(*function, false),
             Step::Bind(function) => self.bind(*function, true),
             Step::Drain => self.world.drain_all(),
+            Step::Unpin => self.world.unpin_all(),
+            Step::Mirror(number) => self.mirror(*number),
+            Step::Tap(function) => {
+                let function = FunctionId(id(5, *function));
+                let function = self.world.intent.functions.get_mut(&function).unwrap();
+                function.is_tap = !function.is_tap;
+            }
+            Step::DrainInstance(number) => {
+                let instance = InstanceId(id(4, *number));
+                let instance = self.world.intent.instances.get_mut(&instance).unwrap();
+                instance.is_draining = !instance.is_draining;
+            }
+            Step::Rewrite(number) => {
+                self.world.inventory.rewriting.insert(InstanceId(id(4, *number)));
+            }
             Step::Restart => {
                 let stored = serde_json::to_string(&self.world.blueprint.ledger).unwrap();
                 let ledger = serde_json::from_str(&stored).unwrap();
@@ -128,6 +159,16 @@ impl Domain {
         }
     }
 
+    /// The answers of a chain begin at the second endpoint, or anywhere.
+    fn mirror(&mut self, number: u32) {
+        let Some(chain) = self.world.intent.chains.get_mut(&ChainId(id(7, number))) else { return };
+        chain.is_symmetric = !chain.is_symmetric;
+        if number == 1 {
+            let rule = self.world.intent.rules.get_mut(&RuleId(id(6, number))).unwrap();
+            rule.destination_port = Some(port_id(2, CUSTOMER));
+        }
+    }
+
     /// The chain starts at the first endpoint, at the second, or at both.
     fn start_at(&mut self, number: u32, at_first: bool, at_second: bool) {
         let (first, second) = (RuleId(id(6, number)), RuleId(id(6, 50 + number)));
@@ -140,13 +181,29 @@ impl Domain {
         self.world.intent.rules.insert(second, rule);
     }
 
+    /// The two ways of a symmetric chain are in force together or not at all.
+    fn assert_no_half_chain(&self) {
+        let ledger = &self.world.blueprint.ledger;
+        for chain in self.world.intent.chains.keys() {
+            let of = |direction| {
+                let paths = ledger.paths.values();
+                let of_chain = paths.filter(|p| p.chain == *chain && p.direction == direction);
+                of_chain.filter(|p| p.phase == PathPhase::Classified).count()
+            };
+            let (forward, reverse) = (of(Direction::Forward), of(Direction::Reverse));
+            assert!(forward <= 1 && reverse <= forward, "{forward} forth and {reverse} back");
+        }
+    }
+
     /// A node may already run its newest program though we do not know it yet. Whichever it runs,
     /// a path it sends into must be known by all nodes of the path in whichever they run.
     fn assert_no_half_path(&self) {
         for (sender, wanted) in &self.world.blueprint.programs {
             for program in [wanted, &self.running[sender]] {
-                for rule in &program.rules {
-                    let path = program.paths.iter().find(|path| path.id == rule.path);
+                // A flow that stays on a path of before is sent into that one.
+                let pinned = program.pins.iter().map(|pin| pin.old);
+                for entered in program.rules.iter().map(|rule| rule.path).chain(pinned) {
+                    let path = program.paths.iter().find(|path| path.id == entered);
                     let path = path.expect("a classifier knows its own paths");
                     let nodes = path.hops.iter().flat_map(|hop| &hop.instances).map(|i| &i.node);
                     for receiver in nodes {
@@ -176,6 +233,7 @@ impl Domain {
             for host in 1..=HOSTS {
                 self.acknowledge(host);
             }
+            self.world.unpin_all();
             self.world.drain_all();
             self.assert_no_half_path();
         }
@@ -192,10 +250,12 @@ proptest! {
         for step in &steps {
             domain.apply(step);
             domain.assert_no_half_path();
+            domain.assert_no_half_chain();
         }
         domain.settle_everything();
         let chains: Vec<ChainId> = domain.world.intent.chains.keys().copied().collect();
-        prop_assert_eq!(domain.world.blueprint.ledger.paths.len(), chains.len());
+        let ways = domain.world.intent.chains.values().map(|c| 1 + usize::from(c.is_symmetric));
+        prop_assert_eq!(domain.world.blueprint.ledger.paths.len(), ways.sum::<usize>());
         for chain in chains {
             let status = domain.world.status(chain);
             prop_assert_eq!(status.state, catena_model::status::ChainState::Active, "{}", status.reason);

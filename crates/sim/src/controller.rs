@@ -303,11 +303,15 @@ impl Controller {
     /// Ends the reading: the paths that are drained by it, with the proof.
     pub(crate) fn end_reading(&mut self, now: Duration) -> Vec<(PathId, DrainProof)> {
         let Some(reading) = self.reading.take() else { return Vec::new() };
+        let unpinned = self.drains.unpinned(&reading.answers, now);
+        self.news.extend(unpinned.into_iter().map(News::Unpinned));
         let mut drained = self.drains.drained(&reading.answers, now);
         if self.planted == Planted::DrainsBySleep {
             drained = self.drains.drained(&BTreeMap::new(), now + DRAIN_WAIT_MAX_LESS_SLEEP);
-            drained.iter_mut().for_each(|(_, proof)| *proof = DrainProof::Counted);
+            drained.iter_mut().for_each(|path| path.proof = DrainProof::Counted);
         }
+        let drained: Vec<(PathId, DrainProof)> =
+            drained.into_iter().map(|drained| (drained.path, drained.proof)).collect();
         self.news.extend(drained.iter().map(|(path, _)| News::Drained(*path)));
         drained
     }

@@ -13,6 +13,7 @@ use crate::auth::Guard;
 use crate::declared::Declared;
 use crate::error::ControllerError;
 use crate::reconcile::Situation;
+use crate::reconcile::receipts::Receipts;
 use crate::southbound::fleet::Fleet;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -33,6 +34,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) struct App {
     pub(crate) declared: Arc<Declared>,
     pub(crate) situation: watch::Receiver<Situation>,
+    pub(crate) receipts: watch::Receiver<Arc<Receipts>>,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) guard: Arc<Guard>,
     /// How long a chain request waits for nodes that do not answer.
@@ -47,6 +49,7 @@ impl App {
         Some(Self {
             declared: self.drafts.get(id)?.declared,
             situation: self.situation.clone(),
+            receipts: self.receipts.clone(),
             fleet: Arc::clone(&self.fleet),
             guard: Arc::clone(&self.guard),
             answer_wait: Duration::ZERO,

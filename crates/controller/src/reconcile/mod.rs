@@ -5,6 +5,7 @@
 
 pub(crate) mod drain;
 mod planner;
+pub(crate) mod receipts;
 pub(crate) mod settle;
 
 use crate::declared::{Declared, Snapshot};

@@ -2,14 +2,16 @@
 //! its way, or the bound has passed.
 
 use super::Situation;
-use catena_model::NodeName;
+use crate::northbound::App;
 use catena_model::id::{ChainId, PortId};
-use catena_model::status::ChainState;
+use catena_model::status::{ChainState, Receipt};
+use catena_model::{BlueprintNumber, NodeName};
 use catena_plan::{Intent, Inventory, PathPhase};
 use catena_store::Revision;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// Waits until a declared chain is active, cannot become so by waiting, or the deadline is there.
 pub(crate) async fn declared(
@@ -24,6 +26,41 @@ pub(crate) async fn declared(
                 || !is_on_its_way(now, chain))
     };
     until(situations, is_settled, deadline).await;
+}
+
+/// Waits until a change of chains is over: each is active as it is declared and the packets on its
+/// paths of before are accounted for. Answers the receipts that came in time, of those chains whose
+/// paths or rules changed since blueprint `before`.
+pub(crate) async fn changed(
+    app: &App,
+    revision: Revision,
+    before: BlueprintNumber,
+    chains: &[ChainId],
+    deadline: Instant,
+) -> Vec<Receipt> {
+    let mut situations = app.situation.clone();
+    for chain in chains {
+        declared(&mut situations, revision, *chain, deadline).await;
+    }
+    let now = situations.borrow().clone();
+    // What is not in force by now has no receipt in time either.
+    let is_due = |(chain, turned): &(ChainId, BlueprintNumber)| {
+        *turned > before && now.chain_status(&now.intent, *chain).state == ChainState::Active
+    };
+    let turned = chains.iter().map(|chain| (*chain, now.blueprint.ledger.turned(*chain)));
+    let due: Vec<(ChainId, BlueprintNumber)> = turned.filter(is_due).collect();
+    let mut receipts = app.receipts.clone();
+    loop {
+        let known = Arc::clone(&receipts.borrow_and_update());
+        let of = |(chain, turned): &(ChainId, BlueprintNumber)| {
+            known.of(*chain).filter(|receipt| receipt.blueprint >= *turned).cloned()
+        };
+        let told: Vec<Receipt> = due.iter().filter_map(of).collect();
+        let is_waiting = told.len() < due.len();
+        if !is_waiting || !matches!(timeout_at(deadline, receipts.changed()).await, Ok(Ok(()))) {
+            return told;
+        }
+    }
 }
 
 /// Waits until all nodes have dropped the rules of a removed chain, cannot do so by waiting, or the
@@ -63,7 +100,7 @@ async fn until(
     deadline: Instant,
 ) {
     while !is_settled(&situations.borrow_and_update().clone()) {
-        match tokio::time::timeout_at(deadline, situations.changed()).await {
+        match timeout_at(deadline, situations.changed()).await {
             Ok(Ok(())) => {}
             _ => return,
         }
@@ -139,11 +176,17 @@ fn prospect(intent: &Intent, inventory: &Inventory, id: PortId) -> Prospect {
 /// The ports that a chain cannot do without.
 fn ports_of(intent: &Intent, chain: ChainId) -> BTreeSet<PortId> {
     let Some(chain) = intent.chains.get(&chain) else { return BTreeSet::new() };
-    let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
-    let instances = functions.flat_map(|f| &f.instances).filter_map(|id| intent.instances.get(id));
-    let mut ports: BTreeSet<PortId> =
-        instances.flat_map(|instance| [instance.ingress, instance.egress]).collect();
-    let rules = chain.rules.iter().filter_map(|id| intent.rules.get(id));
-    ports.extend(rules.filter_map(|rule| rule.source_port));
+    let mut ports = BTreeSet::new();
+    for function in chain.functions.iter().filter_map(|id| intent.functions.get(id)) {
+        for instance in function.instances.iter().filter_map(|id| intent.instances.get(id)) {
+            ports.insert(instance.ingress);
+            // Nothing is expected back from a tap.
+            ports.extend((!function.is_tap).then_some(instance.egress));
+        }
+    }
+    for rule in chain.rules.iter().filter_map(|id| intent.rules.get(id)) {
+        ports.extend(rule.source_port);
+        ports.extend(rule.destination_port.filter(|_| chain.is_symmetric));
+    }
     ports
 }

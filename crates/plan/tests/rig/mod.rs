@@ -219,6 +219,11 @@ impl World {
         self.inventory.drained = catena_plan::draining(&self.blueprint).into_iter().collect();
     }
 
+    /// No flow is left on the paths of before.
+    pub fn unpin_all(&mut self) {
+        self.inventory.unpinned = catena_plan::draining(&self.blueprint).into_iter().collect();
+    }
+
     pub fn status(&self, chain: ChainId) -> ChainStatus {
         catena_plan::chain_status(&self.blueprint, &self.intent, &self.inventory, chain)
     }

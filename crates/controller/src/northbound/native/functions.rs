@@ -3,12 +3,12 @@
 
 use super::problem::Problem;
 use super::{App, Call, shown};
-use crate::declared::Draft;
+use crate::declared::{Draft, Snapshot};
 use crate::northbound::json;
-use crate::reconcile::Situation;
+use crate::reconcile::{Situation, settle};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use catena_model::id::{FunctionId, InstanceId, PortId};
+use catena_model::id::{ChainId, FunctionId, InstanceId, PortId};
 use catena_model::resource::{FailurePolicy, Instance, Label, ServiceFunction};
 use catena_model::status::{FunctionReport, InstanceReport, InstanceUse};
 use catena_model::{NodeCounters, NodeName};
@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// What may be changed of a function here.
@@ -51,14 +52,20 @@ pub(super) async fn functions(
         (&Method::PATCH, Some(name)) => {
             let change: FunctionChange = body(call)?;
             let id = find_function(&intent, name)?;
-            let intent = declare(app, move |draft| {
+            let before = app.situation.borrow().blueprint.number;
+            let made = declare(app, move |draft| {
                 let function = draft.intent().functions.get(&id).cloned();
                 let function = function.ok_or_else(Problem::gone)?;
                 draft.put(ServiceFunction { on_failure: change.on_failure, ..function })?;
                 Ok(())
             })
             .await?;
-            shown(&intent.functions.get(&id).map(|function| function_report(&intent, function)))?
+            let over = made.intent.chains.values().filter(|chain| chain.functions.contains(&id));
+            let chains: Vec<ChainId> = over.map(|chain| chain.id).collect();
+            let deadline = Instant::now() + app.answer_wait;
+            settle::changed(app, made.revision, before, &chains, deadline).await;
+            let function = made.intent.functions.get(&id);
+            shown(&function.map(|function| function_report(&made.intent, function)))?
         }
         _ => return Err(Problem::method_not_allowed()),
     };
@@ -76,7 +83,7 @@ pub(super) async fn instances(
         (&Method::GET, _) => {}
         (&Method::PATCH, Some(id)) => {
             let change: InstanceChange = body(call)?;
-            intent = declare(app, move |draft| {
+            let made = declare(app, move |draft| {
                 if change.is_draining {
                     can_drain(draft.intent(), id)?;
                 }
@@ -86,6 +93,7 @@ pub(super) async fn instances(
                 Ok(())
             })
             .await?;
+            intent = made.intent;
         }
         _ => return Err(Problem::method_not_allowed()),
     }
@@ -109,14 +117,14 @@ pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
 }
 
 /// Makes a change where the disk may be waited for; answers what is declared then.
-async fn declare(
+pub(super) async fn declare(
     app: &App,
     edit: impl FnOnce(&mut Draft) -> Result<(), Problem> + Send + 'static,
-) -> Result<Arc<Intent>, Problem> {
+) -> Result<Snapshot, Problem> {
     let declared = Arc::clone(&app.declared);
     let made = tokio::task::spawn_blocking(move || declared.change(edit)).await;
     let ((), snapshot) = made.map_err(|error| Problem::internal(error.to_string()))??;
-    Ok(snapshot.intent)
+    Ok(snapshot)
 }
 
 /// An instance can only drain where others of its function take what is new.

@@ -1,6 +1,7 @@
 //! The native API: how things stand, in the words of `model`. Read-only; resources are declared in
 //! a border dialect. Errors are problem details (RFC 9457).
 
+mod chains;
 mod explain;
 mod functions;
 mod metrics;
@@ -53,6 +54,9 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
         }
         ["v1", "explain"] => return Err(Problem::method_not_allowed()),
         ["v1", "plan", id] => return plan::on_draft(app, &call.method, id),
+        ["v1", "chains", name] if call.method == Method::PATCH => {
+            return chains::patch(app, call, name).await;
+        }
         ["v1", "functions"] => return functions::functions(app, call, None).await,
         ["v1", "functions", name] => return functions::functions(app, call, Some(name)).await,
         ["v1", "instances"] => return functions::instances(app, call, None).await,
@@ -66,6 +70,7 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
         ["v1", "nodes"] => Resource::Nodes,
         ["v1", "chains"] => Resource::Chains,
         ["v1", "chains", name] => Resource::Chain(name),
+        ["v1", "chains", name, "receipt"] => Resource::Receipt(name),
         _ => return Err(Problem::not_found(format!("There is nothing at /{}.", path.join("/")))),
     };
     if call.method != Method::GET {
@@ -98,6 +103,7 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
             };
             shown(&intent.chains.values().map(summary).collect::<Vec<_>>())?
         }
+        Resource::Receipt(name) => shown(&chains::receipt(app, &intent, name)?)?,
         Resource::Chain(name) => {
             let chain = find(&intent, name)?;
             shown(&report(app, &situation, &intent, chain).await)?
@@ -113,6 +119,7 @@ enum Resource<'p> {
     Nodes,
     Chains,
     Chain(&'p str),
+    Receipt(&'p str),
 }
 
 fn shown(value: &impl serde::Serialize) -> Result<Value, Problem> {
@@ -198,6 +205,6 @@ async fn report(app: &App, situation: &Situation, intent: &Intent, chain: &Chain
         functions: chain.functions.iter().map(name).collect(),
         encapsulation: chain.encapsulation,
         nodes: at_nodes.collect(),
-        receipt: None,
+        receipt: app.receipts.borrow().of(chain.id).cloned(),
     }
 }

@@ -4,6 +4,7 @@
 use super::problem::Problem;
 use crate::northbound::App;
 use crate::reconcile::Situation;
+use crate::reconcile::receipts::Receipts;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -43,7 +44,7 @@ pub(super) fn answer(app: &App) -> Result<Response, Problem> {
         ))
     })?;
     let (lines, receiver) = mpsc::channel(LINES_MAX);
-    tokio::spawn(tell(app.situation.clone(), lines, seat));
+    tokio::spawn(tell(app.situation.clone(), app.receipts.clone(), lines, seat));
     let mut response = Response::new(Body::from_stream(ReceiverStream::new(receiver)));
     let kind = HeaderValue::from_static("application/x-ndjson");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -55,13 +56,16 @@ type Line = Result<Bytes, Infallible>;
 /// Goes on until the reader or the controller is gone.
 async fn tell(
     mut situation: watch::Receiver<Situation>,
+    mut receipts: watch::Receiver<Arc<Receipts>>,
     lines: mpsc::Sender<Line>,
     _seat: OwnedSemaphorePermit,
 ) {
-    let mut known = Known::default();
+    // A change that was over before is no news.
+    let mut known = Known { told: receipts.borrow().newest(), ..Known::default() };
     loop {
         let now = situation.borrow_and_update().clone();
-        for event in known.take(&now) {
+        let over = known.over(&receipts.borrow_and_update());
+        for event in known.take(&now).into_iter().chain(over) {
             let Ok(mut line) = serde_json::to_vec(&event) else { return };
             line.push(b'\n');
             if lines.send(Ok(line.into())).await.is_err() {
@@ -69,7 +73,13 @@ async fn tell(
             }
         }
         loop {
-            match tokio::time::timeout(SILENCE_MAX, situation.changed()).await {
+            let news = async {
+                tokio::select! {
+                    changed = situation.changed() => changed,
+                    changed = receipts.changed() => changed,
+                }
+            };
+            match tokio::time::timeout(SILENCE_MAX, news).await {
                 Ok(Ok(())) => break,
                 Ok(Err(_)) => return,
                 Err(_) if lines.send(Ok(Bytes::from_static(b"\n"))).await.is_err() => return,
@@ -85,9 +95,18 @@ struct Known {
     nodes: BTreeMap<NodeName, (bool, BlueprintNumber, Option<String>)>,
     chains: BTreeMap<ChainId, (String, ChainStatus)>,
     trouble: Option<String>,
+    /// The number of the newest receipt.
+    told: u64,
 }
 
 impl Known {
+    /// The changes that are over since.
+    fn over(&mut self, receipts: &Receipts) -> Vec<Event> {
+        let over = receipts.after(self.told);
+        self.told = receipts.newest();
+        over.into_iter().map(|receipt| Event::Changed { receipt }).collect()
+    }
+
     /// What is to be told of a newer situation.
     fn take(&mut self, now: &Situation) -> Vec<Event> {
         let mut events = Vec::new();

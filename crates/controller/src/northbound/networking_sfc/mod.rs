@@ -26,6 +26,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use catena_model::id::ChainId;
+use catena_model::status::Receipt;
 use catena_plan::Intent;
 use catena_store::Revision;
 use errors::ApiError;
@@ -59,9 +60,17 @@ trait Collection: Sync {
     fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError>;
     fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError>;
     fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError>;
-    /// Does a change of it wait for the nodes?
+    /// Does making or deleting it wait for the nodes?
     fn waits(&self) -> bool {
         false
+    }
+    /// The chains whose paths a change of it may change: its answer waits for them.
+    fn chains(&self, _intent: &Intent, _id: Uuid) -> Vec<ChainId> {
+        Vec::new()
+    }
+    /// What the answer to a change says of those that are over.
+    fn receipts(&self, receipts: &[Receipt]) -> Option<(&'static str, Value)> {
+        (!receipts.is_empty()).then(|| ("receipts", json!(receipts)))
     }
 }
 
@@ -132,7 +141,7 @@ async fn on_collection(
             let edit = move |draft: &mut Draft| collection.create(draft, &given);
             let (id, snapshot) = change(app, edit).await?;
             settle_chain(app, collection, snapshot.revision, id).await;
-            show_changed(app, collection, StatusCode::CREATED, id, snapshot)
+            show_changed(app, collection, StatusCode::CREATED, id, snapshot, None)
         }
         // The original knows no such method on a collection and answers as if it were unknown.
         _ => Err(ApiError::no_such_resource()),
@@ -153,10 +162,14 @@ async fn on_item(
         // What does not exist is reported before what is wrong with the body.
         collection.show(&view(app), id).ok_or_else(|| collection.not_found(&id.to_string()))?;
         let given = judge(collection, Verb::Update, &call, &identity)?;
+        let before = app.situation.borrow().blueprint.number;
         let edit = move |draft: &mut Draft| collection.update(draft, id, &given);
         let ((), snapshot) = change(app, edit).await?;
-        settle_chain(app, collection, snapshot.revision, id).await;
-        return show_changed(app, collection, StatusCode::OK, id, snapshot);
+        let chains = collection.chains(&snapshot.intent, id);
+        let deadline = Instant::now() + app.answer_wait;
+        let receipts = settle::changed(app, snapshot.revision, before, &chains, deadline).await;
+        let told = collection.receipts(&receipts);
+        return show_changed(app, collection, StatusCode::OK, id, snapshot, told);
     }
     let edit = move |draft: &mut Draft| collection.delete(draft, id);
     let ((), snapshot) = change(app, edit).await?;
@@ -233,12 +246,16 @@ fn show_changed(
     status: StatusCode,
     id: Uuid,
     made: Snapshot,
+    told: Option<(&str, Value)>,
 ) -> Result<Response, ApiError> {
     let newest = view(app);
     let shown = collection.show(&newest, id).or_else(|| {
         collection.show(&View { intent: made.intent, situation: newest.situation }, id)
     });
-    let shown = shown.ok_or_else(|| collection.not_found(&id.to_string()))?;
+    let mut shown = shown.ok_or_else(|| collection.not_found(&id.to_string()))?;
+    if let Some((attribute, value)) = told {
+        shown.insert(attribute.into(), value);
+    }
     Ok(one(collection, status, shown, &[]))
 }
 

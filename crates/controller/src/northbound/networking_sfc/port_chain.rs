@@ -1,5 +1,5 @@
-//! Port chains: a `Chain` in the words of networking-sfc, with two read-only attributes that the
-//! original lacks: `status` and `status_reason`.
+//! Port chains: a `Chain` in the words of networking-sfc, with read-only attributes that the
+//! original lacks: `status`, `status_reason`, and in the answer to a change its `receipt`.
 
 use super::attributes::{
     Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only, required,
@@ -9,6 +9,7 @@ use super::{Collection, Shown, View, flow_classifier, port_pair, port_pair_group
 use crate::declared::Draft;
 use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::{Chain, Encapsulation};
+use catena_model::status::Receipt;
 use catena_plan::Intent;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ const TABLE: &[Attribute] = &[
     optional("chain_id", || json!(0), false, number),
     read_only("status"),
     read_only("status_reason"),
+    read_only("receipt"),
 ];
 
 pub(super) struct PortChains;
@@ -91,6 +93,14 @@ impl Collection for PortChains {
 
     fn waits(&self) -> bool {
         true
+    }
+
+    fn chains(&self, _intent: &Intent, id: Uuid) -> Vec<ChainId> {
+        vec![ChainId(id)]
+    }
+
+    fn receipts(&self, receipts: &[Receipt]) -> Option<(&'static str, Value)> {
+        Some(("receipt", json!(receipts.first())))
     }
 }
 

@@ -4,9 +4,9 @@ use super::attributes::{
     Attribute, Prepared, empty_dict, empty_text, optional, read_only, required,
 };
 use super::errors::ApiError;
-use super::{Collection, Shown, View, shown, values};
+use super::{Collection, Shown, View, port_pair_group, shown, values};
 use crate::declared::Draft;
-use catena_model::id::{InstanceId, PortId};
+use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::resource::{Encapsulation, Instance};
 use catena_plan::Intent;
 use serde_json::{Value, json};
@@ -87,6 +87,13 @@ impl Collection for PortPairs {
         }
         draft.remove::<Instance>(id);
         Ok(())
+    }
+
+    fn chains(&self, intent: &Intent, id: Uuid) -> Vec<ChainId> {
+        port_pair_group::chains_over(intent, |function| {
+            let function = intent.functions.get(function);
+            function.is_some_and(|function| function.instances.contains(&InstanceId(id)))
+        })
     }
 }
 

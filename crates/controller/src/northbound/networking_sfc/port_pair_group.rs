@@ -6,7 +6,7 @@ use super::attributes::{
 use super::errors::ApiError;
 use super::{Collection, Shown, View, port_pair, shown, values};
 use crate::declared::Draft;
-use catena_model::id::{FunctionId, InstanceId};
+use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Encapsulation, FailurePolicy, ServiceFunction};
 use catena_plan::Intent;
 use ipnet::IpNet;
@@ -102,6 +102,16 @@ impl Collection for PortPairGroups {
         draft.remove::<ServiceFunction>(id);
         Ok(())
     }
+
+    fn chains(&self, intent: &Intent, id: Uuid) -> Vec<ChainId> {
+        chains_over(intent, |function| function.0 == id)
+    }
+}
+
+/// The chains over one of these functions.
+pub(super) fn chains_over(intent: &Intent, is_one: impl Fn(&FunctionId) -> bool) -> Vec<ChainId> {
+    let chains = intent.chains.values().filter(|chain| chain.functions.iter().any(&is_one));
+    chains.map(|chain| chain.id).collect()
 }
 
 pub(super) fn not_found(id: &str) -> ApiError {

@@ -1,0 +1,94 @@
+//! Which flows stay on a path of before when its classifiers turn, and until when. Knows why a flow
+//! must not move; refuses to know how a classifier remembers flows.
+
+use crate::intent::Intent;
+use crate::inventory::Inventory;
+use crate::ledger::{Ledger, PathPhase, PathRecord, Pin};
+use crate::render::Rendering;
+use catena_model::PathId;
+use catena_model::id::{ChainId, InstanceId};
+use catena_model::limits::{PIN_IDLE_DRAINING_MS, PIN_IDLE_REWRITING_MS};
+use catena_model::program::{HopEntry, HopKind, InstanceEntry};
+use std::collections::BTreeSet;
+
+/// What the classifiers of a new path leave on the paths of before: flows of functions whose
+/// packets would not tell which path they are on, and flows of instances that drain.
+pub(crate) fn pins(
+    ledger: &Ledger,
+    intent: &Intent,
+    inventory: &Inventory,
+    chain: ChainId,
+    way: &Rendering,
+) -> Vec<Pin> {
+    let mut pins = Vec::new();
+    let before = ledger.classified(chain).into_iter();
+    for (old, path) in before.filter(|(_, path)| path.direction == way.direction) {
+        // What stays on still older paths does so whatever the newest is.
+        pins.extend(path.pins.iter().cloned());
+        let rewriting = rewriting(inventory, path, &way.hops);
+        let draining = draining(intent, path, &way.hops);
+        let idle_ms =
+            if draining.is_empty() { PIN_IDLE_REWRITING_MS } else { PIN_IDLE_DRAINING_MS };
+        let instances: Vec<InstanceId> = rewriting.union(&draining).copied().collect();
+        if !instances.is_empty() {
+            pins.push(Pin { old, instances, idle_ms });
+        }
+    }
+    pins
+}
+
+/// Unaware instances of both paths that are known to change bytes: a packet that comes back from
+/// one says neither by what it carries nor by how it looks which path it is on.
+fn rewriting(inventory: &Inventory, old: &PathRecord, new: &[HopEntry]) -> BTreeSet<InstanceId> {
+    let shared = |instance: &&InstanceEntry| {
+        instance.speaks.is_none()
+            && inventory.rewriting.contains(&instance.id)
+            && passed(new)
+                .any(|other| other.id == instance.id && other.weight > 0 && other.speaks.is_none())
+    };
+    passed(&old.hops).filter(shared).map(|instance| instance.id).collect()
+}
+
+/// Instances that take no new flow on the new path and still have some on the old.
+fn draining(intent: &Intent, old: &PathRecord, new: &[HopEntry]) -> BTreeSet<InstanceId> {
+    let drains = |instance: &&InstanceEntry| {
+        instance.weight > 0
+            && intent.instances.get(&instance.id).is_some_and(|declared| declared.is_draining)
+            && !passed(new).any(|other| other.id == instance.id && other.weight > 0)
+    };
+    passed(&old.hops).filter(drains).map(|instance| instance.id).collect()
+}
+
+fn passed(hops: &[HopEntry]) -> impl Iterator<Item = &InstanceEntry> {
+    hops.iter().filter(|hop| hop.kind == HopKind::Through).flat_map(|hop| &hop.instances)
+}
+
+/// Flows that have ended, or whose bound has passed, are no longer kept: the old path is turned
+/// away from once more, now for good.
+pub(crate) fn release_pins(ledger: &mut Ledger, inventory: &Inventory) {
+    let mut let_go = BTreeSet::new();
+    for path in ledger.paths.values_mut() {
+        path.pins.retain(|pin| {
+            let is_over = inventory.unpinned.contains(&pin.old);
+            if is_over {
+                let_go.insert(pin.old);
+            }
+            !is_over
+        });
+    }
+    turn_again(ledger, &let_go);
+}
+
+/// Superseded paths that flows stayed on until now: what they hold counts from here.
+pub(crate) fn turn_again(ledger: &mut Ledger, paths: &BTreeSet<PathId>) {
+    let number = ledger.number;
+    for id in paths {
+        if let Some(path) = ledger.paths.get_mut(id)
+            && path.phase == PathPhase::Superseded
+        {
+            path.since = number;
+            // What its nodes acknowledged before was not this.
+            path.needs.clear();
+        }
+    }
+}
