@@ -8,15 +8,20 @@ use crate::procfs::Process;
 use crate::traffic::{Family, Receiver, Sender, address, send_and_count};
 use catena_client::{Client, ClientError, Kind};
 use catena_kernel::process::{inherit_fds, spawn_bound};
+use catena_model::account::{Absences, DataplaneLife};
 use catena_model::status::ChainState;
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 const PORT: u16 = 5_030;
+/// More than the packets of neighbour discovery that endpoints send by themselves meanwhile.
+const FOREIGN: u64 = 32;
 
 pub(crate) fn kill(process: &Process) {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).expect("a process number");
@@ -217,6 +222,7 @@ fn an_agent_killed_under_traffic_loses_no_packet() {
         for host in ["host1", "host2"] {
             let dataplane = house.process("dataplane", Some(host));
             let agent = house.process("agent", Some(host));
+            let before = life(house, host);
             std::thread::sleep(Duration::from_millis(200));
             kill(&agent);
             wait_gone(house, &agent);
@@ -230,6 +236,9 @@ fn an_agent_killed_under_traffic_loses_no_packet() {
             });
             house.wait_settled();
             assert_eq!(house.process("dataplane", Some(host)), dataplane, "a second data plane");
+            let now = life(house, host);
+            assert_eq!((now.process, now.absences), (before.process, Absences::default()));
+            assert!(now.up_ms > before.up_ms, "it began anew: {now:?}");
         }
         let sent = sending.stop();
         receiver.assert_all(sent);
@@ -245,6 +254,93 @@ fn an_agent_killed_under_traffic_loses_no_packet() {
     });
 }
 
+/// The node tells of the gap: what it counted is among what the stream lost.
+fn assert_told(house: &House, host: &str, before: &DataplaneLife, lost: u64) {
+    let now = life(house, host);
+    assert_ne!(now.process, before.process);
+    let Absences { seen, last_ms, missed_at_ports, missed_at_tunnels, .. } = now.absences;
+    println!(
+        "{host}: away {last_ms} ms, {lost} lost, missed {missed_at_ports} at ports and \
+         {missed_at_tunnels} at tunnels"
+    );
+    assert_eq!(seen, before.absences.seen + 1);
+    assert!(missed_at_ports + missed_at_tunnels > 0, "nothing was missed, {lost} lost");
+    assert!(missed_at_ports + missed_at_tunnels <= lost + FOREIGN, "{now:?}, {lost} lost");
+}
+
+/// What a node tells of its data plane.
+fn life(house: &House, host: &str) -> DataplaneLife {
+    wait_for("the node's own words", || {
+        let nodes = house.nodes();
+        let node = nodes.into_iter().find(|node| node.status.node.as_str() == host);
+        let counters = node.and_then(|node| node.counters);
+        counters.map(|counters| counters.dataplane).ok_or_else(|| "it tells nothing".into())
+    })
+}
+
+/// Packets that left all interfaces named `customer` of these nodes so far.
+fn delivered(house: &House, nodes: &[&str]) -> u64 {
+    let of = |name: &&str| {
+        let text = house.node(name).inside(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+        let text = text.expect("the kernel tells");
+        let line = text.lines().find_map(|line| line.trim().strip_prefix("customer:"));
+        let sent = line.expect("its line").split_whitespace().nth(9).expect("packets sent");
+        sent.parse::<u64>().expect("a number")
+    };
+    nodes.iter().map(of).sum()
+}
+
+/// While nothing else moves the gap is counted to the packet: what came to the ports of the node
+/// before another data plane had them.
+#[test]
+fn what_comes_while_there_is_no_data_plane_is_counted_and_told() {
+    const HOST: &str = "host1";
+    const COUNT: u32 = 200;
+    in_own_house("pair.yaml", |house| {
+        let to = SocketAddr::new(address("D", Family::V4), PORT);
+        let chain = house.deploy(document("steady", PORT, &["v1", "v2"]));
+        send_and_count(&house.node("S"), &house.node("D"), to, 20);
+        assert_eq!(life(house, HOST).absences, Absences::default());
+        let dataplane = house.process("dataplane", Some(HOST));
+        let lock = house.path("/run/catena/node").join(HOST).join("state/lock");
+        let lock = File::open(lock).expect("its lock");
+        // Whoever holds the state directory keeps the next data plane from starting.
+        let holding = std::thread::spawn(move || {
+            flock(&lock, FlockOperation::LockExclusive).expect("the lock is given");
+            lock
+        });
+        let before = delivered(house, &["S", "v1"]);
+        kill(&dataplane);
+        wait_gone(house, &dataplane);
+        let lock = holding.join().expect("the lock is held");
+        wait_for("the agent's word that it has no data plane", || {
+            let status = house.chain(&chain.chain).status;
+            let is_told = status.reason.contains("the data plane of this node does not run");
+            if is_told { Ok(()) } else { Err(format!("{status:?}")) }
+        });
+        let mut sender = Sender::new(&house.node("S"), to);
+        sender.send_many(COUNT);
+        drop(lock);
+        house.wait_settled();
+        house.wait_active(&chain.chain);
+        let after = delivered(house, &["S", "v1"]);
+        let life = life(house, HOST);
+        let Absences { seen, missed_at_ports, last_ms, .. } = life.absences;
+        println!("{COUNT} came while nobody took them: {missed_at_ports} missed, {last_ms} ms");
+        assert_eq!(seen, 1);
+        // Endpoints look for their neighbours once in a while; that was missed as well.
+        assert!((u64::from(COUNT)..=after - before).contains(&missed_at_ports), "{life:?}");
+        let said = house.tell(&["status"]);
+        assert!(said.contains(&format!("{missed_at_ports} packets at ports")), "{said}");
+        send_and_count(&house.node("S"), &house.node("D"), to, 50);
+        // The other node's data plane lived: its counters go on, and tell what never came to it.
+        let report = house.chain(&chain.chain);
+        let partial: Vec<(&str, bool)> =
+            report.nodes.iter().map(|n| (n.node.as_str(), n.counters.is_partial)).collect();
+        assert_eq!(partial, [("host1", true), ("host2", false)]);
+    });
+}
+
 /// The data plane itself dies: nothing passes a function by meanwhile, and it comes back alone.
 #[test]
 fn a_data_plane_that_was_killed_comes_back_by_itself() {
@@ -253,6 +349,7 @@ fn a_data_plane_that_was_killed_comes_back_by_itself() {
         let chain = house.deploy(document("steady", PORT, &["v1", "v2"]));
         for host in ["host1", "host2"] {
             let dataplane = house.process("dataplane", Some(host));
+            let before = life(house, host);
             let receiver = Receiver::new(&house.node("D"), to);
             let sending = Sender::new(&house.node("S"), to).keep_sending();
             std::thread::sleep(Duration::from_millis(100));
@@ -270,6 +367,7 @@ fn a_data_plane_that_was_killed_comes_back_by_itself() {
             let last = came.last_key_value().map(|(number, _)| *number);
             assert_eq!(last, Some(sent - 1), "{host}: packets do not flow again");
             assert!(came.values().all(|times| *times == 1), "{host}: a packet came twice");
+            assert_told(house, host, &before, u64::from(sent) - came.len() as u64);
             let before = ChainTotal::of(&house.chain(&chain.chain));
             send_and_count(&house.node("S"), &house.node("D"), to, 200);
             let after = ChainTotal::of(&house.chain(&chain.chain));

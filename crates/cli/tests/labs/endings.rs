@@ -1,7 +1,7 @@
 //! However a lab is killed, and whenever, nothing of it stays on the machine.
 
 use crate::house::{CATENA, LAB, lab_name, new_mark, renamed_lab, turn};
-use crate::patience::{Chance, wait_for};
+use crate::patience::{Chance, is_full, wait_for};
 use crate::procfs::{self, Process};
 use catena_kernel::process::spawn_bound;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -140,7 +140,8 @@ fn assert_nothing_is_left(mut doomed: Doomed, before: &Machine, folder: &Path, s
 
 #[test]
 fn a_lab_leaves_nothing_however_it_is_killed() {
-    assert_leaves_nothing("a_lab_leaves_nothing_however_it_is_killed", &VICTIMS, REPEATS);
+    let repeats = if is_full() { 200 } else { REPEATS };
+    assert_leaves_nothing("a_lab_leaves_nothing_however_it_is_killed", &VICTIMS, repeats);
 }
 
 #[test]

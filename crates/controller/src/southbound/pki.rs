@@ -21,8 +21,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const NODE_CERTIFICATE_DAYS: u64 = 365;
 /// Days for which the authority is valid.
 const AUTHORITY_DAYS: u64 = 3_650;
-/// Clocks of nodes may be behind by so much, in seconds.
-const CLOCK_SKEW_SECONDS: u64 = 3_600;
 /// Name that agents expect of the controller.
 const CONTROLLER_NAME: &str = "controller";
 /// What a node's URI begins with (SPIFFE).
@@ -141,7 +139,9 @@ fn params(common_name: &str, days: u64) -> CertificateParams {
     params.distinguished_name.push(DnType::CommonName, common_name);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let epoch = date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + now.saturating_sub(Duration::from_secs(CLOCK_SKEW_SECONDS));
+    // The key is new: a beginning protects nothing, and would shut out nodes whose clock is behind,
+    // and everybody once this clock has been ahead.
+    params.not_before = epoch;
     params.not_after = epoch + now + Duration::from_secs(days * 24 * 3_600);
     params
 }
@@ -218,5 +218,46 @@ mod tests {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert!(authorities.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+
+    /// What decides in a session, with the clock as an argument: agents and the controller may each
+    /// be a day behind or ahead, and have been when the certificates were made.
+    #[test]
+    fn a_clock_that_jumps_either_way_shuts_nobody_out_before_a_certificate_ends() {
+        use rustls::client::WebPkiServerVerifier;
+        use rustls::client::danger::ServerCertVerifier as _;
+        use rustls::pki_types::pem::PemObject as _;
+        use rustls::pki_types::{CertificateDer, UnixTime};
+        use rustls::server::WebPkiClientVerifier;
+        use rustls::server::danger::ClientCertVerifier as _;
+        use std::sync::Arc;
+
+        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let data = tempfile::tempdir().unwrap();
+        let authority = Authority::open(data.path()).unwrap();
+        let node = authority.issue_node(&NodeName::new("host1").unwrap()).unwrap();
+        let controller = authority.issue_controller().unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(der(authority.certificate())).unwrap();
+        let roots = Arc::new(roots);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let nodes = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+        let nodes = nodes.build().unwrap();
+        let controllers = WebPkiServerVerifier::builder_with_provider(roots, provider);
+        let controllers = controllers.build().unwrap();
+        let (node, controller) = (der(&node.certificate), der(&controller.certificate));
+        let name = CONTROLLER_NAME.try_into().unwrap();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let day = Duration::from_secs(24 * 3_600);
+        let are_good = |moment: Duration| {
+            let moment = UnixTime::since_unix_epoch(moment);
+            let of_node = nodes.verify_client_cert(&node, &[], moment).is_ok();
+            let own = controllers.verify_server_cert(&controller, &[], &name, &[], moment).is_ok();
+            [of_node, own]
+        };
+        for moment in [now - day, now, now + day, now + 364 * day, Duration::from_secs(1)] {
+            assert_eq!(are_good(moment), [true; 2], "{moment:?}");
+        }
+        assert_eq!(are_good(now + 366 * day), [false; 2], "and every certificate ends");
     }
 }

@@ -26,9 +26,14 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// How often tunnel sockets are tried again whose address this host did not have.
 const UNDERLAY_RETRY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// How long an agent waits that could not be let in.
+const ACCEPT_REST: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// The program in force.
 struct Running {
@@ -52,6 +57,8 @@ pub(super) struct Control {
     /// The number of the order that attached the port; 0: another agent's.
     attached: BTreeMap<PortId, u64>,
     is_confined: bool,
+    /// Until when nobody is let in: there was no descriptor left for the last who came.
+    deaf_until: Option<Instant>,
     /// Another data plane counted on the paths of the program that comes next.
     has_predecessor: bool,
     /// Why the tunnel sockets are not open.
@@ -70,6 +77,7 @@ impl Control {
             underlay: None,
             attached: BTreeMap::new(),
             is_confined: false,
+            deaf_until: None,
             has_predecessor: false,
             no_tunnels: None,
         }
@@ -122,6 +130,7 @@ impl Control {
             if ready.newcomer {
                 self.accept();
             }
+            self.deaf_until = self.deaf_until.filter(|until| Instant::now() < *until);
             self.retry_underlay()?;
         }
     }
@@ -129,14 +138,19 @@ impl Control {
     fn wait(&self) -> Result<Ready, DataplaneError> {
         let stop = self.config.stop.as_ref().map(AsFd::as_fd);
         let agent = self.agent.as_ref().map(|agent| (agent.as_fd(), agent.interest()));
+        // Whoever waits at the door would wake this thread again and again.
+        let at_door = if self.deaf_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![
-            PollFd::new(&self.socket.listener, PollFlags::IN),
+            PollFd::new(&self.socket.listener, at_door),
             PollFd::new(self.desk.bell(), PollFlags::IN),
         ];
         fds.extend(agent.map(|(fd, interest)| PollFd::from_borrowed_fd(fd, interest)));
         fds.extend(stop.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let retry = self.missing_underlay().map(|_| &UNDERLAY_RETRY);
-        match rustix::event::poll(&mut fds, retry) {
+        let retries = [
+            self.deaf_until.map(|_| &ACCEPT_RETRY),
+            self.missing_underlay().map(|_| &UNDERLAY_RETRY),
+        ];
+        match rustix::event::poll(&mut fds, retries.into_iter().flatten().next()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(DataplaneError::Start(errno.into())),
         }
@@ -163,7 +177,10 @@ impl Control {
                 self.attached.values_mut().for_each(|sequence| *sequence = 0);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => tracing::warn!("an agent could not connect: {error}"),
+            Err(error) => {
+                tracing::warn!("an agent could not connect: {error}");
+                self.deaf_until = Some(Instant::now() + ACCEPT_REST);
+            }
         }
     }
 

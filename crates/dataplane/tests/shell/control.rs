@@ -80,6 +80,8 @@ async fn tunnels_whose_address_comes_late_are_opened_then() {
         assert_eq!(agent.offer(pack(&program)), "");
         assert_eq!(agent.state().program_number, number);
     }
+    let troubles = agent.counters().dataplane.troubles;
+    assert!(matches!(&troubles[..], [one] if one.contains("203.0.113.9")), "{troubles:?}");
     machine.node.links.add_address("lo", late, 32).await.unwrap();
     let begun = Instant::now();
     let is_open = || {
@@ -90,6 +92,9 @@ async fn tunnels_whose_address_comes_late_are_opened_then() {
     while !is_open() {
         assert!(begun.elapsed() < PATIENCE, "the tunnels stay closed");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    while !agent.counters().dataplane.troubles.is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "the trouble is over and still told");
     }
 }
 
