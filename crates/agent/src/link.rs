@@ -14,7 +14,9 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// A killed process keeps its files until the kernel has taken its rings apart, which takes some
+/// tens of milliseconds: until then the next one finds its place taken.
+const BACKOFF_MIN: Duration = Duration::from_millis(15);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// Who has lived so long is replaced without a rest: packets wait for it.
 const LIFE_MIN: Duration = Duration::from_secs(1);

@@ -136,7 +136,7 @@ fn a_controller_with_a_full_disk_refuses_by_name_and_forgets_nothing() {
         let mut made = Vec::new();
         // What is left in pages that the store has already may still be taken.
         let refusal = loop {
-            let network = json!({"name": "n", "description": "x".repeat(2_000)});
+            let network = json!({"name": "n", "description": "x".repeat(200)});
             match house.client.create(Kind::Network, &network) {
                 Ok(network) => made.push(network["id"].as_str().expect("an id").to_owned()),
                 Err(error) => break error,

@@ -153,17 +153,13 @@ fn wait_replaced(house: &House, victim: Victim, before: &DataplaneLife) {
     });
 }
 
-/// Every packet came once; those that a data plane took with it did not come.
-fn assert_came(victim: Victim, receiver: Receiver, sent: u32) -> u32 {
-    let Victim::Dataplane(_) = victim else {
-        receiver.assert_all(sent);
-        return 0;
-    };
+/// Every packet came once, and the last; how many did not come.
+fn count_lost(victim: Victim, receiver: Receiver, sent: u32) -> u64 {
     let came = receiver.stop(sent);
     assert!(came.values().all(|times| *times == 1), "{victim:?}: a packet came twice");
     let last = came.last_key_value().map(|(number, _)| *number);
     assert_eq!(last, Some(sent - 1), "{victim:?}: packets do not flow again");
-    sent - u32::try_from(came.len()).expect("no more than were sent")
+    u64::from(sent) - came.len() as u64
 }
 
 /// Each chain takes packets as it is declared, and loses none.
@@ -190,6 +186,7 @@ fn one_kill(house: &mut House, chance: &mut Chance, chains: &mut Vec<Chain>) -> 
         Victim::Dataplane(host) => life(house, host).expect("its life"),
         _ => DataplaneLife::default(),
     };
+    let ring_full = account::ring_full(house);
     let streams: Vec<(Receiver, Sending)> = (0..PORTS.len())
         .map(|index| {
             let receiver = Receiver::new(&house.node("D"), to(index));
@@ -215,8 +212,14 @@ fn one_kill(house: &mut House, chance: &mut Chance, chains: &mut Vec<Chain>) -> 
     let mut sent = 0;
     for (receiver, sending) in streams {
         let count = sending.stop();
-        lost += assert_came(victim, receiver, count);
+        lost += count_lost(victim, receiver, count);
         sent += count;
+    }
+    if !matches!(victim, Victim::Dataplane(_)) {
+        // Two processors may be too few for all that runs: the kernel counts what it could not
+        // deliver then. The death itself costs nothing.
+        let ring_full = account::ring_full(house) - ring_full;
+        assert!(lost <= ring_full, "{victim:?}: {lost} lost, {ring_full} by full rings");
     }
     account::assert_holds(house);
     for (index, chain) in chains.iter().enumerate() {

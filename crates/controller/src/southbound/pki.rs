@@ -229,7 +229,6 @@ mod tests {
         use rustls::pki_types::pem::PemObject as _;
         use rustls::pki_types::{CertificateDer, UnixTime};
         use rustls::server::WebPkiClientVerifier;
-        use rustls::server::danger::ClientCertVerifier as _;
         use std::sync::Arc;
 
         let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
