@@ -155,31 +155,6 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
         }
         unpinned
     }
-
-    #[test]
-    fn nothing_is_proved_by_a_data_plane_that_counted_only_a_part() {
-        let (one, mut counters) = answer("host1");
-        let nodes = BTreeSet::from([one.clone()]);
-        counters.chains.push(catena_model::ChainCounters {
-            chain: catena_model::id::ChainId(uuid::Uuid::nil()),
-            path: PathId(1),
-            entered: Volume::default(),
-            finished: Volume::default(),
-            tapped: Volume::default(),
-            pinned_flows: 0,
-            tunnelled_out: Volume::default(),
-            tunnelled_in: Volume::default(),
-            dropped: BTreeMap::new(),
-            hops: Vec::new(),
-            is_partial: false,
-        });
-        let is_empty_at = |counters: NodeCounters| {
-            is_empty(&BTreeMap::from([(one.clone(), counters)]), PathId(1), &nodes)
-        };
-        assert!(is_empty_at(counters.clone()));
-        counters.chains[0].is_partial = true;
-        assert!(!is_empty_at(counters), "zeros that began when another had counted");
-    }
 }
 
 impl<T> Watched<T> {

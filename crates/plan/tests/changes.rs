@@ -327,3 +327,15 @@ fn an_instance_that_gave_back_other_bytes_is_known_by_name() {
     let found: Vec<InstanceId> = catena_plan::rewriting(&watched.counters).into_iter().collect();
     assert_eq!(found, [InstanceId(id(4, 11))]);
 }
+
+#[test]
+fn nothing_is_proved_by_a_data_plane_that_counted_only_a_part() {
+    let mut watched = Watched::new();
+    watched.settle();
+    watched.at(1, 1).is_partial = true;
+    watched.over(&[12]);
+    watched.settle();
+    assert_eq!(watched.read(), [], "zeros that began when another had counted");
+    watched.at(1, 1).is_partial = false;
+    assert_eq!(watched.read()[0].proof, DrainProof::Counted);
+}
