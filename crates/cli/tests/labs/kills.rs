@@ -136,7 +136,9 @@ fn strike(house: &mut House, victim: Victim) {
         Victim::Controller => start_controller_again(house, &process),
         Victim::Agent(host) => start_agent_again(house, host, &process),
         Victim::Dataplane(_) => wait_for("another data plane", || {
-            let is_it = |p: &Process| p.words == process.words && p.pid != process.pid;
+            // An agent that was started again names the same program by another path.
+            let is_it =
+                |p: &Process| p.words.get(1..) == process.words.get(1..) && p.pid != process.pid;
             house.processes().into_iter().find(is_it).map(drop).ok_or("none yet".into())
         }),
     }
