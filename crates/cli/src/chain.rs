@@ -8,6 +8,7 @@ use crate::receipt;
 use catena_client::Client;
 use catena_client::deploy::{Applied, ChainDocument, Deployed, Deployment, Updated};
 use catena_model::account::{HopCounters, Volume};
+use catena_model::check::CheckReport;
 use catena_model::status::{ChainReport, ChainState};
 use clap::Subcommand;
 use comfy_table::{Table, presets};
@@ -34,6 +35,14 @@ pub(crate) enum ChainCommand {
     },
     /// All chains with their state.
     List,
+    /// Send probes along a chain: order, bypass, packet size; exit code 4 when something is wrong.
+    Check {
+        /// Name or id.
+        name: String,
+        /// How it is printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
     /// One chain with the counters of each hop.
     Show {
         /// Name or id.
@@ -50,6 +59,7 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
         ChainCommand::Deploy { file, repeat, output } => deploy(&client, &file, repeat, output),
         ChainCommand::Undeploy { file } => undeploy(&client, &file),
         ChainCommand::List => list(&client),
+        ChainCommand::Check { name, output } => check(&client.check_chain(&name)?, output),
         ChainCommand::Show { name, output } => show(&client.chain(&name)?, output),
     }
 }
@@ -174,7 +184,23 @@ fn show(report: &ChainReport, output: Format) -> Result<(), Failure> {
     let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));
     say!("{}{path}   {}", report.status.state.name(), report.status.reason);
     say!("{}", hops(report));
+    for instance in &report.health {
+        say!("instance {} {}", instance.name, instance.health.name());
+    }
     Ok(())
+}
+
+fn check(report: &CheckReport, output: Format) -> Result<(), Failure> {
+    if output == Format::Json {
+        say!("{}", serde_json::to_string_pretty(report)?);
+    } else {
+        for finding in &report.findings {
+            let mark = if finding.is_ok { '✓' } else { '✗' };
+            let fix = finding.fix.as_ref().map(|fix| format!("   fix: {fix}"));
+            say!("{mark} {}{}", finding.text, fix.unwrap_or_default());
+        }
+    }
+    if report.is_ok() { Ok(()) } else { Err(Failure::check()) }
 }
 
 /// The hops of the path in use, as one table over all nodes.
@@ -199,6 +225,10 @@ fn hops(report: &ChainReport) -> Table {
     table.add_row(row("entered", "", None, Some(entered)));
     for (node, hop) in hops {
         table.add_row(row(&hop.name, node, Some(hop.delivered), Some(hop.returned)));
+        if hop.bypassed.packets > 0 {
+            let name = format!("{} bypassed", hop.name);
+            table.add_row(row(&name, node, Some(hop.bypassed), None));
+        }
     }
     table.add_row(row("finished", "", Some(finished), None));
     for (reason, n) in dropped.iter().filter(|(_, n)| **n > 0) {

@@ -2,6 +2,7 @@
 
 use crate::error::ClientError;
 use catena_model::Event;
+use catena_model::check::CheckReport;
 use catena_model::explain::{ExplainQuery, ExplainReport};
 use catena_model::resource::FailurePolicy;
 use catena_model::status::{ChainReport, ChainSummary, FunctionReport, InstanceReport, NodeReport};
@@ -280,6 +281,16 @@ impl Client {
             url: self.base.clone(),
             reason: "it ended while we watched".into(),
         })
+    }
+
+    /// What probes meet along the paths of a chain, named or by id.
+    ///
+    /// # Errors
+    /// When there is no such chain, or its first node does not answer.
+    pub fn check_chain(&self, name: &str) -> Result<CheckReport, ClientError> {
+        let path = format!("/v1/chains/{}/check", escape(name));
+        let answer = self.request(Method::POST, &path, None)?;
+        serde_json::from_value(answer).map_err(|error| unexpected(&path, &error.to_string()))
     }
 
     /// What the data planes would do with a packet.

@@ -44,8 +44,9 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     let authority = southbound::pki::Authority::open(&config.data_dir)?;
     let declared = Arc::new(declared::Declared::load(Arc::clone(&store))?);
     let fleet = Arc::new(southbound::fleet::Fleet::default());
+    let (dead, deaths) = tokio::sync::watch::channel(reconcile::health::Dead::default());
     let (signals, situation, reconciler) =
-        reconcile::prepare(Arc::clone(&store), &declared, Arc::clone(&fleet))?;
+        reconcile::prepare(Arc::clone(&store), &declared, Arc::clone(&fleet), deaths)?;
 
     let (receipts, receipts_seen) =
         tokio::sync::watch::channel(Arc::new(reconcile::receipts::Receipts::default()));
@@ -61,7 +62,8 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     };
     tokio::select! {
         end = reconciler.run() => end,
-        end = reconcile::drain::watch(situation, Arc::clone(&fleet), signals.clone(), receipts) => end,
+        end = reconcile::drain::watch(situation.clone(), Arc::clone(&fleet), signals.clone(), receipts) => end,
+        end = reconcile::health::watch(situation, Arc::clone(&fleet), dead) => end,
         end = northbound::serve(northbound, Arc::new(app)) => end,
         end = southbound::serve(southbound, &authority, fleet, signals) => end,
     }

@@ -4,7 +4,7 @@
 mod support;
 
 use catena_model::Event;
-use catena_model::status::ChainState;
+use catena_model::status::{ChainState, Health, InstanceHealth};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use support::agent::FakeAgent;
@@ -194,4 +194,42 @@ fn an_instance_drains_only_where_another_takes_its_place() {
     eventually("the instance in use again", || {
         (controller.get("/v1/instances/i1")["used"] == "taking").then_some(())
     });
+}
+
+#[test]
+fn a_chain_with_a_dead_instance_is_degraded_and_says_what_becomes_of_its_packets() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let agent = FakeAgent::connect(&controller.data, "host1", 1, controller.southbound);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v1", "host1");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    controller.create("/v2.0/sfc/port_chains", &lab.chain("web", &[&function], &[&classifier]));
+    let status_is = |state: &str, reason: &str| {
+        eventually("the state of the chain", || {
+            let chain = controller.get("/v1/chains/web");
+            let status = (chain["status"]["state"].as_str()?, chain["status"]["reason"].as_str()?);
+            (status == (state, reason)).then_some(chain)
+        })
+    };
+    status_is("active", "");
+    let entry = agent.program().unwrap().paths[0].hops[0].instances[0].clone();
+    let told = |health| {
+        let (instance, name) = (entry.id, entry.name.clone());
+        agent.state.lock().unwrap().health = vec![InstanceHealth { instance, name, health }];
+    };
+    told(Health::Dead);
+    for (policy, treatment) in
+        [("bypass", "bypassed"), ("block", "blocked"), ("reroute", "blocked")]
+    {
+        let body = json!({"on_failure": policy});
+        assert_eq!(controller.call("PATCH", "/v1/functions/v1", Some(&body)).0, 200);
+        let reason = format!("instance 'v1' of function 'v1' is dead: {treatment}");
+        let chain = status_is("degraded", &reason);
+        assert_eq!(chain["health"][0]["health"], "dead");
+    }
+    told(Health::Alive);
+    status_is("active", "");
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod check;
 pub mod drop_reason;
 pub mod event;
 pub mod explain;

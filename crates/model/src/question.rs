@@ -2,6 +2,7 @@
 //! questions and answers; refuses to know how they travel and who answers.
 
 use crate::account::NodeCounters;
+use crate::check::{CheckQuestion, Sighting};
 use crate::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ pub enum Question {
     Explain(ExplainRequest),
     /// The next packet at a port.
     CatchNext(CatchRequest),
+    /// About the probes of a check.
+    Check(CheckQuestion),
 }
 
 /// The answer to a [`Question`].
@@ -31,6 +34,8 @@ pub enum Answer {
     Explained(Box<ExplainReply>),
     /// The packet, once one has come.
     Caught(Option<CaughtPacket>),
+    /// What was seen of the probes of a check.
+    Sighted(Vec<Sighting>),
     /// The node cannot answer.
     Refused {
         /// Why, for people.

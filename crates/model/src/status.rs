@@ -18,7 +18,7 @@ pub enum ChainState {
     /// An update is on its way: the traffic takes the path of before, whole.
     Updating,
     /// It was active and something it needs is gone: packets that miss it are dropped by name
-    /// rather than let past a function.
+    /// rather than let past a function, or treated as declared for a dead instance.
     Degraded,
 }
 
@@ -57,6 +57,18 @@ pub struct InstanceHealth {
     pub name: String,
     /// How it is.
     pub health: Health,
+}
+
+impl Health {
+    /// The name in answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Alive => "alive",
+            Self::Dead => "dead",
+        }
+    }
 }
 
 /// How an instance is, by in-band probes of its node's data plane.
@@ -164,6 +176,9 @@ pub struct ChainReport {
     pub encapsulation: crate::resource::Encapsulation,
     /// Counters of each node that the chain touches.
     pub nodes: Vec<ChainAtNode>,
+    /// How its watched instances are.
+    #[serde(default)]
+    pub health: Vec<InstanceHealth>,
     /// The account of its last change since this controller started, if that is over.
     pub receipt: Option<Receipt>,
 }

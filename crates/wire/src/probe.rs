@@ -4,8 +4,8 @@
 //! discovery that ask whether a function's interface is there. Refuses to know who sends a probe,
 //! when, and what its number means.
 //!
-//! The mark stands at the start of a UDP datagram's or ICMP echo's payload, where routers, filters
-//! and translators leave it alone; what follows it is filling.
+//! The mark stands at the start of the payload of a UDP datagram, an ICMP echo or a TCP segment,
+//! where routers, filters and translators leave it alone; what follows it is filling.
 //!
 //! ```text
 //! |                     Magic, 8 bytes: "CATENAPR"                |
@@ -19,17 +19,42 @@ use crate::arp::{ArpOperation, ArpPacket};
 use crate::ethernet::{self, EthernetHeader};
 use crate::flow::FlowKey;
 use crate::frame::{Fragment, FrameView, Network};
-use crate::icmp::{IcmpV4Type, IcmpV6Type, v6_sum};
+use crate::icmp::{IcmpV4Type, IcmpV6Type, IcmpView, v6_sum};
 use crate::ipv4::{self, Ipv4Header};
 use crate::ipv6::{self, Ipv6Header};
 use crate::scalar::{EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr};
+use crate::tcp::{self, TcpFlags, TcpHeader};
 use crate::udp::{self, UdpHeader};
 use crate::{checksum::Sum, neighbour};
 
 const MAGIC: [u8; 8] = *b"CATENAPR";
 
-/// UDP and an ICMP echo have heads of the same length.
-const UPPER_HEADER_BYTES: usize = udp::HEADER_BYTES;
+/// What a probe looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProbeCarrier {
+    /// A UDP datagram with the flow's ports.
+    Udp,
+    /// An echo request between the flow's addresses.
+    Echo,
+    /// The first segment of a TCP connection with the flow's ports.
+    Tcp,
+}
+
+impl ProbeCarrier {
+    /// The harmless one for a flow: nobody takes an echo for a part of a TCP connection.
+    #[must_use]
+    pub const fn beside(flow: &FlowKey) -> Self {
+        if flow.protocol.0 == IpProtocol::UDP.0 { Self::Udp } else { Self::Echo }
+    }
+
+    const fn header_bytes(self) -> usize {
+        match self {
+            Self::Udp => udp::HEADER_BYTES,
+            Self::Echo => IcmpView::HEADER_LEN,
+            Self::Tcp => tcp::HEADER_BYTES,
+        }
+    }
+}
 
 mod field {
     pub(super) const NUMBER: core::ops::Range<usize> = 8..16;
@@ -58,13 +83,28 @@ impl ProbeMark {
     #[inline]
     #[must_use]
     pub fn find(view: &FrameView, frame: &[u8]) -> Option<Self> {
-        let carries =
-            matches!(view.protocol, Some(IpProtocol::UDP | IpProtocol::ICMP | IpProtocol::ICMPV6));
-        if !carries || view.fragment != Fragment::Whole {
+        let carrier = match view.protocol? {
+            IpProtocol::UDP => ProbeCarrier::Udp,
+            IpProtocol::ICMP | IpProtocol::ICMPV6 => ProbeCarrier::Echo,
+            IpProtocol::TCP => ProbeCarrier::Tcp,
+            _ => return None,
+        };
+        if view.fragment != Fragment::Whole {
             return None;
         }
-        let start = usize::from(view.l4_offset?).checked_add(UPPER_HEADER_BYTES)?;
-        let mark: &[u8; Self::LEN] = frame.get(start..)?.first_chunk()?;
+        let start = usize::from(view.l4_offset?).checked_add(carrier.header_bytes())?;
+        Self::read(frame.get(start..)?)
+    }
+
+    /// The first mark in the bytes of a packet whose headers nobody has read yet.
+    #[must_use]
+    pub fn scan(bytes: &[u8]) -> Option<Self> {
+        let start = bytes.windows(MAGIC.len()).position(|window| window == MAGIC)?;
+        Self::read(bytes.get(start..)?)
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mark: &[u8; Self::LEN] = bytes.first_chunk()?;
         if !mark.starts_with(&MAGIC) {
             return None;
         }
@@ -83,7 +123,7 @@ impl ProbeMark {
     }
 }
 
-/// A probe as a frame: UDP for a flow of UDP, else an echo request between the flow's addresses.
+/// A probe as a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeFrame {
     /// Destination hardware address.
@@ -92,6 +132,8 @@ pub struct ProbeFrame {
     pub source: MacAddr,
     /// The flow whose way it takes; both addresses are of one IP version.
     pub flow: FlowKey,
+    /// What it looks like.
+    pub carrier: ProbeCarrier,
     /// Its mark.
     pub mark: ProbeMark,
     /// Bytes of the IP packet; at least those of the headers and the mark.
@@ -101,9 +143,9 @@ pub struct ProbeFrame {
 impl ProbeFrame {
     /// Bytes of the smallest probe between these addresses, from the IP header on.
     #[must_use]
-    pub const fn least_packet_bytes(is_v4: bool) -> usize {
+    pub const fn least_packet_bytes(carrier: ProbeCarrier, is_v4: bool) -> usize {
         let header = if is_v4 { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
-        header + UPPER_HEADER_BYTES + ProbeMark::LEN
+        header + carrier.header_bytes() + ProbeMark::LEN
     }
 
     /// Writes the frame at the start of `into` and answers its length; none: it does not fit, or
@@ -111,7 +153,7 @@ impl ProbeFrame {
     #[must_use]
     pub fn emit(&self, into: &mut [u8]) -> Option<usize> {
         let is_v4 = self.flow.source.is_ipv4();
-        let packet_bytes = self.packet_bytes.max(Self::least_packet_bytes(is_v4));
+        let packet_bytes = self.packet_bytes.max(Self::least_packet_bytes(self.carrier, is_v4));
         let length = ethernet::HEADER_BYTES.checked_add(packet_bytes)?;
         let frame = into.get_mut(..length)?;
         frame.fill(0);
@@ -132,10 +174,6 @@ impl ProbeFrame {
         Some(length)
     }
 
-    fn is_udp(&self) -> bool {
-        self.flow.protocol == IpProtocol::UDP
-    }
-
     fn emit_v4(&self, source: Ipv4Addr, destination: Ipv4Addr, packet: &mut [u8]) -> Option<()> {
         let (header_into, message) = packet.split_at_mut_checked(ipv4::HEADER_BYTES)?;
         let header = Ipv4Header {
@@ -146,14 +184,16 @@ impl ProbeFrame {
             more_fragments: false,
             fragment_offset: FragmentOffset::new(0).ok()?,
             ttl: TTL,
-            protocol: if self.is_udp() { IpProtocol::UDP } else { IpProtocol::ICMP },
+            protocol: self.protocol(IpProtocol::ICMP),
             source,
             destination,
         };
         header.emit(header_into).ok()?;
-        self.mark.emit(message.get_mut(UPPER_HEADER_BYTES..)?);
-        if self.is_udp() {
-            return self.emit_udp(message);
+        self.mark.emit(message.get_mut(self.carrier.header_bytes()..)?);
+        match self.carrier {
+            ProbeCarrier::Udp => return self.emit_udp(message),
+            ProbeCarrier::Tcp => return self.emit_tcp(message),
+            ProbeCarrier::Echo => {}
         }
         self.emit_echo(IcmpV4Type::ECHO_REQUEST.0, message)?;
         let checksum = Sum::of(message).checksum();
@@ -167,20 +207,46 @@ impl ProbeFrame {
             traffic_class: 0,
             flow_label: FlowLabel::from_low_bits(0),
             payload_length: u16::try_from(message.len()).ok()?,
-            next_header: if self.is_udp() { IpProtocol::UDP } else { IpProtocol::ICMPV6 },
+            next_header: self.protocol(IpProtocol::ICMPV6),
             hop_limit: TTL,
             source,
             destination,
         };
         header.emit(header_into).ok()?;
-        self.mark.emit(message.get_mut(UPPER_HEADER_BYTES..)?);
-        if self.is_udp() {
-            return self.emit_udp(message);
+        self.mark.emit(message.get_mut(self.carrier.header_bytes()..)?);
+        match self.carrier {
+            ProbeCarrier::Udp => return self.emit_udp(message),
+            ProbeCarrier::Tcp => return self.emit_tcp(message),
+            ProbeCarrier::Echo => {}
         }
         self.emit_echo(IcmpV6Type::ECHO_REQUEST.0, message)?;
         let checksum = v6_sum(message, source, destination).checksum();
         message.get_mut(field::ICMP_CHECKSUM)?.copy_from_slice(&checksum.to_be_bytes());
         Some(())
+    }
+
+    fn protocol(&self, icmp: IpProtocol) -> IpProtocol {
+        match self.carrier {
+            ProbeCarrier::Udp => IpProtocol::UDP,
+            ProbeCarrier::Tcp => IpProtocol::TCP,
+            ProbeCarrier::Echo => icmp,
+        }
+    }
+
+    /// A connection's first segment may carry data (RFC 9293 section 3.10.7.4), and filters that
+    /// follow connections let it through where they let the connection through.
+    fn emit_tcp(&self, message: &mut [u8]) -> Option<()> {
+        let header = TcpHeader {
+            source_port: self.flow.source_port,
+            destination_port: self.flow.destination_port,
+            sequence: 0,
+            acknowledgment: 0,
+            flags: TcpFlags::SYN,
+            window: u16::MAX,
+            urgent_pointer: 0,
+        };
+        header.emit(message).ok()?;
+        tcp::refresh_checksum(message, self.flow.source, self.flow.destination).ok()
     }
 
     fn emit_udp(&self, message: &mut [u8]) -> Option<()> {

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::Duration;
 
 /// Bytes of a classic pcap file's head, and of each packet's.
 const FILE_HEAD_BYTES: usize = 24;
@@ -25,6 +26,8 @@ pub(crate) struct Frame {
     pub(crate) length: usize,
     /// The part that was kept.
     pub(crate) bytes: Vec<u8>,
+    /// When it was seen, since 1970.
+    pub(crate) at: Duration,
 }
 
 impl Capture {
@@ -84,8 +87,9 @@ impl Capture {
         let mut at = FILE_HEAD_BYTES;
         while at < bytes.len() {
             let (kept, length) = (word(at + 8), word(at + 12));
+            let seen = Duration::new(word(at) as u64, word(at + 4) as u32);
             at += PACKET_HEAD_BYTES;
-            frames.push(Frame { length, bytes: bytes[at..at + kept].to_vec() });
+            frames.push(Frame { length, bytes: bytes[at..at + kept].to_vec(), at: seen });
             at += kept;
         }
         frames

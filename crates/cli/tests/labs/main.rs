@@ -17,6 +17,7 @@ mod doors;
 mod endings;
 mod experiments;
 mod explain;
+mod failover;
 mod first_packet;
 mod full_disks;
 mod functions;

@@ -4,6 +4,7 @@
 //! about paths: that is `plan`'s.
 
 pub(crate) mod drain;
+pub(crate) mod health;
 mod planner;
 pub(crate) mod receipts;
 pub(crate) mod settle;
@@ -40,6 +41,8 @@ pub(crate) struct Situation {
     pub(crate) inventory: Arc<Inventory>,
     /// Why planning does not go on, if it does not.
     pub(crate) trouble: Option<String>,
+    /// The instances that their nodes found dead.
+    pub(crate) dead: health::Dead,
 }
 
 impl Situation {
@@ -50,6 +53,12 @@ impl Situation {
             && let Some(trouble) = &self.trouble
         {
             status.reason.clone_from(trouble);
+        }
+        if status.state == ChainState::Active
+            && let Some(complaint) = health::complaint(intent, &self.dead, chain)
+        {
+            status.state = ChainState::Degraded;
+            status.reason = complaint;
         }
         status
     }
@@ -66,6 +75,7 @@ pub(crate) struct Reconciler {
     declared: watch::Receiver<Snapshot>,
     signals: mpsc::Receiver<News>,
     situation: watch::Sender<Situation>,
+    dead: watch::Receiver<health::Dead>,
 }
 
 /// Reads what was known before the last stop and makes the first plan.
@@ -73,13 +83,14 @@ pub(crate) fn prepare(
     store: Arc<dyn Store>,
     declared: &Declared,
     fleet: Arc<Fleet>,
+    dead: watch::Receiver<health::Dead>,
 ) -> Result<(Signals, watch::Receiver<Situation>, Reconciler), ControllerError> {
     let mut planner = Planner::resume(store, fleet, declared.snapshot())?;
     planner.advance(Vec::new(), declared.snapshot());
     let (sender, signals) = mpsc::channel(SIGNALS_MAX);
     let (situation, watcher) = watch::channel(planner.situation());
     let declared = declared.subscribe();
-    Ok((sender, watcher, Reconciler { planner, declared, signals, situation }))
+    Ok((sender, watcher, Reconciler { planner, declared, signals, situation, dead }))
 }
 
 impl Reconciler {
@@ -91,6 +102,7 @@ impl Reconciler {
             tokio::select! {
                 signal = self.signals.recv() => news.push(signal.ok_or_else(ended)?),
                 changed = self.declared.changed() => changed.map_err(|_| ended())?,
+                changed = self.dead.changed() => changed.map_err(|_| ended())?,
                 () = tokio::time::sleep(RETRY_WAIT), if self.planner.is_in_trouble() => {}
             }
             while news.len() < SIGNALS_MAX
@@ -105,7 +117,8 @@ impl Reconciler {
                 planner
             });
             self.planner = step.await.map_err(|_| ended())?;
-            self.situation.send_replace(self.planner.situation());
+            let dead = Arc::clone(&self.dead.borrow_and_update());
+            self.situation.send_replace(Situation { dead, ..self.planner.situation() });
         }
     }
 }

@@ -2,6 +2,7 @@
 //! of and acknowledges, as far as the test lets it.
 
 use catena_model::id::PortId;
+use catena_model::status::InstanceHealth;
 use catena_model::{ChainCounters, NodeCounters, NodeName, NodeProgram};
 use catena_protocol::message::{
     self, Answer, FromAgent, PortState, PortStates, ToAgent, from_agent, to_agent,
@@ -38,6 +39,8 @@ pub struct State {
     pub unbound: BTreeMap<String, String>,
     /// The counters it tells.
     pub chains: Vec<ChainCounters>,
+    /// How it says that instances are.
+    pub health: Vec<InstanceHealth>,
     pub outgoing: Option<mpsc::Sender<FromAgent>>,
 }
 
@@ -236,7 +239,7 @@ fn counters(state: &State, node: &NodeName) -> NodeCounters {
         tunnels_transmitted: catena_model::Volume::default(),
         tunnels_ring_full: 0,
         chains: state.chains.clone(),
-        health: Vec::new(),
+        health: state.health.clone(),
         dataplane: catena_model::DataplaneLife::default(),
     }
 }

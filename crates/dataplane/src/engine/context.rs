@@ -25,6 +25,8 @@ pub(super) struct Context<'e> {
     pub(super) health: &'e mut Health,
     /// The metadata that packets carry.
     pub(super) carried: &'e mut Carried,
+    /// The vector was made here: it is created, and not received.
+    pub(super) is_injected: bool,
     /// Who listens, if anybody does.
     pub(super) trace: Trace<'e>,
     pub(super) traps: &'e mut Traps,

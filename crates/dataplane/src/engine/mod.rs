@@ -6,6 +6,7 @@
 
 mod answer;
 mod apart;
+mod check;
 mod classifier;
 mod coalesce;
 mod compile;
@@ -52,9 +53,11 @@ pub use vector::VECTOR_PACKETS_MAX;
 use apart::Apart;
 use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, Volume};
+use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
 use catena_model::{DropReason, NodeName};
+use check::Checks;
 use coalesce::OpenTrain;
 use context::Context;
 use counters::{Books, Owner};
@@ -108,6 +111,16 @@ impl EngineConfig {
     }
 }
 
+/// How a vector passes the stages.
+#[derive(Default)]
+struct Passing<'t> {
+    trace: Trace<'t>,
+    /// It is a probe of a chain: it leaves its path for nobody.
+    is_probe: bool,
+    /// It was made here.
+    is_injected: bool,
+}
+
 /// One engine: the tables in force, the proxies' memory and the books.
 pub struct Engine {
     config: EngineConfig,
@@ -125,6 +138,7 @@ pub struct Engine {
     carried: Carried,
     traps: Traps,
     health: Health,
+    checks: Checks,
     // Working memory of the stages, kept so that no vector allocates.
     arrivals: Vec<Arrival>,
     vector: Vec<Work>,
@@ -145,6 +159,7 @@ impl Engine {
             tables: Arc::new(Tables::empty(config.node.clone())),
             health: Health::new(config.probe_secret),
             carried: Carried::new(config.flows_max, config.flow_seed),
+            checks: Checks::default(),
             config,
             epoch: Epoch::default(),
             slots: Slots::default(),
@@ -196,8 +211,18 @@ impl Engine {
     ) {
         self.elapse(now_ns);
         while !input.is_empty() {
-            let count = input.len().min(VECTOR_PACKETS_MAX);
-            self.forward_vector(now_ns, input.drain(..count), pool, out, Trace::default());
+            let mut count = input.len().min(VECTOR_PACKETS_MAX);
+            if self.checks.are_on() {
+                if let Some(probe) = input.first().and_then(|packet| self.checks.probe(packet)) {
+                    let packet = input.remove(0);
+                    self.forward_probe(now_ns, probe, packet, false, pool, out);
+                    continue;
+                }
+                let next = input.iter().position(|packet| self.checks.probe(packet).is_some());
+                count = count.min(next.unwrap_or(count));
+            }
+            let passing = Passing::default();
+            self.forward_vector(now_ns, input.drain(..count), pool, out, passing);
         }
     }
 
@@ -207,9 +232,10 @@ impl Engine {
         packets: impl Iterator<Item = Packet>,
         pool: &mut BufferPool,
         out: &mut Output,
-        trace: Trace<'_>,
+        passing: Passing<'_>,
     ) {
         self.carried.open(now_ns);
+        let Passing { trace, is_probe, is_injected } = passing;
         let vector = &mut self.vector;
         let context = &mut Context {
             now_ns,
@@ -220,6 +246,7 @@ impl Engine {
             pool,
             health: &mut self.health,
             carried: &mut self.carried,
+            is_injected,
             trace,
             traps: &mut self.traps,
         };
@@ -234,6 +261,9 @@ impl Engine {
         classifier::classify(vector, &mut self.flow_paths, context);
         forwarder::forward(vector, context);
         switch::switch(vector, context);
+        if is_probe {
+            check::consume(vector);
+        }
         self.egress.emit(vector, &mut self.memory, context, out);
     }
 
@@ -252,6 +282,63 @@ impl Engine {
         self.traps.ask(request, now_ns)
     }
 
+    /// Takes a probe through the stages, and tells what became of it.
+    fn forward_probe(
+        &mut self,
+        now_ns: u64,
+        probe: u64,
+        packet: Packet,
+        is_injected: bool,
+        pool: &mut BufferPool,
+        out: &mut Output,
+    ) {
+        let mut notes = Vec::new();
+        let passing = Passing { trace: Trace::listening(&mut notes), is_probe: true, is_injected };
+        self.forward_vector(now_ns, std::iter::once(packet), pool, out, passing);
+        // Copies are for taps, which say nothing of the path.
+        notes.retain(|noted| noted.copy == 0);
+        self.checks.saw(probe, explain::actions(&self.tables, &notes).into_iter());
+    }
+
+    /// Arms a check of a chain, sends its probes into a port, or answers what was seen of them.
+    ///
+    /// # Errors
+    /// Why not, for people.
+    pub fn check(
+        &mut self,
+        question: &CheckQuestion,
+        now_ns: u64,
+        pool: &mut BufferPool,
+        out: &mut Output,
+    ) -> Result<Vec<Sighting>, String> {
+        match question {
+            CheckQuestion::Arm { seal } => {
+                self.checks.arm(*seal, now_ns)?;
+                Ok(Vec::new())
+            }
+            CheckQuestion::Sightings { seal } => self.checks.sightings(*seal, now_ns),
+            CheckQuestion::Inject { seal, port, frames } => {
+                self.checks.sightings(*seal, now_ns)?;
+                let slot = self.slots.of_port(*port);
+                let slot = slot.ok_or("the port is not in the program of this node")?;
+                for frame in frames {
+                    let mut buffer = pool.take().ok_or("no packet buffer is free")?;
+                    if !buffer.fill(&frame.0) {
+                        pool.put(buffer);
+                        return Err("a probe fits no buffer".into());
+                    }
+                    let packet = Packet::from_port(slot, buffer);
+                    let Some(probe) = self.checks.probe(&packet) else {
+                        pool.put(packet.buffer);
+                        return Err("only probes of the check can be sent".into());
+                    };
+                    self.forward_probe(now_ns, probe, packet, true, pool, out);
+                }
+                Ok(Vec::new())
+            }
+        }
+    }
+
     /// Lets time pass for what is watched: judges who is dead, and hands out the probes that are
     /// due. Answers when it wants to be called again; none: when other tables are in force.
     pub fn tick(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> Option<u64> {
@@ -266,6 +353,7 @@ impl Engine {
                 pool,
                 health: &mut self.health,
                 carried: &mut self.carried,
+                is_injected: false,
                 trace: Trace::default(),
                 traps: &mut self.traps,
             };

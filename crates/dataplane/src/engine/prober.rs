@@ -12,7 +12,7 @@ use super::transform::{Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Step, Work};
 use catena_model::account::{Created, Volume};
 use catena_model::program::PROXY_MAC;
-use catena_wire::probe::{self, ProbeFrame, ProbeMark};
+use catena_wire::probe::{self, ProbeCarrier, ProbeFrame, ProbeMark};
 use catena_wire::scalar::MacAddr;
 
 /// Makes the probes that are due, ready to be sent.
@@ -28,6 +28,7 @@ pub(super) fn make(due: &mut Vec<Due>, vector: &mut Vec<Work>, context: &mut Con
                 destination: way.ingress_mac,
                 source: PROXY_MAC,
                 flow: way.flow,
+                carrier: ProbeCarrier::beside(&way.flow),
                 mark: due.mark,
                 packet_bytes: 0,
             };

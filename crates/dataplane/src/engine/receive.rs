@@ -10,7 +10,7 @@ use super::tables::{NetworkIndex, PortIndex, Tables};
 use super::vector::{Source, Step, Work, trim_front};
 use catena_io::{Buffer, SegmentationKind};
 use catena_model::DropReason;
-use catena_model::account::Volume;
+use catena_model::account::{Created, Volume};
 use catena_model::resource::Encapsulation;
 use catena_wire::frame::{FrameError, FrameView};
 use catena_wire::segment::{SegmentKind, SuperFrame};
@@ -134,7 +134,11 @@ fn parse(
         Ok((step, view, volume))
     });
     let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(_, _, volume)| volume);
-    context.books.received(owner, volume);
+    if context.is_injected {
+        context.books.created(owner, Created::Probe, volume.packets);
+    } else {
+        context.books.received(owner, volume);
+    }
     if let Some(seat) = path {
         context.books.tunnelled_in(seat, volume);
     }

@@ -262,6 +262,13 @@ impl Control {
                 Answer::Counters(counters)
             }
             Question::Explain(request) => self.explain(request.clone())?,
+            Question::Check(question) => {
+                let question = question.clone();
+                match self.desk.order(|done| Order::Check { question, done })? {
+                    Ok(sightings) => Answer::Sighted(sightings),
+                    Err(reason) => Answer::Refused { reason },
+                }
+            }
             Question::CatchNext(request) => {
                 let request = request.clone();
                 match self.desk.order(|done| Order::Catch { request, done })? {

@@ -8,6 +8,7 @@ use super::wake::Bell;
 use crate::engine::{Rehearsal, Tables};
 use catena_io::{IoError, PacketRing};
 use catena_model::account::NodeCounters;
+use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub(super) enum Order {
     Rehearse { rehearsal: Box<Rehearsal>, done: SyncSender<Box<Rehearsal>> },
     /// Look for the next packet at a port.
     Catch { request: CatchRequest, done: SyncSender<Result<Option<CaughtPacket>, String>> },
+    /// About the probes of a check.
+    Check { question: CheckQuestion, done: SyncSender<Result<Vec<Sighting>, String>> },
     /// Tell all counters.
     Counters { done: SyncSender<Box<NodeCounters>> },
 }

@@ -239,6 +239,13 @@ impl Worker {
             Order::Catch { request, done } => {
                 done.send(self.engine.catch_next(&request, self.now_ns())).ok();
             }
+            Order::Check { question, done } => {
+                let now_ns = self.now_ns();
+                let (pool, out) = (&mut self.pool, &mut self.output);
+                let answer = self.engine.check(&question, now_ns, pool, out);
+                self.transmit();
+                done.send(answer).ok();
+            }
             Order::Counters { done } => {
                 done.send(Box::new(self.counters())).ok();
             }

@@ -8,7 +8,7 @@ use crate::town::Town;
 use catena_model::program::PROXY_MAC;
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::status::Health;
-use catena_wire::probe::{ProbeFrame, ProbeMark};
+use catena_wire::probe::{ProbeCarrier, ProbeFrame, ProbeMark};
 use std::collections::BTreeSet;
 
 const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
@@ -396,6 +396,7 @@ fn a_tenants_packet_that_looks_like_a_probe_is_a_tenants_packet() {
         destination: rig.town.mac("D"),
         source: rig.town.mac("S"),
         flow: flow(&chained(&rig.town).frame()),
+        carrier: ProbeCarrier::Udp,
         mark: ProbeMark { number: 1, seal: 0x1234 },
         packet_bytes: 0,
     };

@@ -6,6 +6,7 @@
 
 mod accounting;
 mod chains;
+mod check;
 mod explain;
 mod flows;
 mod fragments;
@@ -18,6 +19,7 @@ mod passing;
 mod pins;
 mod planned;
 mod proxy;
+mod questions;
 mod refusals;
 mod returns;
 mod rig;

@@ -3,21 +3,21 @@
 
 pub(crate) use crate::passing::route;
 use crate::passing::{advance, annotate};
+use crate::questions::answer_question;
 use crate::town::{Port, Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
     Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, TunnelKind, Way,
 };
 use catena_io::{Buffer, BufferPool, Offload};
 use catena_model::account::{Account, NodeCounters};
+use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
 use catena_model::program::{PROXY_MAC, PortRole};
 use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
 use catena_model::{DropReason, NodeProgram};
-use catena_wire::arp::ArpPacket;
-use catena_wire::frame::{FrameView, Network};
-use catena_wire::neighbour::{self, NeighbourSolicitation, emit_neighbour_advertisement};
-use catena_wire::probe::{self, ProbeMark};
+use catena_wire::frame::FrameView;
+use catena_wire::probe::ProbeMark;
 use catena_wire::scalar::{EtherType, MacAddr};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -243,6 +243,20 @@ impl Rig {
             self.deliver(number, out);
         }
         self.run();
+    }
+
+    /// Asks a node about a check, and lets everything happen.
+    pub(crate) fn check_chain(
+        &mut self,
+        number: usize,
+        question: &CheckQuestion,
+    ) -> Result<Vec<Sighting>, String> {
+        let mut out = Output::default();
+        let node = &mut self.nodes[number];
+        let answer = node.engine.check(question, self.now_ns, &mut node.pool, &mut out);
+        self.deliver(number, out);
+        self.run();
+        answer
     }
 
     /// How the watched instances of all nodes are, by name.
@@ -549,23 +563,4 @@ fn flatten(flat: &mut BTreeMap<String, u64>, name: &str, account: &Account) {
     }
 }
 
-/// What a kernel answers to a question about an address of its interface.
-fn answer_question(bytes: &[u8], port: &Port) -> Option<Vec<u8>> {
-    let view = FrameView::parse(bytes).unwrap();
-    let mut reply = [0; probe::QUESTION_BYTES_MAX];
-    if view.network == Network::Arp {
-        let asked = ArpPacket::parse(&bytes[usize::from(view.l3_offset)..]).ok()?;
-        let is_ours = port.addresses.contains(&asked.target_ip.into());
-        let length = is_ours.then(|| asked.reply(port.mac).emit_frame(&mut reply).unwrap())?;
-        return Some(reply[..length].to_vec());
-    }
-    let (IpAddr::V6(source), IpAddr::V6(to)) = (view.flow?.source, view.flow?.destination) else {
-        return None;
-    };
-    let message = &bytes[usize::from(view.l4_offset?)..];
-    let asked = NeighbourSolicitation::parse(message, source, to, neighbour::HOP_LIMIT).ok()?;
-    let is_ours = port.addresses.contains(&asked.target.into());
-    let emit = emit_neighbour_advertisement;
-    let length = is_ours.then(|| emit(&asked, view.source, port.mac, &mut reply).unwrap())?;
-    Some(reply[..length].to_vec())
 }

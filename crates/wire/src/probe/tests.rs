@@ -23,7 +23,12 @@ fn flow(source: &str, destination: &str, protocol: IpProtocol) -> FlowKey {
 }
 
 fn probe(flow: FlowKey, packet_bytes: usize) -> Vec<u8> {
-    let frame = ProbeFrame { destination: FUNCTION, source: US, flow, mark: MARK, packet_bytes };
+    probe_as(flow, ProbeCarrier::beside(&flow), packet_bytes)
+}
+
+fn probe_as(flow: FlowKey, carrier: ProbeCarrier, packet_bytes: usize) -> Vec<u8> {
+    let (destination, source, mark) = (FUNCTION, US, MARK);
+    let frame = ProbeFrame { destination, source, flow, carrier, mark, packet_bytes };
     let mut into = [0xa5; 2_000];
     let length = frame.emit(&mut into).unwrap();
     assert!(into[length..].iter().all(|byte| *byte == 0xa5), "nothing is written behind it");
@@ -57,7 +62,8 @@ fn probes_of_every_kind_are_sound_carry_their_mark_and_have_the_size_wanted() {
             let flow = flow(source, destination, protocol);
             for bytes in [0, 100, 1_400] {
                 let frame = probe(flow, bytes);
-                let least = ProbeFrame::least_packet_bytes(source.contains('.'));
+                let carrier = ProbeCarrier::beside(&flow);
+                let least = ProbeFrame::least_packet_bytes(carrier, source.contains('.'));
                 assert_eq!(frame.len(), 14 + bytes.max(least));
                 assert_eq!(found(&frame), Some(MARK));
                 let view = FrameView::parse(&frame).unwrap();
@@ -91,8 +97,14 @@ fn what_is_cut_or_changed_in_its_magic_is_no_probe() {
     });
     let mut into = [0; 60];
     let flow = flow("10.0.0.1", "10.0.0.2", IpProtocol::UDP);
-    let frame =
-        ProbeFrame { destination: FUNCTION, source: US, flow, mark: MARK, packet_bytes: 52 };
+    let frame = ProbeFrame {
+        destination: FUNCTION,
+        source: US,
+        flow,
+        carrier: ProbeCarrier::Udp,
+        mark: MARK,
+        packet_bytes: 52,
+    };
     assert_eq!(frame.emit(&mut into), None, "it does not fit");
     let mixed = FlowKey { destination: "::1".parse().unwrap(), ..flow };
     assert_eq!(ProbeFrame { flow: mixed, ..frame }.emit(&mut [0; 200]), None);
@@ -127,4 +139,21 @@ fn questions_are_sound_and_known_again_with_their_answers() {
     let view = FrameView::parse(&into[..length]).unwrap();
     assert_eq!(find_answer(US, &view, &into[..length]), Some(v6));
     assert_eq!(find_answer(FUNCTION, &view, &into[..length]), None);
+}
+
+#[test]
+fn a_tcp_probe_opens_a_connection_and_any_probe_is_found_behind_any_header() {
+    for (source, destination) in [("10.0.0.1", "10.9.0.2"), ("2001:db8::1", "2001:db8:9::2")] {
+        let flow = flow(source, destination, IpProtocol::TCP);
+        let frame = probe_as(flow, ProbeCarrier::Tcp, 200);
+        let view = FrameView::parse(&frame).unwrap();
+        assert_eq!((view.flow, found(&frame)), (Some(flow), Some(MARK)));
+        let segment = &frame[usize::from(view.l4_offset.unwrap())..];
+        let tcp = crate::tcp::TcpView::parse(segment).unwrap();
+        assert_eq!(tcp.header().flags, TcpFlags::SYN);
+        assert!(tcp.is_checksum_correct(flow.source, flow.destination));
+        let headed = [&[0x43; 40][..], &frame].concat();
+        assert_eq!(ProbeMark::scan(&headed), Some(MARK));
+        assert_eq!(ProbeMark::scan(&headed[..100]), None);
+    }
 }

@@ -2,6 +2,7 @@
 //! a border dialect. Errors are problem details (RFC 9457).
 
 mod chains;
+mod check;
 mod explain;
 mod functions;
 mod metrics;
@@ -13,7 +14,7 @@ use super::{App, Call, json};
 use crate::reconcile::{Situation, settle};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use catena_model::id::ChainId;
+use catena_model::id::{ChainId, InstanceId};
 use catena_model::resource::Chain;
 use catena_model::status::{
     ChainAtNode, ChainReport, ChainState, ChainSummary, NodeReport, NodeStatus, UnboundPort,
@@ -52,6 +53,14 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
             let report = explain::answer(app, call).await?;
             return Ok(json(StatusCode::OK, CONTENT_TYPE, &shown(&report)?));
         }
+        ["v1", "chains", name, "check"] if call.method == Method::POST => {
+            let situation = app.situation.borrow().clone();
+            let intent = app.declared.snapshot().intent;
+            let chain = find(&intent, name)?;
+            let report = check::chain(app, &situation, &intent, chain).await?;
+            return Ok(json(StatusCode::OK, CONTENT_TYPE, &shown(&report)?));
+        }
+        ["v1", "chains", _, "check"] => return Err(Problem::method_not_allowed()),
         ["v1", "explain"] => return Err(Problem::method_not_allowed()),
         ["v1", "plan", id] => return plan::on_draft(app, &call.method, id),
         ["v1", "chains", name] if call.method == Method::PATCH => {
@@ -193,18 +202,26 @@ async fn report(app: &App, situation: &Situation, intent: &Intent, chain: &Chain
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string())
     };
     let counters = app.fleet.counters(true).await;
+    let is_of_chain = |instance: &InstanceId| {
+        let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+        functions.flat_map(|function| &function.instances).any(|id| id == instance)
+    };
+    let mut health = Vec::new();
     let at_nodes = counters.into_iter().flat_map(|(node, counters)| {
+        health.extend(counters.health.into_iter().filter(|one| is_of_chain(&one.instance)));
         let of_chain = counters.chains.into_iter().filter(|counted| counted.chain == chain.id);
         of_chain
             .map(|counters| ChainAtNode { node: node.clone(), counters })
             .collect::<Vec<ChainAtNode>>()
     });
+    let nodes = at_nodes.collect();
     ChainReport {
         status: situation.chain_status(intent, chain.id),
         name: chain.label.name.clone(),
         functions: chain.functions.iter().map(name).collect(),
         encapsulation: chain.encapsulation,
-        nodes: at_nodes.collect(),
+        nodes,
+        health,
         receipt: app.receipts.borrow().of(chain.id).cloned(),
     }
 }

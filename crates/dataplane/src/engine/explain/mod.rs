@@ -12,6 +12,8 @@ mod lend;
 mod render;
 mod why_not;
 
+pub(super) use render::actions;
+
 use super::counters::Booking;
 use super::encap::{self, Carried, Departing, Door, Header, PathPosition};
 use super::output::{Datagram, Frame, Output};
@@ -19,7 +21,7 @@ use super::packet::{Packet, PortSlot, TunnelKind};
 use super::tables::{PortIndex, Tables};
 use super::trace::{Note, Noted, Trace};
 use super::transform::{Exit, Stage};
-use super::{Engine, EngineConfig};
+use super::{Engine, EngineConfig, Passing};
 use catena_io::{Buffer, BufferPool};
 use catena_model::explain::{
     Departure, ExplainAt, ExplainReply, ExplainRequest, FrameBytes, Tunnel,
@@ -145,7 +147,8 @@ impl Rehearsal {
     ) -> Option<Packet> {
         let (mut notes, mut out) = (Vec::new(), Output::default());
         let trace = Trace::listening(&mut notes);
-        self.engine.forward_vector(now_ns, iter::once(packet), &mut self.pool, &mut out, trace);
+        let passing = Passing { trace, ..Passing::default() };
+        self.engine.forward_vector(now_ns, iter::once(packet), &mut self.pool, &mut out, passing);
         let mut left = Left::of(out, &mut self.engine, &mut self.pool);
         let mut positions = BTreeMap::new();
         let mut back = None;

@@ -53,6 +53,15 @@ pub(super) fn reply(rehearsal: &Rehearsal) -> Result<ExplainReply, String> {
     Ok(ExplainReply { program: tables.number, steps, departures, why_not })
 }
 
+/// Decisions that were noted, in the user's names.
+pub(in crate::engine) fn actions(tables: &Tables, notes: &[Noted]) -> Vec<ExplainAction> {
+    let mut renderer = Renderer { tables, positions: BTreeMap::new(), steps: Vec::new() };
+    for noted in notes {
+        renderer.add(&Event::Noted(noted.clone()));
+    }
+    renderer.steps.into_iter().map(|step| step.action).collect()
+}
+
 struct Renderer<'r> {
     tables: &'r Tables,
     /// Where each copy is on its path.

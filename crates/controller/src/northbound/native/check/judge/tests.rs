@@ -1,0 +1,187 @@
+//! What was seen of probes, and the line for people.
+
+use super::*;
+use catena_model::explain::{ExplainAction, FlowShare, FrameBytes, Header, Place, Position};
+use catena_model::id::{ChainId, FunctionId, NetworkId};
+use catena_model::program::HopEntry;
+use catena_model::resource::{Encapsulation, FailurePolicy};
+use catena_model::{BlueprintNumber, PathId};
+use catena_plan::PathPhase;
+use uuid::Uuid;
+
+const FUNCTIONS: [&str; 2] = ["firewall", "ids"];
+
+fn node(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+fn record() -> PathRecord {
+    let hop = |name: &&str| HopEntry {
+        function: FunctionId(Uuid::nil()),
+        name: (*name).to_owned(),
+        kind: HopKind::Through,
+        on_failure: FailurePolicy::Unwatched,
+        instances: Vec::new(),
+    };
+    PathRecord {
+        chain: ChainId(Uuid::nil()),
+        chain_name: "web".into(),
+        encapsulation: Encapsulation::Nsh,
+        hops: FUNCTIONS.iter().map(hop).collect(),
+        destination: NetworkId(Uuid::nil()),
+        rules: Vec::new(),
+        ports: Vec::new(),
+        holders: Default::default(),
+        phase: PathPhase::Classified,
+        since: BlueprintNumber(1),
+        needs: Default::default(),
+        is_update: false,
+    }
+}
+
+fn visit(function: &str, index: u8) -> [ExplainAction; 2] {
+    let position = Position { path: PathId(42), index };
+    let share = FlowShare { flow_hash: 1, instances: 1, weight: 1, weights: 1 };
+    let instance = format!("{function}-1");
+    let place = Place::Port("p".into());
+    [
+        ExplainAction::Forwarded {
+            position,
+            function: function.to_owned(),
+            instance: instance.clone(),
+            place,
+            share,
+        },
+        ExplainAction::Visited { instance, port: "p".into(), header: None },
+    ]
+}
+
+fn recalled(index: u8) -> ExplainAction {
+    let position = Position { path: PathId(42), index };
+    ExplainAction::Recalled { port: "p".into(), position, is_by_header: false }
+}
+
+fn tunnelled(to: &str) -> ExplainAction {
+    let header = Header { layers: Vec::new(), bytes: FrameBytes(Vec::new()) };
+    ExplainAction::Encapsulated { to: node(to), header, added_bytes: 74 }
+}
+
+/// Classified at host1, the firewall there, the ids on host2.
+fn sound() -> Vec<(&'static str, Vec<ExplainAction>)> {
+    let classified = ExplainAction::Classified {
+        rule: "r".into(),
+        priority: 1,
+        port: "S".into(),
+        chain: "web".into(),
+        path: PathId(42),
+    };
+    let mut first = vec![classified];
+    first.extend(visit("firewall", 255));
+    first.extend([recalled(254), tunnelled("host2")]);
+    let mut second = visit("ids", 254).to_vec();
+    let (path, network) = (PathId(42), "customer".into());
+    second.extend([recalled(253), ExplainAction::Finished { path, network, mac: None }]);
+    vec![("host1", first), ("host2", second)]
+}
+
+/// The lines about two small probes and a large one that all met the same.
+fn lines(met: &[(&str, Vec<ExplainAction>)]) -> Vec<(bool, String)> {
+    let mut seen = Seen::new();
+    for (name, actions) in met {
+        let sightings = (1..=3).flat_map(|probe| {
+            actions.iter().map(move |action| Sighting { probe, action: action.clone() })
+        });
+        seen.insert(node(name), sightings.collect());
+    }
+    let (record, entry) = (record(), node("host1"));
+    let sent = Sent {
+        way: "path 42".into(),
+        record: &record,
+        node: &entry,
+        small: 1..3,
+        large: 3,
+        large_bytes: 1_514,
+    };
+    findings(&sent, &seen).into_iter().map(|finding| (finding.is_ok, finding.text)).collect()
+}
+
+fn fault(met: &[(&str, Vec<ExplainAction>)]) -> String {
+    let mut found = lines(met);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(!found[0].0);
+    found.remove(0).1
+}
+
+#[test]
+fn a_sound_chain_is_two_good_lines() {
+    assert_eq!(
+        lines(&sound()),
+        [
+            (true, "path 42: 2 probes visited firewall, ids in order".to_owned()),
+            (true, "path 42: a 1514 B frame, the largest of its network, passes".to_owned()),
+        ]
+    );
+}
+
+#[test]
+fn the_first_thing_that_goes_wrong_is_named() {
+    let mut swallowed = sound();
+    swallowed[0].1.truncate(3);
+    swallowed.truncate(1);
+    assert_eq!(
+        fault(&swallowed),
+        "path 42: 2 of 2 probes did not come back from instance 'firewall-1' of 'firewall' (host1)"
+    );
+    let mut lost = sound();
+    lost.truncate(1);
+    assert_eq!(fault(&lost), "path 42: 2 of 2 probes left host1 and did not reach host2");
+    assert_eq!(fault(&[]), "path 42: 2 of 2 probes met no rule of the chain at host1");
+    let mut dropped = sound();
+    dropped[1].1.truncate(2);
+    dropped[1].1.push(ExplainAction::Dropped { reason: DropReason::UnknownReturn });
+    assert_eq!(fault(&dropped), "path 42: 2 of 2 probes dropped at host2: unknown_return");
+    let mut passed_by = sound();
+    passed_by[1].1[1] = ExplainAction::Bypassed {
+        position: Position { path: PathId(42), index: 254 },
+        function: "ids".into(),
+        instance: "ids-1".into(),
+    };
+    assert_eq!(fault(&passed_by), "path 42: 2 of 2 probes went past 'ids': its instance is dead");
+    let mut swapped = sound();
+    swapped[0].1[1] = visit("ids", 255)[0].clone();
+    swapped[1].1[0] = visit("firewall", 254)[0].clone();
+    assert_eq!(
+        fault(&swapped),
+        "path 42: 2 of 2 probes visited ids, firewall instead of firewall, ids"
+    );
+}
+
+#[test]
+fn a_frame_too_large_says_what_the_data_network_must_carry() {
+    let mut seen = Seen::new();
+    for (name, actions) in sound() {
+        let sightings = (1..=2).flat_map(|probe| {
+            actions.clone().into_iter().map(move |action| Sighting { probe, action })
+        });
+        seen.insert(node(name), sightings.collect());
+    }
+    let mut large = sound().remove(0).1;
+    large.push(ExplainAction::Dropped { reason: DropReason::MtuExceeded });
+    let large = large.into_iter().map(|action| Sighting { probe: 3, action });
+    seen.get_mut("host1").unwrap().extend(large);
+    let (record, entry) = (record(), node("host1"));
+    let sent = Sent {
+        way: "path 42".into(),
+        record: &record,
+        node: &entry,
+        small: 1..3,
+        large: 3,
+        large_bytes: 1_514,
+    };
+    let found = findings(&sent, &seen);
+    assert_eq!(
+        found[1].text,
+        "path 42: a 1514 B frame dropped at host1: mtu_exceeded (needs 1574)"
+    );
+    assert!(found[1].fix.as_ref().unwrap().contains("1574 B"), "{found:?}");
+}

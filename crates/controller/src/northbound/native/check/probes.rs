@@ -1,0 +1,151 @@
+//! The probes of a check: for each way into a chain, packets that its rule takes. Knows rules and
+//! addresses; refuses to know what becomes of a probe.
+
+use catena_model::explain::FrameBytes;
+use catena_model::id::PortId;
+use catena_model::program::{PROXY_MAC, PortRole, RuleEntry};
+use catena_model::resource::{IpFamily, Transport};
+use catena_model::{NodeName, NodeProgram, PathId};
+use catena_plan::{Blueprint, PathRecord};
+use catena_wire::flow::FlowKey;
+use catena_wire::probe::{ProbeCarrier, ProbeFrame, ProbeMark};
+use catena_wire::scalar::{IpProtocol, MacAddr};
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// Small probes of each way in, each of another flow, so that every instance of a function of a
+/// few is likely to be met.
+pub(super) const FLOWS: u16 = 16;
+/// Source port of the first, where the rule does not say.
+const FIRST_PORT: u16 = 40_001;
+/// Where a rule takes every destination port: discard (RFC 863).
+const DISCARD_PORT: u16 = 9;
+
+/// The probes of one path from one port.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) path: PathId,
+    pub(super) node: NodeName,
+    pub(super) port: PortId,
+    /// Number of the first; the others follow.
+    pub(super) first: u64,
+    /// The last is as large as the network takes.
+    pub(super) frames: Vec<FrameBytes>,
+}
+
+/// Makes the probes of a path; numbers begin at `first`.
+///
+/// # Errors
+/// Why there are none, for people.
+pub(super) fn of_path(
+    blueprint: &Blueprint,
+    id: PathId,
+    record: &PathRecord,
+    mtu: u16,
+    seal: u64,
+    first: u64,
+) -> Result<Batch, String> {
+    let mut why = "no rule sends into it yet".to_owned();
+    for placed in &record.rules {
+        for (node, program) in &blueprint.programs {
+            if placed.node.as_ref().is_some_and(|own| own != node) {
+                continue;
+            }
+            match way_in(program, record, &placed.rule) {
+                Ok(way) => {
+                    let frames = way.frames(&placed.rule, mtu, seal, first);
+                    let (node, port) = (node.clone(), way.port);
+                    return Ok(Batch { path: id, node, port, first, frames });
+                }
+                Err(reason) => why = reason,
+            }
+        }
+    }
+    Err(why)
+}
+
+struct WayIn {
+    port: PortId,
+    mac: MacAddr,
+    next_hop: MacAddr,
+    source: IpAddr,
+    destination: IpAddr,
+}
+
+fn way_in(program: &NodeProgram, record: &PathRecord, rule: &RuleEntry) -> Result<WayIn, String> {
+    let matches = &rule.matches;
+    let mut ports = program.ports.iter().filter(|port| match matches.port {
+        Some(wanted) => port.id == wanted,
+        None => port.role == PortRole::Endpoint && port.network == record.destination,
+    });
+    let rule_name = &rule.name;
+    let none = || format!("rule '{rule_name}' has no port on a node that runs it");
+    let fits = |address: IpAddr, prefix: Option<IpNet>| {
+        IpFamily::of(address) == matches.family && prefix.is_none_or(|p| p.contains(&address))
+    };
+    let port = ports.find(|port| program.networks.iter().any(|n| n.id == port.network));
+    let port = port.ok_or_else(none)?;
+    let mut own = program.neighbours.iter().filter(|n| n.mac == port.mac);
+    let source = own.find(|known| fits(known.address, matches.source)).map(|known| known.address);
+    let source = source.or_else(|| host(matches.source));
+    let mut others = program.neighbours.iter().filter(|n| {
+        n.network == record.destination && n.mac != port.mac && Some(n.address) != source
+    });
+    let known = others.find(|known| fits(known.address, matches.destination));
+    let destination = known.map(|known| known.address).or_else(|| host(matches.destination));
+    let missing = |which| format!("no {which} address is known that rule '{rule_name}' takes");
+    Ok(WayIn {
+        port: port.id,
+        mac: port.mac,
+        next_hop: known.map_or(PROXY_MAC, |known| known.mac),
+        source: source.ok_or_else(|| missing("source"))?,
+        destination: destination.ok_or_else(|| missing("destination"))?,
+    })
+}
+
+/// Some host of a prefix.
+fn host(prefix: Option<IpNet>) -> Option<IpAddr> {
+    let prefix = prefix?;
+    prefix.hosts().next().or(Some(prefix.addr()))
+}
+
+impl WayIn {
+    fn frames(&self, rule: &RuleEntry, mtu: u16, seal: u64, first: u64) -> Vec<FrameBytes> {
+        let matches = &rule.matches;
+        let (protocol, carrier) = match matches.transport {
+            Some(Transport::Tcp) => (IpProtocol::TCP, ProbeCarrier::Tcp),
+            Some(Transport::Icmp) => (IpProtocol::ICMP, ProbeCarrier::Echo),
+            Some(Transport::Udp) | None => (IpProtocol::UDP, ProbeCarrier::Udp),
+        };
+        let sizes = std::iter::repeat_n(0, usize::from(FLOWS)).chain([usize::from(mtu)]);
+        let frames = (0..).zip(sizes).map(|(index, packet_bytes)| {
+            let source_port = matches.source_ports.map_or(FIRST_PORT + index, |range| {
+                range.min() + index % (range.max() - range.min()).saturating_add(1)
+            });
+            let frame = ProbeFrame {
+                destination: self.next_hop,
+                source: self.mac,
+                flow: FlowKey {
+                    source: self.source,
+                    destination: self.destination,
+                    protocol,
+                    source_port,
+                    destination_port: matches
+                        .destination_ports
+                        .map_or(DISCARD_PORT, |range| range.min()),
+                },
+                carrier,
+                mark: ProbeMark { number: first + u64::from(index), seal },
+                packet_bytes,
+            };
+            let mut room = vec![0; FRAME_BYTES_MAX];
+            let length = frame.emit(&mut room).unwrap_or_default();
+            room.truncate(length);
+            FrameBytes(room)
+        });
+        frames.collect()
+    }
+}
+
+/// The largest packet and its Ethernet header.
+const FRAME_BYTES_MAX: usize = u16::MAX as usize + 14;

@@ -1,0 +1,70 @@
+//! The words of `catena chain check`: what a data plane is asked while probes travel a chain, what
+//! it has seen of them, and what the controller finds. Knows findings and their texts; refuses to
+//! know how a probe is made and how a finding is reached.
+
+use crate::explain::{ExplainAction, FrameBytes};
+use crate::id::PortId;
+use serde::{Deserialize, Serialize};
+
+/// Asks a data plane about the probes of one check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckQuestion {
+    /// Look out for the probes with this seal, until nobody asks for a while.
+    Arm {
+        /// Seal of the probes.
+        seal: u64,
+    },
+    /// Take these frames as if they had come in by a port.
+    Inject {
+        /// Seal of the probes.
+        seal: u64,
+        /// The port.
+        port: PortId,
+        /// The probes as frames.
+        frames: Vec<FrameBytes>,
+    },
+    /// What was seen since the check was armed.
+    Sightings {
+        /// Seal of the probes.
+        seal: u64,
+    },
+}
+
+/// A decision of a data plane about a probe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// Number of the probe.
+    pub probe: u64,
+    /// The decision.
+    pub action: ExplainAction,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// Name of the chain.
+    pub chain: String,
+    /// The findings, in order.
+    pub findings: Vec<CheckFinding>,
+}
+
+/// One line of a check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckFinding {
+    /// Is it as it should be?
+    pub is_ok: bool,
+    /// What was found, for people.
+    pub text: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl CheckReport {
+    /// Is everything as it should be?
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.findings.iter().all(|finding| finding.is_ok)
+    }
+}
