@@ -562,5 +562,3 @@ fn flatten(flat: &mut BTreeMap<String, u64>, name: &str, account: &Account) {
         flat.insert(format!("{name}dropped {reason}"), *packets);
     }
 }
-
-}

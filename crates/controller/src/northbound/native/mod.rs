@@ -60,8 +60,9 @@ async fn route(app: &App, call: &Call) -> Result<Response, Problem> {
             let report = check::chain(app, &situation, &intent, chain).await?;
             return Ok(json(StatusCode::OK, CONTENT_TYPE, &shown(&report)?));
         }
-        ["v1", "chains", _, "check"] => return Err(Problem::method_not_allowed()),
-        ["v1", "explain"] => return Err(Problem::method_not_allowed()),
+        ["v1", "explain"] | ["v1", "chains", _, "check"] => {
+            return Err(Problem::method_not_allowed());
+        }
         ["v1", "plan", id] => return plan::on_draft(app, &call.method, id),
         ["v1", "chains", name] if call.method == Method::PATCH => {
             return chains::patch(app, call, name).await;

@@ -9,7 +9,7 @@ use catena_model::{NodeName, NodeProgram, PathId};
 use catena_plan::{Blueprint, PathRecord};
 use catena_wire::flow::FlowKey;
 use catena_wire::probe::{ProbeCarrier, ProbeFrame, ProbeMark};
-use catena_wire::scalar::{IpProtocol, MacAddr};
+use catena_wire::scalar::{IpProtocol, MacAddr, PortRange};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
@@ -132,7 +132,7 @@ impl WayIn {
                     source_port,
                     destination_port: matches
                         .destination_ports
-                        .map_or(DISCARD_PORT, |range| range.min()),
+                        .map_or(DISCARD_PORT, PortRange::min),
                 },
                 carrier,
                 mark: ProbeMark { number: first + u64::from(index), seal },

@@ -168,7 +168,7 @@ fn a_frame_too_large_says_what_the_data_network_must_carry() {
     let mut large = sound().remove(0).1;
     large.push(ExplainAction::Dropped { reason: DropReason::MtuExceeded });
     let large = large.into_iter().map(|action| Sighting { probe: 3, action });
-    seen.get_mut("host1").unwrap().extend(large);
+    seen.get_mut(&node("host1")).unwrap().extend(large);
     let (record, entry) = (record(), node("host1"));
     let sent = Sent {
         way: "path 42".into(),
