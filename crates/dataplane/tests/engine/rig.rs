@@ -4,7 +4,7 @@
 pub(crate) use crate::passing::route;
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
-use crate::town::{Port, Town, UNDERLAY_MTU, node_address, node_name};
+use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
     Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, TunnelKind, Way,
 };

@@ -6,7 +6,7 @@ use catena_model::id::{ChainId, FunctionId, NetworkId};
 use catena_model::program::HopEntry;
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::{BlueprintNumber, PathId};
-use catena_plan::PathPhase;
+use catena_plan::{Direction, PathPhase};
 use uuid::Uuid;
 
 const FUNCTIONS: [&str; 2] = ["firewall", "ids"];
@@ -36,6 +36,9 @@ fn record() -> PathRecord {
         since: BlueprintNumber(1),
         needs: Default::default(),
         is_update: false,
+        direction: Direction::Forward,
+        context: Vec::new(),
+        pins: Vec::new(),
     }
 }
 
@@ -51,6 +54,7 @@ fn visit(function: &str, index: u8) -> [ExplainAction; 2] {
             instance: instance.clone(),
             place,
             share,
+            is_tap: false,
         },
         ExplainAction::Visited { instance, port: "p".into(), header: None },
     ]
@@ -74,6 +78,7 @@ fn sound() -> Vec<(&'static str, Vec<ExplainAction>)> {
         port: "S".into(),
         chain: "web".into(),
         path: PathId(42),
+        pinned_from: None,
     };
     let mut first = vec![classified];
     first.extend(visit("firewall", 255));
