@@ -30,16 +30,34 @@ pub(crate) struct ExplainArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "real")]
     pcap: Option<PathBuf>,
     /// Which packet of the capture, from 1.
-    #[arg(long = "packet", value_name = "N", requires = "pcap", default_value_t = 1)]
+    #[arg(
+        long = "packet",
+        value_name = "N",
+        requires = "pcap",
+        conflicts_with = "packet",
+        default_value_t = 1
+    )]
     number: usize,
     /// Take the next real packet that comes in by the port.
     #[arg(long, requires = "from")]
     real: bool,
     /// What the real packet must look like, such as 'udp and dst port 443'.
-    #[arg(long = "match", value_name = "FILTER", requires = "real", default_value = "")]
+    #[arg(
+        long = "match",
+        value_name = "FILTER",
+        requires = "real",
+        conflicts_with = "packet",
+        default_value = ""
+    )]
     filter: String,
     /// How long to wait for the real packet, in seconds.
-    #[arg(long, value_name = "SECONDS", requires = "real", default_value_t = 10)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        requires = "real",
+        conflicts_with = "packet",
+        default_value_t = 10
+    )]
     wait: u64,
     /// Say also why a chain does not take the packet: NAME or chain NAME.
     #[arg(long, value_name = "CHAIN", num_args = 1..=2)]
