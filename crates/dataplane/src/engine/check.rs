@@ -1,9 +1,10 @@
 //! Probes of chains (`catena chain check`): real packets on the real path, told of at every node
 //! and taken out where they would leave the path for somebody who did not ask for them. Knows which
-//! check is on; refuses to judge what a probe met.
+//! checks are on; refuses to judge what a probe met.
 //!
 //! While none is on, a vector costs one branch. While one is, its packets are looked through for
-//! marks, and each probe passes the stages alone, with somebody listening.
+//! marks, and each probe passes the stages alone, with somebody listening. A check stays on for a
+//! while after its end, for probes that a function kept.
 
 use super::packet::Packet;
 use super::transform::{Stage, Verdict};
@@ -12,6 +13,8 @@ use catena_model::check::Sighting;
 use catena_model::explain::ExplainAction;
 use catena_wire::probe::ProbeMark;
 
+/// Checks at one time.
+const CHECKS_MAX: usize = 8;
 /// How long a check lives without being asked for, in nanoseconds.
 const IDLE_NS: u64 = 5_000_000_000;
 /// Most sightings that are kept: a probe that goes round must not fill the memory.
@@ -19,29 +22,31 @@ const SIGHTINGS_MAX: usize = 4_096;
 /// Where a mark may stand: behind the longest headers of ours and the packet's own.
 const MARK_WITHIN_BYTES: usize = 256;
 
-/// The check that is on.
+/// A check that is on.
 struct Armed {
     seal: u64,
     asked_ns: u64,
     sightings: Vec<Sighting>,
 }
 
-/// At most one check at a time.
+/// All checks of an engine.
 #[derive(Default)]
-pub(super) struct Checks(Option<Armed>);
+pub(super) struct Checks(Vec<Armed>);
 
 impl Checks {
     /// Arms a check, or keeps it armed.
     ///
     /// # Errors
-    /// Another one is on; for people.
+    /// Too many others are on; for people.
     pub(super) fn arm(&mut self, seal: u64, now_ns: u64) -> Result<(), String> {
         self.forget_idle(now_ns);
-        if self.0.as_ref().is_some_and(|armed| armed.seal != seal) {
-            return Err("another chain is being checked at this node; try again".into());
+        if let Some(armed) = self.of(seal) {
+            armed.asked_ns = now_ns;
+        } else if self.0.len() < CHECKS_MAX {
+            self.0.push(Armed { seal, asked_ns: now_ns, sightings: Vec::new() });
+        } else {
+            return Err(format!("{CHECKS_MAX} chains are being checked at this node; try again"));
         }
-        let sightings = Vec::new();
-        self.0.get_or_insert(Armed { seal, asked_ns: now_ns, sightings }).asked_ns = now_ns;
         Ok(())
     }
 
@@ -51,30 +56,34 @@ impl Checks {
     /// It is not on any more; for people.
     pub(super) fn sightings(&mut self, seal: u64, now_ns: u64) -> Result<Vec<Sighting>, String> {
         self.forget_idle(now_ns);
-        let armed = self.0.as_mut().filter(|armed| armed.seal == seal);
-        let armed = armed.ok_or("the check is over at this node")?;
+        let armed = self.of(seal).ok_or("the check is over at this node")?;
         armed.asked_ns = now_ns;
         Ok(armed.sightings.clone())
     }
 
     fn forget_idle(&mut self, now_ns: u64) {
-        self.0.take_if(|armed| now_ns.saturating_sub(armed.asked_ns) > IDLE_NS);
+        self.0.retain(|armed| now_ns.saturating_sub(armed.asked_ns) <= IDLE_NS);
+    }
+
+    fn of(&mut self, seal: u64) -> Option<&mut Armed> {
+        self.0.iter_mut().find(|armed| armed.seal == seal)
     }
 
     #[inline]
     pub(super) fn are_on(&self) -> bool {
-        self.0.is_some()
+        !self.0.is_empty()
     }
 
-    /// Number of the probe that a packet is, if it is one of this check.
-    pub(super) fn probe(&self, packet: &Packet) -> Option<u64> {
+    /// The mark of a packet, if it is a probe of one of these checks.
+    pub(super) fn probe(&self, packet: &Packet) -> Option<ProbeMark> {
         let bytes = packet.buffer.bytes();
         let mark = ProbeMark::scan(bytes.get(..MARK_WITHIN_BYTES).unwrap_or(bytes))?;
-        self.0.as_ref().is_some_and(|armed| armed.seal == mark.seal).then_some(mark.number)
+        self.0.iter().any(|armed| armed.seal == mark.seal).then_some(mark)
     }
 
-    pub(super) fn saw(&mut self, probe: u64, actions: impl Iterator<Item = ExplainAction>) {
-        if let Some(armed) = &mut self.0 {
+    pub(super) fn saw(&mut self, mark: ProbeMark, actions: impl Iterator<Item = ExplainAction>) {
+        let probe = mark.number;
+        if let Some(armed) = self.of(mark.seal) {
             let room = SIGHTINGS_MAX.saturating_sub(armed.sightings.len());
             armed.sightings.extend(actions.take(room).map(|action| Sighting { probe, action }));
         }

@@ -57,6 +57,7 @@ use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
 use catena_model::{DropReason, NodeName};
+use catena_wire::probe::ProbeMark;
 use check::Checks;
 use coalesce::OpenTrain;
 use context::Context;
@@ -286,7 +287,7 @@ impl Engine {
     fn forward_probe(
         &mut self,
         now_ns: u64,
-        probe: u64,
+        probe: ProbeMark,
         packet: Packet,
         is_injected: bool,
         pool: &mut BufferPool,
@@ -328,7 +329,8 @@ impl Engine {
                         return Err("a probe fits no buffer".into());
                     }
                     let packet = Packet::from_port(slot, buffer);
-                    let Some(probe) = self.checks.probe(&packet) else {
+                    let probe = self.checks.probe(&packet).filter(|mark| mark.seal == *seal);
+                    let Some(probe) = probe else {
                         pool.put(packet.buffer);
                         return Err("only probes of the check can be sent".into());
                     };
