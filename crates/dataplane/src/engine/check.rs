@@ -69,8 +69,13 @@ impl Checks {
         self.0.iter_mut().find(|armed| armed.seal == seal)
     }
 
+    /// Nobody need ask for a check's end.
     #[inline]
-    pub(super) fn are_on(&self) -> bool {
+    pub(super) fn are_on(&mut self, now_ns: u64) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        self.forget_idle(now_ns);
         !self.0.is_empty()
     }
 

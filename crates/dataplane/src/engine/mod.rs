@@ -213,7 +213,7 @@ impl Engine {
         self.elapse(now_ns);
         while !input.is_empty() {
             let mut count = input.len().min(VECTOR_PACKETS_MAX);
-            if self.checks.are_on() {
+            if self.checks.are_on(now_ns) {
                 if let Some(probe) = input.first().and_then(|packet| self.checks.probe(packet)) {
                     let packet = input.remove(0);
                     self.forward_probe(now_ns, probe, packet, false, pool, out);

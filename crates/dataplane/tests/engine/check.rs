@@ -128,9 +128,11 @@ fn without_a_check_a_packet_with_a_mark_is_a_packet_and_few_checks_are_on_at_a_t
     let question = CheckQuestion::Inject { seal: SEAL, port, frames };
     assert!(rig.check_chain(0, &question).is_err(), "only probes are sent");
     // Traffic goes on beside the probes of a check.
-    let all = [plain.clone(), frame, plain].map(|frame| (frame, Default::default()));
+    let all = [plain.clone(), frame.clone(), plain].map(|frame| (frame, Default::default()));
     rig.send_all("S", all);
     assert_eq!(rig.take("D").len(), 2);
     rig.now_ns += 6_000_000_000;
+    rig.send("S", &frame);
+    assert_eq!(rig.take("D").len(), 1, "it is a packet again");
     assert!(rig.check_chain(0, &other(8)).is_ok(), "they ended");
 }
