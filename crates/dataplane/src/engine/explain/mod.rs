@@ -4,7 +4,7 @@
 //!
 //! Knows what has to be assumed: what comes out of a function. An unaware one gives the packet back
 //! as it got it, an aware one moves its header on, as RFC 8300 section 2.3 asks; a tap returns
-//! nothing (docs/adr/0009-explain-rehearses.md). Refuses to forward anything, and to know names:
+//! nothing (docs/adr/0008-explain-rehearses.md). Refuses to forward anything, and to know names:
 //! they are `render`'s.
 
 mod describe;
