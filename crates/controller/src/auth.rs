@@ -32,10 +32,37 @@ struct Credential {
     sha256: String,
 }
 
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// Reads what is of its project.
+    Viewer,
+    /// Reads and changes what is of its project.
+    Tenant,
+    /// Reads and changes what is of any project, and the nodes.
+    Operator,
+    /// Everything, also who else may.
+    Admin,
+}
+
 /// Somebody who may use the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) project: ProjectId,
+    pub(crate) role: Role,
+}
+
+impl Identity {
+    /// May it know that something of this project exists?
+    pub(crate) fn sees(&self, project: &ProjectId) -> bool {
+        self.role >= Role::Operator || self.project == *project
+    }
+
+    /// May it change anything at all?
+    pub(crate) fn changes(&self) -> bool {
+        self.role >= Role::Tenant
+    }
 }
 
 /// Lets requests pass or not.
@@ -97,10 +124,12 @@ impl Guard {
     /// Who sends these headers; none: nobody who may.
     pub(crate) fn identify(&self, headers: &HeaderMap) -> Option<Identity> {
         match self {
-            Self::Open => Some(Identity { project: ProjectId(OPEN_PROJECT.into()) }),
+            Self::Open => {
+                Some(Identity { project: ProjectId(OPEN_PROJECT.into()), role: Role::Admin })
+            }
             // Digests are compared, so the time it takes tells nothing about the token.
             Self::Token { sha256 } => (digest(token_of(headers)?) == *sha256)
-                .then(|| Identity { project: ProjectId(ADMIN_PROJECT.into()) }),
+                .then(|| Identity { project: ProjectId(ADMIN_PROJECT.into()), role: Role::Admin }),
         }
     }
 }

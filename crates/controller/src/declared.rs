@@ -2,11 +2,13 @@
 //!
 //! Knows which resource is which document. Refuses to know how a border dialect spells them.
 
-use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
-use catena_model::resource::{
-    Chain, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+use catena_model::id::{
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
-use catena_plan::{Intent, PlanError};
+use catena_model::resource::{
+    Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+};
+use catena_plan::{Intent, PlanError, Table};
 use catena_store::{Expect, Key, MemoryStore, Revision, Store, StoreError, Transaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 /// A resource that is one document of the store.
-pub(crate) trait Resource: Serialize + DeserializeOwned {
+pub(crate) trait Resource: Clone + Serialize + DeserializeOwned {
     type Id: Copy + Ord + Display;
     const KIND: &'static str;
     fn id(&self) -> Self::Id;
-    fn table_mut(intent: &mut Intent) -> &mut BTreeMap<Self::Id, Self>;
+    fn table_mut(intent: &mut Intent) -> &mut Table<Self::Id, Self>;
 }
 
 macro_rules! resources {
@@ -32,7 +34,7 @@ macro_rules! resources {
                 fn id(&self) -> $id {
                     self.id
                 }
-                fn table_mut(intent: &mut Intent) -> &mut BTreeMap<$id, Self> {
+                fn table_mut(intent: &mut Intent) -> &mut Table<$id, Self> {
                     &mut intent.$table
                 }
             }
@@ -68,6 +70,7 @@ resources! {
     Instance InstanceId "instance" instances,
     ServiceFunction FunctionId "function" functions,
     Chain ChainId "chain" chains,
+    ChainGraph GraphId "graph" graphs,
 }
 
 fn load<R: Resource>(

@@ -40,6 +40,8 @@ resource_id! {
     FunctionId,
     /// A service function chain (networking-sfc: port chain).
     ChainId,
+    /// Chains that branch into others (networking-sfc: service graph).
+    GraphId,
 }
 
 /// The owner of a resource; networking-sfc shows it as `project_id` and `tenant_id`.

@@ -2,11 +2,13 @@
 //! how a border dialect spells them or how a path is made of them.
 
 use crate::id::{
-    ChainId, FunctionId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId, SubnetId,
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId,
+    SubnetId,
 };
 use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// What every resource has: who owns it and what people call it.
@@ -291,10 +293,96 @@ pub struct ServiceFunction {
     /// What becomes of packets when an instance dies; instances are probed only if it is declared.
     #[serde(default)]
     pub on_failure: FailurePolicy,
+    /// The fields of a packet that choose its instance; empty: addresses, protocol and ports.
+    #[serde(default)]
+    pub balance: Vec<FlowField>,
+    /// How it rewrites addresses and ports; empty: it does not, or nobody says so.
+    #[serde(default)]
+    pub mapping: TupleMapping,
+    /// How its instances are to be run; none: somebody else runs them.
+    #[serde(default)]
+    pub template: Option<FunctionTemplate>,
     /// Small number for the border, unique in the deployment.
     pub number: u32,
     /// The parameters exactly as declared at the border.
     pub declared: serde_json::Value,
+}
+
+/// A field that may choose among the instances of a function, by the packet as it goes forward; on
+/// the reverse path of a symmetric chain source and destination change places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowField {
+    /// Source MAC.
+    EthSrc,
+    /// Destination MAC.
+    EthDst,
+    /// Source address.
+    IpSrc,
+    /// Destination address.
+    IpDst,
+    /// Source port, of TCP.
+    TcpSrc,
+    /// Destination port, of TCP.
+    TcpDst,
+    /// Source port, of UDP.
+    UdpSrc,
+    /// Destination port, of UDP.
+    UdpDst,
+}
+
+/// What a function that rewrites addresses or ports makes of them, on the way forward: a field that
+/// both sides name leaves as the egress side says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TupleMapping {
+    /// The packets that it rewrites, as they enter.
+    pub ingress: TuplePattern,
+    /// The same packets as they leave.
+    pub egress: TuplePattern,
+}
+
+/// Addresses and ports of packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TuplePattern {
+    /// Source addresses; none: any.
+    pub source_prefix: Option<IpNet>,
+    /// Destination addresses; none: any.
+    pub destination_prefix: Option<IpNet>,
+    /// Source ports.
+    pub source_ports: PortBounds,
+    /// Destination ports.
+    pub destination_ports: PortBounds,
+}
+
+/// How the instances of a function are run, by whoever runs them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionTemplate {
+    /// What is run.
+    pub runs: Runs,
+    /// Processor time of one instance, in thousandths of a core; none: no bound.
+    #[serde(default)]
+    pub cpu_milli: Option<u32>,
+    /// Memory of one instance, in MiB; none: no bound.
+    #[serde(default)]
+    pub memory_mib: Option<u32>,
+    /// Instances that there should be.
+    #[serde(default)]
+    pub instances: u32,
+    /// Words of the operator, for selecting.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What an instance of a function is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Runs {
+    /// A container image.
+    Image(String),
+    /// A command with its arguments.
+    Command(Vec<String>),
+    /// Somebody else's: how it is known there.
+    External(String),
 }
 
 /// An ordered list of functions and the rules that send packets through it.
@@ -317,4 +405,17 @@ pub struct Chain {
     pub context: Vec<ContextHeader>,
     /// Small number for the border (`chain_id`), unique in the deployment; never the path id.
     pub number: u32,
+}
+
+/// Chains that go on in others: a packet at the end of a chain enters the first of those that the
+/// chain branches into whose rules it matches; if it matches none, it is delivered. A chain that
+/// others branch into takes packets from them alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainGraph {
+    /// Identity.
+    pub id: GraphId,
+    /// Owner and name.
+    pub label: Label,
+    /// The chains that each chain branches into. No cycle; a chain is in one graph at most.
+    pub branches: BTreeMap<ChainId, Vec<ChainId>>,
 }

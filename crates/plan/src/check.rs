@@ -5,7 +5,7 @@ use crate::intent::Intent;
 use crate::ledger::Direction;
 use crate::render::{chain_name, destination_network, function_name, instance_name};
 use catena_model::NodeName;
-use catena_model::id::PortId;
+use catena_model::id::{FunctionId, InstanceId, PortId};
 use catena_model::limits::{
     CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX,
 };
@@ -98,14 +98,14 @@ fn check_length(chain: &Chain) -> Result<(), PlanError> {
 fn hops<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<Hop<'i>>, PlanError> {
     let missing = |kind, id: String| PlanError::Missing { chain: chain_name(chain), kind, id };
     let instances = |function: &'i ServiceFunction| {
-        let instance = |id| {
+        let instance = |id: &InstanceId| {
             let found = intent.instances.get(id);
             found.ok_or_else(|| missing("instance", id.to_string()))
         };
         let instances: Result<_, PlanError> = function.instances.iter().map(instance).collect();
         Ok(Hop { is_tap: function.is_tap, instances: instances? })
     };
-    let hop = |id| {
+    let hop = |id: &FunctionId| {
         let function = intent.functions.get(id);
         let function = function.ok_or_else(|| missing("function", id.to_string()))?;
         check_width(function)?;

@@ -1,28 +1,35 @@
 //! Everything that operators have declared, as the planner sees it.
 
-use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
-use catena_model::resource::{
-    Chain, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+use catena_model::id::{
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use catena_model::resource::{
+    Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+};
+use std::collections::BTreeSet;
+
+/// Resources by identity. A copy costs nothing and shares what it has in common with its origin.
+pub type Table<K, V> = imbl::OrdMap<K, V>;
 
 /// All declared resources by identity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intent {
     /// Tenant networks.
-    pub networks: BTreeMap<NetworkId, Network>,
+    pub networks: Table<NetworkId, Network>,
     /// Their address ranges.
-    pub subnets: BTreeMap<SubnetId, Subnet>,
+    pub subnets: Table<SubnetId, Subnet>,
     /// Attachments of endpoints and functions.
-    pub ports: BTreeMap<PortId, Port>,
+    pub ports: Table<PortId, Port>,
     /// Classification rules.
-    pub rules: BTreeMap<RuleId, ClassificationRule>,
+    pub rules: Table<RuleId, ClassificationRule>,
     /// Instances of functions.
-    pub instances: BTreeMap<InstanceId, Instance>,
+    pub instances: Table<InstanceId, Instance>,
     /// Functions.
-    pub functions: BTreeMap<FunctionId, ServiceFunction>,
+    pub functions: Table<FunctionId, ServiceFunction>,
     /// Chains.
-    pub chains: BTreeMap<ChainId, Chain>,
+    pub chains: Table<ChainId, Chain>,
+    /// Chains that branch into others.
+    pub graphs: Table<GraphId, ChainGraph>,
 }
 
 impl Intent {

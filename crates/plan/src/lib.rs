@@ -33,7 +33,7 @@ pub use drain::{
     rewriting,
 };
 pub use error::PlanError;
-pub use intent::Intent;
+pub use intent::{Intent, Table};
 pub use inventory::{Inventory, NodeFacts};
 pub use ledger::{Direction, Ledger, PathPhase, PathRecord, Pin, PlacedPort, PlacedRule};
 pub use next::{draining, next};

@@ -6,6 +6,7 @@ use catena_model::program::Underlay;
 use catena_model::resource::{
     Attachment, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance, IpFamily,
     Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
+    TupleMapping,
 };
 use catena_model::{ProjectId, id::ChainId};
 use catena_plan::Intent;
@@ -108,6 +109,9 @@ pub(crate) fn intent(nodes: usize) -> Intent {
             instances,
             is_tap: false,
             on_failure: FailurePolicy::Unwatched,
+            balance: Vec::new(),
+            mapping: TupleMapping::default(),
+            template: None,
             number,
             declared: serde_json::Value::Null,
         };

@@ -6,6 +6,7 @@ use catena_model::program::Underlay;
 use catena_model::resource::{
     Attachment, Chain, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
     IpFamily, Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
+    TupleMapping,
 };
 use catena_model::status::ChainStatus;
 use catena_model::{NodeName, PathId, ProjectId};
@@ -126,6 +127,9 @@ impl World {
                 instances: vec![instance],
                 is_tap: false,
                 on_failure: FailurePolicy::Unwatched,
+                balance: Vec::new(),
+                mapping: TupleMapping::default(),
+                template: None,
                 number,
                 declared: serde_json::Value::Null,
             },

@@ -7,7 +7,7 @@ use super::errors::ApiError;
 use super::{Collection, Shown, View, port_pair, shown, values};
 use crate::declared::Draft;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
-use catena_model::resource::{Encapsulation, FailurePolicy, ServiceFunction};
+use catena_model::resource::{Encapsulation, FailurePolicy, ServiceFunction, TupleMapping};
 use catena_plan::Intent;
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
@@ -72,6 +72,9 @@ impl Collection for PortPairGroups {
             instances,
             is_tap,
             on_failure: FailurePolicy::default(),
+            balance: Vec::new(),
+            mapping: TupleMapping::default(),
+            template: None,
             number: free_number(draft.intent()),
             declared: given.value("port_pair_group_parameters").cloned().unwrap_or_default(),
         })?;
