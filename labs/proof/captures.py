@@ -1,11 +1,14 @@
-"""Reads captures for the proofs: classic pcap files of UDP over Ethernet, some hundred thousand
-frames a second. Knows packet formats; refuses to know chains.
+"""What all proofs share: classic pcap files of UDP over Ethernet, read some hundred thousand frames
+a second, and the command line. Knows packet formats; refuses to know chains.
 
 A packet is known by the 12 bytes at the head of each datagram: run, flow and number, four bytes
 each. Links nothing of Catena.
 """
 
+import json
+import os
 import struct
+import sys
 from collections import namedtuple
 
 ETHERNET = 1  # link type of the captures
@@ -97,3 +100,29 @@ def distrust(interface, capture, where):
         faults.append(f"{capture.foreign} datagrams were seen at {where}, though neither from nor to "
                       f"it")
     return faults
+
+
+def run(arguments, usage, prove, write_table=None):
+    """The command line of a proof: judges a description by `prove(lab, folder)`, writes the verdict
+    and tells what is wrong; the exit status. With `write_table(path, verdict)` there is one more
+    argument, for a table."""
+    if len(arguments) != 2 + bool(write_table):
+        print(usage, file=sys.stderr)
+        return 2
+    description, output, *table = arguments
+    try:
+        with open(description, encoding="utf-8") as file:
+            lab = json.load(file)
+        verdict = prove(lab, os.path.dirname(os.path.abspath(description)))
+    except (OSError, ValueError, KeyError, Unreadable) as error:
+        print(f"cannot be judged: {error!r}", file=sys.stderr)
+        return 2
+    with open(output, "w", encoding="utf-8") as file:
+        json.dump(verdict, file, indent=2)
+    for path in table:
+        write_table(path, verdict)
+    for text in verdict["violations"]:
+        print(text, file=sys.stderr)
+    if not verdict["ok"]:
+        print(f"{verdict['violation_count']} violations", file=sys.stderr)
+    return 0 if verdict["ok"] else 1

@@ -23,13 +23,13 @@ Usage: path_proof.py DESCRIPTION.json OUTPUT.json
 Exit status 0 if all is proved, 1 if not (with a list), 2 if it cannot be judged.
 """
 
-import json
 import os
 import struct
 import sys
 from collections import Counter, defaultdict, namedtuple
 
-from captures import Capture, Unreadable, distrust
+import captures
+from captures import Capture, distrust
 
 EXAMPLES_MAX = 20  # violations told in full; all are counted
 KINDS = ("missing", "twice", "elsewhere", "order", "copy", "split", "mirror")
@@ -251,24 +251,7 @@ def prove(lab, folder):
 
 
 def main(arguments):
-    if len(arguments) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    description, output = arguments
-    try:
-        with open(description, encoding="utf-8") as file:
-            lab = json.load(file)
-        result = prove(lab, os.path.dirname(os.path.abspath(description)))
-    except (OSError, ValueError, KeyError, Unreadable) as error:
-        print(f"cannot be judged: {error!r}", file=sys.stderr)
-        return 2
-    with open(output, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=2)
-    for text in result["violations"]:
-        print(text, file=sys.stderr)
-    if not result["ok"]:
-        print(f"{result['violation_count']} violations", file=sys.stderr)
-    return 0 if result["ok"] else 1
+    return captures.run(arguments, __doc__, prove)
 
 
 if __name__ == "__main__":

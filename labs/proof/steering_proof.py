@@ -19,11 +19,13 @@ Exit status 0 if all is proved, 1 if not (with a list), 2 if it cannot be judged
 """
 
 import csv
-import json
 import os
 import struct
 import sys
 from collections import defaultdict, namedtuple
+
+import captures
+from captures import Unreadable
 
 EXAMPLES_MAX = 50  # violations told in full; all are counted
 ETHERNET = 1  # link type of the captures
@@ -31,10 +33,6 @@ IDENTITY_BYTES = 12  # iperf3: seconds, microseconds, sequence number, four byte
 
 Sight = namedtuple("Sight", "time node network direction hops bytes")
 Spot = namedtuple("Spot", "node network direction")
-
-
-class Unreadable(Exception):
-    """A capture or description that cannot be judged."""
 
 
 def read_pcap(path):
@@ -229,30 +227,17 @@ def prove(lab, folder):
     }
 
 
-def main(arguments):
-    if len(arguments) != 3:
-        print(__doc__, file=sys.stderr)
-        return 2
-    description, output, table = arguments
-    try:
-        with open(description, encoding="utf-8") as file:
-            lab = json.load(file)
-        result = prove(lab, os.path.dirname(os.path.abspath(description)))
-    except (OSError, ValueError, KeyError, Unreadable) as error:
-        print(f"cannot be judged: {error!r}", file=sys.stderr)
-        return 2
-    with open(output, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=2)
-    with open(table, "w", encoding="utf-8", newline="") as file:
+def write_egress(path, verdict):
+    """What left each function, second by second."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        lines = result["bits_per_second"]
+        lines = verdict["bits_per_second"]
         writer.writerow(["second", *lines])
         writer.writerows([second, *row] for second, row in enumerate(zip(*lines.values())))
-    for text in result["violations"]:
-        print(text, file=sys.stderr)
-    if not result["ok"]:
-        print(f"{result['violation_count']} violations", file=sys.stderr)
-    return 0 if result["ok"] else 1
+
+
+def main(arguments):
+    return captures.run(arguments, __doc__, prove, write_egress)
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ Usage: update_proof.py DESCRIPTION.json OUTPUT.json
 Exit status 0 if all is proved, 1 if not (with a list), 2 if it cannot be judged.
 """
 
-import json
 import os
 import sys
 from bisect import bisect_right
 from collections import Counter, defaultdict
 
+import captures
 from captures import Capture, Unreadable, distrust
 
 EXAMPLES_MAX = 20  # violations told in full; all are counted
@@ -231,24 +231,7 @@ def prove(lab, folder):
 
 
 def main(arguments):
-    if len(arguments) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    description, output = arguments
-    try:
-        with open(description, encoding="utf-8") as file:
-            lab = json.load(file)
-        result = prove(lab, os.path.dirname(os.path.abspath(description)))
-    except (OSError, ValueError, KeyError, Unreadable) as error:
-        print(f"cannot be judged: {error!r}", file=sys.stderr)
-        return 2
-    with open(output, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=2)
-    for text in result["violations"]:
-        print(text, file=sys.stderr)
-    if not result["ok"]:
-        print(f"{result['violation_count']} violations", file=sys.stderr)
-    return 0 if result["ok"] else 1
+    return captures.run(arguments, __doc__, prove)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ use catena_model::status::{DrainProof, DrainedPath, Receipt};
 
 /// The receipt in one line.
 pub(crate) fn line(receipt: &Receipt) -> String {
-    let sum = |field: fn(&DrainedPath) -> u64| receipt.drained.iter().map(field).sum::<u64>();
-    let lost = sum(|path| path.lost_in_function + path.lost_between_nodes);
-    let dropped = sum(|path| path.dropped.values().sum());
+    let sum = |field: fn(&DrainedPath) -> u64| {
+        receipt.drained.iter().map(field).fold(0, u64::saturating_add)
+    };
+    let lost = sum(|path| path.lost_in_function.saturating_add(path.lost_between_nodes));
+    let dropped = sum(|path| path.dropped.values().copied().fold(0, u64::saturating_add));
     let mut words = vec![
         moved(receipt),
         format!("in flight {}", sum(|path| path.in_flight)),
@@ -75,6 +77,14 @@ mod tests {
             dropped: BTreeMap::new(),
             ambiguous: 0,
         }
+    }
+
+    #[test]
+    fn a_receipt_of_absurd_numbers_is_still_a_line() {
+        let mut absurd = drained(DrainProof::Counted);
+        (absurd.lost_in_function, absurd.lost_between_nodes) = (u64::MAX, 1);
+        let said = line(&receipt(vec![absurd.clone(), absurd], Vec::new()));
+        assert!(said.contains(&format!("lost {}", u64::MAX)), "{said}");
     }
 
     #[test]

@@ -95,12 +95,12 @@ fn print_chains(chains: &[ChainSummary]) {
 
 fn print_account(nodes: &[NodeReport]) {
     let mut total = Account::default();
-    let mut ring_full = 0;
+    let mut ring_full = 0_u64;
     for counters in nodes.iter().filter_map(|node| node.counters.as_ref()) {
         total.merge(&counters.total());
-        ring_full += counters.ring_full();
+        ring_full = counters.ring_full().saturating_add(ring_full);
     }
-    let created: u64 = total.created.values().sum();
+    let created = total.created.values().copied().fold(0, u64::saturating_add);
     say!(
         "packets      received {} + created {created} = forwarded {} + dropped {} + consumed {} + held {}      unaccounted {}",
         total.received.packets,

@@ -1,6 +1,6 @@
 //! The live view as text. Knows columns and colours; colour never carries a meaning alone.
 
-use super::sample::{Sample, rate, short};
+use super::sample::{Sample, bit_rate, rate, short};
 use super::screen::{Page, Screen};
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, NodeReport};
@@ -10,8 +10,6 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table, TableState};
 use std::time::Duration;
-
-const BITS: u64 = 8;
 
 /// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
@@ -44,7 +42,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
             let (then, passed) = (before.total(), now.since(before));
             (
                 rate(then.received.packets, total.received.packets, passed),
-                rate(then.received.bytes * BITS, total.received.bytes * BITS, passed),
+                bit_rate(then.received, total.received, passed),
                 rate(then.dropped_total(), total.dropped_total(), passed),
             )
         }
@@ -108,7 +106,7 @@ fn draw_chains(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
                 let then = before.chain(chain.status.chain);
                 (
                     rate(then.entered.packets, now.entered.packets, passed),
-                    rate(then.entered.bytes * BITS, now.entered.bytes * BITS, passed),
+                    bit_rate(then.entered, now.entered, passed),
                     rate(then.dropped, now.dropped, passed),
                 )
             }
@@ -232,7 +230,7 @@ fn draw_chain(frame: &mut Frame<'_>, area: Rect, screen: &Screen, chain: ChainId
                 let (from, to) = (before.delivered, sums.delivered);
                 (
                     rate(from.packets, to.packets, *passed),
-                    rate(from.bytes * BITS, to.bytes * BITS, *passed),
+                    bit_rate(from, to, *passed),
                 )
             }
         };

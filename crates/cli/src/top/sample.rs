@@ -9,6 +9,8 @@ use catena_model::{DropReason, NodeCounters, PathId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+const BITS_PER_BYTE: f64 = 8.0;
+
 /// All that was read at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
@@ -75,7 +77,7 @@ impl Sample {
             .iter()
             .filter_map(|node| node.counters.as_ref())
             .map(NodeCounters::ring_full)
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 
     /// The sums of a chain.
@@ -86,7 +88,8 @@ impl Sample {
             for counters in counters.filter(|counted| counted.chain == chain) {
                 sums.entered.merge(counters.entered);
                 sums.finished.merge(counters.finished);
-                sums.dropped += counters.dropped.values().sum::<u64>();
+                let dropped = counters.dropped.values().copied();
+                sums.dropped = dropped.fold(sums.dropped, u64::saturating_add);
                 sums.hops.extend(counters.hops.iter().map(|hop| {
                     let name = HopName {
                         path: counters.path,
@@ -118,6 +121,11 @@ pub(super) fn rate(before: u64, after: u64, passed: Duration) -> f64 {
     if seconds > 0.0 { grown as f64 / seconds } else { 0.0 }
 }
 
+/// Growth of the bytes in bits per second; the counters may be foreign and are never multiplied.
+pub(super) fn bit_rate(before: Volume, after: Volume, passed: Duration) -> f64 {
+    rate(before.bytes, after.bytes, passed) * BITS_PER_BYTE
+}
+
 /// A number with a unit prefix, four places wide at most: `812`, `8.1k`, `812k`, `5.9G`.
 pub(super) fn short(value: f64) -> String {
     const PREFIXES: [&str; 5] = ["", "k", "M", "G", "T"];
@@ -141,6 +149,14 @@ mod tests {
         assert!((rate(100, 300, second) - 100.0).abs() < 1e-9);
         assert!((rate(300, 50, second) - 25.0).abs() < 1e-9);
         assert!(rate(0, 5, Duration::ZERO).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_bit_rate_of_any_counters_overflows_nothing() {
+        let volume = |bytes| Volume { packets: 0, bytes };
+        let second = Duration::from_secs(1);
+        assert!((bit_rate(volume(100), volume(300), second) - 1_600.0).abs() < 1e-9);
+        assert!(bit_rate(volume(0), volume(u64::MAX), second) > 1e20);
     }
 
     #[test]

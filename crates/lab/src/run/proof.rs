@@ -17,7 +17,7 @@ use std::process::Command;
 const STEERING: &str = include_str!("../../../../labs/proof/steering_proof.py");
 const UPDATE: &str = include_str!("../../../../labs/proof/update_proof.py");
 const PATHS: &str = include_str!("../../../../labs/proof/path_proof.py");
-/// What the last two read captures with.
+/// What all of them share.
 const READER: (&str, &str) = ("captures.py", include_str!("../../../../labs/proof/captures.py"));
 
 /// What the captures of a run are judged for.
