@@ -228,10 +228,7 @@ fn draw_chain(frame: &mut Frame<'_>, area: Rect, screen: &Screen, chain: ChainId
             Some((then, passed)) => {
                 let before = then.hops.get(name).copied().unwrap_or_default();
                 let (from, to) = (before.delivered, sums.delivered);
-                (
-                    rate(from.packets, to.packets, *passed),
-                    bit_rate(from, to, *passed),
-                )
+                (rate(from.packets, to.packets, *passed), bit_rate(from, to, *passed))
             }
         };
         let inside = sums.delivered.packets.saturating_sub(sums.returned.packets);
