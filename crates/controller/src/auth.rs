@@ -46,6 +46,18 @@ pub(crate) enum Role {
     Admin,
 }
 
+impl Role {
+    /// The name in requests and answers.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Tenant => "tenant",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
 /// Somebody who may use the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {

@@ -1,16 +1,13 @@
-//! `/v1/chains`: receipts of changes, and the metadata that travels with a chain's packets, for
+//! `/v1/chains`: their states, counters and receipts of changes, and the metadata that travels with a chain's packets, for
 //! which networking-sfc has no words.
 
-use super::functions::{body, declare};
+use super::change::{body, declare};
 use super::problem::Problem;
-use super::{find, report, shown};
-use crate::northbound::{App, Call, json};
-use crate::reconcile::settle;
-use axum::http::StatusCode;
-use axum::response::Response;
-use catena_model::id::ChainId;
+use crate::northbound::{App, Call};
+use crate::reconcile::{Situation, settle};
+use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Chain, ContextHeader, Encapsulation};
-use catena_model::status::Receipt;
+use catena_model::status::{ChainAtNode, ChainReport, ChainSummary, Receipt};
 use catena_plan::Intent;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -20,6 +17,63 @@ use uuid::Uuid;
 
 /// Longest tenant of a context, in bytes.
 const TENANT_BYTES_MAX: usize = 32;
+
+pub(super) fn list(situation: &Situation, intent: &Intent) -> Vec<ChainSummary> {
+    let summary = |chain: &Chain| ChainSummary {
+        name: chain.label.name.clone(),
+        status: situation.chain_status(intent, chain.id),
+    };
+    intent.chains.values().map(summary).collect()
+}
+
+/// A chain by its id, or by its name when only one has it.
+pub(super) fn find<'i>(intent: &'i Intent, name: &str) -> Result<&'i Chain, Problem> {
+    let by_id = Uuid::parse_str(name).ok().and_then(|id| intent.chains.get(&ChainId(id)));
+    if let Some(chain) = by_id {
+        return Ok(chain);
+    }
+    let mut named = intent.chains.values().filter(|chain| chain.label.name == name);
+    match (named.next(), named.next()) {
+        (Some(chain), None) => Ok(chain),
+        (Some(_), Some(_)) => Err(Problem::ambiguous(format!(
+            "Several chains are called '{name}'; ask for one by its id."
+        ))),
+        (None, _) => Err(Problem::not_found(format!(
+            "There is no chain '{name}'; 'catena chain list' shows all."
+        ))),
+    }
+}
+
+/// Everything about a chain.
+pub(super) async fn report(app: &App, situation: &Situation, intent: &Intent, chain: &Chain) -> ChainReport {
+    let name = |id: &FunctionId| {
+        let name = intent.functions.get(id).map(|function| function.label.name.clone());
+        name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string())
+    };
+    let counters = app.fleet.counters(true).await;
+    let is_of_chain = |instance: &InstanceId| {
+        let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+        functions.flat_map(|function| &function.instances).any(|id| id == instance)
+    };
+    let mut health = Vec::new();
+    let at_nodes = counters.into_iter().flat_map(|(node, counters)| {
+        health.extend(counters.health.into_iter().filter(|one| is_of_chain(&one.instance)));
+        let of_chain = counters.chains.into_iter().filter(|counted| counted.chain == chain.id);
+        of_chain
+            .map(|counters| ChainAtNode { node: node.clone(), counters })
+            .collect::<Vec<ChainAtNode>>()
+    });
+    let nodes = at_nodes.collect();
+    ChainReport {
+        status: situation.chain_status(intent, chain.id),
+        name: chain.label.name.clone(),
+        functions: chain.functions.iter().map(name).collect(),
+        encapsulation: chain.encapsulation,
+        nodes,
+        health,
+        receipt: app.receipts.borrow().of(chain.id).cloned(),
+    }
+}
 
 /// The account of a chain's last change; of a deleted chain by the name that it had.
 pub(super) fn receipt(app: &App, intent: &Intent, name: &str) -> Result<Receipt, Problem> {
@@ -45,7 +99,7 @@ struct Patch {
     context: Vec<ContextHeader>,
 }
 
-pub(super) async fn patch(app: &App, call: &Call, name: &str) -> Result<Response, Problem> {
+pub(super) async fn patch(app: &App, call: &Call, name: &str) -> Result<ChainReport, Problem> {
     let Patch { context } = body(call)?;
     check_context(&context)?;
     let before = app.situation.borrow().blueprint.number;
@@ -68,8 +122,7 @@ pub(super) async fn patch(app: &App, call: &Call, name: &str) -> Result<Response
     settle::changed(app, snapshot.revision, before, &[id], deadline).await;
     let situation = app.situation.borrow().clone();
     let chain = snapshot.intent.chains.get(&id).ok_or_else(Problem::gone)?;
-    let body = shown(&report(app, &situation, &snapshot.intent, chain).await)?;
-    Ok(json(StatusCode::OK, super::CONTENT_TYPE, &body))
+    Ok(report(app, &situation, &snapshot.intent, chain).await)
 }
 
 fn check_context(context: &[ContextHeader]) -> Result<(), Problem> {

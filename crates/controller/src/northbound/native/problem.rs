@@ -1,5 +1,6 @@
 //! Problem details (RFC 9457): the error body of everything that is not networking-sfc.
 
+use super::routes::Route;
 use crate::northbound::{BODY_BYTES_MAX, json};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -65,8 +66,19 @@ impl Problem {
     }
 
     pub(super) fn method_not_allowed() -> Self {
-        let detail = "This method is not allowed here; resources are declared below /v2.0.".into();
+        let detail = "This method is not allowed here; GET /v1/openapi.json tells which are.".into();
         Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "Method not allowed", detail }
+    }
+
+    /// Somebody may not do this, whatever it is about.
+    pub(super) fn forbidden(route: &Route) -> Self {
+        let detail = format!(
+            "{} {} needs the role '{}' or a higher one; ask an administrator for a token with it.",
+            route.method,
+            route.path,
+            route.least.name()
+        );
+        Self { status: StatusCode::FORBIDDEN, title: "Forbidden", detail }
     }
 
     pub(super) fn foreign_host() -> Self {

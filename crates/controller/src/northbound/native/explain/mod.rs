@@ -5,7 +5,7 @@ mod ends;
 mod frame;
 mod why_not;
 
-use super::functions;
+use super::{chains, change};
 use super::problem::Problem;
 use crate::northbound::{App, Call};
 use crate::reconcile::Situation;
@@ -29,10 +29,10 @@ const TRAP_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// Answers the request.
 pub(super) async fn answer(app: &App, call: &Call) -> Result<ExplainReport, Problem> {
-    let query: ExplainQuery = functions::body(call)?;
+    let query: ExplainQuery = change::body(call)?;
     let situation = app.situation.borrow().clone();
     let intent = app.declared.snapshot().intent;
-    let chain = query.why_not.as_deref().map(|name| super::find(&intent, name)).transpose()?;
+    let chain = query.why_not.as_deref().map(|name| chains::find(&intent, name)).transpose()?;
     let port = match (&query.from, &query.packet) {
         (Some(name), _) => ends::port(&intent, name)?,
         (None, ExplainSubject::Frame(frame)) => ends::sender(&intent, &frame.0)?,

@@ -1,0 +1,61 @@
+//! How a native request changes what is declared: its body, its subject by name, the durable change.
+
+use super::problem::Problem;
+use crate::declared::{Draft, Snapshot};
+use crate::northbound::{App, Call};
+use catena_model::resource::Label;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The body of a call.
+pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
+    let bytes = call.body.as_ref().ok_or_else(Problem::too_large)?;
+    if !call.has_json() {
+        return Err(Problem::not_json());
+    }
+    serde_json::from_slice(bytes).map_err(|error| Problem::bad_body(&error.to_string()))
+}
+
+/// Makes a change where the disk may be waited for; answers what is declared then.
+pub(super) async fn declare(
+    app: &App,
+    edit: impl FnOnce(&mut Draft) -> Result<(), Problem> + Send + 'static,
+) -> Result<Snapshot, Problem> {
+    let declared = Arc::clone(&app.declared);
+    let made = tokio::task::spawn_blocking(move || declared.change(edit)).await;
+    let ((), snapshot) = made.map_err(|error| Problem::internal(error.to_string()))??;
+    Ok(snapshot)
+}
+
+/// The one that has this identity, or alone this name.
+pub(super) fn find<'l>(
+    kind: &str,
+    all: impl Iterator<Item = (Uuid, &'l Label)>,
+    name: &str,
+) -> Result<Uuid, Problem> {
+    let wanted = Uuid::parse_str(name).ok();
+    let mut named = Vec::new();
+    for (id, label) in all {
+        if wanted == Some(id) {
+            return Ok(id);
+        }
+        if label.name == name {
+            named.push(id);
+        }
+    }
+    match named.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(Problem::not_found(format!(
+            "There is no {kind} '{name}'; 'catena {kind} list' shows all."
+        ))),
+        _ => Err(Problem::ambiguous(format!(
+            "Several {kind}s are called '{name}'; ask for one by its id."
+        ))),
+    }
+}
+
+/// A name for people; what has none is called by its identity.
+pub(super) fn name_of(label: &Label, id: Uuid) -> String {
+    if label.name.is_empty() { id.to_string() } else { label.name.clone() }
+}

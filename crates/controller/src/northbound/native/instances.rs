@@ -1,0 +1,116 @@
+//! `/v1/instances`: how instances are used, and how they leave without breaking a flow. Refuses to
+//! know paths beyond whether one needs an instance.
+
+use super::change::{body, declare, find, name_of};
+use super::problem::Problem;
+use super::{App, Call};
+use crate::reconcile::Situation;
+use catena_model::id::{InstanceId, PortId};
+use catena_model::resource::Instance;
+use catena_model::status::{InstanceReport, InstanceUse};
+use catena_model::{NodeCounters, NodeName};
+use catena_plan::{Intent, PathRecord};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// What may be changed of an instance here.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InstanceChange {
+    is_draining: bool,
+}
+
+pub(super) async fn list(app: &App, intent: &Intent) -> Vec<InstanceReport> {
+    let counters = app.fleet.counters(false).await;
+    let situation = app.situation.borrow().clone();
+    let all = intent.instances.values();
+    all.map(|instance| report(intent, &situation, &counters, instance)).collect()
+}
+
+pub(super) async fn show(
+    app: &App,
+    intent: &Intent,
+    name: &str,
+) -> Result<InstanceReport, Problem> {
+    let id = find_instance(intent, name)?;
+    let counters = app.fleet.counters(false).await;
+    let situation = app.situation.borrow().clone();
+    let instance = intent.instances.get(&id).ok_or_else(Problem::gone)?;
+    Ok(report(intent, &situation, &counters, instance))
+}
+
+pub(super) async fn patch(app: &App, call: &Call, name: &str) -> Result<InstanceReport, Problem> {
+    let change: InstanceChange = body(call)?;
+    let id = find_instance(&app.declared.snapshot().intent, name)?;
+    let made = declare(app, move |draft| {
+        if change.is_draining {
+            can_drain(draft.intent(), id)?;
+        }
+        let instance = draft.intent().instances.get(&id).cloned();
+        let instance = instance.ok_or_else(Problem::gone)?;
+        draft.put(Instance { is_draining: change.is_draining, ..instance })?;
+        Ok(())
+    })
+    .await?;
+    show(app, &made.intent, &id.to_string()).await
+}
+
+/// An instance can only drain where others of its function take what is new.
+fn can_drain(intent: &Intent, id: InstanceId) -> Result<(), Problem> {
+    for function in intent.functions.values().filter(|f| f.instances.contains(&id)) {
+        let others = function.instances.iter().filter(|other| **other != id);
+        let mut others = others.filter_map(|other| intent.instances.get(other));
+        if !others.any(|other| other.weight > 0 && !other.is_draining) {
+            return Err(Problem::conflict(format!(
+                "No other instance of function '{}' takes flows; add one first, or remove the \
+                 function from its chains.",
+                name_of(&function.label, function.id.0)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn find_instance(intent: &Intent, name: &str) -> Result<InstanceId, Problem> {
+    let all = intent.instances.values().map(|instance| (instance.id.0, &instance.label));
+    find("instance", all, name).map(InstanceId)
+}
+
+fn report(
+    intent: &Intent,
+    situation: &Situation,
+    counters: &BTreeMap<NodeName, NodeCounters>,
+    instance: &Instance,
+) -> InstanceReport {
+    let function = intent.functions.values().find(|f| f.instances.contains(&instance.id));
+    let node = |port: PortId| intent.ports.get(&port).and_then(|port| port.node.clone());
+    let paths = || {
+        let all = situation.blueprint.ledger.paths.iter();
+        all.filter(|(_, path)| needs(path, instance.id))
+    };
+    let used = match (paths().next(), instance.is_draining) {
+        (Some(_), true) => InstanceUse::Draining,
+        (None, true) => InstanceUse::Drained,
+        (Some(_), false) => InstanceUse::Taking,
+        (None, false) => InstanceUse::Unused,
+    };
+    let at_nodes = counters.values().flat_map(|node| &node.chains);
+    let kept = at_nodes.filter(|counted| paths().any(|(id, _)| *id == counted.path));
+    InstanceReport {
+        id: instance.id,
+        name: name_of(&instance.label, instance.id.0),
+        function: function.map(|function| name_of(&function.label, function.id.0)),
+        node: node(instance.ingress),
+        weight: instance.weight,
+        is_draining: instance.is_draining,
+        used,
+        // The numbers are the nodes' own: whatever they are, nobody stops over their sum.
+        flows_left: kept.fold(0, |sum, counted| counted.pinned_flows.saturating_add(sum)),
+    }
+}
+
+/// May packets on the path be for the instance?
+fn needs(path: &PathRecord, instance: InstanceId) -> bool {
+    let entries = path.hops.iter().flat_map(|hop| &hop.instances);
+    entries.into_iter().any(|entry| entry.id == instance && entry.weight > 0)
+}

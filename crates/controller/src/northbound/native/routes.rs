@@ -1,0 +1,200 @@
+//! The routes of the native API: one table that the router, the OpenAPI document and the tests of
+//! who may do what read. Knows paths and methods; refuses to know what is done.
+
+use super::problem::Problem;
+use crate::auth::Role;
+use axum::http::Method;
+
+/// What a route does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    ReadMetrics,
+    ReadStatus,
+    Watch,
+    ListNodes,
+    ListChains,
+    ShowChain,
+    UpdateChain,
+    ShowReceipt,
+    CheckChain,
+    ListFunctions,
+    ShowFunction,
+    UpdateFunction,
+    ListInstances,
+    ShowInstance,
+    UpdateInstance,
+    Explain,
+    OpenDraft,
+    PreviewDraft,
+    CloseDraft,
+}
+
+/// One method of one path.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    /// The path; a part in braces is a name.
+    pub(crate) path: &'static str,
+    pub(crate) operation: Operation,
+    /// The least that somebody must be to pass.
+    pub(crate) least: Role,
+    /// What it is for, in one line.
+    pub(crate) summary: &'static str,
+}
+
+const fn route(
+    method: Method,
+    path: &'static str,
+    operation: Operation,
+    least: Role,
+    summary: &'static str,
+) -> Route {
+    Route { method, path, operation, least, summary }
+}
+
+/// Every route; what is not here is not answered.
+pub(crate) static ROUTES: &[Route] = {
+    use Operation as O;
+    use Role::{Operator, Tenant, Viewer};
+    const GET: Method = Method::GET;
+    const POST: Method = Method::POST;
+    const PATCH: Method = Method::PATCH;
+    const DELETE: Method = Method::DELETE;
+    &[
+        route(GET, "/metrics", O::ReadMetrics, Operator, "Counters in the Prometheus text form."),
+        route(GET, "/v1/status", O::ReadStatus, Operator, "How everything stands."),
+        route(GET, "/v1/watch", O::Watch, Operator, "What happens, one JSON object a line."),
+        route(GET, "/v1/nodes", O::ListNodes, Operator, "Nodes with status and counters."),
+        route(GET, "/v1/chains", O::ListChains, Viewer, "Chains with their state."),
+        route(GET, "/v1/chains/{chain}", O::ShowChain, Viewer, "A chain with fresh counters."),
+        route(PATCH, "/v1/chains/{chain}", O::UpdateChain, Tenant, "Changes a chain's context."),
+        route(
+            GET,
+            "/v1/chains/{chain}/receipt",
+            O::ShowReceipt,
+            Viewer,
+            "The account of a chain's last change.",
+        ),
+        route(
+            POST,
+            "/v1/chains/{chain}/check",
+            O::CheckChain,
+            Tenant,
+            "Sends probes along a chain and tells what they met.",
+        ),
+        route(GET, "/v1/functions", O::ListFunctions, Viewer, "Service functions."),
+        route(GET, "/v1/functions/{function}", O::ShowFunction, Viewer, "A service function."),
+        route(
+            PATCH,
+            "/v1/functions/{function}",
+            O::UpdateFunction,
+            Tenant,
+            "Changes what networking-sfc has no words for.",
+        ),
+        route(GET, "/v1/instances", O::ListInstances, Viewer, "Instances and how they are used."),
+        route(GET, "/v1/instances/{instance}", O::ShowInstance, Viewer, "One instance."),
+        route(
+            PATCH,
+            "/v1/instances/{instance}",
+            O::UpdateInstance,
+            Tenant,
+            "Drains an instance, or takes it back.",
+        ),
+        route(
+            POST,
+            "/v1/explain",
+            O::Explain,
+            Operator,
+            "What the data planes would do with a packet.",
+        ),
+        route(
+            POST,
+            "/v1/plan",
+            O::OpenDraft,
+            Tenant,
+            "Opens a draft: a copy of what is declared, for requests that name it in Catena-Draft.",
+        ),
+        route(
+            GET,
+            "/v1/plan/{draft}",
+            O::PreviewDraft,
+            Tenant,
+            "What the changes made to a draft would do.",
+        ),
+        route(DELETE, "/v1/plan/{draft}", O::CloseDraft, Tenant, "Throws a draft away."),
+    ]
+};
+
+/// The route of a request, and the name in its path; empty if it has none.
+pub(super) fn find<'c>(
+    method: &Method,
+    path: &'c [String],
+) -> Result<(&'static Route, &'c str), Problem> {
+    let mut is_known = false;
+    for route in ROUTES {
+        if let Some(name) = name_in(route.path, path) {
+            if route.method == *method {
+                return Ok((route, name));
+            }
+            is_known = true;
+        }
+    }
+    if is_known {
+        return Err(Problem::method_not_allowed());
+    }
+    Err(Problem::not_found(format!("There is nothing at /{}.", path.join("/"))))
+}
+
+/// The name that a path has where the pattern has braces; none: it is another path.
+fn name_in<'c>(pattern: &str, path: &'c [String]) -> Option<&'c str> {
+    let mut name = "";
+    let mut given = path.iter();
+    for part in pattern.split('/').skip(1) {
+        let given = given.next()?;
+        if part.starts_with('{') {
+            name = given;
+        } else if part != given {
+            return None;
+        }
+    }
+    given.next().is_none().then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn parts(path: &str) -> Vec<String> {
+        path.split('/').skip(1).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_request_finds_its_route_and_what_is_not_in_the_table_is_not_answered() {
+        let path = parts("/v1/chains/web/receipt");
+        let (route, name) = find(&Method::GET, &path).unwrap();
+        assert_eq!((route.operation, name), (Operation::ShowReceipt, "web"));
+        let path = parts("/v1/chains");
+        assert_eq!(find(&Method::GET, &path).unwrap().1, "");
+        for (method, path) in [
+            (Method::POST, "/v1/chains"),
+            (Method::DELETE, "/v1/status"),
+            (Method::GET, "/v1/chains/web/check"),
+        ] {
+            assert!(find(&method, &parts(path)).is_err(), "{method} {path}");
+        }
+        for path in ["/v1", "/v2/chains", "/v1/chains/web/receipt/x", "/metrics/x"] {
+            assert!(find(&Method::GET, &parts(path)).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn no_route_hides_another() {
+        let all: BTreeSet<_> = ROUTES.iter().map(|r| (r.method.as_str(), r.path)).collect();
+        assert_eq!(all.len(), ROUTES.len());
+        for route in ROUTES {
+            let (found, _) = find(&route.method, &parts(route.path)).unwrap();
+            assert_eq!(found.operation, route.operation, "{}", route.path);
+        }
+    }
+}
