@@ -45,7 +45,12 @@ pub(super) fn find<'i>(intent: &'i Intent, name: &str) -> Result<&'i Chain, Prob
 }
 
 /// Everything about a chain.
-pub(super) async fn report(app: &App, situation: &Situation, intent: &Intent, chain: &Chain) -> ChainReport {
+pub(super) async fn report(
+    app: &App,
+    situation: &Situation,
+    intent: &Intent,
+    chain: &Chain,
+) -> ChainReport {
     let name = |id: &FunctionId| {
         let name = intent.functions.get(id).map(|function| function.label.name.clone());
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string())

@@ -1,8 +1,8 @@
 //! The native API: how things stand and what networking-sfc has no words for, in the words of
 //! `model`. Errors are problem details (RFC 9457).
 
-mod change;
 mod chains;
+mod change;
 mod check;
 mod explain;
 mod functions;

@@ -66,7 +66,8 @@ impl Problem {
     }
 
     pub(super) fn method_not_allowed() -> Self {
-        let detail = "This method is not allowed here; GET /v1/openapi.json tells which are.".into();
+        let detail =
+            "This method is not allowed here; GET /v1/openapi.json tells which are.".into();
         Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "Method not allowed", detail }
     }
 

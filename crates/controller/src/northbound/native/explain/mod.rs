@@ -5,8 +5,8 @@ mod ends;
 mod frame;
 mod why_not;
 
-use super::{chains, change};
 use super::problem::Problem;
+use super::{chains, change};
 use crate::northbound::{App, Call};
 use crate::reconcile::Situation;
 use catena_model::explain::{
