@@ -189,7 +189,7 @@ def expected_differences(document):
     return found
 
 
-def run(our_url, their_url, only=None):
+def run(our_url, their_url, only=None, propose=False):
     """Compares all; returns the number of requests and what is wrong, one line each."""
     document = listed()
     expected, values = expected_differences(document), Values(document.get("attribute", []))
@@ -215,6 +215,10 @@ def run(our_url, their_url, only=None):
     wrong += judged(seen, expected, complete=not only)
     if not only:
         wrong += [f"differences.toml: '{attribute}' of {resource} does not differ any more" for resource, attribute in values.unmet()]
+    if propose:
+        for request, (ours, theirs) in seen.items():
+            if ours != theirs and expected.get(request, ())[:2] != (ours, theirs):
+                print(f"{json.dumps(request)} = [{json.dumps(ours)}, {json.dumps(theirs)}]")
     return sum(sent.values()), wrong
 
 

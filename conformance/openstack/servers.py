@@ -1,6 +1,7 @@
 """Starts and stops the two servers that are compared: ours, and the real neutron with networking-sfc."""
 import http.client
 import json
+import os
 import pathlib
 import shutil
 import socket
@@ -8,7 +9,10 @@ import subprocess
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+CACHE = pathlib.Path(os.environ.get("CATENA_CACHE") or pathlib.Path.home() / ".cache/catena")
 START_S_MAX = 30
+# The clients read OS_*: what the caller has set there must not lead them elsewhere.
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith(("OS_", "PYTHON"))}
 
 
 class Unavailable(Exception):
