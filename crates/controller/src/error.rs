@@ -39,6 +39,9 @@ pub enum ControllerError {
     /// The admin token could not be shown, so it was not kept.
     #[error("the admin token cannot be printed: {0}; start the controller with a working output")]
     TokenUnseen(#[source] io::Error),
+    /// The admin token could not be made.
+    #[error("the admin token cannot be made: {0}")]
+    TokenUnmade(String),
     /// A file or directory cannot be used.
     #[error("cannot use '{path}': {source}; check that it exists and belongs to this user")]
     File {

@@ -16,6 +16,7 @@ mod stubs;
 pub use auth::Auth;
 pub use config::{Config, ListenerSource};
 pub use error::ControllerError;
+pub use northbound::{Access, Route, routes};
 pub use southbound::pki::{NODE_CERTIFICATE_DAYS, enroll};
 
 use catena_store::{SqliteStore, Store};
@@ -40,7 +41,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         store.limit_bytes(bytes)?;
     }
     let store: Arc<dyn Store> = Arc::new(store);
-    let guard = auth::Guard::prepare(config.auth, &northbound, store.as_ref())?;
+    let guard = auth::Guard::prepare(config.auth, &northbound, Arc::clone(&store))?;
     let authority = southbound::pki::Authority::open(&config.data_dir)?;
     let declared = Arc::new(declared::Declared::load(Arc::clone(&store))?);
     let fleet = Arc::new(southbound::fleet::Fleet::default());

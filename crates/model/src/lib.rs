@@ -5,6 +5,7 @@
 //! sent or executed. Words are those of RFC 7665; the words of networking-sfc live at the border.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod account;
 pub mod check;
 pub mod drop_reason;
@@ -18,6 +19,7 @@ pub mod question;
 pub mod resource;
 pub mod status;
 
+pub use access::Role;
 pub use account::{
     Absences, Account, ChainCounters, Created, DataplaneLife, HopCounters, NodeCounters,
     PortCounters, Volume,

@@ -4,8 +4,10 @@
 //! A request that names a draft in `Catena-Draft` is validated and carried out like every other,
 //! but on the copy: nothing is stored and no node hears of it.
 
+use crate::auth::Identity;
 use crate::declared::{Declared, Snapshot};
 use axum::http::HeaderMap;
+use catena_model::ProjectId;
 use catena_store::StoreError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +32,8 @@ pub(crate) struct Draft {
 
 struct Kept {
     draft: Draft,
+    /// Whose it is: nobody else's requests may name it.
+    project: ProjectId,
     used: Instant,
 }
 
@@ -39,7 +43,7 @@ pub(crate) struct Drafts(Mutex<BTreeMap<Uuid, Kept>>);
 
 impl Drafts {
     /// Copies what is declared now.
-    pub(crate) fn open(&self, declared: &Declared) -> Result<Uuid, StoreError> {
+    pub(crate) fn open(&self, declared: &Declared, identity: &Identity) -> Result<Uuid, StoreError> {
         let origin = declared.snapshot();
         let draft = Draft { declared: Arc::new(Declared::copy_of(&origin)?), origin };
         let mut drafts = self.fresh();
@@ -48,22 +52,26 @@ impl Drafts {
             oldest.and_then(|id| drafts.remove(&id));
         }
         let id = Uuid::new_v4();
-        drafts.insert(id, Kept { draft, used: Instant::now() });
+        let project = identity.project.clone();
+        drafts.insert(id, Kept { draft, project, used: Instant::now() });
         Ok(id)
     }
 
     /// The draft of this name, if it is still there.
-    pub(crate) fn get(&self, id: &str) -> Option<Draft> {
+    pub(crate) fn get(&self, id: &str, identity: &Identity) -> Option<Draft> {
         let id = Uuid::parse_str(id).ok()?;
         let mut drafts = self.fresh();
-        let kept = drafts.get_mut(&id)?;
+        let kept = drafts.get_mut(&id).filter(|kept| identity.sees(&kept.project))?;
         kept.used = Instant::now();
         Some(kept.draft.clone())
     }
 
     /// Throws a draft away; was it there?
-    pub(crate) fn close(&self, id: &str) -> bool {
-        Uuid::parse_str(id).is_ok_and(|id| self.fresh().remove(&id).is_some())
+    pub(crate) fn close(&self, id: &str, identity: &Identity) -> bool {
+        let Ok(id) = Uuid::parse_str(id) else { return false };
+        let mut drafts = self.fresh();
+        let is_seen = drafts.get(&id).is_some_and(|kept| identity.sees(&kept.project));
+        is_seen && drafts.remove(&id).is_some()
     }
 
     fn fresh(&self) -> MutexGuard<'_, BTreeMap<Uuid, Kept>> {

@@ -5,11 +5,13 @@
 mod drafts;
 mod native;
 mod networking_sfc;
+mod routes;
 
 use drafts::Drafts;
 pub(crate) use native::Watchers;
+pub use routes::{Access, Route, routes};
 
-use crate::auth::Guard;
+use crate::auth::{Guard, Identity, Refusal};
 use crate::declared::Declared;
 use crate::error::ControllerError;
 use crate::reconcile::Situation;
@@ -45,9 +47,9 @@ pub(crate) struct App {
 
 impl App {
     /// The same, but what is declared is a draft. Nobody waits for nodes: they hear nothing of it.
-    fn in_draft(&self, id: &str) -> Option<Self> {
+    fn in_draft(&self, id: &str, identity: &Identity) -> Option<Self> {
         Some(Self {
-            declared: self.drafts.get(id)?.declared,
+            declared: self.drafts.get(id, identity)?.declared,
             situation: self.situation.clone(),
             receipts: self.receipts.clone(),
             fleet: Arc::clone(&self.fleet),
@@ -97,27 +99,97 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     if !app.guard.accepts_host(&head.headers) {
         return native::foreign_host();
     }
-    let call = Call {
+    let mut call = Call {
         method: if head.method == Method::HEAD { Method::GET } else { head.method },
         path: head.uri.path().split('/').filter(|part| !part.is_empty()).map(decode).collect(),
         query: pairs(head.uri.query().unwrap_or_default()),
         headers: head.headers,
-        body: to_bytes(body, BODY_BYTES_MAX).await.ok(),
+        body: None,
+    };
+    networking_sfc::drop_suffix(&mut call.path);
+    let route = routes::find(&call.method, &call.path);
+    if route.is_some_and(|route| route.access == Access::Open) {
+        return networking_sfc::versions(&call);
+    }
+    let identity = match app.guard.identify(&call.headers).await {
+        Ok(identity) => identity,
+        Err(refusal) => return refuse(&call, refusal),
     };
     let app = match drafts::named(&call.headers) {
         None => app,
-        // Who may not use the API must not learn which drafts there are: the draft's own guard
-        // refuses him.
-        Some(id) => match app.in_draft(id) {
+        Some(id) => match app.in_draft(id, &identity) {
             Some(draft) => Arc::new(draft),
-            None if app.guard.identify(&call.headers).is_some() => return native::no_draft(id),
-            None => app,
+            None => return native::no_draft(id),
         },
     };
-    match call.path.first().map(String::as_str) {
-        None => networking_sfc::versions(&call),
-        Some("v2.0") => networking_sfc::answer(&app, call).await,
-        _ => native::answer(&app, &call).await,
+    let Some(route) = route else { return unknown(&call) };
+    if route.access > Access::Least(identity.role) {
+        return forbid(&app, &route, call, identity).await;
+    }
+    call.body = to_bytes(body, BODY_BYTES_MAX).await.ok();
+    carry_out(&app, call, identity).await
+}
+
+async fn carry_out(app: &Arc<App>, call: Call, identity: Identity) -> Response {
+    if is_native(&call) {
+        native::answer(app, &call, &identity).await
+    } else {
+        networking_sfc::answer(app, call, identity).await
+    }
+}
+
+fn is_native(call: &Call) -> bool {
+    call.path.first().is_some_and(|part| part != "v2.0")
+}
+
+/// The answer to who is known but may not: of an object that he may not even see, that there is
+/// none, and the same as of one that there is not.
+async fn forbid(app: &Arc<App>, route: &Route, mut call: Call, identity: Identity) -> Response {
+    let needed = match route.access {
+        Access::Least(role) => role.name(),
+        Access::Open => "any",
+    };
+    let refusal = Refusal::Forbidden(format!(
+        "{} {} needs the role '{needed}' or a higher one, and this token has '{}'; ask an \
+         administrator for one that has it.",
+        route.method, route.path, identity.role
+    ));
+    let refused = refuse(&call, refusal);
+    let Some(parts) = routes::object_parts(route) else { return refused };
+    call.path.truncate(parts);
+    call.method = Method::GET;
+    call.query.clear();
+    let look = routes::find(&call.method, &call.path);
+    if look.is_none_or(|look| look.access > Access::Least(identity.role)) {
+        return refused;
+    }
+    let seen = carry_out(app, call, identity).await;
+    if seen.status() == StatusCode::NOT_FOUND { seen } else { refused }
+}
+
+/// The answer to a request that is not looked into.
+fn refuse(call: &Call, refusal: Refusal) -> Response {
+    let challenge = match &refusal {
+        Refusal::Unauthenticated { challenge } => HeaderValue::from_str(challenge).ok(),
+        Refusal::Forbidden(_) => None,
+    };
+    let mut response = if is_native(call) {
+        native::refuse(refusal)
+    } else {
+        networking_sfc::refuse(refusal)
+    };
+    if let Some(challenge) = challenge {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+/// The answer where there is no such route, or it has no such method.
+fn unknown(call: &Call) -> Response {
+    if is_native(call) {
+        native::unknown(call, routes::is_known(&call.path))
+    } else {
+        networking_sfc::unknown(call)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::change::{body, declare};
 use super::problem::Problem;
+use crate::auth::Identity;
 use crate::northbound::{App, Call};
 use crate::reconcile::{Situation, settle};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
@@ -81,10 +82,17 @@ pub(super) async fn report(
 }
 
 /// The account of a chain's last change; of a deleted chain by the name that it had.
-pub(super) fn receipt(app: &App, intent: &Intent, name: &str) -> Result<Receipt, Problem> {
+pub(super) fn receipt(
+    app: &App,
+    intent: &Intent,
+    identity: &Identity,
+    name: &str,
+) -> Result<Receipt, Problem> {
     let receipts = app.receipts.borrow();
     let found = match find(intent, name) {
         Ok(chain) => receipts.of(chain.id),
+        // A receipt does not say whose chain it was.
+        Err(problem) if !identity.sees_all() => return Err(problem),
         Err(problem) => {
             let gone = Uuid::parse_str(name).ok().and_then(|id| receipts.of(ChainId(id)));
             Some(gone.or_else(|| receipts.named(name)).ok_or(problem)?)
@@ -104,11 +112,16 @@ struct Patch {
     context: Vec<ContextHeader>,
 }
 
-pub(super) async fn patch(app: &App, call: &Call, name: &str) -> Result<ChainReport, Problem> {
+pub(super) async fn patch(
+    app: &App,
+    call: &Call,
+    intent: &Intent,
+    name: &str,
+) -> Result<ChainReport, Problem> {
     let Patch { context } = body(call)?;
     check_context(&context)?;
     let before = app.situation.borrow().blueprint.number;
-    let id = find(&app.declared.snapshot().intent, name)?.id;
+    let id = find(intent, name)?.id;
     let snapshot = declare(app, move |draft| {
         let chain = draft.intent().chains.get(&id).cloned().ok_or_else(Problem::gone)?;
         if !context.is_empty() && chain.encapsulation != Encapsulation::Nsh {

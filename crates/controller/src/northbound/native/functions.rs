@@ -29,9 +29,14 @@ pub(super) fn show(intent: &Intent, name: &str) -> Result<FunctionReport, Proble
     Ok(report(intent, function))
 }
 
-pub(super) async fn patch(app: &App, call: &Call, name: &str) -> Result<FunctionReport, Problem> {
+pub(super) async fn patch(
+    app: &App,
+    call: &Call,
+    intent: &Intent,
+    name: &str,
+) -> Result<FunctionReport, Problem> {
     let change: FunctionChange = body(call)?;
-    let id = find_function(&app.declared.snapshot().intent, name)?;
+    let id = find_function(intent, name)?;
     let before = app.situation.borrow().blueprint.number;
     let made = declare(app, move |draft| {
         let function = draft.intent().functions.get(&id).cloned();

@@ -39,9 +39,14 @@ pub(super) async fn show(
     Ok(report(intent, &situation, &counters, instance))
 }
 
-pub(super) async fn patch(app: &App, call: &Call, name: &str) -> Result<InstanceReport, Problem> {
+pub(super) async fn patch(
+    app: &App,
+    call: &Call,
+    intent: &Intent,
+    name: &str,
+) -> Result<InstanceReport, Problem> {
     let change: InstanceChange = body(call)?;
-    let id = find_instance(&app.declared.snapshot().intent, name)?;
+    let id = find_instance(intent, name)?;
     let made = declare(app, move |draft| {
         if change.is_draining {
             can_drain(draft.intent(), id)?;

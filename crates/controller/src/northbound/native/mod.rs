@@ -12,12 +12,15 @@ mod plan;
 mod problem;
 pub(crate) mod routes;
 mod status;
+mod tokens;
 mod watch;
 
 use super::{App, Call, json};
-use crate::auth::Identity;
+use crate::auth::{Identity, Refusal};
 use axum::http::StatusCode;
 use axum::response::Response;
+use catena_model::resource::Label;
+use catena_plan::{Intent, Table};
 use problem::Problem;
 use routes::Operation;
 use serde_json::Value;
@@ -26,12 +29,24 @@ pub(crate) use watch::Watchers;
 
 const CONTENT_TYPE: &str = "application/json";
 
-/// Answers a call below `/v1`, and `/metrics`.
-pub(super) async fn answer(app: &Arc<App>, call: &Call) -> Response {
-    let Some(identity) = app.guard.identify(&call.headers) else {
-        return Problem::unauthorized().into_response();
+/// Answers a call below `/v1`, and `/metrics`, of somebody whose role is enough for its route.
+pub(super) async fn answer(app: &Arc<App>, call: &Call, identity: &Identity) -> Response {
+    route(app, call, identity).await.unwrap_or_else(Problem::into_response)
+}
+
+/// The answer to who may not.
+pub(super) fn refuse(refusal: Refusal) -> Response {
+    Problem::from(refusal).into_response()
+}
+
+/// The answer where there is no such route, or it has no such method.
+pub(super) fn unknown(call: &Call, is_path_known: bool) -> Response {
+    let problem = if is_path_known {
+        Problem::method_not_allowed()
+    } else {
+        Problem::not_found(format!("There is nothing at /{}.", call.path.join("/")))
     };
-    route(app, call, &identity).await.unwrap_or_else(Problem::into_response)
+    problem.into_response()
 }
 
 /// The answer to a request that names a draft that is not there.
@@ -45,21 +60,20 @@ pub(super) fn foreign_host() -> Response {
 }
 
 async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Response, Problem> {
-    let (route, name) = routes::find(&call.method, &call.path)?;
-    if identity.role < route.least {
-        return Err(Problem::forbidden(route));
-    }
+    let Some((route, name)) = routes::find(&call.method, &call.path) else {
+        return Ok(unknown(call, false));
+    };
     let situation = app.situation.borrow().clone();
-    let intent = app.declared.snapshot().intent;
+    let intent = seen(app.declared.snapshot().intent, identity);
     let body = match route.operation {
         Operation::ReadMetrics => {
             let counters = app.fleet.counters(true).await;
             return Ok(metrics::answer(&situation, &intent, &counters));
         }
         Operation::Watch => return watch::answer(app),
-        Operation::OpenDraft => return plan::open(app),
-        Operation::CloseDraft => return plan::close(app, name),
-        Operation::PreviewDraft => shown(&plan::preview(app, name)?)?,
+        Operation::OpenDraft => return plan::open(app, identity),
+        Operation::CloseDraft => return plan::close(app, name, identity),
+        Operation::PreviewDraft => shown(&plan::preview(app, name, identity)?)?,
         Operation::ReadStatus => status::status(&situation, &intent),
         Operation::ListNodes => shown(&status::nodes(app, &situation).await)?,
         Operation::ListChains => shown(&chains::list(&situation, &intent))?,
@@ -67,18 +81,21 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
             let chain = chains::find(&intent, name)?;
             shown(&chains::report(app, &situation, &intent, chain).await)?
         }
-        Operation::UpdateChain => shown(&chains::patch(app, call, name).await?)?,
-        Operation::ShowReceipt => shown(&chains::receipt(app, &intent, name)?)?,
+        Operation::UpdateChain => shown(&chains::patch(app, call, &intent, name).await?)?,
+        Operation::ShowReceipt => shown(&chains::receipt(app, &intent, identity, name)?)?,
         Operation::CheckChain => {
             let chain = chains::find(&intent, name)?;
             shown(&check::chain(app, &situation, &intent, chain).await?)?
         }
         Operation::ListFunctions => shown(&functions::list(&intent))?,
         Operation::ShowFunction => shown(&functions::show(&intent, name)?)?,
-        Operation::UpdateFunction => shown(&functions::patch(app, call, name).await?)?,
+        Operation::UpdateFunction => shown(&functions::patch(app, call, &intent, name).await?)?,
         Operation::ListInstances => shown(&instances::list(app, &intent).await)?,
         Operation::ShowInstance => shown(&instances::show(app, &intent, name).await?)?,
-        Operation::UpdateInstance => shown(&instances::patch(app, call, name).await?)?,
+        Operation::UpdateInstance => shown(&instances::patch(app, call, &intent, name).await?)?,
+        Operation::ListTokens => shown(&app.guard.tokens().list())?,
+        Operation::CreateToken => return tokens::create(app, call).await,
+        Operation::DeleteToken => return tokens::delete(app, name).await,
         Operation::Explain => shown(&explain::answer(app, call).await?)?,
     };
     Ok(json(StatusCode::OK, CONTENT_TYPE, &body))
@@ -86,4 +103,30 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
 
 fn shown(value: &impl serde::Serialize) -> Result<Value, Problem> {
     serde_json::to_value(value).map_err(|error| Problem::internal(error.to_string()))
+}
+
+/// What somebody sees of what is declared. Whatever looks for an object looks here, so nobody can
+/// find another tenant's.
+fn seen(intent: Arc<Intent>, identity: &Identity) -> Arc<Intent> {
+    if identity.sees_all() {
+        return intent;
+    }
+    fn of<K: Ord + Copy, V: Clone>(
+        table: &Table<K, V>,
+        is_seen: impl Fn(&V) -> bool,
+    ) -> Table<K, V> {
+        let seen = table.iter().filter(|(_, resource)| is_seen(resource));
+        seen.map(|(id, resource)| (*id, resource.clone())).collect()
+    }
+    let is_seen = |label: &Label| identity.sees(&label.project);
+    Arc::new(Intent {
+        networks: of(&intent.networks, |network| is_seen(&network.label)),
+        subnets: of(&intent.subnets, |subnet| is_seen(&subnet.label)),
+        ports: of(&intent.ports, |port| is_seen(&port.label)),
+        rules: of(&intent.rules, |rule| is_seen(&rule.label)),
+        instances: of(&intent.instances, |instance| is_seen(&instance.label)),
+        functions: of(&intent.functions, |function| is_seen(&function.label)),
+        chains: of(&intent.chains, |chain| is_seen(&chain.label)),
+        graphs: of(&intent.graphs, |graph| is_seen(&graph.label)),
+    })
 }

@@ -2,6 +2,7 @@
 //! the telling is `catena_plan::preview`'s.
 
 use super::problem::Problem;
+use crate::auth::Identity;
 use crate::northbound::{App, json};
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -9,24 +10,23 @@ use axum::response::Response;
 use catena_model::preview::Preview;
 use serde_json::json;
 
-pub(super) fn open(app: &App) -> Result<Response, Problem> {
-    let id =
-        app.drafts.open(&app.declared).map_err(|error| Problem::internal(error.to_string()))?;
+pub(super) fn open(app: &App, identity: &Identity) -> Result<Response, Problem> {
+    let id = app.drafts.open(&app.declared, identity)?;
     let body = json!({ "draft": id });
     Ok(json(StatusCode::CREATED, super::CONTENT_TYPE, &body))
 }
 
 /// What the changes made to a draft would do.
-pub(super) fn preview(app: &App, id: &str) -> Result<Preview, Problem> {
-    let draft = app.drafts.get(id).ok_or_else(|| Problem::no_draft(id))?;
+pub(super) fn preview(app: &App, id: &str, identity: &Identity) -> Result<Preview, Problem> {
+    let draft = app.drafts.get(id, identity).ok_or_else(|| Problem::no_draft(id))?;
     let situation = app.situation.borrow().clone();
     let then = draft.declared.snapshot().intent;
     let (blueprint, inventory) = (&situation.blueprint, &situation.inventory);
     Ok(catena_plan::preview(blueprint, &draft.origin.intent, &then, inventory))
 }
 
-pub(super) fn close(app: &App, id: &str) -> Result<Response, Problem> {
-    if !app.drafts.close(id) {
+pub(super) fn close(app: &App, id: &str, identity: &Identity) -> Result<Response, Problem> {
+    if !app.drafts.close(id, identity) {
         return Err(Problem::no_draft(id));
     }
     let mut response = Response::new(Body::empty());

@@ -1,6 +1,6 @@
 //! Problem details (RFC 9457): the error body of everything that is not networking-sfc.
 
-use super::routes::Route;
+use crate::auth::Refusal;
 use crate::northbound::{BODY_BYTES_MAX, json};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -71,26 +71,10 @@ impl Problem {
         Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "Method not allowed", detail }
     }
 
-    /// Somebody may not do this, whatever it is about.
-    pub(super) fn forbidden(route: &Route) -> Self {
-        let detail = format!(
-            "{} {} needs the role '{}' or a higher one; ask an administrator for a token with it.",
-            route.method,
-            route.path,
-            route.least.name()
-        );
-        Self { status: StatusCode::FORBIDDEN, title: "Forbidden", detail }
-    }
-
     pub(super) fn foreign_host() -> Self {
         let detail = "Without authentication only a loopback address or 'localhost' is answered; \
                       ask for one of them, or start the controller with '--auth token'.";
         Self { status: StatusCode::FORBIDDEN, title: "Foreign host", detail: detail.into() }
-    }
-
-    pub(super) fn unauthorized() -> Self {
-        let detail = "The request carries no valid token; send the admin token in X-Auth-Token.";
-        Self { status: StatusCode::UNAUTHORIZED, title: "Unauthorized", detail: detail.into() }
     }
 
     pub(super) fn into_response(self) -> Response {
@@ -101,6 +85,17 @@ impl Problem {
             "detail": self.detail,
         });
         json(self.status, "application/problem+json", &body)
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.to_string();
+        let (status, title) = match refusal {
+            Refusal::Unauthenticated { .. } => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            Refusal::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden"),
+        };
+        Self { status, title, detail }
     }
 }
 

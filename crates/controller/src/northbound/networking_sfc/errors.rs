@@ -1,6 +1,7 @@
 //! The error body of networking-sfc: status, type and message. Clients depend on the first two and
 //! show the third to people.
 
+use crate::auth::Refusal;
 use crate::northbound::json;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -64,14 +65,6 @@ impl ApiError {
         )
     }
 
-    pub(crate) fn unauthorized() -> Self {
-        Self::new(
-            StatusCode::UNAUTHORIZED,
-            "HTTPUnauthorized",
-            "The request carries no valid token; send the admin token in X-Auth-Token.",
-        )
-    }
-
     pub(crate) fn too_large() -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -95,6 +88,18 @@ impl ApiError {
         let error = json!({"type": self.kind, "message": self.message, "detail": ""});
         let body: Value = json!({ "NeutronError": error });
         json(self.status, "application/json", &body)
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let message = refusal.to_string();
+        match refusal {
+            Refusal::Unauthenticated { .. } => {
+                Self::new(StatusCode::UNAUTHORIZED, "HTTPUnauthorized", message)
+            }
+            Refusal::Forbidden(_) => Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message),
+        }
     }
 }
 

@@ -17,9 +17,9 @@ mod values;
 
 pub(crate) use documents::versions;
 
-use crate::auth::Identity;
+use crate::auth::{Identity, Refusal};
 use crate::declared::{Draft, Snapshot};
-use crate::northbound::{App, Call, json};
+use crate::northbound::{App, Call, json, routes};
 use crate::reconcile::{Situation, settle};
 use attributes::{Attribute, Prepared, Verb, prepare};
 use axum::body::Body;
@@ -84,11 +84,36 @@ const SFC: [&'static dyn Collection; 4] = [
 ];
 
 /// Answers a call below `/v2.0`.
-pub(crate) async fn answer(app: &Arc<App>, call: Call) -> Response {
-    let mut response = match app.guard.identify(&call.headers) {
-        None => ApiError::unauthorized().into_response(),
-        Some(identity) => route(app, call, identity).await.unwrap_or_else(ApiError::into_response),
-    };
+pub(crate) async fn answer(app: &Arc<App>, call: Call, identity: Identity) -> Response {
+    numbered(route(app, call, identity).await.unwrap_or_else(ApiError::into_response))
+}
+
+/// The answer to who may not.
+pub(crate) fn refuse(refusal: Refusal) -> Response {
+    numbered(ApiError::from(refusal).into_response())
+}
+
+/// The answer where there is no such route, or it has no such method.
+pub(crate) fn unknown(call: &Call) -> Response {
+    // The original knows no other method on a collection and answers as if it were unknown.
+    let is_item = routes::is_known(&call.path) && routes::find(&Method::POST, &call.path).is_none();
+    let error =
+        if is_item { ApiError::method_not_allowed() } else { ApiError::no_such_resource() };
+    numbered(error.into_response())
+}
+
+/// Paths may end in `.json`: it means nothing.
+pub(crate) fn drop_suffix(path: &mut [String]) {
+    if let [first, .., last] = path
+        && first == "v2.0"
+        && let Some(plain) = last.strip_suffix(".json")
+    {
+        *last = plain.into();
+    }
+}
+
+/// Every answer has a number of its own.
+fn numbered(mut response: Response) -> Response {
     let id = format!("req-{}", Uuid::new_v4());
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID_HEADER, id);
@@ -97,10 +122,7 @@ pub(crate) async fn answer(app: &Arc<App>, call: Call) -> Response {
 }
 
 async fn route(app: &Arc<App>, call: Call, identity: Identity) -> Result<Response, ApiError> {
-    let mut path: Vec<&str> = call.path.iter().skip(1).map(String::as_str).collect();
-    if let Some(last) = path.last_mut() {
-        *last = last.strip_suffix(".json").unwrap_or(last);
-    }
+    let path: Vec<&str> = call.path.iter().skip(1).map(String::as_str).collect();
     let find = |collections: &[&'static dyn Collection], plural: &str| {
         let found = collections.iter().find(|collection| collection.plural() == plural).copied();
         found.ok_or_else(ApiError::no_such_resource)

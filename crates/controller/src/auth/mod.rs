@@ -1,0 +1,163 @@
+//! Who may use the API: everybody on a loopback listener, or whoever shows a token that is known.
+//!
+//! Knows how somebody proves who he is. Refuses to know what the routes ask of him.
+
+mod tokens;
+mod wall_clock;
+
+pub(crate) use tokens::{TokenError, Tokens};
+
+use crate::error::ControllerError;
+use axum::http::{HeaderMap, header};
+use catena_model::{ProjectId, Role};
+use catena_store::Store;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Project of everybody when nobody has to say who he is.
+const OPEN_PROJECT: &str = "fake_project_id";
+const TOKEN_HEADER: &str = "x-auth-token";
+
+/// Who may use the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// Everybody; refused unless the listener is a loopback address.
+    None,
+    /// Whoever shows a token of ours, in `X-Auth-Token` or `Authorization: Bearer`.
+    Token,
+}
+
+/// Somebody who may use the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) project: ProjectId,
+    pub(crate) role: Role,
+}
+
+impl Identity {
+    /// May it know that something of this project exists?
+    pub(crate) fn sees(&self, project: &ProjectId) -> bool {
+        self.sees_all() || self.project == *project
+    }
+
+    /// May it know of everything, whoever's it is?
+    pub(crate) fn sees_all(&self) -> bool {
+        self.role >= Role::Operator
+    }
+}
+
+/// Why a request is not carried out, whatever is in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// Nobody knows who sends it.
+    #[error("The request carries no valid token; send one in X-Auth-Token.")]
+    Unauthenticated {
+        /// Value of `WWW-Authenticate`.
+        challenge: String,
+    },
+    /// Whoever sends it may not.
+    #[error("{0}")]
+    Forbidden(String),
+}
+
+/// Lets requests pass or not.
+pub(crate) struct Guard {
+    tokens: Arc<Tokens>,
+    is_open: bool,
+}
+
+impl Guard {
+    /// Reads the stored tokens; when none of them could make others, makes one and prints it, once.
+    pub(crate) fn prepare(
+        auth: Auth,
+        listener: &tokio::net::TcpListener,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, ControllerError> {
+        let address = listener.local_addr().map_err(|source| ControllerError::Listen {
+            address: "the given socket".into(),
+            source,
+        })?;
+        match (auth, address.ip().is_loopback()) {
+            (Auth::None, false) => return Err(ControllerError::OpenApi(address)),
+            (Auth::Token, false) => return Err(ControllerError::PlainHttp(address)),
+            (Auth::None | Auth::Token, true) => {}
+        }
+        let tokens = Arc::new(Tokens::load(store)?);
+        if auth != Auth::None {
+            tokens.ensure_admin(&mut std::io::stdout())?;
+        }
+        Ok(Self { tokens, is_open: auth == Auth::None })
+    }
+
+    /// The tokens of our own.
+    pub(crate) fn tokens(&self) -> &Arc<Tokens> {
+        &self.tokens
+    }
+
+    /// May a request under this `Host` be answered? When nobody has to say who he is, a page of
+    /// another site must not get here under a name of its own.
+    pub(crate) fn accepts_host(&self, headers: &HeaderMap) -> bool {
+        match headers.get(header::HOST) {
+            Some(host) if self.is_open => host.to_str().is_ok_and(is_loopback_host),
+            _ => true,
+        }
+    }
+
+    /// Who sends these headers.
+    pub(crate) async fn identify(&self, headers: &HeaderMap) -> Result<Identity, Refusal> {
+        if self.is_open {
+            return Ok(Identity { project: ProjectId(OPEN_PROJECT.into()), role: Role::Admin });
+        }
+        let known = token_of(headers).and_then(|token| self.tokens.identify(token));
+        known.ok_or_else(|| Refusal::Unauthenticated {
+            challenge: "Bearer realm=\"catena\"".into(),
+        })
+    }
+}
+
+/// Is it `localhost` or a loopback address, with or without a port?
+fn is_loopback_host(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn token_of(headers: &HeaderMap) -> Option<&str> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    header(TOKEN_HEADER).or_else(|| {
+        let (scheme, token) = header(header::AUTHORIZATION.as_str())?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[tokio::test]
+    async fn only_the_right_token_passes_in_either_header() {
+        let tokens = Tokens::load(Arc::new(catena_store::MemoryStore::default())).unwrap();
+        let mut shown = Vec::new();
+        tokens.ensure_admin(&mut shown).unwrap();
+        let secret = String::from_utf8(shown).unwrap().trim().rsplit(' ').next().unwrap().to_owned();
+        let guard = Guard { tokens: Arc::new(tokens), is_open: false };
+        let with = async |name: &'static str, value: String| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, HeaderValue::from_str(&value).unwrap());
+            guard.identify(&headers).await.is_ok()
+        };
+        assert!(with("x-auth-token", secret.clone()).await);
+        assert!(with("authorization", format!("Bearer {secret}")).await);
+        assert!(with("authorization", format!("bearer  {secret}")).await);
+        assert!(!with("x-auth-token", secret.to_uppercase()).await);
+        assert!(!with("x-auth-token", String::new()).await);
+        assert!(!with("authorization", format!("Basic {secret}")).await);
+        assert!(!with("authorization", secret).await);
+        let refusal = guard.identify(&HeaderMap::new()).await.unwrap_err();
+        assert!(matches!(refusal, Refusal::Unauthenticated { challenge } if challenge.starts_with("Bearer")));
+    }
+}
