@@ -8,9 +8,7 @@ use std::str::FromStr;
 use uuid::Uuid;
 
 /// What somebody may do; each role may also do what the ones before it may.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Reads what is of its project.

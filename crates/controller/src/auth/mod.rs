@@ -109,9 +109,8 @@ impl Guard {
             return Ok(Identity { project: ProjectId(OPEN_PROJECT.into()), role: Role::Admin });
         }
         let known = token_of(headers).and_then(|token| self.tokens.identify(token));
-        known.ok_or_else(|| Refusal::Unauthenticated {
-            challenge: "Bearer realm=\"catena\"".into(),
-        })
+        known
+            .ok_or_else(|| Refusal::Unauthenticated { challenge: "Bearer realm=\"catena\"".into() })
     }
 }
 
@@ -143,7 +142,8 @@ mod tests {
         let tokens = Tokens::load(Arc::new(catena_store::MemoryStore::default())).unwrap();
         let mut shown = Vec::new();
         tokens.ensure_admin(&mut shown).unwrap();
-        let secret = String::from_utf8(shown).unwrap().trim().rsplit(' ').next().unwrap().to_owned();
+        let secret =
+            String::from_utf8(shown).unwrap().trim().rsplit(' ').next().unwrap().to_owned();
         let guard = Guard { tokens: Arc::new(tokens), is_open: false };
         let with = async |name: &'static str, value: String| {
             let mut headers = HeaderMap::new();
@@ -158,6 +158,8 @@ mod tests {
         assert!(!with("authorization", format!("Basic {secret}")).await);
         assert!(!with("authorization", secret).await);
         let refusal = guard.identify(&HeaderMap::new()).await.unwrap_err();
-        assert!(matches!(refusal, Refusal::Unauthenticated { challenge } if challenge.starts_with("Bearer")));
+        assert!(
+            matches!(refusal, Refusal::Unauthenticated { challenge } if challenge.starts_with("Bearer"))
+        );
     }
 }

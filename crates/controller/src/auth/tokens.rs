@@ -114,7 +114,8 @@ impl Tokens {
         if self.read(|known| known.values().any(|(_, stored)| is_admin(stored))) {
             return Ok(());
         }
-        let secret = new_secret().map_err(|error| ControllerError::TokenUnmade(error.to_string()))?;
+        let secret =
+            new_secret().map_err(|error| ControllerError::TokenUnmade(error.to_string()))?;
         // Printed before it is stored: a token that nobody saw would lock everybody out.
         writeln!(out, "admin token (shown this once, keep it): {secret}")
             .and_then(|()| out.flush())
@@ -153,9 +154,8 @@ impl Tokens {
             return Err(TokenError::NoLifetime);
         }
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let (count, taken) = self.read(|known| {
-            (known.len(), known.values().any(|(_, stored)| stored.name == name))
-        });
+        let (count, taken) =
+            self.read(|known| (known.len(), known.values().any(|(_, stored)| stored.name == name)));
         if taken {
             return Err(TokenError::NameTaken(name));
         }
@@ -175,9 +175,8 @@ impl Tokens {
     /// Deletes a token: with the next request it opens nothing. Blocks on the disk.
     pub(crate) fn delete(&self, id: Uuid) -> Result<(), TokenError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = self.read(|known| {
-            known.iter().find(|(_, (own, _))| *own == id).map(|(hash, _)| *hash)
-        });
+        let found =
+            self.read(|known| known.iter().find(|(_, (own, _))| *own == id).map(|(hash, _)| *hash));
         let hash = found.ok_or(TokenError::Absent(id.to_string()))?;
         let mut transaction = Transaction::new();
         transaction.delete(Key::new(TOKEN_KIND, id), Expect::Any);

@@ -43,7 +43,11 @@ pub(crate) struct Drafts(Mutex<BTreeMap<Uuid, Kept>>);
 
 impl Drafts {
     /// Copies what is declared now.
-    pub(crate) fn open(&self, declared: &Declared, identity: &Identity) -> Result<Uuid, StoreError> {
+    pub(crate) fn open(
+        &self,
+        declared: &Declared,
+        identity: &Identity,
+    ) -> Result<Uuid, StoreError> {
         let origin = declared.snapshot();
         let draft = Draft { declared: Arc::new(Declared::copy_of(&origin)?), origin };
         let mut drafts = self.fresh();

@@ -173,11 +173,8 @@ fn refuse(call: &Call, refusal: Refusal) -> Response {
         Refusal::Unauthenticated { challenge } => HeaderValue::from_str(challenge).ok(),
         Refusal::Forbidden(_) => None,
     };
-    let mut response = if is_native(call) {
-        native::refuse(refusal)
-    } else {
-        networking_sfc::refuse(refusal)
-    };
+    let mut response =
+        if is_native(call) { native::refuse(refusal) } else { networking_sfc::refuse(refusal) };
     if let Some(challenge) = challenge {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     }

@@ -131,10 +131,7 @@ pub(crate) static ROUTES: &[Route] = {
 };
 
 /// The route of a request, and the name in its path; empty if it has none.
-pub(super) fn find<'c>(
-    method: &Method,
-    path: &'c [String],
-) -> Option<(&'static Route, &'c str)> {
+pub(super) fn find<'c>(method: &Method, path: &'c [String]) -> Option<(&'static Route, &'c str)> {
     let of_method = ROUTES.iter().filter(|route| route.method == *method);
     of_method.into_iter().find_map(|route| Some((route, name_in(route.path, path)?)))
 }

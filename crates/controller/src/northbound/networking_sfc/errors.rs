@@ -98,7 +98,9 @@ impl From<Refusal> for ApiError {
             Refusal::Unauthenticated { .. } => {
                 Self::new(StatusCode::UNAUTHORIZED, "HTTPUnauthorized", message)
             }
-            Refusal::Forbidden(_) => Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message),
+            Refusal::Forbidden(_) => {
+                Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message)
+            }
         }
     }
 }

@@ -97,8 +97,7 @@ pub(crate) fn refuse(refusal: Refusal) -> Response {
 pub(crate) fn unknown(call: &Call) -> Response {
     // The original knows no other method on a collection and answers as if it were unknown.
     let is_item = routes::is_known(&call.path) && routes::find(&Method::POST, &call.path).is_none();
-    let error =
-        if is_item { ApiError::method_not_allowed() } else { ApiError::no_such_resource() };
+    let error = if is_item { ApiError::method_not_allowed() } else { ApiError::no_such_resource() };
     numbered(error.into_response())
 }
 
