@@ -8,7 +8,8 @@ use crate::id::{
     BlueprintNumber, ChainId, FunctionId, InstanceId, NetworkId, NodeName, PathId, PortId, RuleId,
 };
 use crate::resource::{
-    Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
+    Attachment, ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport,
+    TuplePattern,
 };
 use catena_wire::scalar::{MacAddr, PortRange, VlanId, Vni};
 use ipnet::IpNet;
@@ -163,12 +164,35 @@ pub struct NeighbourEntry {
     pub mac: MacAddr,
 }
 
+/// Where a rule takes packets from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RulePlace {
+    /// Any port of role endpoint in the network in which the rule's path delivers.
+    Endpoints,
+    /// This local port.
+    Port(PortId),
+    /// The end of this path: what would be delivered there enters the rule's path instead. The
+    /// time to live of its header goes on counting, one for the step itself.
+    After(PathId),
+}
+
+impl RulePlace {
+    /// The local port, if it is one.
+    #[must_use]
+    pub const fn port(self) -> Option<PortId> {
+        match self {
+            Self::Port(port) => Some(port),
+            Self::Endpoints | Self::After(_) => None,
+        }
+    }
+}
+
 /// What a packet must look like; every field that is given must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleMatch {
-    /// The local port it came in by; none: any port of role endpoint in the network in which the
-    /// rule's path delivers.
-    pub port: Option<PortId>,
+    /// Where it is taken from.
+    pub place: RulePlace,
     /// VLAN tag it must carry; none: it must be untagged.
     pub vlan: Option<VlanId>,
     /// IP version.
@@ -232,6 +256,41 @@ pub enum HopKind {
     Tap,
 }
 
+/// What of a packet chooses its instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Balance {
+    /// Addresses, protocol and ports, the same in both directions.
+    #[default]
+    Flow,
+    /// These fields as far as the packet has them, each by its place in the list: where the list of
+    /// a path's way back names the opposite field at each place, both ways choose alike.
+    Fields(Vec<FlowField>),
+}
+
+/// A field by which packets of a flow are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TupleField {
+    /// Source address.
+    Source,
+    /// Destination address.
+    Destination,
+    /// Source port.
+    SourcePort,
+    /// Destination port.
+    DestinationPort,
+}
+
+/// How packets come back from a function that rewrites addresses or ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RewriteEntry {
+    /// The fields that may be others than those of the packet that went in.
+    pub fields: Vec<TupleField>,
+    /// What a packet with other fields looks like.
+    pub leaves: TuplePattern,
+}
+
 /// One function of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopEntry {
@@ -243,7 +302,13 @@ pub struct HopEntry {
     pub kind: HopKind,
     /// What becomes of packets for an instance that has died.
     pub on_failure: FailurePolicy,
-    /// Its instances; the choice among them is a function of the flow and this list alone, hence
+    /// What of a packet chooses among the instances.
+    #[serde(default)]
+    pub balance: Balance,
+    /// How its packets come back changed; none: with the addresses and ports that they had.
+    #[serde(default)]
+    pub rewrites: Option<RewriteEntry>,
+    /// Its instances; the choice among them is a function of the packet and this list alone, hence
     /// the same on every node.
     pub instances: Vec<InstanceEntry>,
 }

@@ -5,7 +5,7 @@ use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathRecord, PlacedRule};
 use catena_model::id::{NetworkId, PortId};
-use catena_model::program::{HopEntry, HopKind, InstanceEntry, RuleEntry, RuleMatch};
+use catena_model::program::{Balance, HopEntry, HopKind, InstanceEntry, RuleEntry, RuleMatch, RulePlace};
 use catena_model::resource::{
     Chain, ClassificationRule, ContextHeader, Encapsulation, Instance, IpFamily, PortBounds,
     ServiceFunction,
@@ -198,7 +198,15 @@ fn hop(
         instances.push(entry);
     }
     let kind = if function.is_tap { HopKind::Tap } else { HopKind::Through };
-    Ok(HopEntry { function: function.id, name, kind, on_failure: function.on_failure, instances })
+    Ok(HopEntry {
+        function: function.id,
+        name,
+        kind,
+        on_failure: function.on_failure,
+        balance: Balance::Flow,
+        rewrites: None,
+        instances,
+    })
 }
 
 /// An instance of a hop. On the way back packets enter where they leave on the way forth; a tap
@@ -277,7 +285,7 @@ fn place(
     };
     let placed = |(source, destination): (Option<IpNet>, Option<IpNet>)| {
         let matches = RuleMatch {
-            port,
+            place: port.map_or(RulePlace::Endpoints, RulePlace::Port),
             vlan: None,
             family: rule.family,
             transport: rule.transport,
@@ -358,7 +366,7 @@ fn priority(matches: &RuleMatch) -> u32 {
             16 - u32::from(range.max() - range.min()).checked_ilog2().map_or(0, |bits| bits + 1)
         })
     };
-    matches.port.map_or(0, |_| IN_PORT)
+    matches.place.port().map_or(0, |_| IN_PORT)
         + matches.transport.map_or(0, |_| 8)
         + prefix(&matches.source)
         + prefix(&matches.destination)

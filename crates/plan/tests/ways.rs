@@ -6,7 +6,7 @@ mod rig;
 
 use catena_model::PathId;
 use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
-use catena_model::program::{HopKind, PathEntry, RuleEntry};
+use catena_model::program::{HopKind, PathEntry, RuleEntry, RulePlace};
 use catena_model::resource::{ContextHeader, Encapsulation};
 use catena_model::status::ChainState;
 use catena_plan::{PathPhase, PlanError, check};
@@ -78,7 +78,7 @@ fn a_symmetric_chain_has_a_way_back_through_the_same_instances_in_reverse() {
     assert_eq!((forth.len(), answers.len()), (1, 1));
     assert_eq!((forth[0].path, answers[0].path), (PathId(1), PathId(2)));
     let (forth, answers) = (&forth[0].matches, &answers[0].matches);
-    assert_eq!(answers.port, Some(port_id(2, CUSTOMER)));
+    assert_eq!(answers.place, RulePlace::Port(port_id(2, CUSTOMER)));
     assert_eq!(answers.source, Some("10.10.0.2/32".parse().unwrap()));
     assert_eq!(answers.destination, Some("10.10.0.1/32".parse().unwrap()));
     assert_eq!(answers.source_ports, forth.destination_ports);
@@ -98,7 +98,7 @@ fn answers_from_an_unknown_end_are_taken_at_every_endpoint() {
         let answers = rules(&world, host);
         let answers: Vec<_> = answers.iter().filter(|rule| rule.path == PathId(2)).collect();
         assert_eq!(answers.len(), 1, "host{host}");
-        assert_eq!(answers[0].matches.port, None);
+        assert_eq!(answers[0].matches.place, RulePlace::Endpoints);
         assert_eq!(answers[0].matches.source, Some("10.10.0.128/25".parse().unwrap()));
         assert_eq!(answers[0].matches.destination, Some("10.10.0.0/25".parse().unwrap()));
     }

@@ -55,7 +55,7 @@ impl World {
         };
         let Some(running) = &dataplane.running else { return };
         let Some(rule) = self.random.pick(&running.program.rules) else { return };
-        if rule.matches.port.is_some_and(|port| !dataplane.attached.contains(&port)) {
+        if rule.matches.place.port().is_some_and(|port| !dataplane.attached.contains(&port)) {
             return;
         }
         let path = rule.path;

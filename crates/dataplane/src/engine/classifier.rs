@@ -9,12 +9,12 @@ use super::compile::CompileError;
 use super::context::Context;
 use super::encap::{self, PathPosition, Positions};
 use super::flow_paths::FlowPaths;
-use super::tables::{NetworkIndex, PathTable, PortIndex, Tables};
+use super::tables::{HopTable, NetworkIndex, PathTable, PortIndex, Tables};
 use super::trace::Note;
 use super::vector::{Step, Work};
 use catena_model::DropReason;
 use catena_model::id::PortId;
-use catena_model::program::RuleEntry;
+use catena_model::program::{RuleEntry, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::{FrameView, Network};
@@ -111,7 +111,7 @@ pub(super) fn has_ports(flow: &FlowKey) -> bool {
 
 /// All rules, the first match decides; for each port the numbers of those that name it, and for
 /// each network of those that name none: addresses mean nothing outside their network, so such a
-/// rule speaks of the network in which its path delivers.
+/// rule speaks of the network in which its path delivers. Rules at the end of a path stand apart.
 #[derive(Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
@@ -119,6 +119,8 @@ pub(super) struct Rules {
     entries: Vec<usize>,
     of_network: Vec<Vec<u32>>,
     of_port: Vec<Vec<u32>>,
+    /// For each path those that take packets at its end.
+    of_end: Vec<Vec<u32>>,
 }
 
 impl Rules {
@@ -136,6 +138,7 @@ impl Rules {
             entries: Vec::with_capacity(ordered.len()),
             of_network: vec![Vec::new(); networks],
             of_port: vec![Vec::new(); ports.len()],
+            of_end: vec![Vec::new(); paths.len()],
         };
         for (place, entry) in ordered {
             let start = positions.start(entry.path).ok_or_else(|| {
@@ -143,16 +146,22 @@ impl Rules {
             })?;
             // The program's limit keeps rules below 2^16.
             let number = u32::try_from(rules.rules.len()).unwrap_or(u32::MAX);
-            match entry.matches.port.map(|port| ports.get(&port)) {
-                None => match paths[positions.place(start).path as usize].destination {
-                    Some(network) => rules.of_network[usize::from(network.0)].push(number),
-                    // No port of this node is in it.
-                    None => continue,
-                },
-                Some(Some(port)) => rules.of_port[usize::from(port.0)].push(number),
-                // The port is being taken away, so nothing comes in by it.
-                Some(None) => continue,
-            }
+            let path_of = |start| positions.place(start).path as usize;
+            let asked = match entry.matches.place {
+                RulePlace::Endpoints => {
+                    let network = paths[path_of(start)].destination;
+                    network.map(|network| &mut rules.of_network[usize::from(network.0)])
+                }
+                RulePlace::Port(port) => {
+                    ports.get(&port).map(|port| &mut rules.of_port[usize::from(port.0)])
+                }
+                RulePlace::After(ended) => {
+                    positions.start(ended).map(|ended| &mut rules.of_end[path_of(ended)])
+                }
+            };
+            // No packet comes from where the node has nothing, or has nothing any more.
+            let Some(asked) = asked else { continue };
+            asked.push(number);
             rules.rules.push(compile_rule(entry, start));
             rules.entries.push(place);
         }
@@ -187,6 +196,25 @@ impl Rules {
 }
 
 impl Rules {
+    /// The same for a packet at the end of the path with this index.
+    pub(super) fn find_after(
+        &self,
+        ended: u32,
+        view: &FrameView,
+        flow: &FlowKey,
+    ) -> Option<(u32, PathPosition)> {
+        let asked = self.of_end.get(ended as usize)?;
+        let family = IpFamily::of(flow.source);
+        let mut rules = asked.iter().map(|number| (*number, &self.rules[*number as usize]));
+        let found = rules.find(|(_, rule)| rule.failing(view, flow, family).is_none());
+        found.map(|(number, rule)| (number, rule.start))
+    }
+
+    /// Where packets go on that are at the end of a path.
+    pub(super) fn starts_after(&self) -> impl Iterator<Item = PathPosition> + Clone + '_ {
+        self.of_end.iter().flatten().map(|number| self.rules[*number as usize].start)
+    }
+
     /// The entry of the program that a rule was made of.
     pub(super) fn entry<'p>(&self, rule: u32, entries: &'p [RuleEntry]) -> Option<&'p RuleEntry> {
         entries.get(*self.entries.get(rule as usize)?)
@@ -242,7 +270,8 @@ pub(super) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context:
             work.switch_from_port(network, port);
             continue;
         };
-        let position = enter(position, &flow, work.flow_hash, flow_paths, context);
+        let key = flow_paths.key(&flow);
+        let position = enter(position, key, work, flow_paths, context);
         context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
         let seat = context.books.seat(tables, position);
         context.books.entered(seat, work.volume);
@@ -254,19 +283,21 @@ pub(super) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context:
     }
 }
 
-/// Where a flow enters that the rules send to a position.
-fn enter(
+/// Where a flow enters that the rules send to a position. `key`: what it is remembered by here.
+pub(super) fn enter(
     position: PathPosition,
-    flow: &FlowKey,
-    flow_hash: u64,
+    key: u64,
+    work: &Work,
     flow_paths: &mut FlowPaths,
     context: &Context<'_>,
 ) -> PathPosition {
     let Tables { pins, paths, positions, .. } = context.tables;
-    let key = flow_paths.key(flow);
     let new = positions.place(position).path;
     let before = flow_paths.last(context.now_ns, key);
-    let kept = before.and_then(|before| pins.keep(new, before, flow_hash, paths, positions));
+    let kept = before.and_then(|before| {
+        let choose = |hop: &HopTable| hop.choose_index(hop.hash(&work.view, work.flow_hash));
+        pins.keep(new, before, choose, paths, positions)
+    });
     let position = kept.unwrap_or(position);
     let path = paths[positions.place(position).path as usize].id;
     flow_paths.note(context.now_ns, key, path);

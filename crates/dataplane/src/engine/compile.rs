@@ -363,7 +363,8 @@ fn hop_table(
             });
         }
     }
-    HopTable { kind: hop.kind, instances, on_failure: hop.on_failure }
+    let balance = hop.balance.clone();
+    HopTable { kind: hop.kind, balance, instances, on_failure: hop.on_failure }
 }
 
 /// The place of an instance among those that are probed. What a tap gets does not come back, hence

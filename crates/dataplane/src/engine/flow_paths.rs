@@ -6,7 +6,9 @@
 //! places in two cache lines. Where they are taken, it gets that of the flow unseen for longest: to
 //! be forgotten only means to follow the rules.
 
+use super::rendezvous::mix;
 use catena_model::PathId;
+use catena_model::id::ChainId;
 use catena_wire::flow::FlowKey;
 
 /// Places that a flow can have.
@@ -37,6 +39,13 @@ impl FlowPaths {
     /// What the flow is known by.
     pub(super) fn key(&self, flow: &FlowKey) -> u64 {
         flow.seeded_hash(self.seed)
+    }
+
+    /// What the flow is known by where it enters a chain behind another: the same packet may enter
+    /// both at one node.
+    pub(super) fn key_after(&self, flow: &FlowKey, chain: ChainId) -> u64 {
+        let (high, low) = chain.0.as_u64_pair();
+        mix(self.key(flow) ^ mix(high ^ low.rotate_left(32)))
     }
 
     fn set(&self, key: u64) -> usize {

@@ -2,10 +2,12 @@
 //! Knows hops, the choice among instances and the end of a path; refuses to know how a position
 //! is written.
 
+use super::branch;
 use super::context::Context;
 use super::counters::Owner;
 use super::detour::{self, Choice, Turn};
 use super::encap::{self, PathPosition};
+use super::flow_paths::FlowPaths;
 use super::tables::{HopTable, InstancePlace, NetworkIndex, PathTable, Tables};
 use super::tap;
 use super::trace::Note;
@@ -15,26 +17,48 @@ use catena_model::DropReason;
 use catena_model::program::{HopKind, PROXY_MAC};
 use catena_model::resource::FailurePolicy;
 
-/// Decides for every packet on a path; at its end the packet is ordinary traffic again. Copies for
-/// taps join the vector.
-pub(super) fn forward(vector: &mut Vec<Work>, context: &mut Context<'_>) {
+/// Decides for every packet on a path; at its end the packet goes on into the path that follows, or
+/// is ordinary traffic again. Copies for taps join the vector.
+pub(super) fn forward(
+    vector: &mut Vec<Work>,
+    flow_paths: &mut FlowPaths,
+    context: &mut Context<'_>,
+) {
     for index in 0..vector.len() {
-        let Step::OnPath { position, network } = vector[index].step else { continue };
+        let Step::OnPath { mut position, mut network } = vector[index].step else { continue };
         let mut by_tunnel = vector[index].owner == Owner::Tunnels;
-        let mut position = tap::pass(vector, index, position, by_tunnel, context);
-        while let Some(next) = pass_by(&vector[index], position, by_tunnel, context) {
-            by_tunnel = false;
-            position = tap::pass(vector, index, next, by_tunnel, context);
-        }
-        let work = &mut vector[index];
-        let place = context.tables.positions.place(position);
-        let path = context.tables.path(place.path);
-        match path.hops.get(usize::from(place.hop)) {
-            Some(hop) => reach(work, position, hop, by_tunnel, context),
-            None => match finish(work, position, path, network, context) {
-                Ok(step) => work.step = step,
-                Err(reason) => work.drop(reason),
-            },
+        loop {
+            position = tap::pass(vector, index, position, by_tunnel, context);
+            while let Some(next) = pass_by(&vector[index], position, by_tunnel, context) {
+                by_tunnel = false;
+                position = tap::pass(vector, index, next, by_tunnel, context);
+            }
+            let work = &mut vector[index];
+            let place = context.tables.positions.place(position);
+            let path = context.tables.path(place.path);
+            if let Some(hop) = path.hops.get(usize::from(place.hop)) {
+                reach(work, position, hop, by_tunnel, context);
+                break;
+            }
+            match branch::follow(work, position, flow_paths, context) {
+                Ok(Some(start)) => {
+                    position = start;
+                    by_tunnel = false;
+                    // The last function's own MAC, given back by a bridge, leads nowhere else.
+                    network = network.filter(|_| !path.ends_at(work.view.destination));
+                }
+                Ok(None) => {
+                    match finish(work, position, path, network, context) {
+                        Ok(step) => work.step = step,
+                        Err(reason) => work.drop(reason),
+                    }
+                    break;
+                }
+                Err(reason) => {
+                    work.drop(reason);
+                    break;
+                }
+            }
         }
     }
 }
@@ -48,7 +72,7 @@ pub(super) fn reach(
     by_tunnel: bool,
     context: &mut Context<'_>,
 ) {
-    let flow_hash = work.flow_hash;
+    let flow_hash = hop.hash(&work.view, work.flow_hash);
     let chosen = detour::choose(hop, flow_hash, by_tunnel, context.health);
     let decided = chosen.and_then(|Choice { instance, turn }| {
         context.trace.note(work.copy, || Note::Chosen { position, instance, flow_hash });
@@ -75,7 +99,8 @@ fn pass_by(
     if hop.on_failure != FailurePolicy::Bypass || hop.kind == HopKind::Tap {
         return None;
     }
-    let choice = detour::choose(hop, work.flow_hash, by_tunnel, context.health).ok()?;
+    let choice = detour::choose(hop, hop.hash(&work.view, work.flow_hash), by_tunnel, context.health)
+        .ok()?;
     let Choice { instance, turn: Turn::Bypass } = choice else { return None };
     context.trace.note(work.copy, || Note::Bypassed { position, instance });
     let place = hop.instances.get(instance).map(|instance| instance.place);

@@ -6,6 +6,8 @@
 
 mod answer;
 mod apart;
+mod balance;
+mod branch;
 mod check;
 mod classifier;
 mod coalesce;
@@ -260,7 +262,7 @@ impl Engine {
         let Self { memory, apart, fragments, located, .. } = self;
         proxy::receive_returned(vector, memory, apart, fragments, located, context);
         classifier::classify(vector, &mut self.flow_paths, context);
-        forwarder::forward(vector, context);
+        forwarder::forward(vector, &mut self.flow_paths, context);
         switch::switch(vector, context);
         if is_probe {
             check::consume(vector);

@@ -5,7 +5,7 @@
 //! before its pin. Such a pin holds nobody.
 
 use super::encap::{PathPosition, Positions};
-use super::tables::PathTable;
+use super::tables::{HopTable, PathTable};
 use catena_model::PathId;
 use catena_model::id::InstanceId;
 use catena_model::program::{PathEntry, PinEntry};
@@ -54,12 +54,13 @@ impl Pins {
     }
 
     /// Where a flow enters that the rules send into the path with this index, and that went into
-    /// `before` this many milliseconds ago; none: it goes where the rules send it.
+    /// `before` this many milliseconds ago; none: it goes where the rules send it. `choose`: the
+    /// index of the instance that it meets at a hop.
     pub(super) fn keep(
         &self,
         new: u32,
         (before, ago_ms): (PathId, u32),
-        flow_hash: u64,
+        choose: impl Fn(&HopTable) -> Option<usize>,
         paths: &[PathTable],
         positions: &Positions,
     ) -> Option<PathPosition> {
@@ -68,7 +69,7 @@ impl Pins {
         let Some(meets) = &pin.meets else { return Some(pin.start) };
         let hops = &paths[positions.place(pin.start).path as usize].hops;
         let meets_one = hops.iter().zip(meets).any(|(hop, met)| {
-            !met.is_empty() && hop.choose_index(flow_hash).is_some_and(|index| met.contains(&index))
+            !met.is_empty() && choose(hop).is_some_and(|index| met.contains(&index))
         });
         meets_one.then_some(pin.start)
     }

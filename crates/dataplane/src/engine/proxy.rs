@@ -273,7 +273,8 @@ fn admit(
         |local: &LocalInstance| local.hop == visited && local.egress == Some(port) && !local.is_tap;
     // Of siblings that share the port, the one that the flow meets.
     let hop = &path.hops[usize::from(visited)];
-    let chosen = match detour::choose(hop, work.flow_hash, false, context.health) {
+    let flow_hash = hop.hash(&work.view, work.flow_hash);
+    let chosen = match detour::choose(hop, flow_hash, false, context.health) {
         Ok(choice) => hop.instances.get(choice.instance).map(|instance| instance.place),
         Err(_) => None,
     };

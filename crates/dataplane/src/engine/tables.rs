@@ -1,6 +1,7 @@
 //! A node's program in the form the engine walks: indexes in place of identities. Knows what the
 //! program says, nothing of packets; immutable once compiled.
 
+use super::balance;
 use super::classifier::Rules;
 use super::compile;
 use super::compile::CompileError;
@@ -8,9 +9,10 @@ use super::encap::{Positions, Written};
 use super::pins::Pins;
 use super::rendezvous;
 use catena_model::id::{ChainId, InstanceId, PortId};
-use catena_model::program::{HopKind, PortEntry, PortRole, Underlay};
+use catena_model::program::{Balance, HopKind, PortEntry, PortRole, Underlay};
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use catena_wire::frame::FrameView;
 use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
 use std::collections::HashMap;
@@ -158,12 +160,18 @@ pub(super) struct WatchedInstance {
 /// A hop: the instances to choose from.
 pub(super) struct HopTable {
     pub(super) kind: HopKind,
+    pub(super) balance: Balance,
     pub(super) instances: Vec<InstanceTable>,
     /// What becomes of packets for an instance that has died.
     pub(super) on_failure: FailurePolicy,
 }
 
 impl HopTable {
+    /// The number by which a packet chooses; `flow_hash` is that of its whole flow.
+    pub(super) fn hash(&self, view: &FrameView, flow_hash: u64) -> u64 {
+        balance::hash(&self.balance, view, flow_hash)
+    }
+
     /// Index of the instance that a flow meets, on every node the same.
     pub(super) fn choose_index(&self, flow_hash: u64) -> Option<usize> {
         self.choose_among(flow_hash, |_, _| true)

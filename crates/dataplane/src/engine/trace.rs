@@ -13,6 +13,8 @@ use catena_wire::scalar::MacAddr;
 pub(super) enum Note {
     /// The rule with this number among those in force took it.
     Classified { port: PortIndex, rule: u32, start: PathPosition },
+    /// At the end of its path, the rule with this number took it into another.
+    Branched { ended: PathPosition, rule: u32, start: PathPosition },
     /// No rule took it; `never`: none was asked.
     Unclassified { port: PortIndex, never: bool },
     /// Of a hop's instances, the one with this index.

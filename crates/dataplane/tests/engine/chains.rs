@@ -6,7 +6,7 @@ use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, rules, three_hos
 use crate::town::rule;
 use catena_dataplane::engine::TunnelKind;
 use catena_model::DropReason;
-use catena_model::program::{PROXY_MAC, RuleMatch};
+use catena_model::program::{PROXY_MAC, RuleMatch, RulePlace};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
 use catena_wire::scalar::{IpProtocol, PortRange, VlanId};
 
@@ -168,7 +168,7 @@ fn is_taken(matches: RuleMatch, change: impl Fn(&mut Spec)) -> bool {
 #[test]
 fn every_field_of_a_rule_counts() {
     let any = RuleMatch {
-        port: None,
+        place: RulePlace::Endpoints,
         vlan: None,
         family: IpFamily::Ipv4,
         transport: None,
@@ -188,8 +188,8 @@ fn every_field_of_a_rule_counts() {
         (RuleMatch { family: IpFamily::Ipv6, ..any.clone() }, false),
         (RuleMatch { transport: Some(Transport::Tcp), ..any.clone() }, false),
         (RuleMatch { transport: Some(Transport::Icmp), ..any.clone() }, false),
-        (RuleMatch { port: Some(s), ..any.clone() }, true),
-        (RuleMatch { port: Some(d), ..any.clone() }, false),
+        (RuleMatch { place: RulePlace::Port(s), ..any.clone() }, true),
+        (RuleMatch { place: RulePlace::Port(d), ..any.clone() }, false),
         (RuleMatch { source: Some("10.0.0.0/30".parse().unwrap()), ..any.clone() }, true),
         (RuleMatch { source: Some("10.0.0.2/32".parse().unwrap()), ..any.clone() }, false),
         (RuleMatch { destination: Some("10.0.0.2/32".parse().unwrap()), ..any.clone() }, true),

@@ -6,7 +6,7 @@ use crate::proxy::{arp_request, solicitation};
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, CUSTOMER, INTERNAL, packet, packet_v6, rules, three_hosts};
 use crate::town::{Town, rule};
-use catena_model::program::{PROXY_MAC, RuleMatch};
+use catena_model::program::{PROXY_MAC, RuleMatch, RulePlace};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
 use catena_wire::scalar::IpProtocol;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ fn town(encapsulation: Encapsulation, rules: &[RuleMatch]) -> Town {
     let (s, d) = (town.port_named("S").id, town.port_named("D").id);
     for (chain, port) in [(0, s), (1, d)] {
         for (_, matches) in &mut town.chains[chain].rules {
-            matches.port = Some(port);
+            matches.place = RulePlace::Port(port);
         }
     }
     town

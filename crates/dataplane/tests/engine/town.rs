@@ -4,15 +4,15 @@
 use catena_dataplane::engine::Tables;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
-    ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
-    PathEntry, PinEntry, PortEntry, PortRole, RuleEntry, RuleMatch, TunnelEntry, Underlay,
+    Balance, ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
+    PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry, RuleEntry, RuleMatch, RulePlace, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
 };
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use uuid::Uuid;
 
@@ -61,6 +61,10 @@ pub(crate) struct Chain {
     pub(crate) context: Vec<ContextHeader>,
     /// What becomes of packets for a dead instance, at every hop.
     pub(crate) on_failure: FailurePolicy,
+    /// What chooses among instances, at every hop.
+    pub(crate) balance: Balance,
+    /// How functions rewrite, by number of the hop.
+    pub(crate) rewrites: BTreeMap<usize, RewriteEntry>,
     pub(crate) destination: usize,
     pub(crate) rules: Vec<(u32, RuleMatch)>,
 }
@@ -92,7 +96,7 @@ fn id(kind: u128, number: usize) -> Uuid {
 /// A rule for one transport and destination port of one IP version.
 pub(crate) fn rule(family: IpFamily, transport: Transport, destination_port: u16) -> RuleMatch {
     RuleMatch {
-        port: None,
+        place: RulePlace::Endpoints,
         vlan: None,
         family,
         transport: Some(transport),
@@ -176,6 +180,8 @@ impl Town {
             is_reverse: false,
             context: Vec::new(),
             on_failure: FailurePolicy::Unwatched,
+            balance: Balance::Flow,
+            rewrites: BTreeMap::new(),
             destination: 0,
             rules: rules.iter().map(|matches| (10, matches.clone())).collect(),
         });
@@ -222,6 +228,8 @@ impl Town {
             name: hop.join("|"),
             kind: if chain.taps.contains(&number) { HopKind::Tap } else { HopKind::Through },
             on_failure: chain.on_failure,
+            balance: chain.balance.clone(),
+            rewrites: chain.rewrites.get(&number).cloned(),
             instances: hop.iter().map(instance).collect(),
         });
         PathEntry {

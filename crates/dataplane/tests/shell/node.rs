@@ -256,7 +256,7 @@ pub(crate) fn program(number: u64) -> NodeProgram {
             name: "to the chain".into(),
             priority: 1,
             matches: RuleMatch {
-                port: Some(port(S)),
+                place: catena_model::program::RulePlace::Port(port(S)),
                 vlan: None,
                 family: Family::Ipv4,
                 transport: Some(transport),
@@ -278,6 +278,8 @@ pub(crate) fn program(number: u64) -> NodeProgram {
             name: "v1".into(),
             kind: catena_model::program::HopKind::Through,
             on_failure: catena_model::resource::FailurePolicy::Unwatched,
+            balance: catena_model::program::Balance::Flow,
+            rewrites: None,
             instances: vec![InstanceEntry {
                 id: uuid::<InstanceId>(90),
                 name: "v1".into(),

@@ -73,6 +73,19 @@ pub enum ExplainAction {
         /// Where the rule sends, if a pin keeps the flow elsewhere: on the path that it is on.
         pinned_from: Option<PathId>,
     },
+    /// At the end of its path a rule took it into a path of the next chain.
+    Branched {
+        /// Name of the chain that it has left.
+        after: String,
+        /// Name of the rule.
+        rule: String,
+        /// Name of the chain.
+        chain: String,
+        /// The path.
+        path: PathId,
+        /// Where the rule sends, if a pin keeps the flow elsewhere: on the path that it is on.
+        pinned_from: Option<PathId>,
+    },
     /// No rule took it: ordinary traffic.
     Unclassified {
         /// Name of the port it came in by.
@@ -190,6 +203,7 @@ impl ExplainAction {
         match self {
             Self::Received { .. } => "receive",
             Self::Classified { .. } | Self::Unclassified { .. } => "classify",
+            Self::Branched { .. } => "branch",
             Self::Forwarded { is_tap: true, .. } => "tap",
             Self::Forwarded { .. } => "forward",
             Self::Bypassed { .. } => "bypass",
@@ -211,13 +225,15 @@ impl ExplainAction {
         match self {
             Self::Received { from, header } => received(from.as_ref(), header.as_ref()),
             Self::Classified { rule, priority, port, chain, path, pinned_from } => {
-                let pin = pinned_from.map_or_else(String::new, |new| {
-                    format!(", where its flow is kept (the rule sends into path {new})")
-                });
+                let pin = pin(*pinned_from);
                 format!(
                     "rule '{rule}' (priority {priority}) at port {port} → chain '{chain}', path \
                      {path}{pin}"
                 )
+            }
+            Self::Branched { after, rule, chain, path, pinned_from } => {
+                let pin = pin(*pinned_from);
+                format!("after chain '{after}', rule '{rule}' → chain '{chain}', path {path}{pin}")
             }
             Self::Unclassified { port, is_never: true } => format!(
                 "port {port}: discovery, multicast or link-local is never classified → ordinary \
@@ -269,6 +285,12 @@ impl ExplainAction {
             Self::Stopped { why } => why.clone(),
         }
     }
+}
+
+fn pin(pinned_from: Option<PathId>) -> String {
+    pinned_from.map_or_else(String::new, |new| {
+        format!(", where its flow is kept (the rule sends into path {new})")
+    })
 }
 
 fn received(from: Option<&NodeName>, header: Option<&Header>) -> String {

@@ -43,6 +43,11 @@ pub enum Condition {
         /// Name of the port.
         port: String,
     },
+    /// It takes packets at the end of a chain alone.
+    AfterChain {
+        /// Name of the chain.
+        chain: String,
+    },
     /// It carries a chain header already.
     ForeignHeader,
     /// Discovery, multicast or link-local: never classified.
@@ -132,6 +137,9 @@ impl fmt::Display for Condition {
             }
             Self::FunctionPort { port } => {
                 write!(f, "port {port} is a function's: nothing is classified there")
+            }
+            Self::AfterChain { chain } => {
+                write!(f, "it takes packets at the end of chain '{chain}' alone")
             }
             Self::ForeignHeader => f.write_str("the frame carries a chain header already"),
             Self::NeverClassified => {

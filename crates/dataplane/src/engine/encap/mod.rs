@@ -49,6 +49,18 @@ pub(super) struct PathPosition {
 }
 
 impl PathPosition {
+    /// The start of a path that follows on the end of another, which this packet has reached: the
+    /// time to live goes on, so that no packet goes round from path to path.
+    ///
+    /// # Errors
+    /// [`DropReason::TtlExpired`].
+    pub(super) fn following(self, ended: Self) -> Result<Self, DropReason> {
+        match ended.ttl.checked_sub(1) {
+            None | Some(0) => Err(DropReason::TtlExpired),
+            Some(ttl) => Ok(Self { ttl, ..self }),
+        }
+    }
+
     /// The place alone.
     pub(super) fn without_metadata(self) -> Self {
         Self { carried: None, ..self }

@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::engine::flow_memory::{Key, Visit};
+use crate::engine::flow_paths::FlowPaths;
 use crate::engine::fragments::Scope;
 use crate::engine::receive;
 use crate::engine::tables::PortIndex;
@@ -33,12 +34,19 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
 fn lend_flow_path(engine: &mut Engine, live: &Engine, bytes: &[u8], now_ns: u64) {
     let Ok(view) = receive::parse_frame(bytes) else { return };
     let Some(flow) = view.flow else { return };
-    let Some((path, ago_ms)) = live.flow_paths.last(now_ns, live.flow_paths.key(&flow)) else {
-        return;
+    let Engine { tables, flow_paths: own, .. } = engine;
+    // At the end of a path flows are remembered by the chain that they enter there.
+    let chain = |start| tables.path(tables.positions.place(start).path).chain;
+    let entered = tables.rules.starts_after().map(chain);
+    let keys = |memory: &FlowPaths| -> Vec<u64> {
+        let after = entered.clone().map(|chain| memory.key_after(&flow, chain));
+        std::iter::once(memory.key(&flow)).chain(after).collect()
     };
-    let key = engine.flow_paths.key(&flow);
-    let seen_ns = now_ns.saturating_sub(u64::from(ago_ms) * 1_000_000);
-    engine.flow_paths.note(seen_ns, key, path);
+    for (from, to) in keys(&live.flow_paths).into_iter().zip(keys(own)) {
+        let Some((path, ago_ms)) = live.flow_paths.last(now_ns, from) else { continue };
+        let seen_ns = now_ns.saturating_sub(u64::from(ago_ms) * 1_000_000);
+        own.note(seen_ns, to, path);
+    }
 }
 
 /// The flow's visit, if the live memory knows the flow at this port.

@@ -96,6 +96,7 @@ impl Renderer<'_> {
     fn action(&self, copy: u16, note: &Note) -> ExplainAction {
         match note {
             Note::Classified { port, rule, start } => self.classified(*port, *rule, *start),
+            Note::Branched { ended, rule, start } => self.branched(*ended, *rule, *start),
             Note::Unclassified { port, never } => {
                 ExplainAction::Unclassified { port: self.port(*port), is_never: *never }
             }
@@ -127,6 +128,19 @@ impl Renderer<'_> {
             rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
             priority: entry.map_or(0, |entry| entry.priority),
             port: self.port(port),
+            chain: chain_name(self.tables, path.chain),
+            path: path.id,
+            pinned_from: entry.map(|entry| entry.path).filter(|new| *new != path.id),
+        }
+    }
+
+    fn branched(&self, ended: PathPosition, rule: u32, start: PathPosition) -> ExplainAction {
+        let path = |position| self.tables.path(self.tables.positions.place(position).path);
+        let entry = self.tables.rules.entry(rule, &self.tables.program.rules);
+        let (before, path) = (path(ended), path(start));
+        ExplainAction::Branched {
+            after: chain_name(self.tables, before.chain),
+            rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
             chain: chain_name(self.tables, path.chain),
             path: path.id,
             pinned_from: entry.map(|entry| entry.path).filter(|new| *new != path.id),

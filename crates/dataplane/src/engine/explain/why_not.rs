@@ -8,7 +8,7 @@ use crate::engine::receive;
 use crate::engine::tables::{PortIndex, Tables};
 use catena_model::explain::{Condition, RuleVerdict};
 use catena_model::id::ChainId;
-use catena_model::program::RuleEntry;
+use catena_model::program::{RuleEntry, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
@@ -50,13 +50,19 @@ fn judge(
     if came_by.is_function() {
         return Condition::FunctionPort { port: name() };
     }
-    if let Some(wanted) = rule.matches.port.filter(|wanted| *wanted != came_by.entry.id) {
+    if let RulePlace::After(ended) = rule.matches.place {
+        let before = tables.program.paths.iter().find(|path| path.id == ended);
+        let chain = before.map_or_else(String::new, |path| chain_name(tables, path.chain));
+        return Condition::AfterChain { chain };
+    }
+    let wanted = rule.matches.place.port();
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != came_by.entry.id) {
         let known = tables.program.ports.iter().find(|entry| entry.id == wanted);
         let wanted = known.map_or_else(|| wanted.to_string(), |entry| entry.name.clone());
         return Condition::IngressPort { wanted, found: name() };
     }
     let path = tables.program.paths.iter().find(|path| path.id == rule.path);
-    if rule.matches.port.is_none()
+    if wanted.is_none()
         && let Some(path) = path.filter(|path| path.destination != came_by.entry.network)
     {
         let named = |id| {

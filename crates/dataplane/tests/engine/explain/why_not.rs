@@ -7,7 +7,7 @@ use crate::scene::{CHAINED_PORT, packet, packet_v6, three_hosts};
 use crate::town::{Town, rule};
 use catena_model::explain::Condition;
 use catena_model::id::ChainId;
-use catena_model::program::RuleMatch;
+use catena_model::program::{RuleMatch, RulePlace};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
 use catena_wire::scalar::{IpProtocol, MacAddr, PortRange, VlanId};
 use std::fmt::Write;
@@ -55,7 +55,7 @@ fn every_condition_is_told_of_and_agrees_with_what_the_packet_does() {
     other[12..14].copy_from_slice(&[0x88, 0xb5]);
     let cases: [(&str, RuleMatch, &str, Vec<u8>); 15] = [
         ("it takes it", base(), "S", sent.frame()),
-        ("ingress port", RuleMatch { port: Some(port_d), ..base() }, "S", sent.frame()),
+        ("ingress port", RuleMatch { place: RulePlace::Port(port_d), ..base() }, "S", sent.frame()),
         ("function port", base(), "v1.out", sent.frame()),
         ("foreign header", base(), "S", headed),
         ("discovery", base(), "S", arp),

@@ -1,8 +1,7 @@
 //! What the sightings of a path's probes mean. Knows what a sound chain does with a probe and names
 //! the first thing that went otherwise; pure.
 
-use catena_model::DropReason;
-use catena_model::NodeName;
+use catena_model::{DropReason, NodeName, PathId};
 use catena_model::check::{CheckFinding, Sighting};
 use catena_model::explain::ExplainAction;
 use catena_model::program::HopKind;
@@ -19,6 +18,7 @@ pub(super) type Seen = BTreeMap<NodeName, Vec<Sighting>>;
 pub(super) struct Sent<'r> {
     /// What the path is to people: «forward», «reverse».
     pub(super) way: String,
+    pub(super) path: PathId,
     pub(super) record: &'r PathRecord,
     /// Where they were sent in.
     pub(super) node: &'r NodeName,
@@ -56,15 +56,22 @@ struct Trail {
 }
 
 impl Trail {
-    fn of(probe: u64, seen: &Seen) -> Self {
+    /// What a probe met on the path; in a graph it goes on into others.
+    fn of(probe: u64, path: PathId, seen: &Seen) -> Self {
         let mut trail = Self::default();
         for (node, sightings) in seen {
+            let mut is_elsewhere = false;
             let mut chosen = Visit { node: node.to_string(), ..Visit::default() };
             for sighting in sightings.iter().filter(|sighting| sighting.probe == probe) {
                 if !trail.nodes.contains(node) {
                     trail.nodes.push(node.clone());
                 }
-                trail.take(node, &sighting.action, &mut chosen);
+                is_elsewhere = path_after(&sighting.action).map_or(is_elsewhere, |on| on != path);
+                if let ExplainAction::Branched { .. } = sighting.action {
+                    trail.has_finished = true;
+                } else if !is_elsewhere {
+                    trail.take(node, &sighting.action, &mut chosen);
+                }
             }
         }
         trail.visits.sort_by_key(|visit| std::cmp::Reverse(visit.index));
@@ -96,6 +103,19 @@ impl Trail {
     }
 }
 
+/// The path that a packet is on by what was said of it last.
+fn path_after(action: &ExplainAction) -> Option<PathId> {
+    match action {
+        ExplainAction::Classified { path, .. }
+        | ExplainAction::Branched { path, .. }
+        | ExplainAction::Finished { path, .. } => Some(*path),
+        ExplainAction::Forwarded { position, .. }
+        | ExplainAction::Bypassed { position, .. }
+        | ExplainAction::Recalled { position, .. } => Some(position.path),
+        _ => None,
+    }
+}
+
 /// Judges a path.
 pub(super) fn findings(sent: &Sent<'_>, seen: &Seen) -> Vec<CheckFinding> {
     let names: Vec<&str> = sent
@@ -108,7 +128,7 @@ pub(super) fn findings(sent: &Sent<'_>, seen: &Seen) -> Vec<CheckFinding> {
     let mut faults: BTreeMap<String, (usize, Option<String>)> = BTreeMap::new();
     let mut whole = 0;
     for probe in sent.small.clone() {
-        match fault(sent, &Trail::of(probe, seen), &names) {
+        match fault(sent, &Trail::of(probe, sent.path, seen), &names) {
             None => whole += 1,
             Some((text, fix)) => faults.entry(text).or_insert((0, fix)).0 += 1,
         }
@@ -124,7 +144,7 @@ pub(super) fn findings(sent: &Sent<'_>, seen: &Seen) -> Vec<CheckFinding> {
         findings.push(CheckFinding { is_ok: false, text, fix });
     }
     if whole > 0 {
-        findings.push(largest(sent, &Trail::of(sent.large, seen), &names));
+        findings.push(largest(sent, &Trail::of(sent.large, sent.path, seen), &names));
     }
     findings
 }

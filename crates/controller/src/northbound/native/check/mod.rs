@@ -91,6 +91,7 @@ fn sent<'r>(batch: &'r Batch, paths: &[(PathId, &'r PathRecord)]) -> Option<Sent
     let large = batch.first + u64::from(probes::FLOWS);
     Some(Sent {
         way: format!("path {}", batch.path),
+        path: batch.path,
         record,
         node: &batch.node,
         small: batch.first..large,

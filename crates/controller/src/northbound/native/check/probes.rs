@@ -3,7 +3,7 @@
 
 use catena_model::explain::FrameBytes;
 use catena_model::id::PortId;
-use catena_model::program::{PROXY_MAC, PortRole, RuleEntry};
+use catena_model::program::{PROXY_MAC, PortRole, RuleEntry, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
 use catena_model::{NodeName, NodeProgram, PathId};
 use catena_plan::{Blueprint, PathRecord};
@@ -74,9 +74,12 @@ struct WayIn {
 
 fn way_in(program: &NodeProgram, record: &PathRecord, rule: &RuleEntry) -> Result<WayIn, String> {
     let matches = &rule.matches;
-    let mut ports = program.ports.iter().filter(|port| match matches.port {
-        Some(wanted) => port.id == wanted,
-        None => port.role == PortRole::Endpoint && port.network == record.destination,
+    let mut ports = program.ports.iter().filter(|port| match matches.place {
+        RulePlace::Port(wanted) => port.id == wanted,
+        RulePlace::Endpoints => {
+            port.role == PortRole::Endpoint && port.network == record.destination
+        }
+        RulePlace::After(_) => false,
     });
     let rule_name = &rule.name;
     let none = || format!("rule '{rule_name}' has no port on a node that runs it");

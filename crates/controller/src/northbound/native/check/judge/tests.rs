@@ -3,7 +3,7 @@
 use super::*;
 use catena_model::explain::{ExplainAction, FlowShare, FrameBytes, Header, Place, Position};
 use catena_model::id::{ChainId, FunctionId, NetworkId};
-use catena_model::program::HopEntry;
+use catena_model::program::{Balance, HopEntry};
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::{BlueprintNumber, PathId};
 use catena_plan::{Direction, PathPhase};
@@ -21,6 +21,8 @@ fn record() -> PathRecord {
         name: (*name).to_owned(),
         kind: HopKind::Through,
         on_failure: FailurePolicy::Unwatched,
+        balance: Balance::Flow,
+        rewrites: None,
         instances: Vec::new(),
     };
     PathRecord {
@@ -101,6 +103,7 @@ fn lines(met: &[(&str, Vec<ExplainAction>)]) -> Vec<(bool, String)> {
     let (record, entry) = (record(), node("host1"));
     let sent = Sent {
         way: "path 42".into(),
+        path: PathId(42),
         record: &record,
         node: &entry,
         small: 1..3,
@@ -115,6 +118,23 @@ fn fault(met: &[(&str, Vec<ExplainAction>)]) -> String {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(!found[0].0);
     found.remove(0).1
+}
+
+#[test]
+fn a_probe_that_goes_on_into_the_next_chain_has_come_to_the_end_of_this_one() {
+    let mut met = sound();
+    met[1].1.pop();
+    let (after, rule, chain) = ("web".into(), "r".into(), "late".into());
+    let path = PathId(43);
+    met[1].1.push(ExplainAction::Branched { after, rule, chain, path, pinned_from: None });
+    assert_eq!(lines(&met), lines(&sound()));
+    let mut elsewhere = visit("ids", 254).to_vec();
+    if let ExplainAction::Forwarded { position, .. } = &mut elsewhere[0] {
+        position.path = path;
+    }
+    met[1].1.extend(elsewhere);
+    met[1].1.push(ExplainAction::Dropped { reason: DropReason::NoNeighbour });
+    assert_eq!(lines(&met), lines(&sound()));
 }
 
 #[test]
@@ -177,6 +197,7 @@ fn a_frame_too_large_says_what_the_data_network_must_carry() {
     let (record, entry) = (record(), node("host1"));
     let sent = Sent {
         way: "path 42".into(),
+        path: PathId(42),
         record: &record,
         node: &entry,
         small: 1..3,
