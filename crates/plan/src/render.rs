@@ -5,7 +5,9 @@ use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathRecord, PlacedRule};
 use catena_model::id::{NetworkId, PortId};
-use catena_model::program::{Balance, HopEntry, HopKind, InstanceEntry, RuleEntry, RuleMatch, RulePlace};
+use catena_model::program::{
+    Balance, HopEntry, HopKind, InstanceEntry, RuleEntry, RuleMatch, RulePlace,
+};
 use catena_model::resource::{
     Chain, ClassificationRule, ContextHeader, Encapsulation, Instance, IpFamily, PortBounds,
     ServiceFunction,

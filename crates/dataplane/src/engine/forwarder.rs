@@ -99,8 +99,9 @@ fn pass_by(
     if hop.on_failure != FailurePolicy::Bypass || hop.kind == HopKind::Tap {
         return None;
     }
-    let choice = detour::choose(hop, hop.hash(&work.view, work.flow_hash), by_tunnel, context.health)
-        .ok()?;
+    let choice =
+        detour::choose(hop, hop.hash(&work.view, work.flow_hash), by_tunnel, context.health)
+            .ok()?;
     let Choice { instance, turn: Turn::Bypass } = choice else { return None };
     context.trace.note(work.copy, || Note::Bypassed { position, instance });
     let place = hop.instances.get(instance).map(|instance| instance.place);

@@ -4,8 +4,9 @@
 use catena_dataplane::engine::Tables;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
-    Balance, ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
-    PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry, RuleEntry, RuleMatch, RulePlace, TunnelEntry, Underlay,
+    Balance, ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry,
+    NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry, RuleEntry, RuleMatch,
+    RulePlace, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,

@@ -1,10 +1,10 @@
 //! What the sightings of a path's probes mean. Knows what a sound chain does with a probe and names
 //! the first thing that went otherwise; pure.
 
-use catena_model::{DropReason, NodeName, PathId};
 use catena_model::check::{CheckFinding, Sighting};
 use catena_model::explain::ExplainAction;
 use catena_model::program::HopKind;
+use catena_model::{DropReason, NodeName, PathId};
 use catena_plan::PathRecord;
 use std::collections::BTreeMap;
 
