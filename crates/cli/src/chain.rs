@@ -1,23 +1,24 @@
 //! `catena chain`: deploy and undeploy a chain document, list chains, show one with its counters.
 
-use crate::Format;
 use crate::connection::Connection;
+use crate::document;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{Format, say, table, tell};
 use crate::receipt;
+use crate::watch;
 use catena_client::Client;
 use catena_client::deploy::{Applied, ChainDocument, Deployed, Deployment, Updated};
 use catena_model::account::{HopCounters, Volume};
 use catena_model::check::CheckReport;
-use catena_model::status::{ChainReport, ChainState};
+use catena_model::status::{ChainReport, ChainState, ChainSummary};
 use clap::Subcommand;
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
 pub(crate) enum ChainCommand {
-    /// Create a chain from a JSON document, or bring the chain of that name to it, without loss.
+    /// Create a chain from a document of one, or bring the chain of that name to it, without loss.
     Deploy {
         /// The document (docs/book/src/start/tutorial.md shows one).
         file: PathBuf,
@@ -34,7 +35,24 @@ pub(crate) enum ChainCommand {
         file: PathBuf,
     },
     /// All chains with their state.
-    List,
+    List {
+        /// How they are printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+    /// What becomes of a chain, line by line, until you have enough.
+    Watch {
+        /// Name.
+        name: String,
+        /// How each event is printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+    /// One chain as a document that `catena apply` takes.
+    Export {
+        /// Name or id.
+        name: String,
+    },
     /// Send probes along a chain: order, bypass, packet size; exit code 4 when something is wrong.
     Check {
         /// Name or id.
@@ -58,22 +76,31 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
     match command {
         ChainCommand::Deploy { file, repeat, output } => deploy(&client, &file, repeat, output),
         ChainCommand::Undeploy { file } => undeploy(&client, &file),
-        ChainCommand::List => list(&client),
+        ChainCommand::List { output } => {
+            let chains = client.chains()?;
+            tell(output, &chains, |is_wide| list(&chains, is_wide))
+        }
+        ChainCommand::Watch { name, output } => watch::tell_events(&client, Some(&name), None, output),
+        ChainCommand::Export { name } => {
+            let chain = Deployment::describe_chain(&client, &name)?;
+            tell(Format::Yaml, &chain, |_| {})
+        }
         ChainCommand::Check { name, output } => check(&client.check_chain(&name)?, output),
         ChainCommand::Show { name, output } => show(&client.chain(&name)?, output),
     }
 }
 
-/// Reads a chain document.
-pub(crate) fn read(file: &Path) -> Result<ChainDocument, Failure> {
+/// Reads a document of one chain.
+fn read(file: &Path) -> Result<ChainDocument, Failure> {
     let name = file.display();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
-    serde_json::from_str(&text).map_err(|error| {
-        Failure::failed(format!(
-            "{name} is no chain document: {error}; it needs source, destination, match_fields and chain"
-        ))
-    })
+    let chains = document::read(file)?.chains;
+    let [chain] = chains.as_slice() else {
+        return Err(Failure::failed(format!(
+            "{name} has {} chains; `catena apply -f {name}` takes any number of them",
+            chains.len()
+        )));
+    };
+    Ok(chain.clone())
 }
 
 fn deploy(client: &Client, file: &Path, repeat: u32, output: Format) -> Result<(), Failure> {
@@ -84,11 +111,7 @@ fn deploy(client: &Client, file: &Path, repeat: u32, output: Format) -> Result<(
         }
         Applied::Created(first) => (document.name(), repeated(client, &document, first, repeat)?),
     };
-    if output == Format::Json {
-        say!("{}", serde_json::to_string_pretty(&runs)?);
-    } else {
-        print_timings(&runs);
-    }
+    tell(output, &runs, |_| print_timings(&runs))?;
     match runs.last() {
         Some(last) => active(&name, &last.status, &last.status_reason),
         None => Ok(()),
@@ -118,15 +141,13 @@ fn say_updated(
     output: Format,
 ) -> Result<(), Failure> {
     let report = client.chain(&updated.chain)?;
-    if output == Format::Json {
-        say!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
+    tell(output, &report, |_| {
         let path = report.status.path.map(|path| format!(", path {path}")).unwrap_or_default();
         say!("chain {name}   {}{path}", updated.status);
         if let Some(receipt) = &report.receipt {
             say!("{}", receipt::line(receipt));
         }
-    }
+    })?;
     active(name, &updated.status, &updated.status_reason)
 }
 
@@ -139,10 +160,8 @@ fn active(name: &str, status: &str, reason: &str) -> Result<(), Failure> {
 
 fn print_timings(runs: &[Deployed]) {
     const MS: f64 = 1_000.0;
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_header(["chain", "status", "FC ms", "PP ms", "PPG ms", "PC ms", "total ms"]);
+    let header = ["chain", "status", "FC ms", "PP ms", "PPG ms", "PC ms", "total ms"];
+    let mut table = table(header);
     for run in runs {
         let t = &run.timings;
         let mut row = vec![run.name.clone(), run.status.clone()];
@@ -159,47 +178,47 @@ fn undeploy(client: &Client, file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(client: &Client) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["chain", "state", "path", "reason"]);
-    for chain in client.chains()? {
-        let path = chain.status.path.map_or("-".into(), |path| path.to_string());
-        table.add_row([chain.name, chain.status.state.name().into(), path, chain.status.reason]);
+fn list(chains: &[ChainSummary], is_wide: bool) {
+    let mut table = match is_wide {
+        true => table(["chain", "id", "state", "path", "reason"]),
+        false => table(["chain", "state", "path", "reason"]),
+    };
+    for chain in chains {
+        let status = &chain.status;
+        let path = status.path.map_or("-".into(), |path| path.to_string());
+        let mut row = vec![chain.name.clone()];
+        row.extend(is_wide.then(|| status.chain.to_string()));
+        row.extend([status.state.name().into(), path, status.reason.clone()]);
+        table.add_row(row);
     }
     say!("{table}");
-    Ok(())
 }
 
 fn show(report: &ChainReport, output: Format) -> Result<(), Failure> {
-    if output == Format::Json {
-        say!("{}", serde_json::to_string_pretty(report)?);
-        return Ok(());
-    }
-    say!(
-        "{}   {} ─► {}",
-        report.name,
-        report.encapsulation.name().to_uppercase(),
-        report.functions.join(" ─► ")
-    );
-    let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));
-    say!("{}{path}   {}", report.status.state.name(), report.status.reason);
-    say!("{}", hops(report));
-    for instance in &report.health {
-        say!("instance {} {}", instance.name, instance.health.name());
-    }
-    Ok(())
+    tell(output, report, |_| {
+        say!(
+            "{}   {} ─► {}",
+            report.name,
+            report.encapsulation.name().to_uppercase(),
+            report.functions.join(" ─► ")
+        );
+        let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));
+        say!("{}{path}   {}", report.status.state.name(), report.status.reason);
+        say!("{}", hops(report));
+        for instance in &report.health {
+            say!("instance {} {}", instance.name, instance.health.name());
+        }
+    })
 }
 
 fn check(report: &CheckReport, output: Format) -> Result<(), Failure> {
-    if output == Format::Json {
-        say!("{}", serde_json::to_string_pretty(report)?);
-    } else {
+    tell(output, report, |_| {
         for finding in &report.findings {
             let mark = if finding.is_ok { '✓' } else { '✗' };
             let fix = finding.fix.as_ref().map(|fix| format!("   fix: {fix}"));
             say!("{mark} {}{}", finding.text, fix.unwrap_or_default());
         }
-    }
+    })?;
     if report.is_ok() { Ok(()) } else { Err(Failure::check()) }
 }
 
@@ -219,9 +238,7 @@ fn hops(report: &ChainReport) -> Table {
         hops.extend(node.counters.hops.iter().map(|hop| (node.node.as_str(), hop)));
     }
     hops.sort_by_key(|(_, hop)| hop.hop);
-    let mut table = Table::new();
-    let header = ["hop", "node", "in packets", "in bytes", "out packets", "out bytes"];
-    table.load_preset(presets::NOTHING).set_header(header);
+    let mut table = table(["hop", "node", "in packets", "in bytes", "out packets", "out bytes"]);
     table.add_row(row("entered", "", None, Some(entered)));
     for (node, hop) in hops {
         table.add_row(row(&hop.name, node, Some(hop.delivered), Some(hop.returned)));

@@ -1,15 +1,13 @@
 //! `catena function` and `catena instance`: how functions fail, and how instances leave without
 //! breaking a flow.
 
-use crate::Format;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::say;
-use catena_client::Client;
-use catena_model::resource::FailurePolicy;
-use catena_model::status::{InstanceReport, InstanceUse};
+use crate::output::{Format, say, table, tell};
+use catena_client::{Client, Kind};
+use catena_model::resource::{FailurePolicy, Runs};
+use catena_model::status::{Condition, FunctionReport, InstanceReport, InstanceUse};
 use clap::{Subcommand, ValueEnum};
-use comfy_table::{Table, presets};
 use std::time::{Duration, Instant};
 
 /// Between two looks at an instance that drains.
@@ -18,7 +16,24 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 #[derive(Subcommand)]
 pub(crate) enum FunctionCommand {
     /// All service functions with their instances.
-    List,
+    List {
+        /// How they are printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+    /// One service function with its template and conditions.
+    Show {
+        /// Name or id.
+        name: String,
+        /// How it is printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+    /// Remove a service function that no chain uses.
+    Delete {
+        /// Name or id.
+        name: String,
+    },
     /// Say what becomes of packets when an instance dies; its instances are probed from then on.
     Update {
         /// Name or id.
@@ -55,6 +70,19 @@ impl From<OnFailure> for FailurePolicy {
 
 #[derive(Subcommand)]
 pub(crate) enum InstanceCommand {
+    /// One instance.
+    Show {
+        /// Name or id.
+        name: String,
+        /// How it is printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+    /// Remove an instance that no function uses.
+    Delete {
+        /// Name or id.
+        name: String,
+    },
     /// All instances: where, with which share, how used.
     List {
         /// How they are printed.
@@ -82,17 +110,18 @@ pub(crate) fn run_function(
 ) -> Result<(), Failure> {
     let client = connection.client()?;
     match command {
-        FunctionCommand::List => {
-            let mut table = Table::new();
-            let header = ["function", "kind", "on failure", "instances"];
-            table.load_preset(presets::NOTHING).set_header(header);
-            for function in client.functions()? {
-                let kind = if function.is_tap { "tap" } else { "through" };
-                let instances = function.instances.join(" ");
-                let policy = function.on_failure.name().into();
-                table.add_row([function.name, kind.into(), policy, instances]);
-            }
-            say!("{table}");
+        FunctionCommand::List { output } => {
+            let functions = client.functions()?;
+            tell(output, &functions, |is_wide| list_functions(&functions, is_wide))?;
+        }
+        FunctionCommand::Show { name, output } => {
+            let function = client.function(&name)?;
+            tell(output, &function, |_| show_function(&function))?;
+        }
+        FunctionCommand::Delete { name } => {
+            let function = client.function(&name)?;
+            client.delete(Kind::PortPairGroup, &function.id.to_string())?;
+            say!("function '{}' is gone", function.name);
         }
         FunctionCommand::Update { name, on_failure } => {
             let function = client.set_failure_policy(&name, on_failure.into())?;
@@ -102,13 +131,72 @@ pub(crate) fn run_function(
     Ok(())
 }
 
+fn list_functions(functions: &[FunctionReport], is_wide: bool) {
+    let mut table = table(["function", "kind", "on failure", "instances", "conditions"]);
+    for function in functions {
+        let name = match is_wide {
+            true => format!("{} ({})", function.name, function.id),
+            false => function.name.clone(),
+        };
+        let kind = if function.is_tap { "tap" } else { "through" };
+        let instances = function.instances.join(" ");
+        let conditions: Vec<String> = function.conditions.iter().map(condition).collect();
+        let policy = function.on_failure.name().into();
+        table.add_row([name, kind.into(), policy, instances, conditions.join(", ")]);
+    }
+    say!("{table}");
+}
+
+fn condition(condition: &Condition) -> String {
+    let mark = if condition.holds { '✓' } else { '✗' };
+    format!("{mark} {}: {}", condition.name, condition.text)
+}
+
+fn show_function(function: &FunctionReport) {
+    let kind = if function.is_tap { "tap" } else { "through" };
+    say!("function {}   {kind}   on failure: {}", function.name, function.on_failure.name());
+    say!("instances   {}", function.instances.join(" "));
+    let Some(template) = &function.template else { return };
+    let runs = match &template.runs {
+        Runs::Image(image) => format!("image {image}"),
+        Runs::Command(words) => format!("command {}", words.join(" ")),
+        Runs::External(name) => format!("somebody else's: {name}"),
+    };
+    say!("template    {runs}, {} instances wanted; nothing here runs them yet", template.instances);
+    let cpu = template.cpu_milli.map(|milli| format!("{milli} thousandths of a core"));
+    let memory = template.memory_mib.map(|mib| format!("{mib} MiB"));
+    let bounds: Vec<String> = cpu.into_iter().chain(memory).collect();
+    if !bounds.is_empty() {
+        say!("each        {}", bounds.join(", "));
+    }
+    for (key, value) in &template.labels {
+        say!("label       {key}={value}");
+    }
+    for known in &function.conditions {
+        say!("{}", condition(known));
+    }
+}
+
 pub(crate) fn run_instance(
     connection: &Connection,
     command: InstanceCommand,
 ) -> Result<(), Failure> {
     let client = connection.client()?;
     match command {
-        InstanceCommand::List { output } => list(&client.instances()?, output),
+        InstanceCommand::List { output } => {
+            let instances = client.instances()?;
+            tell(output, &instances, |is_wide| list(&instances, is_wide))
+        }
+        InstanceCommand::Show { name, output } => {
+            let instance = client.instance(&name)?;
+            tell(output, &instance, |is_wide| list(std::slice::from_ref(&instance), is_wide))
+        }
+        InstanceCommand::Delete { name } => {
+            let instance = client.instance(&name)?;
+            client.delete(Kind::PortPair, &instance.id.to_string())?;
+            say!("instance '{}' is gone", instance.name);
+            Ok(())
+        }
         InstanceCommand::Drain { name, wait } => drain(&client, &name, Duration::from_secs(wait)),
         InstanceCommand::Resume { name } => {
             let instance = client.set_draining(&name, false)?;
@@ -118,17 +206,15 @@ pub(crate) fn run_instance(
     }
 }
 
-fn list(instances: &[InstanceReport], output: Format) -> Result<(), Failure> {
-    if output == Format::Json {
-        say!("{}", serde_json::to_string_pretty(instances)?);
-        return Ok(());
-    }
-    let mut table = Table::new();
-    let header = ["instance", "function", "node", "weight", "use", "flows left"];
-    table.load_preset(presets::NOTHING).set_header(header);
+fn list(instances: &[InstanceReport], is_wide: bool) {
+    let mut table = table(["instance", "function", "node", "weight", "use", "flows left"]);
     for instance in instances {
+        let name = match is_wide {
+            true => format!("{} ({})", instance.name, instance.id),
+            false => instance.name.clone(),
+        };
         table.add_row([
-            instance.name.clone(),
+            name,
             instance.function.clone().unwrap_or_else(|| "-".into()),
             instance.node.as_ref().map_or("-".into(), ToString::to_string),
             instance.weight.to_string(),
@@ -137,7 +223,6 @@ fn list(instances: &[InstanceReport], output: Format) -> Result<(), Failure> {
         ]);
     }
     say!("{table}");
-    Ok(())
 }
 
 /// Tells how many flows are left whenever that changes.

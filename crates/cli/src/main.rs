@@ -5,14 +5,19 @@
 //! Refuses to know how anything is done: each verb is one call into another room.
 #![forbid(unsafe_code)]
 
+mod apply;
 mod chain;
 mod connection;
+mod diff;
+mod document;
 mod explain;
 mod failure;
 mod function;
 mod lab;
+mod graph;
 mod node;
 mod output;
+mod path;
 mod plan;
 mod receipt;
 mod roles;
@@ -20,7 +25,7 @@ mod status;
 mod top;
 mod watch;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -55,8 +60,18 @@ enum Command {
     /// Labs: bring up, run, look into, take down.
     #[command(subcommand)]
     Lab(lab::LabCommand),
-    /// What a chain document would change, before it is deployed (exit code 3: something).
+    /// Graphs: chains that go on in others.
+    #[command(subcommand)]
+    Graph(graph::GraphCommand),
+    /// Paths: what nodes know of chains.
+    #[command(subcommand)]
+    Path(path::PathCommand),
+    /// Make everything as a document says: all of it, at once, or nothing.
+    Apply(apply::ApplyArguments),
+    /// What a document would change, before it is applied (exit code 3: something).
     Plan(plan::PlanArguments),
+    /// Where a document and what is declared differ, line by line (exit code 3: somewhere).
+    Diff(diff::DiffArguments),
     /// Why a packet goes where it goes: described, captured, or the next real one.
     Explain(explain::ExplainArguments),
     /// How everything stands.
@@ -65,15 +80,6 @@ enum Command {
     Top(top::TopArguments),
     /// What happens, line by line: nodes, chains, receipts of changes.
     Watch(watch::WatchArguments),
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people.
-    Table,
-    /// For programs.
-    Json,
 }
 
 fn main() -> ExitCode {
@@ -89,6 +95,10 @@ fn main() -> ExitCode {
         Command::Function(command) => function::run_function(&connection, command),
         Command::Instance(command) => function::run_instance(&connection, command),
         Command::Lab(command) => lab::run(command),
+        Command::Graph(command) => graph::run(&connection, command),
+        Command::Path(command) => path::run(&connection, command),
+        Command::Apply(arguments) => apply::run(&connection, &arguments),
+        Command::Diff(arguments) => diff::run(&connection, &arguments),
         Command::Plan(arguments) => plan::run(&connection, &arguments),
         Command::Explain(arguments) => explain::run(&connection, arguments),
         Command::Status => status::run(&connection),

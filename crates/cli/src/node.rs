@@ -2,17 +2,31 @@
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{Format, say, table, tell};
 use catena_model::NodeName;
-use catena_model::status::NodeReport;
+use catena_model::status::{NodeDetail, NodeReport, TableFill};
 use clap::Subcommand;
-use comfy_table::{Table, presets};
 use std::path::PathBuf;
 
 #[derive(Subcommand)]
 pub(crate) enum NodeCommand {
     /// All nodes with program, ports and account.
-    List,
+    List {
+        /// How they are printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+    /// One node: its ports, and how full its tables are.
+    Show {
+        /// Name.
+        name: NodeName,
+        /// The tables alone.
+        #[arg(long)]
+        tables: bool,
+        /// How it is printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
     /// Make certificate and key for a node's agent (on the controller's host).
     Enroll {
         /// Name of the node.
@@ -28,7 +42,18 @@ pub(crate) enum NodeCommand {
 
 pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), Failure> {
     match command {
-        NodeCommand::List => list(&connection.client()?.nodes()?),
+        NodeCommand::List { output } => {
+            let nodes = connection.client()?.nodes()?;
+            tell(output, &nodes, |_| list(&nodes))?;
+        }
+        NodeCommand::Show { name, tables, output } => {
+            let node = connection.client()?.node(name.as_str())?;
+            if tables {
+                tell(output, &node.tables, |_| show_tables(&node.tables))?;
+            } else {
+                tell(output, &node, |_| show(&node))?;
+            }
+        }
         NodeCommand::Enroll { name, data, out } => {
             catena_controller::enroll(&data, &name, &out)?;
             say!("certificate of {name} written to {}", out.display());
@@ -37,9 +62,31 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
     Ok(())
 }
 
+fn show(node: &NodeDetail) {
+    list(std::slice::from_ref(&node.report));
+    for port in &node.report.status.unbound {
+        say!("port {} has no interface: {}", port.port, port.reason);
+    }
+    show_tables(&node.tables);
+}
+
+fn show_tables(tables: &[TableFill]) {
+    let mut shown = table(["table", "entries", "limit", "full"]);
+    for fill in tables {
+        let (limit, share) = match fill.limit {
+            None | Some(0) => ("-".into(), "-".into()),
+            Some(limit) => {
+                let share = u128::from(fill.entries) * 100 / u128::from(limit);
+                (limit.to_string(), format!("{share} %"))
+            }
+        };
+        shown.add_row([fill.table.clone(), fill.entries.to_string(), limit, share]);
+    }
+    say!("{shown}");
+}
+
 fn list(nodes: &[NodeReport]) {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header([
+    let mut table = table([
         "node",
         "agent",
         "program",

@@ -1,21 +1,19 @@
-//! `catena plan`: what a chain document would change, before it is deployed.
+//! `catena plan`: what a document would change, before it is applied.
 
-use crate::Format;
-use crate::chain;
 use crate::connection::Connection;
+use crate::document::DocumentArgument;
 use crate::failure::Failure;
-use crate::output::say;
-use catena_client::Draft;
-use catena_client::deploy::Deployment;
-use catena_model::preview::{ChangeKind, Preview};
+use crate::output::{Format, say, tell};
+use catena_client::deploy::{DeployError, Deployment, Document};
+use catena_client::{Client, Draft};
+use catena_model::preview::{ChangeKind, Plan, ResourceChange};
 use clap::Args;
-use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct PlanArguments {
-    /// The chain document.
-    file: PathBuf,
-    /// What removing its chain would do, instead.
+    #[command(flatten)]
+    document: DocumentArgument,
+    /// What removing all that it declares would do, instead.
     #[arg(long)]
     undeploy: bool,
     /// How it is printed.
@@ -24,44 +22,62 @@ pub(crate) struct PlanArguments {
 }
 
 pub(crate) fn run(connection: &Connection, arguments: &PlanArguments) -> Result<(), Failure> {
-    let document = chain::read(&arguments.file)?;
-    let draft = Draft::open(&connection.client()?)?;
-    if arguments.undeploy {
-        Deployment::undeploy(draft.client(), &document.name())?;
-    } else {
-        Deployment::apply(draft.client(), &document)?;
-    }
-    let preview = draft.preview()?;
-    match arguments.output {
-        Format::Json => say!("{}", serde_json::to_string_pretty(&preview)?),
-        Format::Table => {
-            let verb = if arguments.undeploy { "undeploy" } else { "deploy" };
-            let apply = format!("catena chain {verb} {}", arguments.file.display());
-            for line in lines(&preview, &apply) {
-                say!("{line}");
-            }
+    let document = arguments.document.read()?;
+    let plan = draft(&connection.client()?, &document, arguments.undeploy)?.plan()?;
+    let undeploy = if arguments.undeploy { " --undeploy" } else { "" };
+    let file = arguments.document.file.display();
+    let apply = format!("catena apply -f {file}{undeploy} --plan {}", plan.plan);
+    tell(arguments.output, &plan, |_| {
+        for line in lines(&plan, &apply) {
+            say!("{line}");
         }
-    }
-    if preview.is_empty() { Ok(()) } else { Err(Failure::changes()) }
+    })?;
+    if plan.is_empty() { Ok(()) } else { Err(Failure::changes()) }
 }
 
-/// The preview for people.
-fn lines(preview: &Preview, apply: &str) -> Vec<String> {
-    if preview.is_empty() {
+/// A draft in which a document is declared, or nothing is left of it.
+pub(crate) fn draft(
+    client: &Client,
+    document: &Document,
+    is_removed: bool,
+) -> Result<Draft, DeployError> {
+    if is_removed {
+        Deployment::draft_without(client, document)
+    } else {
+        Deployment::draft(client, document)
+    }
+}
+
+/// A change in a word.
+const fn verb(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Create => "new",
+        ChangeKind::Update => "changed",
+        ChangeKind::Delete => "removed",
+    }
+}
+
+/// The plan for people.
+fn lines(plan: &Plan, apply: &str) -> Vec<String> {
+    if plan.is_empty() {
         return vec!["no changes".into()];
     }
+    let preview = &plan.preview;
     let mut lines = Vec::new();
     for chain in &preview.chains {
-        let verb = match chain.kind {
-            ChangeKind::Create => "new",
-            ChangeKind::Update => "changed",
-            ChangeKind::Delete => "removed",
-        };
+        let verb = verb(chain.kind);
         lines.push(format!(
             "chain {} {verb}   blueprint {} → {}",
             chain.name, preview.from, preview.to
         ));
         lines.extend(chain.lines.iter().map(|line| format!("  {line}")));
+    }
+    // What a chain is made of is told with it.
+    let is_told = |kind: &str| ["chain", "rule", "instance"].contains(&kind);
+    for ResourceChange { kind, name, change } in &plan.resources {
+        if !is_told(kind) {
+            lines.push(format!("{kind} {name} {}", verb(*change)));
+        }
     }
     for node in &preview.nodes {
         let programs = match node.programs {
@@ -81,7 +97,7 @@ fn lines(preview: &Preview, apply: &str) -> Vec<String> {
             lines.extend(sentences.iter().map(|sentence| format!("disruption   {sentence}")));
         }
     }
-    let count = |kind| preview.chains.iter().filter(|chain| chain.kind == kind).count();
+    let count = |kind| plan.resources.iter().filter(|change| change.change == kind).count();
     lines.push(format!(
         "changes: {} create, {} update, {} delete. Apply with: {apply}",
         count(ChangeKind::Create),
@@ -95,10 +111,15 @@ fn lines(preview: &Preview, apply: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use catena_model::id::BlueprintNumber;
-    use catena_model::preview::{ChainChange, NodeChange};
+    use catena_model::preview::{ChainChange, NodeChange, Preview};
 
-    fn preview() -> Preview {
-        Preview {
+    fn plan() -> Plan {
+        let resource = |kind: &str, name: &str| ResourceChange {
+            kind: kind.into(),
+            name: name.into(),
+            change: ChangeKind::Update,
+        };
+        let preview = Preview {
             from: BlueprintNumber(118),
             to: BlueprintNumber(121),
             chains: vec![ChainChange {
@@ -113,30 +134,35 @@ mod tests {
             }],
             paths_swapped: 1,
             disruption: Vec::new(),
-        }
+        };
+        let resources = vec![resource("function", "ids"), resource("chain", "web")];
+        Plan { plan: 17, preview, resources }
     }
 
     #[test]
-    fn a_preview_names_the_change_the_nodes_and_what_is_interrupted() {
-        let mut preview = preview();
+    fn a_plan_names_the_change_the_nodes_and_what_is_interrupted() {
+        let mut plan = plan();
         let expected = [
             "chain web changed   blueprint 118 → 121",
             "  ~ v1 ─► v7   was: v7 ─► v1",
+            "function ids changed",
             "node host1   3 programs   paths +1 −1, rules +1 −1",
             "disruption   none: 1 path swapped make-before-break",
-            "changes: 0 create, 1 update, 0 delete. Apply with: catena chain deploy web.json",
+            "changes: 0 create, 2 update, 0 delete. Apply with: catena apply -f web.yaml",
         ];
-        assert_eq!(lines(&preview, "catena chain deploy web.json"), expected);
-        preview.disruption = vec!["node 'host2' is away".into()];
-        let told = lines(&preview, "");
+        assert_eq!(lines(&plan, "catena apply -f web.yaml"), expected);
+        plan.preview.disruption = vec!["node 'host2' is away".into()];
+        let told = lines(&plan, "");
         assert!(told.contains(&"disruption   node 'host2' is away".to_owned()), "{told:#?}");
     }
 
     #[test]
-    fn a_preview_without_changes_says_so() {
-        let mut preview = preview();
-        preview.chains.clear();
-        preview.nodes.clear();
-        assert_eq!(lines(&preview, ""), ["no changes"]);
+    fn a_plan_without_changes_says_so() {
+        let mut plan = plan();
+        plan.preview.chains.clear();
+        plan.preview.nodes.clear();
+        assert!(!plan.is_empty(), "a resource alone is a change");
+        plan.resources.clear();
+        assert_eq!(lines(&plan, ""), ["no changes"]);
     }
 }

@@ -1,11 +1,12 @@
 //! `catena watch`: what happens, line by line, until the reader has enough.
 
-use crate::Format;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{Format, say, tell};
 use crate::receipt;
+use catena_client::Client;
 use catena_model::Event;
+use catena_model::event::{Declaration, EventLine};
 use clap::Args;
 use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,28 +16,37 @@ pub(crate) struct WatchArguments {
     /// Only what concerns the chain or node of this name.
     #[arg(long)]
     only: Option<String>,
+    /// First what was declared after this revision, as an earlier watch told it.
+    #[arg(long)]
+    after: Option<u64>,
     /// How each event is printed: a line for people, or the API's JSON.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,
 }
 
 pub(crate) fn run(connection: &Connection, arguments: &WatchArguments) -> Result<(), Failure> {
-    let client = connection.client()?;
     let only = arguments.only.as_deref();
+    tell_events(&connection.client()?, only, arguments.after, arguments.output)
+}
+
+/// Tells events as they come; `only` those of the chain or node of a name.
+pub(crate) fn tell_events(
+    client: &Client,
+    only: Option<&str>,
+    after: Option<u64>,
+    format: Format,
+) -> Result<(), Failure> {
+    // Each event is one of a stream: a line of its own.
+    let format = if format == Format::Json { Format::Jsonl } else { format };
     let mut trouble = Ok(());
-    client.watch(|event| {
-        if only.is_some_and(|only| subject(&event) != Some(only)) {
+    client.watch(after, |line| {
+        if only.is_some_and(|only| subject(&line.event) != Some(only)) {
             return ControlFlow::Continue(());
         }
-        match arguments.output {
-            Format::Table => say!("{}  {}", time_of_day(), sentence(&event)),
-            Format::Json => match serde_json::to_string(&event) {
-                Ok(line) => say!("{line}"),
-                Err(error) => {
-                    trouble = Err(Failure::from(error));
-                    return ControlFlow::Break(());
-                }
-            },
+        let told = tell(format, &line, |_| say!("{}  {}", time_of_day(), sentence(&line)));
+        if told.is_err() {
+            trouble = told;
+            return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     })?;
@@ -49,12 +59,18 @@ fn subject(event: &Event) -> Option<&str> {
         Event::Node { node, .. } => Some(node.as_str()),
         Event::Chain { name, .. } | Event::ChainGone { name, .. } => Some(name),
         Event::Changed { receipt } => Some(&receipt.name),
+        Event::Declared(declared) => declared.name.as_deref(),
         Event::Trouble { .. } => None,
     }
 }
 
-fn sentence(event: &Event) -> String {
-    match event {
+fn sentence(line: &EventLine) -> String {
+    match &line.event {
+        Event::Declared(Declaration { is_removed, kind, id, name }) => {
+            let verb = if *is_removed { "removed" } else { "declared" };
+            let name = name.as_ref().unwrap_or(id);
+            format!("{kind} {name}   {verb}, revision {}", line.revision)
+        }
         Event::Node { node, is_connected, acknowledged, refusal } => {
             let agent = if *is_connected { "connected" } else { "away" };
             let refusal = refusal.as_ref().map(|reason| format!(", refused: {reason}"));
@@ -121,12 +137,22 @@ mod tests {
                 Some("web"),
                 "chain web   building: no port",
             ),
+            (
+                Event::Declared(Declaration {
+                    is_removed: false,
+                    kind: "function".into(),
+                    id: "f".into(),
+                    name: Some("ids".into()),
+                }),
+                Some("ids"),
+                "function ids   declared, revision 7",
+            ),
             (Event::ChainGone { chain, name: "web".into() }, Some("web"), "chain web   gone"),
             (Event::Trouble { reason: None }, None, "trouble   over"),
         ];
         for (event, about, text) in events {
             assert_eq!(subject(&event), about);
-            assert_eq!(sentence(&event), text);
+            assert_eq!(sentence(&EventLine { revision: 7, event }), text);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! The requests.
 
 use crate::error::ClientError;
-use catena_model::Event;
 use catena_model::check::CheckReport;
+use catena_model::event::EventLine;
 use catena_model::explain::{ExplainQuery, ExplainReport};
-use catena_model::resource::FailurePolicy;
-use catena_model::status::{ChainReport, ChainSummary, FunctionReport, InstanceReport, NodeReport};
+use catena_model::resource::{ContextHeader, FailurePolicy, FunctionSettings};
+use catena_model::status::{
+    ChainReport, ChainSummary, FunctionReport, GraphReport, InstanceReport, NodeDetail, NodeReport,
+    PathReport, Receipt,
+};
 use reqwest::Method;
 use reqwest::blocking::{RequestBuilder, Response};
 use serde::de::DeserializeOwned;
@@ -20,8 +23,11 @@ const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// How long one connection watches at most.
 const WATCH_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
+/// Digits of an id that may stand for it.
+const ID_PREFIX_DIGITS_MIN: usize = 4;
+
 /// A kind of resource of the networking-sfc border.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Tenant network.
     Network,
@@ -37,6 +43,8 @@ pub enum Kind {
     PortPairGroup,
     /// Chain.
     PortChain,
+    /// Chains that go on in others.
+    ServiceGraph,
 }
 
 impl Kind {
@@ -51,6 +59,7 @@ impl Kind {
             Self::PortPair => "port_pair",
             Self::PortPairGroup => "port_pair_group",
             Self::PortChain => "port_chain",
+            Self::ServiceGraph => "service_graph",
         }
     }
 
@@ -171,14 +180,27 @@ impl Client {
     pub fn find(&self, kind: Kind, name: &str) -> Result<Value, ClientError> {
         let mut named = self.list(kind, &[("name", name)])?;
         match named.len() {
-            0 => self.show(kind, name).map_err(|error| match error {
-                error if error.is_not_found() => {
-                    ClientError::NotFound { kind: kind.key(), name: name.into() }
-                }
-                other => other,
-            }),
+            0 => self.show_by_id(kind, name),
             1 => Ok(named.remove(0)),
             count => Err(ClientError::Ambiguous { kind: kind.key(), name: name.into(), count }),
+        }
+    }
+
+    /// One resource by its id or the beginning of it, if no other begins so.
+    fn show_by_id(&self, kind: Kind, id: &str) -> Result<Value, ClientError> {
+        match self.show(kind, id) {
+            Err(error) if error.is_not_found() => {}
+            other => return other,
+        }
+        let mut begun = Vec::new();
+        if id.len() >= ID_PREFIX_DIGITS_MIN {
+            begun = self.list(kind, &[])?;
+            begun.retain(|one| one["id"].as_str().is_some_and(|known| known.starts_with(id)));
+        }
+        match begun.len() {
+            0 => Err(ClientError::NotFound { kind: kind.key(), name: id.into() }),
+            1 => Ok(begun.remove(0)),
+            count => Err(ClientError::Ambiguous { kind: kind.key(), name: id.into(), count }),
         }
     }
 
@@ -219,6 +241,79 @@ impl Client {
         self.patch(&path, &json!({"on_failure": policy}))
     }
 
+    /// One service function by name or id.
+    ///
+    /// # Errors
+    /// When there is none, or the controller does not answer.
+    pub fn function(&self, name: &str) -> Result<FunctionReport, ClientError> {
+        self.get(&format!("/v1/functions/{}", escape(name)))
+    }
+
+    /// Gives a service function these settings and no others.
+    ///
+    /// # Errors
+    /// When there is no such function, or the controller refuses.
+    pub fn put_function(
+        &self,
+        name: &str,
+        settings: &FunctionSettings,
+    ) -> Result<FunctionReport, ClientError> {
+        let path = format!("/v1/functions/{}", escape(name));
+        self.read(Method::PUT, &path, Some(&json!(settings)))
+    }
+
+    /// Every graph.
+    ///
+    /// # Errors
+    /// When the controller does not answer.
+    pub fn graphs(&self) -> Result<Vec<GraphReport>, ClientError> {
+        self.get("/v1/graphs")
+    }
+
+    /// One graph by name or id.
+    ///
+    /// # Errors
+    /// When there is none, or the controller does not answer.
+    pub fn graph(&self, name: &str) -> Result<GraphReport, ClientError> {
+        self.get(&format!("/v1/graphs/{}", escape(name)))
+    }
+
+    /// Every path that nodes know.
+    ///
+    /// # Errors
+    /// When the controller does not answer.
+    pub fn paths(&self) -> Result<Vec<PathReport>, ClientError> {
+        self.get("/v1/paths")
+    }
+
+    /// One path by its identifier.
+    ///
+    /// # Errors
+    /// When there is none, or the controller does not answer.
+    pub fn path(&self, id: &str) -> Result<PathReport, ClientError> {
+        self.get(&format!("/v1/paths/{}", escape(id)))
+    }
+
+    /// The account of the last change of a chain, also of one that is gone.
+    ///
+    /// # Errors
+    /// When it has none, or the controller does not answer.
+    pub fn receipt(&self, chain: &str) -> Result<Receipt, ClientError> {
+        self.get(&format!("/v1/chains/{}/receipt", escape(chain)))
+    }
+
+    /// Gives the packets of a chain metadata to travel with.
+    ///
+    /// # Errors
+    /// When there is no such chain, its encapsulation carries none, or the controller refuses.
+    pub fn set_context(
+        &self,
+        chain: &str,
+        context: &[ContextHeader],
+    ) -> Result<ChainReport, ClientError> {
+        self.patch(&format!("/v1/chains/{}", escape(chain)), &json!({"context": context}))
+    }
+
     /// Every instance of every service function.
     ///
     /// # Errors
@@ -256,13 +351,34 @@ impl Client {
         self.get("/v1/nodes")
     }
 
-    /// Hands every event to `each`, first those that tell how things stand, until it breaks off or
-    /// the controller goes away.
+    /// One node with its tables.
+    ///
+    /// # Errors
+    /// When there is none, or the controller does not answer.
+    pub fn node(&self, name: &str) -> Result<NodeDetail, ClientError> {
+        self.get(&format!("/v1/nodes/{}", escape(name)))
+    }
+
+    /// How everything stands, as `GET /v1/status` answers it.
+    ///
+    /// # Errors
+    /// When the controller does not answer.
+    pub fn status(&self) -> Result<Value, ClientError> {
+        self.get("/v1/status")
+    }
+
+    /// Hands every event to `each`, until it breaks off or the controller goes away: first what was
+    /// declared after the given revision, if one is given, then how things stand, then what changes.
     ///
     /// # Errors
     /// When the controller refuses, does not answer, falls silent or ends.
-    pub fn watch(&self, mut each: impl FnMut(Event) -> ControlFlow<()>) -> Result<(), ClientError> {
-        let url = reqwest::Url::parse(&format!("{}/v1/watch", self.base))
+    pub fn watch(
+        &self,
+        after: Option<u64>,
+        mut each: impl FnMut(EventLine) -> ControlFlow<()>,
+    ) -> Result<(), ClientError> {
+        let after = after.map(|revision| format!("?after={revision}")).unwrap_or_default();
+        let url = reqwest::Url::parse(&format!("{}/v1/watch{after}", self.base))
             .map_err(|error| self.unreachable(&error))?;
         let answer = self.exchange(self.http.get(url).timeout(WATCH_MAX))?;
         for line in BufReader::new(answer).lines() {
@@ -288,9 +404,7 @@ impl Client {
     /// # Errors
     /// When there is no such chain, or its first node does not answer.
     pub fn check_chain(&self, name: &str) -> Result<CheckReport, ClientError> {
-        let path = format!("/v1/chains/{}/check", escape(name));
-        let answer = self.request(Method::POST, &path, None)?;
-        serde_json::from_value(answer).map_err(|error| unexpected(&path, &error.to_string()))
+        self.read(Method::POST, &format!("/v1/chains/{}/check", escape(name)), None)
     }
 
     /// What the data planes would do with a packet.
@@ -301,17 +415,33 @@ impl Client {
         const PATH: &str = "/v1/explain";
         let body = serde_json::to_value(query);
         let body = body.map_err(|error| unexpected(PATH, &error.to_string()))?;
-        let answer = self.request(Method::POST, PATH, Some(&body))?;
-        serde_json::from_value(answer).map_err(|error| unexpected(PATH, &error.to_string()))
+        self.post(PATH, &body)
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let answer = self.request(Method::GET, path, None)?;
-        serde_json::from_value(answer).map_err(|error| unexpected(path, &error.to_string()))
+        self.read(Method::GET, path, None)
+    }
+
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, ClientError> {
+        self.read(Method::POST, path, Some(body))
     }
 
     fn patch<T: DeserializeOwned>(&self, path: &str, change: &Value) -> Result<T, ClientError> {
-        let answer = self.request(Method::PATCH, path, Some(change))?;
+        self.read(Method::PATCH, path, Some(change))
+    }
+
+    /// A request whose answer has a known form.
+    fn read<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<T, ClientError> {
+        let answer = self.request(method, path, body)?;
         serde_json::from_value(answer).map_err(|error| unexpected(path, &error.to_string()))
     }
 

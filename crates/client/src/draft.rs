@@ -3,7 +3,7 @@
 
 use crate::client::unexpected;
 use crate::{Client, ClientError};
-use catena_model::preview::Preview;
+use catena_model::preview::{Applied, ApplyRequest, Plan};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -37,8 +37,18 @@ impl Draft {
     ///
     /// # Errors
     /// When the copy has idled out, or the controller does not answer.
-    pub fn preview(&self) -> Result<Preview, ClientError> {
+    pub fn plan(&self) -> Result<Plan, ClientError> {
         self.outside.get(&self.path())
+    }
+
+    /// Makes the changes: all of them, in one revision, or none.
+    ///
+    /// # Errors
+    /// When something else has been declared since the copy or the given plan was made, the copy has
+    /// idled out, or the controller does not answer.
+    pub fn apply(self, request: ApplyRequest) -> Result<Applied, ClientError> {
+        let path = format!("{}/apply", self.path());
+        self.outside.post(&path, &json!(request))
     }
 
     fn path(&self) -> String {

@@ -5,17 +5,20 @@
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
+use catena_model::event::Declaration;
+use catena_model::preview::{ChangeKind, ResourceChange};
 use catena_model::resource::{
-    Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+    Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
 };
 use catena_plan::{Intent, PlanError, Table};
-use catena_store::{Expect, Key, MemoryStore, Revision, Store, StoreError, Transaction};
+use catena_store::{Change, Expect, Key, MemoryStore, Revision, Store, StoreError, Transaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
+use uuid::Uuid;
 
 /// A resource that is one document of the store.
 pub(crate) trait Resource: Clone + Serialize + DeserializeOwned {
@@ -49,6 +52,63 @@ macro_rules! resources {
                 }
             )+
             Ok(())
+        }
+
+        impl Draft {
+            /// Makes every difference between two intents, and no other.
+            pub(crate) fn carry(&mut self, from: &Intent, to: &Intent) -> Result<(), StoreError> {
+                $(
+                    for (id, resource) in &to.$table {
+                        if from.$table.get(id) != Some(resource) {
+                            self.put(resource.clone())?;
+                        }
+                    }
+                    for id in from.$table.keys().filter(|id| !to.$table.contains_key(*id)) {
+                        self.remove::<$type>(*id);
+                    }
+                )+
+                Ok(())
+            }
+        }
+
+        /// The resource of a document by kind and name; none: it is none, or is no longer there.
+        fn named(intent: &Intent, key: &Key) -> Option<String> {
+            let id = Uuid::parse_str(&key.id).ok()?;
+            match key.kind.as_str() {
+                $($kind => intent.$table.get(&$id(id)).map(|r| r.label.name.clone()),)+
+                _ => None,
+            }
+        }
+
+        /// Is it a kind of resource?
+        fn is_resource(kind: &str) -> bool {
+            [$($kind),+].contains(&kind)
+        }
+
+        /// What differs between two intents, by kind and name.
+        pub(crate) fn differences(from: &Intent, to: &Intent) -> Vec<ResourceChange> {
+            let mut differences = Vec::new();
+            let mut tell = |kind: &str, label: &Label, id: String, change| {
+                let name = if label.name.is_empty() { id } else { label.name.clone() };
+                differences.push(ResourceChange { kind: kind.into(), name, change });
+            };
+            $(
+                for (id, resource) in &to.$table {
+                    match from.$table.get(id) {
+                        Some(former) if former == resource => {}
+                        Some(_) => {
+                            tell($kind, &resource.label, id.to_string(), ChangeKind::Update);
+                        }
+                        None => tell($kind, &resource.label, id.to_string(), ChangeKind::Create),
+                    }
+                }
+                for (id, resource) in &from.$table {
+                    if !to.$table.contains_key(id) {
+                        tell($kind, &resource.label, id.to_string(), ChangeKind::Delete);
+                    }
+                }
+            )+
+            differences
         }
 
         fn load_all(
@@ -124,6 +184,19 @@ impl Declared {
         self.current.borrow().clone()
     }
 
+    /// What was declared after a revision, oldest first and each with its own, if the store still
+    /// knows. Blocks on the disk.
+    pub(crate) fn changes(&self, after: Revision) -> Result<Vec<(Revision, Declaration)>, StoreError> {
+        let intent = self.snapshot().intent;
+        let mut changes = self.store.changes(after)?;
+        changes.retain(|change| is_resource(&change.key.kind));
+        let tell = |Change { revision, key, is_removed }| {
+            let name = named(&intent, &key).filter(|name| !name.is_empty());
+            (revision, Declaration { is_removed, kind: key.kind, id: key.id, name })
+        };
+        Ok(changes.into_iter().map(tell).collect())
+    }
+
     /// Tells of every change.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Snapshot> {
         self.current.subscribe()
@@ -138,7 +211,11 @@ impl Declared {
     ) -> Result<(T, Snapshot), E> {
         let mut revisions = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.snapshot();
-        let mut draft = Draft { intent: Intent::clone(&before.intent), writes: BTreeMap::new() };
+        let mut draft = Draft {
+            base: before.revision,
+            intent: Intent::clone(&before.intent),
+            writes: BTreeMap::new(),
+        };
         let answer = edit(&mut draft)?;
         if draft.writes.is_empty() {
             return Ok((answer, before));
@@ -174,11 +251,18 @@ fn transaction(
 
 /// An intent being changed.
 pub(crate) struct Draft {
+    /// The revision that it is made from.
+    base: Revision,
     intent: Intent,
     writes: BTreeMap<Key, Option<serde_json::Value>>,
 }
 
 impl Draft {
+    /// The revision that it is made from.
+    pub(crate) fn base(&self) -> Revision {
+        self.base
+    }
+
     /// The intent as it would be.
     pub(crate) fn intent(&self) -> &Intent {
         &self.intent
@@ -205,11 +289,9 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catena_model::resource::Label;
     use catena_model::{ProjectId, id::NetworkId};
     use catena_store::MemoryStore;
     use catena_wire::scalar::Vni;
-    use uuid::Uuid;
 
     #[derive(Debug)]
     struct Refused;

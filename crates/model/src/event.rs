@@ -4,7 +4,7 @@ use crate::id::{BlueprintNumber, ChainId, NodeName};
 use crate::status::{ChainStatus, Receipt};
 use serde::{Deserialize, Serialize};
 
-/// One line of `GET /v1/watch`. The first lines tell how things stand, the others what changed.
+/// What `GET /v1/watch` tells: first how things stand, then what changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -39,9 +39,36 @@ pub enum Event {
         /// Its account.
         receipt: Receipt,
     },
+    /// A resource was made, changed or removed.
+    Declared(Declaration),
     /// Planning stopped, or goes on again.
     Trouble {
         /// Why it stopped; none: it goes on.
         reason: Option<String>,
     },
+}
+
+/// A line of `GET /v1/watch`. What was declared comes once and in order: whoever goes on after the
+/// last revision that he read misses none of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventLine {
+    /// The revision of what is declared that it takes into account.
+    pub revision: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// A resource that was made, changed or removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declaration {
+    /// Is it gone?
+    pub is_removed: bool,
+    /// What it is: `network`, `subnet`, `port`, `rule`, `instance`, `function`, `chain` or `graph`.
+    pub kind: String,
+    /// Its identity.
+    pub id: String,
+    /// Its name, if it has one and is still there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }

@@ -2,6 +2,7 @@
 //! to know how it is found out.
 
 use crate::id::{BlueprintNumber, NodeName};
+use crate::status::{ChainSummary, Receipt};
 use serde::{Deserialize, Serialize};
 
 /// The consequences of a change that has not been made.
@@ -29,7 +30,77 @@ impl Preview {
     }
 }
 
-/// What becomes of a chain.
+/// What `GET /v1/plan/{draft}` answers: all that a draft would change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The revision of what is declared that it was made from; it can be applied until that moves.
+    pub plan: u64,
+    /// What the chains and nodes would do.
+    #[serde(flatten)]
+    pub preview: Preview,
+    /// Every resource that would be made, changed or removed.
+    #[serde(default)]
+    pub resources: Vec<ResourceChange>,
+}
+
+impl Plan {
+    /// Would nothing change?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.preview.is_empty() && self.resources.is_empty()
+    }
+}
+
+/// A resource that would change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceChange {
+    /// What it is: `network`, `subnet`, `port`, `rule`, `instance`, `function`, `chain` or `graph`.
+    pub kind: String,
+    /// Its name; without one, its identity.
+    pub name: String,
+    /// What becomes of it.
+    pub change: ChangeKind,
+}
+
+/// What `POST /v1/plan/{draft}/apply` takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApplyRequest {
+    /// The plan that is meant; without one, the draft's own.
+    pub plan: Option<u64>,
+    /// Is it answered only when the nodes have acknowledged, or cannot?
+    pub wait: bool,
+}
+
+/// What a draft that was applied came to: all of it, in one revision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// The revision that holds it.
+    pub revision: u64,
+    /// Every resource that was made, changed or removed.
+    pub resources: Vec<ResourceChange>,
+    /// The chains that it made or changed, as they are now.
+    pub chains: Vec<ChainSummary>,
+    /// The accounts of changes that were over in time.
+    pub receipts: Vec<Receipt>,
+    /// The nodes and how far they are; only for whom they concern.
+    pub nodes: Vec<NodeProgress>,
+}
+
+/// How far a node is with its program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeProgress {
+    /// The node.
+    pub node: NodeName,
+    /// Is its agent connected?
+    pub is_connected: bool,
+    /// The program it should run.
+    pub wanted: BlueprintNumber,
+    /// The program it acknowledged last.
+    pub acknowledged: BlueprintNumber,
+}
+
+/// What becomes of a chain or another resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {

@@ -354,8 +354,20 @@ pub struct TuplePattern {
     pub destination_ports: PortBounds,
 }
 
+/// What `PUT /v1/functions/{function}` sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FunctionSettings {
+    /// What becomes of packets when an instance dies.
+    pub on_failure: FailurePolicy,
+    /// How its instances are to be run; none: somebody else runs them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<FunctionTemplate>,
+}
+
 /// How the instances of a function are run, by whoever runs them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FunctionTemplate {
     /// What is run.
     pub runs: Runs,

@@ -2,8 +2,10 @@
 
 use crate::account::{ChainCounters, NodeCounters};
 use crate::drop_reason::DropReason;
-use crate::id::{BlueprintNumber, ChainId, FunctionId, InstanceId, NodeName, PathId, PortId};
-use crate::resource::FailurePolicy;
+use crate::id::{
+    BlueprintNumber, ChainId, FunctionId, GraphId, InstanceId, NodeName, PathId, PortId,
+};
+use crate::resource::{Encapsulation, FailurePolicy, FunctionTemplate};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -173,7 +175,7 @@ pub struct ChainReport {
     /// Names of the functions in order.
     pub functions: Vec<String>,
     /// How the path is carried between hosts.
-    pub encapsulation: crate::resource::Encapsulation,
+    pub encapsulation: Encapsulation,
     /// Counters of each node that the chain touches.
     pub nodes: Vec<ChainAtNode>,
     /// How its watched instances are.
@@ -214,6 +216,101 @@ pub struct FunctionReport {
     pub on_failure: FailurePolicy,
     /// Names of its instances.
     pub instances: Vec<String>,
+    /// How its instances are to be run; none: somebody else runs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<FunctionTemplate>,
+    /// What holds of it, and what does not.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+/// Something that should hold of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// Its name, such as `InstancesReady`.
+    pub name: String,
+    /// Does it hold?
+    pub holds: bool,
+    /// How it is, for people.
+    pub text: String,
+}
+
+/// A path that nodes know: `GET /v1/paths`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathReport {
+    /// Its identifier on the wire.
+    pub path: PathId,
+    /// The chain that it renders.
+    pub chain: ChainId,
+    /// The name that the chain has or had.
+    pub chain_name: String,
+    /// `forward`, or `reverse` for the answers of a symmetric chain.
+    pub direction: String,
+    /// How it is carried between hosts.
+    pub encapsulation: Encapsulation,
+    /// `installed`: the nodes are learning it; `classified`: traffic takes it; `superseded`: what
+    /// is inside still gets through.
+    pub phase: String,
+    /// The blueprint that brought it there.
+    pub since: BlueprintNumber,
+    /// The functions in order.
+    pub hops: Vec<PathHop>,
+}
+
+/// A function on a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathHop {
+    /// Name of the function.
+    pub function: String,
+    /// Does it get copies alone?
+    pub is_tap: bool,
+    /// Its instances there.
+    pub instances: Vec<PathInstance>,
+}
+
+/// An instance on a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathInstance {
+    /// Its name.
+    pub name: String,
+    /// Its node.
+    pub node: NodeName,
+    /// Its share of new flows; 0: none.
+    pub weight: u32,
+}
+
+/// Chains that branch into others: `GET /v1/graphs`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphReport {
+    /// The graph.
+    pub id: GraphId,
+    /// Its name.
+    pub name: String,
+    /// The names of the chains that each chain branches into.
+    pub branches: BTreeMap<String, Vec<String>>,
+    /// Each of its chains.
+    pub chains: Vec<ChainSummary>,
+}
+
+/// One table of a node: how full it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableFill {
+    /// Its name.
+    pub table: String,
+    /// Entries in it.
+    pub entries: u64,
+    /// Entries that it can hold; none: the program's size bounds it.
+    pub limit: Option<u64>,
+}
+
+/// One node with its tables: `GET /v1/nodes/{node}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeDetail {
+    /// Status and counters.
+    #[serde(flatten)]
+    pub report: NodeReport,
+    /// The tables of the program that it should run.
+    pub tables: Vec<TableFill>,
 }
 
 /// How far an instance is from being safe to stop.

@@ -2,10 +2,9 @@
 
 mod capture;
 
-use crate::Format;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{Format, say, tell};
 use catena_model::explain::{
     ExplainLine, ExplainQuery, ExplainReport, ExplainSubject, FrameBytes, WhyNotReport,
 };
@@ -71,15 +70,11 @@ pub(crate) fn run(connection: &Connection, arguments: ExplainArguments) -> Resul
     let output = arguments.output;
     let query = query(arguments)?;
     let report = connection.client()?.explain(&query)?;
-    match output {
-        Format::Json => say!("{}", serde_json::to_string_pretty(&report)?),
-        Format::Table => {
-            for line in lines(&report) {
-                say!("{line}");
-            }
+    tell(output, &report, |_| {
+        for line in lines(&report) {
+            say!("{line}");
         }
-    }
-    Ok(())
+    })
 }
 
 fn query(arguments: ExplainArguments) -> Result<ExplainQuery, Failure> {

@@ -124,7 +124,7 @@ fn a_change_is_told_before_it_is_made_and_a_changed_file_updates_its_chain() {
         let path = file.display().to_string();
         let write = |document: &Value| std::fs::write(&file, document.to_string()).expect("a file");
         let plan = |code: i32| {
-            let output = house.catena(&["plan", &path]);
+            let output = house.catena(&["plan", "-f", &path]);
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert_eq!(output.status.code(), Some(code), "{said}{output:?}");
             said
@@ -134,7 +134,7 @@ fn a_change_is_told_before_it_is_made_and_a_changed_file_updates_its_chain() {
         let told = plan(3);
         assert!(told.contains("chain seen new") && told.contains("+ v1 ─► v7"), "{told}");
         assert!(told.contains("disruption   none"), "{told}");
-        assert!(told.contains("1 create, 0 update, 0 delete. Apply with: catena chain deploy "));
+        assert!(told.contains("1 create, 0 update, 0 delete. Apply with: catena apply -f "));
         assert_eq!(house.declared(), before, "a plan declares nothing");
         house.tell(&["chain", "deploy", &path]);
         assert!(plan(0).contains("no changes"));

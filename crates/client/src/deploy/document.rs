@@ -1,12 +1,15 @@
-//! The chain document of the study: what a file says. Refuses to know what becomes of it.
+//! A chain in a document: what a file says, that of the study (its section IV) and a lab's `chains:`
+//! alike. Refuses to know what becomes of it.
 
+use super::words;
 use catena_model::resource::Encapsulation;
-use serde::de::IntoDeserializer;
-use serde::de::value::{Error as ValueError, StrDeserializer};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::fmt;
 
-/// A chain as the study's JSON file declares it (its section IV).
+/// A chain as a file declares it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainDocument {
@@ -15,13 +18,15 @@ pub struct ChainDocument {
     pub name: Option<String>,
     /// Where the traffic begins: name of an instance.
     pub source: String,
-    /// Where it ends.
+    /// Where it ends; empty: wherever its packets are addressed. A symmetric chain needs it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub destination: String,
-    /// Attributes of the flow classifier; `destination_port` and `source_port` may stand for
-    /// both bounds of a range.
-    #[serde(default)]
+    /// Attributes of the flow classifier, or words such as `tcp dport 5201`; `destination_port` and
+    /// `source_port` may stand for both bounds of a range.
+    #[serde(default, alias = "classify", deserialize_with = "fields_or_words")]
     pub match_fields: Map<String, Value>,
     /// The functions in order.
+    #[serde(alias = "through")]
     pub chain: Vec<ChainStep>,
     /// How the path is carried between hosts; without one, as the API chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,13 +34,22 @@ pub struct ChainDocument {
     /// Do the answers take the same instances in reverse order?
     #[serde(default, skip_serializing_if = "is_false")]
     pub symmetric: bool,
+    /// Which figure of a lab it belongs to; nobody else reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// How the figures of a lab call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 
 impl ChainDocument {
     /// The name of its chain and flow classifier; a document without one is called after its ends.
     #[must_use]
     pub fn name(&self) -> String {
-        let ends = || format!("{}-{}", self.source, self.destination);
+        let ends = || match self.destination.as_str() {
+            "" => self.source.clone(),
+            destination => format!("{}-{destination}", self.source),
+        };
         self.name.clone().unwrap_or_else(ends)
     }
 }
@@ -45,9 +59,28 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// One function of a chain document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+fn fields_or_words<'de, D: Deserializer<'de>>(from: D) -> Result<Map<String, Value>, D::Error> {
+    struct FieldsOrWords;
+    impl<'de> Visitor<'de> for FieldsOrWords {
+        type Value = Map<String, Value>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("classifier attributes, or words such as 'tcp dport 5201'")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            words::fields(text).map_err(E::custom)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            Map::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    from.deserialize_any(FieldsOrWords)
+}
+
+/// One function of a chain document; in a file its name alone may stand for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChainStep {
     /// Name of the function; without `instances`, of its only instance, too.
     pub name: String,
@@ -56,6 +89,42 @@ pub struct ChainStep {
     /// The instances that share its flows; empty: one, of the function's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<ChainInstance>,
+}
+
+/// The long form of a step.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StepForm {
+    name: String,
+    #[serde(default)]
+    direction: Direction,
+    #[serde(default)]
+    instances: Vec<ChainInstance>,
+}
+
+impl<'de> Deserialize<'de> for ChainStep {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct NameOrForm;
+        impl<'de> Visitor<'de> for NameOrForm {
+            type Value = ChainStep;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a function, or its name, direction and instances")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<ChainStep, E> {
+                let (direction, instances) = (Direction::default(), Vec::new());
+                Ok(ChainStep { name: name.into(), direction, instances })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ChainStep, A::Error> {
+                let form = StepForm::deserialize(MapAccessDeserializer::new(map))?;
+                let StepForm { name, direction, instances } = form;
+                Ok(ChainStep { name, direction, instances })
+            }
+        }
+        from.deserialize_any(NameOrForm)
+    }
 }
 
 impl ChainStep {
@@ -88,7 +157,7 @@ fn weight_default() -> u32 {
 }
 
 /// Which port of a function the traffic leaves by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// By its port on the internal network: the one that the endpoints are not on.
@@ -96,17 +165,23 @@ pub enum Direction {
     /// By its port on the endpoints' network.
     Out,
     /// By the port it came in by.
+    #[default]
     Same,
     /// Nowhere: the function gets a copy.
     Tap,
 }
 
-impl Direction {
-    /// Reads the document's word.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        let word: StrDeserializer<'_, ValueError> = word.into_deserializer();
-        Self::deserialize(word).ok()
+impl<'de> Deserialize<'de> for Direction {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match String::deserialize(from)?.as_str() {
+            "in" => Ok(Self::In),
+            "out" => Ok(Self::Out),
+            "same" => Ok(Self::Same),
+            "tap" => Ok(Self::Tap),
+            other => Err(D::Error::custom(format!(
+                "'{other}' is not a direction; use in, out, same or tap"
+            ))),
+        }
     }
 }
 
@@ -119,7 +194,10 @@ mod tests {
         for bad in [
             r#"{"source": "S", "destination": "D", "chain": [], "colour": 1}"#,
             r#"{"source": "S", "destination": "D", "chain": [{"name": "v1", "direction": "up"}]}"#,
-            r#"{"source": "S", "chain": []}"#,
+            r#"{"destination": "D", "chain": []}"#,
+            r#"{"source": "S", "chain": [], "classify": "tcp port 80"}"#,
+            r#"{"source": "S", "chain": [], "classify": {}, "match_fields": {}}"#,
+            r#"{"source": "S", "chain": [7]}"#,
             r#"{"source": "S", "destination": "D", "chain": [{"name": "web", "direction": "same",
                 "instances": [{"name": "v1", "wait": 1}]}]}"#,
         ] {
@@ -157,8 +235,22 @@ mod tests {
     fn a_direction_is_read_in_the_words_that_it_is_written_in() {
         for direction in [Direction::In, Direction::Out, Direction::Same, Direction::Tap] {
             let word = serde_json::to_value(direction).unwrap();
-            assert_eq!(Direction::parse(word.as_str().unwrap()), Some(direction));
+            assert_eq!(serde_json::from_value::<Direction>(word).unwrap(), direction);
         }
-        assert_eq!(Direction::parse("up"), None);
+    }
+
+    #[test]
+    fn words_and_names_are_short_for_fields_and_steps() {
+        let short = r#"{"source": "S", "classify": "tcp dport 5201",
+                        "through": ["v1", {"name": "v2", "direction": "tap"}]}"#;
+        let long = r#"{"source": "S", "destination": "",
+                       "match_fields": {"protocol": "tcp", "destination_port": 5201},
+                       "chain": [{"name": "v1", "direction": "same", "instances": []},
+                                 {"name": "v2", "direction": "tap"}]}"#;
+        let read = |text: &str| serde_json::from_str::<ChainDocument>(text).unwrap();
+        assert_eq!(read(short), read(long));
+        assert_eq!(read(short).name(), "S");
+        let written = serde_json::to_string(&read(short)).unwrap();
+        assert_eq!(read(&written), read(short));
     }
 }

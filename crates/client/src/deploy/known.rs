@@ -39,6 +39,16 @@ impl Known {
         self.groups.iter().find(is_it).map(id_of)
     }
 
+    /// The group of a name that has no pair yet, as one that waits for its instances.
+    pub(super) fn empty(&self, name: &str, is_tap: bool) -> Option<String> {
+        let is_it = |group: &&Value| {
+            group["name"] == name
+                && group["port_pairs"].as_array().is_some_and(Vec::is_empty)
+                && group["tap_enabled"].as_bool().unwrap_or_default() == is_tap
+        };
+        self.groups.iter().find(is_it).map(id_of)
+    }
+
     /// The group among `ids` that has a name.
     pub(super) fn named<'k>(&'k self, ids: &[String], name: &str) -> Option<&'k Value> {
         let is_it = |group: &&Value| group["name"] == name && ids.contains(&id_of(group));
@@ -46,7 +56,8 @@ impl Known {
     }
 }
 
-fn weight_of(pair: &Value) -> u64 {
+/// The share of a pair's flows.
+pub(super) fn weight_of(pair: &Value) -> u64 {
     pair["service_function_parameters"]["weight"].as_u64().unwrap_or(1)
 }
 

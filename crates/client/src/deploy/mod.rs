@@ -2,12 +2,17 @@
 //! pairs, port pair groups and port chain, each step timed. Knows the four steps; refuses
 //! to know how a chain is carried.
 
+mod declare;
+mod describe;
 mod document;
+mod file;
 mod known;
 mod passage;
 mod update;
+mod words;
 
 pub use document::{ChainDocument, ChainInstance, ChainStep, Direction};
+pub use file::{Document, DocumentError, FunctionDocument, GraphDocument};
 pub use update::Updated;
 
 use crate::{Client, ClientError, Kind};
@@ -81,6 +86,14 @@ pub enum DeployError {
     NoInstance {
         /// The name in the document.
         name: String,
+    },
+    /// Nobody knows which network the traffic is on.
+    #[error("chain '{chain}' does not say where it ends, and {problem}; give it a destination")]
+    NoDestination {
+        /// Name of the chain.
+        chain: String,
+        /// Why it must.
+        problem: &'static str,
     },
     /// The endpoints are not on one network.
     #[error("'{source_name}' and '{destination}' have no network in common; attach them to one")]
@@ -215,9 +228,14 @@ fn make(
     }
     let mut groups = Vec::new();
     for (step, pairs) in document.chain.iter().zip(&pairs) {
-        groups.push(match known.group(pairs, step.direction == Direction::Tap) {
-            Some(group) => group,
-            None => {
+        let is_tap = step.direction == Direction::Tap;
+        groups.push(match (known.group(pairs, is_tap), known.empty(&step.name, is_tap)) {
+            (Some(group), _) => group,
+            (None, Some(group)) => {
+                client.update(Kind::PortPairGroup, &group, &json!({"port_pairs": pairs}))?;
+                group
+            }
+            (None, None) => {
                 let body = known::group_body(step, pairs);
                 id_of(&create(Kind::PortPairGroup, &body, &mut timings.ppg)?)
             }
@@ -273,7 +291,11 @@ fn classifier_body(document: &ChainDocument, route: &Route) -> Result<Value, Dep
     body.insert("name".into(), json!(document.name()));
     body.insert("logical_source_port".into(), json!(route.source));
     if document.symmetric {
-        body.insert("logical_destination_port".into(), json!(route.destination));
+        let destination = route.destination.ok_or_else(|| DeployError::NoDestination {
+            chain: document.name(),
+            problem: "its answers begin there",
+        })?;
+        body.insert("logical_destination_port".into(), json!(destination));
     }
     for (field, value) in &document.match_fields {
         match field.as_str() {
@@ -306,7 +328,7 @@ mod tests {
             serde_json::from_value(json!(format!("00000000-0000-0000-0000-0000000000{n:02}")))
                 .unwrap()
         };
-        let route = Route { source: id(81), destination: id(91), functions: vec![] };
+        let route = Route { source: id(81), destination: Some(id(91)), functions: vec![] };
         let mut document: ChainDocument = serde_json::from_str(document).unwrap();
         let body = classifier_body(&document, &route).unwrap();
         assert_eq!(body["logical_source_port"], json!(route.source));

@@ -25,7 +25,8 @@ pub(super) struct Passage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) source: PortId,
-    pub(super) destination: PortId,
+    /// None: the document does not say where it ends.
+    pub(super) destination: Option<PortId>,
     pub(super) functions: Vec<Vec<Passage>>,
 }
 
@@ -36,15 +37,7 @@ pub(super) fn route(
     document: &ChainDocument,
     ports_of: &PortsOf<'_>,
 ) -> Result<Route, DeployError> {
-    let sources = ports_of(&document.source)?;
-    let destinations = ports_of(&document.destination)?;
-    let partner =
-        |port: &PortAt| destinations.iter().find(|other| other.network_id == port.network_id);
-    let ends = sources.iter().find_map(|port| Some((port, partner(port)?)));
-    let (source, destination) = ends.ok_or_else(|| DeployError::NoSharedNetwork {
-        source_name: document.source.clone(),
-        destination: document.destination.clone(),
-    })?;
+    let (source, destination) = ends(document, ports_of)?;
     let outer = source.network_id;
     let mut current = outer;
     let mut functions = Vec::new();
@@ -62,7 +55,32 @@ pub(super) fn route(
         functions.push(instances);
         current = next;
     }
-    Ok(Route { source: source.id, destination: destination.id, functions })
+    Ok(Route { source: source.id, destination, functions })
+}
+
+/// The port that the traffic begins at, and the one that it ends at, on one network.
+fn ends(
+    document: &ChainDocument,
+    ports_of: &PortsOf<'_>,
+) -> Result<(PortAt, Option<PortId>), DeployError> {
+    let sources = ports_of(&document.source)?;
+    if document.destination.is_empty() {
+        return match sources.as_slice() {
+            [source] => Ok((*source, None)),
+            _ => Err(DeployError::NoDestination {
+                chain: document.name(),
+                problem: "its source is on several networks",
+            }),
+        };
+    }
+    let destinations = ports_of(&document.destination)?;
+    let partner =
+        |port: &PortAt| destinations.iter().find(|other| other.network_id == port.network_id);
+    let ends = sources.iter().find_map(|port| Some((*port, Some(partner(port)?.id))));
+    ends.ok_or_else(|| DeployError::NoSharedNetwork {
+        source_name: document.source.clone(),
+        destination: document.destination.clone(),
+    })
 }
 
 /// Why the way ends at a function.
@@ -185,7 +203,7 @@ mod tests {
     fn a_tap_leaves_the_traffic_where_it_was() {
         let steps = r#"[{"name": "v1", "direction": "tap"}, {"name": "v2", "direction": "same"}]"#;
         let route = route(&document(steps), &two_networks).unwrap();
-        assert_eq!((route.source, route.destination), (port(8, 1).id, port(9, 1).id));
+        assert_eq!((route.source, route.destination), (port(8, 1).id, Some(port(9, 1).id)));
         assert_eq!(route.functions[1][0].ingress, port(2, 1).id);
     }
 

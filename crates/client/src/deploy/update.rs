@@ -9,6 +9,7 @@ use super::{
     id_of, texts,
 };
 use crate::{Client, ClientError, Draft, Kind};
+use catena_model::preview::ApplyRequest;
 use serde_json::{Map, Value, json};
 
 /// What an update came to.
@@ -31,10 +32,14 @@ impl Deployment {
         let name = document.name();
         match client.find(Kind::PortChain, &name) {
             Ok(_) => {
-                // An update is several requests: what would be refused is found out on a copy, so
-                // that none of them is made.
-                Self::update(Draft::open(client)?.client(), &name, document)?;
-                Ok(Applied::Updated(Self::update(client, &name, document)?))
+                // An update is several requests: they are made on a copy, and the copy at once.
+                let draft = Draft::open(client)?;
+                let mut updated = Self::update(draft.client(), &name, document)?;
+                draft.apply(ApplyRequest { plan: None, wait: true })?;
+                let status = client.chain(&updated.chain)?.status;
+                updated.status = status.state.name().into();
+                updated.status_reason = status.reason;
+                Ok(Applied::Updated(updated))
             }
             Err(error) if error.is_not_found() => {
                 Ok(Applied::Created(Self::deploy(client, document)?))

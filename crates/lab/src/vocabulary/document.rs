@@ -3,6 +3,7 @@
 
 use super::ordered::Ordered;
 use super::units::{BitRate, Seconds};
+use catena_client::deploy::{ChainDocument, ChainStep};
 use ipnet::IpNet;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub(crate) struct Document {
     pub(crate) networks: Ordered<NetworkEntry>,
     pub(crate) endpoints: Ordered<EndpointEntry>,
     pub(crate) functions: Ordered<FunctionEntry>,
-    pub(crate) chains: Vec<ChainEntry>,
+    pub(crate) chains: Vec<ChainDocument>,
     pub(crate) traffic: Vec<TrafficEntry>,
     pub(crate) updates: Option<UpdatesEntry>,
     pub(crate) capture: CaptureEntry,
@@ -75,32 +76,9 @@ pub(crate) struct FunctionEntry {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct ChainEntry {
-    pub(crate) name: Option<String>,
-    pub(crate) source: Option<String>,
-    pub(crate) destination: Option<String>,
-    pub(crate) match_fields: serde_json::Map<String, serde_json::Value>,
-    pub(crate) chain: Vec<StepEntry>,
-    pub(crate) encapsulation: Option<catena_model::resource::Encapsulation>,
-    pub(crate) symmetric: bool,
-    pub(crate) group: Option<String>,
-    pub(crate) label: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct StepEntry {
-    pub(crate) name: String,
-    pub(crate) direction: String,
-    #[serde(default)]
-    pub(crate) instances: Vec<catena_client::deploy::ChainInstance>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
 pub(crate) struct UpdatesEntry {
     pub(crate) chain: String,
-    pub(crate) versions: Vec<Vec<StepEntry>>,
+    pub(crate) versions: Vec<Vec<ChainStep>>,
     pub(crate) kinds: Vec<super::updates::ChangeKind>,
     pub(crate) count: Option<usize>,
     pub(crate) among: Vec<String>,

@@ -1,11 +1,11 @@
 //! The versions that a chain steps through during a run. Knows how they follow from one another,
 //! the same each time; refuses to know how a chain is changed.
 
-use super::document::{Document, StepEntry};
+use super::document::Document;
 use super::error::Fault;
 use super::lab::Lab;
 use super::validate::unknown;
-use super::validate_run::steps;
+use super::validate_run::check_steps;
 use catena_client::deploy::{ChainStep, Direction};
 use serde::{Deserialize, Serialize};
 
@@ -67,9 +67,9 @@ pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Option<Update
         }
         ([], kinds) => generated(lab, first, kinds, entry.count.unwrap_or(1), &entry.among)?,
         (versions, []) => {
-            let given = |(index, version): (usize, &Vec<StepEntry>)| {
-                let steps = steps(lab, &format!("updates.versions[{index}]"), version)?;
-                Ok(Version { kind: ChangeKind::Given, steps })
+            let given = |(index, version): (usize, &Vec<ChainStep>)| {
+                check_steps(lab, &format!("updates.versions[{index}]"), version)?;
+                Ok(Version { kind: ChangeKind::Given, steps: version.clone() })
             };
             versions.iter().enumerate().map(given).collect::<Result<Vec<_>, Fault>>()?
         }

@@ -2,11 +2,11 @@
 //! wrong with them; refuses to know how they are carried out.
 
 use super::check::{Claim, Statement};
-use super::document::{ChainEntry, Document, StepEntry};
+use super::document::Document;
 use super::error::Fault;
 use super::lab::{Lab, LabChain, Plot, PlotKind, Sweep};
 use super::validate::unknown;
-use catena_client::deploy::{ChainDocument, ChainStep, Direction};
+use catena_client::deploy::{ChainDocument, ChainStep};
 use catena_model::limits::CHAIN_FUNCTIONS_MAX;
 
 /// Most repeats of a sweep.
@@ -42,47 +42,34 @@ pub(crate) fn chains(document: &Document, lab: &Lab) -> Result<Vec<LabChain>, Fa
     Ok(chains)
 }
 
-fn chain(lab: &Lab, key: &str, entry: &ChainEntry) -> Result<LabChain, Fault> {
+fn chain(lab: &Lab, key: &str, entry: &ChainDocument) -> Result<LabChain, Fault> {
     let name_key = format!("{key}.name");
     let name = entry.name.clone().ok_or_else(|| Fault::new(name_key, "is missing", "add it"))?;
-    let steps = steps(lab, key, &entry.chain)?;
-    let document = ChainDocument {
-        name: Some(name.clone()),
-        source: endpoint(lab, &format!("{key}.source"), entry.source.as_deref())?,
-        destination: endpoint(lab, &format!("{key}.destination"), entry.destination.as_deref())?,
-        match_fields: entry.match_fields.clone(),
-        chain: steps,
-        encapsulation: entry.encapsulation,
-        symmetric: entry.symmetric,
-    };
+    check_steps(lab, key, &entry.chain)?;
+    let given = |name: &'_ str| (!name.is_empty()).then(|| name.to_owned());
+    for (end, name) in [("source", &entry.source), ("destination", &entry.destination)] {
+        endpoint(lab, &format!("{key}.{end}"), given(name).as_deref())?;
+    }
     let label = entry.label.clone().unwrap_or_else(|| name.clone());
-    Ok(LabChain { name, document, group: entry.group.clone(), label })
+    Ok(LabChain { name, document: entry.clone(), group: entry.group.clone(), label })
 }
 
 /// The functions of a chain; `key` is the chain's.
-pub(super) fn steps(lab: &Lab, key: &str, entries: &[StepEntry]) -> Result<Vec<ChainStep>, Fault> {
-    let mut steps = Vec::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let key = format!("{key}.chain[{index}]");
-        let direction = Direction::parse(&entry.direction).ok_or_else(|| {
-            let problem = format!("'{}' is not a direction", entry.direction);
-            Fault::new(&key, problem, "use in, out, same or tap")
-        })?;
-        let (name, instances) = (entry.name.clone(), entry.instances.clone());
-        let step = ChainStep { name, direction, instances };
+pub(super) fn check_steps(lab: &Lab, key: &str, steps: &[ChainStep]) -> Result<(), Fault> {
+    for (index, step) in steps.iter().enumerate() {
         for instance in step.all_instances() {
             if !lab.functions.contains(&instance.name) {
+                let key = format!("{key}.chain[{index}]");
                 return Err(unknown(&key, "function", &instance.name, lab.functions.names()));
             }
         }
-        steps.push(step);
     }
     if steps.len() > CHAIN_FUNCTIONS_MAX {
         let problem = format!("has {} functions", steps.len());
         let advice = format!("use at most {CHAIN_FUNCTIONS_MAX}");
         return Err(Fault::new(format!("{key}.chain"), problem, advice));
     }
-    Ok(steps)
+    Ok(())
 }
 
 pub(crate) fn sweep(document: &Document, lab: &Lab) -> Result<Sweep, Fault> {

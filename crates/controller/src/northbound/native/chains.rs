@@ -1,7 +1,7 @@
 //! `/v1/chains`: their states, counters and receipts of changes, and the metadata that travels with a chain's packets, for
 //! which networking-sfc has no words.
 
-use super::change::{body, declare};
+use super::change::{self, body, declare};
 use super::problem::Problem;
 use crate::auth::Identity;
 use crate::northbound::{App, Call};
@@ -20,29 +20,22 @@ use uuid::Uuid;
 const TENANT_BYTES_MAX: usize = 32;
 
 pub(super) fn list(situation: &Situation, intent: &Intent) -> Vec<ChainSummary> {
-    let summary = |chain: &Chain| ChainSummary {
-        name: chain.label.name.clone(),
-        status: situation.chain_status(intent, chain.id),
-    };
-    intent.chains.values().map(summary).collect()
+    intent.chains.values().map(|chain| summary(situation, intent, chain)).collect()
 }
 
-/// A chain by its id, or by its name when only one has it.
+/// The state of a chain.
+pub(super) fn summary(situation: &Situation, intent: &Intent, chain: &Chain) -> ChainSummary {
+    ChainSummary {
+        name: chain.label.name.clone(),
+        status: situation.chain_status(intent, chain.id),
+    }
+}
+
+/// The chain that is meant by a name or an identity.
 pub(super) fn find<'i>(intent: &'i Intent, name: &str) -> Result<&'i Chain, Problem> {
-    let by_id = Uuid::parse_str(name).ok().and_then(|id| intent.chains.get(&ChainId(id)));
-    if let Some(chain) = by_id {
-        return Ok(chain);
-    }
-    let mut named = intent.chains.values().filter(|chain| chain.label.name == name);
-    match (named.next(), named.next()) {
-        (Some(chain), None) => Ok(chain),
-        (Some(_), Some(_)) => Err(Problem::ambiguous(format!(
-            "Several chains are called '{name}'; ask for one by its id."
-        ))),
-        (None, _) => Err(Problem::not_found(format!(
-            "There is no chain '{name}'; 'catena chain list' shows all."
-        ))),
-    }
+    let all = intent.chains.values().map(|chain| (chain.id.0, &chain.label));
+    let id = ChainId(change::find("chain", all, name)?);
+    intent.chains.get(&id).ok_or_else(Problem::gone)
 }
 
 /// Everything about a chain.

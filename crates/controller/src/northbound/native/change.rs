@@ -28,25 +28,31 @@ pub(super) async fn declare(
     Ok(snapshot)
 }
 
-/// The one that has this identity, or alone this name.
+/// Digits of an identity that may stand for it, if they fit no other.
+const ID_PREFIX_DIGITS_MIN: usize = 4;
+
+/// The one that has this identity, or alone this name, or alone an identity that begins so.
 pub(super) fn find<'l>(
     kind: &str,
     all: impl Iterator<Item = (Uuid, &'l Label)>,
     name: &str,
 ) -> Result<Uuid, Problem> {
     let wanted = Uuid::parse_str(name).ok();
-    let mut named = Vec::new();
+    let is_prefix = name.len() >= ID_PREFIX_DIGITS_MIN;
+    let (mut named, mut begun) = (Vec::new(), Vec::new());
     for (id, label) in all {
         if wanted == Some(id) {
             return Ok(id);
         }
         if label.name == name {
             named.push(id);
+        } else if is_prefix && id.to_string().starts_with(name) {
+            begun.push(id);
         }
     }
-    match named.as_slice() {
-        [one] => Ok(*one),
-        [] => Err(Problem::not_found(format!(
+    match (named.as_slice(), begun.as_slice()) {
+        ([one], _) | ([], [one]) => Ok(*one),
+        ([], []) => Err(Problem::not_found(format!(
             "There is no {kind} '{name}'; 'catena {kind} list' shows all."
         ))),
         _ => Err(Problem::ambiguous(format!(

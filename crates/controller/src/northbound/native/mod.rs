@@ -6,8 +6,10 @@ mod change;
 mod check;
 mod explain;
 mod functions;
+mod graphs;
 mod instances;
 mod metrics;
+mod paths;
 mod plan;
 mod problem;
 pub(crate) mod routes;
@@ -70,12 +72,18 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
             let counters = app.fleet.counters(true).await;
             return Ok(metrics::answer(&situation, &intent, &counters));
         }
-        Operation::Watch => return watch::answer(app),
+        Operation::Watch => return watch::answer(app, call).await,
         Operation::OpenDraft => return plan::open(app, identity),
-        Operation::CloseDraft => return plan::close(app, name, identity),
-        Operation::PreviewDraft => shown(&plan::preview(app, name, identity)?)?,
+        Operation::CloseDraft => return plan::close(app, identity, name),
+        Operation::PreviewDraft => shown(&plan::preview(app, identity, name)?)?,
+        Operation::ApplyDraft => shown(&plan::apply(app, call, identity, name).await?)?,
         Operation::ReadStatus => status::status(&situation, &intent),
         Operation::ListNodes => shown(&status::nodes(app, &situation).await)?,
+        Operation::ShowNode => shown(&status::node(app, &situation, name).await?)?,
+        Operation::ListPaths => shown(&paths::list(&situation, &intent, identity))?,
+        Operation::ShowPath => shown(&paths::show(&situation, &intent, identity, name)?)?,
+        Operation::ListGraphs => shown(&graphs::list(&situation, &intent))?,
+        Operation::ShowGraph => shown(&graphs::show(&situation, &intent, name)?)?,
         Operation::ListChains => shown(&chains::list(&situation, &intent))?,
         Operation::ShowChain => {
             let chain = chains::find(&intent, name)?;
@@ -90,6 +98,7 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::ListFunctions => shown(&functions::list(&intent))?,
         Operation::ShowFunction => shown(&functions::show(&intent, name)?)?,
         Operation::UpdateFunction => shown(&functions::patch(app, call, &intent, name).await?)?,
+        Operation::PutFunction => shown(&functions::put(app, call, &intent, name).await?)?,
         Operation::ListInstances => shown(&instances::list(app, &intent).await)?,
         Operation::ShowInstance => shown(&instances::show(app, &intent, name).await?)?,
         Operation::UpdateInstance => shown(&instances::patch(app, call, &intent, name).await?)?,

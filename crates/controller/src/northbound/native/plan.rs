@@ -1,31 +1,169 @@
-//! `/v1/plan`: opens a draft, tells what its changes would do, throws it away. Knows no planner:
-//! the telling is `catena_plan::preview`'s.
+//! `/v1/plan`: opens a draft, tells what its changes would do, makes all of them at once or throws
+//! them away. Knows no planner: the telling is `catena_plan::preview`'s.
 
+use super::change::{body, declare};
+use super::chains::summary;
+use super::seen;
 use super::problem::Problem;
+use super::status::progress;
 use crate::auth::Identity;
-use crate::northbound::{App, json};
+use crate::declared::differences;
+use crate::northbound::drafts::Draft;
+use crate::northbound::{App, Call, json};
+use crate::reconcile::settle;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
-use catena_model::preview::Preview;
+use catena_model::id::{ChainId, FunctionId, InstanceId};
+use catena_model::preview::{Applied, ApplyRequest, Plan};
+use catena_plan::Intent;
+use catena_store::{Revision, StoreError};
 use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::time::Instant;
 
+/// Names that a refusal lists at most.
+const MOVED_NAMES_MAX: usize = 8;
+
+/// The identity of a new draft.
 pub(super) fn open(app: &App, identity: &Identity) -> Result<Response, Problem> {
     let id = app.drafts.open(&app.declared, identity)?;
-    let body = json!({ "draft": id });
-    Ok(json(StatusCode::CREATED, super::CONTENT_TYPE, &body))
+    Ok(json(StatusCode::CREATED, super::CONTENT_TYPE, &json!({ "draft": id })))
+}
+
+fn get(app: &App, identity: &Identity, id: &str) -> Result<Draft, Problem> {
+    app.drafts.get(id, identity).ok_or_else(|| Problem::no_draft(id))
 }
 
 /// What the changes made to a draft would do.
-pub(super) fn preview(app: &App, id: &str, identity: &Identity) -> Result<Preview, Problem> {
-    let draft = app.drafts.get(id, identity).ok_or_else(|| Problem::no_draft(id))?;
+pub(super) fn preview(app: &App, identity: &Identity, id: &str) -> Result<Plan, Problem> {
+    let draft = get(app, identity, id)?;
     let situation = app.situation.borrow().clone();
     let then = draft.declared.snapshot().intent;
     let (blueprint, inventory) = (&situation.blueprint, &situation.inventory);
-    Ok(catena_plan::preview(blueprint, &draft.origin.intent, &then, inventory))
+    let mut preview = catena_plan::preview(blueprint, &draft.origin.intent, &then, inventory);
+    // Nodes are the operator's.
+    preview.nodes.retain(|_| identity.sees_all());
+    Ok(Plan {
+        plan: draft.origin.revision.0,
+        preview,
+        resources: differences(&draft.origin.intent, &then),
+    })
 }
 
-pub(super) fn close(app: &App, id: &str, identity: &Identity) -> Result<Response, Problem> {
+/// Makes all changes of a draft in one revision, if nothing has been declared since it was opened.
+pub(super) async fn apply(
+    app: &App,
+    call: &Call,
+    identity: &Identity,
+    id: &str,
+) -> Result<Applied, Problem> {
+    let request: ApplyRequest = body(call)?;
+    let draft = get(app, identity, id)?;
+    let (origin, then) = (draft.origin, draft.declared.snapshot().intent);
+    let expected = request.plan.map_or(origin.revision, Revision);
+    if expected != origin.revision {
+        return Err(moved(app, identity, expected).await);
+    }
+    let resources = differences(&origin.intent, &then);
+    let chains = concerned(&origin.intent, &then);
+    let before = app.situation.borrow().blueprint.number;
+    let who = identity.clone();
+    let made = declare(app, move |current| {
+        if current.base() != expected {
+            let now = seen(Arc::new(current.intent().clone()), &who);
+            let moved = differences(&seen(origin.intent, &who), &now).into_iter();
+            return Err(moved_to(expected, moved.map(|change| (change.kind, change.name))));
+        }
+        Ok(current.carry(&origin.intent, &then)?)
+    })
+    .await?;
+    app.drafts.close(id, identity);
+    let mut receipts = Vec::new();
+    if request.wait {
+        let deadline = Instant::now() + app.answer_wait;
+        let declared = chains.iter().filter(|id| made.intent.chains.contains_key(*id));
+        let declared: Vec<ChainId> = declared.copied().collect();
+        receipts = settle::changed(app, made.revision, before, &declared, deadline).await;
+        let mut situations = app.situation.clone();
+        for gone in chains.iter().filter(|id| !made.intent.chains.contains_key(*id)) {
+            settle::withdrawn(&mut situations, made.revision, *gone, deadline).await;
+        }
+    }
+    let situation = app.situation.borrow().clone();
+    let shown = chains.iter().filter_map(|id| made.intent.chains.get(id));
+    // Nodes are the operator's.
+    let is_told = identity.sees_all();
+    Ok(Applied {
+        revision: made.revision.0,
+        resources,
+        chains: shown.map(|chain| summary(&situation, &made.intent, chain)).collect(),
+        receipts,
+        nodes: if is_told { progress(&situation) } else { Vec::new() },
+    })
+}
+
+/// The refusal of a plan that was made before the draft was opened.
+async fn moved(app: &App, identity: &Identity, plan: Revision) -> Problem {
+    // What others declare is nobody else's.
+    if !identity.sees_all() {
+        return moved_to(plan, []);
+    }
+    let declared = Arc::clone(&app.declared);
+    let changes = tokio::task::spawn_blocking(move || declared.changes(plan)).await;
+    match changes {
+        Ok(Ok(changes)) => moved_to(plan, changes.into_iter().map(|(_, c)| (c.kind, c.name.unwrap_or(c.id)))),
+        // It is too long ago to be known, or was never made.
+        Ok(Err(StoreError::Compacted { .. })) => moved_to(plan, []),
+        Ok(Err(error)) => error.into(),
+        Err(error) => Problem::internal(error.to_string()),
+    }
+}
+
+/// The refusal of a plan, with the kinds and names of what has been declared since.
+fn moved_to(plan: Revision, changes: impl IntoIterator<Item = (String, String)>) -> Problem {
+    let changes: BTreeSet<(String, String)> = changes.into_iter().collect();
+    let mut names: Vec<String> =
+        changes.into_iter().map(|(kind, name)| format!("{kind} '{name}'")).collect();
+    let more = names.len().saturating_sub(MOVED_NAMES_MAX);
+    names.truncate(MOVED_NAMES_MAX);
+    let what = match (names.as_slice(), more) {
+        ([], _) => "what is not told".to_owned(),
+        (names, 0) => names.join(", "),
+        (names, more) => format!("{} and {more} more", names.join(", ")),
+    };
+    Problem::moved_on(format!(
+        "Plan {plan} is of before: something has been declared since ({what}). Make a new plan with \
+         'catena plan' and apply that."
+    ))
+}
+
+/// The chains that differ, themselves or in what they are made of.
+fn concerned(from: &Intent, to: &Intent) -> BTreeSet<ChainId> {
+    let functions = |id: &FunctionId| {
+        let (old, new) = (from.functions.get(id), to.functions.get(id));
+        let instances = new.into_iter().chain(old).flat_map(|function| &function.instances);
+        let is_other = |id: &InstanceId| from.instances.get(id) != to.instances.get(id);
+        old != new || instances.into_iter().any(is_other)
+    };
+    let ids = from.chains.keys().chain(to.chains.keys()).copied();
+    let differs = |id: &ChainId| {
+        let (old, new) = (from.chains.get(id), to.chains.get(id));
+        old != new || new.is_some_and(|chain| chain.functions.iter().any(functions))
+    };
+    let mut chains: BTreeSet<ChainId> = ids.filter(differs).collect();
+    let graphs = |here: &Intent, there: &Intent| {
+        let other = here.graphs.iter().filter(|(id, graph)| there.graphs.get(*id) != Some(*graph));
+        let branches = other.flat_map(|(_, graph)| graph.branches.iter());
+        branches.flat_map(|(id, onward)| onward.iter().chain([id])).copied().collect::<Vec<_>>()
+    };
+    chains.extend(graphs(from, to));
+    chains.extend(graphs(to, from));
+    chains
+}
+
+pub(super) fn close(app: &App, identity: &Identity, id: &str) -> Result<Response, Problem> {
     if !app.drafts.close(id, identity) {
         return Err(Problem::no_draft(id));
     }

@@ -5,7 +5,7 @@ use crate::northbound::{BODY_BYTES_MAX, json};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_plan::PlanError;
-use catena_store::StoreError;
+use catena_store::{Revision, StoreError};
 use serde_json::json;
 
 /// Why a request is refused.
@@ -39,6 +39,20 @@ impl Problem {
 
     pub(super) fn gone() -> Self {
         Self::not_found("Somebody removed it meanwhile.".into())
+    }
+
+    /// A plan was made of what is no longer declared so.
+    pub(super) fn moved_on(detail: String) -> Self {
+        Self { status: StatusCode::CONFLICT, title: "Moved on", detail }
+    }
+
+    /// The changes after a revision are not known any more.
+    pub(super) fn forgotten(after: Revision, oldest: Revision) -> Self {
+        let detail = format!(
+            "What changed after revision {after} is forgotten; what changed after {oldest} is known. \
+             List everything, and watch without 'after' from then on."
+        );
+        Self { status: StatusCode::GONE, title: "Forgotten", detail }
     }
 
     pub(super) fn bad_body(reason: &str) -> Self {

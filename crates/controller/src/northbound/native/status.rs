@@ -1,9 +1,14 @@
 //! `/v1/status` and `/v1/nodes`: how everything stands. Refuses to know how it came to that.
 
+use super::problem::Problem;
 use crate::northbound::App;
 use crate::reconcile::{Situation, settle};
-use catena_model::status::{ChainState, NodeReport, NodeStatus, UnboundPort};
-use catena_model::{BlueprintNumber, NodeName};
+use catena_model::limits::{NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX};
+use catena_model::preview::NodeProgress;
+use catena_model::status::{
+    ChainState, NodeDetail, NodeReport, NodeStatus, TableFill, UnboundPort,
+};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram};
 use catena_plan::{Intent, NodeFacts};
 use serde_json::{Value, json};
 
@@ -59,4 +64,53 @@ pub(super) async fn nodes(app: &App, situation: &Situation) -> Vec<NodeReport> {
             counters: counters.remove(node),
         })
         .collect()
+}
+
+/// One node with the tables of the program that it should run.
+pub(super) async fn node(
+    app: &App,
+    situation: &Situation,
+    name: &str,
+) -> Result<NodeDetail, Problem> {
+    let nodes = nodes(app, situation).await;
+    let report = nodes.into_iter().find(|report| report.status.node.as_str() == name);
+    let report = report.ok_or_else(|| {
+        Problem::not_found(format!("There is no node '{name}'; 'catena node list' shows all."))
+    })?;
+    let program = situation.blueprint.programs.get(&report.status.node);
+    Ok(NodeDetail { report, tables: program.map(tables).unwrap_or_default() })
+}
+
+/// How far each node is with its program.
+pub(super) fn progress(situation: &Situation) -> Vec<NodeProgress> {
+    let nodes = situation.inventory.nodes.iter();
+    let one = |(node, facts): (&NodeName, &NodeFacts)| {
+        let status = node_status(situation, node, facts);
+        NodeProgress {
+            node: status.node,
+            is_connected: status.is_connected,
+            wanted: status.wanted,
+            acknowledged: status.acknowledged,
+        }
+    };
+    nodes.map(one).collect()
+}
+
+fn tables(program: &NodeProgram) -> Vec<TableFill> {
+    let fill = |table: &str, entries: usize, limit: Option<usize>| TableFill {
+        table: table.into(),
+        entries: entries as u64,
+        limit: limit.map(|limit| limit as u64),
+    };
+    vec![
+        fill("tunnels", program.tunnels.len(), None),
+        fill("networks", program.networks.len(), None),
+        fill("ports", program.ports.len(), Some(NODE_PORTS_MAX)),
+        fill("macs", program.macs.len(), None),
+        fill("neighbours", program.neighbours.len(), None),
+        fill("rules", program.rules.len(), Some(NODE_RULES_MAX)),
+        fill("paths", program.paths.len(), Some(NODE_PATHS_MAX)),
+        fill("chains", program.chains.len(), None),
+        fill("pins", program.pins.len(), None),
+    ]
 }

@@ -1,8 +1,9 @@
-//! `GET /v1/watch`: how things stand, then every change, one JSON object a line, until the reader
-//! goes away. Knows what differs between two situations; refuses to know what caused it.
+//! `GET /v1/watch`: what was declared after a revision, how things stand, then every change, one JSON
+//! object a line, until the reader goes away. Knows what differs between two situations; refuses to know what caused it.
 
 use super::problem::Problem;
-use crate::northbound::App;
+use crate::declared::{Declared, Snapshot};
+use crate::northbound::{App, Call};
 use crate::reconcile::Situation;
 use crate::reconcile::receipts::Receipts;
 use axum::body::{Body, Bytes};
@@ -10,7 +11,9 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use catena_model::id::ChainId;
 use catena_model::status::ChainStatus;
+use catena_model::event::{Declaration, EventLine};
 use catena_model::{BlueprintNumber, Event, NodeName};
+use catena_store::{Revision, StoreError};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -36,7 +39,22 @@ impl Default for Watchers {
     }
 }
 
-pub(super) fn answer(app: &App) -> Result<Response, Problem> {
+/// Tells how things stand and what changes; with `after` in the query first what was declared after
+/// that revision.
+pub(super) async fn answer(app: &App, call: &Call) -> Result<Response, Problem> {
+    let now = app.declared.snapshot().revision;
+    let after = match call.query.iter().find(|(key, _)| key == "after") {
+        None => now,
+        Some((_, text)) => text.parse().map(Revision).map_err(|_| {
+            Problem::bad_request(format!("'{text}' is no revision; give the number of one."))
+        })?,
+    };
+    if after > now {
+        let detail = format!("There is no revision {after} yet; the newest is {now}.");
+        return Err(Problem::bad_request(detail));
+    }
+    // Who asks for what is forgotten learns it from the status code.
+    changes(&app.declared, after).await?;
     let seats = Arc::clone(&app.watchers.0);
     let seat = seats.try_acquire_owned().map_err(|_| {
         Problem::overloaded(format!(
@@ -44,7 +62,16 @@ pub(super) fn answer(app: &App) -> Result<Response, Problem> {
         ))
     })?;
     let (lines, receiver) = mpsc::channel(LINES_MAX);
-    tokio::spawn(tell(app.situation.clone(), app.receipts.clone(), lines, seat));
+    let watcher = Watcher {
+        declared: Arc::clone(&app.declared),
+        // A change that was over before is no news.
+        known: Known { told: app.receipts.borrow().newest(), ..Known::default() },
+        after,
+        lines,
+        _seat: seat,
+    };
+    let (situation, receipts) = (app.situation.clone(), app.receipts.clone());
+    tokio::spawn(watcher.tell(app.declared.subscribe(), situation, receipts));
     let mut response = Response::new(Body::from_stream(ReceiverStream::new(receiver)));
     let kind = HeaderValue::from_static("application/x-ndjson");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -53,41 +80,85 @@ pub(super) fn answer(app: &App) -> Result<Response, Problem> {
 
 type Line = Result<Bytes, Infallible>;
 
-/// Goes on until the reader or the controller is gone.
-async fn tell(
-    mut situation: watch::Receiver<Situation>,
-    mut receipts: watch::Receiver<Arc<Receipts>>,
+async fn changes(
+    declared: &Arc<Declared>,
+    after: Revision,
+) -> Result<Vec<(Revision, Declaration)>, Problem> {
+    let declared = Arc::clone(declared);
+    let changes = tokio::task::spawn_blocking(move || declared.changes(after)).await;
+    match changes {
+        Ok(Err(StoreError::Compacted { oldest, .. })) => Err(Problem::forgotten(after, oldest)),
+        Ok(changes) => Ok(changes?),
+        Err(error) => Err(Problem::internal(error.to_string())),
+    }
+}
+
+/// One reader.
+struct Watcher {
+    declared: Arc<Declared>,
+    known: Known,
+    /// The revision up to which he knows what was declared.
+    after: Revision,
     lines: mpsc::Sender<Line>,
     _seat: OwnedSemaphorePermit,
-) {
-    // A change that was over before is no news.
-    let mut known = Known { told: receipts.borrow().newest(), ..Known::default() };
-    loop {
-        let now = situation.borrow_and_update().clone();
-        let over = known.over(&receipts.borrow_and_update());
-        for event in known.take(&now).into_iter().chain(over) {
-            let Ok(mut line) = serde_json::to_vec(&event) else { return };
-            line.push(b'\n');
-            if lines.send(Ok(line.into())).await.is_err() {
-                return;
-            }
-        }
+}
+
+impl Watcher {
+    /// Goes on until the reader or the controller is gone, or he is so slow that what he has not
+    /// heard is forgotten.
+    async fn tell(
+        mut self,
+        mut declared: watch::Receiver<Snapshot>,
+        mut situation: watch::Receiver<Situation>,
+        mut receipts: watch::Receiver<Arc<Receipts>>,
+    ) {
         loop {
-            let news = async {
-                tokio::select! {
-                    changed = situation.changed() => changed,
-                    changed = receipts.changed() => changed,
+            declared.borrow_and_update();
+            let now = situation.borrow_and_update().clone();
+            let over = self.known.over(&receipts.borrow_and_update());
+            // Read after the situation: no line may tell of a revision before what it declared.
+            let Ok(changes) = changes(&self.declared, self.after).await else { return };
+            for (revision, declaration) in changes {
+                self.after = revision;
+                if self.say(revision, Event::Declared(declaration)).await.is_err() {
+                    return;
                 }
-            };
-            match tokio::time::timeout(SILENCE_MAX, news).await {
-                Ok(Ok(())) => break,
-                Ok(Err(_)) => return,
-                Err(_) if lines.send(Ok(Bytes::from_static(b"\n"))).await.is_err() => return,
-                Err(_) => {}
+            }
+            for event in self.known.take(&now).into_iter().chain(over) {
+                if self.say(now.revision, event).await.is_err() {
+                    return;
+                }
+            }
+            loop {
+                let news = async {
+                    tokio::select! {
+                        changed = declared.changed() => changed,
+                        changed = situation.changed() => changed,
+                        changed = receipts.changed() => changed,
+                    }
+                };
+                match tokio::time::timeout(SILENCE_MAX, news).await {
+                    Ok(Ok(())) => break,
+                    Ok(Err(_)) => return,
+                    Err(_) if self.lines.send(Ok(Bytes::from_static(b"\n"))).await.is_err() => {
+                        return;
+                    }
+                    Err(_) => {}
+                }
             }
         }
     }
+
+    async fn say(&self, revision: Revision, event: Event) -> Result<(), Gone> {
+        let line = EventLine { revision: revision.0, event };
+        let mut line = serde_json::to_vec(&line).map_err(|_| Gone)?;
+        line.push(b'\n');
+        self.lines.send(Ok(line.into())).await.map_err(|_| Gone)
+    }
 }
+
+/// Nobody reads any more.
+struct Gone;
 
 /// What a reader has been told.
 #[derive(Default)]

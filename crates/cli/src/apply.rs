@@ -1,0 +1,163 @@
+//! `catena apply`: makes everything as a document says, all of it in one revision or nothing.
+
+use crate::connection::Connection;
+use crate::document::DocumentArgument;
+use crate::failure::Failure;
+use crate::output::{Format, say, tell};
+use crate::plan::draft;
+use crate::receipt;
+use catena_client::{Client, ClientError};
+use catena_client::deploy::Document;
+use catena_model::preview::{Applied, ApplyRequest, ChangeKind, NodeProgress};
+use catena_model::status::ChainState;
+use clap::Args;
+use std::time::{Duration, Instant};
+
+/// How often it is tried again when something else is declared meanwhile.
+const TRIES_MAX: usize = 5;
+
+#[derive(Args)]
+pub(crate) struct ApplyArguments {
+    #[command(flatten)]
+    document: DocumentArgument,
+    /// Only if nothing has been declared since this plan was made.
+    #[arg(long)]
+    plan: Option<u64>,
+    /// Remove what the document declares, instead.
+    #[arg(long)]
+    undeploy: bool,
+    /// Wait for the nodes, and say how far they are and what became of packets on old paths.
+    #[arg(long)]
+    wait: bool,
+    /// How it is printed.
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Format,
+}
+
+pub(crate) fn run(connection: &Connection, arguments: &ApplyArguments) -> Result<(), Failure> {
+    let client = connection.client()?;
+    let document = arguments.document.read()?;
+    let began = Instant::now();
+    let applied = apply(&client, &document, arguments)?;
+    let Some(applied) = applied else {
+        say!("no changes");
+        return Ok(());
+    };
+    tell(arguments.output, &applied, |_| {
+        for line in lines(&applied, arguments.wait.then(|| began.elapsed())) {
+            say!("{line}");
+        }
+    })?;
+    let inactive = applied.chains.iter().find(|chain| chain.status.state != ChainState::Active);
+    match inactive.filter(|_| arguments.wait) {
+        None => Ok(()),
+        Some(chain) => Err(Failure::failed(format!(
+            "chain '{}' is declared but {}: {}",
+            chain.name,
+            chain.status.state.name(),
+            chain.status.reason
+        ))),
+    }
+}
+
+/// None: there is nothing to change.
+fn apply(
+    client: &Client,
+    document: &Document,
+    arguments: &ApplyArguments,
+) -> Result<Option<Applied>, Failure> {
+    let request = ApplyRequest { plan: arguments.plan, wait: arguments.wait };
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let draft = draft(client, document, arguments.undeploy)?;
+        if draft.plan()?.is_empty() {
+            return Ok(None);
+        }
+        match draft.apply(request) {
+            Ok(applied) => return Ok(Some(applied)),
+            // Nobody asked for a certain plan: what was declared meanwhile is taken into account.
+            Err(ClientError::Refused { status: 409, ref kind, .. })
+                if kind == "Moved on" && arguments.plan.is_none() && tries < TRIES_MAX => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn lines(applied: &Applied, waited: Option<Duration>) -> Vec<String> {
+    let count = |kind| applied.resources.iter().filter(|change| change.change == kind).count();
+    let mut lines = vec![format!(
+        "revision {}   {} created, {} updated, {} deleted",
+        applied.revision,
+        count(ChangeKind::Create),
+        count(ChangeKind::Update),
+        count(ChangeKind::Delete),
+    )];
+    let Some(waited) = waited else { return lines };
+    for chain in &applied.chains {
+        let path = chain.status.path.map(|path| format!(", path {path}")).unwrap_or_default();
+        lines.push(format!("chain {}   {}{path}", chain.name, chain.status.state.name()));
+    }
+    if !applied.nodes.is_empty() {
+        let nodes: Vec<String> = applied.nodes.iter().map(node).collect();
+        lines.push(format!("{}      {:.1} s", nodes.join("  "), waited.as_secs_f64()));
+    }
+    lines.extend(applied.receipts.iter().map(receipt::line));
+    lines
+}
+
+fn node(node: &NodeProgress) -> String {
+    let NodeProgress { node, is_connected, wanted, acknowledged } = node;
+    match (is_connected, acknowledged >= wanted) {
+        (true, true) => format!("{node} {acknowledged} ✓"),
+        (true, false) => format!("{node} {acknowledged} of {wanted}"),
+        (false, _) => format!("{node} away"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::id::{BlueprintNumber, ChainId, PathId};
+    use catena_model::preview::ResourceChange;
+    use catena_model::status::{ChainStatus, ChainSummary};
+
+    #[test]
+    fn who_waits_reads_how_far_each_node_is() {
+        let progress = |name: &str, is_connected, acknowledged| NodeProgress {
+            node: name.parse().unwrap(),
+            is_connected,
+            wanted: BlueprintNumber(119),
+            acknowledged: BlueprintNumber(acknowledged),
+        };
+        let status = ChainStatus {
+            chain: ChainId(uuid::Uuid::from_u128(1)),
+            state: ChainState::Active,
+            reason: String::new(),
+            path: Some(PathId(42)),
+        };
+        let applied = Applied {
+            revision: 15,
+            resources: vec![ResourceChange {
+                kind: "chain".into(),
+                name: "web".into(),
+                change: ChangeKind::Create,
+            }],
+            chains: vec![ChainSummary { name: "web".into(), status }],
+            receipts: Vec::new(),
+            nodes: vec![
+                progress("n1", true, 119),
+                progress("n2", true, 118),
+                progress("n3", false, 7),
+            ],
+        };
+        let expected = ["revision 15   1 created, 0 updated, 0 deleted"];
+        assert_eq!(lines(&applied, None), expected);
+        let expected = [
+            expected[0],
+            "chain web   active, path 42",
+            "n1 119 ✓  n2 118 of 119  n3 away      1.8 s",
+        ];
+        assert_eq!(lines(&applied, Some(Duration::from_millis(1_800))), expected);
+    }
+}

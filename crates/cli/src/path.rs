@@ -1,0 +1,94 @@
+//! `catena path`: the paths that nodes know.
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::output::{Format, say, table, tell};
+use catena_model::status::{PathHop, PathReport};
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(crate) enum PathCommand {
+    /// All paths with their chains.
+    List {
+        /// Only those of the chain of this name or id.
+        #[arg(long)]
+        chain: Option<String>,
+        /// How they are printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+    /// One path with its hops.
+    Show {
+        /// Its identifier, as `catena path list` tells it.
+        path: String,
+        /// How it is printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+}
+
+pub(crate) fn run(connection: &Connection, command: PathCommand) -> Result<(), Failure> {
+    let client = connection.client()?;
+    match command {
+        PathCommand::List { chain, output } => {
+            let mut paths = client.paths()?;
+            paths.retain(|path| {
+                let is_it = |name: &String| {
+                    path.chain_name == *name || path.chain.to_string().starts_with(name.as_str())
+                };
+                chain.as_ref().is_none_or(is_it)
+            });
+            tell(output, &paths, |is_wide| list(&paths, is_wide))
+        }
+        PathCommand::Show { path, output } => {
+            let path = client.path(&path)?;
+            tell(output, &path, |_| show(&path))
+        }
+    }
+}
+
+fn list(paths: &[PathReport], is_wide: bool) {
+    let mut table = table(["path", "chain", "direction", "carried by", "phase", "hops"]);
+    for path in paths {
+        let chain = match is_wide {
+            true => format!("{} ({})", path.chain_name, path.chain),
+            false => path.chain_name.clone(),
+        };
+        let hops: Vec<&str> = path.hops.iter().map(|hop| hop.function.as_str()).collect();
+        table.add_row([
+            path.path.to_string(),
+            chain,
+            path.direction.clone(),
+            path.encapsulation.name().into(),
+            path.phase.clone(),
+            hops.join(" ─► "),
+        ]);
+    }
+    say!("{table}");
+}
+
+fn show(path: &PathReport) {
+    say!(
+        "path {}   chain {}, {}   {}   {} since blueprint {}",
+        path.path,
+        path.chain_name,
+        path.direction,
+        path.encapsulation.name().to_uppercase(),
+        path.phase,
+        path.since
+    );
+    let mut table = table(["hop", "function", "instance", "node", "weight"]);
+    for (index, PathHop { function, is_tap, instances }) in path.hops.iter().enumerate() {
+        let function = if *is_tap { format!("{function} (tap)") } else { function.clone() };
+        for instance in instances {
+            table.add_row([
+                (index + 1).to_string(),
+                function.clone(),
+                instance.name.clone(),
+                instance.node.to_string(),
+                instance.weight.to_string(),
+            ]);
+        }
+    }
+    say!("{table}");
+}

@@ -1,0 +1,93 @@
+//! A whole document, made or brought about in a draft: its chains, then its functions, then its
+//! graphs. Knows the order; refuses to know how a draft becomes what is declared.
+
+use super::file::{Document, FunctionDocument, GraphDocument};
+use super::{DeployError, Deployment, id_of, texts};
+use crate::{Client, ClientError, Draft, Kind};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+impl Deployment {
+    /// Opens a draft in which everything is as a document says.
+    ///
+    /// # Errors
+    /// The document does not fit what is declared, or the controller refuses.
+    pub fn draft(client: &Client, document: &Document) -> Result<Draft, DeployError> {
+        let draft = Draft::open(client)?;
+        declare(draft.client(), document)?;
+        Ok(draft)
+    }
+
+    /// Opens a draft in which nothing is left of what a document declares.
+    ///
+    /// # Errors
+    /// Something of it is not there, or the controller refuses.
+    pub fn draft_without(client: &Client, document: &Document) -> Result<Draft, DeployError> {
+        let draft = Draft::open(client)?;
+        for graph in &document.graphs {
+            let id = id_of(&draft.client().find(Kind::ServiceGraph, &graph.name)?);
+            draft.client().delete(Kind::ServiceGraph, &id)?;
+        }
+        for chain in &document.chains {
+            Self::undeploy(draft.client(), &chain.name())?;
+        }
+        Ok(draft)
+    }
+}
+
+fn declare(client: &Client, document: &Document) -> Result<(), DeployError> {
+    for chain in &document.chains {
+        match client.find(Kind::PortChain, &chain.name()) {
+            Ok(_) => {
+                Deployment::update(client, &chain.name(), chain)?;
+            }
+            Err(error) if error.is_not_found() => {
+                Deployment::deploy(client, chain)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for function in &document.functions {
+        set_function(client, function)?;
+    }
+    for graph in &document.graphs {
+        set_graph(client, graph)?;
+    }
+    Ok(())
+}
+
+/// A function that no chain has made is made without instances.
+fn set_function(client: &Client, function: &FunctionDocument) -> Result<(), ClientError> {
+    let id = match client.find(Kind::PortPairGroup, &function.name) {
+        Ok(group) => id_of(&group),
+        Err(error) if error.is_not_found() => {
+            id_of(&client.create(Kind::PortPairGroup, &json!({"name": function.name}))?)
+        }
+        Err(error) => return Err(error),
+    };
+    client.put_function(&id, &function.settings()).map(|_| ())
+}
+
+/// The branches of a graph are its for life: one with others takes its place.
+fn set_graph(client: &Client, graph: &GraphDocument) -> Result<(), ClientError> {
+    let mut branches: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let id = |name: &String| Ok(id_of(&client.find(Kind::PortChain, name)?));
+    for (chain, onward) in &graph.branches {
+        let onward = onward.iter().map(id).collect::<Result<_, ClientError>>()?;
+        branches.insert(id(chain)?, onward);
+    }
+    match client.find(Kind::ServiceGraph, &graph.name) {
+        Ok(known) if branches_of(&known) == branches => return Ok(()),
+        Ok(known) => client.delete(Kind::ServiceGraph, &id_of(&known))?,
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error),
+    }
+    let body = json!({"name": graph.name, "port_chains": branches});
+    client.create(Kind::ServiceGraph, &body).map(|_| ())
+}
+
+fn branches_of(graph: &Value) -> BTreeMap<String, Vec<String>> {
+    let empty = Map::new();
+    let branches = graph["port_chains"].as_object().unwrap_or(&empty);
+    branches.iter().map(|(chain, onward)| (chain.clone(), texts(onward))).collect()
+}

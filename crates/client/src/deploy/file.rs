@@ -1,0 +1,192 @@
+//! A whole document: chains, what is said of their functions, and graphs over them. Knows what a file
+//! says, in YAML or JSON; refuses to know what becomes of it.
+
+use super::document::ChainDocument;
+use catena_model::resource::{FailurePolicy, FunctionSettings, FunctionTemplate};
+use serde::{Deserialize, Serialize};
+use serde_norway::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Largest document, in bytes: what it becomes must fit one transaction.
+const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What a file declares.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Document {
+    /// Chains.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<ChainDocument>,
+    /// What is said of functions beside who their instances are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionDocument>,
+    /// Chains that go on in others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub graphs: Vec<GraphDocument>,
+}
+
+/// A function in a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FunctionDocument {
+    /// Its name; one that no chain has made is made without instances.
+    pub name: String,
+    /// What becomes of packets when an instance dies.
+    #[serde(default)]
+    pub on_failure: FailurePolicy,
+    /// How its instances are to be run; none: somebody else runs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<FunctionTemplate>,
+}
+
+impl FunctionDocument {
+    /// What is said of it, without its name.
+    #[must_use]
+    pub fn settings(&self) -> FunctionSettings {
+        FunctionSettings { on_failure: self.on_failure, template: self.template.clone() }
+    }
+}
+
+/// A graph in a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphDocument {
+    /// Its name.
+    pub name: String,
+    /// The names of the chains that each chain branches into.
+    pub branches: BTreeMap<String, Vec<String>>,
+}
+
+/// Why a text is no document.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// It is too large.
+    #[error("it has {0} bytes, at most {DOCUMENT_BYTES_MAX} are read; split it")]
+    TooLarge(usize),
+    /// It is neither YAML nor JSON, or says what no document says.
+    #[error("{0}; a document has 'chains', 'functions' and 'graphs', or is one chain with source and chain")]
+    Unreadable(String),
+    /// Two things of one kind have one name.
+    #[error("two {kind}s are called '{name}'; give one of them another name")]
+    SameName {
+        /// What they are.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+}
+
+impl Document {
+    /// Reads a document in YAML or JSON: one chain, a list of chains, or chains, functions and
+    /// graphs.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn parse(text: &str) -> Result<Self, DocumentError> {
+        if text.len() > DOCUMENT_BYTES_MAX {
+            return Err(DocumentError::TooLarge(text.len()));
+        }
+        let document = if text.trim_start().starts_with(['{', '[']) {
+            let form: serde_json::Value = serde_json::from_str(text).map_err(unreadable)?;
+            match form {
+                serde_json::Value::Array(_) => of_chains(serde_json::from_str(text)),
+                form if form.get("source").is_some() => {
+                    of_chains(serde_json::from_str(text).map(|chain| vec![chain]))
+                }
+                _ => serde_json::from_str(text).map_err(unreadable),
+            }
+        } else {
+            match serde_norway::from_str(text).map_err(unreadable)? {
+                Value::Sequence(_) => of_chains(serde_norway::from_str(text)),
+                form if form.get("source").is_some() => {
+                    of_chains(serde_norway::from_str(text).map(|chain| vec![chain]))
+                }
+                _ => serde_norway::from_str(text).map_err(unreadable),
+            }
+        };
+        let document = document?;
+        document.check_names()?;
+        Ok(document)
+    }
+
+    fn check_names(&self) -> Result<(), DocumentError> {
+        let chains = self.chains.iter().map(ChainDocument::name);
+        unique("chain", chains)?;
+        unique("function", self.functions.iter().map(|function| function.name.clone()))?;
+        unique("graph", self.graphs.iter().map(|graph| graph.name.clone()))
+    }
+}
+
+fn of_chains<E: std::fmt::Display>(
+    chains: Result<Vec<ChainDocument>, E>,
+) -> Result<Document, DocumentError> {
+    let chains = chains.map_err(unreadable)?;
+    Ok(Document { chains, ..Document::default() })
+}
+
+fn unreadable(error: impl std::fmt::Display) -> DocumentError {
+    DocumentError::Unreadable(error.to_string())
+}
+
+fn unique(kind: &'static str, names: impl Iterator<Item = String>) -> Result<(), DocumentError> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name.clone()) {
+            return Err(DocumentError::SameName { kind, name });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::resource::Runs;
+
+    #[test]
+    fn one_chain_several_and_a_whole_document_are_read_in_yaml_and_json() {
+        let whole = "
+chains:
+  - {name: web, source: S, destination: D, classify: tcp dport 80, through: [ids], encapsulation: nsh}
+  - {name: rest, source: S, destination: D, classify: udp, through: [fw]}
+functions:
+  - name: ids
+    on_failure: reroute
+    template: {runs: {image: registry/ids:3}, instances: 3, labels: {tier: edge}}
+graphs:
+  - {name: g, branches: {web: [rest]}}
+";
+        let document = Document::parse(whole).unwrap();
+        let settings = document.functions[0].settings();
+        assert_eq!(settings.on_failure, FailurePolicy::Reroute);
+        let template = settings.template.as_ref().unwrap();
+        assert_eq!(template.runs, Runs::Image("registry/ids:3".into()));
+        assert_eq!(document.graphs[0].branches["web"], ["rest"]);
+        let json = serde_json::to_string(&document).unwrap();
+        assert_eq!(Document::parse(&json).unwrap(), document);
+        let yaml = serde_norway::to_string(&document).unwrap();
+        assert_eq!(Document::parse(&yaml).unwrap(), document);
+
+        let list = serde_json::to_string(&document.chains).unwrap();
+        assert_eq!(Document::parse(&list).unwrap().chains, document.chains);
+        let one = serde_norway::to_string(&document.chains[0]).unwrap();
+        assert_eq!(Document::parse(&one).unwrap().chains, document.chains[..1]);
+    }
+
+    #[test]
+    fn what_no_document_says_is_named() {
+        for (text, named) in [
+            ("chains: [{source: S}]", "chain"),
+            ("chian: []", "chian"),
+            ("chains: [{source: S, chain: [a]}, {source: S, chain: [b]}]", "two chains"),
+            ("functions: [{name: a, on_failure: shrug}]", "shrug"),
+            ("functions: [{name: a, colour: red}]", "colour"),
+            ("functions: [{name: a, template: {runs: {image: x}, instnaces: 3}}]", "instnaces"),
+            ("{\"chains\": [}", "line 1"),
+            ("- 7", "7"),
+        ] {
+            let problem = Document::parse(text).unwrap_err().to_string();
+            assert!(problem.contains(named), "{text}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `/v1/graphs`: which chains go on in which others, by name. Knows names; refuses to know how a
+//! branch is taken.
+
+use super::change::{find, name_of};
+use super::chains::summary;
+use super::problem::Problem;
+use crate::reconcile::Situation;
+use catena_model::id::{ChainId, GraphId};
+use catena_model::resource::ChainGraph;
+use catena_model::status::GraphReport;
+use catena_plan::Intent;
+use std::collections::BTreeSet;
+
+pub(super) fn list(situation: &Situation, intent: &Intent) -> Vec<GraphReport> {
+    intent.graphs.values().map(|graph| report(situation, intent, graph)).collect()
+}
+
+pub(super) fn show(
+    situation: &Situation,
+    intent: &Intent,
+    name: &str,
+) -> Result<GraphReport, Problem> {
+    let all = intent.graphs.values().map(|graph| (graph.id.0, &graph.label));
+    let id = GraphId(find("graph", all, name)?);
+    let graph = intent.graphs.get(&id).ok_or_else(Problem::gone)?;
+    Ok(report(situation, intent, graph))
+}
+
+fn report(situation: &Situation, intent: &Intent, graph: &ChainGraph) -> GraphReport {
+    let name = |id: &ChainId| {
+        let chain = intent.chains.get(id);
+        chain.map_or_else(|| id.to_string(), |chain| name_of(&chain.label, id.0))
+    };
+    let branches = graph.branches.iter();
+    let members: BTreeSet<&ChainId> =
+        graph.branches.iter().flat_map(|(chain, onward)| onward.iter().chain([chain])).collect();
+    let chains = members.into_iter().filter_map(|id| intent.chains.get(id));
+    GraphReport {
+        id: graph.id,
+        name: name_of(&graph.label, graph.id.0),
+        branches: branches
+            .map(|(chain, onward)| (name(chain), onward.iter().map(name).collect()))
+            .collect(),
+        chains: chains.map(|chain| summary(situation, intent, chain)).collect(),
+    }
+}

@@ -1,0 +1,71 @@
+//! `/v1/paths`: the paths that nodes know, in use or not. Knows the ledger; refuses to know how a
+//! path is made.
+
+use super::problem::Problem;
+use crate::auth::Identity;
+use crate::reconcile::Situation;
+use catena_model::PathId;
+use catena_model::program::{HopEntry, HopKind};
+use catena_model::status::{PathHop, PathInstance, PathReport};
+use catena_plan::{Intent, PathPhase, PathRecord};
+
+/// The paths of the chains that somebody sees; of those that are gone, for whoever sees all.
+pub(super) fn list(
+    situation: &Situation,
+    intent: &Intent,
+    identity: &Identity,
+) -> Vec<PathReport> {
+    let paths = situation.blueprint.ledger.paths.iter();
+    let is_shown = |path: &PathRecord| {
+        // A path does not say whose chain it rendered.
+        identity.sees_all() || intent.chains.contains_key(&path.chain)
+    };
+    paths.filter(|(_, path)| is_shown(path)).map(|(id, path)| report(*id, path)).collect()
+}
+
+pub(super) fn show(
+    situation: &Situation,
+    intent: &Intent,
+    identity: &Identity,
+    id: &str,
+) -> Result<PathReport, Problem> {
+    let found = list(situation, intent, identity).into_iter().find(|path| path.path.to_string() == id);
+    found.ok_or_else(|| {
+        Problem::not_found(format!("There is no path {id}; 'catena path list' shows all."))
+    })
+}
+
+fn report(id: PathId, path: &PathRecord) -> PathReport {
+    PathReport {
+        path: id,
+        chain: path.chain,
+        chain_name: path.chain_name.clone(),
+        direction: match path.direction {
+            catena_plan::Direction::Forward => "forward",
+            catena_plan::Direction::Reverse => "reverse",
+        }
+        .into(),
+        encapsulation: path.encapsulation,
+        phase: match path.phase {
+            PathPhase::Installed => "installed",
+            PathPhase::Classified => "classified",
+            PathPhase::Superseded => "superseded",
+        }
+        .into(),
+        since: path.since,
+        hops: path.hops.iter().map(hop).collect(),
+    }
+}
+
+fn hop(entry: &HopEntry) -> PathHop {
+    let instances = entry.instances.iter().map(|instance| PathInstance {
+        name: instance.name.clone(),
+        node: instance.node.clone(),
+        weight: instance.weight,
+    });
+    PathHop {
+        function: entry.name.clone(),
+        is_tap: entry.kind == HopKind::Tap,
+        instances: instances.collect(),
+    }
+}
