@@ -80,7 +80,9 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
             let chains = client.chains()?;
             tell(output, &chains, |is_wide| list(&chains, is_wide))
         }
-        ChainCommand::Watch { name, output } => watch::tell_events(&client, Some(&name), None, output),
+        ChainCommand::Watch { name, output } => {
+            watch::tell_events(&client, Some(&name), None, output)
+        }
         ChainCommand::Export { name } => {
             let chain = Deployment::describe_chain(&client, &name)?;
             tell(Format::Yaml, &chain, |_| {})

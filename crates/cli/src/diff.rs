@@ -138,12 +138,14 @@ mod tests {
     fn a_difference_is_told_with_what_is_around_it() {
         let before = "a\nb\nc\nd\ne\nf\ng\nh\n";
         let after = "a\nb\nc\nd\nE\nf\ng\nh\ni\n";
-        let expected =
-            ["@@ -2,7 +2,8 @@", " b", " c", " d", "-e", "+E", " f", " g", " h", "+i"];
+        let expected = ["@@ -2,7 +2,8 @@", " b", " c", " d", "-e", "+E", " f", " g", " h", "+i"];
         assert_eq!(unified(before, after), expected);
         assert!(unified(before, before).is_empty());
         assert_eq!(unified("", "x\n"), ["@@ -1,0 +1,1 @@", "+x"]);
-        let far = unified(&format!("{before}{before}"), &format!("A\n{}H\n", &format!("{before}{before}")[2..30]));
+        let far = unified(
+            &format!("{before}{before}"),
+            &format!("A\n{}H\n", &format!("{before}{before}")[2..30]),
+        );
         assert_eq!(far.iter().filter(|line| line.starts_with("@@")).count(), 2, "{far:#?}");
     }
 

@@ -101,8 +101,11 @@ fn draw<'g>(
     }
     lines.push(format!("{}{chain}   {state}", margin.0));
     for (index, next) in onward.iter().enumerate() {
-        let (own, below) =
-            if index + 1 == onward.len() { ("└─► ", "    ") } else { ("├─► ", "│   ") };
+        let (own, below) = if index + 1 == onward.len() {
+            ("└─► ", "    ")
+        } else {
+            ("├─► ", "│   ")
+        };
         let (own, below) = (format!("{}{own}", margin.1), format!("{}{below}", margin.1));
         draw(graph, next, (&own, &below), seen, lines);
     }

@@ -2,10 +2,10 @@
 //!
 //! Knows which resource is which document. Refuses to know how a border dialect spells them.
 
+use catena_model::event::Declaration;
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
-use catena_model::event::Declaration;
 use catena_model::preview::{ChangeKind, ResourceChange};
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
@@ -186,7 +186,10 @@ impl Declared {
 
     /// What was declared after a revision, oldest first and each with its own, if the store still
     /// knows. Blocks on the disk.
-    pub(crate) fn changes(&self, after: Revision) -> Result<Vec<(Revision, Declaration)>, StoreError> {
+    pub(crate) fn changes(
+        &self,
+        after: Revision,
+    ) -> Result<Vec<(Revision, Declaration)>, StoreError> {
         let intent = self.snapshot().intent;
         let mut changes = self.store.changes(after)?;
         changes.retain(|change| is_resource(&change.key.kind));

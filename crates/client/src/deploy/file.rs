@@ -64,7 +64,9 @@ pub enum DocumentError {
     #[error("it has {0} bytes, at most {DOCUMENT_BYTES_MAX} are read; split it")]
     TooLarge(usize),
     /// It is neither YAML nor JSON, or says what no document says.
-    #[error("{0}; a document has 'chains', 'functions' and 'graphs', or is one chain with source and chain")]
+    #[error(
+        "{0}; a document has 'chains', 'functions' and 'graphs', or is one chain with source and chain"
+    )]
     Unreadable(String),
     /// Two things of one kind have one name.
     #[error("two {kind}s are called '{name}'; give one of them another name")]

@@ -1,8 +1,8 @@
 //! `/v1/graphs`: which chains go on in which others, by name. Knows names; refuses to know how a
 //! branch is taken.
 
-use super::change::{find, name_of};
 use super::chains::summary;
+use super::change::{find, name_of};
 use super::problem::Problem;
 use crate::reconcile::Situation;
 use catena_model::id::{ChainId, GraphId};

@@ -10,11 +10,7 @@ use catena_model::status::{PathHop, PathInstance, PathReport};
 use catena_plan::{Intent, PathPhase, PathRecord};
 
 /// The paths of the chains that somebody sees; of those that are gone, for whoever sees all.
-pub(super) fn list(
-    situation: &Situation,
-    intent: &Intent,
-    identity: &Identity,
-) -> Vec<PathReport> {
+pub(super) fn list(situation: &Situation, intent: &Intent, identity: &Identity) -> Vec<PathReport> {
     let paths = situation.blueprint.ledger.paths.iter();
     let is_shown = |path: &PathRecord| {
         // A path does not say whose chain it rendered.
@@ -29,7 +25,8 @@ pub(super) fn show(
     identity: &Identity,
     id: &str,
 ) -> Result<PathReport, Problem> {
-    let found = list(situation, intent, identity).into_iter().find(|path| path.path.to_string() == id);
+    let found =
+        list(situation, intent, identity).into_iter().find(|path| path.path.to_string() == id);
     found.ok_or_else(|| {
         Problem::not_found(format!("There is no path {id}; 'catena path list' shows all."))
     })

@@ -1,10 +1,10 @@
 //! `/v1/plan`: opens a draft, tells what its changes would do, makes all of them at once or throws
 //! them away. Knows no planner: the telling is `catena_plan::preview`'s.
 
-use super::change::{body, declare};
 use super::chains::summary;
-use super::seen;
+use super::change::{body, declare};
 use super::problem::Problem;
+use super::seen;
 use super::status::progress;
 use crate::auth::Identity;
 use crate::declared::differences;
@@ -113,7 +113,9 @@ async fn moved(app: &App, identity: &Identity, plan: Revision) -> Problem {
     let declared = Arc::clone(&app.declared);
     let changes = tokio::task::spawn_blocking(move || declared.changes(plan)).await;
     match changes {
-        Ok(Ok(changes)) => moved_to(plan, changes.into_iter().map(|(_, c)| (c.kind, c.name.unwrap_or(c.id)))),
+        Ok(Ok(changes)) => {
+            moved_to(plan, changes.into_iter().map(|(_, c)| (c.kind, c.name.unwrap_or(c.id))))
+        }
         // It is too long ago to be known, or was never made.
         Ok(Err(StoreError::Compacted { .. })) => moved_to(plan, []),
         Ok(Err(error)) => error.into(),
