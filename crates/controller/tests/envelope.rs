@@ -36,7 +36,7 @@ fn extensions_are_told_one_by_one() {
     assert_eq!(unknown.status(), 404);
     assert!(unknown.headers()["content-type"].to_str().unwrap().starts_with("text/html"));
     let resources = controller.get("/v2.0/")["resources"].as_array().unwrap().len();
-    assert_eq!(resources, 7);
+    assert_eq!(resources, 8);
 }
 
 #[test]

@@ -56,6 +56,8 @@ const BORDER: &[(&str, Methods)] = &[
     ("/v2.0/sfc/port_pair_groups/{port_pair_group}", ITEM),
     ("/v2.0/sfc/port_chains", COLLECTION),
     ("/v2.0/sfc/port_chains/{port_chain}", ITEM),
+    ("/v2.0/sfc/service_graphs", COLLECTION),
+    ("/v2.0/sfc/service_graphs/{service_graph}", ITEM),
 ];
 
 /// Every route of the API.

@@ -52,6 +52,17 @@ impl<'c> Lab<'c> {
         self.function(name, &ingress, &egress)
     }
 
+    /// A function of one instance that speaks an encapsulation, on a node.
+    pub fn function_speaking(&self, encapsulation: &str, name: &str, node: &str) -> String {
+        let ingress = self.port(&format!("{name}-in"), name, node);
+        let egress = self.port(&format!("{name}-out"), name, node);
+        let pair = json!({"name": name, "ingress": ingress, "egress": egress,
+                          "service_function_parameters": {"correlation": encapsulation}});
+        let pair = id(&self.controller.create("/v2.0/sfc/port_pairs", &pair));
+        let group = json!({"name": name, "port_pairs": [pair]});
+        id(&self.controller.create("/v2.0/sfc/port_pair_groups", &group))
+    }
+
     /// A classifier of UDP to one port, from one source.
     pub fn classifier(&self, name: &str, source: &str, port: u16) -> String {
         let classifier = json!({

@@ -225,8 +225,16 @@ fn project(given: &Map<String, Value>, identity: &Identity) -> Result<ProjectId,
         }
         found = Some(value);
     }
-    let given = found.and_then(Value::as_str).filter(|project| !project.is_empty());
-    Ok(given.map_or_else(|| identity.project.clone(), |project| ProjectId(project.into())))
+    let Some(given) = found.and_then(Value::as_str).filter(|project| !project.is_empty()) else {
+        return Ok(identity.project.clone());
+    };
+    let project = ProjectId(given.into());
+    if identity.sees(&project) {
+        return Ok(project);
+    }
+    Err(ApiError::bad_request(
+        "Specifying a 'project_id' or 'tenant_id' of another project needs the role 'operator' or 'admin'.",
+    ))
 }
 
 fn refuse_unknown(given: &Map<String, Value>, table: &[Attribute]) -> Result<(), ApiError> {

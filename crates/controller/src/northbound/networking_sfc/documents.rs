@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 /// Alias, name, description and date of each extension.
-const EXTENSIONS: [[&str; 4]; 3] = [
+const EXTENSIONS: [[&str; 4]; 4] = [
     [
         "sfc",
         "Service Function Chaining",
@@ -21,6 +21,12 @@ const EXTENSIONS: [[&str; 4]; 3] = [
         "Flow Classifier",
         "Which flows a chain takes.",
         "2015-10-05T10:00:00-00:00",
+    ],
+    [
+        "service_graph",
+        "Service Graph",
+        "Chains that branch into other chains.",
+        "2017-09-21T10:00:00-00:00",
     ],
     [
         "networking-sfc-tap",

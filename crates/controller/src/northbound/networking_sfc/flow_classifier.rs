@@ -2,11 +2,10 @@
 
 use super::attributes::{Attribute, Prepared, empty_dict, empty_text, null, optional, read_only};
 use super::errors::ApiError;
-use super::{Collection, Shown, View, shown, values};
-use crate::declared::Draft;
+use super::scope::{Edit, Scope, View};
+use super::{Collection, Shown, shown, uses, values};
 use catena_model::id::{PortId, RuleId};
 use catena_model::resource::{ClassificationRule, IpFamily, PortBounds, Transport};
-use catena_plan::Intent;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -48,24 +47,23 @@ impl Collection for FlowClassifiers {
     }
 
     fn list(&self, view: &View) -> Vec<Shown> {
-        view.intent.rules.values().map(render).collect()
+        view.scope().all(|intent| &intent.rules).map(render).collect()
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
-        view.intent.rules.get(&RuleId(id)).map(render)
+        view.scope().rule(RuleId(id)).map(render)
     }
 
-    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+    fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {
         let rule = read(given)?;
         check(&rule)?;
         for port in [rule.source_port, rule.destination_port].into_iter().flatten() {
-            if !draft.intent().ports.contains_key(&port) {
+            if edit.scope().port(port).is_none() {
                 let message = format!("Neutron Port {port} not found.");
                 return Err(ApiError::not_found("FlowClassifierPortNotFound", message));
             }
         }
-        let others = draft.intent().rules.values();
-        if let Some(other) = others.into_iter().find(|other| overlap(&rule, other)) {
+        if let Some(other) = overlapping(edit.scope(), &rule) {
             let message = format!(
                 "Flow Classifier conflicts with another Flow Classifier {}: some packets match \
                  both.",
@@ -74,27 +72,27 @@ impl Collection for FlowClassifiers {
             return Err(ApiError::invalid("FlowClassifierInConflict", message));
         }
         let id = rule.id.0;
-        draft.put(rule)?;
+        edit.draft.put(rule)?;
         Ok(id)
     }
 
-    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
-        let mut rule = find(draft.intent(), id)?.clone();
+    fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut rule = find(edit.scope(), id)?.clone();
         given.relabel(&mut rule.label);
-        Ok(draft.put(rule)?)
+        Ok(edit.draft.put(rule)?)
     }
 
-    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
-        let id = find(draft.intent(), id)?.id;
-        if draft.intent().chains.values().any(|chain| chain.rules.contains(&id)) {
+    fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError> {
+        let id = find(edit.scope(), id)?.id;
+        if uses::chain_of(edit.draft.intent(), id).is_some() {
             return Err(in_use(id));
         }
-        draft.remove::<ClassificationRule>(id);
+        edit.draft.remove::<ClassificationRule>(id);
         Ok(())
     }
 }
 
-pub(super) fn not_found(id: &str) -> ApiError {
+fn not_found(id: &str) -> ApiError {
     ApiError::not_found("FlowClassifierNotFound", format!("Flow Classifier {id} not found."))
 }
 
@@ -102,8 +100,9 @@ pub(super) fn in_use(id: RuleId) -> ApiError {
     ApiError::conflict("FlowClassifierInUse", format!("Flow Classifier {id} in use."))
 }
 
-fn find(intent: &Intent, id: Uuid) -> Result<&ClassificationRule, ApiError> {
-    intent.rules.get(&RuleId(id)).ok_or_else(|| not_found(&id.to_string()))
+/// The rule of an id.
+pub(super) fn find(scope: Scope<'_>, id: Uuid) -> Result<&ClassificationRule, ApiError> {
+    scope.rule(RuleId(id)).ok_or_else(|| not_found(&id.to_string()))
 }
 
 fn read(given: &Prepared) -> Result<ClassificationRule, ApiError> {
@@ -165,6 +164,11 @@ fn check(rule: &ClassificationRule) -> Result<(), ApiError> {
         }
     }
     Ok(())
+}
+
+/// A rule that the caller may know of and that shares packets with this one.
+fn overlapping<'a>(scope: Scope<'a>, rule: &ClassificationRule) -> Option<&'a ClassificationRule> {
+    scope.all(|intent| &intent.rules).find(|other| overlap(rule, other))
 }
 
 /// Can one packet match both?

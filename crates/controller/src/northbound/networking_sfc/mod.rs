@@ -3,46 +3,41 @@
 
 mod addresses;
 mod attributes;
+mod dispatch;
 mod documents;
 mod errors;
 mod filter;
 mod flow_classifier;
+mod group_parameters;
 mod network;
 mod port;
 mod port_chain;
 mod port_pair;
 mod port_pair_group;
+mod scope;
+mod service_graph;
 mod subnet;
+mod uses;
 mod values;
 
 pub(crate) use documents::versions;
 
 use crate::auth::{Identity, Refusal};
-use crate::declared::{Draft, Snapshot};
-use crate::northbound::{App, Call, json, routes};
-use crate::reconcile::{Situation, settle};
-use attributes::{Attribute, Prepared, Verb, prepare};
-use axum::body::Body;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use crate::northbound::{App, Call, routes};
+use attributes::{Attribute, Prepared};
+use axum::http::{HeaderValue, Method};
 use axum::response::Response;
 use catena_model::id::ChainId;
 use catena_model::status::Receipt;
 use catena_plan::Intent;
-use catena_store::Revision;
 use errors::ApiError;
+use scope::{Edit, View};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use tokio::time::Instant;
 use uuid::Uuid;
 
 const CONTENT_TYPE: &str = "application/json";
 const REQUEST_ID_HEADER: &str = "x-openstack-request-id";
-
-/// What resources are shown from.
-pub(crate) struct View {
-    pub(crate) intent: Arc<Intent>,
-    pub(crate) situation: Situation,
-}
 
 /// A resource as clients see it.
 type Shown = Map<String, Value>;
@@ -57,14 +52,14 @@ trait Collection: Sync {
     fn not_found(&self, id: &str) -> ApiError;
     fn list(&self, view: &View) -> Vec<Shown>;
     fn show(&self, view: &View, id: Uuid) -> Option<Shown>;
-    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError>;
-    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError>;
-    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError>;
-    /// Does making or deleting it wait for the nodes?
+    fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError>;
+    fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError>;
+    fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError>;
+    /// Does making or deleting it change the paths of chains, so that its answer waits for them?
     fn waits(&self) -> bool {
         false
     }
-    /// The chains whose paths a change of it may change: its answer waits for them.
+    /// The chains whose paths a change of it may change: the answer to an update waits for them.
     fn chains(&self, _intent: &Intent, _id: Uuid) -> Vec<ChainId> {
         Vec::new()
     }
@@ -76,16 +71,17 @@ trait Collection: Sync {
 
 const NETWORKING: [&'static dyn Collection; 3] =
     [&network::Networks, &subnet::Subnets, &port::Ports];
-const SFC: [&'static dyn Collection; 4] = [
+const SFC: [&'static dyn Collection; 5] = [
     &flow_classifier::FlowClassifiers,
     &port_pair::PortPairs,
     &port_pair_group::PortPairGroups,
     &port_chain::PortChains,
+    &service_graph::ServiceGraphs,
 ];
 
 /// Answers a call below `/v2.0`.
 pub(crate) async fn answer(app: &Arc<App>, call: Call, identity: Identity) -> Response {
-    numbered(route(app, call, identity).await.unwrap_or_else(ApiError::into_response))
+    numbered(dispatch::route(app, call, identity).await.unwrap_or_else(ApiError::into_response))
 }
 
 /// The answer to who may not.
@@ -118,176 +114,6 @@ fn numbered(mut response: Response) -> Response {
         response.headers_mut().insert(REQUEST_ID_HEADER, id);
     }
     response
-}
-
-async fn route(app: &Arc<App>, call: Call, identity: Identity) -> Result<Response, ApiError> {
-    let path: Vec<&str> = call.path.iter().skip(1).map(String::as_str).collect();
-    let find = |collections: &[&'static dyn Collection], plural: &str| {
-        let found = collections.iter().find(|collection| collection.plural() == plural).copied();
-        found.ok_or_else(ApiError::no_such_resource)
-    };
-    let (collection, id) = match path.as_slice() {
-        [] => return documents::index(&call),
-        ["extensions"] => return documents::extensions(&call),
-        ["extensions", alias] => return documents::extension(&call, alias),
-        ["sfc", plural] => (find(&SFC, plural)?, None),
-        ["sfc", plural, id] => (find(&SFC, plural)?, Some((*id).to_owned())),
-        [plural] => (find(&NETWORKING, plural)?, None),
-        [plural, id] => (find(&NETWORKING, plural)?, Some((*id).to_owned())),
-        _ => return Err(ApiError::no_such_resource()),
-    };
-    let Some(id) = id else { return on_collection(app, collection, call, identity).await };
-    if ![Method::GET, Method::PUT, Method::DELETE].contains(&call.method) {
-        return Err(ApiError::method_not_allowed());
-    }
-    let known = Uuid::parse_str(&id).ok().filter(|uuid| uuid.to_string() == id);
-    let known = known.ok_or_else(|| collection.not_found(&id))?;
-    on_item(app, collection, known, call, identity).await
-}
-
-async fn on_collection(
-    app: &Arc<App>,
-    collection: &'static dyn Collection,
-    call: Call,
-    identity: Identity,
-) -> Result<Response, ApiError> {
-    match call.method {
-        Method::GET => {
-            let items = filter::select(collection.list(&view(app)), &call.query);
-            let body = json!({ collection.plural(): items });
-            Ok(json(StatusCode::OK, CONTENT_TYPE, &body))
-        }
-        Method::POST => {
-            let given = judge(collection, Verb::Create, &call, &identity)?;
-            let edit = move |draft: &mut Draft| collection.create(draft, &given);
-            let (id, snapshot) = change(app, edit).await?;
-            settle_chain(app, collection, snapshot.revision, id).await;
-            show_changed(app, collection, StatusCode::CREATED, id, snapshot, None)
-        }
-        // The original knows no such method on a collection and answers as if it were unknown.
-        _ => Err(ApiError::no_such_resource()),
-    }
-}
-
-async fn on_item(
-    app: &Arc<App>,
-    collection: &'static dyn Collection,
-    id: Uuid,
-    call: Call,
-    identity: Identity,
-) -> Result<Response, ApiError> {
-    if call.method == Method::GET {
-        return show(app, collection, StatusCode::OK, id, &call.query);
-    }
-    if call.method == Method::PUT {
-        // What does not exist is reported before what is wrong with the body.
-        collection.show(&view(app), id).ok_or_else(|| collection.not_found(&id.to_string()))?;
-        let given = judge(collection, Verb::Update, &call, &identity)?;
-        let before = app.situation.borrow().blueprint.number;
-        let edit = move |draft: &mut Draft| collection.update(draft, id, &given);
-        let ((), snapshot) = change(app, edit).await?;
-        let chains = collection.chains(&snapshot.intent, id);
-        let deadline = Instant::now() + app.answer_wait;
-        let receipts = settle::changed(app, snapshot.revision, before, &chains, deadline).await;
-        let told = collection.receipts(&receipts);
-        return show_changed(app, collection, StatusCode::OK, id, snapshot, told);
-    }
-    let edit = move |draft: &mut Draft| collection.delete(draft, id);
-    let ((), snapshot) = change(app, edit).await?;
-    if collection.waits() {
-        let deadline = Instant::now() + app.answer_wait;
-        let mut situation = app.situation.clone();
-        settle::withdrawn(&mut situation, snapshot.revision, ChainId(id), deadline).await;
-    }
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
-    Ok(response)
-}
-
-fn judge(
-    collection: &dyn Collection,
-    verb: Verb,
-    call: &Call,
-    identity: &Identity,
-) -> Result<Prepared, ApiError> {
-    let body = call.body.as_ref().ok_or_else(ApiError::too_large)?;
-    // Whatever else a body may be, a browser sends it for any page without asking us.
-    if !call.has_json() && !body.is_empty() {
-        return Err(ApiError::not_json());
-    }
-    let (singular, plural) = (collection.singular(), collection.plural());
-    prepare(singular, plural, collection.table(), verb, identity, body)
-}
-
-/// Makes a change where the disk may be waited for.
-async fn change<T: Send + 'static>(
-    app: &Arc<App>,
-    edit: impl FnOnce(&mut Draft) -> Result<T, ApiError> + Send + 'static,
-) -> Result<(T, Snapshot), ApiError> {
-    let declared = Arc::clone(&app.declared);
-    tokio::task::spawn_blocking(move || declared.change(edit)).await.unwrap_or_else(|_| {
-        Err(ApiError::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "HTTPInternalServerError",
-            "The change failed inside the controller and was not kept; please report it.",
-        ))
-    })
-}
-
-async fn settle_chain(app: &App, collection: &dyn Collection, revision: Revision, id: Uuid) {
-    if collection.waits() {
-        let deadline = Instant::now() + app.answer_wait;
-        let mut situation = app.situation.clone();
-        settle::declared(&mut situation, revision, ChainId(id), deadline).await;
-    }
-}
-
-fn view(app: &App) -> View {
-    let situation = app.situation.borrow().clone();
-    View { intent: app.declared.snapshot().intent, situation }
-}
-
-fn show(
-    app: &App,
-    collection: &dyn Collection,
-    status: StatusCode,
-    id: Uuid,
-    query: &[(String, String)],
-) -> Result<Response, ApiError> {
-    let shown = collection.show(&view(app), id);
-    let shown = shown.ok_or_else(|| collection.not_found(&id.to_string()))?;
-    Ok(one(collection, status, shown, query))
-}
-
-/// The answer to a change that was made: if somebody has removed the resource since, as it was.
-fn show_changed(
-    app: &App,
-    collection: &dyn Collection,
-    status: StatusCode,
-    id: Uuid,
-    made: Snapshot,
-    told: Option<(&str, Value)>,
-) -> Result<Response, ApiError> {
-    let newest = view(app);
-    let shown = collection.show(&newest, id).or_else(|| {
-        collection.show(&View { intent: made.intent, situation: newest.situation }, id)
-    });
-    let mut shown = shown.ok_or_else(|| collection.not_found(&id.to_string()))?;
-    if let Some((attribute, value)) = told {
-        shown.insert(attribute.into(), value);
-    }
-    Ok(one(collection, status, shown, &[]))
-}
-
-fn one(
-    collection: &dyn Collection,
-    status: StatusCode,
-    shown: Shown,
-    query: &[(String, String)],
-) -> Response {
-    let body = json!({ collection.singular(): filter::one(shown, query) });
-    json(status, CONTENT_TYPE, &body)
 }
 
 /// What a resource's `json!` made, as the map that it is.

@@ -2,8 +2,8 @@
 
 use super::attributes::{Attribute, Prepared, empty_text, optional, read_only};
 use super::errors::ApiError;
-use super::{Collection, Shown, View, shown, values};
-use crate::declared::Draft;
+use super::scope::{Edit, Scope, View};
+use super::{Collection, Shown, shown, uses, values};
 use catena_model::id::NetworkId;
 use catena_model::limits::TENANT_MTU_BYTES;
 use catena_model::resource::{Network, Subnet};
@@ -48,48 +48,49 @@ impl Collection for Networks {
     }
 
     fn list(&self, view: &View) -> Vec<Shown> {
-        view.intent.networks.values().map(|network| render(&view.intent, network)).collect()
+        let networks = view.scope().all(|intent| &intent.networks);
+        networks.map(|network| render(&view.intent, network)).collect()
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
-        Some(render(&view.intent, view.intent.networks.get(&NetworkId(id))?))
+        Some(render(&view.intent, view.scope().network(NetworkId(id))?))
     }
 
-    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+    fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {
         let id = Uuid::new_v4();
-        draft.put(Network {
+        edit.draft.put(Network {
             id: NetworkId(id),
             label: given.label(),
-            vni: free_vni(draft.intent())?,
+            vni: free_vni(edit.draft.intent())?,
             mtu: given_mtu(given).unwrap_or(TENANT_MTU_BYTES),
             admin_state_up: given.boolean("admin_state_up").unwrap_or(true),
         })?;
         Ok(id)
     }
 
-    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
-        let mut network = find(draft.intent(), id)?.clone();
+    fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut network = find(edit.scope(), id)?.clone();
         given.relabel(&mut network.label);
         network.mtu = given_mtu(given).unwrap_or(network.mtu);
         network.admin_state_up = given.boolean("admin_state_up").unwrap_or(network.admin_state_up);
-        Ok(draft.put(network)?)
+        Ok(edit.draft.put(network)?)
     }
 
-    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
-        let id = find(draft.intent(), id)?.id;
-        if draft.intent().ports.values().any(|port| port.network == id) {
+    fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError> {
+        let id = find(edit.scope(), id)?.id;
+        if uses::ports_in(edit.draft.intent(), id).next().is_some() {
             let message = format!(
                 "Unable to complete operation on network {id}. There are one or more ports still \
                  in use on the network; delete them first."
             );
             return Err(ApiError::conflict("NetworkInUse", message));
         }
-        let subnets = draft.intent().subnets.values().filter(|subnet| subnet.network == id);
+        let subnets = uses::subnets_in(edit.draft.intent(), id);
         let subnets: Vec<_> = subnets.map(|subnet| subnet.id).collect();
         for subnet in subnets {
-            draft.remove::<Subnet>(subnet);
+            edit.draft.remove::<Subnet>(subnet);
         }
-        draft.remove::<Network>(id);
+        edit.draft.remove::<Network>(id);
         Ok(())
     }
 }
@@ -99,13 +100,12 @@ pub(super) fn not_found(id: &str) -> ApiError {
 }
 
 /// The network of an id.
-pub(super) fn find(intent: &Intent, id: Uuid) -> Result<&Network, ApiError> {
-    intent.networks.get(&NetworkId(id)).ok_or_else(|| not_found(&id.to_string()))
+pub(super) fn find(scope: Scope<'_>, id: Uuid) -> Result<&Network, ApiError> {
+    scope.network(NetworkId(id)).ok_or_else(|| not_found(&id.to_string()))
 }
 
 fn render(intent: &Intent, network: &Network) -> Shown {
-    let subnets = intent.subnets.values().filter(|subnet| subnet.network == network.id);
-    let subnets: Vec<_> = subnets.map(|subnet| subnet.id).collect();
+    let subnets: Vec<_> = uses::subnets_in(intent, network.id).map(|subnet| subnet.id).collect();
     let project = &network.label.project;
     shown(json!({
         "id": network.id,

@@ -4,8 +4,8 @@ use super::attributes::{
     Attribute, Prepared, empty_dict, empty_text, null, optional, read_only, required,
 };
 use super::errors::ApiError;
-use super::{Collection, Shown, View, addresses, network, shown, subnet, values};
-use crate::declared::Draft;
+use super::scope::{Edit, Scope, View};
+use super::{Collection, Shown, addresses, network, shown, subnet, uses, values};
 use catena_model::NodeName;
 use catena_model::id::{NetworkId, PortId, SubnetId};
 use catena_model::program::PROXY_MAC;
@@ -65,22 +65,22 @@ impl Collection for Ports {
     }
 
     fn list(&self, view: &View) -> Vec<Shown> {
-        view.intent.ports.values().map(|port| render(view, port)).collect()
+        view.scope().all(|intent| &intent.ports).map(|port| render(view, port)).collect()
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
-        Some(render(view, view.intent.ports.get(&PortId(id))?))
+        Some(render(view, view.scope().port(PortId(id))?))
     }
 
-    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+    fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {
         let id = PortId(Uuid::new_v4());
         let network = given.uuid("network_id").unwrap_or_default();
-        let network = network::find(draft.intent(), network)?.id;
+        let network = network::find(edit.scope(), network)?.id;
         let mut port = Port {
             id,
             label: given.label(),
             network,
-            mac: free_mac(draft.intent(), network),
+            mac: free_mac(edit.draft.intent(), network),
             fixed_ips: Vec::new(),
             device_id: String::new(),
             device_owner: String::new(),
@@ -89,27 +89,27 @@ impl Collection for Ports {
             admin_state_up: true,
         };
         if given.value("fixed_ips").is_none_or(Value::is_null) {
-            port.fixed_ips = one_of_each_family(draft.intent(), network)?;
+            port.fixed_ips = one_of_each_family(edit.draft.intent(), network)?;
         }
-        apply(draft.intent(), &mut port, given)?;
-        draft.put(port)?;
+        apply(edit.scope(), &mut port, given)?;
+        edit.draft.put(port)?;
         Ok(id.0)
     }
 
-    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
-        let mut port = find(draft.intent(), id)?.clone();
+    fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut port = find(edit.scope(), id)?.clone();
         given.relabel(&mut port.label);
-        apply(draft.intent(), &mut port, given)?;
-        Ok(draft.put(port)?)
+        apply(edit.scope(), &mut port, given)?;
+        Ok(edit.draft.put(port)?)
     }
 
-    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
-        let id = find(draft.intent(), id)?.id;
-        if let Some(user) = user_of(draft.intent(), id) {
+    fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError> {
+        let id = find(edit.scope(), id)?.id;
+        if let Some(user) = user_of(edit.draft.intent(), id) {
             let message = format!("Port {id} is in use by {user}; delete that first.");
             return Err(ApiError::conflict("PortInUse", message));
         }
-        draft.remove::<Port>(id);
+        edit.draft.remove::<Port>(id);
         Ok(())
     }
 }
@@ -118,27 +118,22 @@ fn not_found(id: &str) -> ApiError {
     ApiError::not_found("PortNotFound", format!("Port {id} could not be found."))
 }
 
-fn find(intent: &Intent, id: Uuid) -> Result<&Port, ApiError> {
-    intent.ports.get(&PortId(id)).ok_or_else(|| not_found(&id.to_string()))
+fn find(scope: Scope<'_>, id: Uuid) -> Result<&Port, ApiError> {
+    scope.port(PortId(id)).ok_or_else(|| not_found(&id.to_string()))
 }
 
 /// Who cannot do without the port.
 fn user_of(intent: &Intent, id: PortId) -> Option<String> {
-    let uses_it = |port: Option<PortId>| port == Some(id);
-    let pair = intent.instances.values().find(|pair| pair.ingress == id || pair.egress == id);
-    let rule = intent
-        .rules
-        .values()
-        .find(|rule| uses_it(rule.source_port) || uses_it(rule.destination_port));
-    pair.map(|pair| format!("port pair {}", pair.id))
-        .or_else(|| rule.map(|rule| format!("flow classifier {}", rule.id)))
+    let pair = uses::instance_at(intent, id).map(|pair| format!("port pair {}", pair.id));
+    pair.or_else(|| uses::rule_at(intent, id).map(|rule| format!("flow classifier {}", rule.id)))
 }
 
 /// Brings a port to what was given.
-fn apply(intent: &Intent, port: &mut Port, given: &Prepared) -> Result<(), ApiError> {
+fn apply(scope: Scope<'_>, port: &mut Port, given: &Prepared) -> Result<(), ApiError> {
+    let intent = scope.intent;
     if let Some(mac) = given.text("mac_address").and_then(|text| text.parse::<MacAddr>().ok()) {
-        let others = intent.ports.values().filter(|other| other.id != port.id);
-        if others.into_iter().any(|other| other.network == port.network && other.mac == mac) {
+        let mut others = uses::ports_in(intent, port.network).filter(|other| other.id != port.id);
+        if others.any(|other| other.mac == mac) {
             return Err(ApiError::conflict(
                 "MacAddressInUse",
                 format!(
@@ -150,7 +145,7 @@ fn apply(intent: &Intent, port: &mut Port, given: &Prepared) -> Result<(), ApiEr
         port.mac = mac;
     }
     if let Some(list) = given.value("fixed_ips").and_then(Value::as_array) {
-        port.fixed_ips = allocate(intent, port, list)?;
+        port.fixed_ips = allocate(scope, port, list)?;
     }
     if let Some(device_id) = given.text("device_id") {
         port.device_id = device_id;
@@ -189,15 +184,14 @@ fn free_mac(intent: &Intent, network: NetworkId) -> MacAddr {
     loop {
         let [d, e, f, ..] = *Uuid::new_v4().as_bytes();
         let mac = MacAddr([a, b, c, d, e, f]);
-        let is_taken = |port: &Port| port.network == network && port.mac == mac;
-        if !intent.ports.values().any(is_taken) {
+        if !uses::ports_in(intent, network).any(|port| port.mac == mac) {
             return mac;
         }
     }
 }
 
 fn taken(intent: &Intent, network: NetworkId, besides: Option<PortId>) -> BTreeSet<IpAddr> {
-    let others = intent.ports.values().filter(|p| p.network == network && Some(p.id) != besides);
+    let others = uses::ports_in(intent, network).filter(|port| Some(port.id) != besides);
     others.flat_map(|port| &port.fixed_ips).map(|fixed| fixed.address).collect()
 }
 
@@ -212,10 +206,8 @@ fn one_of_each_family(intent: &Intent, network: NetworkId) -> Result<Vec<FixedIp
     let taken = taken(intent, network, None);
     let mut fixed = Vec::new();
     for is_ipv4 in [true, false] {
-        let subnets: Vec<&Subnet> = intent
-            .subnets
-            .values()
-            .filter(|s| s.network == network && s.cidr.addr().is_ipv4() == is_ipv4)
+        let subnets: Vec<&Subnet> = uses::subnets_in(intent, network)
+            .filter(|subnet| subnet.cidr.addr().is_ipv4() == is_ipv4)
             .collect();
         if subnets.is_empty() {
             continue;
@@ -230,17 +222,16 @@ fn one_of_each_family(intent: &Intent, network: NetworkId) -> Result<Vec<FixedIp
 }
 
 /// The addresses that were asked for, each by address, by subnet, or by both.
-fn allocate(intent: &Intent, port: &Port, list: &[Value]) -> Result<Vec<FixedIp>, ApiError> {
-    let mut taken = taken(intent, port.network, Some(port.id));
+fn allocate(scope: Scope<'_>, port: &Port, list: &[Value]) -> Result<Vec<FixedIp>, ApiError> {
+    let mut taken = taken(scope.intent, port.network, Some(port.id));
     let mut fixed = Vec::with_capacity(list.len());
     for wanted in list {
         let text = |key: &str| wanted.get(key).and_then(Value::as_str);
         let address: Option<IpAddr> = text("ip_address").and_then(|text| text.parse().ok());
         let subnet = match text("subnet_id").and_then(|id| Uuid::parse_str(id).ok()) {
-            Some(id) => Some(subnet::find(intent, id)?),
-            None => intent.subnets.values().find(|subnet| {
-                subnet.network == port.network && address.is_some_and(|a| subnet.cidr.contains(&a))
-            }),
+            Some(id) => Some(subnet::find(scope, id)?),
+            None => uses::subnets_in(scope.intent, port.network)
+                .find(|subnet| address.is_some_and(|a| subnet.cidr.contains(&a))),
         };
         let invalid = |reason: String| ApiError::invalid("InvalidIpForNetwork", reason);
         let Some(subnet) = subnet.filter(|subnet| subnet.network == port.network) else {

@@ -5,14 +5,15 @@ use super::attributes::{
     Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only, required,
 };
 use super::errors::ApiError;
-use super::{Collection, Shown, View, flow_classifier, port_pair, port_pair_group, shown, values};
-use crate::declared::Draft;
+use super::scope::{Edit, Scope, View};
+use super::{
+    Collection, Shown, flow_classifier, port_pair, port_pair_group, shown, uses, values,
+};
 use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::status::Receipt;
 use catena_plan::Intent;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use uuid::Uuid;
 
 /// Largest `chain_id`.
@@ -51,14 +52,14 @@ impl Collection for PortChains {
     }
 
     fn list(&self, view: &View) -> Vec<Shown> {
-        view.intent.chains.values().map(|chain| render(view, chain)).collect()
+        view.scope().all(|intent| &intent.chains).map(|chain| render(view, chain)).collect()
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
-        Some(render(view, view.intent.chains.get(&ChainId(id))?))
+        Some(render(view, view.scope().chain(ChainId(id))?))
     }
 
-    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+    fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {
         let parameters = given.value("chain_parameters").cloned().unwrap_or_default();
         let mut chain = Chain {
             id: ChainId(Uuid::new_v4()),
@@ -71,23 +72,27 @@ impl Collection for PortChains {
             context: Vec::new(),
             number: 0,
         };
-        apply(draft.intent(), &mut chain, given)?;
-        chain.number = allocate(draft.intent(), given.number("chain_id").unwrap_or_default())?;
+        apply(edit.scope(), &mut chain, given)?;
+        chain.number = allocate(edit.draft.intent(), given.number("chain_id").unwrap_or_default())?;
         let id = chain.id.0;
-        draft.put(chain)?;
+        edit.draft.put(chain)?;
         Ok(id)
     }
 
-    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
-        let mut chain = find(draft.intent(), id)?.clone();
+    fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut chain = find(edit.scope(), id)?.clone();
+        if given.value("port_pair_groups").or(given.value("flow_classifiers")).is_some() {
+            check_no_graph(edit.draft.intent(), chain.id)?;
+        }
         given.relabel(&mut chain.label);
-        apply(draft.intent(), &mut chain, given)?;
-        Ok(draft.put(chain)?)
+        apply(edit.scope(), &mut chain, given)?;
+        Ok(edit.draft.put(chain)?)
     }
 
-    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
-        let id = find(draft.intent(), id)?.id;
-        draft.remove::<Chain>(id);
+    fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError> {
+        let id = find(edit.scope(), id)?.id;
+        check_no_graph(edit.draft.intent(), id)?;
+        edit.draft.remove::<Chain>(id);
         Ok(())
     }
 
@@ -104,35 +109,49 @@ impl Collection for PortChains {
     }
 }
 
-fn not_found(id: &str) -> ApiError {
+pub(super) fn not_found(id: &str) -> ApiError {
     ApiError::not_found("PortChainNotFound", format!("Port Chain {id} not found."))
 }
 
-fn find(intent: &Intent, id: Uuid) -> Result<&Chain, ApiError> {
-    intent.chains.get(&ChainId(id)).ok_or_else(|| not_found(&id.to_string()))
+/// The chain of an id.
+pub(super) fn find(scope: Scope<'_>, id: Uuid) -> Result<&Chain, ApiError> {
+    scope.chain(ChainId(id)).ok_or_else(|| not_found(&id.to_string()))
+}
+
+/// What a graph is made of stays as it is while the graph is there.
+fn check_no_graph(intent: &Intent, id: ChainId) -> Result<(), ApiError> {
+    match uses::graph_of(intent, id) {
+        None => Ok(()),
+        Some(_) => {
+            let message = format!("Port Chain {id} in use.");
+            Err(ApiError::conflict("ServiceGraphPortChainInUse", message))
+        }
+    }
 }
 
 /// Brings a chain to what was given, with the checks in the original's order.
-fn apply(intent: &Intent, chain: &mut Chain, given: &Prepared) -> Result<(), ApiError> {
+fn apply(scope: Scope<'_>, chain: &mut Chain, given: &Prepared) -> Result<(), ApiError> {
     if let Some(ids) = given.uuids("port_pair_groups") {
         chain.functions = ids.into_iter().map(FunctionId).collect();
-        check_groups(intent, chain)?;
-        check_correlation(intent, chain)?;
+        check_groups(scope, chain)?;
+        check_correlation(scope.intent, chain)?;
     }
     if let Some(ids) = given.uuids("flow_classifiers") {
         chain.rules = ids.into_iter().map(RuleId).collect();
-        check_classifiers(intent, chain)?;
+        check_classifiers(scope, chain)?;
     }
     Ok(())
 }
 
-fn check_groups(intent: &Intent, chain: &Chain) -> Result<(), ApiError> {
+fn check_groups(scope: Scope<'_>, chain: &Chain) -> Result<(), ApiError> {
     // The original refuses taps in a row; here each gets its copy.
     for id in &chain.functions {
-        port_pair_group::find(intent, id.0)?;
+        port_pair_group::find(scope, id.0)?;
     }
-    let same = |other: &&Chain| other.id != chain.id && other.functions == chain.functions;
-    if let Some(other) = intent.chains.values().find(same) {
+    let mut same = uses::chains_of_exactly(scope.intent, &chain.functions);
+    let is_other =
+        |other: &&Chain| other.id != chain.id && scope.identity.sees(&other.label.project);
+    if let Some(other) = same.find(is_other) {
         let message = format!(
             "The same Port Pair Groups in the same order are already used by Port Chain {}.",
             other.id
@@ -162,16 +181,15 @@ pub(super) fn check_correlation(intent: &Intent, chain: &Chain) -> Result<(), Ap
     Ok(())
 }
 
-fn check_classifiers(intent: &Intent, chain: &Chain) -> Result<(), ApiError> {
-    let others = || intent.chains.values().filter(|other| other.id != chain.id);
+fn check_classifiers(scope: Scope<'_>, chain: &Chain) -> Result<(), ApiError> {
+    let is_other = |other: &&Chain| other.id != chain.id;
     for id in &chain.rules {
-        let rule = intent.rules.get(id);
-        let rule = rule.ok_or_else(|| flow_classifier::not_found(&id.to_string()))?;
-        if others().any(|other| other.rules.contains(id)) {
+        let rule = flow_classifier::find(scope, id.0)?;
+        if uses::chain_of(scope.intent, *id).as_ref().is_some_and(is_other) {
             return Err(flow_classifier::in_use(*id));
         }
-        for other in others() {
-            let rules = other.rules.iter().filter_map(|id| intent.rules.get(id));
+        for other in scope.all(|intent| &intent.chains).filter(is_other) {
+            let rules = other.rules.iter().filter_map(|id| scope.intent.rules.get(id));
             let mut overlapping = rules.filter(|r| flow_classifier::tuples_overlap(rule, r));
             if let Some(overlapping) = overlapping.next() {
                 let message = format!(
@@ -188,15 +206,14 @@ fn check_classifiers(intent: &Intent, chain: &Chain) -> Result<(), ApiError> {
 
 /// The wanted number if it is free; the lowest free one if none is wanted.
 fn allocate(intent: &Intent, wanted: u64) -> Result<u32, ApiError> {
-    let taken: BTreeSet<u32> = intent.chains.values().map(|chain| chain.number).collect();
     if wanted == 0 {
-        return (1..=NUMBER_MAX).find(|number| !taken.contains(number)).ok_or_else(|| {
+        return uses::free_chain_number(intent, NUMBER_MAX).ok_or_else(|| {
             let message = "No chain_id is free; delete a Port Chain.";
             ApiError::invalid("PortChainUnavailableChainId", message)
         });
     }
     let wanted = u32::try_from(wanted).unwrap_or(NUMBER_MAX);
-    if taken.contains(&wanted) {
+    if uses::is_chain_number_taken(intent, wanted) {
         let message = format!("The chain_id {wanted} is already used by another Port Chain.");
         return Err(ApiError::invalid("PortChainChainIdInConflict", message));
     }

@@ -4,8 +4,8 @@ use super::attributes::{
     Attribute, Prepared, empty_dict, empty_text, optional, read_only, required,
 };
 use super::errors::ApiError;
-use super::{Collection, Shown, View, port_pair_group, shown, values};
-use crate::declared::Draft;
+use super::scope::{Edit, Scope, View};
+use super::{Collection, Shown, shown, uses, values};
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::resource::{Encapsulation, Instance};
 use catena_plan::Intent;
@@ -44,20 +44,20 @@ impl Collection for PortPairs {
     }
 
     fn list(&self, view: &View) -> Vec<Shown> {
-        view.intent.instances.values().map(render).collect()
+        view.scope().all(|intent| &intent.instances).map(render).collect()
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
-        view.intent.instances.get(&InstanceId(id)).map(render)
+        view.scope().instance(InstanceId(id)).map(render)
     }
 
-    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+    fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {
         let ingress = PortId(given.uuid("ingress").unwrap_or_default());
         let egress = PortId(given.uuid("egress").unwrap_or_default());
-        check_ports(draft.intent(), ingress, egress)?;
+        check_ports(edit.scope(), ingress, egress)?;
         let declared = given.value("service_function_parameters").cloned().unwrap_or_default();
         let id = Uuid::new_v4();
-        draft.put(Instance {
+        edit.draft.put(Instance {
             id: InstanceId(id),
             label: given.label(),
             ingress,
@@ -74,26 +74,25 @@ impl Collection for PortPairs {
         Ok(id)
     }
 
-    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
-        let mut instance = find(draft.intent(), id)?.clone();
+    fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut instance = find(edit.scope(), id)?.clone();
         given.relabel(&mut instance.label);
-        Ok(draft.put(instance)?)
+        Ok(edit.draft.put(instance)?)
     }
 
-    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
-        let id = find(draft.intent(), id)?.id;
-        if draft.intent().functions.values().any(|function| function.instances.contains(&id)) {
+    fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError> {
+        let id = find(edit.scope(), id)?.id;
+        if uses::function_of(edit.draft.intent(), id).is_some() {
             return Err(in_use(id));
         }
-        draft.remove::<Instance>(id);
+        edit.draft.remove::<Instance>(id);
         Ok(())
     }
 
     fn chains(&self, intent: &Intent, id: Uuid) -> Vec<ChainId> {
-        port_pair_group::chains_over(intent, |function| {
-            let function = intent.functions.get(function);
-            function.is_some_and(|function| function.instances.contains(&InstanceId(id)))
-        })
+        let function = uses::function_of(intent, InstanceId(id));
+        let chains = function.map(|function| uses::chains_over(intent, function.id));
+        chains.into_iter().flatten().map(|chain| chain.id).collect()
     }
 }
 
@@ -106,8 +105,8 @@ pub(super) fn in_use(id: InstanceId) -> ApiError {
 }
 
 /// The instance of an id.
-pub(super) fn find(intent: &Intent, id: Uuid) -> Result<&Instance, ApiError> {
-    intent.instances.get(&InstanceId(id)).ok_or_else(|| not_found(&id.to_string()))
+pub(super) fn find(scope: Scope<'_>, id: Uuid) -> Result<&Instance, ApiError> {
+    scope.instance(InstanceId(id)).ok_or_else(|| not_found(&id.to_string()))
 }
 
 /// The encapsulation of a checked `correlation`.
@@ -119,9 +118,9 @@ pub(super) fn encapsulation(correlation: Option<&Value>) -> Option<Encapsulation
     }
 }
 
-fn check_ports(intent: &Intent, ingress: PortId, egress: PortId) -> Result<(), ApiError> {
+fn check_ports(scope: Scope<'_>, ingress: PortId, egress: PortId) -> Result<(), ApiError> {
     let device = |port: PortId| {
-        let port = intent.ports.get(&port).ok_or_else(|| {
+        let port = scope.port(port).ok_or_else(|| {
             let message = format!("Port Pair port {port} not found.");
             ApiError::not_found("PortPairPortNotFound", message)
         })?;
@@ -144,8 +143,7 @@ fn check_ports(intent: &Intent, ingress: PortId, egress: PortId) -> Result<(), A
         );
         return Err(ApiError::invalid("PortPairIngressEgressDifferentHost", message));
     }
-    let same = |pair: &&Instance| pair.ingress == ingress && pair.egress == egress;
-    if let Some(pair) = intent.instances.values().find(same) {
+    if let Some(pair) = uses::instance_between(scope.intent, ingress, egress) {
         let message = format!(
             "Port Pair with ingress port {ingress} and egress port {egress} is already used by \
              another Port Pair {}.",

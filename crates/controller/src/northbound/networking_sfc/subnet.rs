@@ -2,10 +2,10 @@
 
 use super::attributes::{Attribute, Prepared, empty_text, null, optional, read_only, required};
 use super::errors::ApiError;
-use super::{Collection, Shown, View, addresses, network, shown, values};
-use crate::declared::Draft;
-use catena_model::id::SubnetId;
-use catena_model::resource::Subnet;
+use super::scope::{Edit, Scope, View};
+use super::{Collection, Shown, addresses, network, shown, uses, values};
+use catena_model::id::{NetworkId, SubnetId};
+use catena_model::resource::{Port, Subnet};
 use catena_plan::Intent;
 use ipnet::IpNet;
 use serde_json::{Value, json};
@@ -47,16 +47,16 @@ impl Collection for Subnets {
     }
 
     fn list(&self, view: &View) -> Vec<Shown> {
-        view.intent.subnets.values().map(render).collect()
+        view.scope().all(|intent| &intent.subnets).map(render).collect()
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
-        view.intent.subnets.get(&SubnetId(id)).map(render)
+        view.scope().subnet(SubnetId(id)).map(render)
     }
 
-    fn create(&self, draft: &mut Draft, given: &Prepared) -> Result<Uuid, ApiError> {
+    fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {
         let network = given.uuid("network_id").unwrap_or_default();
-        let network = network::find(draft.intent(), network)?.id;
+        let network = network::find(edit.scope(), network)?.id;
         let cidr: IpNet = given
             .text("cidr")
             .and_then(|text| text.parse().ok())
@@ -66,17 +66,7 @@ impl Collection for Subnets {
             let message = format!("{cidr} does not match the ip_version {version}.");
             return Err(ApiError::conversion(message));
         }
-        let siblings = draft.intent().subnets.values().filter(|subnet| subnet.network == network);
-        let overlapping = |other: &&Subnet| {
-            other.cidr.contains(&cidr.network()) || cidr.contains(&other.cidr.network())
-        };
-        if let Some(other) = siblings.into_iter().find(overlapping) {
-            return Err(ApiError::conversion(format!(
-                "Requested subnet with cidr: {cidr} for network: {network} overlaps with another \
-                 subnet: {}.",
-                other.cidr
-            )));
-        }
+        check_siblings(edit.draft.intent(), network, cidr)?;
         let gateway = match given.text("gateway_ip").as_deref() {
             Some(DEFAULT_GATEWAY) => addresses::first_host(cidr),
             other => other.and_then(|text| text.parse().ok()),
@@ -84,34 +74,48 @@ impl Collection for Subnets {
         check_gateway(cidr, gateway)?;
         let id = Uuid::new_v4();
         let label = given.label();
-        draft.put(Subnet { id: SubnetId(id), label, network, cidr, gateway })?;
+        edit.draft.put(Subnet { id: SubnetId(id), label, network, cidr, gateway })?;
         Ok(id)
     }
 
-    fn update(&self, draft: &mut Draft, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
-        let mut subnet = find(draft.intent(), id)?.clone();
+    fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
+        let mut subnet = find(edit.scope(), id)?.clone();
         given.relabel(&mut subnet.label);
         if given.value("gateway_ip").is_some() {
             let gateway = given.text("gateway_ip").and_then(|text| text.parse().ok());
             check_gateway(subnet.cidr, gateway)?;
             subnet.gateway = gateway;
         }
-        Ok(draft.put(subnet)?)
+        Ok(edit.draft.put(subnet)?)
     }
 
-    fn delete(&self, draft: &mut Draft, id: Uuid) -> Result<(), ApiError> {
-        let id = find(draft.intent(), id)?.id;
-        let mut addresses = draft.intent().ports.values().flat_map(|port| &port.fixed_ips);
-        if addresses.any(|fixed| fixed.subnet == id) {
+    fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError> {
+        let Subnet { id, network, .. } = *find(edit.scope(), id)?;
+        let mut ports = uses::ports_in(edit.draft.intent(), network);
+        let is_user = |port: &Port| port.fixed_ips.iter().any(|fixed| fixed.subnet == id);
+        if ports.any(is_user) {
             let message = format!(
                 "Unable to complete operation on subnet {id}: One or more ports have an IP \
                  allocation from this subnet; delete them first."
             );
             return Err(ApiError::conflict("SubnetInUse", message));
         }
-        draft.remove::<Subnet>(id);
+        drop(ports);
+        edit.draft.remove::<Subnet>(id);
         Ok(())
     }
+}
+
+/// Subnets of one network have no address in common.
+fn check_siblings(intent: &Intent, network: NetworkId, cidr: IpNet) -> Result<(), ApiError> {
+    let overlapping = |other: &&Subnet| {
+        other.cidr.contains(&cidr.network()) || cidr.contains(&other.cidr.network())
+    };
+    let Some(other) = uses::subnets_in(intent, network).find(overlapping) else { return Ok(()) };
+    Err(ApiError::conversion(format!(
+        "Requested subnet with cidr: {cidr} for network: {network} overlaps with another subnet: {}.",
+        other.cidr
+    )))
 }
 
 fn not_found(id: &str) -> ApiError {
@@ -119,8 +123,8 @@ fn not_found(id: &str) -> ApiError {
 }
 
 /// The subnet of an id.
-pub(super) fn find(intent: &Intent, id: Uuid) -> Result<&Subnet, ApiError> {
-    intent.subnets.get(&SubnetId(id)).ok_or_else(|| not_found(&id.to_string()))
+pub(super) fn find(scope: Scope<'_>, id: Uuid) -> Result<&Subnet, ApiError> {
+    scope.subnet(SubnetId(id)).ok_or_else(|| not_found(&id.to_string()))
 }
 
 fn render(subnet: &Subnet) -> Shown {

@@ -1,0 +1,120 @@
+//! What a caller may know of: everything for whoever runs the deployment, else what is of the
+//! caller's own project. Nothing here is answered with «forbidden»: what one may not see does not
+//! exist.
+
+use crate::auth::Identity;
+use crate::declared::Draft;
+use crate::reconcile::Situation;
+use catena_model::ProjectId;
+use catena_model::id::{
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
+};
+use catena_model::resource::{
+    Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+};
+use catena_plan::{Intent, Table};
+use std::sync::Arc;
+
+/// A resource that belongs to a project.
+pub(super) trait Owned {
+    fn owner(&self) -> &ProjectId;
+}
+
+macro_rules! owned {
+    ($($type:ident)+) => {
+        $(
+            impl Owned for $type {
+                fn owner(&self) -> &ProjectId {
+                    &self.label.project
+                }
+            }
+        )+
+    };
+}
+
+owned! { Network Subnet Port ClassificationRule Instance ServiceFunction Chain ChainGraph }
+
+/// An intent, as one caller sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'a> {
+    /// All that is declared: for rules that hold whoever owns what.
+    pub(super) intent: &'a Intent,
+    pub(super) identity: &'a Identity,
+}
+
+impl<'a> Scope<'a> {
+    /// A resource of a table, if the caller may know of it.
+    pub(super) fn one<K: Ord + 'a, R: Owned + 'a>(
+        self,
+        table: impl FnOnce(&'a Intent) -> &'a Table<K, R>,
+        id: &K,
+    ) -> Option<&'a R> {
+        table(self.intent).get(id).filter(|resource| self.identity.sees(resource.owner()))
+    }
+
+    /// All resources of a table that the caller may know of.
+    pub(super) fn all<K: Ord + 'a, R: Owned + 'a>(
+        self,
+        table: impl FnOnce(&'a Intent) -> &'a Table<K, R>,
+    ) -> impl Iterator<Item = &'a R> {
+        let resources = table(self.intent).values();
+        resources.filter(move |resource| self.identity.sees(resource.owner()))
+    }
+
+    pub(super) fn network(self, id: NetworkId) -> Option<&'a Network> {
+        self.one(|intent| &intent.networks, &id)
+    }
+
+    pub(super) fn subnet(self, id: SubnetId) -> Option<&'a Subnet> {
+        self.one(|intent| &intent.subnets, &id)
+    }
+
+    pub(super) fn port(self, id: PortId) -> Option<&'a Port> {
+        self.one(|intent| &intent.ports, &id)
+    }
+
+    pub(super) fn rule(self, id: RuleId) -> Option<&'a ClassificationRule> {
+        self.one(|intent| &intent.rules, &id)
+    }
+
+    pub(super) fn instance(self, id: InstanceId) -> Option<&'a Instance> {
+        self.one(|intent| &intent.instances, &id)
+    }
+
+    pub(super) fn function(self, id: FunctionId) -> Option<&'a ServiceFunction> {
+        self.one(|intent| &intent.functions, &id)
+    }
+
+    pub(super) fn chain(self, id: ChainId) -> Option<&'a Chain> {
+        self.one(|intent| &intent.chains, &id)
+    }
+
+    pub(super) fn graph(self, id: GraphId) -> Option<&'a ChainGraph> {
+        self.one(|intent| &intent.graphs, &id)
+    }
+}
+
+/// What resources are shown from.
+pub(super) struct View {
+    pub(super) intent: Arc<Intent>,
+    pub(super) situation: Situation,
+    pub(super) identity: Identity,
+}
+
+impl View {
+    pub(super) fn scope(&self) -> Scope<'_> {
+        Scope { intent: &self.intent, identity: &self.identity }
+    }
+}
+
+/// A change that somebody is making.
+pub(super) struct Edit<'a> {
+    pub(super) draft: &'a mut Draft,
+    pub(super) identity: &'a Identity,
+}
+
+impl Edit<'_> {
+    pub(super) fn scope(&self) -> Scope<'_> {
+        Scope { intent: self.draft.intent(), identity: self.identity }
+    }
+}
