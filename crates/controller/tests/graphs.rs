@@ -25,7 +25,8 @@ impl<'c> Chains<'c> {
     }
 
     fn over(&self, groups: &[&str], correlation: &str, ports: &[u16]) -> String {
-        let classifier = |port: &u16| self.lab.classifier(&format!("fc{port}"), &self.source, *port);
+        let classifier =
+            |port: &u16| self.lab.classifier(&format!("fc{port}"), &self.source, *port);
         let classifiers: Vec<String> = ports.iter().map(classifier).collect();
         let chain = json!({"port_pair_groups": groups, "flow_classifiers": classifiers,
                            "chain_parameters": {"correlation": correlation}});
@@ -60,8 +61,8 @@ fn tried(controller: &Controller, branches: &Value) -> (u16, String) {
 fn service_graph_rules_of_3_5() {
     with_controller(|controller| {
         let chains = Chains::new(controller);
-        let [a, b, c, d] =
-            [("a", 1), ("b", 2), ("c", 3), ("d", 4)].map(|(name, port)| chains.speaking(name, port));
+        let [a, b, c, d] = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+            .map(|(name, port)| chains.speaking(name, port));
         let plain = chains.lab.function_on("plain", "host1");
         let plain = chains.over(&[&plain], "nsh", &[5]);
         let mpls = chains.lab.function_speaking("mpls", "m", "host1");
@@ -162,7 +163,10 @@ fn a_chain_of_a_graph_keeps_its_groups_and_classifiers_until_the_graph_is_gone()
         assert_eq!((status, kind(&body)), (400, "HTTPBadRequest"));
         assert_eq!(message(&body), "Cannot update read-only attribute port_chains");
         let (status, renamed) = controller.put(&item, &json!({"name": "h", "description": "e"}));
-        assert_eq!((status, &renamed["name"], &renamed["description"]), (200, &json!("h"), &json!("e")));
+        assert_eq!(
+            (status, &renamed["name"], &renamed["description"]),
+            (200, &json!("h"), &json!("e"))
+        );
         assert_eq!(renamed["port_chains"], json!({ &a: [b] }));
         assert_eq!(controller.get(GRAPHS)["service_graphs"].as_array().unwrap().len(), 1);
         assert_eq!(controller.call("DELETE", &item, None).0, 204);

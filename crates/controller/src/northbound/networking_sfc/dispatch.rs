@@ -20,7 +20,11 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 /// Finds what a path names and does what the method asks.
-pub(super) async fn route(app: &Arc<App>, call: Call, identity: Identity) -> Result<Response, ApiError> {
+pub(super) async fn route(
+    app: &Arc<App>,
+    call: Call,
+    identity: Identity,
+) -> Result<Response, ApiError> {
     let path: Vec<&str> = call.path.iter().skip(1).map(String::as_str).collect();
     let find = |collections: &[&'static dyn Collection], plural: &str| {
         let found = collections.iter().find(|collection| collection.plural() == plural).copied();
@@ -75,9 +79,8 @@ async fn create(
 ) -> Result<Response, ApiError> {
     let given = judge(collection, Verb::Create, &call, &identity)?;
     let editor = identity.clone();
-    let edit = move |draft: &mut Draft| {
-        collection.create(&mut Edit { draft, identity: &editor }, &given)
-    };
+    let edit =
+        move |draft: &mut Draft| collection.create(&mut Edit { draft, identity: &editor }, &given);
     let (id, snapshot) = change(app, edit).await?;
     if collection.waits() {
         let chains = collection.chains(&snapshot.intent, id);
@@ -117,11 +120,8 @@ async fn delete(
     identity: Identity,
 ) -> Result<Response, ApiError> {
     let edit = move |draft: &mut Draft| {
-        let chains = if collection.waits() {
-            collection.chains(draft.intent(), id)
-        } else {
-            Vec::new()
-        };
+        let chains =
+            if collection.waits() { collection.chains(draft.intent(), id) } else { Vec::new() };
         collection.delete(&mut Edit { draft, identity: &identity }, id)?;
         Ok::<_, ApiError>(chains)
     };

@@ -6,9 +6,7 @@ use super::attributes::{
 };
 use super::errors::ApiError;
 use super::scope::{Edit, Scope, View};
-use super::{
-    Collection, Shown, flow_classifier, port_pair, port_pair_group, shown, uses, values,
-};
+use super::{Collection, Shown, flow_classifier, port_pair, port_pair_group, shown, uses, values};
 use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::status::Receipt;
