@@ -14,6 +14,7 @@ mod explain;
 mod failure;
 mod function;
 mod graph;
+mod keystone;
 mod lab;
 mod node;
 mod output;
@@ -22,6 +23,7 @@ mod plan;
 mod receipt;
 mod roles;
 mod status;
+mod token;
 mod top;
 mod watch;
 
@@ -74,6 +76,9 @@ enum Command {
     Diff(diff::DiffArguments),
     /// Why a packet goes where it goes: described, captured, or the next real one.
     Explain(explain::ExplainArguments),
+    /// Tokens: who else may use the API.
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// How everything stands.
     Status,
     /// Chains, nodes and drops as they move (a terminal; keys are shown at its foot).
@@ -101,6 +106,7 @@ fn main() -> ExitCode {
         Command::Diff(arguments) => diff::run(&connection, &arguments),
         Command::Plan(arguments) => plan::run(&connection, &arguments),
         Command::Explain(arguments) => explain::run(&connection, arguments),
+        Command::Token(command) => token::run(&connection, command),
         Command::Status => status::run(&connection),
         Command::Top(arguments) => top::run(&connection, &arguments),
         Command::Watch(arguments) => watch::run(&connection, &arguments),

@@ -27,6 +27,8 @@ pub(crate) struct ControllerArguments {
     /// Who may use the API; `none` is for loopback only.
     #[arg(long, value_enum, default_value = "token")]
     auth: AuthChoice,
+    #[command(flatten)]
+    keystone: crate::keystone::KeystoneArguments,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -35,6 +37,8 @@ enum AuthChoice {
     None,
     /// Holders of a token; the first start prints one.
     Token,
+    /// Holders of a token of a Keystone, or of one of ours.
+    Keystone,
 }
 
 #[derive(Args)]
@@ -80,6 +84,7 @@ pub(crate) fn controller(arguments: ControllerArguments) -> Result<(), Failure> 
     config.auth = match arguments.auth {
         AuthChoice::None => Auth::None,
         AuthChoice::Token => Auth::Token,
+        AuthChoice::Keystone => Auth::Keystone(Box::new(arguments.keystone.config()?)),
     };
     Ok(runtime()?.block_on(catena_controller::run(config))?)
 }

@@ -1,6 +1,7 @@
 //! The requests.
 
 use crate::error::ClientError;
+use catena_model::access::{NewToken, TokenReport, TokenRequest};
 use catena_model::check::CheckReport;
 use catena_model::event::EventLine;
 use catena_model::explain::{ExplainQuery, ExplainReport};
@@ -341,6 +342,35 @@ impl Client {
     ) -> Result<InstanceReport, ClientError> {
         let path = format!("/v1/instances/{}", escape(instance));
         self.patch(&path, &json!({"is_draining": is_draining}))
+    }
+
+    /// Every token, without its secret.
+    ///
+    /// # Errors
+    /// When the caller is no admin, or the controller does not answer.
+    pub fn tokens(&self) -> Result<Vec<TokenReport>, ClientError> {
+        self.get("/v1/tokens")
+    }
+
+    /// Makes a token; the answer is the one place where its secret is.
+    ///
+    /// # Errors
+    /// When the name is taken, the caller is no admin, or the controller does not answer.
+    pub fn create_token(&self, token: &TokenRequest) -> Result<NewToken, ClientError> {
+        const PATH: &str = "/v1/tokens";
+        let body = serde_json::to_value(token);
+        let body = body.map_err(|error| unexpected(PATH, &error.to_string()))?;
+        let answer = self.request(Method::POST, PATH, Some(&body))?;
+        serde_json::from_value(answer).map_err(|error| unexpected(PATH, &error.to_string()))
+    }
+
+    /// Deletes a token.
+    ///
+    /// # Errors
+    /// When there is none of this id, the caller is no admin, or the controller does not answer.
+    pub fn delete_token(&self, id: &str) -> Result<(), ClientError> {
+        let path = format!("/v1/tokens/{}", escape(id));
+        self.request(Method::DELETE, &path, None).map(|_| ())
     }
 
     /// State and fresh counters of every node.

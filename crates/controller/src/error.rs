@@ -39,6 +39,14 @@ pub enum ControllerError {
     /// The admin token could not be shown, so it was not kept.
     #[error("the admin token cannot be printed: {0}; start the controller with a working output")]
     TokenUnseen(#[source] io::Error),
+    /// The given Keystone cannot be asked.
+    #[error("Keystone at '{url}' cannot be asked: {reason}; correct --keystone-url")]
+    Keystone {
+        /// Its URL as it was given.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The admin token could not be made.
     #[error("the admin token cannot be made: {0}")]
     TokenUnmade(String),

@@ -13,7 +13,7 @@ mod reconcile;
 mod southbound;
 mod stubs;
 
-pub use auth::Auth;
+pub use auth::{Auth, KEYSTONE_REMEMBER_MAX, KeystoneConfig, KeystoneService};
 pub use config::{Config, ListenerSource};
 pub use error::ControllerError;
 pub use northbound::{Access, Route, routes};

@@ -1,16 +1,20 @@
-//! Who may use the API: everybody on a loopback listener, or whoever shows a token that is known.
+//! Who may use the API: everybody on a loopback listener, or whoever shows a token of ours or of a
+//! Keystone.
 //!
 //! Knows how somebody proves who he is. Refuses to know what the routes ask of him.
 
+mod keystone;
 mod tokens;
 mod wall_clock;
 
+pub use keystone::{KEYSTONE_REMEMBER_MAX, KeystoneConfig, KeystoneService};
 pub(crate) use tokens::{TokenError, Tokens};
 
 use crate::error::ControllerError;
 use axum::http::{HeaderMap, header};
 use catena_model::{ProjectId, Role};
 use catena_store::Store;
+use keystone::Keystone;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -18,13 +22,18 @@ use std::sync::Arc;
 const OPEN_PROJECT: &str = "fake_project_id";
 const TOKEN_HEADER: &str = "x-auth-token";
 
+/// What an answer says to who shows nothing that is known.
+const NO_TOKEN: &str = "The request carries no valid token; send one in X-Auth-Token.";
+
 /// Who may use the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// Everybody; refused unless the listener is a loopback address.
     None,
     /// Whoever shows a token of ours, in `X-Auth-Token` or `Authorization: Bearer`.
     Token,
+    /// Whoever shows a token of a Keystone, or one of ours.
+    Keystone(Box<KeystoneConfig>),
 }
 
 /// Somebody who may use the API.
@@ -50,20 +59,32 @@ impl Identity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// Nobody knows who sends it.
-    #[error("The request carries no valid token; send one in X-Auth-Token.")]
+    #[error("{reason}")]
     Unauthenticated {
+        /// What is wrong, and what to do.
+        reason: &'static str,
         /// Value of `WWW-Authenticate`.
         challenge: String,
     },
     /// Whoever sends it may not.
     #[error("{0}")]
     Forbidden(String),
+    /// Whoever could tell who sends it does not answer.
+    #[error("{0}.")]
+    Unavailable(String),
+}
+
+/// Who passes.
+enum Door {
+    Everybody,
+    Tokens,
+    Keystone(Keystone),
 }
 
 /// Lets requests pass or not.
 pub(crate) struct Guard {
     tokens: Arc<Tokens>,
-    is_open: bool,
+    door: Door,
 }
 
 impl Guard {
@@ -77,16 +98,22 @@ impl Guard {
             address: "the given socket".into(),
             source,
         })?;
-        match (auth, address.ip().is_loopback()) {
-            (Auth::None, false) => return Err(ControllerError::OpenApi(address)),
-            (Auth::Token, false) => return Err(ControllerError::PlainHttp(address)),
-            (Auth::None | Auth::Token, true) => {}
+        if !address.ip().is_loopback() {
+            return Err(match auth {
+                Auth::None => ControllerError::OpenApi(address),
+                Auth::Token | Auth::Keystone(_) => ControllerError::PlainHttp(address),
+            });
         }
+        let door = match auth {
+            Auth::None => Door::Everybody,
+            Auth::Token => Door::Tokens,
+            Auth::Keystone(config) => Door::Keystone(Keystone::new(*config)?),
+        };
         let tokens = Arc::new(Tokens::load(store)?);
-        if auth != Auth::None {
+        if !matches!(door, Door::Everybody) {
             tokens.ensure_admin(&mut std::io::stdout())?;
         }
-        Ok(Self { tokens, is_open: auth == Auth::None })
+        Ok(Self { tokens, door })
     }
 
     /// The tokens of our own.
@@ -98,19 +125,31 @@ impl Guard {
     /// another site must not get here under a name of its own.
     pub(crate) fn accepts_host(&self, headers: &HeaderMap) -> bool {
         match headers.get(header::HOST) {
-            Some(host) if self.is_open => host.to_str().is_ok_and(is_loopback_host),
+            Some(host) if matches!(self.door, Door::Everybody) => host.to_str().is_ok_and(is_loopback_host),
             _ => true,
         }
     }
 
     /// Who sends these headers.
     pub(crate) async fn identify(&self, headers: &HeaderMap) -> Result<Identity, Refusal> {
-        if self.is_open {
+        if matches!(self.door, Door::Everybody) {
             return Ok(Identity { project: ProjectId(OPEN_PROJECT.into()), role: Role::Admin });
         }
-        let known = token_of(headers).and_then(|token| self.tokens.identify(token));
-        known
-            .ok_or_else(|| Refusal::Unauthenticated { challenge: "Bearer realm=\"catena\"".into() })
+        let token = token_of(headers);
+        if let Some(identity) = token.and_then(|token| self.tokens.identify(token)) {
+            return Ok(identity);
+        }
+        match (&self.door, token) {
+            // A secret of our form is nobody else's business, also when it is not good any more.
+            (Door::Keystone(keystone), Some(token)) if !tokens::is_secret(token) => {
+                keystone.identify(token).await
+            }
+            (Door::Keystone(keystone), _) => Err(keystone.unknown()),
+            (Door::Everybody | Door::Tokens, _) => Err(Refusal::Unauthenticated {
+                reason: NO_TOKEN,
+                challenge: "Bearer realm=\"catena\"".into(),
+            }),
+        }
     }
 }
 
@@ -144,7 +183,7 @@ mod tests {
         tokens.ensure_admin(&mut shown).unwrap();
         let secret =
             String::from_utf8(shown).unwrap().trim().rsplit(' ').next().unwrap().to_owned();
-        let guard = Guard { tokens: Arc::new(tokens), is_open: false };
+        let guard = Guard { tokens: Arc::new(tokens), door: Door::Tokens };
         let with = async |name: &'static str, value: String| {
             let mut headers = HeaderMap::new();
             headers.insert(name, HeaderValue::from_str(&value).unwrap());
@@ -159,7 +198,7 @@ mod tests {
         assert!(!with("authorization", secret).await);
         let refusal = guard.identify(&HeaderMap::new()).await.unwrap_err();
         assert!(
-            matches!(refusal, Refusal::Unauthenticated { challenge } if challenge.starts_with("Bearer"))
+            matches!(refusal, Refusal::Unauthenticated { challenge, .. } if challenge.starts_with("Bearer"))
         );
     }
 }

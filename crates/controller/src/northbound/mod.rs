@@ -170,8 +170,8 @@ async fn forbid(app: &Arc<App>, route: &Route, mut call: Call, identity: Identit
 /// The answer to a request that is not looked into.
 fn refuse(call: &Call, refusal: Refusal) -> Response {
     let challenge = match &refusal {
-        Refusal::Unauthenticated { challenge } => HeaderValue::from_str(challenge).ok(),
-        Refusal::Forbidden(_) => None,
+        Refusal::Unauthenticated { challenge, .. } => HeaderValue::from_str(challenge).ok(),
+        Refusal::Forbidden(_) | Refusal::Unavailable(_) => None,
     };
     let mut response =
         if is_native(call) { native::refuse(refusal) } else { networking_sfc::refuse(refusal) };

@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod lab;
+pub mod tokens;
 
 use catena_controller::{Auth, Config, ListenerSource};
 use serde_json::Value;

@@ -108,6 +108,7 @@ impl From<Refusal> for Problem {
         let (status, title) = match refusal {
             Refusal::Unauthenticated { .. } => (StatusCode::UNAUTHORIZED, "Unauthorized"),
             Refusal::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden"),
+            Refusal::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "Unavailable"),
         };
         Self { status, title, detail }
     }

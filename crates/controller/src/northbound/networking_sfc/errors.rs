@@ -101,6 +101,9 @@ impl From<Refusal> for ApiError {
             Refusal::Forbidden(_) => {
                 Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message)
             }
+            Refusal::Unavailable(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "HTTPServiceUnavailable", message)
+            }
         }
     }
 }

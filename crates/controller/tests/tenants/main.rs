@@ -1,0 +1,9 @@
+//! Tenants: who may do what, our own tokens, and those of a real Keystone.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod keystone;
+mod matrix;
+mod tokens;
