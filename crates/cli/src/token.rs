@@ -1,14 +1,12 @@
 //! `catena token`: who else may use the API. The secret of a token is said once, when it is made.
 
-use crate::Format;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{Format, say, table, tell};
 use catena_client::Client;
 use catena_model::access::{Role, TokenReport, TokenRequest};
 use catena_model::id::ProjectId;
 use clap::Subcommand;
-use comfy_table::{Table, presets};
 
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
@@ -45,21 +43,20 @@ pub(crate) enum TokenCommand {
 pub(crate) fn run(connection: &Connection, command: TokenCommand) -> Result<(), Failure> {
     let client = connection.client()?;
     match command {
-        TokenCommand::List { output } => list(&client.tokens()?, output),
+        TokenCommand::List { output } => {
+            let tokens = client.tokens()?;
+            tell(output, &tokens, |_| list(&tokens))
+        }
         TokenCommand::Create { name, project, role, lifetime, output } => {
             let project = ProjectId(project);
             let request = TokenRequest { name, project, role, lifetime_s: lifetime };
             let made = client.create_token(&request)?;
-            match output {
-                Format::Json => say!("{:#}", serde_json::json!(made)),
-                Format::Table => {
-                    let TokenReport { name, project, role, expires, .. } = made.report;
-                    let end = expires.unwrap_or_else(|| "it is deleted".into());
-                    say!("token {name}   {role} of {project}, until {end}");
-                    say!("secret (shown this once, keep it): {}", made.secret);
-                }
-            }
-            Ok(())
+            tell(output, &made, |_| {
+                let TokenReport { name, project, role, expires, .. } = &made.report;
+                let end = expires.as_deref().unwrap_or("it is deleted");
+                say!("token {name}   {role} of {project}, until {end}");
+                say!("secret (shown this once, keep it): {}", made.secret);
+            })
         }
         TokenCommand::Delete { name } => {
             let token = find(&client, &name)?;
@@ -70,27 +67,19 @@ pub(crate) fn run(connection: &Connection, command: TokenCommand) -> Result<(), 
     }
 }
 
-fn list(tokens: &[TokenReport], output: Format) -> Result<(), Failure> {
-    match output {
-        Format::Json => say!("{}", serde_json::to_string_pretty(tokens)?),
-        Format::Table => {
-            let mut table = Table::new();
-            let header = ["token", "id", "project", "role", "created", "expires"];
-            table.load_preset(presets::NOTHING).set_header(header);
-            for token in tokens {
-                table.add_row([
-                    token.name.clone(),
-                    token.id.to_string(),
-                    token.project.0.clone(),
-                    token.role.to_string(),
-                    token.created.clone(),
-                    token.expires.clone().unwrap_or_else(|| "-".into()),
-                ]);
-            }
-            say!("{table}");
-        }
+fn list(tokens: &[TokenReport]) {
+    let mut table = table(["token", "id", "project", "role", "created", "expires"]);
+    for token in tokens {
+        table.add_row([
+            token.name.clone(),
+            token.id.to_string(),
+            token.project.0.clone(),
+            token.role.to_string(),
+            token.created.clone(),
+            token.expires.clone().unwrap_or_else(|| "-".into()),
+        ]);
     }
-    Ok(())
+    say!("{table}");
 }
 
 /// The one token of a name, an id or the beginning of one.
