@@ -45,7 +45,9 @@ impl KeystoneArguments {
     /// What the controller is told.
     pub(crate) fn config(self) -> Result<KeystoneConfig, Failure> {
         let url = self.keystone_url.ok_or_else(|| {
-            Failure::usage("--auth keystone: say which one, such as --keystone-url http://127.0.0.1:5000")
+            Failure::usage(
+                "--auth keystone: say which one, such as --keystone-url http://127.0.0.1:5000",
+            )
         })?;
         let password = match (self.keystone_password, &self.keystone_password_file) {
             (Some(password), _) => Some(password),
@@ -111,7 +113,8 @@ mod tests {
 
     fn config(options: &[&str]) -> Result<KeystoneConfig, Failure> {
         let line = ["catena"].iter().chain(options);
-        let parsed = Command::try_parse_from(line).map_err(|error| Failure::usage(error.to_string()));
+        let parsed =
+            Command::try_parse_from(line).map_err(|error| Failure::usage(error.to_string()));
         parsed?.keystone.config()
     }
 
@@ -134,8 +137,14 @@ mod tests {
     #[test]
     fn roles_may_be_added_and_taken_away() {
         let options = [
-            "--keystone-url", "http://127.0.0.1:5000", "--keystone-password", "p",
-            "--keystone-role", "Operator=operator", "--keystone-role", "member=none",
+            "--keystone-url",
+            "http://127.0.0.1:5000",
+            "--keystone-password",
+            "p",
+            "--keystone-role",
+            "Operator=operator",
+            "--keystone-role",
+            "member=none",
         ];
         let config = config(&options).unwrap();
         assert_eq!(config.roles.get("operator"), Some(&Role::Operator));

@@ -124,7 +124,9 @@ mod tests {
         for (text, seconds) in [("90d", 7_776_000), ("12h", 43_200), ("30m", 1_800), ("45s", 45)] {
             assert_eq!(lifetime(text), Ok(seconds));
         }
-        for wrong in ["", "d", "90", "-1d", "1.5h", "9w", "99999999999999999999d", "999999999999999999d"] {
+        for wrong in
+            ["", "d", "90", "-1d", "1.5h", "9w", "99999999999999999999d", "999999999999999999d"]
+        {
             assert!(lifetime(wrong).unwrap_err().contains("such as 90d"), "{wrong}");
         }
     }

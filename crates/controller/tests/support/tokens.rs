@@ -95,7 +95,8 @@ impl<'c> Caller<'c> {
         let answer = self.request(method, path, body);
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         // What goes on without end is not waited for.
-        let is_endless = headers.get("content-type").is_some_and(|kind| kind == "application/x-ndjson");
+        let is_endless =
+            headers.get("content-type").is_some_and(|kind| kind == "application/x-ndjson");
         let text = if is_endless { String::new() } else { answer.text().unwrap() };
         Answer { status, headers, text }
     }

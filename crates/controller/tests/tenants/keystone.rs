@@ -23,7 +23,8 @@ struct Keystone {
 impl Keystone {
     /// None: it cannot be installed here, and that has been said.
     fn start() -> Option<Self> {
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/openstack/peer");
+        let scripts =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/openstack/peer");
         let folder = tempfile::tempdir().unwrap();
         let script = scripts.join("keystone-up");
         let output = Command::new(&script).arg(folder.path()).arg("0").output().unwrap();
@@ -111,7 +112,8 @@ fn chain(caller: &Caller<'_>, name: &str) -> String {
     let classifier = json!({"protocol": "tcp", "destination_port_range_min": 80,
                             "destination_port_range_max": 80, "logical_source_port": port});
     let classifier = caller.create("/v2.0/sfc/flow_classifiers", &classifier);
-    let chain = json!({"name": name, "port_pair_groups": [group], "flow_classifiers": [classifier]});
+    let chain =
+        json!({"name": name, "port_pair_groups": [group], "flow_classifiers": [classifier]});
     caller.create("/v2.0/sfc/port_chains", &chain)
 }
 
@@ -143,16 +145,22 @@ fn projects_of_a_real_keystone_have_chains_of_their_own_and_see_no_others() {
     };
     let (ruth, rita, bob) = (login("ruth", "red"), login("rita", "red"), login("bob", "blue"));
     let (of_red, of_blue) = (chain(&ruth, "red-chain"), chain(&bob, "blue-chain"));
-    for (caller, project, own, foreign) in
-        [(&ruth, &red, &of_red, &of_blue), (&rita, &red, &of_red, &of_blue), (&bob, &blue, &of_blue, &of_red)]
-    {
+    for (caller, project, own, foreign) in [
+        (&ruth, &red, &of_red, &of_blue),
+        (&rita, &red, &of_red, &of_blue),
+        (&bob, &blue, &of_blue, &of_red),
+    ] {
         let list = caller.call("GET", "/v2.0/sfc/port_chains", None).json();
         let chains = list["port_chains"].as_array().unwrap();
         assert_eq!((chains.len(), &chains[0]["id"]), (1, &json!(own)), "{list}");
         assert_eq!(&chains[0]["project_id"], project.as_str());
         for path in ["/v2.0/sfc/port_chains", "/v1/chains"] {
             assert_eq!(caller.call("GET", &format!("{path}/{own}"), None).status, 200, "{path}");
-            assert_eq!(caller.call("GET", &format!("{path}/{foreign}"), None).status, 404, "{path}");
+            assert_eq!(
+                caller.call("GET", &format!("{path}/{foreign}"), None).status,
+                404,
+                "{path}"
+            );
         }
         let path = format!("/v2.0/sfc/port_chains/{foreign}");
         let change = json!({"port_chain": {"name": "stolen"}});

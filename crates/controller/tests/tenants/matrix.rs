@@ -121,9 +121,7 @@ impl<'c> World<'c> {
         match kind {
             "extension" => "sfc".into(),
             "draft" => answer(maker.call("POST", "/v1/plan", None), "draft"),
-            "token" => {
-                answer(self.admin.call("POST", "/v1/tokens", Some(&self.token())), "id")
-            }
+            "token" => answer(self.admin.call("POST", "/v1/tokens", Some(&self.token())), "id"),
             // Both APIs show the same objects.
             "chain" => self.make("port_chain", object),
             "function" => self.make("port_pair_group", object),
@@ -265,7 +263,9 @@ fn every_route_does_for_each_role_what_the_table_says_and_hides_what_is_foreign(
                 if !judge(&route, expected, &answer) {
                     faults.push(format!("{case}: expected {expected:?}, got {answer:?}"));
                 }
-                if role.is_none_or(|role| role < Role::Operator) && answer.text.contains(FOREIGN_MARK) {
+                if role.is_none_or(|role| role < Role::Operator)
+                    && answer.text.contains(FOREIGN_MARK)
+                {
                     faults.push(format!("{case}: it tells what is foreign: {}", answer.text));
                 }
                 if expected == Expected::NotFound {
@@ -298,8 +298,7 @@ fn lists_show_a_tenant_his_own_and_an_operator_everything() {
             continue;
         }
         lists += 1;
-        let (own, foreign) =
-            (world.object(kind, Object::Own), world.object(kind, Object::Foreign));
+        let (own, foreign) = (world.object(kind, Object::Own), world.object(kind, Object::Foreign));
         for (caller, sees_foreign) in [(&viewer, false), (&world.owner, false), (&operator, true)] {
             let answer = caller.call("GET", path, None);
             assert!(answer.text.contains(&own), "{path}: {answer:?}");
@@ -328,7 +327,8 @@ fn what_the_table_does_not_have_is_not_answered_and_what_the_documents_tell_is_i
             }
         }
     }
-    for path in ["/v1", "/v1/secrets", "/v2.0/sfc", "/v2.0/sfc/secrets", "/v3", "/metrics/x", "/x"] {
+    for path in ["/v1", "/v1/secrets", "/v2.0/sfc", "/v2.0/sfc/secrets", "/v3", "/metrics/x", "/x"]
+    {
         let answer = admin.call("GET", path, None);
         assert_eq!(answer.status, 404, "{path}: {answer:?}");
     }

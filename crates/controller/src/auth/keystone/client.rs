@@ -104,9 +104,11 @@ impl Client {
         let refused = |reason: String| ControllerError::Keystone { url: url.into(), reason };
         let base = url.trim_end_matches('/');
         let base = base.strip_suffix("/v3").unwrap_or(base);
-        let parsed = Url::parse(&format!("{base}/v3")).map_err(|error| refused(error.to_string()))?;
+        let parsed =
+            Url::parse(&format!("{base}/v3")).map_err(|error| refused(error.to_string()))?;
         if parsed.scheme() != "http" {
-            let reason = "only http is spoken; lead it through a server on this host that speaks TLS";
+            let reason =
+                "only http is spoken; lead it through a server on this host that speaks TLS";
             return Err(refused(reason.into()));
         }
         if !parsed.host_str().is_some_and(super::super::is_loopback_host) {
@@ -190,8 +192,11 @@ impl Client {
             Err(error) => {
                 let is_refused = matches!(error, KeystoneError::ServiceRefused { .. });
                 let until = Instant::now() + REFUSAL_REMEMBERED;
-                *own =
-                    if is_refused { Own::Refused { error: error.clone(), until } } else { Own::None };
+                *own = if is_refused {
+                    Own::Refused { error: error.clone(), until }
+                } else {
+                    Own::None
+                };
                 Err(error)
             }
         }

@@ -115,7 +115,11 @@ impl Keystone {
     pub(super) fn new(config: KeystoneConfig) -> Result<Self, ControllerError> {
         Ok(Self {
             client: Client::new(&config.url, config.service)?,
-            roles: config.roles.into_iter().map(|(name, role)| (name.to_lowercase(), role)).collect(),
+            roles: config
+                .roles
+                .into_iter()
+                .map(|(name, role)| (name.to_lowercase(), role))
+                .collect(),
             remember: config.remember.min(KEYSTONE_REMEMBER_MAX),
             cache: Mutex::default(),
             flights: Mutex::default(),

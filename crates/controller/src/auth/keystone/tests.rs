@@ -158,7 +158,8 @@ async fn a_revoked_token_opens_nothing_once_the_answer_is_no_longer_believed() {
     let (server, url, _) = Server::start().await;
     let believing = keystone(&url);
     let doubting =
-        Keystone::new(KeystoneConfig { remember: Duration::ZERO, ..config(&url, PASSWORD) }).unwrap();
+        Keystone::new(KeystoneConfig { remember: Duration::ZERO, ..config(&url, PASSWORD) })
+            .unwrap();
     server.knows("t", Some("p1"), &["member"], &until(600));
     assert!(believing.identify("t").await.is_ok());
     assert!(doubting.identify("t").await.is_ok());
