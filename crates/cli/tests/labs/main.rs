@@ -27,6 +27,7 @@ mod kills;
 mod node;
 mod ordinary;
 mod partitions;
+mod paths;
 mod patience;
 mod procfs;
 mod stack;
