@@ -13,6 +13,7 @@ from collections import namedtuple
 
 ETHERNET = 1  # link type of the captures
 IPV4, IPV6, UDP = b"\x08\x00", b"\x86\xdd", 17
+NSH, MPLS = b"\x89\x4f", b"\x88\x47"  # towards functions that speak the encapsulation
 IDENTITY_BYTES = 12
 
 # One datagram at one interface: time in ns since 1970, whether it came in, IP hop limit, ports, the
@@ -59,17 +60,20 @@ class Capture:
                 raise Unreadable(f"{self.path}: ends inside a packet")
             frames += 1
             frame, at = at, end
-            kind = data[frame + 12:frame + 14]
+            kind, inner = data[frame + 12:frame + 14], frame
+            if kind == NSH or kind == MPLS:
+                inner = beneath(data, frame, end)
+                kind = data[inner + 12:inner + 14]
             if kind == IPV4:
-                protocol, hops = data[frame + 23], data[frame + 22]
-                udp = frame + 14 + (data[frame + 14] & 0x0F) * 4
-                if data[frame + 20] & 0x1F or data[frame + 21]:
+                protocol, hops = data[inner + 23], data[inner + 22]
+                udp = inner + 14 + (data[inner + 14] & 0x0F) * 4
+                if data[inner + 20] & 0x1F or data[inner + 21]:
                     continue
             elif kind == IPV6:
-                protocol, hops, udp = data[frame + 20], data[frame + 21], frame + 54
+                protocol, hops, udp = data[inner + 20], data[inner + 21], inner + 54
             else:
                 continue
-            if protocol != UDP or udp + 8 + IDENTITY_BYTES > end:
+            if udp + 8 + IDENTITY_BYTES > end or protocol != UDP:
                 continue
             source_port, port = head(data, udp)
             if port not in ports and source_port not in ports:
@@ -84,6 +88,17 @@ class Capture:
             yield Sight(seconds * 1_000_000_000 + part * unit, is_in, hops, source_port, port,
                         data[udp + 8:udp + 8 + IDENTITY_BYTES])
         self.frames = frames
+
+
+def beneath(data, frame, end):
+    """Where the Ethernet frame below a chain header begins: NSH (RFC 8300 section 2.2) has its
+    length in its second byte, MPLS (RFC 3032) says which label is the last."""
+    at = frame + 14
+    if data[frame + 12:at] == NSH:
+        return min(at + (data[at + 1] & 0x3F) * 4, end)
+    while at + 4 < end and not data[at + 2] & 1:
+        at += 4
+    return at + 4
 
 
 def distrust(interface, capture, where):

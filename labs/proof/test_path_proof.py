@@ -30,7 +30,12 @@ def traffic(phase=0, steps=None, flows=3, sent=3, **more):
             "symmetric": False, "steps": steps or STEPS, **more}
 
 
-def frame(node, is_in, hops, run, flow, number, is_answer, ipv6=False):
+# What stands between the outer and the inner Ethernet header at a function that speaks it.
+SPOKEN = {"nsh": captures.NSH + bytes.fromhex("0fc60103000009fe") + bytes(16),
+          "mpls": captures.MPLS + bytes.fromhex("0000903f000fe13f")}
+
+
+def frame(node, is_in, hops, run, flow, number, is_answer, ipv6=False, spoken=None):
     mac = lambda text: bytes.fromhex(text.replace(":", ""))
     own, other = mac(MACS[node]), mac(FOREIGN)
     ports = (5001, 20000 + flow) if is_answer else (20000 + flow, 5001)
@@ -41,7 +46,9 @@ def frame(node, is_in, hops, run, flow, number, is_answer, ipv6=False):
     else:
         packet = struct.pack("!BBHHHBBHII", 0x45, 0, 20 + len(udp), 1, 0, hops, 17, 0, 1, 2) + udp
     kind = captures.IPV6 if ipv6 else captures.IPV4
-    return (own + other if is_in else other + own) + kind + packet
+    ends = own + other if is_in else other + own
+    outer = ends + SPOKEN[spoken] if spoken and node not in "SD" else b""
+    return outer + ends + kind + packet
 
 
 def journey(flow, number, path, phase=0, taps=("t1", "t2"), taps_behind=1, is_answer=False, **kind):
@@ -70,11 +77,11 @@ def prove(sights, lines=None, lost=0):
             entry = {"mac": MACS[node], "pcap": f"{node}.pcap", "lost": lost}
             groups["endpoints" if node in "SD" else "functions"][node] = {"c": entry}
             with open(os.path.join(folder, f"{node}.pcap"), "wb") as file:
-                file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 80, 1))
+                file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 128, 1))
                 for time, at, data in sorted(sights, key=lambda sight: sight[0]):
                     if at == node:
                         file.write(struct.pack("<IIII", time // 10**9, time % 10**9,
-                                               len(data[:80]), len(data)) + data[:80])
+                                               len(data[:128]), len(data)) + data[:128])
         path, output = (os.path.join(folder, name) for name in ("lab.json", "out.json"))
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**groups, "traffic": lines or [traffic()]}, file)
@@ -159,6 +166,16 @@ class Proof(unittest.TestCase):
         self.assertEqual(moved(["v1", "v2"], ["v1", "v2"]), (0, 0))
         self.assertEqual(moved(["v1", "v2"], ["v1", "v3"]), (1, 0))
         self.assertEqual(moved(["v1", "v2"], ["v2", "v3"]), (2, 1))
+
+    def test_packets_are_known_below_what_a_function_speaks(self):
+        for spoken in SPOKEN:
+            sights = (journey(0, 0, ["v1", "v3"], spoken=spoken)
+                      + journey(1, 1, ["v1", "v3"], ipv6=True, spoken=spoken)
+                      + journey(2, 2, ["v2", "v3"]))
+            status, result = prove(sights)
+            self.assertEqual((status, result["traffic"][0]["proved"]), (0, 3), result["violations"])
+            missed = [sight for sight in sights if sight[1] != "v1"]
+            self.wrong(missed, None)
 
     def test_captures_that_lost_packets_and_strangers_prove_nothing(self):
         self.assertEqual(self.wrong(good(), None, lost=1)["capture_faults"], len(NODES))

@@ -1,6 +1,8 @@
 //! Paths of chains that are made, changed and removed through the networking-sfc API alone, as an
 //! OpenStack client does it, proved by captures at every function and end.
 
+mod aware;
+mod classifiers;
 mod scenarios;
 mod stage;
 mod witness;

@@ -19,7 +19,7 @@ const DATAGRAMS: u32 = 2;
 /// A datagram that takes this long never comes.
 const LOST_AFTER: Duration = Duration::from_secs(5);
 /// What was answered was seen long before; captures hand over what they saw within this time.
-const HANDING_OVER: Duration = Duration::from_millis(100);
+pub(super) const HANDING_OVER: Duration = Duration::from_millis(100);
 /// Run, flow and number, as the proof reads them.
 const IDENTITY_BYTES: usize = 12;
 
