@@ -32,7 +32,7 @@ def traffic(phase=0, steps=None, flows=3, sent=3, **more):
 
 # What stands between the outer and the inner Ethernet header at a function that speaks it.
 SPOKEN = {"nsh": captures.NSH + bytes.fromhex("0fc60103000009fe") + bytes(16),
-          "mpls": captures.MPLS + bytes.fromhex("0000903f000fe13f")}
+          "mpls": captures.MPLS + bytes.fromhex("0000903ffe00013f")}
 
 
 def frame(node, is_in, hops, run, flow, number, is_answer, ipv6=False, spoken=None):

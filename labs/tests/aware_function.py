@@ -26,10 +26,10 @@ def visit_nsh(frame):
 
 
 def visit_mpls(frame):
-    """Moves the SF label on, the second of the pair; where the inner frame begins."""
+    """Moves the SF label on, the second of the pair, whose highest eight bits are the index; where
+    the inner frame begins."""
     at = ETHERNET_BYTES + 4
-    label = struct.unpack_from("!I", frame, at)[0]
-    struct.pack_into("!I", frame, at, label - (1 << 12))
+    frame[at] -= 1
     return at + 4
 
 

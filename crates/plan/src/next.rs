@@ -27,7 +27,7 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
     for chain in intent.chains.values() {
         advance_chain(previous, &mut ledger, intent, inventory, chain);
     }
-    supersede_deleted(&mut ledger, intent);
+    supersede_unwanted(&mut ledger, intent);
     remove_drained(previous, &mut ledger, inventory);
 
     let mut programs = programs(&ledger, intent, inventory);
@@ -249,13 +249,16 @@ fn supersede(path: &mut PathRecord, number: BlueprintNumber) {
     path.since = number;
 }
 
-fn supersede_deleted(ledger: &mut Ledger, intent: &Intent) {
+/// Turns the classifiers away from chains that are gone, and from those that lost their last rule:
+/// what takes nothing has no packets to keep on a path of before.
+fn supersede_unwanted(ledger: &mut Ledger, intent: &Intent) {
     let number = ledger.number;
-    let deleted = |path: &PathRecord| !intent.chains.contains_key(&path.chain);
+    let is_unwanted =
+        |path: &PathRecord| intent.chains.get(&path.chain).is_none_or(|c| c.rules.is_empty());
     let never_used: Vec<PathId> = ledger
         .paths
         .iter()
-        .filter(|(_, path)| deleted(path) && path.phase == PathPhase::Installed)
+        .filter(|(_, path)| is_unwanted(path) && path.phase == PathPhase::Installed)
         .map(|(id, _)| *id)
         .collect();
     for id in never_used {
@@ -263,7 +266,7 @@ fn supersede_deleted(ledger: &mut Ledger, intent: &Intent) {
     }
     let mut let_go = BTreeSet::new();
     for path in ledger.paths.values_mut() {
-        if deleted(path) && path.phase == PathPhase::Classified {
+        if is_unwanted(path) && path.phase == PathPhase::Classified {
             supersede(path, number);
             let_go.extend(path.pins.drain(..).map(|pin| pin.old));
         }

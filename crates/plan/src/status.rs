@@ -56,7 +56,7 @@ fn lagging<'p>(
     paths.iter().find_map(|(_, path)| Some((*path, current.lagging(inventory, path)?)))
 }
 
-/// Have all nodes concerned dropped the rules of a chain that is no longer declared?
+/// Have all nodes concerned dropped the rules of a chain that is no longer declared, or has none?
 #[must_use]
 pub fn is_withdrawn(current: &Blueprint, inventory: &Inventory, chain: ChainId) -> bool {
     current

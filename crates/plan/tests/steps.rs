@@ -142,6 +142,28 @@ fn a_deleted_chain_loses_its_rules_first_and_its_path_when_drained() {
 }
 
 #[test]
+fn a_chain_that_loses_its_last_rule_takes_nothing_until_it_has_one_again() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    world.settle();
+    let rules = std::mem::take(&mut world.intent.chains.get_mut(&chain).unwrap().rules);
+    world.plan();
+    assert!(world.classified(1).is_empty());
+    let withdrawn = |w: &World| catena_plan::is_withdrawn(&w.blueprint, &w.inventory, chain);
+    assert!(!withdrawn(&world), "host1 may still send into it");
+    world.acknowledge(1);
+    assert!(withdrawn(&world));
+    let status = world.status(chain);
+    assert!(status.reason.contains("no classification rule"), "{status:?}");
+    world.drain_all();
+    world.settle();
+    assert!(world.known(2).is_empty());
+    world.intent.chains.get_mut(&chain).unwrap().rules = rules;
+    world.settle();
+    assert_eq!(world.status(chain).state, ChainState::Active);
+}
+
+#[test]
 fn an_unbound_port_is_named_and_nothing_is_programmed() {
     let mut world = testbed();
     world.inventory.nodes.get_mut(&node(2)).unwrap().bound.remove(&port_id(12, INTERNAL));

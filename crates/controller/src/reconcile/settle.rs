@@ -14,16 +14,23 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 /// Waits until a declared chain is active, cannot become so by waiting, or the deadline is there.
+/// One without rules is settled when nothing enters it any more.
 pub(crate) async fn declared(
     situations: &mut watch::Receiver<Situation>,
     revision: Revision,
     chain: ChainId,
     deadline: Instant,
 ) {
+    let takes_nothing =
+        |now: &Situation| now.intent.chains.get(&chain).is_some_and(|chain| chain.rules.is_empty());
     let is_settled = |now: &Situation| {
         now.revision >= revision
-            && (now.chain_status(&now.intent, chain).state == ChainState::Active
-                || !is_on_its_way(now, chain))
+            && if takes_nothing(now) {
+                is_let_go(now, chain)
+            } else {
+                now.chain_status(&now.intent, chain).state == ChainState::Active
+                    || !is_on_its_way(now, chain)
+            }
     };
     until(situations, is_settled, deadline).await;
 }
@@ -71,14 +78,7 @@ pub(crate) async fn withdrawn(
     chain: ChainId,
     deadline: Instant,
 ) {
-    let is_settled = |now: &Situation| {
-        let is_withdrawn = || catena_plan::is_withdrawn(&now.blueprint, &now.inventory, chain);
-        let is_stuck = || {
-            now.trouble.is_some()
-                || lagging(now, chain).iter().any(|node| refuses(&now.inventory, node))
-        };
-        now.revision >= revision && (is_withdrawn() || is_stuck())
-    };
+    let is_settled = |now: &Situation| now.revision >= revision && is_let_go(now, chain);
     until(situations, is_settled, deadline).await;
     let now = situations.borrow().clone();
     let nodes = lagging(&now, chain);
@@ -86,6 +86,13 @@ pub(crate) async fn withdrawn(
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
         tracing::warn!(%chain, "deleted, but still in force on: {}", names.join(", "));
     }
+}
+
+/// Has every node dropped the rules of a chain, or can no waiting bring it to that?
+fn is_let_go(now: &Situation, chain: ChainId) -> bool {
+    catena_plan::is_withdrawn(&now.blueprint, &now.inventory, chain)
+        || now.trouble.is_some()
+        || lagging(now, chain).iter().any(|node| refuses(&now.inventory, node))
 }
 
 /// The nodes that may still send into the paths of a chain.

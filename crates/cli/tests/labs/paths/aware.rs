@@ -46,8 +46,7 @@ fn listen(stage: &Stage<'_>, node: &str, folders: &[tempfile::TempDir; 2]) -> [C
     let start = |(filter, folder): (&String, &tempfile::TempDir)| {
         Capture::start(&node, "customer", filter, folder.path())
     };
-    let [headed, plain] = [(&filters[0], &folders[0]), (&filters[1], &folders[1])].map(start);
-    [headed, plain]
+    [(&filters[0], &folders[0]), (&filters[1], &folders[1])].map(start)
 }
 
 /// Two instances that speak, between functions that do not; the whole chain over four hosts.
