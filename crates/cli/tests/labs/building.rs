@@ -108,66 +108,113 @@ fn a_node_that_was_away_catches_up() {
     });
 }
 
+/// Hardware address of the interface that comes late.
+const LATE_MAC: &str = "02:0a:00:00:0f:01";
+
 /// Makes the port of an interface that is not there yet, as a user of the API does; answers the
 /// identities of the port and of the function's other one.
-fn late_port(house: &House, mac: &str) -> (Value, Value) {
+fn late_port(house: &House, profile: &Value) -> (Value, Value) {
     let list = |kind, filters: &[(&str, &str)]| house.client.list(kind, filters).expect("a list");
     let network = list(Kind::Network, &[("name", "customer")])[0]["id"].clone();
     let port = json!({
-        "name": "v8@late", "network_id": network, "mac_address": mac, "device_id": "v8",
-        "binding:host_id": "host2", "binding:profile": {"netns": "v8", "interface": "late"},
+        "name": "v8@late", "network_id": network, "mac_address": LATE_MAC, "device_id": "v8",
+        "binding:host_id": "host2", "binding:profile": profile,
     });
     let port = house.client.create(Kind::Port, &port).expect("a port");
     let own = list(Kind::Port, &[("name", "v8@customer")]);
     (port["id"].clone(), own[0]["id"].clone())
 }
 
-#[test]
-fn an_unbound_port_keeps_the_chain_building_and_is_named() {
-    const MAC: &str = "02:0a:00:00:0f:01";
+/// A chain by a function that is entered by one port and left by the other; it is answered without
+/// waiting, since nothing but an interface is missing.
+fn late_chain(house: &House, ingress: &Value, egress: &Value) -> Value {
+    let create = |kind, body: Value| house.client.create(kind, &body).expect("a resource");
+    let source = house.client.list(Kind::Port, &[("device_id", "S")]).expect("a list");
+    let pair =
+        create(Kind::PortPair, json!({"name": "late", "ingress": ingress, "egress": egress}));
+    let group = create(Kind::PortPairGroup, json!({"name": "late", "port_pairs": [pair["id"]]}));
+    let rule = json!({
+        "name": "late", "protocol": "udp", "destination_port_range_min": PORT,
+        "destination_port_range_max": PORT, "logical_source_port": source[0]["id"],
+    });
+    let rule = create(Kind::FlowClassifier, rule);
+    let chain = json!({
+        "name": "late", "port_pair_groups": [group["id"]], "flow_classifiers": [rule["id"]],
+    });
+    let start = Instant::now();
+    let chain = create(Kind::PortChain, chain);
+    assert!(start.elapsed() < BETWEEN, "there is nothing to wait for: {:?}", start.elapsed());
+    chain
+}
+
+/// Makes the late interface: one end in the function's namespace, the other on its host.
+fn plug(house: &House) {
+    let host = house.node("host2");
+    host.ip(&format!("link add v8.late type veth peer name late address {LATE_MAC}"));
+    host.ip(&format!("link set late netns /proc/{}/root/run/netns/v8", house.init()));
+    host.ip("link set v8.late mtu 1400 up");
+    let function = house.node("v8");
+    function.set("net/ipv4/conf/late/rp_filter", "0");
+    function.set("net/ipv4/conf/late/send_redirects", "0");
+    function.ip("link set late mtu 1400 up");
+}
+
+/// Waits until the API says so of a port.
+fn wait_port(house: &House, port: &str, wanted: &str) {
+    wait_for("the port's status", || {
+        let shown = house.client.show(Kind::Port, port).expect("a port");
+        if shown["status"] == wanted { Ok(()) } else { Err(shown["status"].to_string()) }
+    });
+}
+
+/// A port that is declared before its interface exists: the chain waits and names it; the interface
+/// comes, goes and comes again, and each time the port and the chain say so.
+fn a_port_comes_late(profile: &Value) {
     in_shared_house(|house| {
-        let create = |kind, body: Value| house.client.create(kind, &body).expect("a resource");
-        let (late, own) = late_port(house, MAC);
-        let source = house.client.list(Kind::Port, &[("device_id", "S")]).expect("a list");
-        let pair = create(Kind::PortPair, json!({"name": "late", "ingress": late, "egress": own}));
-        let group =
-            create(Kind::PortPairGroup, json!({"name": "late", "port_pairs": [pair["id"]]}));
-        let rule = json!({
-            "name": "late", "protocol": "udp", "destination_port_range_min": PORT,
-            "destination_port_range_max": PORT, "logical_source_port": source[0]["id"],
-        });
-        let rule = create(Kind::FlowClassifier, rule);
-        let chain = json!({
-            "name": "late", "port_pair_groups": [group["id"]], "flow_classifiers": [rule["id"]],
-        });
-        let start = Instant::now();
-        let chain = create(Kind::PortChain, chain);
-        assert!(start.elapsed() < BETWEEN, "there is nothing to wait for: {:?}", start.elapsed());
+        let (late, own) = late_port(house, profile);
+        let port = late.as_str().expect("an id");
+        let chain = late_chain(house, &late, &own);
+        wait_port(house, port, "DOWN");
         assert_eq!(chain["status"], "building");
         let reason = chain["status_reason"].as_str().expect("a reason");
-        assert!(
-            reason.contains("v8@late") || reason.contains(late.as_str().expect("id")),
-            "{reason}"
-        );
+        assert!(reason.contains("v8@late") || reason.contains(port), "{reason}");
         let id = chain["id"].as_str().expect("an id");
         assert_ordinary(house, id);
-        let host = house.node("host2");
-        host.ip(&format!("link add v8.late type veth peer name late address {MAC}"));
-        host.ip(&format!("link set late netns /proc/{}/root/run/netns/v8", house.init()));
-        let function = house.node("v8");
-        function.set("net/ipv4/conf/late/rp_filter", "0");
-        function.set("net/ipv4/conf/late/send_redirects", "0");
-        function.ip("link set late mtu 1400 up");
-        wait_for("an active chain", || {
-            let status = house.chain(id).status;
-            if status.state == ChainState::Active { Ok(()) } else { Err(status.reason) }
-        });
+        plug(house);
+        house.wait_active(id);
+        wait_port(house, port, "ACTIVE");
         assert_taken(house, id, &["late"]);
+        house.node("v8").ip("link del late");
+        wait_for("a degraded chain", || {
+            let status = house.chain(id).status;
+            let is_told = status.state == ChainState::Degraded && status.reason.contains("v8@late");
+            if is_told { Ok(()) } else { Err(format!("{status:?}")) }
+        });
+        wait_port(house, port, "DOWN");
+        let receiver = Receiver::new(&house.node("D"), destination());
+        let mut sender = Sender::new(&house.node("S"), destination());
+        sender.send_many(50);
+        assert!(receiver.stop(1).is_empty(), "a packet passed without its function");
+        plug(house);
+        house.wait_active(id);
+        wait_port(house, port, "ACTIVE");
+        send_and_count(&house.node("S"), &house.node("D"), destination(), 100);
         house.remove_chains();
-        house.client.delete(Kind::Port, late.as_str().expect("id")).expect("the port goes");
-        function.ip("link del late");
+        house.client.delete(Kind::Port, port).expect("the port goes");
+        house.node("v8").ip("link del late");
         house.wait_settled();
     });
+}
+
+#[test]
+fn a_port_whose_interface_comes_late_in_a_namespace_says_whether_it_is_bound() {
+    a_port_comes_late(&json!({"netns": "v8", "interface": "late"}));
+}
+
+/// The interface of the host itself, as a virtual machine's is.
+#[test]
+fn a_port_whose_interface_comes_late_on_its_host_says_whether_it_is_bound() {
+    a_port_comes_late(&json!({"interface": "v8.late"}));
 }
 
 /// The interface of a running chain goes away: what misses it is dropped by name, never let past

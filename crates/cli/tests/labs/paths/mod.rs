@@ -2,6 +2,7 @@
 //! OpenStack client does it, proved by captures at every function and end.
 
 mod aware;
+mod balance;
 mod classifiers;
 mod scenarios;
 mod stage;

@@ -54,8 +54,9 @@ pub(super) struct Stage<'s> {
 }
 
 /// Tells a story over both families and both encapsulations in the shared lab; afterwards the
-/// captures must have seen what it expected.
-pub(super) fn tell(is_symmetric: bool, story: impl Fn(&mut Stage<'_>)) {
+/// captures must have seen what it expected. Answers the verdict of the proof.
+pub(super) fn tell(is_symmetric: bool, story: impl Fn(&mut Stage<'_>)) -> Value {
+    let mut verdict = Value::Null;
     in_shared_house(|house| {
         let mut witness = Witness::at(house, FUNCTIONS);
         for encapsulation in ["nsh", "mpls"] {
@@ -66,8 +67,9 @@ pub(super) fn tell(is_symmetric: bool, story: impl Fn(&mut Stage<'_>)) {
                 house.remove_chains();
             }
         }
-        witness.judge();
+        verdict = witness.judge();
     });
+    verdict
 }
 
 /// The identity of what the API answered.
@@ -118,7 +120,15 @@ impl Stage<'_> {
     }
 
     pub(super) fn group_of(&self, pairs: &[String]) -> String {
-        id_of(&self.create(Kind::PortPairGroup, &json!({"port_pairs": pairs})))
+        self.group_with(pairs, &json!({}))
+    }
+
+    /// A group with parameters of its own.
+    pub(super) fn group_with(&self, pairs: &[String], parameters: &Value) -> String {
+        id_of(&self.create(
+            Kind::PortPairGroup,
+            &json!({"port_pairs": pairs, "port_pair_group_parameters": parameters}),
+        ))
     }
 
     /// A group of a new instance.

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 /// Destination port of the probes, unless a test says another.
 pub(super) const PORT: u16 = 5_030;
-/// Flows of one probe, each of its own source port, and datagrams of each flow.
+/// Flows of one probe unless a test says another number, each of its own source port, and datagrams
+/// of each flow.
 const FLOWS: u32 = 5;
 const DATAGRAMS: u32 = 2;
 /// A datagram that takes this long never comes.
@@ -33,11 +34,12 @@ pub(super) struct Way {
     /// None: any free one, another for each flow.
     pub(super) source_port: Option<u16>,
     pub(super) port: u16,
+    pub(super) flows: u32,
 }
 
 impl Way {
     pub(super) const fn new(from: &'static str, to: &'static str) -> Self {
-        Self { from, to, source_port: None, port: PORT }
+        Self { from, to, source_port: None, port: PORT, flows: FLOWS }
     }
 
     pub(super) const fn to_port(self, port: u16) -> Self {
@@ -45,7 +47,11 @@ impl Way {
     }
 
     pub(super) const fn from_port(self, port: u16) -> Self {
-        Self { source_port: Some(port), ..self }
+        Self { source_port: Some(port), flows: 1, ..self }
+    }
+
+    pub(super) const fn of_flows(self, flows: u32) -> Self {
+        Self { flows, ..self }
     }
 }
 
@@ -96,8 +102,7 @@ impl Witness {
         is_symmetric: bool,
     ) {
         let run = u32::try_from(self.expected.len()).expect("a number of probes");
-        let flows = if way.source_port.is_some() { 1 } else { FLOWS };
-        exchange(house, what, way, family, (run, flows));
+        exchange(house, what, way, family, run);
         let steps = functions.iter().map(|names| {
             let instances: Vec<Value> =
                 names.iter().map(|name| json!({"name": name, "weight": 1})).collect();
@@ -105,13 +110,13 @@ impl Witness {
         });
         self.expected.push(json!({
             "name": what, "run": run, "phase": run, "chain": what, "source": way.from,
-            "destination": way.to, "port": way.port, "flows": flows, "sent": flows * DATAGRAMS,
+            "destination": way.to, "port": way.port, "flows": way.flows, "sent": way.flows * DATAGRAMS,
             "answers": true, "symmetric": is_symmetric, "steps": steps.collect::<Vec<_>>(),
         }));
     }
 
-    /// Has the proof judge everything that was expected.
-    pub(super) fn judge(self) {
+    /// Has the proof judge everything that was expected; its verdict.
+    pub(super) fn judge(self) -> Value {
         std::thread::sleep(HANDING_OVER);
         let mut groups = [Map::new(), Map::new()];
         for Place { node, network, mac, capture } in self.places {
@@ -134,11 +139,13 @@ impl Witness {
             .expect("python3 runs");
         let wrong = String::from_utf8_lossy(&judged.stderr);
         assert!(judged.status.success(), "not the paths that were expected:\n{wrong}");
+        let verdict = fs::read_to_string(file("proof.json")).expect("a verdict");
+        serde_json::from_str(&verdict).expect("a verdict in JSON")
     }
 }
 
 /// Sends one datagram after the other and awaits each answer.
-fn exchange(house: &House, what: &str, way: Way, family: Family, (run, flows): (u32, u32)) {
+fn exchange(house: &House, what: &str, way: Way, family: Family, run: u32) {
     let to = SocketAddr::new(address(way.to, family), way.port);
     let bound = |node: &str, address: SocketAddr| {
         let socket = house.node(node).inside(|| UdpSocket::bind(address)).expect("a free port");
@@ -147,7 +154,7 @@ fn exchange(house: &House, what: &str, way: Way, family: Family, (run, flows): (
     };
     let receiver = bound(way.to, to);
     let own: IpAddr = address(way.from, family);
-    for flow in 0..flows {
+    for flow in 0..way.flows {
         let sender = bound(way.from, SocketAddr::new(own, way.source_port.unwrap_or(0)));
         for number in 0..DATAGRAMS {
             let identity = [run, flow, number].map(u32::to_be_bytes).concat();
