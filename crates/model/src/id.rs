@@ -11,6 +11,11 @@ macro_rules! resource_id {
         #[serde(transparent)]
         pub struct $name(pub Uuid);
 
+        impl $name {
+            /// The lowest of all, where ranges begin.
+            pub const MIN: Self = Self(Uuid::nil());
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(f)

@@ -1,16 +1,19 @@
 //! Refuses what no data plane could carry, before it is stored.
 
+mod room;
+mod written;
+
 use crate::error::PlanError;
 use crate::intent::Intent;
 use crate::ledger::Direction;
 use crate::render::{chain_name, destination_network, function_name, instance_name};
-use catena_model::NodeName;
 use catena_model::id::{FunctionId, InstanceId, PortId};
-use catena_model::limits::{
-    CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX,
-};
+use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
 use catena_model::resource::{Chain, Instance, ServiceFunction};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+pub(crate) use room::{Room, count_rooms};
+pub(crate) use written::check_written;
 
 /// Checks all chains together.
 ///
@@ -19,24 +22,31 @@ use std::collections::{BTreeMap, BTreeSet};
 pub fn check(intent: &Intent) -> Result<(), PlanError> {
     let mut egress_of: BTreeMap<PortId, (PortId, &Instance)> = BTreeMap::new();
     for chain in intent.chains.values() {
-        check_length(chain)?;
-        let hops = hops(intent, chain)?;
-        for direction in directions(chain) {
-            check_returns(intent, chain, &hops, *direction)?;
-        }
-        for hop in &hops {
+        for hop in check_alone(intent, chain)?.iter().filter(|hop| !hop.is_tap) {
             for instance in &hop.instances {
-                check_encapsulation(chain, instance)?;
-                check_nodes(intent, instance)?;
-                for direction in directions(chain).iter().filter(|_| !hop.is_tap) {
+                for direction in directions(chain) {
                     check_egress(intent, instance, *direction, &mut egress_of)?;
                 }
             }
         }
-        destination_network(intent, chain)?;
     }
     check_sources(intent)?;
-    check_room(intent)
+    room::check(intent)
+}
+
+/// What can be said of a chain without looking at others.
+fn check_alone<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<Hop<'i>>, PlanError> {
+    check_length(chain)?;
+    let hops = hops(intent, chain)?;
+    for direction in directions(chain) {
+        check_returns(intent, chain, &hops, *direction)?;
+    }
+    for instance in hops.iter().flat_map(|hop| &hop.instances) {
+        check_encapsulation(chain, instance)?;
+        check_nodes(intent, instance)?;
+    }
+    destination_network(intent, chain)?;
+    Ok(hops)
 }
 
 fn directions(chain: &Chain) -> &'static [Direction] {
@@ -66,21 +76,26 @@ struct Hop<'i> {
 fn check_sources(intent: &Intent) -> Result<(), PlanError> {
     let function_ports = intent.function_ports();
     for chain in intent.chains.values() {
-        let rules = chain.rules.iter().filter_map(|id| intent.rules.get(id));
-        // Where answers are steered, they start at the destination.
-        let starts = rules.flat_map(|rule| {
-            let answers = rule.destination_port.filter(|_| chain.is_symmetric);
-            [rule.source_port, answers]
-        });
-        let mut sources = starts.flatten();
-        if let Some(port) = sources.find(|port| function_ports.contains(port)) {
-            return Err(PlanError::SourceIsFunction {
-                chain: chain_name(chain),
-                port: intent.port_name(port),
-            });
+        if let Some(port) = sources(intent, chain).find(|port| function_ports.contains(port)) {
+            return Err(source_is_function(intent, chain, port));
         }
     }
     Ok(())
+}
+
+/// The ports that packets of a chain begin at. Where answers are steered, they start at the
+/// destination.
+fn sources<'i>(intent: &'i Intent, chain: &'i Chain) -> impl Iterator<Item = PortId> + 'i {
+    let rules = chain.rules.iter().filter_map(|id| intent.rules.get(id));
+    let starts = rules.flat_map(|rule| {
+        let answers = rule.destination_port.filter(|_| chain.is_symmetric);
+        [rule.source_port, answers]
+    });
+    starts.flatten()
+}
+
+fn source_is_function(intent: &Intent, chain: &Chain, port: PortId) -> PlanError {
+    PlanError::SourceIsFunction { chain: chain_name(chain), port: intent.port_name(port) }
 }
 
 fn check_length(chain: &Chain) -> Result<(), PlanError> {
@@ -189,51 +204,20 @@ fn check_egress<'i>(
     if first_egress == egress {
         return Ok(());
     }
-    Err(PlanError::TwoEgresses {
-        first: instance_name(first),
-        second: instance_name(instance),
-        ingress: intent.port_name(ingress),
-        first_egress: intent.port_name(first_egress),
-        second_egress: intent.port_name(egress),
-    })
+    Err(two_egresses(intent, ingress, (first, first_egress), (instance, egress)))
 }
 
-/// What one node's program may hold.
-fn check_room(intent: &Intent) -> Result<(), PlanError> {
-    let mut ports: BTreeMap<&NodeName, usize> = BTreeMap::new();
-    for node in intent.ports.values().filter_map(|port| port.node.as_ref()) {
-        *ports.entry(node).or_default() += 1;
+fn two_egresses(
+    intent: &Intent,
+    ingress: PortId,
+    (first, first_egress): (&Instance, PortId),
+    (second, second_egress): (&Instance, PortId),
+) -> PlanError {
+    PlanError::TwoEgresses {
+        first: instance_name(first),
+        second: instance_name(second),
+        ingress: intent.port_name(ingress),
+        first_egress: intent.port_name(first_egress),
+        second_egress: intent.port_name(second_egress),
     }
-    let mut paths: BTreeMap<&NodeName, usize> = BTreeMap::new();
-    let mut rules: BTreeMap<&NodeName, usize> = BTreeMap::new();
-    let node_of = |port: PortId| intent.ports.get(&port).and_then(|port| port.node.as_ref());
-    for chain in intent.chains.values() {
-        let ways = directions(chain).len();
-        let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
-        let instances =
-            functions.flat_map(|f| &f.instances).filter_map(|id| intent.instances.get(id));
-        let mut nodes: BTreeSet<&NodeName> =
-            instances.filter_map(|instance| node_of(instance.ingress)).collect();
-        for rule in chain.rules.iter().filter_map(|id| intent.rules.get(id)) {
-            for port in [rule.source_port, rule.destination_port.filter(|_| ways > 1)] {
-                let Some(node) = port.and_then(node_of) else { continue };
-                *rules.entry(node).or_default() += 1;
-                nodes.insert(node);
-            }
-        }
-        for node in nodes {
-            *paths.entry(node).or_default() += ways;
-        }
-    }
-    let tables = [
-        ("ports", ports, NODE_PORTS_MAX),
-        ("paths", paths, NODE_PATHS_MAX),
-        ("rules", rules, NODE_RULES_MAX),
-    ];
-    for (table, counted, limit) in tables {
-        if let Some((node, count)) = counted.into_iter().find(|(_, count)| *count > limit) {
-            return Err(PlanError::NodeFull { node: node.to_string(), table, count, limit });
-        }
-    }
-    Ok(())
 }

@@ -13,6 +13,7 @@ mod check;
 mod diff;
 mod drain;
 mod error;
+mod index;
 mod intent;
 mod inventory;
 mod ledger;
@@ -33,6 +34,7 @@ pub use drain::{
     rewriting,
 };
 pub use error::PlanError;
+pub use index::{Index, IndexedIntent, Resource, overlap, tuples_overlap};
 pub use intent::{Intent, Table};
 pub use inventory::{Inventory, NodeFacts};
 pub use ledger::{Direction, Ledger, PathPhase, PathRecord, Pin, PlacedPort, PlacedRule};

@@ -1,0 +1,112 @@
+//! What chains take of the room that a node's program has.
+
+use super::directions;
+use crate::error::PlanError;
+use crate::index::Index;
+use crate::intent::Intent;
+use catena_model::NodeName;
+use catena_model::id::PortId;
+use catena_model::limits::{NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX};
+use catena_model::resource::Chain;
+use std::collections::BTreeMap;
+
+/// Entries of a node's program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) ports: usize,
+    pub(crate) paths: usize,
+    pub(crate) rules: usize,
+}
+
+impl Room {
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.ports = self.ports.saturating_add(other.ports);
+        self.paths = self.paths.saturating_add(other.paths);
+        self.rules = self.rules.saturating_add(other.rules);
+    }
+
+    fn subtract(&mut self, other: Self) {
+        self.ports = self.ports.saturating_sub(other.ports);
+        self.paths = self.paths.saturating_sub(other.paths);
+        self.rules = self.rules.saturating_sub(other.rules);
+    }
+
+    pub(super) fn check(self, node: &NodeName) -> Result<(), PlanError> {
+        let tables = [
+            ("ports", self.ports, NODE_PORTS_MAX),
+            ("paths", self.paths, NODE_PATHS_MAX),
+            ("rules", self.rules, NODE_RULES_MAX),
+        ];
+        let full = tables.into_iter().find(|(_, count, limit)| count > limit);
+        full.map_or(Ok(()), |(table, count, limit)| {
+            Err(PlanError::NodeFull { node: node.to_string(), table, count, limit })
+        })
+    }
+}
+
+/// Does all of it fit?
+pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
+    let mut rooms: BTreeMap<NodeName, Room> = BTreeMap::new();
+    for node in intent.ports.values().filter_map(|port| port.node.as_ref()) {
+        rooms.entry(node.clone()).or_default().add(Room { ports: 1, ..Room::default() });
+    }
+    for chain in intent.chains.values() {
+        for (node, room) in of_chain(intent, chain) {
+            rooms.entry(node).or_default().add(room);
+        }
+    }
+    rooms.iter().try_for_each(|(node, room)| room.check(node))
+}
+
+/// What a chain takes of each node.
+fn of_chain(intent: &Intent, chain: &Chain) -> BTreeMap<NodeName, Room> {
+    let node_of = |port: PortId| intent.ports.get(&port).and_then(|port| port.node.as_ref());
+    let ways = directions(chain).len();
+    let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+    let instances = functions.flat_map(|f| &f.instances).filter_map(|id| intent.instances.get(id));
+    let mut rooms: BTreeMap<NodeName, Room> = BTreeMap::new();
+    for node in instances.filter_map(|instance| node_of(instance.ingress)) {
+        rooms.entry(node.clone()).or_default().paths = ways;
+    }
+    for rule in chain.rules.iter().filter_map(|id| intent.rules.get(id)) {
+        for port in [rule.source_port, rule.destination_port.filter(|_| ways > 1)] {
+            let Some(node) = port.and_then(node_of) else { continue };
+            let room = rooms.entry(node.clone()).or_default();
+            room.paths = ways;
+            room.rules = room.rules.saturating_add(1);
+        }
+    }
+    rooms
+}
+
+/// Brings the sums in step with the chains that were written; the nodes whose sums that changed are
+/// to be checked.
+pub(crate) fn count_rooms(intent: &Intent, index: &mut Index) {
+    for id in std::mem::take(&mut index.unchecked.chains) {
+        let now = intent.chains.get(&id).map(|chain| of_chain(intent, chain)).unwrap_or_default();
+        let before = index.chain_rooms.get(&id).cloned().unwrap_or_default();
+        if now == before {
+            continue;
+        }
+        for (node, room) in &before {
+            let sum = index.rooms.entry(node.clone()).or_default();
+            sum.subtract(*room);
+            if sum.is_empty() {
+                index.rooms.remove(node);
+            }
+        }
+        for (node, room) in &now {
+            index.rooms.entry(node.clone()).or_default().add(*room);
+            index.unchecked.nodes.insert(node.clone());
+        }
+        if now.is_empty() {
+            index.chain_rooms.remove(&id);
+        } else {
+            index.chain_rooms.insert(id, now);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The same check, of what was written alone: what it refers to and what refers to it is found by
+//! the index.
+
+use super::room::count_rooms;
+use super::{
+    Hop, check_alone, directions, passage, source_is_function, sources, two_egresses,
+};
+use crate::error::PlanError;
+use crate::index::Index;
+use crate::intent::Intent;
+use crate::ledger::Direction;
+use catena_model::id::{InstanceId, PortId};
+use catena_model::resource::{Chain, Instance};
+
+/// Checks what was written since the last check; then it counts as checked.
+pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), PlanError> {
+    for chain in index.unchecked.chains.iter().filter_map(|id| intent.chains.get(id)) {
+        let hops = check_alone(intent, chain)?;
+        check_egresses(intent, index, chain, &hops)?;
+        check_ends(intent, index, chain, &hops)?;
+    }
+    count_rooms(intent, index);
+    for node in std::mem::take(&mut index.unchecked.nodes) {
+        index.rooms.get(&node).copied().unwrap_or_default().check(&node)?;
+    }
+    Ok(())
+}
+
+/// No other instance that some chain passes enters where one of these enters and leaves elsewhere.
+fn check_egresses(
+    intent: &Intent,
+    index: &Index,
+    chain: &Chain,
+    hops: &[Hop<'_>],
+) -> Result<(), PlanError> {
+    let through = hops.iter().filter(|hop| !hop.is_tap).flat_map(|hop| &hop.instances);
+    for instance in through.filter(|instance| instance.speaks.is_none()) {
+        for direction in directions(chain) {
+            let (ingress, egress) = passage(instance, *direction);
+            let others = index.instances_of_port(ingress).filter_map(|id| intent.instances.get(&id));
+            for other in others.filter(|other| other.speaks.is_none()) {
+                let rival = rival(intent, index, other, ingress, egress);
+                if let Some(second) = rival {
+                    let first = (*instance, egress);
+                    return Err(two_egresses(intent, ingress, first, (other, second)));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where an instance that some chain passes leaves, if it enters here and leaves elsewhere.
+fn rival(
+    intent: &Intent,
+    index: &Index,
+    other: &Instance,
+    ingress: PortId,
+    egress: PortId,
+) -> Option<PortId> {
+    [Direction::Forward, Direction::Reverse].into_iter().find_map(|direction| {
+        let (enters, leaves) = passage(other, direction);
+        let is_rival = enters == ingress
+            && leaves != egress
+            && is_passed(intent, index, other.id, direction);
+        is_rival.then_some(leaves)
+    })
+}
+
+/// Does a chain pass the instance this way?
+fn is_passed(intent: &Intent, index: &Index, id: InstanceId, direction: Direction) -> bool {
+    index.functions_of_instance(id).any(|function| {
+        let is_through = intent.functions.get(&function).is_some_and(|f| !f.is_tap);
+        let has_chain = match direction {
+            Direction::Forward => index.chains_of_function(function).next().is_some(),
+            Direction::Reverse => index.has_symmetric_chain(function),
+        };
+        is_through && has_chain
+    })
+}
+
+/// None of its beginnings is a function's port, none of its functions' ports is a beginning.
+fn check_ends(
+    intent: &Intent,
+    index: &Index,
+    chain: &Chain,
+    hops: &[Hop<'_>],
+) -> Result<(), PlanError> {
+    let is_function = |port: &PortId| {
+        let mut instances = index.instances_of_port(*port);
+        instances.any(|id| index.chains_of_instance(id).next().is_some())
+    };
+    if let Some(port) = sources(intent, chain).find(is_function) {
+        return Err(source_is_function(intent, chain, port));
+    }
+    for instance in hops.iter().flat_map(|hop| &hop.instances) {
+        for port in [instance.ingress, instance.egress] {
+            let rules = index.rules_of_port(port);
+            let mut others = rules.flat_map(|rule| index.chains_of_rule(rule));
+            let other = others.find_map(|id| {
+                let other = intent.chains.get(&id)?;
+                sources(intent, other).any(|source| source == port).then_some(other)
+            });
+            if let Some(other) = other {
+                return Err(source_is_function(intent, other, port));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,303 @@
+//! What each resource says to the index, when it comes and when it goes.
+
+use super::{EVERYWHERE, Index, numbered};
+use crate::intent::{Intent, Table};
+use catena_model::id::{
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
+};
+use catena_model::resource::{
+    Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+};
+use std::collections::BTreeSet;
+
+/// A declared resource, and what the index knows of it.
+pub trait Resource: Clone + PartialEq {
+    /// Its identity.
+    type Id: Copy + Ord;
+
+    /// Its identity.
+    fn id(&self) -> Self::Id;
+
+    /// Where an intent keeps it.
+    fn table(intent: &Intent) -> &Table<Self::Id, Self>;
+
+    /// Where an intent keeps it.
+    fn table_mut(intent: &mut Intent) -> &mut Table<Self::Id, Self>;
+
+    /// Is a newer version the same but for what the index does not know?
+    fn means(&self, newer: &Self) -> bool;
+
+    /// It comes; what depends on it is to be checked.
+    fn enter(&self, intent: &Intent, index: &mut Index);
+
+    /// It goes; what depends on it is to be checked.
+    fn leave(&self, intent: &Intent, index: &mut Index);
+}
+
+macro_rules! of_table {
+    ($id:ident $table:ident) => {
+        type Id = $id;
+
+        fn id(&self) -> $id {
+            self.id
+        }
+
+        fn table(intent: &Intent) -> &Table<$id, Self> {
+            &intent.$table
+        }
+
+        fn table_mut(intent: &mut Intent) -> &mut Table<$id, Self> {
+            &mut intent.$table
+        }
+    };
+}
+
+impl Resource for Network {
+    of_table!(NetworkId networks);
+
+    fn means(&self, newer: &Self) -> bool {
+        self.vni == newer.vni
+    }
+
+    fn enter(&self, _: &Intent, index: &mut Index) {
+        index.vnis.take(&EVERYWHERE, self.vni.get().into(), self.id);
+    }
+
+    fn leave(&self, _: &Intent, index: &mut Index) {
+        index.vnis.release(&EVERYWHERE, self.vni.get().into(), self.id);
+    }
+}
+
+impl Resource for Subnet {
+    of_table!(SubnetId subnets);
+
+    fn means(&self, newer: &Self) -> bool {
+        self.network == newer.network
+    }
+
+    fn enter(&self, _: &Intent, index: &mut Index) {
+        index.network_subnets.insert(self.network, self.id);
+    }
+
+    fn leave(&self, _: &Intent, index: &mut Index) {
+        index.network_subnets.remove(&self.network, self.id);
+    }
+}
+
+impl Resource for Port {
+    of_table!(PortId ports);
+
+    fn means(&self, newer: &Self) -> bool {
+        self.network == newer.network
+            && self.node == newer.node
+            && self.mac == newer.mac
+            && self.fixed_ips == newer.fixed_ips
+            && self.attachment == newer.attachment
+    }
+
+    fn enter(&self, _: &Intent, index: &mut Index) {
+        index.network_ports.insert(self.network, self.id);
+        index.macs.insert((self.network, self.mac), self.id);
+        for fixed in &self.fixed_ips {
+            let (is_ipv4, number) = numbered(fixed.address);
+            index.subnet_ports.insert(fixed.subnet, self.id);
+            index.addresses.take(&(self.network, is_ipv4), number, self.id);
+        }
+        if let Some(node) = &self.node {
+            let room = index.rooms.entry(node.clone()).or_default();
+            room.ports = room.ports.saturating_add(1);
+            index.unchecked.nodes.insert(node.clone());
+            if let Some(attachment) = &self.attachment {
+                index.interfaces.insert((node.clone(), attachment.clone()), self.id);
+            }
+        }
+        check_those_at(self.id, index);
+    }
+
+    fn leave(&self, _: &Intent, index: &mut Index) {
+        index.network_ports.remove(&self.network, self.id);
+        index.macs.remove(&(self.network, self.mac), self.id);
+        for fixed in &self.fixed_ips {
+            let (is_ipv4, number) = numbered(fixed.address);
+            index.subnet_ports.remove(&fixed.subnet, self.id);
+            index.addresses.release(&(self.network, is_ipv4), number, self.id);
+        }
+        if let Some(node) = &self.node {
+            let room = index.rooms.entry(node.clone()).or_default();
+            room.ports = room.ports.saturating_sub(1);
+            if room.is_empty() {
+                index.rooms.remove(node);
+            }
+            if let Some(attachment) = &self.attachment {
+                index.interfaces.remove(&(node.clone(), attachment.clone()), self.id);
+            }
+        }
+        check_those_at(self.id, index);
+    }
+}
+
+/// The chains over a port's instances and those that begin or end at it.
+fn check_those_at(port: PortId, index: &mut Index) {
+    let over = index.instances_of_port(port).flat_map(|id| index.chains_of_instance(id));
+    let at = index.rules_of_port(port).flat_map(|id| index.chains_of_rule(id));
+    let chains: Vec<ChainId> = over.chain(at).collect();
+    index.unchecked.chains.extend(chains);
+}
+
+impl Resource for ClassificationRule {
+    of_table!(RuleId rules);
+
+    fn means(&self, newer: &Self) -> bool {
+        Self { label: newer.label.clone(), ..self.clone() } == *newer
+            && self.label.project == newer.label.project
+    }
+
+    fn enter(&self, intent: &Intent, index: &mut Index) {
+        for port in self.source_port.iter().chain(&self.destination_port) {
+            index.port_rules.insert(*port, self.id);
+        }
+        index.rules.insert(&self.label.project, self, self.id);
+        let chains: Vec<ChainId> = index.chains_of_rule(self.id).collect();
+        for chain in chains.iter().filter_map(|id| intent.chains.get(id)) {
+            index.chain_rules.insert(&chain.label.project, self, (chain.id, self.id));
+        }
+        index.unchecked.chains.extend(chains);
+    }
+
+    fn leave(&self, intent: &Intent, index: &mut Index) {
+        for port in self.source_port.iter().chain(&self.destination_port) {
+            index.port_rules.remove(port, self.id);
+        }
+        index.rules.remove(&self.label.project, self, self.id);
+        let chains: Vec<ChainId> = index.chains_of_rule(self.id).collect();
+        for chain in chains.iter().filter_map(|id| intent.chains.get(id)) {
+            index.chain_rules.remove(&chain.label.project, self, (chain.id, self.id));
+        }
+        index.unchecked.chains.extend(chains);
+    }
+}
+
+impl Resource for Instance {
+    of_table!(InstanceId instances);
+
+    fn means(&self, newer: &Self) -> bool {
+        (self.ingress, self.egress, self.speaks) == (newer.ingress, newer.egress, newer.speaks)
+    }
+
+    fn enter(&self, _: &Intent, index: &mut Index) {
+        index.port_instances.insert(self.ingress, self.id);
+        index.port_instances.insert(self.egress, self.id);
+        let chains: Vec<ChainId> = index.chains_of_instance(self.id).collect();
+        index.unchecked.chains.extend(chains);
+    }
+
+    fn leave(&self, _: &Intent, index: &mut Index) {
+        index.port_instances.remove(&self.ingress, self.id);
+        index.port_instances.remove(&self.egress, self.id);
+        let chains: Vec<ChainId> = index.chains_of_instance(self.id).collect();
+        index.unchecked.chains.extend(chains);
+    }
+}
+
+impl Resource for ServiceFunction {
+    of_table!(FunctionId functions);
+
+    fn means(&self, newer: &Self) -> bool {
+        self.instances == newer.instances
+            && self.is_tap == newer.is_tap
+            && self.number == newer.number
+    }
+
+    fn enter(&self, _: &Intent, index: &mut Index) {
+        for instance in &self.instances {
+            index.instance_functions.insert(*instance, self.id);
+        }
+        index.function_numbers.take(&EVERYWHERE, self.number.into(), self.id);
+        let chains: Vec<ChainId> = index.chains_of_function(self.id).collect();
+        index.unchecked.chains.extend(chains);
+    }
+
+    fn leave(&self, _: &Intent, index: &mut Index) {
+        for instance in &self.instances {
+            index.instance_functions.remove(instance, self.id);
+        }
+        index.function_numbers.release(&EVERYWHERE, self.number.into(), self.id);
+        let chains: Vec<ChainId> = index.chains_of_function(self.id).collect();
+        index.unchecked.chains.extend(chains);
+    }
+}
+
+impl Resource for Chain {
+    of_table!(ChainId chains);
+
+    fn means(&self, newer: &Self) -> bool {
+        self.functions == newer.functions
+            && self.rules == newer.rules
+            && self.is_symmetric == newer.is_symmetric
+            && self.encapsulation == newer.encapsulation
+            && self.number == newer.number
+            && self.label.project == newer.label.project
+    }
+
+    fn enter(&self, intent: &Intent, index: &mut Index) {
+        for function in &self.functions {
+            index.function_chains.insert(*function, self.id);
+            if self.is_symmetric {
+                index.symmetric_chains.insert(*function, self.id);
+            }
+        }
+        for rule in &self.rules {
+            index.rule_chains.insert(*rule, self.id);
+            if let Some(rule) = intent.rules.get(rule) {
+                index.chain_rules.insert(&self.label.project, rule, (self.id, rule.id));
+            }
+        }
+        index.chains_of_functions.insert(self.functions.clone(), self.id);
+        index.chain_numbers.take(&EVERYWHERE, self.number.into(), self.id);
+        index.unchecked.chains.insert(self.id);
+    }
+
+    fn leave(&self, intent: &Intent, index: &mut Index) {
+        for function in &self.functions {
+            index.function_chains.remove(function, self.id);
+            index.symmetric_chains.remove(function, self.id);
+        }
+        for rule in &self.rules {
+            index.rule_chains.remove(rule, self.id);
+            if let Some(rule) = intent.rules.get(rule) {
+                index.chain_rules.remove(&self.label.project, rule, (self.id, rule.id));
+            }
+        }
+        index.chains_of_functions.remove(&self.functions, self.id);
+        index.chain_numbers.release(&EVERYWHERE, self.number.into(), self.id);
+        index.unchecked.chains.insert(self.id);
+    }
+}
+
+impl Resource for ChainGraph {
+    of_table!(GraphId graphs);
+
+    fn means(&self, newer: &Self) -> bool {
+        self.branches == newer.branches
+    }
+
+    fn enter(&self, _: &Intent, index: &mut Index) {
+        for chain in chains_of(self) {
+            index.chain_graphs.insert(chain, self.id);
+            index.unchecked.chains.insert(chain);
+        }
+    }
+
+    fn leave(&self, _: &Intent, index: &mut Index) {
+        for chain in chains_of(self) {
+            index.chain_graphs.remove(&chain, self.id);
+            index.unchecked.chains.insert(chain);
+        }
+    }
+}
+
+/// The chains that a graph names.
+fn chains_of(graph: &ChainGraph) -> BTreeSet<ChainId> {
+    let named = graph.branches.iter().flat_map(|(from, into)| std::iter::once(from).chain(into));
+    named.copied().collect()
+}

@@ -1,0 +1,359 @@
+//! The index says what a scan says, and the check of what was written decides as the check of
+//! everything.
+
+#![allow(clippy::unwrap_used)]
+
+mod rig;
+
+use catena_model::id::{
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
+};
+use catena_model::resource::{
+    Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
+    IpFamily, Label, Network, Port, PortBounds, ServiceFunction, Subnet, Transport, TupleMapping,
+};
+use catena_model::{NodeName, ProjectId};
+use catena_plan::{IndexedIntent, Intent, check, overlap, tuples_overlap};
+use catena_wire::scalar::{MacAddr, Vni};
+use proptest::prelude::*;
+use rig::{id, node};
+use serde_json::Value;
+
+/// A write: what kind of thing, which one, and the dice for everything else of it.
+#[derive(Clone, Debug)]
+struct Write {
+    kind: u8,
+    number: u32,
+    is_removal: bool,
+    dice: u64,
+}
+
+fn writes(length: usize) -> impl Strategy<Value = Vec<Write>> {
+    let kinds = prop_oneof![
+        1 => Just(0u8), 1 => Just(1u8), 3 => Just(2u8), 5 => Just(3u8), 4 => Just(4u8),
+        4 => Just(5u8), 6 => Just(6u8), 1 => Just(7u8)
+    ];
+    let write = (kinds, 0..5u32, prop::bool::weighted(0.2), any::<u64>());
+    let write = write.prop_map(|(kind, number, is_removal, dice)| Write {
+        kind,
+        number,
+        is_removal,
+        dice,
+    });
+    prop::collection::vec(write, 1..length)
+}
+
+/// Reads small numbers off one large one.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, sides: u64) -> u32 {
+        let thrown = self.0 % sides;
+        self.0 = (self.0 / sides) ^ self.0.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        u32::try_from(thrown).unwrap()
+    }
+
+    fn flag(&mut self) -> bool {
+        self.below(2) == 0
+    }
+
+    fn ids<T: From<uuid::Uuid>>(&mut self, kind: u128, most: u64) -> Vec<T> {
+        let count = self.below(most + 1);
+        let mut numbers: Vec<u32> = (0..count).map(|_| self.below(5)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        if self.flag() {
+            numbers.reverse();
+        }
+        numbers.into_iter().map(|number| T::from(id(kind, number))).collect()
+    }
+}
+
+fn label(dice: &mut Dice) -> Label {
+    let project = ProjectId(["p", "q"][dice.below(2) as usize].into());
+    Label { name: format!("n{}", dice.below(3)), description: String::new(), project }
+}
+
+fn rule(number: u32, dice: &mut Dice) -> ClassificationRule {
+    let prefixes = ["10.0.0.0/8", "10.1.0.0/16", "10.1.1.1/32", "10.2.0.0/16", "0.0.0.0/0"];
+    let prefixes_v6 = ["2001:db8::/32", "2001:db8:1::/48", "2001:db8:2::1/128", "::/0", "fe80::/10"];
+    let family = if dice.below(4) == 0 { IpFamily::Ipv6 } else { IpFamily::Ipv4 };
+    let prefix = |dice: &mut Dice| {
+        let chosen = dice.below(8) as usize;
+        let from = if family == IpFamily::Ipv4 { prefixes } else { prefixes_v6 };
+        from.get(chosen).map(|text| text.parse().unwrap())
+    };
+    let bounds = |dice: &mut Dice| {
+        let (a, b) = (dice.below(20) as u16, dice.below(20) as u16);
+        let (min, max) = (a.min(b), a.max(b));
+        match dice.below(6) {
+            0 => PortBounds { min: Some(min), max: None },
+            1 => PortBounds { min: None, max: Some(max) },
+            2 => PortBounds { min: Some(min), max: Some(max) },
+            _ => PortBounds::default(),
+        }
+    };
+    let port = |dice: &mut Dice| dice.flag().then(|| PortId(id(3, dice.below(5))));
+    let transports = [Transport::Tcp, Transport::Udp, Transport::Icmp];
+    ClassificationRule {
+        id: RuleId(id(6, number)),
+        label: label(dice),
+        family,
+        transport: transports.get(dice.below(4) as usize).copied(),
+        source_ports: bounds(dice),
+        destination_ports: bounds(dice),
+        source_prefix: prefix(dice),
+        destination_prefix: prefix(dice),
+        source_port: port(dice),
+        destination_port: port(dice),
+    }
+}
+
+fn port(number: u32, dice: &mut Dice) -> Port {
+    let address = |dice: &mut Dice| format!("10.0.0.{}", dice.below(4)).parse().unwrap();
+    let fixed = |dice: &mut Dice| FixedIp {
+        subnet: SubnetId(id(2, dice.below(3))),
+        address: address(dice),
+    };
+    Port {
+        id: PortId(id(3, number)),
+        label: label(dice),
+        network: NetworkId(id(1, dice.below(2))),
+        mac: MacAddr([2, 0, 0, 0, 0, dice.below(3) as u8]),
+        fixed_ips: (0..dice.below(3)).map(|_| fixed(dice)).collect(),
+        device_id: String::new(),
+        device_owner: String::new(),
+        node: (dice.below(4) > 0).then(|| node(dice.below(2) + 1)),
+        attachment: None,
+        admin_state_up: dice.flag(),
+    }
+}
+
+fn chain(number: u32, dice: &mut Dice) -> Chain {
+    let encapsulation = if dice.below(3) == 0 { Encapsulation::Mpls } else { Encapsulation::Nsh };
+    Chain {
+        id: ChainId(id(7, number)),
+        label: label(dice),
+        functions: dice.ids(5, 3),
+        rules: dice.ids(6, 2),
+        encapsulation,
+        is_symmetric: dice.flag(),
+        context: Vec::new(),
+        number: dice.below(4),
+    }
+}
+
+fn function(number: u32, dice: &mut Dice) -> ServiceFunction {
+    ServiceFunction {
+        id: FunctionId(id(5, number)),
+        label: label(dice),
+        instances: dice.ids(4, 2),
+        is_tap: dice.below(4) == 0,
+        on_failure: FailurePolicy::default(),
+        balance: Vec::new(),
+        mapping: TupleMapping::default(),
+        template: None,
+        number: dice.below(4),
+        declared: Value::Null,
+    }
+}
+
+fn instance(number: u32, dice: &mut Dice) -> Instance {
+    Instance {
+        id: InstanceId(id(4, number)),
+        label: label(dice),
+        ingress: PortId(id(3, dice.below(5))),
+        egress: PortId(id(3, dice.below(5))),
+        speaks: (dice.below(3) == 0).then_some(Encapsulation::Nsh),
+        weight: dice.below(2),
+        is_draining: false,
+        declared: Value::Null,
+    }
+}
+
+fn apply(indexed: &mut IndexedIntent, write: &Write) {
+    let (number, mut dice) = (write.number, Dice(write.dice));
+    let dice = &mut dice;
+    if write.is_removal {
+        match write.kind {
+            0 => indexed.remove::<Network>(NetworkId(id(1, number))),
+            1 => indexed.remove::<Subnet>(SubnetId(id(2, number))),
+            2 => indexed.remove::<Port>(PortId(id(3, number))),
+            3 => indexed.remove::<ClassificationRule>(RuleId(id(6, number))),
+            4 => indexed.remove::<Instance>(InstanceId(id(4, number))),
+            5 => indexed.remove::<ServiceFunction>(FunctionId(id(5, number))),
+            6 => indexed.remove::<Chain>(ChainId(id(7, number))),
+            _ => indexed.remove::<ChainGraph>(GraphId(id(8, number))),
+        };
+        return;
+    }
+    match write.kind {
+        0 => indexed.put(Network {
+            id: NetworkId(id(1, number)),
+            label: label(dice),
+            vni: Vni::new(dice.below(4)).unwrap(),
+            mtu: 1_400,
+            admin_state_up: true,
+        }),
+        1 => indexed.put(Subnet {
+            id: SubnetId(id(2, number)),
+            label: label(dice),
+            network: NetworkId(id(1, dice.below(2))),
+            cidr: "10.0.0.0/24".parse().unwrap(),
+            gateway: None,
+        }),
+        2 => indexed.put(port(number, dice)),
+        3 => indexed.put(rule(number, dice)),
+        4 => indexed.put(instance(number, dice)),
+        5 => indexed.put(function(number, dice)),
+        6 => indexed.put(chain(number, dice)),
+        _ => indexed.put(ChainGraph {
+            id: GraphId(id(8, number)),
+            label: label(dice),
+            branches: [(ChainId(id(7, dice.below(3))), dice.ids(7, 2))].into(),
+        }),
+    }
+}
+
+fn says_what_a_scan_says(indexed: &IndexedIntent) -> Result<(), TestCaseError> {
+    let (intent, index) = (indexed.intent(), indexed.index());
+    for number in 0..5 {
+        let rule = RuleId(id(6, number));
+        let with = |chain: &&Chain| chain.rules.contains(&rule);
+        let scanned: Vec<_> = intent.chains.values().filter(with).map(|c| c.id).collect();
+        prop_assert_eq!(index.chains_of_rule(rule).collect::<Vec<_>>(), scanned);
+        let function = FunctionId(id(5, number));
+        let over = |chain: &&Chain| chain.functions.contains(&function);
+        let scanned: Vec<_> = intent.chains.values().filter(over).map(|c| c.id).collect();
+        prop_assert_eq!(index.chains_of_function(function).collect::<Vec<_>>(), scanned);
+        let instance = InstanceId(id(4, number));
+        let has = |function: &&ServiceFunction| function.instances.contains(&instance);
+        let scanned: Vec<_> = intent.functions.values().filter(has).map(|f| f.id).collect();
+        prop_assert_eq!(index.functions_of_instance(instance).collect::<Vec<_>>(), scanned);
+        let port = PortId(id(3, number));
+        let uses = |i: &&Instance| i.ingress == port || i.egress == port;
+        let scanned: Vec<_> = intent.instances.values().filter(uses).map(|i| i.id).collect();
+        prop_assert_eq!(index.instances_of_port(port).collect::<Vec<_>>(), scanned);
+        let names = |r: &&ClassificationRule| {
+            r.source_port == Some(port) || r.destination_port == Some(port)
+        };
+        let scanned: Vec<_> = intent.rules.values().filter(names).map(|r| r.id).collect();
+        prop_assert_eq!(index.rules_of_port(port).collect::<Vec<_>>(), scanned);
+        let network = NetworkId(id(1, number));
+        let inside = |p: &&Port| p.network == network;
+        let scanned: Vec<_> = intent.ports.values().filter(inside).map(|p| p.id).collect();
+        prop_assert_eq!(index.ports_of_network(network).collect::<Vec<_>>(), scanned);
+        let chain = ChainId(id(7, number));
+        let named = |g: &&ChainGraph| {
+            g.branches.iter().any(|(from, into)| *from == chain || into.contains(&chain))
+        };
+        let scanned: Vec<_> = intent.graphs.values().filter(named).map(|g| g.id).collect();
+        prop_assert_eq!(index.graphs_of_chain(chain).collect::<Vec<_>>(), scanned);
+    }
+    let is_free = |n: &u32| !intent.chains.values().any(|chain| chain.number == *n);
+    prop_assert_eq!(index.lowest_free_chain_number(), (1..).find(is_free));
+    let is_free = |n: &u32| !intent.functions.values().any(|function| function.number == *n);
+    prop_assert_eq!(index.lowest_free_function_number(), (1..).find(is_free));
+    Ok(())
+}
+
+/// The same question, asked of every rule.
+fn overlaps_by_scan(intent: &Intent, wanted: &ClassificationRule, project: Option<&ProjectId>) -> bool {
+    intent.rules.values().any(|other| {
+        other.id != wanted.id
+            && project.is_none_or(|project| other.label.project == *project)
+            && overlap(wanted, other)
+    })
+}
+
+fn overlaps_in_chains_by_scan(
+    intent: &Intent,
+    wanted: &ClassificationRule,
+    project: Option<&ProjectId>,
+    own: ChainId,
+) -> bool {
+    let others = intent.chains.values().filter(|chain| {
+        chain.id != own && project.is_none_or(|project| chain.label.project == *project)
+    });
+    let mut rules = others.flat_map(|c| &c.rules).filter_map(|id| intent.rules.get(id));
+    rules.any(|other| tuples_overlap(wanted, other))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn after_any_writes_the_index_is_that_of_a_scan(writes in writes(60)) {
+        let mut indexed = IndexedIntent::default();
+        for write in &writes {
+            apply(&mut indexed, write);
+            says_what_a_scan_says(&indexed)?;
+        }
+        // What was refused or accepted plays no part here: only that nothing is left over.
+        let _ = indexed.check();
+        let anew = IndexedIntent::from(indexed.intent().clone());
+        if check(indexed.intent()).is_ok() {
+            prop_assert_eq!(&indexed, &anew);
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_judged_as_the_whole_would_be(
+        changes in prop::collection::vec(writes(5), 1..40),
+    ) {
+        let mut indexed = IndexedIntent::default();
+        for change in &changes {
+            let mut draft = indexed.clone();
+            change.iter().for_each(|write| apply(&mut draft, write));
+            let verdict = draft.check();
+            let reference = check(draft.intent());
+            prop_assert_eq!(
+                verdict.is_ok(), reference.is_ok(), "{:?}, but {:?}", verdict, reference
+            );
+            if verdict.is_ok() {
+                prop_assert_eq!(&draft, &IndexedIntent::from(draft.intent().clone()));
+                indexed = draft;
+            }
+        }
+    }
+
+    #[test]
+    fn overlapping_rules_are_found_as_by_a_scan(
+        writes in writes(60), wanted in any::<u64>(), number in 0..7u32, all in any::<bool>(),
+    ) {
+        let mut indexed = IndexedIntent::default();
+        writes.iter().for_each(|write| apply(&mut indexed, write));
+        let (intent, index) = (indexed.intent(), indexed.index());
+        let wanted = rule(number, &mut Dice(wanted));
+        let project = (!all).then_some(&wanted.label.project);
+        let found = index.overlapping(intent, &wanted, project);
+        prop_assert_eq!(found.is_some(), overlaps_by_scan(intent, &wanted, project));
+        if let Some(found) = found {
+            prop_assert!(overlap(&wanted, found) && found.id != wanted.id);
+            prop_assert!(project.is_none_or(|project| found.label.project == *project));
+        }
+        let own = ChainId(id(7, number));
+        let found = index.overlapping_in_chains(intent, &wanted, project, own);
+        let scanned = overlaps_in_chains_by_scan(intent, &wanted, project, own);
+        prop_assert_eq!(found.is_some(), scanned);
+        if let Some((chain, rule)) = found {
+            prop_assert!(intent.chains[&chain].rules.contains(&rule) && chain != own);
+        }
+    }
+}
+
+#[test]
+fn a_node_that_is_full_is_refused_by_the_sum_over_all_writes() {
+    let mut indexed = IndexedIntent::default();
+    let limit = catena_model::limits::NODE_PORTS_MAX;
+    let host: NodeName = node(1);
+    for number in 0..=limit {
+        let mut port = port(u32::try_from(number).unwrap(), &mut Dice(0));
+        port.node = Some(host.clone());
+        indexed.put(port);
+        let verdict = indexed.check();
+        assert_eq!(verdict.is_ok(), number < limit, "{number}: {verdict:?}");
+    }
+    indexed.remove::<Port>(PortId(id(3, 0)));
+    indexed.check().unwrap();
+}
