@@ -33,7 +33,7 @@ macro_rules! tables {
             $(for (id, resource) in &intent.$table {
                 let key = Key::new($kind, id);
                 let value = serde_json::to_value(resource).map_err(|source| {
-                    StoreError::Unwritable { key: key.clone(), source }
+                    StoreError::Unwritable { key: key.clone(), source: Arc::new(source) }
                 })?;
                 all.insert(key, value);
             })+
@@ -72,7 +72,10 @@ fn decode<T: DeserializeOwned>(document: &catena_store::Document) -> Result<T, S
 fn id_of<T: From<uuid::Uuid>>(document: &catena_store::Document) -> Result<T, StoreError> {
     let text = Value::String(document.key.id.clone());
     let id: uuid::Uuid = serde_json::from_value(text)
-        .map_err(|source| StoreError::Unreadable { key: document.key.clone(), source })?;
+        .map_err(|source| StoreError::Unreadable {
+            key: document.key.clone(),
+            source: Arc::new(source),
+        })?;
     Ok(T::from(id))
 }
 

@@ -88,6 +88,18 @@ fn checksum(body: &[u8]) -> u64 {
     })
 }
 
+/// Head and body of a record.
+fn record(transaction: &Transaction) -> Result<(Vec<u8>, Vec<u8>), StoreError> {
+    let body = serde_json::to_vec(transaction).map_err(|error| failed(error.to_string()))?;
+    let length = u32::try_from(body.len()).map_err(|error| failed(error.to_string()))?;
+    let head = [&length.to_be_bytes()[..], &checksum(&body).to_be_bytes()].concat();
+    Ok((head, body))
+}
+
+fn failed(reason: String) -> StoreError {
+    StoreError::Failed { path: "sim".into(), verb: "write", reason }
+}
+
 impl Store for JournalStore {
     fn revision(&self) -> Result<Revision, StoreError> {
         self.memory.revision()
@@ -101,30 +113,27 @@ impl Store for JournalStore {
         self.memory.list(kind)
     }
 
-    fn commit(&self, transaction: Transaction) -> Result<Revision, StoreError> {
-        self.memory.check(&transaction)?;
-        if transaction.is_empty() {
-            return self.memory.revision();
-        }
-        let fail =
-            |reason: String| StoreError::Failed { path: "sim".into(), verb: "write", reason };
-        let body = serde_json::to_vec(&transaction).map_err(|error| fail(error.to_string()))?;
+    fn commit_all(&self, transactions: Vec<Transaction>) -> Result<Vec<Revision>, StoreError> {
+        self.memory.check(&transactions)?;
         let mut journal = lock(&self.journal);
         let before = journal.bytes().len();
-        let length = u32::try_from(body.len()).map_err(|error| fail(error.to_string()))?;
-        let head = [&length.to_be_bytes()[..], &checksum(&body).to_be_bytes()].concat();
-        // Two writes: a record can be torn between them too.
-        let written = journal
-            .append(&head)
-            .and_then(|()| journal.append(&body))
-            .and_then(|()| journal.sync());
+        let mut written = Ok(());
+        for transaction in transactions.iter().filter(|transaction| !transaction.is_empty()) {
+            let (head, body) = record(transaction)?;
+            // Two writes: a record can be torn between them too.
+            written = written.and_then(|()| journal.append(&head));
+            written = written.and_then(|()| journal.append(&body));
+        }
+        if journal.bytes().len() > before {
+            written = written.and_then(|()| journal.sync());
+        }
         match written {
-            Ok(()) => self.memory.commit(transaction),
+            Ok(()) => self.memory.commit_all(transactions),
             Err(DiskFault::Full) => {
                 journal.truncate(before);
                 Err(StoreError::Full("sim".into()))
             }
-            Err(DiskFault::Dead) => Err(fail("the process died".into())),
+            Err(DiskFault::Dead) => Err(failed("the process died".into())),
         }
     }
 

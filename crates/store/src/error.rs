@@ -5,9 +5,10 @@ use crate::{
     TRANSACTION_WRITES_MAX,
 };
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Why a store says no.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file cannot be opened or created.
     #[error(
@@ -94,7 +95,7 @@ pub enum StoreError {
         /// The document.
         key: Key,
         /// Where it stopped.
-        source: serde_json::Error,
+        source: Arc<serde_json::Error>,
     },
     /// A value without a JSON form.
     #[error("the document '{key}' cannot be written: {source}")]
@@ -102,7 +103,7 @@ pub enum StoreError {
         /// The document.
         key: Key,
         /// Where it stopped.
-        source: serde_json::Error,
+        source: Arc<serde_json::Error>,
     },
     /// A key with an empty or overlong part.
     #[error("'{0}' is not a document name: kind and id take 1 to {KEY_PART_BYTES_MAX} bytes each")]
@@ -121,6 +122,14 @@ pub enum StoreError {
     /// A transaction above the bound.
     #[error("the transaction has {0} writes, more than {TRANSACTION_WRITES_MAX}")]
     TooManyWrites(usize),
+    /// More changes wait than are kept waiting.
+    #[error(
+        "{0} changes wait for the disk already; nothing of this one was kept: repeat it a little later"
+    )]
+    Overloaded(usize),
+    /// Whoever was to make the change has failed.
+    #[error("the change failed inside the controller and was not kept; please report it")]
+    Abandoned,
     /// The log of changes does not reach back that far.
     #[error(
         "the changes after revision {after} are no longer known (the last {CHANGES_KEPT_MAX} since \

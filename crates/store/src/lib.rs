@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 /// Longest kind or id, in bytes.
 pub const KEY_PART_BYTES_MAX: usize = 255;
@@ -81,8 +82,10 @@ impl Document {
     /// # Errors
     /// [`StoreError::Unreadable`] when the body is not a `T`.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
-        serde_json::from_str(&self.body)
-            .map_err(|source| StoreError::Unreadable { key: self.key.clone(), source })
+        serde_json::from_str(&self.body).map_err(|source| StoreError::Unreadable {
+            key: self.key.clone(),
+            source: Arc::new(source),
+        })
     }
 }
 
@@ -115,6 +118,15 @@ struct Write {
     body: Option<String>,
 }
 
+/// The JSON text of a document.
+///
+/// # Errors
+/// [`StoreError::Unwritable`] when the value has no JSON form.
+pub fn text(key: &Key, value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value)
+        .map_err(|source| StoreError::Unwritable { key: key.clone(), source: Arc::new(source) })
+}
+
 /// Writes that happen together or not at all. It can be written down and read again: a store may
 /// keep a journal of transactions instead of documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,10 +151,14 @@ impl Transaction {
         value: &impl Serialize,
         expect: Expect,
     ) -> Result<(), StoreError> {
-        let body = serde_json::to_string(value)
-            .map_err(|source| StoreError::Unwritable { key: key.clone(), source })?;
-        self.writes.push(Write { key, expect, body: Some(body) });
+        let body = text(&key, value)?;
+        self.put_text(key, body, expect);
         Ok(())
+    }
+
+    /// Writes a document whose JSON text is at hand, as [`text`] made it.
+    pub fn put_text(&mut self, key: Key, body: String, expect: Expect) {
+        self.writes.push(Write { key, expect, body: Some(body) });
     }
 
     /// Removes a document; one that does not exist stays so.
@@ -157,7 +173,10 @@ impl Transaction {
     }
 
     /// Refuses what no store takes, so that all of them refuse the same.
-    fn check_bounds(&self) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// When there are too many writes, a name or body is too large, or a document comes twice.
+    pub fn check_bounds(&self) -> Result<(), StoreError> {
         if self.writes.len() > TRANSACTION_WRITES_MAX {
             return Err(StoreError::TooManyWrites(self.writes.len()));
         }
@@ -217,7 +236,18 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Conflict`] when an expectation does not hold, [`StoreError::Full`] when the
     /// disk is full, others when a bound is passed or the disk fails. Nothing is written then.
-    fn commit(&self, transaction: Transaction) -> Result<Revision, StoreError>;
+    fn commit(&self, transaction: Transaction) -> Result<Revision, StoreError> {
+        let revisions = self.commit_all(vec![transaction])?;
+        revisions.last().copied().map_or_else(|| self.revision(), Ok)
+    }
+
+    /// Carries out transactions one after the other, each with a revision of its own, and makes
+    /// them durable together: the disk is waited for once. An error of one is an error of all, and
+    /// none is kept. A crash before the answer may keep the first of them, each whole.
+    ///
+    /// # Errors
+    /// Those of [`Store::commit`].
+    fn commit_all(&self, transactions: Vec<Transaction>) -> Result<Vec<Revision>, StoreError>;
 
     /// What changed after a revision, oldest first.
     ///

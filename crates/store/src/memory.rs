@@ -30,13 +30,12 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// Would this transaction be carried out? For whoever writes it elsewhere first.
+    /// Would these transactions be carried out? For whoever writes them elsewhere first.
     ///
     /// # Errors
-    /// Those of [`Store::commit`].
-    pub fn check(&self, transaction: &Transaction) -> Result<(), StoreError> {
-        transaction.check_bounds()?;
-        self.lock().check(transaction)
+    /// Those of [`Store::commit_all`].
+    pub fn check(&self, transactions: &[Transaction]) -> Result<(), StoreError> {
+        self.lock().check(transactions)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -45,16 +44,51 @@ impl MemoryStore {
 }
 
 impl Inner {
-    fn check(&self, transaction: &Transaction) -> Result<(), StoreError> {
-        for write in &transaction.writes {
-            let found = self.documents.get(&write.key).map(|document| document.revision);
-            if !write.expect.holds(found) {
-                let (key, expected) = (write.key.clone(), write.expect);
-                return Err(StoreError::Conflict { key, expected, found });
+    /// Each is checked as if those before it had been carried out.
+    fn check(&self, transactions: &[Transaction]) -> Result<(), StoreError> {
+        let mut revision = self.revision;
+        let mut written: BTreeMap<&Key, Option<Revision>> = BTreeMap::new();
+        for transaction in transactions {
+            transaction.check_bounds()?;
+            revision = after(revision, transaction);
+            for write in &transaction.writes {
+                let stored = || self.documents.get(&write.key).map(|document| document.revision);
+                let found = written.get(&write.key).copied().unwrap_or_else(stored);
+                if !write.expect.holds(found) {
+                    let (key, expected) = (write.key.clone(), write.expect);
+                    return Err(StoreError::Conflict { key, expected, found });
+                }
             }
+            let writes = transaction.writes.iter();
+            written.extend(writes.map(|w| (&w.key, w.body.is_some().then_some(revision))));
         }
         Ok(())
     }
+
+    fn carry_out(&mut self, transaction: Transaction) -> Revision {
+        let revision = after(self.revision, &transaction);
+        self.revision = revision;
+        for write in transaction.writes {
+            let key = write.key.clone();
+            match write.body {
+                Some(body) => {
+                    let document = Document { key: key.clone(), body, revision };
+                    self.documents.insert(write.key, document);
+                    self.log.record(revision, key, false);
+                }
+                None if self.documents.remove(&key).is_some() => {
+                    self.log.record(revision, key, true);
+                }
+                None => {}
+            }
+        }
+        revision
+    }
+}
+
+/// The revision that a transaction leads to.
+fn after(revision: Revision, transaction: &Transaction) -> Revision {
+    if transaction.is_empty() { revision } else { Revision(revision.0 + 1) }
 }
 
 impl Store for MemoryStore {
@@ -71,30 +105,10 @@ impl Store for MemoryStore {
         Ok(self.lock().documents.values().filter(of_kind).cloned().collect())
     }
 
-    fn commit(&self, transaction: Transaction) -> Result<Revision, StoreError> {
-        transaction.check_bounds()?;
+    fn commit_all(&self, transactions: Vec<Transaction>) -> Result<Vec<Revision>, StoreError> {
         let mut inner = self.lock();
-        if transaction.is_empty() {
-            return Ok(inner.revision);
-        }
-        inner.check(&transaction)?;
-        let revision = Revision(inner.revision.0 + 1);
-        inner.revision = revision;
-        for write in transaction.writes {
-            let key = write.key.clone();
-            match write.body {
-                Some(body) => {
-                    let document = Document { key: key.clone(), body, revision };
-                    inner.documents.insert(write.key, document);
-                    inner.log.record(revision, key, false);
-                }
-                None if inner.documents.remove(&key).is_some() => {
-                    inner.log.record(revision, key, true);
-                }
-                None => {}
-            }
-        }
-        Ok(revision)
+        inner.check(&transactions)?;
+        Ok(transactions.into_iter().map(|transaction| inner.carry_out(transaction)).collect())
     }
 
     fn changes(&self, after: Revision) -> Result<Vec<Change>, StoreError> {

@@ -116,23 +116,31 @@ impl Store for SqliteStore {
         rows.into_iter().map(|row| row.verify(&self.path)).collect()
     }
 
-    fn commit(&self, transaction: Transaction) -> Result<Revision, StoreError> {
-        transaction.check_bounds()?;
+    fn commit_all(&self, transactions: Vec<Transaction>) -> Result<Vec<Revision>, StoreError> {
+        transactions.iter().try_for_each(Transaction::check_bounds)?;
         let mut inner = self.lock();
-        if transaction.is_empty() {
-            return Ok(inner.head.revision);
+        let mut head = inner.head;
+        if transactions.iter().all(Transaction::is_empty) {
+            return Ok(vec![head.revision; transactions.len()]);
         }
-        let head = inner.head;
         // Dropped without `commit`, the transaction rolls back.
         let sqlite =
             inner.connection.transaction().map_err(|e| failure(&self.path, "write", &e))?;
-        let (head, changes) = apply(&sqlite, &self.path, head, &transaction.writes)?;
+        let mut changes = Vec::new();
+        let mut revisions = Vec::with_capacity(transactions.len());
+        for transaction in &transactions {
+            if !transaction.is_empty() {
+                head = apply(&sqlite, &self.path, head, &transaction.writes, &mut changes)?;
+            }
+            revisions.push(head.revision);
+        }
+        save_head(&sqlite, head).map_err(|e| failure(&self.path, "write", &e))?;
         sqlite.commit().map_err(|e| failure(&self.path, "write", &e))?;
         inner.head = head;
         for change in changes {
             inner.log.record(change.revision, change.key, change.is_removed);
         }
-        Ok(head.revision)
+        Ok(revisions)
     }
 
     fn changes(&self, after: Revision) -> Result<Vec<Change>, StoreError> {
@@ -145,7 +153,8 @@ fn apply(
     path: &Path,
     head: Head,
     writes: &[Write],
-) -> Result<(Head, Vec<Change>), StoreError> {
+    changes: &mut Vec<Change>,
+) -> Result<Head, StoreError> {
     let fail = |e: rusqlite::Error| failure(path, "write", &e);
     let mut find = sqlite
         .prepare_cached("SELECT revision FROM documents WHERE kind = ?1 AND id = ?2")
@@ -157,7 +166,6 @@ fn apply(
         sqlite.prepare_cached("DELETE FROM documents WHERE kind = ?1 AND id = ?2").map_err(fail)?;
     let revision = Revision(head.revision.0 + 1);
     let mut documents = head.documents;
-    let mut changes = Vec::with_capacity(writes.len());
     for write in writes {
         let Key { kind, id } = &write.key;
         let found: Option<i64> =
@@ -182,14 +190,14 @@ fn apply(
         let is_removed = write.body.is_none();
         changes.push(Change { revision, key: write.key.clone(), is_removed });
     }
-    let head = Head { revision, documents };
+    Ok(Head { revision, documents })
+}
+
+fn save_head(sqlite: &rusqlite::Transaction<'_>, head: Head) -> rusqlite::Result<usize> {
+    let (revision, documents) = (number(head.revision.0), number(head.documents));
     sqlite
-        .prepare_cached("INSERT OR REPLACE INTO head VALUES (1, ?1, ?2, ?3)")
-        .and_then(|mut save| {
-            save.execute(params![number(revision.0), number(documents), head_checksum(head)])
-        })
-        .map_err(fail)?;
-    Ok((head, changes))
+        .prepare_cached("INSERT OR REPLACE INTO head VALUES (1, ?1, ?2, ?3)")?
+        .execute(params![revision, documents, head_checksum(head)])
 }
 
 /// Makes durable what a killed process wrote and did not sync: whoever builds upon it must not find

@@ -74,8 +74,13 @@ proptest! {
                 sqlite = SqliteStore::open(&path).unwrap();
                 reopened_at = sqlite.revision().unwrap();
             }
-            let expected = text(memory.commit(transaction(steps)));
-            prop_assert_eq!(text(sqlite.commit(transaction(steps))), expected);
+            // Alone, or with another of its kind: then both are kept or none.
+            let batch = |twin: bool| {
+                let twin = twin.then(|| transaction(&steps[..steps.len() / 2]));
+                std::iter::once(transaction(steps)).chain(twin).collect::<Vec<_>>()
+            };
+            let expected = text(memory.commit_all(batch(index % 2 == 0)));
+            prop_assert_eq!(text(sqlite.commit_all(batch(index % 2 == 0))), expected);
             prop_assert_eq!(contents(&sqlite), contents(&memory));
             let changes = text(sqlite.changes(reopened_at));
             prop_assert_eq!(changes, text(memory.changes(reopened_at)));

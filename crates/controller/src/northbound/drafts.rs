@@ -8,7 +8,6 @@ use crate::auth::Identity;
 use crate::declared::{Declared, Snapshot};
 use axum::http::HeaderMap;
 use catena_model::ProjectId;
-use catena_store::StoreError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,13 +42,9 @@ pub(crate) struct Drafts(Mutex<BTreeMap<Uuid, Kept>>);
 
 impl Drafts {
     /// Copies what is declared now.
-    pub(crate) fn open(
-        &self,
-        declared: &Declared,
-        identity: &Identity,
-    ) -> Result<Uuid, StoreError> {
+    pub(crate) fn open(&self, declared: &Declared, identity: &Identity) -> Uuid {
         let origin = declared.snapshot();
-        let draft = Draft { declared: Arc::new(Declared::copy_of(&origin)?), origin };
+        let draft = Draft { declared: Arc::new(Declared::copy_of(&origin)), origin };
         let mut drafts = self.fresh();
         if drafts.len() >= DRAFTS_MAX {
             let oldest = drafts.iter().min_by_key(|(_, kept)| kept.used).map(|(id, _)| *id);
@@ -58,7 +53,7 @@ impl Drafts {
         let id = Uuid::new_v4();
         let project = identity.project.clone();
         drafts.insert(id, Kept { draft, project, used: Instant::now() });
-        Ok(id)
+        id
     }
 
     /// The draft of this name, if it is still there.

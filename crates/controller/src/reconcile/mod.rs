@@ -15,7 +15,7 @@ use crate::southbound::fleet::Fleet;
 use catena_model::NodeName;
 use catena_model::id::{ChainId, PortId};
 use catena_model::status::{ChainState, ChainStatus};
-use catena_plan::{Blueprint, Intent, Inventory};
+use catena_plan::{Blueprint, IndexedIntent, Intent, Inventory};
 pub(crate) use catena_plan::{News, NodeNews};
 use catena_store::{Revision, Store};
 use planner::Planner;
@@ -36,7 +36,7 @@ pub(crate) type Signals = mpsc::Sender<News>;
 pub(crate) struct Situation {
     /// The declared revision that this takes into account.
     pub(crate) revision: Revision,
-    pub(crate) intent: Arc<Intent>,
+    pub(crate) intent: Arc<IndexedIntent>,
     pub(crate) blueprint: Arc<Blueprint>,
     pub(crate) inventory: Arc<Inventory>,
     /// Why planning does not go on, if it does not.

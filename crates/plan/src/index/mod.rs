@@ -321,6 +321,15 @@ impl IndexedIntent {
     }
 }
 
+/// Whoever asks no index takes it for the intent that it is.
+impl std::ops::Deref for IndexedIntent {
+    type Target = Intent;
+
+    fn deref(&self) -> &Intent {
+        &self.intent
+    }
+}
+
 impl From<Intent> for IndexedIntent {
     fn from(declared: Intent) -> Self {
         let mut indexed = Self::default();

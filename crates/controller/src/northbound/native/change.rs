@@ -5,7 +5,6 @@ use crate::declared::{Draft, Snapshot};
 use crate::northbound::{App, Call};
 use catena_model::resource::Label;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
 use uuid::Uuid;
 
 /// The body of a call.
@@ -22,9 +21,7 @@ pub(super) async fn declare(
     app: &App,
     edit: impl FnOnce(&mut Draft) -> Result<(), Problem> + Send + 'static,
 ) -> Result<Snapshot, Problem> {
-    let declared = Arc::clone(&app.declared);
-    let made = tokio::task::spawn_blocking(move || declared.change(edit)).await;
-    let ((), snapshot) = made.map_err(|error| Problem::internal(error.to_string()))??;
+    let ((), snapshot) = app.declared.change(edit).await?;
     Ok(snapshot)
 }
 

@@ -66,7 +66,7 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         return Ok(unknown(call, false));
     };
     let situation = app.situation.borrow().clone();
-    let intent = seen(app.declared.snapshot().intent, identity);
+    let intent = seen(&app.declared.snapshot().intent, identity);
     let body = match route.operation {
         Operation::ReadMetrics => {
             let counters = app.fleet.counters(true).await;
@@ -116,9 +116,9 @@ fn shown(value: &impl serde::Serialize) -> Result<Value, Problem> {
 
 /// What somebody sees of what is declared. Whatever looks for an object looks here, so nobody can
 /// find another tenant's.
-fn seen(intent: Arc<Intent>, identity: &Identity) -> Arc<Intent> {
+fn seen(intent: &Intent, identity: &Identity) -> Arc<Intent> {
     if identity.sees_all() {
-        return intent;
+        return Arc::new(intent.clone());
     }
     fn of<K: Ord + Copy, V: Clone>(
         table: &Table<K, V>,

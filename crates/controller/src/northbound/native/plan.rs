@@ -28,7 +28,7 @@ const MOVED_NAMES_MAX: usize = 8;
 
 /// The identity of a new draft.
 pub(super) fn open(app: &App, identity: &Identity) -> Result<Response, Problem> {
-    let id = app.drafts.open(&app.declared, identity)?;
+    let id = app.drafts.open(&app.declared, identity);
     Ok(json(StatusCode::CREATED, super::CONTENT_TYPE, &json!({ "draft": id })))
 }
 
@@ -72,8 +72,8 @@ pub(super) async fn apply(
     let who = identity.clone();
     let made = declare(app, move |current| {
         if current.base() != expected {
-            let now = seen(Arc::new(current.intent().clone()), &who);
-            let moved = differences(&seen(origin.intent, &who), &now).into_iter();
+            let now = seen(current.intent(), &who);
+            let moved = differences(&seen(&origin.intent, &who), &now).into_iter();
             return Err(moved_to(expected, moved.map(|change| (change.kind, change.name))));
         }
         Ok(current.carry(&origin.intent, &then)?)

@@ -41,6 +41,19 @@ pub(super) fn lowest_free(subnet: &Subnet, taken: &BTreeSet<IpAddr>) -> Option<I
         .find(|candidate| subnet.gateway != Some(*candidate) && !taken.contains(candidate))
 }
 
+/// The same, where `lowest_from` knows the lowest address from one on that is not taken.
+pub(super) fn lowest_free_from(
+    subnet: &Subnet,
+    lowest_from: impl Fn(IpAddr) -> Option<IpAddr>,
+) -> Option<IpAddr> {
+    let (first, last) = hosts(subnet.cidr);
+    let mut free = lowest_from(address(subnet.cidr, first))?;
+    if subnet.gateway == Some(free) {
+        free = lowest_from(address(subnet.cidr, number(free).checked_add(1)?))?;
+    }
+    (number(free) <= last).then_some(free)
+}
+
 /// The ranges that addresses are given out from: the hosts without the gateway.
 pub(super) fn pools(subnet: &Subnet) -> Vec<(IpAddr, IpAddr)> {
     let (first, last) = hosts(subnet.cidr);

@@ -81,7 +81,7 @@ async fn create(
     let editor = identity.clone();
     let edit =
         move |draft: &mut Draft| collection.create(&mut Edit { draft, identity: &editor }, &given);
-    let (id, snapshot) = change(app, edit).await?;
+    let (id, snapshot) = app.declared.change(edit).await?;
     if collection.waits() {
         let chains = collection.chains(&snapshot.intent, id);
         settle_chains(app, snapshot.revision, &chains).await;
@@ -105,7 +105,7 @@ async fn update(
     let edit = move |draft: &mut Draft| {
         collection.update(&mut Edit { draft, identity: &editor }, id, &given)
     };
-    let ((), snapshot) = change(app, edit).await?;
+    let ((), snapshot) = app.declared.change(edit).await?;
     let chains = collection.chains(&snapshot.intent, id);
     let deadline = Instant::now() + app.answer_wait;
     let receipts = settle::changed(app, snapshot.revision, before, &chains, deadline).await;
@@ -125,7 +125,7 @@ async fn delete(
         collection.delete(&mut Edit { draft, identity: &identity }, id)?;
         Ok::<_, ApiError>(chains)
     };
-    let (chains, snapshot) = change(app, edit).await?;
+    let (chains, snapshot) = app.declared.change(edit).await?;
     let (kept, removed): (Vec<ChainId>, Vec<ChainId>) =
         chains.into_iter().partition(|chain| snapshot.intent.chains.contains_key(chain));
     settle_chains(app, snapshot.revision, &kept).await;
@@ -153,21 +153,6 @@ fn judge(
     }
     let (singular, plural) = (collection.singular(), collection.plural());
     prepare(singular, plural, collection.table(), verb, identity, body)
-}
-
-/// Makes a change where the disk may be waited for.
-async fn change<T: Send + 'static>(
-    app: &Arc<App>,
-    edit: impl FnOnce(&mut Draft) -> Result<T, ApiError> + Send + 'static,
-) -> Result<(T, Snapshot), ApiError> {
-    let declared = Arc::clone(&app.declared);
-    tokio::task::spawn_blocking(move || declared.change(edit)).await.unwrap_or_else(|_| {
-        Err(ApiError::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "HTTPInternalServerError",
-            "The change failed inside the controller and was not kept; please report it.",
-        ))
-    })
 }
 
 /// Waits until these chains are as declared, or cannot become so by waiting.

@@ -119,6 +119,7 @@ impl From<StoreError> for ApiError {
         let (status, kind) = match error {
             StoreError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "StoreFull"),
             StoreError::Conflict { .. } => (StatusCode::CONFLICT, "StoreConflict"),
+            StoreError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "StoreOverloaded"),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "StoreFailed"),
         };
         Self::new(status, kind, error.to_string())

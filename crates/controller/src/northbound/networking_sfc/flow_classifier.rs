@@ -168,43 +168,7 @@ fn check(rule: &ClassificationRule) -> Result<(), ApiError> {
 
 /// A rule that the caller may know of and that shares packets with this one.
 fn overlapping<'a>(scope: Scope<'a>, rule: &ClassificationRule) -> Option<&'a ClassificationRule> {
-    scope.all(|intent| &intent.rules).find(|other| overlap(rule, other))
-}
-
-/// Can one packet match both?
-fn overlap(a: &ClassificationRule, b: &ClassificationRule) -> bool {
-    meets(a.source_port, b.source_port)
-        && meets(a.destination_port, b.destination_port)
-        && tuples_overlap(a, b)
-}
-
-/// The same, whatever port the packet enters and leaves by.
-pub(super) fn tuples_overlap(a: &ClassificationRule, b: &ClassificationRule) -> bool {
-    let prefixes = |a: Option<IpNet>, b: Option<IpNet>| match (a, b) {
-        (Some(a), Some(b)) => {
-            let (a, b) = (a.trunc(), b.trunc());
-            a.contains(&b) || b.contains(&a)
-        }
-        _ => true,
-    };
-    let ranges = |a: PortBounds, b: PortBounds| {
-        let ((a_min, a_max), (b_min, b_max)) = (a.closed(), b.closed());
-        a_min <= b_max && b_min <= a_max
-    };
-    a.family == b.family
-        && meets(a.transport, b.transport)
-        && prefixes(a.source_prefix, b.source_prefix)
-        && prefixes(a.destination_prefix, b.destination_prefix)
-        && ranges(a.source_ports, b.source_ports)
-        && ranges(a.destination_ports, b.destination_ports)
-}
-
-/// Equal, or one does not care.
-fn meets<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a == b,
-        _ => true,
-    }
+    scope.intent.index().overlapping(scope.intent, rule, scope.project())
 }
 
 fn family_name(family: IpFamily) -> &'static str {

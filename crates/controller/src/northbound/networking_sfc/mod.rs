@@ -29,7 +29,7 @@ use axum::http::{HeaderValue, Method};
 use axum::response::Response;
 use catena_model::id::ChainId;
 use catena_model::status::Receipt;
-use catena_plan::Intent;
+use catena_plan::IndexedIntent;
 use errors::ApiError;
 use scope::{Edit, View};
 use serde_json::{Map, Value, json};
@@ -60,7 +60,7 @@ trait Collection: Sync {
         false
     }
     /// The chains whose paths a change of it may change: the answer to an update waits for them.
-    fn chains(&self, _intent: &Intent, _id: Uuid) -> Vec<ChainId> {
+    fn chains(&self, _intent: &IndexedIntent, _id: Uuid) -> Vec<ChainId> {
         Vec::new()
     }
     /// What the answer to a change says of those that are over.

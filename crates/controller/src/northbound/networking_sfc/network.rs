@@ -7,10 +7,9 @@ use super::{Collection, Shown, shown, uses, values};
 use catena_model::id::NetworkId;
 use catena_model::limits::TENANT_MTU_BYTES;
 use catena_model::resource::{Network, Subnet};
-use catena_plan::Intent;
+use catena_plan::IndexedIntent;
 use catena_wire::scalar::Vni;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use uuid::Uuid;
 
 /// Smallest MTU of a network, in bytes: what IPv4 must carry at least (RFC 791).
@@ -104,7 +103,7 @@ pub(super) fn find(scope: Scope<'_>, id: Uuid) -> Result<&Network, ApiError> {
     scope.network(NetworkId(id)).ok_or_else(|| not_found(&id.to_string()))
 }
 
-fn render(intent: &Intent, network: &Network) -> Shown {
+fn render(intent: &IndexedIntent, network: &Network) -> Shown {
     let subnets: Vec<_> = uses::subnets_in(intent, network.id).map(|subnet| subnet.id).collect();
     let project = &network.label.project;
     shown(json!({
@@ -132,10 +131,9 @@ fn render(intent: &Intent, network: &Network) -> Shown {
 }
 
 /// The lowest identifier that no network has.
-fn free_vni(intent: &Intent) -> Result<Vni, ApiError> {
-    let taken: BTreeSet<Vni> = intent.networks.values().map(|network| network.vni).collect();
-    let free = (1..=Vni::MAX).filter_map(|vni| Vni::new(vni).ok()).find(|vni| !taken.contains(vni));
-    free.ok_or_else(|| {
+fn free_vni(intent: &IndexedIntent) -> Result<Vni, ApiError> {
+    let free = intent.index().lowest_free_vni();
+    free.and_then(|free| Vni::new(free).ok()).ok_or_else(|| {
         let message =
             "Unable to create the network. No VXLAN identifier is free; delete a network.";
         ApiError::conflict("NoNetworkAvailable", message)

@@ -10,7 +10,7 @@ use catena_model::NodeName;
 use catena_model::id::{NetworkId, PortId, SubnetId};
 use catena_model::program::PROXY_MAC;
 use catena_model::resource::{Attachment, FixedIp, NamespaceRef, Port, Subnet};
-use catena_plan::Intent;
+use catena_plan::IndexedIntent;
 use catena_wire::scalar::MacAddr;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -123,7 +123,7 @@ fn find(scope: Scope<'_>, id: Uuid) -> Result<&Port, ApiError> {
 }
 
 /// Who cannot do without the port.
-fn user_of(intent: &Intent, id: PortId) -> Option<String> {
+fn user_of(intent: &IndexedIntent, id: PortId) -> Option<String> {
     let pair = uses::instance_at(intent, id).map(|pair| format!("port pair {}", pair.id));
     pair.or_else(|| uses::rule_at(intent, id).map(|rule| format!("flow classifier {}", rule.id)))
 }
@@ -132,8 +132,7 @@ fn user_of(intent: &Intent, id: PortId) -> Option<String> {
 fn apply(scope: Scope<'_>, port: &mut Port, given: &Prepared) -> Result<(), ApiError> {
     let intent = scope.intent;
     if let Some(mac) = given.text("mac_address").and_then(|text| text.parse::<MacAddr>().ok()) {
-        let mut others = uses::ports_in(intent, port.network).filter(|other| other.id != port.id);
-        if others.any(|other| other.mac == mac) {
+        if intent.index().ports_of_mac(port.network, mac).any(|other| other != port.id) {
             return Err(ApiError::conflict(
                 "MacAddressInUse",
                 format!(
@@ -164,34 +163,30 @@ fn apply(scope: Scope<'_>, port: &mut Port, given: &Prepared) -> Result<(), ApiE
 }
 
 /// Two ports on one interface would each take every packet of it.
-fn check_interface(intent: &Intent, port: &Port) -> Result<(), ApiError> {
+fn check_interface(intent: &IndexedIntent, port: &Port) -> Result<(), ApiError> {
     let (Some(node), Some(attachment)) = (&port.node, &port.attachment) else { return Ok(()) };
-    let has_it = |other: &&Port| {
-        other.id != port.id
-            && other.node.as_ref() == Some(node)
-            && other.attachment.as_ref() == Some(attachment)
-    };
-    let Some(other) = intent.ports.values().find(has_it) else { return Ok(()) };
+    let mut others = intent.index().ports_of_interface(node, attachment);
+    let Some(other) = others.find(|other| *other != port.id) else { return Ok(()) };
     let message = format!(
         "The interface '{}' of node '{node}' already belongs to port {}.",
-        attachment.interface, other.id
+        attachment.interface, other
     );
     Err(ApiError::conflict("InterfaceInUse", message))
 }
 
-fn free_mac(intent: &Intent, network: NetworkId) -> MacAddr {
+fn free_mac(intent: &IndexedIntent, network: NetworkId) -> MacAddr {
     let [a, b, c] = MAC_PREFIX;
     loop {
         let [d, e, f, ..] = *Uuid::new_v4().as_bytes();
         let mac = MacAddr([a, b, c, d, e, f]);
-        if !uses::ports_in(intent, network).any(|port| port.mac == mac) {
+        if intent.index().ports_of_mac(network, mac).next().is_none() {
             return mac;
         }
     }
 }
 
-fn taken(intent: &Intent, network: NetworkId, besides: Option<PortId>) -> BTreeSet<IpAddr> {
-    let others = uses::ports_in(intent, network).filter(|port| Some(port.id) != besides);
+fn taken(intent: &IndexedIntent, network: NetworkId, besides: PortId) -> BTreeSet<IpAddr> {
+    let others = uses::ports_in(intent, network).filter(|port| port.id != besides);
     others.flat_map(|port| &port.fixed_ips).map(|fixed| fixed.address).collect()
 }
 
@@ -202,8 +197,8 @@ fn exhausted(subnets: &[&Subnet]) -> ApiError {
 }
 
 /// An address of each family that the network has.
-fn one_of_each_family(intent: &Intent, network: NetworkId) -> Result<Vec<FixedIp>, ApiError> {
-    let taken = taken(intent, network, None);
+fn one_of_each_family(intent: &IndexedIntent, network: NetworkId) -> Result<Vec<FixedIp>, ApiError> {
+    let lowest_from = |from| intent.index().lowest_free_address(network, from);
     let mut fixed = Vec::new();
     for is_ipv4 in [true, false] {
         let subnets: Vec<&Subnet> = uses::subnets_in(intent, network)
@@ -213,7 +208,7 @@ fn one_of_each_family(intent: &Intent, network: NetworkId) -> Result<Vec<FixedIp
             continue;
         }
         let free = subnets.iter().find_map(|subnet| {
-            let address = addresses::lowest_free(subnet, &taken)?;
+            let address = addresses::lowest_free_from(subnet, lowest_from)?;
             Some(FixedIp { subnet: subnet.id, address })
         });
         fixed.push(free.ok_or_else(|| exhausted(&subnets))?);
@@ -223,7 +218,7 @@ fn one_of_each_family(intent: &Intent, network: NetworkId) -> Result<Vec<FixedIp
 
 /// The addresses that were asked for, each by address, by subnet, or by both.
 fn allocate(scope: Scope<'_>, port: &Port, list: &[Value]) -> Result<Vec<FixedIp>, ApiError> {
-    let mut taken = taken(scope.intent, port.network, Some(port.id));
+    let mut taken = taken(scope.intent, port.network, port.id);
     let mut fixed = Vec::with_capacity(list.len());
     for wanted in list {
         let text = |key: &str| wanted.get(key).and_then(Value::as_str);

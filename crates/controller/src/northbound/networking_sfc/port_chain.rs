@@ -10,7 +10,7 @@ use super::{Collection, Shown, flow_classifier, port_pair, port_pair_group, show
 use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::status::Receipt;
-use catena_plan::Intent;
+use catena_plan::IndexedIntent;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -98,7 +98,7 @@ impl Collection for PortChains {
         true
     }
 
-    fn chains(&self, _intent: &Intent, id: Uuid) -> Vec<ChainId> {
+    fn chains(&self, _intent: &IndexedIntent, id: Uuid) -> Vec<ChainId> {
         vec![ChainId(id)]
     }
 
@@ -117,7 +117,7 @@ pub(super) fn find(scope: Scope<'_>, id: Uuid) -> Result<&Chain, ApiError> {
 }
 
 /// What a graph is made of stays as it is while the graph is there.
-fn check_no_graph(intent: &Intent, id: ChainId) -> Result<(), ApiError> {
+fn check_no_graph(intent: &IndexedIntent, id: ChainId) -> Result<(), ApiError> {
     match uses::graph_of(intent, id) {
         None => Ok(()),
         Some(_) => {
@@ -160,7 +160,7 @@ fn check_groups(scope: Scope<'_>, chain: &Chain) -> Result<(), ApiError> {
 }
 
 /// An instance that speaks an encapsulation must speak its chain's.
-pub(super) fn check_correlation(intent: &Intent, chain: &Chain) -> Result<(), ApiError> {
+pub(super) fn check_correlation(intent: &IndexedIntent, chain: &Chain) -> Result<(), ApiError> {
     let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
     for function in functions {
         let instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
@@ -186,24 +186,22 @@ fn check_classifiers(scope: Scope<'_>, chain: &Chain) -> Result<(), ApiError> {
         if uses::chain_of(scope.intent, *id).as_ref().is_some_and(is_other) {
             return Err(flow_classifier::in_use(*id));
         }
-        for other in scope.all(|intent| &intent.chains).filter(is_other) {
-            let rules = other.rules.iter().filter_map(|id| scope.intent.rules.get(id));
-            let mut overlapping = rules.filter(|r| flow_classifier::tuples_overlap(rule, r));
-            if let Some(overlapping) = overlapping.next() {
-                let message = format!(
-                    "Flow Classifier {id} conflicts with Flow Classifier {} of Port Chain {}: \
-                     some packets match both.",
-                    overlapping.id, other.id
-                );
-                return Err(ApiError::invalid("PortChainFlowClassifierInConflict", message));
-            }
+        let index = scope.intent.index();
+        let overlapping =
+            index.overlapping_in_chains(scope.intent, rule, scope.project(), chain.id);
+        if let Some((other, overlapping)) = overlapping {
+            let message = format!(
+                "Flow Classifier {id} conflicts with Flow Classifier {overlapping} of Port Chain \
+                 {other}: some packets match both.",
+            );
+            return Err(ApiError::invalid("PortChainFlowClassifierInConflict", message));
         }
     }
     Ok(())
 }
 
 /// The wanted number if it is free; the lowest free one if none is wanted.
-fn allocate(intent: &Intent, wanted: u64) -> Result<u32, ApiError> {
+fn allocate(intent: &IndexedIntent, wanted: u64) -> Result<u32, ApiError> {
     if wanted == 0 {
         return uses::free_chain_number(intent, NUMBER_MAX).ok_or_else(|| {
             let message = "No chain_id is free; delete a Port Chain.";

@@ -8,7 +8,7 @@ use super::scope::{Edit, Scope, View};
 use super::{Collection, Shown, shown, uses, values};
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::resource::{Encapsulation, Instance};
-use catena_plan::Intent;
+use catena_plan::IndexedIntent;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -89,7 +89,7 @@ impl Collection for PortPairs {
         Ok(())
     }
 
-    fn chains(&self, intent: &Intent, id: Uuid) -> Vec<ChainId> {
+    fn chains(&self, intent: &IndexedIntent, id: Uuid) -> Vec<ChainId> {
         let function = uses::function_of(intent, InstanceId(id));
         let chains = function.map(|function| uses::chains_over(intent, function.id));
         chains.into_iter().flatten().map(|chain| chain.id).collect()

@@ -8,7 +8,7 @@ use super::scope::{Edit, Scope, View};
 use super::{Collection, Shown, group_parameters, port_chain, port_pair, shown, uses, values};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Encapsulation, FailurePolicy, ServiceFunction};
-use catena_plan::Intent;
+use catena_plan::IndexedIntent;
 use serde_json::json;
 use std::collections::BTreeSet;
 use uuid::Uuid;
@@ -95,7 +95,7 @@ impl Collection for PortPairGroups {
         Ok(())
     }
 
-    fn chains(&self, intent: &Intent, id: Uuid) -> Vec<ChainId> {
+    fn chains(&self, intent: &IndexedIntent, id: Uuid) -> Vec<ChainId> {
         uses::chains_over(intent, FunctionId(id)).map(|chain| chain.id).collect()
     }
 }

@@ -12,7 +12,7 @@ use catena_model::id::{
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
 };
-use catena_plan::{Intent, Table};
+use catena_plan::{IndexedIntent, Intent, Table};
 use std::sync::Arc;
 
 /// A resource that belongs to a project.
@@ -38,11 +38,16 @@ owned! { Network Subnet Port ClassificationRule Instance ServiceFunction Chain C
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     /// All that is declared: for rules that hold whoever owns what.
-    pub(super) intent: &'a Intent,
+    pub(super) intent: &'a IndexedIntent,
     pub(super) identity: &'a Identity,
 }
 
 impl<'a> Scope<'a> {
+    /// The one project that the caller sees; none: all of them.
+    pub(super) fn project(self) -> Option<&'a ProjectId> {
+        (!self.identity.sees_all()).then_some(&self.identity.project)
+    }
+
     /// A resource of a table, if the caller may know of it.
     pub(super) fn one<K: Ord + 'a, R: Owned + 'a>(
         self,
@@ -96,7 +101,7 @@ impl<'a> Scope<'a> {
 
 /// What resources are shown from.
 pub(super) struct View {
-    pub(super) intent: Arc<Intent>,
+    pub(super) intent: Arc<IndexedIntent>,
     pub(super) situation: Situation,
     pub(super) identity: Identity,
 }

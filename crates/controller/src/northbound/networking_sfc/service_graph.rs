@@ -6,7 +6,7 @@ use super::scope::{Edit, Scope, View};
 use super::{Collection, Shown, flow_classifier, port_chain, shown, uses, values};
 use catena_model::id::{ChainId, FunctionId, GraphId};
 use catena_model::resource::{Chain, ChainGraph, ClassificationRule, Encapsulation};
-use catena_plan::Intent;
+use catena_plan::IndexedIntent;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -72,7 +72,7 @@ impl Collection for ServiceGraphs {
         true
     }
 
-    fn chains(&self, intent: &Intent, id: Uuid) -> Vec<ChainId> {
+    fn chains(&self, intent: &IndexedIntent, id: Uuid) -> Vec<ChainId> {
         let graph = intent.graphs.get(&GraphId(id));
         graph.map(|graph| members(&graph.branches)).into_iter().flatten().collect()
     }
@@ -134,7 +134,7 @@ fn check_branch_point(
         let own: Vec<&ClassificationRule> =
             chain.rules.iter().filter_map(|id| scope.intent.rules.get(id)).collect();
         for rule in &own {
-            let clash = |other: &&&ClassificationRule| flow_classifier::tuples_overlap(rule, other);
+            let clash = |other: &&&ClassificationRule| catena_plan::tuples_overlap(rule, other);
             if let Some(other) = rules.iter().find(clash) {
                 let message = format!(
                     "Flow Classifier {} of Port Chain {id} conflicts with Flow Classifier {} of \
@@ -151,7 +151,7 @@ fn check_branch_point(
 
 /// The functions on both sides of a branching must speak the chain's encapsulation.
 fn check_branching(
-    intent: &Intent,
+    intent: &IndexedIntent,
     chain: &Chain,
     at: Option<&FunctionId>,
 ) -> Result<(), ApiError> {

@@ -6,7 +6,7 @@ use super::scope::{Edit, Scope, View};
 use super::{Collection, Shown, addresses, network, shown, uses, values};
 use catena_model::id::{NetworkId, SubnetId};
 use catena_model::resource::{Port, Subnet};
-use catena_plan::Intent;
+use catena_plan::IndexedIntent;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -107,7 +107,7 @@ impl Collection for Subnets {
 }
 
 /// Subnets of one network have no address in common.
-fn check_siblings(intent: &Intent, network: NetworkId, cidr: IpNet) -> Result<(), ApiError> {
+fn check_siblings(intent: &IndexedIntent, network: NetworkId, cidr: IpNet) -> Result<(), ApiError> {
     let overlapping = |other: &&Subnet| {
         other.cidr.contains(&cidr.network()) || cidr.contains(&other.cidr.network())
     };

@@ -1,0 +1,262 @@
+//! Changes that are made alone, together, and not at all.
+
+use super::*;
+use catena_model::ProjectId;
+use catena_model::id::NetworkId;
+use catena_model::resource::Label;
+use catena_store::{Change, Document, Transaction};
+use catena_wire::scalar::Vni;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use uuid::Uuid;
+
+#[derive(Debug)]
+struct Refused(String);
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Self(error.to_string())
+    }
+}
+impl From<PlanError> for Refused {
+    fn from(error: PlanError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+fn network(name: &str) -> Network {
+    Network {
+        id: NetworkId(Uuid::new_v4()),
+        label: Label {
+            name: name.into(),
+            description: String::new(),
+            project: ProjectId("p".into()),
+        },
+        vni: Vni::new(1).unwrap(),
+        mtu: 1_400,
+        admin_state_up: true,
+    }
+}
+
+fn names(snapshot: &Snapshot) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        snapshot.intent.networks.values().map(|network| network.label.name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+async fn put(declared: &Declared, network: Network) -> Result<Snapshot, Refused> {
+    let made = declared.change(move |draft| -> Result<(), Refused> { Ok(draft.put(network)?) });
+    made.await.map(|((), snapshot)| snapshot)
+}
+
+#[tokio::test]
+async fn a_change_that_fails_half_way_leaves_no_trace_and_a_good_one_survives_a_restart() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let declared = Declared::load(Arc::clone(&store)).unwrap();
+    let failed = declared.change(|draft| -> Result<(), Refused> {
+        draft.put(network("lost"))?;
+        Err(Refused("half way".into()))
+    });
+    assert!(failed.await.is_err());
+    assert!(declared.snapshot().intent.networks.is_empty());
+    let kept = network("kept");
+    let id = kept.id;
+    put(&declared, kept).await.unwrap();
+    assert_eq!(store.revision().unwrap(), Revision(1));
+    let again = Declared::load(Arc::clone(&store)).unwrap();
+    assert_eq!(*again.snapshot().intent, *declared.snapshot().intent);
+    let removed = declared.change(move |draft| -> Result<(), Refused> {
+        draft.remove::<Network>(id);
+        Ok(())
+    });
+    removed.await.unwrap();
+    assert!(Declared::load(store).unwrap().snapshot().intent.networks.is_empty());
+}
+
+#[tokio::test]
+async fn a_copy_is_changed_without_its_origin_and_knows_what_it_had() {
+    let declared = Declared::load(Arc::new(MemoryStore::default())).unwrap();
+    let (first, mut second) = (network("first"), network("second"));
+    let id = first.id;
+    put(&declared, first).await.unwrap();
+    put(&declared, second.clone()).await.unwrap();
+    let copy = Declared::copy_of(&declared.snapshot());
+    second.label.name = "renamed".into();
+    put(&copy, second).await.unwrap();
+    let removed = copy.change(move |draft| -> Result<(), Refused> {
+        draft.remove::<Network>(id);
+        Ok(())
+    });
+    removed.await.unwrap();
+    assert_eq!(names(&copy.snapshot()), ["renamed"]);
+    assert_eq!(names(&declared.snapshot()), ["first", "second"]);
+}
+
+/// A store whose disk takes its time: each commit waits for a word of the test.
+struct SlowStore {
+    memory: MemoryStore,
+    begun: Sender<usize>,
+    may_end: Mutex<Receiver<()>>,
+    is_full: AtomicBool,
+}
+
+impl Store for SlowStore {
+    fn revision(&self) -> Result<Revision, StoreError> {
+        self.memory.revision()
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Document>, StoreError> {
+        self.memory.get(key)
+    }
+
+    fn list(&self, kind: &str) -> Result<Vec<Document>, StoreError> {
+        self.memory.list(kind)
+    }
+
+    fn commit_all(&self, transactions: Vec<Transaction>) -> Result<Vec<Revision>, StoreError> {
+        self.begun.send(transactions.len()).unwrap();
+        self.may_end.lock().unwrap().recv().unwrap();
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(StoreError::Full("slow".into()));
+        }
+        self.memory.commit_all(transactions)
+    }
+
+    fn changes(&self, after: Revision) -> Result<Vec<Change>, StoreError> {
+        self.memory.changes(after)
+    }
+}
+
+/// Changes that wait behind a first one which the disk has not taken yet.
+struct Crowd {
+    store: Arc<SlowStore>,
+    declared: Arc<Declared>,
+    /// How many changes each commit carries.
+    begun: Receiver<usize>,
+    may_end: Sender<()>,
+    first: tokio::task::JoinHandle<Result<Snapshot, Refused>>,
+}
+
+impl Crowd {
+    fn gather() -> Self {
+        let (begun, commits) = channel();
+        let (may_end, end) = channel();
+        let store = Arc::new(SlowStore {
+            memory: MemoryStore::default(),
+            begun,
+            may_end: Mutex::new(end),
+            is_full: AtomicBool::new(false),
+        });
+        let declared = Arc::new(Declared::load(Arc::clone(&store) as Arc<dyn Store>).unwrap());
+        let writer = Arc::clone(&declared);
+        let first = tokio::spawn(async move { put(&writer, network("first")).await });
+        Self { store, declared, begun: commits, may_end, first }
+    }
+
+    /// Hands a change in; it waits.
+    fn join<T: Send + 'static>(
+        &self,
+        edit: impl FnOnce(&mut Draft) -> Result<T, Refused> + Send + 'static,
+    ) -> tokio::task::JoinHandle<Result<(T, Snapshot), Refused>> {
+        let declared = Arc::clone(&self.declared);
+        tokio::spawn(async move { declared.change(edit).await })
+    }
+
+    /// The next commit: how many changes it carries.
+    async fn commit(&self) -> usize {
+        let mut carried = None;
+        while carried.is_none() {
+            tokio::task::yield_now().await;
+            carried = self.begun.try_recv().ok();
+        }
+        self.may_end.send(()).unwrap();
+        carried.unwrap()
+    }
+}
+
+/// Lets the changes that were handed in reach the queue.
+async fn until_all_wait() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_and_revisions() {
+    let crowd = Crowd::gather();
+    until_all_wait().await;
+    let shared = network("shared");
+    let id = shared.id;
+    let mut waiting = vec![crowd.join(move |draft| Ok(draft.put(shared)?))];
+    for number in 0..10 {
+        // Each builds on what the one before it has made: no update is lost.
+        waiting.push(crowd.join(move |draft| {
+            let mut network = draft.intent().networks.get(&id).unwrap().clone();
+            network.label.name.push_str(&number.to_string());
+            Ok(draft.put(network)?)
+        }));
+        until_all_wait().await;
+    }
+    assert!(crowd.declared.snapshot().intent.networks.is_empty(), "nothing is durable yet");
+    assert_eq!(crowd.commit().await, 1);
+    assert_eq!(crowd.commit().await, 11);
+    for (at, waiting) in waiting.into_iter().enumerate() {
+        let ((), snapshot) = waiting.await.unwrap().unwrap();
+        assert_eq!(snapshot.revision, Revision(2 + at as u64));
+        assert_eq!(snapshot.intent.networks[&id].label.name.len(), "shared".len() + at);
+    }
+    crowd.first.await.unwrap().unwrap();
+    assert_eq!(names(&crowd.declared.snapshot()), ["first", "shared0123456789"]);
+    let stored = Declared::load(Arc::clone(&crowd.store) as Arc<dyn Store>).unwrap();
+    assert_eq!(*stored.snapshot().intent, *crowd.declared.snapshot().intent);
+    let log = crowd.store.changes(Revision(1)).unwrap();
+    assert_eq!(log.iter().map(|c| c.revision.0).collect::<Vec<_>>(), (2..=12).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn one_that_fails_among_others_is_answered_alone_and_leaves_no_trace() {
+    let crowd = Crowd::gather();
+    until_all_wait().await;
+    let good = crowd.join(|draft| Ok(draft.put(network("good"))?));
+    let bad = crowd.join(|draft| -> Result<(), Refused> {
+        draft.put(network("bad"))?;
+        Err(Refused("changed my mind".into()))
+    });
+    let broken = crowd.join(|draft| -> Result<(), Refused> {
+        draft.put(network("broken"))?;
+        panic!("a fault of the test's own making");
+    });
+    let reader = crowd.join(|draft| Ok(draft.intent().networks.len()));
+    until_all_wait().await;
+    assert_eq!(crowd.commit().await, 1);
+    assert_eq!(crowd.commit().await, 2, "the good one, and the one that only looks");
+    good.await.unwrap().unwrap();
+    assert_eq!(bad.await.unwrap().unwrap_err().0, "changed my mind");
+    assert!(broken.await.unwrap().unwrap_err().0.contains("failed inside the controller"));
+    assert_eq!(reader.await.unwrap().unwrap().0, 2);
+    assert_eq!(names(&crowd.declared.snapshot()), ["first", "good"]);
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_is_told_to_all_who_shared_it_and_changes_nothing() {
+    let crowd = Crowd::gather();
+    until_all_wait().await;
+    let waiting: Vec<_> =
+        (0..3).map(|_| crowd.join(|draft| Ok(draft.put(network("late"))?))).collect();
+    until_all_wait().await;
+    assert_eq!(crowd.commit().await, 1);
+    crowd.first.await.unwrap().unwrap();
+    crowd.store.is_full.store(true, Ordering::Relaxed);
+    assert_eq!(crowd.begun.recv().unwrap(), 3);
+    crowd.may_end.send(()).unwrap();
+    for waiting in waiting {
+        assert!(waiting.await.unwrap().unwrap_err().0.contains("the disk is full"));
+    }
+    assert_eq!(names(&crowd.declared.snapshot()), ["first"]);
+    crowd.store.is_full.store(false, Ordering::Relaxed);
+    let again = crowd.join(|draft| Ok(draft.put(network("again"))?));
+    assert_eq!(crowd.commit().await, 1);
+    again.await.unwrap().unwrap();
+    assert_eq!(names(&crowd.declared.snapshot()), ["again", "first"]);
+}
