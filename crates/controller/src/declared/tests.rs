@@ -240,13 +240,13 @@ async fn one_that_fails_among_others_is_answered_alone_and_leaves_no_trace() {
 
 #[tokio::test]
 async fn a_commit_that_fails_is_told_to_all_who_shared_it_and_changes_nothing() {
-    let crowd = Crowd::gather();
+    let mut crowd = Crowd::gather();
     until_all_wait().await;
     let waiting: Vec<_> =
         (0..3).map(|_| crowd.join(|draft| Ok(draft.put(network("late"))?))).collect();
     until_all_wait().await;
     assert_eq!(crowd.commit().await, 1);
-    crowd.first.await.unwrap().unwrap();
+    (&mut crowd.first).await.unwrap().unwrap();
     crowd.store.is_full.store(true, Ordering::Relaxed);
     assert_eq!(crowd.begun.recv().unwrap(), 3);
     crowd.may_end.send(()).unwrap();
