@@ -128,7 +128,7 @@ impl Store for SlowStore {
     }
 }
 
-/// Changes that wait behind a first one which the disk has not taken yet.
+/// Changes that wait behind a first one, whose commit has begun and not ended.
 struct Crowd {
     store: Arc<SlowStore>,
     declared: Arc<Declared>,
@@ -139,7 +139,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn gather() -> Self {
+    async fn gather() -> Self {
         let (begun, commits) = channel();
         let (may_end, end) = channel();
         let store = Arc::new(SlowStore {
@@ -151,7 +151,14 @@ impl Crowd {
         let declared = Arc::new(Declared::load(Arc::clone(&store) as Arc<dyn Store>).unwrap());
         let writer = Arc::clone(&declared);
         let first = tokio::spawn(async move { put(&writer, network("first")).await });
-        Self { store, declared, begun: commits, may_end, first }
+        let crowd = Self { store, declared, begun: commits, may_end, first };
+        assert_eq!(crowd.commit().await, 1);
+        crowd
+    }
+
+    /// The disk has taken a commit.
+    fn end(&self) {
+        self.may_end.send(()).unwrap();
     }
 
     /// Hands a change in; it waits.
@@ -163,15 +170,14 @@ impl Crowd {
         tokio::spawn(async move { declared.change(edit).await })
     }
 
-    /// The next commit: how many changes it carries.
+    /// The next commit begins: how many changes it carries.
     async fn commit(&self) -> usize {
-        let mut carried = None;
-        while carried.is_none() {
+        loop {
             tokio::task::yield_now().await;
-            carried = self.begun.try_recv().ok();
+            if let Ok(carried) = self.begun.try_recv() {
+                return carried;
+            }
         }
-        self.may_end.send(()).unwrap();
-        carried.unwrap()
     }
 }
 
@@ -184,8 +190,7 @@ async fn until_all_wait() {
 
 #[tokio::test]
 async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_and_revisions() {
-    let crowd = Crowd::gather();
-    until_all_wait().await;
+    let crowd = Crowd::gather().await;
     let shared = network("shared");
     let id = shared.id;
     let mut waiting = vec![crowd.join(move |draft| Ok(draft.put(shared)?))];
@@ -199,8 +204,9 @@ async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_an
         until_all_wait().await;
     }
     assert!(crowd.declared.snapshot().intent.networks.is_empty(), "nothing is durable yet");
-    assert_eq!(crowd.commit().await, 1);
+    crowd.end();
     assert_eq!(crowd.commit().await, 11);
+    crowd.end();
     for (at, waiting) in waiting.into_iter().enumerate() {
         let ((), snapshot) = waiting.await.unwrap().unwrap();
         assert_eq!(snapshot.revision, Revision(2 + at as u64));
@@ -216,8 +222,7 @@ async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_an
 
 #[tokio::test]
 async fn one_that_fails_among_others_is_answered_alone_and_leaves_no_trace() {
-    let crowd = Crowd::gather();
-    until_all_wait().await;
+    let crowd = Crowd::gather().await;
     let good = crowd.join(|draft| Ok(draft.put(network("good"))?));
     let bad = crowd.join(|draft| -> Result<(), Refused> {
         draft.put(network("bad"))?;
@@ -229,8 +234,9 @@ async fn one_that_fails_among_others_is_answered_alone_and_leaves_no_trace() {
     });
     let reader = crowd.join(|draft| Ok(draft.intent().networks.len()));
     until_all_wait().await;
-    assert_eq!(crowd.commit().await, 1);
+    crowd.end();
     assert_eq!(crowd.commit().await, 2, "the good one, and the one that only looks");
+    crowd.end();
     good.await.unwrap().unwrap();
     assert_eq!(bad.await.unwrap().unwrap_err().0, "changed my mind");
     assert!(broken.await.unwrap().unwrap_err().0.contains("failed inside the controller"));
@@ -240,16 +246,15 @@ async fn one_that_fails_among_others_is_answered_alone_and_leaves_no_trace() {
 
 #[tokio::test]
 async fn a_commit_that_fails_is_told_to_all_who_shared_it_and_changes_nothing() {
-    let mut crowd = Crowd::gather();
-    until_all_wait().await;
+    let mut crowd = Crowd::gather().await;
     let waiting: Vec<_> =
         (0..3).map(|_| crowd.join(|draft| Ok(draft.put(network("late"))?))).collect();
     until_all_wait().await;
-    assert_eq!(crowd.commit().await, 1);
+    crowd.end();
     (&mut crowd.first).await.unwrap().unwrap();
+    assert_eq!(crowd.commit().await, 3);
     crowd.store.is_full.store(true, Ordering::Relaxed);
-    assert_eq!(crowd.begun.recv().unwrap(), 3);
-    crowd.may_end.send(()).unwrap();
+    crowd.end();
     for waiting in waiting {
         assert!(waiting.await.unwrap().unwrap_err().0.contains("the disk is full"));
     }
@@ -257,6 +262,7 @@ async fn a_commit_that_fails_is_told_to_all_who_shared_it_and_changes_nothing() 
     crowd.store.is_full.store(false, Ordering::Relaxed);
     let again = crowd.join(|draft| Ok(draft.put(network("again"))?));
     assert_eq!(crowd.commit().await, 1);
+    crowd.end();
     again.await.unwrap().unwrap();
     assert_eq!(names(&crowd.declared.snapshot()), ["again", "first"]);
 }

@@ -17,7 +17,7 @@ const CHANGES_WAITING_MAX: usize = 4_096;
 
 /// What is declared, and who changes it.
 pub(super) struct Writer {
-    store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn Store>,
     pub(super) current: watch::Sender<Snapshot>,
     /// The document revisions that the snapshot was read at; held while changes are made.
     revisions: Mutex<BTreeMap<Key, Revision>>,

@@ -3,7 +3,7 @@
 use super::attributes::{Attribute, Prepared, empty_text, optional, read_only, required};
 use super::errors::ApiError;
 use super::scope::{Edit, Scope, View};
-use super::{Collection, Shown, flow_classifier, port_chain, shown, uses, values};
+use super::{Collection, Shown, port_chain, shown, uses, values};
 use catena_model::id::{ChainId, FunctionId, GraphId};
 use catena_model::resource::{Chain, ChainGraph, ClassificationRule, Encapsulation};
 use catena_plan::IndexedIntent;
