@@ -34,12 +34,8 @@ fn writes(length: usize) -> impl Strategy<Value = Vec<Write>> {
         4 => Just(5u8), 6 => Just(6u8), 1 => Just(7u8)
     ];
     let write = (kinds, 0..5u32, prop::bool::weighted(0.2), any::<u64>());
-    let write = write.prop_map(|(kind, number, is_removal, dice)| Write {
-        kind,
-        number,
-        is_removal,
-        dice,
-    });
+    let write =
+        write.prop_map(|(kind, number, is_removal, dice)| Write { kind, number, is_removal, dice });
     prop::collection::vec(write, 1..length)
 }
 
@@ -76,7 +72,8 @@ fn label(dice: &mut Dice) -> Label {
 
 fn rule(number: u32, dice: &mut Dice) -> ClassificationRule {
     let prefixes = ["10.0.0.0/8", "10.1.0.0/16", "10.1.1.1/32", "10.2.0.0/16", "0.0.0.0/0"];
-    let prefixes_v6 = ["2001:db8::/32", "2001:db8:1::/48", "2001:db8:2::1/128", "::/0", "fe80::/10"];
+    let prefixes_v6 =
+        ["2001:db8::/32", "2001:db8:1::/48", "2001:db8:2::1/128", "::/0", "fe80::/10"];
     let family = if dice.below(4) == 0 { IpFamily::Ipv6 } else { IpFamily::Ipv4 };
     let prefix = |dice: &mut Dice| {
         let chosen = dice.below(8) as usize;
@@ -258,7 +255,11 @@ fn says_what_a_scan_says(indexed: &IndexedIntent) -> Result<(), TestCaseError> {
 }
 
 /// The same question, asked of every rule.
-fn overlaps_by_scan(intent: &Intent, wanted: &ClassificationRule, project: Option<&ProjectId>) -> bool {
+fn overlaps_by_scan(
+    intent: &Intent,
+    wanted: &ClassificationRule,
+    project: Option<&ProjectId>,
+) -> bool {
     intent.rules.values().any(|other| {
         other.id != wanted.id
             && project.is_none_or(|project| other.label.project == *project)

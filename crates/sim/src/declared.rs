@@ -71,11 +71,10 @@ fn decode<T: DeserializeOwned>(document: &catena_store::Document) -> Result<T, S
 
 fn id_of<T: From<uuid::Uuid>>(document: &catena_store::Document) -> Result<T, StoreError> {
     let text = Value::String(document.key.id.clone());
-    let id: uuid::Uuid = serde_json::from_value(text)
-        .map_err(|source| StoreError::Unreadable {
-            key: document.key.clone(),
-            source: Arc::new(source),
-        })?;
+    let id: uuid::Uuid = serde_json::from_value(text).map_err(|source| StoreError::Unreadable {
+        key: document.key.clone(),
+        source: Arc::new(source),
+    })?;
     Ok(T::from(id))
 }
 

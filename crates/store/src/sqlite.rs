@@ -195,9 +195,11 @@ fn apply(
 
 fn save_head(sqlite: &rusqlite::Transaction<'_>, head: Head) -> rusqlite::Result<usize> {
     let (revision, documents) = (number(head.revision.0), number(head.documents));
-    sqlite
-        .prepare_cached("INSERT OR REPLACE INTO head VALUES (1, ?1, ?2, ?3)")?
-        .execute(params![revision, documents, head_checksum(head)])
+    sqlite.prepare_cached("INSERT OR REPLACE INTO head VALUES (1, ?1, ?2, ?3)")?.execute(params![
+        revision,
+        documents,
+        head_checksum(head)
+    ])
 }
 
 /// Makes durable what a killed process wrote and did not sync: whoever builds upon it must not find

@@ -2,9 +2,7 @@
 //! the index.
 
 use super::room::count_rooms;
-use super::{
-    Hop, check_alone, directions, passage, source_is_function, sources, two_egresses,
-};
+use super::{Hop, check_alone, directions, passage, source_is_function, sources, two_egresses};
 use crate::error::PlanError;
 use crate::index::Index;
 use crate::intent::Intent;
@@ -37,7 +35,8 @@ fn check_egresses(
     for instance in through.filter(|instance| instance.speaks.is_none()) {
         for direction in directions(chain) {
             let (ingress, egress) = passage(instance, *direction);
-            let others = index.instances_of_port(ingress).filter_map(|id| intent.instances.get(&id));
+            let others =
+                index.instances_of_port(ingress).filter_map(|id| intent.instances.get(&id));
             for other in others.filter(|other| other.speaks.is_none()) {
                 let rival = rival(intent, index, other, ingress, egress);
                 if let Some(second) = rival {
@@ -60,9 +59,8 @@ fn rival(
 ) -> Option<PortId> {
     [Direction::Forward, Direction::Reverse].into_iter().find_map(|direction| {
         let (enters, leaves) = passage(other, direction);
-        let is_rival = enters == ingress
-            && leaves != egress
-            && is_passed(intent, index, other.id, direction);
+        let is_rival =
+            enters == ingress && leaves != egress && is_passed(intent, index, other.id, direction);
         is_rival.then_some(leaves)
     })
 }

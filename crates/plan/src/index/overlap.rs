@@ -113,10 +113,8 @@ impl<M: Member> Overlaps<M> {
 
     pub(crate) fn insert(&mut self, project: &ProjectId, rule: &ClassificationRule, member: M) {
         let (shape, fields) = self.place(project, rule);
-        let empty = || Alike {
-            all: OrdSet::new(),
-            fields: std::array::from_fn(|_| Intervals::default()),
-        };
+        let empty =
+            || Alike { all: OrdSet::new(), fields: std::array::from_fn(|_| Intervals::default()) };
         let alike = self.shapes.entry(shape).or_insert_with(empty);
         alike.all.insert(member);
         for (intervals, wanted) in alike.fields.iter_mut().zip(fields) {
@@ -251,7 +249,10 @@ mod tests {
     }
 
     /// How many rules are looked at to learn that none of these overlaps the wanted one.
-    fn looked_at(rules: impl Iterator<Item = ClassificationRule>, wanted: &ClassificationRule) -> usize {
+    fn looked_at(
+        rules: impl Iterator<Item = ClassificationRule>,
+        wanted: &ClassificationRule,
+    ) -> usize {
         let mut overlaps = Overlaps::new(false);
         for rule in rules {
             overlaps.insert(&rule.label.project, &rule, rule.id);

@@ -197,7 +197,10 @@ fn exhausted(subnets: &[&Subnet]) -> ApiError {
 }
 
 /// An address of each family that the network has.
-fn one_of_each_family(intent: &IndexedIntent, network: NetworkId) -> Result<Vec<FixedIp>, ApiError> {
+fn one_of_each_family(
+    intent: &IndexedIntent,
+    network: NetworkId,
+) -> Result<Vec<FixedIp>, ApiError> {
     let lowest_from = |from| intent.index().lowest_free_address(network, from);
     let mut fixed = Vec::new();
     for is_ipv4 in [true, false] {
