@@ -104,13 +104,15 @@ fn bearer<'c>(controller: &'c Controller, token: &str) -> Caller<'c> {
 /// A chain of one function, with all that it needs; its id.
 fn chain(caller: &Caller<'_>, name: &str) -> String {
     let network = caller.create("/v2.0/networks", &json!({"name": name}));
-    let port = json!({"network_id": network, "device_id": name});
-    let port = caller.create("/v2.0/ports", &port);
+    let port = |device: &str| {
+        caller.create("/v2.0/ports", &json!({"network_id": network, "device_id": device}))
+    };
+    let (source, port) = (port("source"), port("function"));
     let pair = caller.create("/v2.0/sfc/port_pairs", &json!({"ingress": port, "egress": port}));
     let group = caller.create("/v2.0/sfc/port_pair_groups", &json!({"port_pairs": [pair]}));
     // Both projects take the same flows: neither can know of the other's.
     let classifier = json!({"protocol": "tcp", "destination_port_range_min": 80,
-                            "destination_port_range_max": 80, "logical_source_port": port});
+                            "destination_port_range_max": 80, "logical_source_port": source});
     let classifier = caller.create("/v2.0/sfc/flow_classifiers", &classifier);
     let chain =
         json!({"name": name, "port_pair_groups": [group], "flow_classifiers": [classifier]});

@@ -1,8 +1,9 @@
 //! Who may do what: every route × role × own, foreign and absent object, as the table of routes has
 //! it; over HTTP.
 
-use crate::support::Controller;
+use crate::support::agent::FakeAgent;
 use crate::support::tokens::{Answer, Caller, start};
+use crate::support::{Controller, eventually};
 use catena_controller::{Access, Auth, Route, routes};
 use catena_model::Role;
 use serde_json::{Value, json};
@@ -11,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// In the name of everything that is not the asking project's.
 const FOREIGN_MARK: &str = "foreign-secret";
+/// The one node.
+const NODE: &str = "host1";
 const OWN_MARK: &str = "own-thing";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +41,7 @@ fn kind_of(route: &Route) -> Option<&'static str> {
 
 /// Is there one for each tenant? Others are everybody's, if their role is enough.
 fn is_tenants(kind: &str) -> bool {
-    !["extension", "token"].contains(&kind)
+    !["extension", "node", "token"].contains(&kind)
 }
 
 /// May a role read the object that a route is about?
@@ -102,7 +105,9 @@ impl<'c> World<'c> {
     /// The one object of a kind that a case is about; made when it is not there.
     fn object(&self, kind: &'static str, object: Object) -> String {
         if object == Object::Absent {
-            return uuid::Uuid::new_v4().to_string();
+            // Paths have numbers.
+            let number = "999999".to_owned();
+            return if kind == "path" { number } else { uuid::Uuid::new_v4().to_string() };
         }
         let known = self.made.borrow().get(&(kind, object)).cloned();
         known.unwrap_or_else(|| {
@@ -120,12 +125,15 @@ impl<'c> World<'c> {
         };
         match kind {
             "extension" => "sfc".into(),
+            "node" => NODE.into(),
+            "path" => self.path(maker, mark),
             "draft" => answer(maker.call("POST", "/v1/plan", None), "draft"),
             "token" => answer(self.admin.call("POST", "/v1/tokens", Some(&self.token())), "id"),
             // Both APIs show the same objects.
             "chain" => self.make("port_chain", object),
             "function" => self.make("port_pair_group", object),
             "instance" => self.make("port_pair", object),
+            "graph" => self.make("service_graph", object),
             _ => {
                 let path = collection(kind).unwrap_or_else(|| {
                     panic!("the matrix does not know how a {{{kind}}} is made: teach it here")
@@ -133,6 +141,31 @@ impl<'c> World<'c> {
                 maker.create(&path, &self.attributes(kind, maker, mark))
             }
         }
+    }
+
+    /// The number of a path: of a chain whose ports are at the node.
+    fn path(&self, maker: &Caller<'_>, mark: &str) -> String {
+        let network = maker.create("/v2.0/networks", &json!({"name": mark}));
+        let port = || {
+            let device = format!("device{}", self.next());
+            let port = json!({"network_id": network, "device_id": device, "binding:host_id": NODE,
+                              "binding:profile": {"netns": device, "interface": "eth0"}});
+            maker.create("/v2.0/ports", &port)
+        };
+        let (source, function) = (port(), port());
+        let pair = json!({"ingress": function, "egress": function});
+        let pair = maker.create("/v2.0/sfc/port_pairs", &pair);
+        let group = maker.create("/v2.0/sfc/port_pair_groups", &json!({"port_pairs": [pair]}));
+        let classifier = json!({"logical_source_port": source});
+        let classifier = maker.create("/v2.0/sfc/flow_classifiers", &classifier);
+        let chain = json!({"name": mark, "port_pair_groups": [group],
+                           "flow_classifiers": [classifier]});
+        let chain = maker.create("/v2.0/sfc/port_chains", &chain);
+        eventually("the chain's path", || {
+            let paths = self.admin.call("GET", "/v1/paths", None).json();
+            let path = paths.as_array()?.iter().find(|path| path["chain"] == chain.as_str())?;
+            Some(path["path"].to_string())
+        })
     }
 
     fn token(&self) -> Value {
@@ -154,11 +187,13 @@ impl<'c> World<'c> {
             "port" => json!({"network_id": make("network"), "device_id": format!("d{number}")}),
             "port_pair" => {
                 let port = make("port");
-                json!({"ingress": port, "egress": port})
+                let encapsulation = json!({"correlation": "mpls"});
+                json!({"ingress": port, "egress": port, "service_function_parameters": encapsulation})
             }
             "port_pair_group" => json!({"port_pairs": [make("port_pair")]}),
             "flow_classifier" => json!({"logical_source_port": make("port")}),
             "port_chain" => json!({"port_pair_groups": [make("port_pair_group")]}),
+            "service_graph" => json!({"port_chains": {make("port_chain"): [make("port_chain")]}}),
             _ => json!({}),
         };
         attributes["name"] = json!(format!("{mark} {number}"));
@@ -175,6 +210,8 @@ impl<'c> World<'c> {
             (_, "/v1/explain") => Some(json!({"from": "nowhere", "packet": {"described": "udp"}})),
             ("PATCH", "/v1/chains/{chain}") => Some(json!({"context": []})),
             ("PATCH", "/v1/functions/{function}") => Some(json!({"on_failure": "block"})),
+            ("PUT", "/v1/functions/{function}") => Some(json!({"on_failure": "bypass"})),
+            ("POST", "/v1/plan/{draft}/apply") => Some(json!({"plan": null, "wait": false})),
             ("PATCH", "/v1/instances/{instance}") => Some(json!({"is_draining": false})),
             ("POST", path) if path.starts_with("/v2.0/") => {
                 Some(json!({ singular: self.attributes(singular, maker, OWN_MARK) }))
@@ -223,6 +260,7 @@ fn judge(route: &Route, expected: Expected, answer: &Answer) -> bool {
 fn every_route_does_for_each_role_what_the_table_says_and_hides_what_is_foreign() {
     let data = tempfile::tempdir().unwrap();
     let controller = start(data.path(), Auth::Token);
+    let _agent = FakeAgent::connect(&controller.data, NODE, 1, controller.southbound);
     let world = World::new(&controller);
     let nobody = Caller { controller: &controller, token: None };
     let mut callers = vec![(None, nobody)];
@@ -249,6 +287,10 @@ fn every_route_does_for_each_role_what_the_table_says_and_hides_what_is_foreign(
                 let (path, id) = match kind_of(&route) {
                     None => (route.path.to_owned(), String::new()),
                     Some(kind) => {
+                        if kind == "draft" {
+                            // One that was opened a while ago is out of date or gone.
+                            world.made.borrow_mut().remove(&(kind, object));
+                        }
                         let id = world.object(kind, object);
                         (route.path.replace(&format!("{{{kind}}}"), &id), id)
                     }
@@ -287,6 +329,7 @@ fn every_route_does_for_each_role_what_the_table_says_and_hides_what_is_foreign(
 fn lists_show_a_tenant_his_own_and_an_operator_everything() {
     let data = tempfile::tempdir().unwrap();
     let controller = start(data.path(), Auth::Token);
+    let _agent = FakeAgent::connect(&controller.data, NODE, 1, controller.southbound);
     let world = World::new(&controller);
     let operator = world.admin.with_role("the operator", "elsewhere", "operator");
     let viewer = world.admin.with_role("the viewer", "own", "viewer");
@@ -299,6 +342,8 @@ fn lists_show_a_tenant_his_own_and_an_operator_everything() {
         }
         lists += 1;
         let (own, foreign) = (world.object(kind, Object::Own), world.object(kind, Object::Foreign));
+        let in_list = |id: String| if kind == "path" { format!("\"path\":{id},") } else { id };
+        let (own, foreign) = (in_list(own), in_list(foreign));
         for (caller, sees_foreign) in [(&viewer, false), (&world.owner, false), (&operator, true)] {
             let answer = caller.call("GET", path, None);
             assert!(answer.text.contains(&own), "{path}: {answer:?}");
@@ -313,6 +358,7 @@ fn what_the_table_does_not_have_is_not_answered_and_what_the_documents_tell_is_i
     let data = tempfile::tempdir().unwrap();
     let controller = start(data.path(), Auth::Token);
     let admin = Caller::admin(&controller);
+    let _agent = FakeAgent::connect(&controller.data, NODE, 1, controller.southbound);
     let world = World::new(&controller);
     let known: BTreeSet<(&str, &str)> = routes().map(|route| (route.method, route.path)).collect();
     for path in known.iter().map(|(_, path)| *path).collect::<BTreeSet<_>>() {
