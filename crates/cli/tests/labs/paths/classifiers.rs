@@ -92,11 +92,7 @@ fn a_prefix_with_host_bits_takes_its_whole_network_and_nothing_else() {
         takes(stage, &to_sixteen, &[], &[FORTH, ASIDE]);
         let to_all = json!({"destination_ip_prefix": all, "logical_source_port": source});
         takes(stage, &to_all, &[FORTH, ASIDE], &[BESIDE]);
-        let destination = format!(
-            "{}/{}",
-            address("D", stage.family),
-            if stage.family == Family::V4 { 32 } else { 128 }
-        );
+        let destination = stage.prefix(address("D", stage.family));
         let from_eight = json!({"source_ip_prefix": eight, "destination_ip_prefix": destination});
         takes(stage, &from_eight, &[FORTH], &[BESIDE]);
     });

@@ -6,6 +6,8 @@ use crate::house::{House, in_shared_house};
 use crate::traffic::{Family, address};
 use catena_client::Kind;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 /// The ways of the stories: two to one destination, and two from one source.
 pub(super) const FORTH: Way = Way::new("S", "D");
@@ -78,8 +80,14 @@ pub(super) fn id_of(made: &Value) -> String {
 }
 
 impl Stage<'_> {
-    /// Probes on a way must pass these functions, or any of the instances named together.
-    pub(super) fn expect(&mut self, what: &str, way: Way, functions: &[&[&str]]) {
+    /// Probes on a way must pass these functions, or any of the instances named together. Answers
+    /// who the receiver took for the sender.
+    pub(super) fn expect(
+        &mut self,
+        what: &str,
+        way: Way,
+        functions: &[&[&str]],
+    ) -> BTreeSet<IpAddr> {
         let telling = format!(
             "{what}, {} to {}, {} by {}",
             way.from,
@@ -89,7 +97,7 @@ impl Stage<'_> {
         );
         // What no chain takes has answers that no chain takes.
         let is_symmetric = self.is_symmetric && !functions.is_empty();
-        self.witness.expect(self.house, &telling, (way, self.family), functions, is_symmetric);
+        self.witness.expect(self.house, &telling, (way, self.family), functions, is_symmetric)
     }
 
     /// Makes something; it must be possible.
@@ -142,12 +150,15 @@ impl Stage<'_> {
         id_of(&self.create(Kind::FlowClassifier, &fields))
     }
 
+    /// The prefix of one address.
+    pub(super) fn prefix(&self, address: IpAddr) -> String {
+        let bits = if self.family == Family::V4 { 32 } else { 128 };
+        format!("{address}/{bits}")
+    }
+
     /// A classifier of everything on a way, with the fields that clients of the original give.
     pub(super) fn classifier(&self, way: Way) -> String {
-        let prefix = |end: &str| {
-            let bits = if self.family == Family::V4 { 32 } else { 128 };
-            format!("{}/{bits}", address(end, self.family))
-        };
+        let prefix = |end: &str| self.prefix(address(end, self.family));
         let mut fields = json!({
             "logical_source_port": self.port(way.from, "customer"),
             "source_ip_prefix": prefix(way.from), "destination_ip_prefix": prefix(way.to),

@@ -5,6 +5,7 @@ use crate::capture::Capture;
 use crate::house::House;
 use crate::traffic::{Family, address};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -92,7 +93,7 @@ impl Witness {
 
     /// Sends datagrams on a way, all of which must arrive and be answered. They must be seen to
     /// pass exactly one instance of each of `functions`, in order; answers of a symmetric chain
-    /// meet the same ones in reverse, others none.
+    /// meet the same ones in reverse, others none. Answers who the receiver took for the sender.
     pub(super) fn expect(
         &mut self,
         house: &House,
@@ -100,9 +101,9 @@ impl Witness {
         (way, family): (Way, Family),
         functions: &[&[&str]],
         is_symmetric: bool,
-    ) {
+    ) -> BTreeSet<IpAddr> {
         let run = u32::try_from(self.expected.len()).expect("a number of probes");
-        exchange(house, what, way, family, run);
+        let senders = exchange(house, what, way, family, run);
         let steps = functions.iter().map(|names| {
             let instances: Vec<Value> =
                 names.iter().map(|name| json!({"name": name, "weight": 1})).collect();
@@ -113,6 +114,7 @@ impl Witness {
             "destination": way.to, "port": way.port, "flows": way.flows, "sent": way.flows * DATAGRAMS,
             "answers": true, "symmetric": is_symmetric, "steps": steps.collect::<Vec<_>>(),
         }));
+        senders
     }
 
     /// Has the proof judge everything that was expected; its verdict.
@@ -144,8 +146,10 @@ impl Witness {
     }
 }
 
-/// Sends one datagram after the other and awaits each answer.
-fn exchange(house: &House, what: &str, way: Way, family: Family, run: u32) {
+/// Sends one datagram after the other and awaits each answer. Answers who the receiver took for the
+/// sender.
+fn exchange(house: &House, what: &str, way: Way, family: Family, run: u32) -> BTreeSet<IpAddr> {
+    let mut senders = BTreeSet::new();
     let to = SocketAddr::new(address(way.to, family), way.port);
     let bound = |node: &str, address: SocketAddr| {
         let socket = house.node(node).inside(|| UdpSocket::bind(address)).expect("a free port");
@@ -164,9 +168,11 @@ fn exchange(house: &House, what: &str, way: Way, family: Family, run: u32) {
                 .recv_from(&mut bytes)
                 .unwrap_or_else(|error| panic!("{what}: a datagram of {way:?} is lost: {error}"));
             assert_eq!(bytes[..], identity, "{what}");
+            senders.insert(from.ip());
             receiver.send_to(&bytes, from).expect("an answer leaves");
             let answer = sender.recv(&mut bytes);
             answer.unwrap_or_else(|error| panic!("{what}: an answer of {way:?} is lost: {error}"));
         }
     }
+    senders
 }
