@@ -64,7 +64,7 @@ fn flows_that_differ_in_a_named_field_are_shared_among_the_instances() {
 fn a_destination_port_chooses_for_all_flows_to_it() {
     let verdict = tell(true, |stage| {
         let ways: Vec<Way> =
-            (PORT..PORT + PORTS).map(|port| FORTH.to_port(port).of_flows(3)).collect();
+            (PORT..PORT + PORTS).map(|port| FORTH.with_port(port).of_flows(3)).collect();
         balanced(stage, &["udp_dst"], &ways);
     });
     let mut used: BTreeSet<usize> = BTreeSet::new();

@@ -51,7 +51,7 @@ fn ranges_of_destination_ports_hold_at_both_bounds_and_zero_is_a_number() {
     tell(false, |stage| {
         for (min, max, taken, left) in RANGES {
             let fields = with_range(stage, "destination", (*min, *max));
-            let ways = |ports: &[u16]| ports.iter().map(|port| FORTH.to_port(*port)).collect();
+            let ways = |ports: &[u16]| ports.iter().map(|port| FORTH.with_port(*port)).collect();
             let (taken, left): (Vec<Way>, Vec<Way>) = (ways(taken), ways(left));
             takes(stage, &fields, &taken, &left);
         }
@@ -70,7 +70,8 @@ fn ranges_of_source_ports_hold_at_both_bounds_and_zero_is_a_number() {
     tell(false, |stage| {
         for (min, max, taken, left) in RANGES {
             let fields = with_range(stage, "source", (*min, *max));
-            let ways = |ports: &[u16]| ports.iter().map(|port| FORTH.from_port(*port)).collect();
+            let ways =
+                |ports: &[u16]| ports.iter().map(|port| FORTH.with_source_port(*port)).collect();
             let (taken, left): (Vec<Way>, Vec<Way>) = (ways(taken), ways(left));
             takes(stage, &fields, &taken, &left);
         }

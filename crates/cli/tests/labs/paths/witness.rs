@@ -43,11 +43,11 @@ impl Way {
         Self { from, to, source_port: None, port: PORT, flows: FLOWS }
     }
 
-    pub(super) const fn to_port(self, port: u16) -> Self {
+    pub(super) const fn with_port(self, port: u16) -> Self {
         Self { port, ..self }
     }
 
-    pub(super) const fn from_port(self, port: u16) -> Self {
+    pub(super) const fn with_source_port(self, port: u16) -> Self {
         Self { source_port: Some(port), flows: 1, ..self }
     }
 
