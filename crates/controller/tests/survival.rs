@@ -47,12 +47,12 @@ struct Process {
 }
 
 impl Process {
-    fn start(data: &Path, auth: Auth) -> Self {
+    fn start(data: &Path, auth: &Auth) -> Self {
         let file = data.join("addresses");
         let _ = std::fs::remove_file(&file);
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child_controller", "--nocapture"]).env(DATA, data);
-        if auth == Auth::Token {
+        if *auth == Auth::Token {
             command.env(AUTH, "token");
         }
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -122,7 +122,7 @@ fn work(url: &str, known: &mut BTreeMap<String, Known>) {
 fn nothing_acknowledged_is_lost_when_the_controller_is_killed_at_any_moment() {
     let data = tempfile::tempdir().unwrap();
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
-    let mut process = Process::start(data.path(), Auth::None);
+    let mut process = Process::start(data.path(), &Auth::None);
     for round in 0..12u64 {
         let url = process.url.clone();
         known = std::thread::scope(|scope| {
@@ -135,7 +135,7 @@ fn nothing_acknowledged_is_lost_when_the_controller_is_killed_at_any_moment() {
             process.kill();
             worker.join().unwrap()
         });
-        process = Process::start(data.path(), Auth::None);
+        process = Process::start(data.path(), &Auth::None);
         let groups = process.get("/v2.0/sfc/port_pair_groups");
         let groups = groups["port_pair_groups"].as_array().unwrap();
         let is_there = |wanted: &str| groups.iter().any(|group| group["id"] == wanted);
@@ -169,7 +169,7 @@ fn a_killed_controller_goes_on_with_the_same_paths_and_never_goes_back_in_number
     let mut state = agent.disconnect();
 
     for _ in 0..6 {
-        let mut process = Process::start(data.path(), Auth::None);
+        let mut process = Process::start(data.path(), &Auth::None);
         let shown = process.get(&format!("/v2.0/sfc/port_chains/{}", id(&chain)));
         assert_eq!(shown["port_chain"]["name"], "pc");
         assert_ne!(shown["port_chain"]["status"], "active", "no node has confirmed it yet");
@@ -192,11 +192,11 @@ fn a_killed_controller_goes_on_with_the_same_paths_and_never_goes_back_in_number
 #[test]
 fn the_token_is_printed_once_and_good_for_every_later_start() {
     let data = tempfile::tempdir().unwrap();
-    let printed = Process::start(data.path(), Auth::Token).kill();
+    let printed = Process::start(data.path(), &Auth::Token).kill();
     let line = printed.lines().find(|line| line.contains("admin token")).unwrap();
     let token = line.rsplit(' ').next().unwrap().to_owned();
     assert!(token.len() >= 64, "{line}");
-    let mut second = Process::start(data.path(), Auth::Token);
+    let mut second = Process::start(data.path(), &Auth::Token);
     let get = |process: &Process, token: &str| {
         let request = http().get(format!("{}/v2.0/networks", process.url));
         request.header("X-Auth-Token", token).send().unwrap().status().as_u16()

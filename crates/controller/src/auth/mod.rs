@@ -78,7 +78,7 @@ pub(crate) enum Refusal {
 enum Door {
     Everybody,
     Tokens,
-    Keystone(Keystone),
+    Keystone(Box<Keystone>),
 }
 
 /// Lets requests pass or not.
@@ -107,7 +107,7 @@ impl Guard {
         let door = match auth {
             Auth::None => Door::Everybody,
             Auth::Token => Door::Tokens,
-            Auth::Keystone(config) => Door::Keystone(Keystone::new(*config)?),
+            Auth::Keystone(config) => Door::Keystone(Box::new(Keystone::new(*config)?)),
         };
         let tokens = Arc::new(Tokens::load(store)?);
         if !matches!(door, Door::Everybody) {
