@@ -42,6 +42,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     }
     let store: Arc<dyn Store> = Arc::new(store);
     let guard = auth::Guard::prepare(config.auth, &northbound, Arc::clone(&store))?;
+    let quotas = northbound::Quotas::load(Arc::clone(&store), !guard.is_open())?;
     let authority = southbound::pki::Authority::open(&config.data_dir)?;
     let declared = Arc::new(declared::Declared::load(Arc::clone(&store))?);
     let fleet = Arc::new(southbound::fleet::Fleet::default());
@@ -60,6 +61,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         answer_wait: config.answer_wait,
         watchers: northbound::Watchers::default(),
         drafts: Arc::default(),
+        quotas: Arc::new(quotas),
     };
     tokio::select! {
         end = reconciler.run() => end,

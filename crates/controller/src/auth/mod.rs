@@ -121,6 +121,11 @@ impl Guard {
         &self.tokens
     }
 
+    /// Is everybody let in?
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// May a request under this `Host` be answered? When nobody has to say who he is, a page of
     /// another site must not get here under a name of its own.
     pub(crate) fn accepts_host(&self, headers: &HeaderMap) -> bool {

@@ -9,6 +9,7 @@ mod routes;
 
 use drafts::Drafts;
 pub(crate) use native::Watchers;
+pub(crate) use networking_sfc::Quotas;
 pub use routes::{Access, Route, routes};
 
 use crate::auth::{Guard, Identity, Refusal};
@@ -43,6 +44,7 @@ pub(crate) struct App {
     pub(crate) answer_wait: Duration,
     pub(crate) watchers: Watchers,
     pub(crate) drafts: Arc<Drafts>,
+    pub(crate) quotas: Arc<Quotas>,
 }
 
 impl App {
@@ -57,6 +59,7 @@ impl App {
             answer_wait: Duration::ZERO,
             watchers: Watchers::default(),
             drafts: Arc::clone(&self.drafts),
+            quotas: Arc::clone(&self.quotas),
         })
     }
 }

@@ -31,6 +31,8 @@ type Methods = &'static [(&'static str, Access)];
 
 const VIEWER: Access = Access::Least(Role::Viewer);
 const TENANT: Access = Access::Least(Role::Tenant);
+const OPERATOR: Access = Access::Least(Role::Operator);
+const ADMIN: Access = Access::Least(Role::Admin);
 
 const DOCUMENT: Methods = &[("GET", VIEWER)];
 const COLLECTION: Methods = &[("GET", VIEWER), ("POST", TENANT)];
@@ -42,6 +44,10 @@ const BORDER: &[(&str, Methods)] = &[
     ("/v2.0", DOCUMENT),
     ("/v2.0/extensions", DOCUMENT),
     ("/v2.0/extensions/{extension}", DOCUMENT),
+    ("/v2.0/quotas", &[("GET", OPERATOR)]),
+    ("/v2.0/quotas/{quota}", &[("GET", VIEWER), ("PUT", ADMIN), ("DELETE", ADMIN)]),
+    ("/v2.0/quotas/{quota}/default", DOCUMENT),
+    ("/v2.0/quotas/{quota}/details", DOCUMENT),
     ("/v2.0/networks", COLLECTION),
     ("/v2.0/networks/{network}", ITEM),
     ("/v2.0/subnets", COLLECTION),

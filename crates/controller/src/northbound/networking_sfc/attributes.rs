@@ -190,7 +190,7 @@ pub(crate) fn prepare(
 const PROJECT_NAMES: [&str; 2] = ["project_id", "tenant_id"];
 
 fn envelope(resource: &str, collection: &str, body: &[u8]) -> Result<Map<String, Value>, ApiError> {
-    if body.iter().all(u8::is_ascii_whitespace) {
+    if body.is_empty() {
         return Err(ApiError::bad_request("Resource body required"));
     }
     let body: Value = serde_json::from_slice(body).map_err(|_| {

@@ -4,7 +4,7 @@
 use super::attributes::{Prepared, Verb, prepare};
 use super::errors::ApiError;
 use super::scope::{Edit, View};
-use super::{CONTENT_TYPE, Collection, NETWORKING, SFC, Shown, documents, filter};
+use super::{CONTENT_TYPE, Collection, NETWORKING, SFC, Shown, documents, list, quotas};
 use crate::auth::Identity;
 use crate::declared::{Draft, Snapshot};
 use crate::northbound::{App, Call, json};
@@ -34,6 +34,13 @@ pub(super) async fn route(
         [] => return documents::index(&call),
         ["extensions"] => return documents::extensions(&call),
         ["extensions", alias] => return documents::extension(&call, alias),
+        ["quotas"] => return Ok(quotas::list(app)),
+        ["quotas", project] => {
+            let project = (*project).to_owned();
+            return quotas::one(app, call, project, identity).await;
+        }
+        ["quotas", project, "default"] => return quotas::defaults(app, project, &identity),
+        ["quotas", project, "details"] => return quotas::details(app, project, &identity),
         ["sfc", plural] => (find(&SFC, plural)?, None),
         ["sfc", plural, id] => (find(&SFC, plural)?, Some((*id).to_owned())),
         [plural] => (find(&NETWORKING, plural)?, None),
@@ -61,8 +68,11 @@ async fn on_collection(
 ) -> Result<Response, ApiError> {
     match call.method {
         Method::GET => {
-            let items = filter::select(collection.list(&view(app, identity)), &call.query);
-            let body = json!({ collection.plural(): items });
+            let listed = list::list(collection, &view(app, identity), &call)?;
+            let mut body = json!({ collection.plural(): listed.items });
+            if let Some(links) = listed.links {
+                body[format!("{}_links", collection.plural())] = json!(links);
+            }
             Ok(json(StatusCode::OK, CONTENT_TYPE, &body))
         }
         Method::POST => create(app, collection, call, identity).await,
@@ -79,8 +89,11 @@ async fn create(
 ) -> Result<Response, ApiError> {
     let given = judge(collection, Verb::Create, &call, &identity)?;
     let editor = identity.clone();
-    let edit =
-        move |draft: &mut Draft| collection.create(&mut Edit { draft, identity: &editor }, &given);
+    let limit = app.quotas.limit(&given.project, collection.singular());
+    let edit = move |draft: &mut Draft| {
+        quotas::check(collection, draft.intent(), &given.project, limit)?;
+        collection.create(&mut Edit { draft, identity: &editor }, &given)
+    };
     let (id, snapshot) = app.declared.change(edit).await?;
     if collection.waits() {
         let chains = collection.chains(&snapshot.intent, id);
@@ -146,13 +159,18 @@ fn judge(
     call: &Call,
     identity: &Identity,
 ) -> Result<Prepared, ApiError> {
+    let (singular, plural) = (collection.singular(), collection.plural());
+    prepare(singular, plural, collection.table(), verb, identity, json_body(call)?)
+}
+
+/// The bytes of a body that is declared to be JSON.
+pub(super) fn json_body(call: &Call) -> Result<&[u8], ApiError> {
     let body = call.body.as_ref().ok_or_else(ApiError::too_large)?;
     // Whatever else a body may be, a browser sends it for any page without asking us.
     if !call.has_json() && !body.is_empty() {
         return Err(ApiError::not_json());
     }
-    let (singular, plural) = (collection.singular(), collection.plural());
-    prepare(singular, plural, collection.table(), verb, identity, body)
+    Ok(body)
 }
 
 /// Waits until these chains are as declared, or cannot become so by waiting.
@@ -209,6 +227,6 @@ fn one(
     shown: Shown,
     query: &[(String, String)],
 ) -> Response {
-    let body = json!({ collection.singular(): filter::one(shown, query) });
+    let body = json!({ collection.singular(): list::one(shown, query) });
     json(status, CONTENT_TYPE, &body)
 }

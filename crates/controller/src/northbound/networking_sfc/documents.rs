@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 /// Alias, name, description and date of each extension.
-const EXTENSIONS: [[&str; 4]; 4] = [
+const EXTENSIONS: [[&str; 4]; 6] = [
     [
         "sfc",
         "Service Function Chaining",
@@ -26,13 +26,25 @@ const EXTENSIONS: [[&str; 4]; 4] = [
         "service_graph",
         "Service Graph",
         "Chains that branch into other chains.",
-        "2017-09-21T10:00:00-00:00",
+        "2017-09-20T00:00:00-00:00",
     ],
     [
         "networking-sfc-tap",
-        "Passive Service Functions",
+        "Networking SFC Passive Tap Service Function support",
         "Port pair groups that only watch.",
         "2017-10-20T10:00:00-00:00",
+    ],
+    [
+        "quotas",
+        "Quota management support",
+        "How many resources a project may have.",
+        "2012-07-29T10:00:00-00:00",
+    ],
+    [
+        "quota_details",
+        "Quota details management support",
+        "How many resources a project has.",
+        "2017-02-10T10:00:00-00:00",
     ],
 ];
 
@@ -91,7 +103,8 @@ fn only_get(call: &Call) -> Result<(), ApiError> {
     if call.method == Method::GET { Ok(()) } else { Err(ApiError::method_not_allowed()) }
 }
 
-fn base(call: &Call) -> String {
+/// Scheme and host, as the client called us.
+pub(super) fn base(call: &Call) -> String {
     let host = call.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     format!("http://{}", host.unwrap_or("localhost"))
 }

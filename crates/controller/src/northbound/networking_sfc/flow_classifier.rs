@@ -2,7 +2,7 @@
 
 use super::attributes::{Attribute, Prepared, empty_dict, empty_text, null, optional, read_only};
 use super::errors::ApiError;
-use super::scope::{Edit, Scope, View};
+use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, shown, uses, values};
 use catena_model::id::{PortId, RuleId};
 use catena_model::resource::{ClassificationRule, IpFamily, PortBounds, Transport};
@@ -46,8 +46,8 @@ impl Collection for FlowClassifiers {
         not_found(id)
     }
 
-    fn list(&self, view: &View) -> Vec<Shown> {
-        view.scope().all(|intent| &intent.rules).map(render).collect()
+    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
+        scope.labels(|intent| &intent.rules)
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
@@ -239,8 +239,8 @@ fn port_number(_: &str, value: &Value) -> Result<Value, ApiError> {
 
 /// A prefix with its length; host bits may be set and are kept.
 fn prefix(name: &str, value: &Value) -> Result<Value, ApiError> {
-    match value.as_str().map(str::parse::<IpNet>) {
-        Some(Ok(prefix)) => Ok(json!(prefix.to_string())),
+    match values::prefix(value) {
+        Some(prefix) => Ok(json!(prefix.to_string())),
         None if value.is_null() => Ok(Value::Null),
         _ => {
             let reason = format!("'{}' is not a valid IP subnet.", values::shown(value));
@@ -250,15 +250,16 @@ fn prefix(name: &str, value: &Value) -> Result<Value, ApiError> {
 }
 
 fn no_l7(name: &str, value: &Value) -> Result<Value, ApiError> {
+    let unknown = |key: &str| {
+        let message = format!("Flow Classifier does not support the L7 parameter {key}.");
+        Err(ApiError::invalid("FlowClassifierInvalidL7Parameter", message))
+    };
     match value {
         Value::Null => Ok(empty_dict()),
-        Value::Object(map) => match map.keys().next() {
-            None => Ok(empty_dict()),
-            Some(key) => {
-                let message = format!("Flow Classifier does not support the L7 parameter {key}.");
-                Err(ApiError::invalid("FlowClassifierInvalidL7Parameter", message))
-            }
-        },
+        Value::Object(map) => map.keys().next().map_or_else(|| Ok(empty_dict()), |key| unknown(key)),
+        // Whatever has parts is taken for parameters, none of which there are.
+        Value::String(text) if !text.is_empty() => unknown(text),
+        Value::Array(list) if !list.is_empty() => unknown(&value.to_string()),
         _ => {
             let reason = format!("'{}' is not a dictionary.", values::shown(value));
             Err(ApiError::attribute(name, reason))

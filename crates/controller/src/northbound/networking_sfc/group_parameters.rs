@@ -4,9 +4,8 @@
 
 use super::attributes::empty_list;
 use super::errors::ApiError;
-use super::values;
+use super::values::{self, prefix};
 use catena_model::resource::{FlowField, PortBounds, TupleMapping, TuplePattern};
-use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
 /// The names of the fields that may choose an instance.
@@ -29,7 +28,7 @@ const PORTS: [[&str; 2]; 2] = [
 
 /// Checks the parameters and fills in what was not given.
 pub(super) fn convert(name: &str, value: &Value) -> Result<Value, ApiError> {
-    let mut given = values::dict_or_null(name, value, &["lb_fields", "ppg_n_tuple_mapping"])?;
+    let mut given = values::dict_or_empty(name, value, &["lb_fields", "ppg_n_tuple_mapping"])?;
     let fields = given.remove("lb_fields").unwrap_or_else(empty_list);
     let Some(list) = fields.as_array() else {
         let reason = format!("'{}' is not a list.", values::shown(&fields));
@@ -40,7 +39,7 @@ pub(super) fn convert(name: &str, value: &Value) -> Result<Value, ApiError> {
         return Err(ApiError::attribute(name, reason));
     }
     let mapping = given.remove("ppg_n_tuple_mapping").unwrap_or_default();
-    let mut mapping = values::dict_or_null(name, &mapping, &["ingress_n_tuple", "egress_n_tuple"])?;
+    let mut mapping = values::dict_or_empty(name, &mapping, &["ingress_n_tuple", "egress_n_tuple"])?;
     let ingress = tuple(name, mapping.remove("ingress_n_tuple"))?;
     let egress = tuple(name, mapping.remove("egress_n_tuple"))?;
     check_families(name, &[&ingress, &egress])?;
@@ -71,10 +70,6 @@ pub(super) fn mapping(declared: &Value) -> TupleMapping {
 fn field(name: &Value) -> Option<FlowField> {
     let name = name.as_str()?;
     FIELDS.iter().find(|(known, _)| *known == name).map(|(_, field)| *field)
-}
-
-fn prefix(value: &Value) -> Option<IpNet> {
-    value.as_str()?.parse().ok()
 }
 
 fn port(value: &Value) -> Option<u16> {

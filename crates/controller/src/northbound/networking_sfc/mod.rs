@@ -6,14 +6,15 @@ mod attributes;
 mod dispatch;
 mod documents;
 mod errors;
-mod filter;
 mod flow_classifier;
 mod group_parameters;
+mod list;
 mod network;
 mod port;
 mod port_chain;
 mod port_pair;
 mod port_pair_group;
+mod quotas;
 mod scope;
 mod service_graph;
 mod subnet;
@@ -21,6 +22,7 @@ mod uses;
 mod values;
 
 pub(crate) use documents::versions;
+pub(crate) use quotas::Quotas;
 
 use crate::auth::{Identity, Refusal};
 use crate::northbound::{App, Call, routes};
@@ -31,7 +33,7 @@ use catena_model::id::ChainId;
 use catena_model::status::Receipt;
 use catena_plan::IndexedIntent;
 use errors::ApiError;
-use scope::{Edit, View};
+use scope::{Edit, Labels, Scope, View};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -50,7 +52,8 @@ trait Collection: Sync {
     fn plural(&self) -> &'static str;
     fn table(&self) -> &'static [Attribute];
     fn not_found(&self, id: &str) -> ApiError;
-    fn list(&self, view: &View) -> Vec<Shown>;
+    /// All that the caller may know of, ordered by identity.
+    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a>;
     fn show(&self, view: &View, id: Uuid) -> Option<Shown>;
     fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError>;
     fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError>;
@@ -91,9 +94,14 @@ pub(crate) fn refuse(refusal: Refusal) -> Response {
 
 /// The answer where there is no such route, or it has no such method.
 pub(crate) fn unknown(call: &Call) -> Response {
-    // The original knows no other method on a collection and answers as if it were unknown.
-    let is_item = routes::is_known(&call.path) && routes::find(&Method::POST, &call.path).is_none();
-    let error = if is_item { ApiError::method_not_allowed() } else { ApiError::no_such_resource() };
+    // The original takes an update or a deletion of a collection for one of an unknown resource.
+    let is_collection = routes::find(&Method::POST, &call.path).is_some();
+    let is_of_one = [Method::PUT, Method::DELETE].contains(&call.method);
+    let error = if routes::is_known(&call.path) && !(is_collection && is_of_one) {
+        ApiError::method_not_allowed()
+    } else {
+        ApiError::no_such_resource()
+    };
     numbered(error.into_response())
 }
 

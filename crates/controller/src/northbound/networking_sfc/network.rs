@@ -2,7 +2,7 @@
 
 use super::attributes::{Attribute, Prepared, empty_text, optional, read_only};
 use super::errors::ApiError;
-use super::scope::{Edit, Scope, View};
+use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, shown, uses, values};
 use catena_model::id::NetworkId;
 use catena_model::limits::TENANT_MTU_BYTES;
@@ -46,9 +46,8 @@ impl Collection for Networks {
         not_found(id)
     }
 
-    fn list(&self, view: &View) -> Vec<Shown> {
-        let networks = view.scope().all(|intent| &intent.networks);
-        networks.map(|network| render(&view.intent, network)).collect()
+    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
+        scope.labels(|intent| &intent.networks)
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
@@ -146,13 +145,11 @@ fn given_mtu(given: &Prepared) -> Option<u16> {
 
 fn mtu(name: &str, value: &Value) -> Result<Value, ApiError> {
     let max = i64::from(TENANT_MTU_BYTES);
-    match values::integer(value) {
-        Some(mtu) if (MTU_BYTES_MIN..=max).contains(&mtu) => Ok(json!(mtu)),
-        _ => {
-            let reason = format!("'{}' is not in {MTU_BYTES_MIN}..{max}.", values::shown(value));
-            Err(ApiError::attribute(name, reason))
-        }
+    let mtu = values::integer_or_error(value)?;
+    if (MTU_BYTES_MIN..=max).contains(&mtu) {
+        return Ok(json!(mtu));
     }
+    Err(ApiError::attribute(name, format!("'{mtu}' is not in {MTU_BYTES_MIN}..{max}.")))
 }
 
 fn unshared(name: &str, value: &Value) -> Result<Value, ApiError> {

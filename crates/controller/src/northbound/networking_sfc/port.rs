@@ -4,7 +4,7 @@ use super::attributes::{
     Attribute, Prepared, empty_dict, empty_text, null, optional, read_only, required,
 };
 use super::errors::ApiError;
-use super::scope::{Edit, Scope, View};
+use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, addresses, network, shown, subnet, uses, values};
 use catena_model::NodeName;
 use catena_model::id::{NetworkId, PortId, SubnetId};
@@ -64,8 +64,8 @@ impl Collection for Ports {
         not_found(id)
     }
 
-    fn list(&self, view: &View) -> Vec<Shown> {
-        view.scope().all(|intent| &intent.ports).map(|port| render(view, port)).collect()
+    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
+        scope.labels(|intent| &intent.ports)
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
@@ -369,7 +369,7 @@ fn host(name: &str, value: &Value) -> Result<Value, ApiError> {
 }
 
 fn profile(name: &str, value: &Value) -> Result<Value, ApiError> {
-    let profile = values::dict_or_null(name, value, &["netns", "pid", "interface"])?;
+    let profile = values::dict_or_empty(name, value, &["netns", "pid", "interface"])?;
     let wrong = |reason: &str| Err(ApiError::attribute(name, reason));
     let is_name = |value: &Value, bytes_max: usize| {
         value.as_str().is_some_and(|text| {

@@ -5,7 +5,7 @@ use super::attributes::{
     Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only, required,
 };
 use super::errors::ApiError;
-use super::scope::{Edit, Scope, View};
+use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, flow_classifier, port_pair, port_pair_group, shown, uses, values};
 use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::{Chain, Encapsulation};
@@ -49,8 +49,8 @@ impl Collection for PortChains {
         not_found(id)
     }
 
-    fn list(&self, view: &View) -> Vec<Shown> {
-        view.scope().all(|intent| &intent.chains).map(|chain| render(view, chain)).collect()
+    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
+        scope.labels(|intent| &intent.chains)
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
@@ -244,7 +244,7 @@ fn groups(name: &str, value: &Value) -> Result<Value, ApiError> {
 }
 
 fn parameters(name: &str, value: &Value) -> Result<Value, ApiError> {
-    let mut given = values::dict_or_null(name, value, &["correlation", "symmetric"])?;
+    let mut given = values::dict_or_empty(name, value, &["correlation", "symmetric"])?;
     let correlation = match given.remove("correlation") {
         None => json!("mpls"),
         Some(Value::Null) => {
@@ -258,11 +258,9 @@ fn parameters(name: &str, value: &Value) -> Result<Value, ApiError> {
 }
 
 fn number(name: &str, value: &Value) -> Result<Value, ApiError> {
-    match values::integer(value) {
-        Some(number) if (0..=i64::from(NUMBER_MAX)).contains(&number) => Ok(json!(number)),
-        _ => {
-            let reason = format!("'{}' is not in 0..{NUMBER_MAX}.", values::shown(value));
-            Err(ApiError::attribute(name, reason))
-        }
+    let number = values::integer_or_error(value)?;
+    if (0..=i64::from(NUMBER_MAX)).contains(&number) {
+        return Ok(json!(number));
     }
+    Err(ApiError::attribute(name, format!("'{number}' is not in 0..{NUMBER_MAX}.")))
 }

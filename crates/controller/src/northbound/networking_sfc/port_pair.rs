@@ -4,7 +4,7 @@ use super::attributes::{
     Attribute, Prepared, empty_dict, empty_text, optional, read_only, required,
 };
 use super::errors::ApiError;
-use super::scope::{Edit, Scope, View};
+use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, shown, uses, values};
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::resource::{Encapsulation, Instance};
@@ -43,8 +43,8 @@ impl Collection for PortPairs {
         not_found(id)
     }
 
-    fn list(&self, view: &View) -> Vec<Shown> {
-        view.scope().all(|intent| &intent.instances).map(render).collect()
+    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
+        scope.labels(|intent| &intent.instances)
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
@@ -169,22 +169,16 @@ fn render(instance: &Instance) -> Shown {
 
 /// Missing keys are filled in: the original stores partial dictionaries and then stumbles on them.
 fn parameters(name: &str, value: &Value) -> Result<Value, ApiError> {
-    let is_default = value.as_array().is_some_and(Vec::is_empty);
-    let value = if is_default { &Value::Null } else { value };
-    let mut given = values::dict_or_null(name, value, &["correlation", "weight"])?;
+    let mut given = values::dict_or_empty(name, value, &["correlation", "weight"])?;
     let correlation = given.remove("correlation").unwrap_or_default();
     let correlation = values::one_of_or_null(name, &correlation, &["mpls", "nsh"])?;
     let weight = given.remove("weight").unwrap_or_else(|| json!(WEIGHT_DEFAULT));
-    let weight = match values::integer(&weight) {
-        None => {
-            let reason = format!("'{}' is not an integer.", values::shown(&weight));
-            return Err(ApiError::conversion(reason));
-        }
-        Some(number) if number < 0 => {
+    let weight = match values::integer_or_error(&weight)? {
+        number if number < 0 => {
             let reason = format!("'{number}' should be non-negative.");
             return Err(ApiError::attribute(name, reason));
         }
-        Some(number) => u32::try_from(number)
+        number => u32::try_from(number)
             .map_err(|_| ApiError::attribute(name, format!("'{number}' is above {}.", u32::MAX)))?,
     };
     Ok(json!({"correlation": correlation, "weight": weight}))

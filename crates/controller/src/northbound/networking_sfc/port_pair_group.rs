@@ -4,7 +4,7 @@ use super::attributes::{
     Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only,
 };
 use super::errors::ApiError;
-use super::scope::{Edit, Scope, View};
+use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, group_parameters, port_chain, port_pair, shown, uses, values};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Encapsulation, FailurePolicy, ServiceFunction};
@@ -42,8 +42,8 @@ impl Collection for PortPairGroups {
         not_found(id)
     }
 
-    fn list(&self, view: &View) -> Vec<Shown> {
-        view.scope().all(|intent| &intent.functions).map(render).collect()
+    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
+        scope.labels(|intent| &intent.functions)
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {

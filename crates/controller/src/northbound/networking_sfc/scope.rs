@@ -5,27 +5,35 @@
 use crate::auth::Identity;
 use crate::declared::Draft;
 use crate::reconcile::Situation;
-use catena_model::ProjectId;
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
 use catena_model::resource::{
-    Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+    Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
 };
 use catena_plan::{IndexedIntent, Intent, Table};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// A resource that belongs to a project.
 pub(super) trait Owned {
-    fn owner(&self) -> &ProjectId;
+    fn id(&self) -> Uuid;
+    fn label(&self) -> &Label;
 }
+
+/// Resources by identity and label.
+pub(super) type Labels<'a> = Box<dyn Iterator<Item = (Uuid, &'a Label)> + 'a>;
 
 macro_rules! owned {
     ($($type:ident)+) => {
         $(
             impl Owned for $type {
-                fn owner(&self) -> &ProjectId {
-                    &self.label.project
+                fn id(&self) -> Uuid {
+                    self.id.0
+                }
+
+                fn label(&self) -> &Label {
+                    &self.label
                 }
             }
         )+
@@ -54,7 +62,7 @@ impl<'a> Scope<'a> {
         table: impl FnOnce(&'a Intent) -> &'a Table<K, R>,
         id: &K,
     ) -> Option<&'a R> {
-        table(self.intent).get(id).filter(|resource| self.identity.sees(resource.owner()))
+        table(self.intent).get(id).filter(|resource| self.identity.sees(&resource.label().project))
     }
 
     /// All resources of a table that the caller may know of.
@@ -63,7 +71,15 @@ impl<'a> Scope<'a> {
         table: impl FnOnce(&'a Intent) -> &'a Table<K, R>,
     ) -> impl Iterator<Item = &'a R> {
         let resources = table(self.intent).values();
-        resources.filter(move |resource| self.identity.sees(resource.owner()))
+        resources.filter(move |resource| self.identity.sees(&resource.label().project))
+    }
+
+    /// The same by identity and label, ordered by identity.
+    pub(super) fn labels<K: Ord + 'a, R: Owned + 'a>(
+        self,
+        table: impl FnOnce(&'a Intent) -> &'a Table<K, R> + 'a,
+    ) -> Labels<'a> {
+        Box::new(self.all(table).map(|resource| (resource.id(), resource.label())))
     }
 
     pub(super) fn network(self, id: NetworkId) -> Option<&'a Network> {

@@ -2,7 +2,7 @@
 
 use super::attributes::{Attribute, Prepared, empty_text, optional, read_only, required};
 use super::errors::ApiError;
-use super::scope::{Edit, Scope, View};
+use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, port_chain, shown, uses, values};
 use catena_model::id::{ChainId, FunctionId, GraphId};
 use catena_model::resource::{Chain, ChainGraph, ClassificationRule, Encapsulation};
@@ -40,8 +40,8 @@ impl Collection for ServiceGraphs {
         not_found(id)
     }
 
-    fn list(&self, view: &View) -> Vec<Shown> {
-        view.scope().all(|intent| &intent.graphs).map(render).collect()
+    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
+        scope.labels(|intent| &intent.graphs)
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {

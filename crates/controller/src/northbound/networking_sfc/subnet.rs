@@ -2,7 +2,7 @@
 
 use super::attributes::{Attribute, Prepared, empty_text, null, optional, read_only, required};
 use super::errors::ApiError;
-use super::scope::{Edit, Scope, View};
+use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, addresses, network, shown, uses, values};
 use catena_model::id::{NetworkId, SubnetId};
 use catena_model::resource::{Port, Subnet};
@@ -46,8 +46,8 @@ impl Collection for Subnets {
         not_found(id)
     }
 
-    fn list(&self, view: &View) -> Vec<Shown> {
-        view.scope().all(|intent| &intent.subnets).map(render).collect()
+    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
+        scope.labels(|intent| &intent.subnets)
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
@@ -160,19 +160,19 @@ fn version_of(cidr: IpNet) -> u64 {
 
 fn check_gateway(cidr: IpNet, gateway: Option<IpAddr>) -> Result<(), ApiError> {
     match gateway {
-        Some(gateway) if !cidr.contains(&gateway) => Err(ApiError::conversion(format!(
-            "Gateway {gateway} is not an address of the subnet {cidr}."
+        Some(gateway) if !addresses::is_host(cidr, gateway) => Err(ApiError::conversion(format!(
+            "Gateway {gateway} is not a host address of the subnet {cidr}."
         ))),
         _ => Ok(()),
     }
 }
 
-fn cidr(name: &str, value: &Value) -> Result<Value, ApiError> {
-    match value.as_str().and_then(|text| text.parse::<IpNet>().ok()) {
+fn cidr(_: &str, value: &Value) -> Result<Value, ApiError> {
+    match values::prefix(value) {
         Some(cidr) => Ok(json!(cidr.trunc().to_string())),
         None => {
             let reason = format!("'{}' is not a valid IP subnet.", values::shown(value));
-            Err(ApiError::attribute(name, reason))
+            Err(ApiError::conversion(reason))
         }
     }
 }

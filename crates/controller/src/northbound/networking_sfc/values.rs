@@ -2,7 +2,9 @@
 //! spellings, to one form; or the sentence that says why not.
 
 use super::errors::ApiError;
+use ipnet::IpNet;
 use serde_json::{Map, Value};
+use std::cmp::Ordering;
 use uuid::Uuid;
 
 /// Longest name, description or owner, in characters.
@@ -11,6 +13,23 @@ const TEXT_CHARACTERS_MAX: usize = 255;
 /// A value in messages: texts without quotes, the rest as JSON.
 pub(crate) fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// An order over values: null, then false and true, numbers, texts, and what has none.
+pub(crate) fn compare(a: Option<&Value>, b: Option<&Value>) -> Ordering {
+    let rank = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => 0,
+        Some(Value::Bool(_)) => 1,
+        Some(Value::Number(_)) => 2,
+        Some(Value::String(_)) => 3,
+        Some(Value::Array(_) | Value::Object(_)) => 4,
+    };
+    match (a, b) {
+        (Some(Value::Bool(a)), Some(Value::Bool(b))) => a.cmp(b),
+        (Some(Value::Number(a)), Some(Value::Number(b))) => a.as_i64().cmp(&b.as_i64()),
+        (Some(Value::String(a)), Some(Value::String(b))) => a.cmp(b),
+        _ => rank(a).cmp(&rank(b)),
+    }
 }
 
 pub(crate) fn any(_: &str, value: &Value) -> Result<Value, ApiError> {
@@ -39,7 +58,7 @@ pub(crate) fn text_or_null(name: &str, value: &Value) -> Result<Value, ApiError>
 pub(crate) fn boolean(_: &str, value: &Value) -> Result<Value, ApiError> {
     let converted = match value {
         Value::Bool(flag) => Some(*flag),
-        Value::String(text) => match text.to_ascii_lowercase().as_str() {
+        Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "1" | "t" | "yes" | "y" | "on" => Some(true),
             "false" | "0" | "f" | "no" | "n" | "off" => Some(false),
             _ => None,
@@ -53,6 +72,13 @@ pub(crate) fn boolean(_: &str, value: &Value) -> Result<Value, ApiError> {
     };
     converted.map(Value::Bool).ok_or_else(|| {
         ApiError::conversion(format!("'{}' cannot be converted to boolean.", shown(value)))
+    })
+}
+
+/// An integer, also as a numeric text; the sentence that says why not, of the original's type.
+pub(crate) fn integer_or_error(value: &Value) -> Result<i64, ApiError> {
+    integer(value).ok_or_else(|| {
+        ApiError::conversion(format!("'{}' is not an integer.", shown(value)))
     })
 }
 
@@ -82,8 +108,8 @@ pub(crate) fn uuid_or_null(name: &str, value: &Value) -> Result<Value, ApiError>
 /// A list of uuids without a repetition; null is the empty one.
 pub(crate) fn uuid_list(name: &str, value: &Value) -> Result<Value, ApiError> {
     let list = match value {
-        Value::Null => &[][..],
         Value::Array(list) => list,
+        Value::Null => &[][..],
         other => {
             let reason = format!("'{}' is not a list.", shown(other));
             return Err(ApiError::attribute(name, reason));
@@ -101,12 +127,21 @@ pub(crate) fn uuid_list(name: &str, value: &Value) -> Result<Value, ApiError> {
     Ok(Value::Array(ids))
 }
 
-/// The same; a bare uuid is a list of one.
+/// The same; a bare uuid is a list of one, an empty dictionary is the empty one.
 pub(crate) fn uuid_list_or_one(name: &str, value: &Value) -> Result<Value, ApiError> {
-    if value.is_string() {
-        return uuid_list(name, &Value::Array(vec![value.clone()]));
+    match value {
+        Value::String(_) => uuid_list(name, &Value::Array(vec![value.clone()])),
+        Value::Object(map) if map.is_empty() => Ok(Value::Array(Vec::new())),
+        _ => uuid_list(name, value),
     }
-    uuid_list(name, value)
+}
+
+/// An address with the length of its prefix. Digits with zeros before them are refused: some read
+/// them as octal.
+pub(crate) fn prefix(value: &Value) -> Option<IpNet> {
+    let (address, length) = value.as_str()?.split_once('/')?;
+    let is_plain = length == "0" || !length.starts_with(['0', '+']);
+    IpNet::new(address.parse().ok()?, length.parse().ok().filter(|_| is_plain)?).ok()
 }
 
 /// A dictionary with no other keys than these.
@@ -128,13 +163,24 @@ pub(crate) fn dict(
     Ok(map.clone())
 }
 
-/// The same; null is the empty one.
-pub(crate) fn dict_or_null(
+/// The same; whatever is empty is the empty one.
+pub(crate) fn dict_or_empty(
     name: &str,
     value: &Value,
     keys: &[&str],
 ) -> Result<Map<String, Value>, ApiError> {
-    if value.is_null() { Ok(Map::new()) } else { dict(name, value, keys) }
+    if is_empty(value) { Ok(Map::new()) } else { dict(name, value, keys) }
+}
+
+/// Null, or nothing in it.
+pub(crate) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// One of these texts or null.
@@ -170,6 +216,29 @@ mod tests {
         for bad in [json!("x"), json!(1.5), json!(true), json!(null)] {
             assert_eq!(integer(&bad), None);
         }
+    }
+
+    #[test]
+    fn prefixes_have_a_length_and_no_digit_that_could_be_octal() {
+        for good in ["10.0.0.1/24", "0.0.0.0/0", "2001:DB8::/32", "::/0", "10.0.0.0/8"] {
+            assert_eq!(prefix(&json!(good)), good.parse().ok(), "{good}");
+        }
+        for bad in [
+            "10.0.0.1", "010.0.0.0/24", "10.0.0.0/08", "10.0.0.0/+8", "10.0.0.0/33", "10.0.0.0/",
+            "10.0.0/24", "::/129", "/8", "10.0.0.0/8/8", "10.0.0.0/00",
+        ] {
+            assert_eq!(prefix(&json!(bad)), None, "{bad}");
+        }
+        assert_eq!(prefix(&json!(10)), None);
+    }
+
+    #[test]
+    fn values_have_an_order() {
+        let ordered = [json!(null), json!(false), json!(true), json!(2), json!(10), json!("10"), json!("9")];
+        for pair in ordered.windows(2) {
+            assert_eq!(compare(pair.first(), pair.get(1)), Ordering::Less, "{pair:?}");
+        }
+        assert_eq!(compare(None, Some(&json!(null))), Ordering::Equal);
     }
 
     #[test]

@@ -1,0 +1,290 @@
+//! Quotas: how many resources of each kind a project may have. Knows the limits that were set and
+//! where they are kept; counts what is declared when somebody asks.
+
+use super::attributes::{Attribute, Verb, optional, prepare};
+use super::errors::ApiError;
+use super::scope::Scope;
+use super::{CONTENT_TYPE, Collection, NETWORKING, SFC, dispatch, values};
+use crate::auth::Identity;
+use crate::northbound::{App, Call, json};
+use axum::body::Body;
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use catena_model::{ProjectId, Role};
+use catena_plan::IndexedIntent;
+use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a project may have when nobody has said otherwise, by kind of resource. The original means
+/// the same number of service graphs, but an option of another name makes them unlimited there.
+const DEFAULTS: [(&str, i64); 8] = [
+    ("network", UNLIMITED),
+    ("subnet", UNLIMITED),
+    ("port", UNLIMITED),
+    ("flow_classifier", 100),
+    ("service_graph", 10),
+    ("port_pair", 100),
+    ("port_chain", 10),
+    ("port_pair_group", 10),
+];
+const UNLIMITED: i64 = -1;
+const KIND: &str = "quota";
+
+/// Attributes of a body; what is not given stays as it is.
+const TABLE: &[Attribute] = &[
+    optional("network", unlimited, true, limit),
+    optional("subnet", unlimited, true, limit),
+    optional("port", unlimited, true, limit),
+    optional("flow_classifier", unlimited, true, limit),
+    optional("service_graph", unlimited, true, limit),
+    optional("port_pair", unlimited, true, limit),
+    optional("port_chain", unlimited, true, limit),
+    optional("port_pair_group", unlimited, true, limit),
+];
+
+/// Limits by kind of resource.
+type Limits = BTreeMap<String, i64>;
+
+/// The limits that were set, by project.
+pub(crate) struct Quotas {
+    store: Arc<dyn Store>,
+    /// Do the defaults count? Not where everybody is everything: labs have no limits but those that
+    /// somebody sets.
+    has_defaults: bool,
+    kept: Mutex<BTreeMap<String, Kept>>,
+}
+
+#[derive(Clone)]
+struct Kept {
+    limits: Limits,
+    revision: Revision,
+}
+
+impl Quotas {
+    /// Reads what was set.
+    pub(crate) fn load(store: Arc<dyn Store>, has_defaults: bool) -> Result<Self, StoreError> {
+        let mut kept = BTreeMap::new();
+        for document in store.list(KIND)? {
+            let limits: Limits = document.decode()?;
+            kept.insert(document.key.id, Kept { limits, revision: document.revision });
+        }
+        Ok(Self { store, has_defaults, kept: Mutex::new(kept) })
+    }
+
+    /// How many resources of a kind a project may have; none: as many as it likes.
+    pub(super) fn limit(&self, project: &ProjectId, kind: &str) -> Option<usize> {
+        let set = self.kept().get(&project.0).and_then(|kept| kept.limits.get(kind).copied());
+        usize::try_from(set.unwrap_or_else(|| self.default_of(kind))).ok()
+    }
+
+    fn default_of(&self, kind: &str) -> i64 {
+        let known = DEFAULTS.iter().find(|(known, _)| *known == kind && self.has_defaults);
+        known.map_or(UNLIMITED, |(_, limit)| *limit)
+    }
+
+    fn defaults(&self) -> Map<String, Value> {
+        DEFAULTS.iter().map(|(kind, _)| ((*kind).into(), json!(self.default_of(kind)))).collect()
+    }
+
+    /// Every limit of a project.
+    fn all(&self, project: &str) -> Map<String, Value> {
+        let mut limits = self.defaults();
+        if let Some(kept) = self.kept().get(project) {
+            limits.extend(kept.limits.iter().map(|(kind, limit)| (kind.clone(), json!(limit))));
+        }
+        limits
+    }
+
+    /// The projects for which something was set.
+    fn projects(&self) -> Vec<String> {
+        self.kept().keys().cloned().collect()
+    }
+
+    /// Changes some limits of a project. Blocks on the disk.
+    fn set(&self, project: &str, changed: Limits) -> Result<(), StoreError> {
+        let mut kept = self.kept();
+        let former = kept.get(project);
+        let expect = former.map_or(Expect::Absent, |kept| Expect::At(kept.revision));
+        let mut limits = former.map(|kept| kept.limits.clone()).unwrap_or_default();
+        limits.extend(changed);
+        let mut transaction = Transaction::new();
+        transaction.put(Key::new(KIND, project), &limits, expect)?;
+        let revision = self.store.commit(transaction)?;
+        kept.insert(project.into(), Kept { limits, revision });
+        Ok(())
+    }
+
+    /// Lets the defaults count again; was anything set? Blocks on the disk.
+    fn reset(&self, project: &str) -> Result<bool, StoreError> {
+        let mut kept = self.kept();
+        let Some(former) = kept.get(project) else { return Ok(false) };
+        let mut transaction = Transaction::new();
+        transaction.delete(Key::new(KIND, project), Expect::At(former.revision));
+        self.store.commit(transaction)?;
+        kept.remove(project);
+        Ok(true)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// May the project have one more of this collection?
+pub(super) fn check(
+    collection: &dyn Collection,
+    intent: &IndexedIntent,
+    project: &ProjectId,
+    limit: Option<usize>,
+) -> Result<(), ApiError> {
+    match limit {
+        Some(limit) if used(collection, intent, project) >= limit => {
+            let kind = collection.singular();
+            let message = format!("Quota exceeded for resources: ['{kind}'].");
+            Err(ApiError::conflict("OverQuota", message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn used(collection: &dyn Collection, intent: &IndexedIntent, project: &ProjectId) -> usize {
+    let owner = Identity { project: project.clone(), role: Role::Tenant };
+    collection.labels(Scope { intent, identity: &owner }).count()
+}
+
+fn collections() -> impl Iterator<Item = &'static dyn Collection> {
+    NETWORKING.into_iter().chain(SFC)
+}
+
+/// `/v2.0/quotas`.
+pub(super) fn list(app: &App) -> Response {
+    let of = |project: String| {
+        let mut quota = app.quotas.all(&project);
+        quota.insert("project_id".into(), json!(project));
+        quota.insert("tenant_id".into(), json!(project));
+        quota
+    };
+    let quotas: Vec<_> = app.quotas.projects().into_iter().map(of).collect();
+    json(StatusCode::OK, CONTENT_TYPE, &json!({ "quotas": quotas }))
+}
+
+/// `/v2.0/quotas/{project}`.
+pub(super) async fn one(
+    app: &Arc<App>,
+    call: Call,
+    project: String,
+    identity: Identity,
+) -> Result<Response, ApiError> {
+    // Clients ask under these names which project they are.
+    if let key @ ("project" | "tenant") = project.as_str() {
+        let who = json!({ format!("{key}_id"): identity.project });
+        return Ok(answer(key, &who));
+    }
+    check_project(&project, &identity)?;
+    match call.method {
+        Method::PUT => set(app, &call, project, &identity).await,
+        Method::DELETE => reset(app, project).await,
+        _ => Ok(answer("quota", &json!(app.quotas.all(&project)))),
+    }
+}
+
+/// `/v2.0/quotas/{project}/default`.
+pub(super) fn defaults(app: &App, project: &str, identity: &Identity) -> Result<Response, ApiError> {
+    check_project(project, identity)?;
+    Ok(answer("quota", &json!(app.quotas.defaults())))
+}
+
+/// `/v2.0/quotas/{project}/details`.
+pub(super) fn details(app: &App, project: &str, identity: &Identity) -> Result<Response, ApiError> {
+    check_project(project, identity)?;
+    let intent = app.declared.snapshot().intent;
+    let mut quota = app.quotas.all(project);
+    for collection in collections() {
+        if let Some(limit) = quota.get_mut(collection.singular()) {
+            let used = used(collection, &intent, &ProjectId(project.into()));
+            *limit = json!({"limit": limit, "used": used, "reserved": 0});
+        }
+    }
+    Ok(answer("quota", &json!(quota)))
+}
+
+async fn set(
+    app: &Arc<App>,
+    call: &Call,
+    project: String,
+    identity: &Identity,
+) -> Result<Response, ApiError> {
+    let body = dispatch::json_body(call)?;
+    let given = prepare("quota", "quotas", TABLE, Verb::Update, identity, body)?;
+    let intent = app.declared.snapshot().intent;
+    let mut changed = Limits::new();
+    for collection in collections() {
+        let kind = collection.singular();
+        let Some(limit) = given.value(kind).and_then(Value::as_i64) else { continue };
+        let used = used(collection, &intent, &ProjectId(project.clone()));
+        if usize::try_from(limit).is_ok_and(|limit| limit < used) {
+            return Err(ApiError::bad_request(format!(
+                "Quota limit {limit} for {kind} must be greater than or equal to already used {used}"
+            )));
+        }
+        changed.insert(kind.into(), limit);
+    }
+    let shared = Arc::clone(app);
+    let name = project.clone();
+    on_disk(move || Ok(shared.quotas.set(&name, changed)?)).await?;
+    Ok(answer("quota", &json!(app.quotas.all(&project))))
+}
+
+async fn reset(app: &Arc<App>, project: String) -> Result<Response, ApiError> {
+    let shared = Arc::clone(app);
+    let name = project.clone();
+    if !on_disk(move || Ok(shared.quotas.reset(&name)?)).await? {
+        let message = format!("Quota for tenant {project} could not be found.");
+        return Err(ApiError::not_found("TenantQuotaNotFound", message));
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+    Ok(response)
+}
+
+/// Whose limits somebody may know of.
+fn check_project(project: &str, identity: &Identity) -> Result<(), ApiError> {
+    if identity.sees(&ProjectId(project.into())) {
+        return Ok(());
+    }
+    let message = format!("Quota for tenant {project} could not be found.");
+    Err(ApiError::not_found("TenantQuotaNotFound", message))
+}
+
+/// Does what waits for the disk where nothing else waits for it.
+async fn on_disk<T: Send + 'static>(
+    write: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(write).await.unwrap_or_else(|_| {
+        Err(ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "HTTPInternalServerError",
+            "The quota failed to be changed inside the controller and was not; please report it.",
+        ))
+    })
+}
+
+fn answer(key: &str, value: &Value) -> Response {
+    json(StatusCode::OK, CONTENT_TYPE, &json!({ key: value }))
+}
+
+fn unlimited() -> Value {
+    json!(UNLIMITED)
+}
+
+fn limit(name: &str, value: &Value) -> Result<Value, ApiError> {
+    let limit = values::integer_or_error(value)?;
+    if limit >= UNLIMITED {
+        return Ok(json!(limit));
+    }
+    let reason = format!("'{limit}' is too small - must be at least '{UNLIMITED}'.");
+    Err(ApiError::attribute(name, reason))
+}
