@@ -256,7 +256,9 @@ fn no_l7(name: &str, value: &Value) -> Result<Value, ApiError> {
     };
     match value {
         Value::Null => Ok(empty_dict()),
-        Value::Object(map) => map.keys().next().map_or_else(|| Ok(empty_dict()), |key| unknown(key)),
+        Value::Object(map) => {
+            map.keys().next().map_or_else(|| Ok(empty_dict()), |key| unknown(key))
+        }
         // Whatever has parts is taken for parameters, none of which there are.
         Value::String(text) if !text.is_empty() => unknown(text),
         Value::Array(list) if !list.is_empty() => unknown(&value.to_string()),

@@ -39,7 +39,8 @@ pub(super) fn convert(name: &str, value: &Value) -> Result<Value, ApiError> {
         return Err(ApiError::attribute(name, reason));
     }
     let mapping = given.remove("ppg_n_tuple_mapping").unwrap_or_default();
-    let mut mapping = values::dict_or_empty(name, &mapping, &["ingress_n_tuple", "egress_n_tuple"])?;
+    let mut mapping =
+        values::dict_or_empty(name, &mapping, &["ingress_n_tuple", "egress_n_tuple"])?;
     let ingress = tuple(name, mapping.remove("ingress_n_tuple"))?;
     let egress = tuple(name, mapping.remove("egress_n_tuple"))?;
     check_families(name, &[&ingress, &egress])?;

@@ -49,7 +49,8 @@ pub(super) fn list(
     let filters = Filters::read(collection, &call.query)?;
     let order = Order::read(collection, &call.query)?;
     let fields = fields(&call.query);
-    let candidates = collection.labels(view.scope()).filter(|(id, label)| filters.allow(*id, label));
+    let candidates =
+        collection.labels(view.scope()).filter(|(id, label)| filters.allow(*id, label));
     let candidates: Vec<Uuid> = candidates.map(|(id, _)| id).collect();
     let render = |id: Uuid| collection.show(view, id).filter(|item| filters.match_shown(item));
     let (items, links) = match Page::read(&call.query)? {
@@ -90,10 +91,7 @@ fn cut(item: Shown, fields: &[&str]) -> Shown {
 struct Filters<'q>(BTreeMap<&'q str, Vec<String>>);
 
 impl<'q> Filters<'q> {
-    fn read(
-        collection: &dyn Collection,
-        query: &'q [(String, String)],
-    ) -> Result<Self, ApiError> {
+    fn read(collection: &dyn Collection, query: &'q [(String, String)]) -> Result<Self, ApiError> {
         let mut filters: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (key, value) in query.iter().filter(|(key, _)| !NO_FILTER.contains(&key.as_str())) {
             let wanted = converted(collection, key, value)?;
@@ -159,10 +157,7 @@ enum Way {
 }
 
 impl<'q> Order<'q> {
-    fn read(
-        collection: &dyn Collection,
-        query: &'q [(String, String)],
-    ) -> Result<Self, ApiError> {
+    fn read(collection: &dyn Collection, query: &'q [(String, String)]) -> Result<Self, ApiError> {
         let all = |wanted: &'static str| {
             query.iter().filter(move |(key, _)| key == wanted).map(|(_, value)| value.as_str())
         };
@@ -257,7 +252,13 @@ impl<'q> Page<'q> {
             let at = marker.and_then(|item| Uuid::parse_str(item.get("id")?.as_str()?).ok());
             candidates.retain(|id| match at {
                 None => true,
-                Some(at) => if self.is_reverse { *id < at } else { *id > at },
+                Some(at) => {
+                    if self.is_reverse {
+                        *id < at
+                    } else {
+                        *id > at
+                    }
+                }
             });
             if self.is_reverse {
                 candidates.reverse();
@@ -297,7 +298,8 @@ fn href(call: &Call, marker: Option<&Shown>, is_reverse: bool) -> String {
         let separator = if query.is_empty() { '?' } else { '&' };
         let _ = write!(query, "{separator}{}={}", encode(key), encode(value));
     };
-    for (key, value) in call.query.iter().filter(|(key, _)| key != "marker" && key != "page_reverse")
+    for (key, value) in
+        call.query.iter().filter(|(key, _)| key != "marker" && key != "page_reverse")
     {
         push(key, value);
     }

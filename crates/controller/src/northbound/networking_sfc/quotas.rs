@@ -191,7 +191,11 @@ pub(super) async fn one(
 }
 
 /// `/v2.0/quotas/{project}/default`.
-pub(super) fn defaults(app: &App, project: &str, identity: &Identity) -> Result<Response, ApiError> {
+pub(super) fn defaults(
+    app: &App,
+    project: &str,
+    identity: &Identity,
+) -> Result<Response, ApiError> {
     check_project(project, identity)?;
     Ok(answer("quota", &json!(app.quotas.defaults())))
 }

@@ -77,9 +77,8 @@ pub(crate) fn boolean(_: &str, value: &Value) -> Result<Value, ApiError> {
 
 /// An integer, also as a numeric text; the sentence that says why not, of the original's type.
 pub(crate) fn integer_or_error(value: &Value) -> Result<i64, ApiError> {
-    integer(value).ok_or_else(|| {
-        ApiError::conversion(format!("'{}' is not an integer.", shown(value)))
-    })
+    integer(value)
+        .ok_or_else(|| ApiError::conversion(format!("'{}' is not an integer.", shown(value))))
 }
 
 /// An integer, also as a numeric text.
@@ -224,8 +223,17 @@ mod tests {
             assert_eq!(prefix(&json!(good)), good.parse().ok(), "{good}");
         }
         for bad in [
-            "10.0.0.1", "010.0.0.0/24", "10.0.0.0/08", "10.0.0.0/+8", "10.0.0.0/33", "10.0.0.0/",
-            "10.0.0/24", "::/129", "/8", "10.0.0.0/8/8", "10.0.0.0/00",
+            "10.0.0.1",
+            "010.0.0.0/24",
+            "10.0.0.0/08",
+            "10.0.0.0/+8",
+            "10.0.0.0/33",
+            "10.0.0.0/",
+            "10.0.0/24",
+            "::/129",
+            "/8",
+            "10.0.0.0/8/8",
+            "10.0.0.0/00",
         ] {
             assert_eq!(prefix(&json!(bad)), None, "{bad}");
         }
@@ -234,7 +242,8 @@ mod tests {
 
     #[test]
     fn values_have_an_order() {
-        let ordered = [json!(null), json!(false), json!(true), json!(2), json!(10), json!("10"), json!("9")];
+        let ordered =
+            [json!(null), json!(false), json!(true), json!(2), json!(10), json!("10"), json!("9")];
         for pair in ordered.windows(2) {
             assert_eq!(compare(pair.first(), pair.get(1)), Ordering::Less, "{pair:?}");
         }
