@@ -77,7 +77,7 @@ fn compare_objects(at: &str, theirs: &Map<String, Value>, ours: &Map<String, Val
     }
     let extra = ours.keys().filter(|key| !theirs.contains_key(*key));
     for key in extra {
-        let added = ["status", "status_reason", "receipt", "receipts"];
+        let added = ["status", "status_reason", "path_id", "last_change", "receipt", "receipts"];
         assert!(added.contains(&key.as_str()), "{at}: unexpected '{key}'");
     }
 }

@@ -123,14 +123,14 @@ impl Guard {
 
     /// Is everybody let in?
     pub(crate) fn is_open(&self) -> bool {
-        self.is_open
+        matches!(self.door, Door::Everybody)
     }
 
     /// May a request under this `Host` be answered? When nobody has to say who he is, a page of
     /// another site must not get here under a name of its own.
     pub(crate) fn accepts_host(&self, headers: &HeaderMap) -> bool {
         match headers.get(header::HOST) {
-            Some(host) if matches!(self.door, Door::Everybody) => {
+            Some(host) if self.is_open() => {
                 host.to_str().is_ok_and(is_loopback_host)
             }
             _ => true,

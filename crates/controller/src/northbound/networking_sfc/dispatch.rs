@@ -184,7 +184,8 @@ async fn settle_chains(app: &App, revision: Revision, chains: &[ChainId]) {
 
 fn view(app: &App, identity: Identity) -> View {
     let situation = app.situation.borrow().clone();
-    View { intent: app.declared.snapshot().intent, situation, identity }
+    let receipts = Arc::clone(&app.receipts.borrow());
+    View { intent: app.declared.snapshot().intent, situation, receipts, identity }
 }
 
 fn show(

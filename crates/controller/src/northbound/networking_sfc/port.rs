@@ -269,7 +269,6 @@ fn attachment(profile: &Map<String, Value>) -> Option<Attachment> {
 }
 
 fn render(view: &View, port: &Port) -> Shown {
-    let bound = port.node.as_ref().is_some_and(|node| view.situation.is_bound(node, port.id));
     let is_placed = port.node.is_some() && port.attachment.is_some();
     let fixed_ips: Vec<Value> = port
         .fixed_ips
@@ -293,7 +292,7 @@ fn render(view: &View, port: &Port) -> Shown {
         "project_id": port.label.project,
         "mac_address": port.mac,
         "admin_state_up": port.admin_state_up,
-        "status": if bound { "ACTIVE" } else { "DOWN" },
+        "status": if view.is_bound(port) { "ACTIVE" } else { "DOWN" },
         "device_id": port.device_id,
         "device_owner": port.device_owner,
         "fixed_ips": fixed_ips,

@@ -1,5 +1,6 @@
 //! Port chains: a `Chain` in the words of networking-sfc, with read-only attributes that the
-//! original lacks: `status`, `status_reason`, and in the answer to a change its `receipt`.
+//! original lacks: `status`, `status_reason`, `path_id`, `last_change`, and in the answer to a
+//! change its `receipt`.
 
 use super::attributes::{
     Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only, required,
@@ -27,6 +28,8 @@ const TABLE: &[Attribute] = &[
     optional("chain_id", || json!(0), false, number),
     read_only("status"),
     read_only("status_reason"),
+    read_only("path_id"),
+    read_only("last_change"),
     read_only("receipt"),
 ];
 
@@ -231,6 +234,8 @@ fn render(view: &View, chain: &Chain) -> Shown {
         "tenant_id": chain.label.project,
         "status": status.state,
         "status_reason": status.reason,
+        "path_id": status.path,
+        "last_change": view.receipts.of(chain.id),
     }))
 }
 

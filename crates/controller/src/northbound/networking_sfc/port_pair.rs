@@ -22,6 +22,7 @@ const TABLE: &[Attribute] = &[
     required("ingress", false, values::uuid),
     required("egress", false, values::uuid),
     optional("service_function_parameters", empty_dict, false, parameters),
+    read_only("status"),
 ];
 
 pub(super) struct PortPairs;
@@ -48,7 +49,7 @@ impl Collection for PortPairs {
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
-        view.scope().instance(InstanceId(id)).map(render)
+        Some(render(view, view.scope().instance(InstanceId(id))?))
     }
 
     fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {
@@ -154,7 +155,21 @@ fn check_ports(scope: Scope<'_>, ingress: PortId, egress: PortId) -> Result<(), 
     Ok(())
 }
 
-fn render(instance: &Instance) -> Shown {
+/// Whether an instance takes packets, as far as its node has told.
+pub(super) fn status(view: &View, instance: &Instance) -> &'static str {
+    let is_bound = |port: PortId| {
+        view.intent.ports.get(&port).is_some_and(|port| view.is_bound(port))
+    };
+    if view.situation.dead.contains(&instance.id) {
+        "dead"
+    } else if is_bound(instance.ingress) && is_bound(instance.egress) {
+        "active"
+    } else {
+        "down"
+    }
+}
+
+fn render(view: &View, instance: &Instance) -> Shown {
     shown(json!({
         "id": instance.id,
         "name": instance.label.name,
@@ -164,6 +179,7 @@ fn render(instance: &Instance) -> Shown {
         "egress": instance.egress,
         "service_function_parameters": instance.declared,
         "tenant_id": instance.label.project,
+        "status": status(view, instance),
     }))
 }
 

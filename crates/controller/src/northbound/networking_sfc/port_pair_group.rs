@@ -7,7 +7,7 @@ use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, group_parameters, port_chain, port_pair, shown, uses, values};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
-use catena_model::resource::{Encapsulation, FailurePolicy, ServiceFunction};
+use catena_model::resource::{Encapsulation, FailurePolicy, Instance, ServiceFunction};
 use catena_plan::IndexedIntent;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -21,6 +21,7 @@ const TABLE: &[Attribute] = &[
     optional("tap_enabled", || json!(false), false, values::boolean),
     optional("port_pair_group_parameters", empty_dict, false, group_parameters::convert),
     read_only("group_id"),
+    read_only("status"),
 ];
 
 pub(super) struct PortPairGroups;
@@ -47,7 +48,7 @@ impl Collection for PortPairGroups {
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
-        view.scope().function(FunctionId(id)).map(render)
+        Some(render(view, view.scope().function(FunctionId(id))?))
     }
 
     fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {
@@ -139,7 +140,18 @@ fn members(
     Ok(Some(members))
 }
 
-fn render(function: &ServiceFunction) -> Shown {
+/// Whether all, some or none of a function's instances take packets.
+fn status(view: &View, function: &ServiceFunction) -> &'static str {
+    let instances = function.instances.iter().filter_map(|id| view.intent.instances.get(id));
+    let is_active = |instance: &&Instance| port_pair::status(view, instance) == "active";
+    match instances.filter(is_active).count() {
+        0 => "down",
+        count if count == function.instances.len() => "active",
+        _ => "degraded",
+    }
+}
+
+fn render(view: &View, function: &ServiceFunction) -> Shown {
     shown(json!({
         "id": function.id,
         "name": function.label.name,
@@ -150,5 +162,6 @@ fn render(function: &ServiceFunction) -> Shown {
         "port_pair_group_parameters": function.declared,
         "group_id": function.number,
         "tenant_id": function.label.project,
+        "status": status(view, function),
     }))
 }

@@ -5,6 +5,7 @@
 use crate::auth::Identity;
 use crate::declared::Draft;
 use crate::reconcile::Situation;
+use crate::reconcile::receipts::Receipts;
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
@@ -119,12 +120,18 @@ impl<'a> Scope<'a> {
 pub(super) struct View {
     pub(super) intent: Arc<IndexedIntent>,
     pub(super) situation: Situation,
+    pub(super) receipts: Arc<Receipts>,
     pub(super) identity: Identity,
 }
 
 impl View {
     pub(super) fn scope(&self) -> Scope<'_> {
         Scope { intent: &self.intent, identity: &self.identity }
+    }
+
+    /// Has a port an interface on its node?
+    pub(super) fn is_bound(&self, port: &Port) -> bool {
+        port.node.as_ref().is_some_and(|node| self.situation.is_bound(node, port.id))
     }
 }
 

@@ -6,6 +6,7 @@ use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, port_chain, shown, uses, values};
 use catena_model::id::{ChainId, FunctionId, GraphId};
 use catena_model::resource::{Chain, ChainGraph, ClassificationRule, Encapsulation};
+use catena_model::status::ChainState;
 use catena_plan::IndexedIntent;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ const TABLE: &[Attribute] = &[
     optional("name", empty_text, true, values::text),
     optional("description", empty_text, true, values::text),
     required("port_chains", false, port_chains),
+    read_only("status"),
 ];
 
 pub(super) struct ServiceGraphs;
@@ -45,7 +47,7 @@ impl Collection for ServiceGraphs {
     }
 
     fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
-        view.scope().graph(GraphId(id)).map(render)
+        Some(render(view, view.scope().graph(GraphId(id))?))
     }
 
     fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {
@@ -209,7 +211,15 @@ fn has_cycle(branches: &Branches) -> bool {
     !entries.is_empty()
 }
 
-fn render(graph: &ChainGraph) -> Shown {
+/// The state of the chain that is worst off; a graph without chains lacks nothing.
+fn status(view: &View, graph: &ChainGraph) -> ChainState {
+    let state = |id: ChainId| view.situation.chain_status(&view.intent, id).state;
+    let states: Vec<ChainState> = members(&graph.branches).into_iter().map(state).collect();
+    let worst = [ChainState::Degraded, ChainState::Building, ChainState::Updating];
+    worst.into_iter().find(|state| states.contains(state)).unwrap_or(ChainState::Active)
+}
+
+fn render(view: &View, graph: &ChainGraph) -> Shown {
     shown(json!({
         "id": graph.id,
         "name": graph.label.name,
@@ -217,6 +227,7 @@ fn render(graph: &ChainGraph) -> Shown {
         "description": graph.label.description,
         "port_chains": graph.branches,
         "tenant_id": graph.label.project,
+        "status": status(view, graph),
     }))
 }
 
