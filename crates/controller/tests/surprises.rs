@@ -71,9 +71,13 @@ fn surprise_3_of_the_original_an_update_is_checked_for_correlation_like_a_creati
         let inconsistent = (400, "PortChainInconsistentCorrelations");
         refused(controller.put(&item, &json!({"port_pair_groups": [nsh, mpls]})), inconsistent);
         // Nor may a group of the chain get members of another correlation.
-        let pairs = controller.get(&format!("{GROUPS}/{mpls}"))["port_pair_group"]["port_pairs"].clone();
+        let pairs =
+            controller.get(&format!("{GROUPS}/{mpls}"))["port_pair_group"]["port_pairs"].clone();
         assert_eq!(controller.put(&format!("{GROUPS}/{mpls}"), &json!({"port_pairs": []})).0, 200);
-        refused(controller.put(&format!("{GROUPS}/{nsh}"), &json!({ "port_pairs": pairs })), inconsistent);
+        refused(
+            controller.put(&format!("{GROUPS}/{nsh}"), &json!({ "port_pairs": pairs })),
+            inconsistent,
+        );
         assert_eq!(controller.get(&item)["port_chain"]["port_pair_groups"], json!([nsh]));
     });
 }
@@ -110,9 +114,7 @@ fn surprise_4_of_the_original_odd_spellings_are_taken_or_refused_but_never_crash
 #[test]
 fn surprise_5_of_the_original_values_inside_n_tuples_are_checked() {
     with_lab(|controller, _| {
-        let with = |mapping: Value| {
-            json!({"port_pair_group_parameters": { "ppg_n_tuple_mapping": mapping }})
-        };
+        let with = |mapping: Value| json!({"port_pair_group_parameters": { "ppg_n_tuple_mapping": mapping }});
         let ingress = |key: &str, value: Value| with(json!({"ingress_n_tuple": { key: value }}));
         for bad in [
             ingress("source_ip_prefix", json!("x")),
@@ -122,7 +124,9 @@ fn surprise_5_of_the_original_values_inside_n_tuples_are_checked() {
             ingress("destination_port_range_max", json!("http")),
             with(json!({"sideways_n_tuple": {}})),
             with(json!({"egress_n_tuple": "x"})),
-            with(json!({"egress_n_tuple": {"source_port_range_min": 2, "source_port_range_max": 1}})),
+            with(
+                json!({"egress_n_tuple": {"source_port_range_min": 2, "source_port_range_max": 1}}),
+            ),
         ] {
             refused(controller.post(GROUPS, &bad), (400, "HTTPBadRequest"));
         }

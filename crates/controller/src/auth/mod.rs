@@ -130,9 +130,7 @@ impl Guard {
     /// another site must not get here under a name of its own.
     pub(crate) fn accepts_host(&self, headers: &HeaderMap) -> bool {
         match headers.get(header::HOST) {
-            Some(host) if self.is_open() => {
-                host.to_str().is_ok_and(is_loopback_host)
-            }
+            Some(host) if self.is_open() => host.to_str().is_ok_and(is_loopback_host),
             _ => true,
         }
     }

@@ -29,19 +29,44 @@ fn create_flow_classifier() {
             ("all_fields", all, 201, ""),
             ("all_supported_ethertype IPv4", json!({"ethertype": "IPv4"}), 201, ""),
             ("all_supported_ethertype IPv6", json!({"ethertype": "IPv6"}), 201, ""),
-            ("invalid_ethertype", json!({"ethertype": "unsupported"}), 400, "FlowClassifierInvalidEthertype"),
+            (
+                "invalid_ethertype",
+                json!({"ethertype": "unsupported"}),
+                400,
+                "FlowClassifierInvalidEthertype",
+            ),
             ("all_supported_protocol none", json!({"protocol": null}), 201, ""),
             ("all_supported_protocol tcp", json!({"protocol": "tcp"}), 201, ""),
             ("all_supported_protocol udp", json!({"protocol": "udp"}), 201, ""),
             ("all_supported_protocol icmp", json!({"protocol": "icmp"}), 201, ""),
-            ("invalid_protocol", json!({"protocol": "unsupported"}), 400, "FlowClassifierInvalidProtocol"),
+            (
+                "invalid_protocol",
+                json!({"protocol": "unsupported"}),
+                400,
+                "FlowClassifierInvalidProtocol",
+            ),
             ("l7_parameters empty", json!({"l7_parameters": {}}), 201, ""),
             ("l7_parameters null", json!({"l7_parameters": null}), 201, ""),
-            ("invalid_l7_parameters", json!({"l7_parameters": {"abc": "def"}}), 400, "FlowClassifierInvalidL7Parameter"),
+            (
+                "invalid_l7_parameters",
+                json!({"l7_parameters": {"abc": "def"}}),
+                400,
+                "FlowClassifierInvalidL7Parameter",
+            ),
             ("with_port_id", json!({"logical_source_port": a}), 201, ""),
             ("with_port_id, not a uuid", json!({"logical_source_port": "abc"}), 400, BAD),
-            ("with_unknown_port_id", json!({"logical_source_port": UNKNOWN}), 404, "FlowClassifierPortNotFound"),
-            ("with_unknown_port_id, destination", json!({"logical_destination_port": UNKNOWN}), 404, "FlowClassifierPortNotFound"),
+            (
+                "with_unknown_port_id",
+                json!({"logical_source_port": UNKNOWN}),
+                404,
+                "FlowClassifierPortNotFound",
+            ),
+            (
+                "with_unknown_port_id, destination",
+                json!({"logical_destination_port": UNKNOWN}),
+                404,
+                "FlowClassifierPortNotFound",
+            ),
         ],
     );
 }
@@ -64,7 +89,9 @@ fn create_flow_classifier_with_ports() {
             cases.push(("text", of(protocol, json!("100"), json!("200")), 201, ""));
             cases.push(("whole range", of(protocol, json!(0), json!(65_535)), 201, ""));
             cases.push(("equal", of(protocol, json!(100), json!(100)), 201, ""));
-            for bad in [json!(-1), json!(65_536), json!("abc"), json!("-1"), json!("65536"), json!([])] {
+            for bad in
+                [json!(-1), json!(65_536), json!("abc"), json!("-1"), json!("65536"), json!([])]
+            {
                 cases.push(("invalid min", of(protocol, bad.clone(), json!(null)), 400, BAD_PORT));
                 cases.push(("invalid max", of(protocol, json!(null), bad.clone()), 400, BAD_PORT));
                 cases.push(("invalid both", of(protocol, bad.clone(), bad), 400, BAD_PORT));
@@ -72,7 +99,12 @@ fn create_flow_classifier_with_ports() {
             cases.push(("min > max", of(protocol, json!(200), json!(100)), 400, BAD_RANGE));
             cases.push(("min > max by one", of(protocol, json!(101), json!(100)), 400, BAD_RANGE));
         }
-        cases.push(("without protocol", json!({ format!("{way}_port_range_min"): 100 }), 400, NO_PROTOCOL));
+        cases.push((
+            "without protocol",
+            json!({ format!("{way}_port_range_min"): 100 }),
+            400,
+            NO_PROTOCOL,
+        ));
         cases.push(("icmp with ports", of("icmp", json!(100), json!(200)), 400, NO_PROTOCOL));
         bench.creates(RULES, &cases);
     }
@@ -91,7 +123,9 @@ fn create_flow_classifier_with_prefixes() {
             cases.push(("prefix v6", json!({ way: good, "ethertype": "IPv6" }), 201, ""));
             cases.push(("mismatch v6", json!({ way: good, "ethertype": "IPv4" }), 400, FAMILY));
         }
-        for bad in ["10.100.0.0", "10.100.0.0/33", "10.100/16", "abc", "2001:db8::/129", "10.0.0.0/abc"] {
+        for bad in
+            ["10.100.0.0", "10.100.0.0/33", "10.100/16", "abc", "2001:db8::/129", "10.0.0.0/abc"]
+        {
             cases.push(("invalid prefix", json!({ way: bad }), 400, BAD));
         }
         cases.push(("a number", json!({ way: 10 }), 400, BAD));
@@ -118,14 +152,34 @@ fn create_flow_classifier_conflicts() {
         ("source prefix, around", source("10.100.100.0/24"), source("10.100.0.0/16"), true),
         ("source prefix, disjoint", source("10.100.0.0/16"), source("10.101.0.0/16"), false),
         ("destination prefix", destination("10.100.0.0/16"), destination("10.100.0.0/16"), true),
-        ("destination prefix, inside", destination("10.100.0.0/16"), destination("10.100.9.0/24"), true),
-        ("destination prefix, disjoint", destination("10.100.0.0/16"), destination("10.101.0.0/16"), false),
+        (
+            "destination prefix, inside",
+            destination("10.100.0.0/16"),
+            destination("10.100.9.0/24"),
+            true,
+        ),
+        (
+            "destination prefix, disjoint",
+            destination("10.100.0.0/16"),
+            destination("10.101.0.0/16"),
+            false,
+        ),
         ("source range", ports("source", 100, 200), ports("source", 100, 200), true),
         ("source range, cut", ports("source", 100, 200), ports("source", 200, 300), true),
         ("source range, disjoint", ports("source", 100, 200), ports("source", 201, 300), false),
         ("destination range", ports("destination", 100, 200), ports("destination", 100, 200), true),
-        ("destination range, inside", ports("destination", 100, 200), ports("destination", 150, 160), true),
-        ("destination range, disjoint", ports("destination", 100, 200), ports("destination", 201, 300), false),
+        (
+            "destination range, inside",
+            ports("destination", 100, 200),
+            ports("destination", 150, 160),
+            true,
+        ),
+        (
+            "destination range, disjoint",
+            ports("destination", 100, 200),
+            ports("destination", 201, 300),
+            false,
+        ),
         ("not all fields", source("10.100.0.0/16"), destination("10.200.0.0/16"), true),
     ] {
         let first = bench.made(RULES, first);

@@ -31,16 +31,31 @@ fn create_port_pair_group() {
             ("all_fields", all, 201, ""),
             ("with_null_parameters", with(json!(null)), 201, ""),
             ("with_empty_parameters", with(json!({})), 201, ""),
-            ("with_default_parameters", with(json!({"lb_fields": [], "ppg_n_tuple_mapping":
-                {"ingress_n_tuple": {}, "egress_n_tuple": {}}})), 201, ""),
+            (
+                "with_default_parameters",
+                with(json!({"lb_fields": [], "ppg_n_tuple_mapping":
+                {"ingress_n_tuple": {}, "egress_n_tuple": {}}})),
+                201,
+                "",
+            ),
             ("with_tap_enabled_parameter_true", json!({"tap_enabled": true}), 201, ""),
             ("with_tap_and_all_parameters", tap_with_all, 201, ""),
             ("with_port_pairs", json!({"port_pairs": [plain, other]}), 201, ""),
             ("tap_enabled_single_port_pair", tap(json!([plain])), 201, ""),
             ("tap_enabled_multiple_port_pairs", tap(json!([plain, other])), 400, TWO_IN_TAP),
             ("consistent_correlations", json!({"port_pairs": [mpls]}), 201, ""),
-            ("inconsistent_correlations", json!({"port_pairs": [plain, mpls]}), 400, "InconsistentCorrelations"),
-            ("inconsistent_correlations, two", json!({"port_pairs": [nsh, mpls]}), 400, "InconsistentCorrelations"),
+            (
+                "inconsistent_correlations",
+                json!({"port_pairs": [plain, mpls]}),
+                400,
+                "InconsistentCorrelations",
+            ),
+            (
+                "inconsistent_correlations, two",
+                json!({"port_pairs": [nsh, mpls]}),
+                400,
+                "InconsistentCorrelations",
+            ),
             ("nouuid_port_pairs", json!({"port_pairs": ["nouuid"]}), 400, BAD),
             ("unknown_port_pairs", json!({"port_pairs": [UNKNOWN]}), 404, "PortPairNotFound"),
             ("twice the same", json!({"port_pairs": [plain, plain]}), 400, BAD),
@@ -48,7 +63,10 @@ fn create_port_pair_group() {
         ],
     );
     bench.made(GROUPS, json!({"port_pairs": [plain]}));
-    bench.creates(GROUPS, &[("share_port_pairs", json!({"port_pairs": [plain]}), 409, "PortPairInUse")]);
+    bench.creates(
+        GROUPS,
+        &[("share_port_pairs", json!({"port_pairs": [plain]}), 409, "PortPairInUse")],
+    );
     let quota = json!({"port_pair_group": 1});
     assert_eq!(bench.controller.put("/v2.0/quotas/fake_project_id", &quota).0, 200);
     bench.creates(GROUPS, &[("quota", json!({}), 409, "OverQuota")]);

@@ -10,9 +10,7 @@ fn create_port_pair() {
     let bench = Bench::new();
     let (a, b, elsewhere) = (bench.port("d"), bench.port("d"), bench.port("other"));
     let pair = |ingress: &str, egress: &str| json!({"ingress": ingress, "egress": egress});
-    let with = |parameters: Value| {
-        json!({"ingress": a, "egress": b, "service_function_parameters": parameters})
-    };
+    let with = |parameters: Value| json!({"ingress": a, "egress": b, "service_function_parameters": parameters});
     let all = json!({"name": "n", "description": "d", "ingress": a, "egress": b,
         "service_function_parameters": {"correlation": null, "weight": 2}});
     bench.creates(
@@ -43,10 +41,13 @@ fn create_port_pair() {
     let made = bench.controller.create(PAIRS, &pair(&a, &b));
     let default = json!({"correlation": null, "weight": 1});
     assert_eq!(made["service_function_parameters"], default);
-    bench.creates(PAIRS, &[
-        ("the same again", pair(&a, &b), 400, "PortPairIngressEgressInUse"),
-        ("the other way round", pair(&b, &a), 201, ""),
-    ]);
+    bench.creates(
+        PAIRS,
+        &[
+            ("the same again", pair(&a, &b), 400, "PortPairIngressEgressInUse"),
+            ("the other way round", pair(&b, &a), 201, ""),
+        ],
+    );
 }
 
 #[test]

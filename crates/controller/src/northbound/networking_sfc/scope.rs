@@ -6,6 +6,7 @@ use crate::auth::Identity;
 use crate::declared::Draft;
 use crate::reconcile::Situation;
 use crate::reconcile::receipts::Receipts;
+use catena_model::ProjectId;
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
