@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::lab::{Lab, id};
-use support::{Controller, kind, message, open};
+use support::{Controller, kind, message, open, with_controller};
 
 const GRAPHS: &str = "/v2.0/sfc/service_graphs";
 const CHAINS: &str = "/v2.0/sfc/port_chains";
@@ -37,12 +37,6 @@ impl<'c> Chains<'c> {
         let function = self.lab.function_speaking("nsh", name, "host1");
         self.over(&[&function], "nsh", &[port])
     }
-}
-
-fn with_controller(test: impl FnOnce(&Controller)) {
-    let data = tempfile::tempdir().unwrap();
-    let controller = Controller::start(open(data.path()));
-    test(&controller);
 }
 
 /// Posts a graph and takes it away again: status and type of the error.

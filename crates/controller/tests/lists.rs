@@ -6,15 +6,9 @@ mod support;
 
 use serde_json::{Value, json};
 use support::lab::{Lab, id};
-use support::{Controller, kind, message, open};
+use support::{Controller, kind, message, with_controller};
 
 const GROUPS: &str = "/v2.0/sfc/port_pair_groups";
-
-fn with_controller(test: impl FnOnce(&Controller)) {
-    let data = tempfile::tempdir().unwrap();
-    let controller = Controller::start(open(data.path()));
-    test(&controller);
-}
 
 /// Names of what a query finds.
 fn names(controller: &Controller, query: &str) -> Vec<String> {

@@ -53,12 +53,7 @@ fn who_watches_hears_how_things_stand_and_then_every_change() {
         "the node",
         |event| matches!(event, Event::Node { node, is_connected: true, .. } if node.as_str() == "host1"),
     );
-    let lab = Lab::new(&controller);
-    let source = lab.port("S", "S", "host1");
-    let function = lab.function_on("v1", "host1");
-    let classifier = lab.classifier("fc", &source, 5_001);
-    let chain = lab.chain("web", &[&function], &[&classifier]);
-    let chain = controller.create("/v2.0/sfc/port_chains", &chain);
+    let chain = controller.create("/v2.0/sfc/port_chains", &Lab::web(&controller));
     let is_active = |event: &Event| {
         matches!(event, Event::Chain { name, status }
             if name == "web" && status.state == ChainState::Active && status.path.is_some())
@@ -82,24 +77,21 @@ fn what_is_tried_on_a_draft_is_told_and_changes_nothing() {
     let data = tempfile::tempdir().unwrap();
     let controller = Controller::start(open(data.path()));
     let agent = FakeAgent::connect(&controller.data, "host1", 1, controller.southbound);
-    let lab = Lab::new(&controller);
-    let source = lab.port("S", "S", "host1");
-    let function = lab.function_on("v1", "host1");
-    let classifier = lab.classifier("fc", &source, 5_001);
+    let chain = Lab::web(&controller);
     wait_bound(&controller);
     let known = agent.program().unwrap().number;
     let (status, draft) = controller.call("POST", "/v1/plan", Some(&json!({})));
     assert_eq!(status, 201, "{draft}");
     let draft = draft["draft"].as_str().unwrap().to_owned();
     let (http, url) = controller.raw();
-    let chain = lab.chain("web", &[&function], &[&classifier]);
     let in_draft = |name: &str, body: &Value| {
         let request = http.post(format!("{url}/v2.0/sfc/port_chains")).header("Catena-Draft", name);
         let answer = request.json(&json!({"port_chain": body})).send().unwrap();
         (answer.status().as_u16(), answer.json::<Value>().unwrap())
     };
     // The same validation as for the real thing.
-    let wrong = lab.chain("web", &[&function, &function], &[&classifier]);
+    let mut wrong = chain.clone();
+    wrong["port_pair_groups"] = json!([chain["port_pair_groups"][0], chain["port_pair_groups"][0]]);
     assert!(in_draft(&draft, &wrong).0 >= 400);
     let (status, made) = in_draft(&draft, &chain);
     assert_eq!((status, &made["port_chain"]["status"]), (201, &json!("building")), "{made}");
@@ -201,12 +193,9 @@ fn a_chain_with_a_dead_instance_is_degraded_and_says_what_becomes_of_its_packets
     let data = tempfile::tempdir().unwrap();
     let controller = Controller::start(open(data.path()));
     let agent = FakeAgent::connect(&controller.data, "host1", 1, controller.southbound);
-    let lab = Lab::new(&controller);
-    let source = lab.port("S", "S", "host1");
-    let function = lab.function_on("v1", "host1");
-    let classifier = lab.classifier("fc", &source, 5_001);
+    let chain = Lab::web(&controller);
     wait_bound(&controller);
-    controller.create("/v2.0/sfc/port_chains", &lab.chain("web", &[&function], &[&classifier]));
+    controller.create("/v2.0/sfc/port_chains", &chain);
     let status_is = |state: &str, reason: &str| {
         eventually("the state of the chain", || {
             let chain = controller.get("/v1/chains/web");

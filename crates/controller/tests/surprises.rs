@@ -6,7 +6,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::lab::{Lab, id};
-use support::{Controller, kind, message, open};
+use support::{Controller, kind, message, with_controller};
 
 const PAIRS: &str = "/v2.0/sfc/port_pairs";
 const GROUPS: &str = "/v2.0/sfc/port_pair_groups";
@@ -14,9 +14,7 @@ const CHAINS: &str = "/v2.0/sfc/port_chains";
 const RULES: &str = "/v2.0/sfc/flow_classifiers";
 
 fn with_lab(test: impl FnOnce(&Controller, &Lab<'_>)) {
-    let data = tempfile::tempdir().unwrap();
-    let controller = Controller::start(open(data.path()));
-    test(&controller, &Lab::new(&controller));
+    with_controller(|controller| test(controller, &Lab::new(controller)));
 }
 
 fn refused((status, body): (u16, Value), expected: (u16, &str)) {

@@ -39,28 +39,32 @@ impl<'c> Lab<'c> {
 
     /// A function of one instance with these ports.
     pub fn function(&self, name: &str, ingress: &str, egress: &str) -> String {
-        let pair = json!({"name": name, "ingress": ingress, "egress": egress});
-        let pair = id(&self.controller.create("/v2.0/sfc/port_pairs", &pair));
-        let group = json!({"name": name, "port_pairs": [pair]});
+        self.function_of(&json!({"name": name, "ingress": ingress, "egress": egress}))
+    }
+
+    /// A function of this one instance, under its name.
+    fn function_of(&self, pair: &Value) -> String {
+        let made = id(&self.controller.create("/v2.0/sfc/port_pairs", pair));
+        let group = json!({"name": pair["name"], "port_pairs": [made]});
         id(&self.controller.create("/v2.0/sfc/port_pair_groups", &group))
     }
 
     /// A function of one instance with both ports on a node.
     pub fn function_on(&self, name: &str, node: &str) -> String {
-        let ingress = self.port(&format!("{name}-in"), name, node);
-        let egress = self.port(&format!("{name}-out"), name, node);
+        let (ingress, egress) = self.ports_of(name, node);
         self.function(name, &ingress, &egress)
+    }
+
+    fn ports_of(&self, name: &str, node: &str) -> (String, String) {
+        let port = |end: &str| self.port(&format!("{name}-{end}"), name, node);
+        (port("in"), port("out"))
     }
 
     /// A function of one instance that speaks an encapsulation, on a node.
     pub fn function_speaking(&self, encapsulation: &str, name: &str, node: &str) -> String {
-        let ingress = self.port(&format!("{name}-in"), name, node);
-        let egress = self.port(&format!("{name}-out"), name, node);
-        let pair = json!({"name": name, "ingress": ingress, "egress": egress,
-                          "service_function_parameters": {"correlation": encapsulation}});
-        let pair = id(&self.controller.create("/v2.0/sfc/port_pairs", &pair));
-        let group = json!({"name": name, "port_pairs": [pair]});
-        id(&self.controller.create("/v2.0/sfc/port_pair_groups", &group))
+        let (ingress, egress) = self.ports_of(name, node);
+        self.function_of(&json!({"name": name, "ingress": ingress, "egress": egress,
+            "service_function_parameters": {"correlation": encapsulation}}))
     }
 
     /// A classifier of UDP to one port, from one source.
@@ -70,6 +74,15 @@ impl<'c> Lab<'c> {
             "destination_port_range_min": port, "destination_port_range_max": port,
         });
         id(&self.controller.create("/v2.0/sfc/flow_classifiers", &classifier))
+    }
+
+    /// An endpoint `S` and a function `v1` on `host1`, and the attributes of a chain `web` over it.
+    pub fn web(controller: &'c Controller) -> Value {
+        let lab = Self::new(controller);
+        let source = lab.port("S", "S", "host1");
+        let function = lab.function_on("v1", "host1");
+        let classifier = lab.classifier("fc", &source, 5_001);
+        lab.chain("web", &[&function], &[&classifier])
     }
 
     /// Attributes of a chain.

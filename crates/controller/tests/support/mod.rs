@@ -128,6 +128,13 @@ impl Drop for Controller {
     }
 }
 
+/// Lets a test have a controller of its own.
+pub fn with_controller(test: impl FnOnce(&Controller)) {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    test(&controller);
+}
+
 /// Key of one resource of a collection's path.
 pub fn singular(path: &str) -> &str {
     path.rsplit('/').next().unwrap().strip_suffix('s').unwrap()

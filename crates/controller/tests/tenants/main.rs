@@ -6,4 +6,5 @@ mod support;
 
 mod keystone;
 mod matrix;
+mod references;
 mod tokens;
