@@ -424,3 +424,23 @@ fn what_the_table_does_not_have_is_not_answered_and_what_the_documents_tell_is_i
         }
     }
 }
+
+#[test]
+fn the_table_opens_nothing_that_must_be_shut() {
+    for route in routes() {
+        let least = match route.access {
+            Access::Open => {
+                assert_eq!((route.method, route.path), ("GET", "/"), "only the versions are open");
+                continue;
+            }
+            Access::Least(least) => least,
+        };
+        assert!(route.method == "GET" || least >= Role::Tenant, "{route:?} lets a viewer change");
+        let of_whom = [("/v1/tokens", Role::Admin), ("/v1/nodes", Role::Operator)];
+        let overviews = ["/metrics", "/v1/status", "/v1/watch", "/v1/explain"];
+        let overviews = overviews.map(|path| (path, Role::Operator));
+        for (path, needed) in of_whom.into_iter().chain(overviews) {
+            assert!(!route.path.starts_with(path) || least >= needed, "{route:?} asks too little");
+        }
+    }
+}
