@@ -7,8 +7,9 @@ const UNSAFE_CRATES: &[&str] = &["io", "kernel"];
 const FILE_LINES_MAX: usize = 600;
 const LINE_CHARACTERS_MAX: usize = 120;
 
-/// Who may ask what time of day it is: whoever dates a certificate, a token or a line for people, and
-/// labs, which compare their captures. All else lives by the monotonic clock, so that no jump of the other costs anything.
+/// Who may ask what time of day it is: whoever dates a certificate, a token or a line for people,
+/// and labs, which compare their captures. All else lives by the monotonic clock, so that no jump of
+/// the other costs anything.
 const CLOCK_READERS: &[&str] = &[
     "crates/controller/src/auth/wall_clock.rs",
     "crates/controller/src/southbound/pki.rs",

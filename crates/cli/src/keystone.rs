@@ -7,6 +7,8 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+const REMEMBER_MAX_S: u64 = KEYSTONE_REMEMBER_MAX.as_secs();
+
 #[derive(Args)]
 #[command(next_help_heading = "With --auth keystone")]
 pub(crate) struct KeystoneArguments {
@@ -37,7 +39,8 @@ pub(crate) struct KeystoneArguments {
     keystone_role: Vec<(String, Option<Role>)>,
     /// Seconds for which an answer of Keystone is believed, at most 60: so long a token that was
     /// revoked may still pass.
-    #[arg(long, default_value_t = KEYSTONE_REMEMBER_MAX.as_secs(), value_parser = clap::value_parser!(u64).range(..=KEYSTONE_REMEMBER_MAX.as_secs()))]
+    #[arg(long, default_value_t = REMEMBER_MAX_S)]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=REMEMBER_MAX_S))]
     keystone_remember: u64,
 }
 
