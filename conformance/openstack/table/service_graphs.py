@@ -85,10 +85,11 @@ def classifiers():
     names = ("k1", "k2", "k3", "k4")
     steps = chains(names=names, classify=False) + [
         graph("without classifiers", {"$k1": ["$k2"]}), graph("branching without classifiers", {"$k1": ["$k2", "$k3"]}),
-        make("flow_classifier", "a", protocol="tcp", logical_source_port="$p1"), make("flow_classifier", "b", protocol="tcp", logical_source_port="$p2"),
+        make("flow_classifier", "a", protocol="tcp", logical_source_port="$p5"), make("flow_classifier", "b", protocol="tcp", logical_source_port="$p6"),
+        make("flow_classifier", "f", protocol="icmp", logical_source_port="$p1"),
         make("flow_classifier", "c", protocol="udp"), update("port_chain", "k2 takes a", "k2", {"flow_classifiers": ["$a"]}), update("port_chain", "k3 takes b", "k3", {"flow_classifiers": ["$b"]}),
         graph("same tuple by other ports", {"$k1": ["$k2", "$k3"]}), update("port_chain", "k4 takes c", "k4", {"flow_classifiers": ["$c"]}), graph("disjoint", {"$k1": ["$k2", "$k4"]}),
-        graph("one without", {"$k2": ["$k1", "$k4"]}),
+        graph("one without", {"$k2": ["$k1", "$k4"]}), update("port_chain", "k1 starts at a function", "k1", {"flow_classifiers": ["$f"]}),
     ]
     return Scenario(f"{R}/classifiers", steps)
 
