@@ -105,12 +105,17 @@ class Values:
         return sorted(set(self.rows) - self.met)
 
 
+def same(ours, theirs):
+    """Equal as JSON, where true is not 1."""
+    return json.dumps(ours, sort_keys=True) == json.dumps(theirs, sort_keys=True)
+
+
 def differing(at, ours, theirs, resource, values):
     """Pairs (place with our value, place with their value) of everything that differs."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() | theirs.keys()):
             kind = "ours only" if key not in theirs else "theirs only" if key not in ours else "value"
-            if kind == "value" and ours[key] == theirs[key]:
+            if kind == "value" and same(ours[key], theirs[key]):
                 continue
             inside = key.removesuffix("s") if key.removesuffix("s") in PATHS and not at else resource
             if inside is not None and not values.is_expected(inside, key, kind):
@@ -121,7 +126,7 @@ def differing(at, ours, theirs, resource, values):
                     yield (f"has {place}", f"no {place}") if kind == "ours only" else (f"no {place}", f"has {place}")
     elif isinstance(ours, list) and isinstance(theirs, list):
         yield from differing_lists(at, ours, theirs, resource, values)
-    elif ours != theirs or type(ours) is not type(theirs):
+    elif not same(ours, theirs):
         yield f"{at}={json.dumps(ours)}", f"{at}={json.dumps(theirs)}"
 
 
@@ -137,7 +142,7 @@ def differing_lists(at, ours, theirs, resource, values):
     elif len(ours) == len(theirs) and all(isinstance(item, dict) for item in ours + theirs):
         for ours_item, theirs_item in zip(ours, theirs):
             yield from differing(at, ours_item, theirs_item, resource, values)
-    elif ours != theirs:
+    elif not same(ours, theirs):
         yield f"{at}={json.dumps(ours)}", f"{at}={json.dumps(theirs)}"
 
 
