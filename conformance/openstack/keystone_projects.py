@@ -5,6 +5,7 @@ The administrator's OS_* words come by environment. Nobody may see, use or chang
 import contextlib
 import io
 import json
+import multiprocessing
 import os
 import secrets
 import sys
@@ -17,33 +18,51 @@ from verdicts import Verdicts
 
 VERDICTS = Verdicts()
 URL = sys.argv[1]
-ADMINISTRATOR = {key: value for key, value in os.environ.items() if key.startswith("OS_")}
 
 
-def run(person, command):
-    """Exit code, output and errors of a command as that person; passwords travel by environment only."""
-    out, err = io.StringIO(), io.StringIO()
+def serve(pipe, settings):
+    """Runs one person's commands: the client remembers who it was, so each person has a process."""
     for key in [key for key in os.environ if key.startswith("OS_")]:
         del os.environ[key]
-    os.environ.update(person)
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = shell.main(command.split())
-        except SystemExit as end:
-            code = end.code
-    return code or 0, out.getvalue(), err.getvalue()
+    os.environ.update(settings)
+    while True:
+        out, err = io.StringIO(), io.StringIO()
+        command = pipe.recv()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = shell.main(command.split())
+            except SystemExit as end:
+                code = end.code
+        pipe.send((code or 0, out.getvalue(), err.getvalue()))
+
+
+class Person:
+    """Somebody with a name and a password, which travel by environment only."""
+
+    def __init__(self, settings):
+        self.name, self.settings = settings["OS_USERNAME"], settings
+        self.pipe, there = multiprocessing.Pipe()
+        multiprocessing.Process(target=serve, args=(there, settings), daemon=True).start()
+
+    def run(self, command):
+        """Exit code, output and errors of a command."""
+        self.pipe.send(command)
+        return self.pipe.recv()
+
+
+ADMINISTRATOR = Person({key: value for key, value in os.environ.items() if key.startswith("OS_")})
 
 
 def ask(person, command):
     """A command that must work, and its answer."""
-    code, out, err = run(person, f"{command} -f json")
-    VERDICTS.equal(f"{person['OS_USERNAME']}: {command}: exit code ({err.strip()})", code, 0)
+    code, out, err = person.run(f"{command} -f json")
+    VERDICTS.equal(f"{person.name}: {command}: exit code ({err.strip()})", code, 0)
     return json.loads(out) if code == 0 else {}
 
 
 def fails(person, command, said=""):
-    code, _, err = run(person, command)
-    VERDICTS.holds(f"{person['OS_USERNAME']}: {command} fails and says «{said}»", code != 0 and said in err, f"exit code {code}: {err.strip()}")
+    code, _, err = person.run(command)
+    VERDICTS.holds(f"{person.name}: {command} fails and says «{said}»", code != 0 and said in err, f"exit code {code}: {err.strip()}")
 
 
 def names(person, noun):
@@ -55,9 +74,9 @@ def person(name, project, role):
     """A new user with one role in a project."""
     password = secrets.token_urlsafe(12)
     ask(ADMINISTRATOR, f"user create --domain default --password {password} {name}")
-    code, _, err = run(ADMINISTRATOR, f"role add --user {name} --project {project} {role}")
+    code, _, err = ADMINISTRATOR.run(f"role add --user {name} --project {project} {role}")
     VERDICTS.equal(f"role add {name} ({err.strip()})", code, 0)
-    return {**ADMINISTRATOR, "OS_USERNAME": name, "OS_PASSWORD": password, "OS_PROJECT_NAME": project}
+    return Person({**ADMINISTRATOR.settings, "OS_USERNAME": name, "OS_PASSWORD": password, "OS_PROJECT_NAME": project})
 
 
 def status_of(token):
@@ -88,7 +107,7 @@ def main():
             VERDICTS.equal(f"owner of the {kind} of {project}", answer.get("Project", answer.get("project_id")), projects[project])
     for noun, name in (("network", "net"), ("flow classifier", "class"), ("port pair group", "group"), ("port chain", "chain")):
         for owner in (red, blue, reader):
-            VERDICTS.equal(f"{owner['OS_USERNAME']} sees of {noun}", names(owner, noun), [name])
+            VERDICTS.equal(f"{owner.name} sees of {noun}", names(owner, noun), [name])
         VERDICTS.equal(f"the administrator sees of {noun}", names(ADMINISTRATOR, noun), [name, name])
 
     theirs = made["blue"]
@@ -110,8 +129,8 @@ def main():
 
     for owner in (red, blue):
         for command in ("sfc port chain delete chain", "sfc port pair group delete group", "sfc flow classifier delete class", "network delete net"):
-            code, _, err = run(owner, command)
-            VERDICTS.equal(f"{owner['OS_USERNAME']}: {command} ({err.strip()})", code, 0)
+            code, _, err = owner.run(command)
+            VERDICTS.equal(f"{owner.name}: {command} ({err.strip()})", code, 0)
     VERDICTS.equal("chains at the end", names(ADMINISTRATOR, "port chain"), [])
 
 
