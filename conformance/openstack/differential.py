@@ -12,6 +12,8 @@ import table
 from table.steps import NOTHING, PATHS
 
 ABSENT = "0a0a0a0a-0b0b-4c0c-8d0d-0e0e0e0e0e0e"
+# Reason of differences that nobody has judged yet.
+UNDECIDED = "Not decided yet: to be mended, or to be given a reason."
 LIST_OF_DIFFERENCES = servers.HERE / "differences.toml"
 # Lists that mean sets: the servers keep no order in them.
 SETS = {"flow_classifiers", "port_pairs", "subnets"}
@@ -194,7 +196,28 @@ def expected_differences(document):
     return found
 
 
-def run(our_url, their_url, only=None, propose=False):
+def refreshed(text, seen):
+    """The text of the list as it would be after what was seen: what differs no longer is gone, other outcomes are written
+    anew under their reason, and new differences stand at the end, with no reason yet."""
+    head = text.split("\n[[difference]]")[0].rstrip()
+    left = {request: pair for request, pair in seen.items() if pair[0] != pair[1]}
+    groups = {group["reason"]: [request for request in group["requests"] if request in left]
+              for group in tomllib.loads(text).get("difference", [])}
+    old = {request for requests in groups.values() for request in requests}
+    groups.setdefault(UNDECIDED, []).extend(request for request in left if request not in old)
+    lines = [head]
+    for reason, requests in groups.items():
+        if requests:
+            lines += ["", "[[difference]]", f"reason = {quoted(reason)}", "[difference.requests]"]
+            lines += [f"{quoted(request)} = [{quoted(left[request][0])}, {quoted(left[request][1])}]" for request in requests]
+    return "\n".join(lines) + "\n"
+
+
+def quoted(text):
+    return json.dumps(text, ensure_ascii=False)
+
+
+def run(our_url, their_url, only=None, update=False):
     """Compares all; returns the number of requests and what is wrong, one line each."""
     document = listed()
     expected, values = expected_differences(document), Values(document.get("attribute", []))
@@ -220,10 +243,8 @@ def run(our_url, their_url, only=None, propose=False):
     wrong += judged(seen, expected, complete=not only)
     if not only:
         wrong += [f"differences.toml: '{attribute}' of {resource} does not differ any more" for resource, attribute in values.unmet()]
-    if propose:
-        for request, (ours, theirs) in seen.items():
-            if ours != theirs and expected.get(request, ())[:2] != (ours, theirs):
-                print(f"{json.dumps(request)} = [{json.dumps(ours)}, {json.dumps(theirs)}]")
+    if update and not only:
+        LIST_OF_DIFFERENCES.write_text(refreshed(LIST_OF_DIFFERENCES.read_text(), seen))
     return sum(sent.values()), wrong
 
 

@@ -5,7 +5,7 @@ import servers
 PAGE = servers.HERE.parent.parent / "docs/book/src/reference/openstack-differences.md"
 HEAD = """# Every known difference, request by request
 
-Made from `conformance/openstack/differences.toml` by `conformance/openstack/run page --write`; do not edit it here.
+Made from `conformance/openstack/differences.toml` by `conformance/openstack/run page --update`; do not edit it here.
 How these were found: [Conformance](conformance.md). The short version for people: [Differences to networking-sfc](networking-sfc.md).
 
 ## Attributes
@@ -34,11 +34,11 @@ def text():
     return HEAD + "\n".join(lines).rstrip() + "\n"
 
 
-def faults(write):
-    """Nothing when the page is as it would be made; `write` makes it so."""
+def faults(update):
+    """Nothing when the page is as it would be made; `update` makes it so."""
     made = text()
-    if write:
+    if update:
         PAGE.write_text(made)
     if PAGE.exists() and PAGE.read_text() == made:
         return []
-    return [f"{PAGE.name} is not what differences.toml makes it; run conformance/openstack/run page --write"]
+    return [f"{PAGE.name} is not what differences.toml makes it; run conformance/openstack/run page --update"]

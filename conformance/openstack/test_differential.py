@@ -1,4 +1,5 @@
 """The judge of differences, judged: it must see what differs, and forgive nothing that its list does not hold."""
+import tomllib
 import unittest
 
 import differential
@@ -65,6 +66,15 @@ class Lists(unittest.TestCase):
         seen = {"a": ("201", "201")}
         self.assertEqual(len(judged(seen, {"a": ("400 A", "201", "reason")}, complete=True)), 1)
         self.assertEqual(len(judged(seen, {"z": ("400 A", "201", "reason")}, complete=True)), 1)
+
+    def test_an_update_keeps_reasons_and_puts_what_is_new_under_none(self):
+        text = '# head\n\n[[difference]]\nreason = "R"\n[difference.requests]\n"a" = ["400 A", "201"]\n"b" = ["400 A", "201"]\n'
+        seen = {"a": ("201", "201"), "b": ("409 B", "201"), "c": ("200 x=\"1\"", "200")}
+        made = differential.refreshed(text, seen)
+        self.assertTrue(made.startswith("# head\n"))
+        found = differential.expected_differences(tomllib.loads(made))
+        self.assertEqual(found, {"b": ("409 B", "201", "R"), "c": ("200 x=\"1\"", "200", differential.UNDECIDED)})
+        self.assertEqual(judged(seen, found, complete=True), [])
 
     def test_the_committed_list_can_be_read_and_every_line_has_a_reason(self):
         document = differential.listed()
