@@ -15,7 +15,7 @@ use client::{Client, Scoped, Subject};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
@@ -139,8 +139,7 @@ impl Keystone {
     /// Who bears the token.
     pub(super) async fn identify(&self, token: &str) -> Result<Identity, Refusal> {
         let hash = tokens::hash(token);
-        let known = self.cache().get(&hash, Instant::now());
-        let verdict = match known {
+        let verdict = match self.known(&hash) {
             Some(verdict) => verdict,
             None => {
                 let flight = self.flight(hash);
@@ -163,11 +162,24 @@ impl Keystone {
     }
 
     async fn validate(&self, token: &str, hash: Hash) -> Result<Verdict, String> {
-        let subject = self.client.validate(token).await.map_err(|error| error.to_string())?;
-        let (verdict, remember) = self.judge(subject);
-        let now = Instant::now();
-        self.cache().put(hash, verdict.clone(), now, now + remember);
-        Ok(verdict)
+        // Another validation may have ended since this token was looked up.
+        if let Some(verdict) = self.known(&hash) {
+            return Ok(verdict);
+        }
+        let verdict = self.client.validate(token).await.map(|subject| {
+            let (verdict, remember) = self.judge(subject);
+            let now = Instant::now();
+            self.cache().put(hash, verdict.clone(), now, now + remember);
+            verdict
+        });
+        // Whoever comes from now on finds the verdict in the cache, or asks anew.
+        self.flights().remove(&hash);
+        verdict.map_err(|error| error.to_string())
+    }
+
+    /// What is remembered of a token.
+    fn known(&self, hash: &Hash) -> Option<Verdict> {
+        self.cache().get(hash, Instant::now())
     }
 
     /// What an answer means, and how long it may be believed.
@@ -192,7 +204,7 @@ impl Keystone {
     }
 
     fn flight(&self, hash: Hash) -> Arc<Flight> {
-        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flights = self.flights();
         if let Some(flight) = flights.get(&hash).and_then(Weak::upgrade) {
             return flight;
         }
@@ -203,7 +215,11 @@ impl Keystone {
         flight
     }
 
-    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
+    fn flights(&self) -> MutexGuard<'_, HashMap<Hash, Weak<Flight>>> {
+        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
