@@ -36,6 +36,8 @@ macro_rules! limits {
 limits! {
     CHAIN_FUNCTIONS_MAX: usize = 62, "functions",
         "Functions in one chain: each may be on another host, and NSH's time to live of 63 ends after 62 tunnels (RFC 8300 section 2.2).";
+    CHAIN_ANSWER_RULES_MAX: usize = 1_024, "rules",
+        "Rules by which the answers of one symmetric chain find its way back: for each route through the chains before it, each combination of their classifiers, each form that functions give to a packet.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
     NODE_RULES_MAX: usize = 65_536, "rules",

@@ -1,17 +1,20 @@
 //! Refuses what no data plane could carry, before it is stored.
 
+mod graphs;
 mod room;
 mod written;
 
 use crate::error::PlanError;
+use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::ledger::Direction;
-use crate::render::{chain_name, destination_network, function_name, instance_name};
+use crate::render::{chain_name, function_name, instance_name};
 use catena_model::id::{FunctionId, InstanceId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
 use catena_model::resource::{Chain, Instance, ServiceFunction};
 use std::collections::BTreeMap;
 
+use graphs::{check_graph, check_routes};
 pub(crate) use room::{Room, count_rooms};
 pub(crate) use written::check_written;
 
@@ -21,8 +24,9 @@ pub(crate) use written::check_written;
 /// The first thing that cannot be carried, in chain order.
 pub fn check(intent: &Intent) -> Result<(), PlanError> {
     let mut egress_of: BTreeMap<PortId, (PortId, &Instance)> = BTreeMap::new();
+    let graphs = Graphs::of(intent);
     for chain in intent.chains.values() {
-        for hop in check_alone(intent, chain)?.iter().filter(|hop| !hop.is_tap) {
+        for hop in check_alone(intent, &graphs, chain)?.iter().filter(|hop| !hop.is_tap) {
             for instance in &hop.instances {
                 for direction in directions(chain) {
                     check_egress(intent, instance, *direction, &mut egress_of)?;
@@ -30,12 +34,19 @@ pub fn check(intent: &Intent) -> Result<(), PlanError> {
             }
         }
     }
+    for graph in intent.graphs.values() {
+        check_graph(intent, &graphs, graph)?;
+    }
     check_sources(intent)?;
     room::check(intent)
 }
 
-/// What can be said of a chain without looking at others.
-fn check_alone<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<Hop<'i>>, PlanError> {
+/// What can be said of a chain without looking at others than those before it.
+fn check_alone<'i>(
+    intent: &'i Intent,
+    graphs: &Graphs<'_>,
+    chain: &Chain,
+) -> Result<Vec<Hop<'i>>, PlanError> {
     check_length(chain)?;
     let hops = hops(intent, chain)?;
     for direction in directions(chain) {
@@ -45,7 +56,7 @@ fn check_alone<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<Hop<'i>>, Pl
         check_encapsulation(chain, instance)?;
         check_nodes(intent, instance)?;
     }
-    destination_network(intent, chain)?;
+    check_routes(intent, graphs, chain)?;
     Ok(hops)
 }
 

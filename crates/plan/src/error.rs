@@ -16,6 +16,44 @@ pub enum PlanError {
         /// [`catena_model::limits::CHAIN_FUNCTIONS_MAX`].
         limit: usize,
     },
+    /// A packet would go round.
+    #[error(
+        "graph '{graph}' comes back to chain '{chain}': packets would go round in it; remove one of \
+         the branches"
+    )]
+    GraphLoop {
+        /// The graph.
+        graph: String,
+        /// A chain of the circle.
+        chain: String,
+    },
+    /// A packet would be dropped on its way through the chains.
+    #[error(
+        "in graph '{graph}' a route from chain '{chain}' on has {length} functions and steps between \
+         chains, more than the limit of {limit}; shorten a chain or remove a branch"
+    )]
+    RouteTooLong {
+        /// The graph.
+        graph: String,
+        /// Where the route begins.
+        chain: String,
+        /// Its length.
+        length: usize,
+        /// [`catena_model::limits::CHAIN_FUNCTIONS_MAX`].
+        limit: usize,
+    },
+    /// The answers of a symmetric chain cannot be told in bounded room.
+    #[error(
+        "the answers of chain '{chain}' would need more than {limit} rules, one for each route to it \
+         and combination of classifiers; use fewer classifiers, fewer chains before it, or make it \
+         one-way"
+    )]
+    TooManyAnswers {
+        /// The chain.
+        chain: String,
+        /// [`catena_model::limits::CHAIN_ANSWER_RULES_MAX`].
+        limit: usize,
+    },
     /// More instances than one function may have.
     #[error(
         "function '{function}' has {instances} instances, more than the limit of {limit}; \

@@ -4,7 +4,7 @@
 use crate::inventory::Inventory;
 use catena_model::id::{ChainId, InstanceId, NetworkId};
 use catena_model::limits::{MPLS_PATH_IDS, NSH_PATH_IDS, PATH_ID_QUARANTINE_BLUEPRINTS};
-use catena_model::program::{HopEntry, PathEntry, PortEntry, RuleEntry};
+use catena_model::program::{HopEntry, HopKind, PathEntry, PortEntry, RuleEntry};
 use catena_model::resource::{ContextHeader, Encapsulation};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,9 @@ pub struct PlacedRule {
     pub node: Option<NodeName>,
     /// The rule.
     pub rule: RuleEntry,
+    /// Its place among rules of the same priority, part by part: the lower goes first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<u16>,
 }
 
 /// A port of an instance and the node that carries it.
@@ -81,8 +84,21 @@ pub struct PathRecord {
     pub hops: Vec<HopEntry>,
     /// Where packets are delivered after the last hop.
     pub destination: NetworkId,
-    /// The rules that send into it, once it is classified.
+    /// The chains that packets at its end may go on in. It never changes: other chains, another
+    /// path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leads_to: Vec<ChainId>,
+    /// The rules that send into it where packets begin, once it is classified.
     pub rules: Vec<PlacedRule>,
+    /// The rules by which packets come from the end of other paths, without place and path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joins: Vec<RuleEntry>,
+    /// The rules at its own end, into paths of the chains that it leads to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<RuleEntry>,
+    /// The nodes at which paths end that lead into it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub entrances: BTreeSet<NodeName>,
     /// The ports of its instances, kept because packets inside still need them when the instance
     /// or the port is no longer declared.
     pub ports: Vec<PlacedPort>,
@@ -119,6 +135,17 @@ impl PathRecord {
     ) -> BTreeSet<NodeName> {
         let instances = self.hops.iter().flat_map(|hop| &hop.instances).map(|i| i.node.clone());
         let mut nodes: BTreeSet<NodeName> = instances.collect();
+        nodes.extend(self.classifiers(&self.entrances, everybody));
+        nodes
+    }
+
+    /// The nodes at which packets enter.
+    fn classifiers<'r>(
+        &'r self,
+        entrances: &BTreeSet<NodeName>,
+        everybody: impl Iterator<Item = &'r NodeName>,
+    ) -> BTreeSet<NodeName> {
+        let mut nodes = entrances.clone();
         nodes.extend(self.rules.iter().filter_map(|placed| placed.node.clone()));
         if self.rules.iter().any(|placed| placed.node.is_none()) {
             nodes.extend(everybody.cloned());
@@ -126,9 +153,23 @@ impl PathRecord {
         nodes
     }
 
+    /// The nodes at which packets are behind the last function; without functions to pass they
+    /// are so where they enter, by ports or by these `entrances`.
+    pub(crate) fn ends<'r>(
+        &'r self,
+        entrances: &BTreeSet<NodeName>,
+        everybody: impl Iterator<Item = &'r NodeName>,
+    ) -> BTreeSet<NodeName> {
+        match self.hops.iter().rfind(|hop| hop.kind == HopKind::Through) {
+            Some(last) => last.instances.iter().map(|instance| instance.node.clone()).collect(),
+            None => self.classifiers(entrances, everybody),
+        }
+    }
+
     /// Does the node's classifier send into the path?
     pub(crate) fn is_classified_by(&self, node: &NodeName) -> bool {
-        self.rules.iter().any(|placed| placed.node.as_ref().is_none_or(|here| here == node))
+        let is_here = |placed: &PlacedRule| placed.node.as_ref().is_none_or(|here| here == node);
+        self.entrances.contains(node) || self.rules.iter().any(is_here)
     }
 
     /// The entry in a program.
@@ -177,6 +218,17 @@ impl Ledger {
             current.filter(|(_, path)| path.phase == PathPhase::Classified).collect();
         found.sort_by_key(|(id, path)| (path.direction, *id));
         found
+    }
+
+    /// The path of a chain that leads one way and has come so far.
+    pub(crate) fn path_in(
+        &self,
+        chain: ChainId,
+        direction: Direction,
+        phase: PathPhase,
+    ) -> Option<(PathId, &PathRecord)> {
+        let mut current = self.current(chain);
+        current.find(|(_, path)| path.direction == direction && path.phase == phase)
     }
 
     /// The blueprint that last turned the classifiers of a chain; 0: none sends into a path of it.

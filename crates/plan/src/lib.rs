@@ -8,22 +8,27 @@
 //! the classifiers turn to it, then the drained old path goes away. Each step is a blueprint.
 #![forbid(unsafe_code)]
 
+mod advance;
 mod blueprint;
 mod check;
 mod diff;
 mod drain;
 mod error;
+mod graph;
 mod index;
 mod intent;
 mod inventory;
 mod ledger;
+mod link;
 mod next;
 mod pins;
+mod place;
 mod preview;
 mod program;
 mod receipt;
 mod reconcile;
 mod render;
+mod selector;
 mod status;
 
 pub use blueprint::Blueprint;

@@ -1,15 +1,14 @@
 //! One step forward: from the blueprint that is, to the one that should follow, if any should.
 
+use crate::advance::Step;
 use crate::blueprint::Blueprint;
+use crate::graph::{Graphs, groups};
 use crate::intent::Intent;
 use crate::inventory::Inventory;
-use crate::ledger::{Ledger, PathPhase, PathRecord, PlacedPort};
-use crate::pins::{pins, release_pins, turn_again};
-use crate::program::{port_entry, programs};
-use crate::render::{Rendering, chain_name, render};
-use catena_model::id::ChainId;
-use catena_model::program::PortRole;
-use catena_model::resource::Chain;
+use crate::ledger::{Ledger, PathPhase, PathRecord};
+use crate::link::link;
+use crate::pins::{release_pins, turn_again};
+use crate::program::programs;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,11 +23,15 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
     ledger.number = number;
     ledger.release_forgotten(inventory);
     release_pins(&mut ledger, inventory);
-    for chain in intent.chains.values() {
-        advance_chain(previous, &mut ledger, intent, inventory, chain);
+    let graphs = Graphs::of(intent);
+    let mut turning = BTreeSet::new();
+    for group in groups(&ledger, &graphs) {
+        let mut step = Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs };
+        turning.extend(step.advance(&group));
     }
     supersede_unwanted(&mut ledger, intent);
     remove_drained(previous, &mut ledger, inventory);
+    link(&mut ledger, inventory, &turning);
 
     let mut programs = programs(&ledger, intent, inventory);
     let mut has_changed = programs.len() != previous.programs.len();
@@ -99,152 +102,7 @@ pub fn draining(blueprint: &Blueprint) -> Vec<PathId> {
     blueprint.ledger.paths.iter().filter(|(_, path)| superseded(path)).map(|(id, _)| *id).collect()
 }
 
-fn advance_chain(
-    previous: &Blueprint,
-    ledger: &mut Ledger,
-    intent: &Intent,
-    inventory: &Inventory,
-    chain: &Chain,
-) {
-    // Whatever is missing, the paths of before stay: an update is whole or has not happened.
-    let Ok(ways) = render(intent, inventory, chain) else { return };
-    let classified = ledger.classified(chain.id);
-    let is_update = !classified.is_empty();
-    if classified.len() == ways.len()
-        && classified.iter().zip(&ways).all(|((_, path), way)| way.is_carried_by(path))
-    {
-        let in_use: Vec<PathId> = classified.iter().map(|(id, _)| *id).collect();
-        drop_installs(ledger, chain.id, &in_use);
-        for (id, way) in in_use.into_iter().zip(&ways) {
-            release_holders(previous, ledger, inventory, id);
-            reclassify(ledger, inventory, id, way);
-        }
-        return;
-    }
-    let mut known = Vec::new();
-    let mut missing = Vec::new();
-    for way in &ways {
-        match installed(ledger, chain.id, way) {
-            Some(id) => known.push(id),
-            None => missing.push(way),
-        }
-    }
-    // A path that was never classified and is no longer wanted holds no packet.
-    drop_installs(ledger, chain.id, &known);
-    for way in &missing {
-        install(ledger, intent, inventory, chain, way, is_update);
-    }
-    // All ways turn at once, when every node of each knows it.
-    let is_known =
-        |id: &PathId| ledger.paths.get(id).is_some_and(|path| previous.is_running(inventory, path));
-    if missing.is_empty() && known.iter().all(is_known) {
-        classify(ledger, chain.id, &known);
-    }
-}
-
-/// The path that waits to carry a way. It is on the nodes of its rules too: other rules, other
-/// nodes.
-fn installed(ledger: &Ledger, chain: ChainId, way: &Rendering) -> Option<PathId> {
-    let is_it = |id: &PathId, path: &PathRecord| {
-        path.phase == PathPhase::Installed
-            && way.is_carried_by(path)
-            && path.rules == way.rules_into(*id)
-    };
-    ledger.current(chain).find(|(id, path)| is_it(id, path)).map(|(id, _)| id)
-}
-
-fn drop_installs(ledger: &mut Ledger, chain: ChainId, kept: &[PathId]) {
-    let outdated: Vec<PathId> = ledger
-        .current(chain)
-        .filter(|(id, path)| path.phase == PathPhase::Installed && !kept.contains(id))
-        .map(|(id, _)| id)
-        .collect();
-    for id in outdated {
-        ledger.remove(id);
-    }
-}
-
-fn ports_of(intent: &Intent, rendering: &Rendering) -> Vec<PlacedPort> {
-    let instances = rendering.hops.iter().flat_map(|hop| &hop.instances);
-    let mut ports: Vec<PlacedPort> = Vec::new();
-    for instance in instances {
-        for id in [instance.ingress, instance.egress] {
-            let is_known = ports.iter().any(|placed| placed.port.id == id);
-            let entry = || port_entry(intent, intent.ports.get(&id)?, PortRole::Function);
-            if let (false, Some(port)) = (is_known, entry()) {
-                ports.push(PlacedPort { node: instance.node.clone(), port });
-            }
-        }
-    }
-    ports
-}
-
-fn install(
-    ledger: &mut Ledger,
-    intent: &Intent,
-    inventory: &Inventory,
-    chain: &Chain,
-    way: &Rendering,
-    is_update: bool,
-) {
-    let Some(id) = ledger.free_path_id(way.encapsulation) else { return };
-    let record = PathRecord {
-        chain: chain.id,
-        chain_name: chain_name(chain),
-        direction: way.direction,
-        encapsulation: way.encapsulation,
-        context: way.context.clone(),
-        hops: way.hops.clone(),
-        destination: way.destination,
-        rules: way.rules_into(id),
-        ports: ports_of(intent, way),
-        holders: BTreeSet::new(),
-        needs: BTreeMap::new(),
-        phase: PathPhase::Installed,
-        since: ledger.number,
-        is_update,
-        pins: pins(ledger, intent, inventory, chain.id, way),
-    };
-    ledger.paths.insert(id, record);
-}
-
-/// The classifiers turn to the new paths; in the same blueprint they turn away from the old. Flows
-/// that they keep on a path of before are named by the new paths alone from now on.
-fn classify(ledger: &mut Ledger, chain: ChainId, ids: &[PathId]) {
-    let number = ledger.number;
-    for (id, path) in &mut ledger.paths {
-        if ids.contains(id) {
-            path.phase = PathPhase::Classified;
-            path.since = number;
-        } else if path.chain == chain && path.phase == PathPhase::Classified {
-            supersede(path, number);
-            path.pins.clear();
-        }
-    }
-}
-
-/// The same path with other rules: only classifiers change. A node that loses its rule holds the
-/// path until it has acknowledged that.
-fn reclassify(ledger: &mut Ledger, inventory: &Inventory, id: PathId, way: &Rendering) {
-    let number = ledger.number;
-    let rules = way.rules_into(id);
-    let Some(path) = ledger.paths.get_mut(&id) else { return };
-    if path.rules != rules {
-        path.holders = path.nodes(inventory.nodes.keys());
-        path.rules = rules;
-        path.since = number;
-        path.is_update = true;
-    }
-}
-
-fn release_holders(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory, id: PathId) {
-    let Some(path) = ledger.paths.get_mut(&id) else { return };
-    if !path.holders.is_empty() && previous.is_running(inventory, path) {
-        path.holders.clear();
-    }
-}
-
-fn supersede(path: &mut PathRecord, number: BlueprintNumber) {
+pub(crate) fn supersede(path: &mut PathRecord, number: BlueprintNumber) {
     path.phase = PathPhase::Superseded;
     path.since = number;
 }

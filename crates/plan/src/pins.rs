@@ -37,30 +37,35 @@ pub(crate) fn pins(
     pins
 }
 
-/// Unaware instances of both paths that are known to change bytes: a packet that comes back from
+/// Unaware instances of both paths that are known or declared to change bytes: a packet that comes back from
 /// one says neither by what it carries nor by how it looks which path it is on.
 fn rewriting(inventory: &Inventory, old: &PathRecord, new: &[HopEntry]) -> BTreeSet<InstanceId> {
-    let shared = |instance: &&InstanceEntry| {
-        instance.speaks.is_none()
-            && inventory.rewriting.contains(&instance.id)
-            && passed(new)
-                .any(|other| other.id == instance.id && other.weight > 0 && other.speaks.is_none())
+    let rewrites = |hop: &HopEntry, instance: &InstanceEntry| {
+        hop.rewrites.is_some() || inventory.rewriting.contains(&instance.id)
     };
-    passed(&old.hops).filter(shared).map(|instance| instance.id).collect()
+    let shared = |(hop, instance): &(&HopEntry, &InstanceEntry)| {
+        instance.speaks.is_none()
+            && rewrites(hop, instance)
+            && passed(new)
+                .any(|(_, new)| new.id == instance.id && new.weight > 0 && new.speaks.is_none())
+    };
+    passed(&old.hops).filter(shared).map(|(_, instance)| instance.id).collect()
 }
 
 /// Instances that take no new flow on the new path and still have some on the old.
 fn draining(intent: &Intent, old: &PathRecord, new: &[HopEntry]) -> BTreeSet<InstanceId> {
-    let drains = |instance: &&InstanceEntry| {
+    let drains = |(_, instance): &(&HopEntry, &InstanceEntry)| {
         instance.weight > 0
             && intent.instances.get(&instance.id).is_some_and(|declared| declared.is_draining)
-            && !passed(new).any(|other| other.id == instance.id && other.weight > 0)
+            && !passed(new).any(|(_, new)| new.id == instance.id && new.weight > 0)
     };
-    passed(&old.hops).filter(drains).map(|instance| instance.id).collect()
+    passed(&old.hops).filter(drains).map(|(_, instance)| instance.id).collect()
 }
 
-fn passed(hops: &[HopEntry]) -> impl Iterator<Item = &InstanceEntry> {
-    hops.iter().filter(|hop| hop.kind == HopKind::Through).flat_map(|hop| &hop.instances)
+/// The instances that packets pass through, each with its hop.
+fn passed(hops: &[HopEntry]) -> impl Iterator<Item = (&HopEntry, &InstanceEntry)> {
+    let through = hops.iter().filter(|hop| hop.kind == HopKind::Through);
+    through.flat_map(|hop| hop.instances.iter().map(move |instance| (hop, instance)))
 }
 
 /// Flows that have ended, or whose bound has passed, are no longer kept: the old path is turned

@@ -10,6 +10,7 @@ use catena_model::program::{
 };
 use catena_model::resource::{Network, Port};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The programs of all nodes, all with number 0: the caller knows which of them are new.
@@ -83,6 +84,7 @@ pub(crate) fn port_entry(intent: &Intent, port: &Port, role: PortRole) -> Option
 
 fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) {
     let mut chains = BTreeMap::new();
+    let mut rules: Vec<(&[u16], &RuleEntry)> = Vec::new();
     for (id, path) in &ledger.paths {
         if !path.nodes(inventory.nodes.keys()).contains(&program.node) {
             continue;
@@ -102,16 +104,20 @@ fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) 
                 idle_ms: pin.idle_ms,
             }));
         }
+        let ends = || path.ends(&path.entrances, inventory.nodes.keys());
+        if !path.branches.is_empty() && ends().contains(&program.node) {
+            rules.extend(path.branches.iter().map(|rule| (&[][..], rule)));
+        }
         if path.phase == PathPhase::Classified {
             let is_here =
                 |node: &Option<NodeName>| node.as_ref().is_none_or(|node| *node == program.node);
-            let rules = path.rules.iter().filter(|placed| is_here(&placed.node));
-            program.rules.extend(rules.map(|placed| placed.rule.clone()));
+            let placed = path.rules.iter().filter(|placed| is_here(&placed.node));
+            rules.extend(placed.map(|placed| (&placed.order[..], &placed.rule)));
         }
     }
     // A total order, so that the same intent gives the same program.
-    let order = |rule: &RuleEntry| (std::cmp::Reverse(rule.priority), rule.path, rule.id);
-    program.rules.sort_by_key(order);
+    rules.sort_by_key(|(order, rule)| (Reverse(rule.priority), *order, rule.path, rule.id));
+    program.rules = rules.into_iter().map(|(_, rule)| rule.clone()).collect();
     program.chains = chains.into_iter().map(|(id, name)| ChainEntry { id, name }).collect();
 }
 

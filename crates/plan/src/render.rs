@@ -1,20 +1,21 @@
 //! Renders a chain: from declared functions, instances and rules to hops and placed rules.
 
 use crate::error::PlanError;
+use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathRecord, PlacedRule};
-use catena_model::id::{NetworkId, PortId};
+use crate::place::{after_chains, answers_after_chains, answers_at_ports, at_ports};
+use crate::selector::rewritten;
+use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::program::{
-    Balance, HopEntry, HopKind, InstanceEntry, RuleEntry, RuleMatch, RulePlace,
+    Balance, HopEntry, HopKind, InstanceEntry, RewriteEntry, RuleEntry, TupleField,
 };
 use catena_model::resource::{
-    Chain, ClassificationRule, ContextHeader, Encapsulation, Instance, IpFamily, PortBounds,
-    ServiceFunction,
+    Chain, ContextHeader, Encapsulation, FlowField, Instance, ServiceFunction, TuplePattern,
 };
 use catena_model::{NodeName, PathId};
-use catena_wire::scalar::PortRange;
-use ipnet::IpNet;
+use std::collections::BTreeSet;
 
 /// One way along a chain when everything it needs is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +25,12 @@ pub(crate) struct Rendering {
     pub(crate) context: Vec<ContextHeader>,
     pub(crate) hops: Vec<HopEntry>,
     pub(crate) destination: NetworkId,
-    /// The rules, still with the path identifier 0.
+    /// The chains that packets may go on in.
+    pub(crate) leads_to: Vec<ChainId>,
+    /// The rules where packets begin, still with the path identifier 0.
     pub(crate) rules: Vec<PlacedRule>,
+    /// The rules by which packets come from other chains, without place and path.
+    pub(crate) joins: Vec<RuleEntry>,
 }
 
 impl Rendering {
@@ -36,6 +41,12 @@ impl Rendering {
             && path.context == self.context
             && path.hops == self.hops
             && path.destination == self.destination
+            && path.leads_to == self.leads_to
+    }
+
+    /// Do these rules send into the path?
+    pub(crate) fn is_entered_as(&self, id: PathId, path: &PathRecord) -> bool {
+        path.rules == self.rules_into(id) && path.joins == self.joins
     }
 
     /// The rules that send into a path.
@@ -55,6 +66,7 @@ impl Rendering {
 pub(crate) fn render(
     intent: &Intent,
     inventory: &Inventory,
+    graphs: &Graphs<'_>,
     chain: &Chain,
 ) -> Result<Vec<Rendering>, String> {
     let mut functions = Vec::new();
@@ -65,22 +77,16 @@ pub(crate) fn render(
     if chain.rules.is_empty() {
         return Err("it has no classification rule".into());
     }
-    let mut rules = Vec::new();
-    for id in &chain.rules {
-        let rule = intent.rules.get(id);
-        rules.push(rule.ok_or_else(|| format!("classification rule {id} does not exist"))?);
-    }
     let way = |direction: Direction| {
-        let hop = |function: &&ServiceFunction| hop(intent, inventory, function, direction);
+        let hop = |function: &&ServiceFunction| hop(intent, inventory, chain, function, direction);
         let hops = match direction {
             Direction::Forward => functions.iter().map(hop).collect::<Result<_, String>>()?,
             Direction::Reverse => functions.iter().rev().map(hop).collect::<Result<_, String>>()?,
         };
-        let placed = rules.iter().map(|rule| place(intent, inventory, rule, direction));
-        let placed: Vec<Vec<PlacedRule>> = placed.collect::<Result<_, String>>()?;
+        let (rules, joins) = entries(intent, inventory, graphs, chain, direction)?;
         let destination = match direction {
-            Direction::Forward => destination_network(intent, chain),
-            Direction::Reverse => source_network(intent, chain),
+            Direction::Forward => destination_network(intent, graphs, chain),
+            Direction::Reverse => source_network(intent, graphs, chain),
         };
         let destination = destination.map_err(|error| error.to_string())?;
         Ok::<Rendering, String>(Rendering {
@@ -89,7 +95,9 @@ pub(crate) fn render(
             context: chain.context.clone(),
             hops,
             destination: destination.ok_or("its functions have no port to deliver from")?,
-            rules: placed.concat(),
+            leads_to: graphs.leads_to(chain.id, direction),
+            rules,
+            joins,
         })
     };
     let mut ways = vec![way(Direction::Forward)?];
@@ -99,46 +107,93 @@ pub(crate) fn render(
     Ok(ways)
 }
 
-/// The network in which the chain delivers: that of its rules' source ports, else that of the last
-/// function's egress.
+/// The rules of one way of a chain: where packets begin, and where they come from other chains.
+fn entries(
+    intent: &Intent,
+    inventory: &Inventory,
+    graphs: &Graphs<'_>,
+    chain: &Chain,
+    direction: Direction,
+) -> Result<(Vec<PlacedRule>, Vec<RuleEntry>), String> {
+    match direction {
+        Direction::Forward if graphs.is_joined(chain.id) => {
+            Ok((Vec::new(), after_chains(intent, chain)?))
+        }
+        Direction::Forward => Ok((at_ports(intent, inventory, chain)?, Vec::new())),
+        Direction::Reverse => {
+            let rules = answers_at_ports(intent, inventory, graphs, chain);
+            let joins = if graphs.after(chain.id).is_empty() {
+                Ok(Vec::new())
+            } else {
+                answers_after_chains(intent, chain)
+            };
+            let text = |why: crate::place::Unanswerable| why.to_string();
+            Ok((rules.map_err(text)?, joins.map_err(text)?))
+        }
+    }
+}
+
+/// The network in which the chain delivers: that of its rules' source ports, or of those of the
+/// chains before it, else that of the last function's egress.
 pub(crate) fn destination_network(
     intent: &Intent,
+    graphs: &Graphs<'_>,
     chain: &Chain,
 ) -> Result<Option<NetworkId>, PlanError> {
-    Ok(rules_network(intent, chain)?.or_else(|| {
+    Ok(rules_network(intent, graphs, chain)?.or_else(|| {
         let mut passed = passed(intent, chain).rev();
         passed.next().and_then(|instance| port_network(intent, instance.egress))
     }))
 }
 
 /// The network in which the answers of a symmetric chain are delivered: where its packets begin.
-fn source_network(intent: &Intent, chain: &Chain) -> Result<Option<NetworkId>, PlanError> {
-    Ok(rules_network(intent, chain)?.or_else(|| {
+fn source_network(
+    intent: &Intent,
+    graphs: &Graphs<'_>,
+    chain: &Chain,
+) -> Result<Option<NetworkId>, PlanError> {
+    Ok(rules_network(intent, graphs, chain)?.or_else(|| {
         passed(intent, chain).next().and_then(|instance| port_network(intent, instance.ingress))
     }))
 }
 
-/// The one network of the source ports of a chain's rules.
-fn rules_network(intent: &Intent, chain: &Chain) -> Result<Option<NetworkId>, PlanError> {
+/// The one network of the source ports of a chain's rules and of those before it.
+fn rules_network(
+    intent: &Intent,
+    graphs: &Graphs<'_>,
+    chain: &Chain,
+) -> Result<Option<NetworkId>, PlanError> {
     let mut found: Option<NetworkId> = None;
-    for id in &chain.rules {
-        let source = intent.rules.get(id).and_then(|rule| rule.source_port);
-        let Some(network) = source.and_then(|id| port_network(intent, id)) else { continue };
-        match found {
-            Some(first) if first != network => {
-                let name = |id: NetworkId| {
-                    intent.networks.get(&id).map_or(id.to_string(), |n| n.label.name.clone())
-                };
-                return Err(PlanError::TwoSourceNetworks {
-                    chain: chain_name(chain),
-                    first: name(first),
-                    second: name(network),
-                });
+    let mut seen = BTreeSet::from([chain.id]);
+    let mut open = vec![chain.id];
+    while let Some(id) = open.pop() {
+        let rules = intent.chains.get(&id).into_iter().flat_map(|chain| &chain.rules);
+        // A rule behind another chain has no port of its own.
+        let rules = rules.filter(|_| !graphs.is_joined(id));
+        for rule in rules.filter_map(|id| intent.rules.get(id)) {
+            let network = rule.source_port.and_then(|id| port_network(intent, id));
+            let Some(network) = network else { continue };
+            match found {
+                Some(first) if first != network => {
+                    return Err(two_networks(intent, chain, first, network));
+                }
+                _ => found = Some(network),
             }
-            _ => found = Some(network),
         }
+        open.extend(graphs.before(id).iter().filter(|before| seen.insert(**before)));
     }
     Ok(found)
+}
+
+fn two_networks(intent: &Intent, chain: &Chain, one: NetworkId, other: NetworkId) -> PlanError {
+    let name = |id: NetworkId| {
+        intent.networks.get(&id).map_or(id.to_string(), |network| network.label.name.clone())
+    };
+    PlanError::TwoSourceNetworks {
+        chain: chain_name(chain),
+        first: name(one),
+        second: name(other),
+    }
 }
 
 fn port_network(intent: &Intent, id: PortId) -> Option<NetworkId> {
@@ -177,6 +232,7 @@ pub(crate) fn instance_name(instance: &Instance) -> String {
 fn hop(
     intent: &Intent,
     inventory: &Inventory,
+    chain: &Chain,
     function: &ServiceFunction,
     direction: Direction,
 ) -> Result<HopEntry, String> {
@@ -205,9 +261,95 @@ fn hop(
         name,
         kind,
         on_failure: function.on_failure,
-        balance: Balance::Flow,
-        rewrites: None,
+        balance: balance(function, chain.is_symmetric, direction),
+        rewrites: rewrites(function, direction).filter(|_| !function.is_tap),
         instances,
+    })
+}
+
+/// What chooses the instance. Where there is a way back, only what packets of both ways show at the
+/// function: no MAC, since every function and proxy sets others, and nothing that it rewrites.
+fn balance(function: &ServiceFunction, is_symmetric: bool, direction: Direction) -> Balance {
+    let mut fields: BTreeSet<FlowField> = function.balance.iter().copied().collect();
+    let changed = rewritten(&function.mapping);
+    if is_symmetric {
+        fields.retain(|field| !matches!(field, FlowField::EthSrc | FlowField::EthDst));
+    }
+    if fields.is_empty() {
+        if !is_symmetric || changed.is_empty() {
+            return Balance::Flow;
+        }
+        fields.extend(FLOW_FIELDS);
+    }
+    if is_symmetric {
+        fields.retain(|field| tuple_field(*field).is_none_or(|field| !changed.contains(&field)));
+    }
+    let turned = |field| match direction {
+        Direction::Forward => field,
+        Direction::Reverse => opposite(field),
+    };
+    Balance::Fields(fields.into_iter().map(turned).collect())
+}
+
+/// The fields of a flow.
+const FLOW_FIELDS: [FlowField; 6] = [
+    FlowField::IpSrc,
+    FlowField::IpDst,
+    FlowField::TcpSrc,
+    FlowField::TcpDst,
+    FlowField::UdpSrc,
+    FlowField::UdpDst,
+];
+
+const fn opposite(field: FlowField) -> FlowField {
+    match field {
+        FlowField::EthSrc => FlowField::EthDst,
+        FlowField::EthDst => FlowField::EthSrc,
+        FlowField::IpSrc => FlowField::IpDst,
+        FlowField::IpDst => FlowField::IpSrc,
+        FlowField::TcpSrc => FlowField::TcpDst,
+        FlowField::TcpDst => FlowField::TcpSrc,
+        FlowField::UdpSrc => FlowField::UdpDst,
+        FlowField::UdpDst => FlowField::UdpSrc,
+    }
+}
+
+const fn tuple_field(field: FlowField) -> Option<TupleField> {
+    match field {
+        FlowField::EthSrc | FlowField::EthDst => None,
+        FlowField::IpSrc => Some(TupleField::Source),
+        FlowField::IpDst => Some(TupleField::Destination),
+        FlowField::TcpSrc | FlowField::UdpSrc => Some(TupleField::SourcePort),
+        FlowField::TcpDst | FlowField::UdpDst => Some(TupleField::DestinationPort),
+    }
+}
+
+/// How packets come back from a function: on the way back it undoes what it does forward.
+fn rewrites(function: &ServiceFunction, direction: Direction) -> Option<RewriteEntry> {
+    let fields = rewritten(&function.mapping);
+    if fields.is_empty() {
+        return None;
+    }
+    Some(match direction {
+        Direction::Forward => RewriteEntry { fields, leaves: function.mapping.egress.clone() },
+        Direction::Reverse => {
+            let turned = |field| match field {
+                TupleField::Source => TupleField::Destination,
+                TupleField::Destination => TupleField::Source,
+                TupleField::SourcePort => TupleField::DestinationPort,
+                TupleField::DestinationPort => TupleField::SourcePort,
+            };
+            let pattern = function.mapping.ingress.clone();
+            RewriteEntry {
+                fields: fields.into_iter().map(turned).collect(),
+                leaves: TuplePattern {
+                    source_prefix: pattern.destination_prefix,
+                    destination_prefix: pattern.source_prefix,
+                    source_ports: pattern.destination_ports,
+                    destination_ports: pattern.source_ports,
+                },
+            }
+        }
     })
 }
 
@@ -241,7 +383,7 @@ fn instance_entry(
 }
 
 /// The node of a port that has an interface there.
-fn bound_node(intent: &Intent, inventory: &Inventory, id: PortId) -> Result<NodeName, String> {
+pub(crate) fn bound_node(intent: &Intent, inventory: &Inventory, id: PortId) -> Result<NodeName, String> {
     let name = intent.port_name(id);
     let port = intent.ports.get(&id).ok_or_else(|| format!("port '{name}' does not exist"))?;
     let Some(node) = &port.node else {
@@ -261,117 +403,4 @@ fn bound_node(intent: &Intent, inventory: &Inventory, id: PortId) -> Result<Node
         None if facts.is_connected => format!("port '{name}' is not bound on node '{node}' yet"),
         None => format!("node '{node}' of port '{name}' is not connected"),
     })
-}
-
-/// A rule where its packets begin; on the way back, where the answers do.
-fn place(
-    intent: &Intent,
-    inventory: &Inventory,
-    rule: &ClassificationRule,
-    direction: Direction,
-) -> Result<Vec<PlacedRule>, String> {
-    let port = match direction {
-        Direction::Forward => rule.source_port,
-        Direction::Reverse => rule.destination_port,
-    };
-    let node = port.map(|port| bound_node(intent, inventory, port)).transpose()?;
-    let name =
-        if rule.label.name.is_empty() { rule.id.to_string() } else { rule.label.name.clone() };
-    let ends = match direction {
-        Direction::Forward => forward_ends(intent, rule, &name)?,
-        Direction::Reverse => reverse_ends(intent, rule, &name)?,
-    };
-    let (source_ports, destination_ports) = match direction {
-        Direction::Forward => (rule.source_ports, rule.destination_ports),
-        Direction::Reverse => (rule.destination_ports, rule.source_ports),
-    };
-    let placed = |(source, destination): (Option<IpNet>, Option<IpNet>)| {
-        let matches = RuleMatch {
-            place: port.map_or(RulePlace::Endpoints, RulePlace::Port),
-            vlan: None,
-            family: rule.family,
-            transport: rule.transport,
-            source,
-            destination,
-            source_ports: range(source_ports),
-            destination_ports: range(destination_ports),
-        };
-        let priority = priority(&matches);
-        let rule =
-            RuleEntry { id: rule.id, name: name.clone(), priority, matches, path: PathId(0) };
-        PlacedRule { node: node.clone(), rule }
-    };
-    Ok(ends.into_iter().map(placed).collect())
-}
-
-type Ends = Vec<(Option<IpNet>, Option<IpNet>)>;
-
-/// Source and destination addresses of a rule. A logical destination port means its addresses.
-fn forward_ends(intent: &Intent, rule: &ClassificationRule, name: &str) -> Result<Ends, String> {
-    let source = rule.source_prefix.map(|net| net.trunc());
-    let prefix = rule.destination_prefix.map(|net| net.trunc());
-    let Some(port) = rule.destination_port else { return Ok(vec![(source, prefix)]) };
-    let inside = addresses(intent, rule, port)?;
-    let inside = inside.into_iter().filter(|ip| prefix.is_none_or(|net| net.contains(&ip.addr())));
-    let ends: Ends = inside.map(|address| (source, Some(address))).collect();
-    if ends.is_empty() {
-        return Err(format!(
-            "destination port '{}' of classifier '{name}' has no address that the classifier allows",
-            intent.port_name(port)
-        ));
-    }
-    Ok(ends)
-}
-
-/// The same the other way round. Answers go to the declared source addresses; where none are
-/// declared, to those of the logical source port.
-fn reverse_ends(intent: &Intent, rule: &ClassificationRule, name: &str) -> Result<Ends, String> {
-    let declared = rule.source_prefix.map(|net| net.trunc());
-    let mut destinations: Vec<Option<IpNet>> = vec![declared];
-    if let (None, Some(port)) = (declared, rule.source_port) {
-        let own = addresses(intent, rule, port)?;
-        if !own.is_empty() {
-            destinations = own.into_iter().map(Some).collect();
-        }
-    }
-    let forward = forward_ends(intent, rule, name)?;
-    let answers = forward.into_iter().flat_map(|(_, source)| {
-        destinations.iter().map(move |destination| (source, *destination)).collect::<Ends>()
-    });
-    Ok(answers.collect())
-}
-
-/// The addresses of a port that a rule's family has.
-fn addresses(
-    intent: &Intent,
-    rule: &ClassificationRule,
-    port: PortId,
-) -> Result<Vec<IpNet>, String> {
-    let port = intent.ports.get(&port).ok_or_else(|| format!("port {port} does not exist"))?;
-    let addresses = port.fixed_ips.iter().map(|fixed| fixed.address);
-    let wanted = addresses.filter(|address| IpFamily::of(*address) == rule.family);
-    Ok(wanted.map(IpNet::from).collect())
-}
-
-fn range(bounds: PortBounds) -> Option<PortRange> {
-    let (min, max) = bounds.closed();
-    // Bounds are checked where they are declared; an empty range matches nothing it should not.
-    (!bounds.is_any()).then(|| PortRange::new(min, max).ok()).flatten()
-}
-
-/// More specific goes first: an in-port outweighs all else, then the bits that are looked at.
-fn priority(matches: &RuleMatch) -> u32 {
-    const IN_PORT: u32 = 1_000;
-    let prefix = |net: &Option<IpNet>| net.map_or(0, |net| u32::from(net.prefix_len()));
-    let ports = |range: &Option<PortRange>| {
-        range.map_or(0, |range| {
-            16 - u32::from(range.max() - range.min()).checked_ilog2().map_or(0, |bits| bits + 1)
-        })
-    };
-    matches.place.port().map_or(0, |_| IN_PORT)
-        + matches.transport.map_or(0, |_| 8)
-        + prefix(&matches.source)
-        + prefix(&matches.destination)
-        + ports(&matches.source_ports)
-        + ports(&matches.destination_ports)
 }

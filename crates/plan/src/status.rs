@@ -1,10 +1,11 @@
 //! Whether a chain carries traffic, and if not, what is missing.
 
 use crate::blueprint::Blueprint;
+use crate::graph::{Graphs, groups};
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{PathPhase, PathRecord};
-use crate::render::render;
+use crate::render::{chain_name, render};
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, ChainStatus};
 use catena_model::{NodeName, PathId};
@@ -26,7 +27,8 @@ pub fn chain_status(
     let Some(declared) = intent.chains.get(&chain) else {
         return status(waiting_state, "the chain is being removed".into());
     };
-    let ways = match render(intent, inventory, declared) {
+    let graphs = Graphs::of(intent);
+    let ways = match render(intent, inventory, &graphs, declared) {
         Ok(ways) => ways,
         Err(missing) if path.is_some() => return status(ChainState::Degraded, missing),
         Err(missing) => return status(waiting_state, missing),
@@ -35,14 +37,36 @@ pub fn chain_status(
         && classified
             .iter()
             .zip(&ways)
-            .all(|((id, path), way)| way.is_carried_by(path) && path.rules == way.rules_into(*id));
+            .all(|((id, path), way)| way.is_carried_by(path) && way.is_entered_as(*id, path));
     if !is_declared {
+        if let Some(reason) = held_up(current, intent, inventory, &graphs, chain) {
+            return status(waiting_state, reason);
+        }
         return status(waiting_state, install_reason(current, inventory, chain));
     }
     match lagging(current, inventory, &classified) {
         Some((_, node)) => status(waiting_state, node_reason(inventory, &node)),
         None => status(ChainState::Active, absence(inventory, &classified)),
     }
+}
+
+/// Which other chain of its graph a chain waits for, and why.
+fn held_up(
+    current: &Blueprint,
+    intent: &Intent,
+    inventory: &Inventory,
+    graphs: &Graphs<'_>,
+    chain: ChainId,
+) -> Option<String> {
+    let groups = groups(&current.ledger, graphs);
+    let group = groups.into_iter().find(|group| group.contains(&chain))?;
+    let others = group.into_iter().filter(|other| *other != chain);
+    let mut others = others.filter_map(|id| intent.chains.get(&id));
+    others.find_map(|other| {
+        let is_carried = !other.rules.is_empty();
+        let why = render(intent, inventory, graphs, other).err().filter(|_| is_carried)?;
+        Some(format!("it turns together with chain '{}', and {why}", chain_name(other)))
+    })
 }
 
 type Paths<'p> = [(PathId, &'p PathRecord)];

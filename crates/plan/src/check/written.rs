@@ -2,20 +2,28 @@
 //! the index.
 
 use super::room::count_rooms;
-use super::{Hop, check_alone, directions, passage, source_is_function, sources, two_egresses};
+use super::{Hop, check_alone, check_graph, directions, passage, source_is_function, sources, two_egresses};
 use crate::error::PlanError;
+use crate::graph::Graphs;
 use crate::index::Index;
 use crate::intent::Intent;
 use crate::ledger::Direction;
-use catena_model::id::{InstanceId, PortId};
+use catena_model::id::{GraphId, InstanceId, PortId};
 use catena_model::resource::{Chain, Instance};
+use std::collections::BTreeSet;
 
 /// Checks what was written since the last check; then it counts as checked.
 pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), PlanError> {
+    let graphs = Graphs::of(intent);
     for chain in index.unchecked.chains.iter().filter_map(|id| intent.chains.get(id)) {
-        let hops = check_alone(intent, chain)?;
+        let hops = check_alone(intent, &graphs, chain)?;
         check_egresses(intent, index, chain, &hops)?;
         check_ends(intent, index, chain, &hops)?;
+    }
+    let chains = index.unchecked.chains.iter();
+    let joined: BTreeSet<GraphId> = chains.flat_map(|id| index.graphs_of_chain(*id)).collect();
+    for graph in joined.iter().filter_map(|id| intent.graphs.get(id)) {
+        check_graph(intent, &graphs, graph)?;
     }
     count_rooms(intent, index);
     for node in std::mem::take(&mut index.unchecked.nodes) {

@@ -205,6 +205,7 @@ impl Resource for ServiceFunction {
     fn means(&self, newer: &Self) -> bool {
         self.instances == newer.instances
             && self.is_tap == newer.is_tap
+            && self.mapping == newer.mapping
             && self.number == newer.number
     }
 

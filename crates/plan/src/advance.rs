@@ -1,0 +1,262 @@
+//! How far the chains of a group come in one step: what is missing is installed, and what every node
+//! knows is turned to. Knows when chains must turn together; refuses to know how paths are joined.
+
+use crate::blueprint::Blueprint;
+use crate::graph::Graphs;
+use crate::intent::Intent;
+use crate::inventory::Inventory;
+use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, PlacedPort};
+use crate::next::supersede;
+use crate::pins::pins;
+use crate::program::port_entry;
+use crate::render::{Rendering, chain_name, render};
+use catena_model::PathId;
+use catena_model::id::ChainId;
+use catena_model::program::PortRole;
+use catena_model::resource::Chain;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One step of the planner: from the blueprint before to the ledger after.
+pub(crate) struct Step<'s> {
+    pub(crate) previous: &'s Blueprint,
+    pub(crate) ledger: &'s mut Ledger,
+    pub(crate) intent: &'s Intent,
+    pub(crate) inventory: &'s Inventory,
+    pub(crate) graphs: &'s Graphs<'s>,
+}
+
+/// How far a chain is.
+enum Readiness {
+    /// Its paths in use are as they should be, but perhaps for their rules.
+    Kept(Vec<PathId>),
+    /// Other paths wait, and every node knows them.
+    Known(Vec<PathId>),
+    /// Not every node knows the paths that it needs.
+    Waiting,
+}
+
+/// A chain, how far it is, and what it should be.
+type Ready = (ChainId, Readiness, Vec<Rendering>);
+
+impl Step<'_> {
+    /// Advances the chains of a group. Answers those that turn together and have not done so yet:
+    /// where chains begin or cease to follow one another, each packet meets all of them as they
+    /// were or all as they shall be.
+    pub(crate) fn advance(&mut self, group: &[ChainId]) -> Vec<ChainId> {
+        let chains = group.iter().filter_map(|id| self.intent.chains.get(id));
+        let chains: Vec<&Chain> = chains.collect();
+        if is_shaped_as_declared(self.ledger, self.graphs, &chains) {
+            for chain in chains {
+                // Whatever is missing, the paths of before stay: an update is whole or has not
+                // happened.
+                if let Ok(ways) = render(self.intent, self.inventory, self.graphs, chain) {
+                    let ready = self.prepare(chain, &ways);
+                    self.turn(chain.id, ready, &ways);
+                }
+            }
+            return Vec::new();
+        }
+        let mut all: Vec<Ready> = Vec::new();
+        for chain in chains.into_iter().filter(|chain| is_carried(chain)) {
+            let ways = render(self.intent, self.inventory, self.graphs, chain);
+            let Ok(ways) = ways else { return group.to_vec() };
+            all.push((chain.id, Readiness::Waiting, ways));
+        }
+        for (id, ready, ways) in &mut all {
+            if let Some(chain) = self.intent.chains.get(id) {
+                *ready = self.prepare(chain, ways);
+            }
+        }
+        if all.iter().any(|(_, ready, _)| matches!(ready, Readiness::Waiting)) {
+            return group.to_vec();
+        }
+        for (id, ready, ways) in all {
+            self.turn(id, ready, &ways);
+        }
+        Vec::new()
+    }
+
+    /// Installs what is missing.
+    fn prepare(&mut self, chain: &Chain, ways: &[Rendering]) -> Readiness {
+        let classified = self.ledger.classified(chain.id);
+        let is_update = !classified.is_empty();
+        if classified.len() == ways.len()
+            && classified.iter().zip(ways).all(|((_, path), way)| way.is_carried_by(path))
+        {
+            let in_use: Vec<PathId> = classified.iter().map(|(id, _)| *id).collect();
+            drop_installs(self.ledger, chain.id, &in_use);
+            for id in &in_use {
+                release_holders(self.previous, self.ledger, self.inventory, *id);
+            }
+            return Readiness::Kept(in_use);
+        }
+        let mut known = Vec::new();
+        let mut missing = Vec::new();
+        for way in ways {
+            match installed(self.ledger, chain.id, way) {
+                Some(id) => known.push(id),
+                None => missing.push(way),
+            }
+        }
+        // A path that was never classified and is no longer wanted holds no packet.
+        drop_installs(self.ledger, chain.id, &known);
+        for way in &missing {
+            install(self.ledger, self.intent, self.inventory, chain, way, is_update);
+        }
+        let is_known = |id: &PathId| {
+            let path = self.ledger.paths.get(id);
+            path.is_some_and(|path| self.previous.is_running(self.inventory, path))
+        };
+        if missing.is_empty() && known.iter().all(is_known) {
+            Readiness::Known(known)
+        } else {
+            Readiness::Waiting
+        }
+    }
+
+    /// All ways of a chain turn at once, when every node of each knows it.
+    fn turn(&mut self, chain: ChainId, ready: Readiness, ways: &[Rendering]) {
+        match ready {
+            Readiness::Waiting => {}
+            Readiness::Known(ids) => classify(self.ledger, chain, &ids),
+            Readiness::Kept(ids) => {
+                for (id, way) in ids.into_iter().zip(ways) {
+                    reclassify(self.ledger, self.inventory, id, way);
+                }
+            }
+        }
+    }
+}
+
+/// A chain without rules takes no packet: nobody waits for it.
+fn is_carried(chain: &Chain) -> bool {
+    !chain.rules.is_empty()
+}
+
+/// Are all chains carried, each leading where it should and taking packets from where it should?
+/// A chain on its own needs nobody.
+pub(crate) fn is_shaped_as_declared(
+    ledger: &Ledger,
+    graphs: &Graphs<'_>,
+    chains: &[&Chain],
+) -> bool {
+    let is_shaped = |chain: &&Chain| {
+        let paths = ledger.classified(chain.id);
+        let ways = 1 + usize::from(chain.is_symmetric);
+        let has_shape = |(_, path): &(PathId, &PathRecord)| {
+            let is_joined = path.rules.is_empty();
+            path.leads_to == graphs.leads_to(chain.id, path.direction)
+                && (path.direction == Direction::Reverse || is_joined == graphs.is_joined(chain.id))
+        };
+        paths.len() == ways && paths.iter().all(has_shape)
+    };
+    chains.len() == 1 || chains.iter().filter(|chain| is_carried(chain)).all(is_shaped)
+}
+
+/// The path that waits to carry a way. It is on the nodes of its rules too: other rules, other
+/// nodes.
+fn installed(ledger: &Ledger, chain: ChainId, way: &Rendering) -> Option<PathId> {
+    let is_it = |id: &PathId, path: &PathRecord| {
+        path.phase == PathPhase::Installed
+            && way.is_carried_by(path)
+            && way.is_entered_as(*id, path)
+    };
+    ledger.current(chain).find(|(id, path)| is_it(id, path)).map(|(id, _)| id)
+}
+
+fn drop_installs(ledger: &mut Ledger, chain: ChainId, kept: &[PathId]) {
+    let outdated: Vec<PathId> = ledger
+        .current(chain)
+        .filter(|(id, path)| path.phase == PathPhase::Installed && !kept.contains(id))
+        .map(|(id, _)| id)
+        .collect();
+    for id in outdated {
+        ledger.remove(id);
+    }
+}
+
+fn ports_of(intent: &Intent, rendering: &Rendering) -> Vec<PlacedPort> {
+    let instances = rendering.hops.iter().flat_map(|hop| &hop.instances);
+    let mut ports: Vec<PlacedPort> = Vec::new();
+    for instance in instances {
+        for id in [instance.ingress, instance.egress] {
+            let is_known = ports.iter().any(|placed| placed.port.id == id);
+            let entry = || port_entry(intent, intent.ports.get(&id)?, PortRole::Function);
+            if let (false, Some(port)) = (is_known, entry()) {
+                ports.push(PlacedPort { node: instance.node.clone(), port });
+            }
+        }
+    }
+    ports
+}
+
+fn install(
+    ledger: &mut Ledger,
+    intent: &Intent,
+    inventory: &Inventory,
+    chain: &Chain,
+    way: &Rendering,
+    is_update: bool,
+) {
+    let Some(id) = ledger.free_path_id(way.encapsulation) else { return };
+    let record = PathRecord {
+        chain: chain.id,
+        chain_name: chain_name(chain),
+        direction: way.direction,
+        encapsulation: way.encapsulation,
+        context: way.context.clone(),
+        hops: way.hops.clone(),
+        destination: way.destination,
+        leads_to: way.leads_to.clone(),
+        rules: way.rules_into(id),
+        joins: way.joins.clone(),
+        branches: Vec::new(),
+        entrances: BTreeSet::new(),
+        ports: ports_of(intent, way),
+        holders: BTreeSet::new(),
+        needs: BTreeMap::new(),
+        phase: PathPhase::Installed,
+        since: ledger.number,
+        is_update,
+        pins: pins(ledger, intent, inventory, chain.id, way),
+    };
+    ledger.paths.insert(id, record);
+}
+
+/// The classifiers turn to the new paths; in the same blueprint they turn away from the old. Flows
+/// that they keep on a path of before are named by the new paths alone from now on.
+fn classify(ledger: &mut Ledger, chain: ChainId, ids: &[PathId]) {
+    let number = ledger.number;
+    for (id, path) in &mut ledger.paths {
+        if ids.contains(id) {
+            path.phase = PathPhase::Classified;
+            path.since = number;
+        } else if path.chain == chain && path.phase == PathPhase::Classified {
+            supersede(path, number);
+            path.pins.clear();
+        }
+    }
+}
+
+/// The same path with other rules: only classifiers change. A node that loses its rule holds the
+/// path until it has acknowledged that.
+fn reclassify(ledger: &mut Ledger, inventory: &Inventory, id: PathId, way: &Rendering) {
+    let number = ledger.number;
+    let rules = way.rules_into(id);
+    let Some(path) = ledger.paths.get_mut(&id) else { return };
+    if path.rules != rules || path.joins != way.joins {
+        path.holders = path.nodes(inventory.nodes.keys());
+        path.rules = rules;
+        path.joins.clone_from(&way.joins);
+        path.since = number;
+        path.is_update = true;
+    }
+}
+
+fn release_holders(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory, id: PathId) {
+    let Some(path) = ledger.paths.get_mut(&id) else { return };
+    if !path.holders.is_empty() && previous.is_running(inventory, path) {
+        path.holders.clear();
+    }
+}
+

@@ -1,0 +1,115 @@
+//! Joins paths at their ends: which rules stand there, and which nodes must know them. Done anew for
+//! every blueprint, because either end may have turned.
+
+use crate::inventory::Inventory;
+use crate::ledger::{Direction, Ledger, PathPhase, PathRecord};
+use catena_model::id::ChainId;
+use catena_model::program::{RuleEntry, RulePlace};
+use catena_model::{NodeName, PathId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Between the priorities of rules into one chain and into the next in order: no rule's own comes
+/// to it.
+const NEXT_CHAIN: u32 = 2_000;
+
+/// Places the rules at the ends of all paths. A path that is not in use yet leads into paths that
+/// are, but for chains that turn together with its own: those of `turning` lead into what will be
+/// in use then.
+pub(crate) fn link(ledger: &mut Ledger, inventory: &Inventory, turning: &BTreeSet<ChainId>) {
+    let is_alone = |path: &PathRecord| path.leads_to.is_empty() && path.entrances.is_empty();
+    if ledger.paths.values().all(is_alone) {
+        return;
+    }
+    let leading = ledger.paths.iter().filter(|(_, path)| !path.leads_to.is_empty());
+    let branches: Vec<(PathId, Vec<RuleEntry>)> =
+        leading.map(|(id, path)| (*id, branches(ledger, *id, path, turning))).collect();
+    let number = ledger.number;
+    for (id, branches) in branches {
+        let Some(path) = ledger.paths.get_mut(&id) else { continue };
+        if path.branches != branches {
+            path.branches = branches;
+            if path.phase == PathPhase::Installed {
+                // What its nodes have learned before was not this.
+                path.since = number;
+                path.needs.clear();
+            }
+        }
+    }
+    let mut entrances = entrances(ledger, inventory);
+    for (id, path) in &mut ledger.paths {
+        let found = entrances.remove(id).unwrap_or_default();
+        match path.phase {
+            // It is counted at all its nodes until it is empty.
+            PathPhase::Superseded => path.entrances.extend(found),
+            PathPhase::Installed | PathPhase::Classified => path.entrances = found,
+        }
+    }
+}
+
+/// The rules at the end of a path.
+fn branches(
+    ledger: &Ledger,
+    id: PathId,
+    path: &PathRecord,
+    turning: &BTreeSet<ChainId>,
+) -> Vec<RuleEntry> {
+    if path.phase == PathPhase::Superseded {
+        return path.branches.iter().filter_map(|rule| redirected(ledger, rule)).collect();
+    }
+    let in_use = |chain| ledger.path_in(chain, path.direction, PathPhase::Classified);
+    let next = |chain: ChainId| {
+        let is_together = path.phase == PathPhase::Installed && turning.contains(&chain);
+        let installed = ledger.path_in(chain, path.direction, PathPhase::Installed);
+        installed.filter(|_| is_together).or_else(|| in_use(chain))
+    };
+    let mut rules = Vec::new();
+    for (before, chain) in (0..).zip(path.leads_to.iter().rev()) {
+        let Some((target, next)) = next(*chain) else { continue };
+        // The way back has no first among several: the more specific decides.
+        let is_ordered = path.direction == Direction::Forward;
+        let rank = if is_ordered { NEXT_CHAIN.saturating_mul(before) } else { 0 };
+        rules.extend(next.joins.iter().map(|rule| {
+            let mut rule = rule.clone();
+            rule.matches.place = RulePlace::After(id);
+            rule.path = target;
+            rule.priority = rule.priority.saturating_add(rank);
+            rule
+        }));
+    }
+    rules
+}
+
+/// The rule of a path that nothing enters any more: what is inside meets the same chains as before,
+/// as they are now.
+fn redirected(ledger: &Ledger, rule: &RuleEntry) -> Option<RuleEntry> {
+    let target = ledger.paths.get(&rule.path)?;
+    if target.phase == PathPhase::Classified {
+        return Some(rule.clone());
+    }
+    let (path, _) = ledger.path_in(target.chain, target.direction, PathPhase::Classified)?;
+    Some(RuleEntry { path, ..rule.clone() })
+}
+
+/// For each path the nodes at which others end that lead into it. Of a path without functions these
+/// are its own ends too, so that one may bring another's.
+fn entrances(ledger: &Ledger, inventory: &Inventory) -> BTreeMap<PathId, BTreeSet<NodeName>> {
+    let mut entrances: BTreeMap<PathId, BTreeSet<NodeName>> = BTreeMap::new();
+    let mut has_grown = true;
+    while has_grown {
+        has_grown = false;
+        for (id, path) in ledger.paths.iter().filter(|(_, path)| !path.branches.is_empty()) {
+            let mut found = entrances.get(id).cloned().unwrap_or_default();
+            if path.phase == PathPhase::Superseded {
+                found.extend(path.entrances.iter().cloned());
+            }
+            let ends = path.ends(&found, inventory.nodes.keys());
+            for rule in &path.branches {
+                let known = entrances.entry(rule.path).or_default();
+                let before = known.len();
+                known.extend(ends.iter().cloned());
+                has_grown |= known.len() > before;
+            }
+        }
+    }
+    entrances
+}
