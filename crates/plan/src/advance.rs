@@ -259,4 +259,3 @@ fn release_holders(previous: &Blueprint, ledger: &mut Ledger, inventory: &Invent
         path.holders.clear();
     }
 }
-

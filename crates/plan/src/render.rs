@@ -189,11 +189,7 @@ fn two_networks(intent: &Intent, chain: &Chain, one: NetworkId, other: NetworkId
     let name = |id: NetworkId| {
         intent.networks.get(&id).map_or(id.to_string(), |network| network.label.name.clone())
     };
-    PlanError::TwoSourceNetworks {
-        chain: chain_name(chain),
-        first: name(one),
-        second: name(other),
-    }
+    PlanError::TwoSourceNetworks { chain: chain_name(chain), first: name(one), second: name(other) }
 }
 
 fn port_network(intent: &Intent, id: PortId) -> Option<NetworkId> {
@@ -383,7 +379,11 @@ fn instance_entry(
 }
 
 /// The node of a port that has an interface there.
-pub(crate) fn bound_node(intent: &Intent, inventory: &Inventory, id: PortId) -> Result<NodeName, String> {
+pub(crate) fn bound_node(
+    intent: &Intent,
+    inventory: &Inventory,
+    id: PortId,
+) -> Result<NodeName, String> {
     let name = intent.port_name(id);
     let port = intent.ports.get(&id).ok_or_else(|| format!("port '{name}' does not exist"))?;
     let Some(node) = &port.node else {

@@ -5,13 +5,14 @@
 
 mod rig;
 
-use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
-use catena_model::resource::Encapsulation;
+use catena_model::id::{ChainId, FunctionId, GraphId, InstanceId, RuleId};
+use catena_model::program::RulePlace;
+use catena_model::resource::{ChainGraph, Encapsulation};
 use catena_model::{NodeName, NodeProgram, PathId};
 use catena_plan::{Direction, PathPhase};
 use proptest::prelude::*;
-use rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
-use std::collections::BTreeMap;
+use rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
+use std::collections::{BTreeMap, BTreeSet};
 
 const HOSTS: u32 = 4;
 const FUNCTIONS: [u32; 5] = [11, 12, 13, 14, 15];
@@ -40,6 +41,8 @@ enum Step {
     DrainInstance(u32),
     /// It is found out that an instance changes bytes.
     Rewrite(u32),
+    /// Chains go on in chains of higher numbers, or each goes on its own.
+    Join(Vec<(u32, u32)>),
     /// The controller dies and comes back with its ledger.
     Restart,
 }
@@ -61,6 +64,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::Tap),
         1 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::DrainInstance),
         1 => proptest::sample::select(FUNCTIONS.to_vec()).prop_map(Step::Rewrite),
+        2 => prop::collection::vec((1..3u32, 1..3u32), 0..4).prop_map(Step::Join),
         1 => Just(Step::Restart),
     ];
     prop::collection::vec(step, 1..60)
@@ -115,6 +119,7 @@ impl Domain {
             Step::Rewrite(number) => {
                 self.world.inventory.rewriting.insert(InstanceId(id(4, *number)));
             }
+            Step::Join(pairs) => self.join(pairs),
             Step::Restart => {
                 let stored = serde_json::to_string(&self.world.blueprint.ledger).unwrap();
                 let ledger = serde_json::from_str(&stored).unwrap();
@@ -159,6 +164,21 @@ impl Domain {
         }
     }
 
+    /// Of each pair the first goes on in the one that is so many numbers behind it.
+    fn join(&mut self, pairs: &[(u32, u32)]) {
+        let mut branches: BTreeMap<ChainId, Vec<ChainId>> = BTreeMap::new();
+        for (source, further) in pairs {
+            let (source, next) = (ChainId(id(7, *source)), ChainId(id(7, source + further)));
+            let destinations = branches.entry(source).or_default();
+            if source != next && !destinations.contains(&next) {
+                destinations.push(next);
+            }
+        }
+        let graph = GraphId(id(8, 1));
+        let declared = ChainGraph { id: graph, label: label("g"), branches };
+        self.world.intent.graphs.insert(graph, declared);
+    }
+
     /// The answers of a chain begin at the second endpoint, or anywhere.
     fn mirror(&mut self, number: u32) {
         let Some(chain) = self.world.intent.chains.get_mut(&ChainId(id(7, number))) else { return };
@@ -198,17 +218,75 @@ impl Domain {
     /// A node may already run its newest program though we do not know it yet. Whichever it runs,
     /// a path it sends into must be known by all nodes of the path in whichever they run.
     fn assert_no_half_path(&self) {
+        let entered_somewhere = self.entered();
         for (sender, wanted) in &self.world.blueprint.programs {
             for program in [wanted, &self.running[sender]] {
                 // A flow that stays on a path of before is sent into that one.
                 let pinned = program.pins.iter().map(|pin| pin.old);
-                for entered in program.rules.iter().map(|rule| rule.path).chain(pinned) {
+                let entered = program.rules.iter().filter(|rule| match rule.matches.place {
+                    RulePlace::After(ended) => entered_somewhere.contains(&ended),
+                    RulePlace::Port(_) | RulePlace::Endpoints => true,
+                });
+                for entered in entered.map(|rule| rule.path).chain(pinned) {
                     let path = program.paths.iter().find(|path| path.id == entered);
                     let path = path.expect("a classifier knows its own paths");
                     let nodes = path.hops.iter().flat_map(|hop| &hop.instances).map(|i| &i.node);
                     for receiver in nodes {
                         self.assert_knows(receiver, path.id);
                     }
+                }
+            }
+        }
+    }
+
+    /// Paths that packets may be on: some node sends into them at a port, or at the end of such a
+    /// path, or they are not empty yet.
+    fn entered(&self) -> BTreeSet<PathId> {
+        let programs = self.world.blueprint.programs.values().chain(self.running.values());
+        let rules: Vec<_> = programs.flat_map(|program| &program.rules).collect();
+        let ledger = &self.world.blueprint.ledger.paths;
+        let superseded = ledger.iter().filter(|(_, path)| path.phase == PathPhase::Superseded);
+        let mut entered: BTreeSet<PathId> = superseded.map(|(id, _)| *id).collect();
+        loop {
+            let before = entered.len();
+            entered.extend(rules.iter().filter_map(|rule| match rule.matches.place {
+                RulePlace::After(ended) if !entered.contains(&ended) => None,
+                _ => Some(rule.path),
+            }));
+            if entered.len() == before {
+                return entered;
+            }
+        }
+    }
+
+    /// Where a path that packets are on ends, each node knows what goes on from there.
+    fn assert_no_lost_branch(&self) {
+        let ledger = &self.world.blueprint.ledger.paths;
+        for path in self.entered().iter().filter_map(|id| Some((*id, ledger.get(id)?))) {
+            let (id, path) = path;
+            if path.phase != PathPhase::Classified || path.leads_to.is_empty() {
+                continue;
+            }
+            let Some(last) =
+                path.hops.iter().rfind(|hop| hop.kind == catena_model::program::HopKind::Through)
+            else {
+                continue;
+            };
+            for next in &path.leads_to {
+                let is_it = |other: &&catena_plan::PathRecord| {
+                    other.chain == *next
+                        && other.direction == path.direction
+                        && other.phase == PathPhase::Classified
+                };
+                let Some(next) = ledger.values().find(is_it) else { continue };
+                for end in last.instances.iter().map(|instance| &instance.node) {
+                    let program = &self.world.blueprint.programs[end];
+                    let at_end = |rule: &&catena_model::program::RuleEntry| {
+                        rule.matches.place == RulePlace::After(id)
+                            && ledger.get(&rule.path).is_some_and(|to| to.chain == next.chain)
+                    };
+                    let count = program.rules.iter().filter(at_end).count();
+                    assert_eq!(count, next.joins.len(), "{end} at the end of path {id}");
                 }
             }
         }
@@ -251,6 +329,7 @@ proptest! {
             domain.apply(step);
             domain.assert_no_half_path();
             domain.assert_no_half_chain();
+            domain.assert_no_lost_branch();
         }
         domain.settle_everything();
         let chains: Vec<ChainId> = domain.world.intent.chains.keys().copied().collect();

@@ -5,9 +5,10 @@
 use super::context::Context;
 use super::digests::Digests;
 use super::encap;
-use super::flow_memory::{FlowMemory, Key, Recalled};
+use super::flow_memory::{FlowMemory, Recalled};
 use super::proxy;
 use super::receive;
+use super::rewrite;
 use super::segments::Segments;
 use super::tables::PortIndex;
 use super::vector::{Step, Work};
@@ -49,10 +50,9 @@ impl Apart {
         let Step::FromFunction(port) = work.step else { return 1 };
         let flow = work.view.flow.filter(|_| encap::by_ether_type(work.view.ethertype).is_none());
         let Some(flow) = flow else { return 1 };
-        let key = Key { egress: context.slots.serial(port), flow };
-        if !memory.knows_each(&key) {
-            return 1;
-        }
+        let egress = context.slots.serial(port);
+        let mut keys = rewrite::keys(context.tables.port(port), egress, flow);
+        let Some(key) = keys.find(|key| memory.knows_each(key)) else { return 1 };
         self.recalled.clear();
         for digest in self.digests.of(&work.buffer, &work.view) {
             let is_alive = |visit: &_| proxy::renewed(visit, context).is_some();

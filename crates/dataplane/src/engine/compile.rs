@@ -15,12 +15,13 @@ use catena_model::limits::{
     NODE_RULES_MAX, NSH_PATH_IDS,
 };
 use catena_model::program::{
-    HopEntry, HopKind, InstanceEntry, Location, NetworkEntry, PathEntry, PortEntry,
+    HopEntry, HopKind, InstanceEntry, Location, NetworkEntry, PathEntry, PortEntry, RewriteEntry,
+    RulePlace,
 };
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::{NodeName, NodeProgram, PathId};
 use catena_wire::scalar::MacAddr;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// Why a program cannot be run.
@@ -87,6 +88,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
         ports: index(&program.ports, "port", |entry| entry.id, PortIndex)?,
     };
     let mut uses = port_uses(program, &names);
+    let joined = joined_paths(program);
     let addresses = addresses(program);
     let own_addresses = |used: &PortUse| {
         let siblings = used.siblings.iter().map(|port| &program.ports[usize::from(port.0)]);
@@ -95,7 +97,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
     };
     let ports = program.ports.iter().map(|entry| {
         let used = uses.remove(&entry.id);
-        port_table(entry, used, own_addresses, &names)
+        port_table(entry, used, own_addresses, &joined, &names)
     });
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let vnis = index(&program.networks, "VNI", |entry| u32::from(entry.vni), NetworkIndex)?;
@@ -181,6 +183,7 @@ struct PortUse {
     siblings: Vec<PortIndex>,
     /// The paths that come out of it bare, with their chains.
     bare: Vec<(ChainId, PathId)>,
+    rewrites: Vec<RewriteEntry>,
 }
 
 fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUse> {
@@ -188,8 +191,8 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
     for path in &program.paths {
         let destination = names.networks.get(&path.destination);
         let hops = path.hops.iter();
-        let instances = hops.flat_map(|hop| hop.instances.iter().map(|one| (hop.kind, one)));
-        for (kind, instance) in instances {
+        let instances = hops.flat_map(|hop| hop.instances.iter().map(move |one| (hop, one)));
+        for (hop, instance) in instances {
             if instance.node == *names.node {
                 let ports = [instance.ingress, instance.egress];
                 for port in ports {
@@ -199,8 +202,10 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
                 }
                 let egress = uses.entry(instance.egress).or_default();
                 egress.speaks.extend(instance.speaks);
-                if instance.speaks.is_none() && kind == HopKind::Through {
+                if instance.speaks.is_none() && hop.kind == HopKind::Through {
                     egress.bare.push((path.chain, path.id));
+                    let known = |entry: &&RewriteEntry| !egress.rewrites.contains(entry);
+                    egress.rewrites.extend(hop.rewrites.as_ref().filter(known).cloned());
                 }
             }
         }
@@ -218,6 +223,15 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
     uses
 }
 
+/// The paths that a packet may be on before or behind another.
+fn joined_paths(program: &NodeProgram) -> HashSet<PathId> {
+    let ends = program.rules.iter().filter_map(|rule| match rule.matches.place {
+        RulePlace::After(ended) => Some([ended, rule.path]),
+        RulePlace::Endpoints | RulePlace::Port(_) => None,
+    });
+    ends.flatten().collect()
+}
+
 /// The addresses of each MAC of each network.
 fn addresses(program: &NodeProgram) -> HashMap<(NetworkId, MacAddr), Vec<IpAddr>> {
     let mut addresses: HashMap<_, Vec<IpAddr>> = HashMap::new();
@@ -231,6 +245,7 @@ fn port_table(
     entry: &PortEntry,
     used: Option<PortUse>,
     own_addresses: impl Fn(&PortUse) -> Vec<IpAddr>,
+    joined: &HashSet<PathId>,
     names: &Names<'_>,
 ) -> Result<PortTable, CompileError> {
     let network = *names
@@ -243,8 +258,10 @@ fn port_table(
         entry: entry.clone(),
         network,
         is_on_path,
-        is_shared: used.bare.windows(2).any(|pair| pair[0].0 == pair[1].0),
+        is_shared: used.bare.windows(2).any(|pair| pair[0].0 == pair[1].0)
+            || (used.bare.len() > 1 && used.bare.iter().any(|(_, path)| joined.contains(path))),
         own_addresses: own_addresses(&used),
+        rewrites: used.rewrites,
         speaks: used.speaks,
         reaches: used.reaches,
     })
@@ -363,8 +380,13 @@ fn hop_table(
             });
         }
     }
-    let balance = hop.balance.clone();
-    HopTable { kind: hop.kind, balance, instances, on_failure: hop.on_failure }
+    HopTable {
+        kind: hop.kind,
+        balance: hop.balance.clone(),
+        rewrites: hop.rewrites.clone(),
+        instances,
+        on_failure: hop.on_failure,
+    }
 }
 
 /// The place of an instance among those that are probed. What a tap gets does not come back, hence

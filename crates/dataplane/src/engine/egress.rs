@@ -9,6 +9,7 @@ use super::flow_memory::{FlowMemory, Key, Visit};
 use super::output::{Frame, Output};
 use super::packer::{Load, Packer};
 use super::packet::TunnelKind;
+use super::rewrite;
 use super::segments::Segments;
 use super::tables::{NetworkIndex, PortIndex, Tables};
 use super::trace::Note;
@@ -217,12 +218,19 @@ impl Leaving<'_, '_> {
             instance: path.local_instances[local as usize].id,
             epoch,
         };
-        let key = Key { egress: self.context.slots.serial(egress), flow };
-        if tables.port(egress).is_shared {
-            let digests = self.digests.of(&work.buffer, &work.view);
-            return self.memory.remember_each(now_ns, key, visit, digests);
+        let serial = self.context.slots.serial(egress);
+        let rewrites = path.hops.get(usize::from(place.hop)).and_then(|hop| hop.rewrites.as_ref());
+        let kept = rewrites.map(|entry| rewrite::kept(entry, flow));
+        for flow in std::iter::once(flow).chain(kept) {
+            let key = Key { egress: serial, flow };
+            if tables.port(egress).is_shared {
+                let digests = self.digests.of(&work.buffer, &work.view);
+                self.memory.remember_each(now_ns, key, visit, digests)?;
+            } else {
+                self.memory.remember(now_ns, key, visit, work.volume.packets)?;
+            }
         }
-        self.memory.remember(now_ns, key, visit, work.volume.packets)
+        Ok(())
     }
 
     /// A frame for a port, super-frames whole.

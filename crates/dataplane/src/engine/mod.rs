@@ -34,6 +34,7 @@ mod prober;
 mod proxy;
 mod receive;
 mod rendezvous;
+mod rewrite;
 mod segments;
 mod slots;
 mod switch;

@@ -3,8 +3,9 @@
 //! decide where a path leads.
 //!
 //! An unaware function's packet is known by the port it comes out of and its five-tuple; where two
-//! versions of a path share the function, also by its bytes or its order (`apart`). What is
-//! not remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
+//! versions of a path share the function, also by its bytes or its order (`apart`). Of a function
+//! that is declared to rewrite, by what it leaves of the tuple as well (`rewrite`). What is not
+//! remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
 //! what comes from an address of the function. That is ordinary traffic of its network. All else
 //! was rewritten, came too late or was only routed by the function; as long as a path goes through
 //! the port it ends here by name, since it could be a path's packet on its way past the functions
@@ -20,11 +21,12 @@ use super::classifier;
 use super::context::Context;
 use super::detour;
 use super::encap::{self, Door, Headed, Located, PathPosition};
-use super::flow_memory::{FlowMemory, Key, Recalled, Visit};
+use super::flow_memory::{FlowMemory, Recalled, Visit};
 use super::fragments::{Fragments, Scope};
 use super::health::Way;
 use super::prober;
 use super::receive;
+use super::rewrite;
 use super::tables::{InstancePlace, LocalInstance, PathTable, PortIndex, PortTable, Tables};
 use super::trace::Note;
 use super::transform::Verdict;
@@ -91,12 +93,13 @@ fn uncover(work: &mut Work, port: PortIndex, encapsulation: Encapsulation, table
 fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &mut Context<'_>) {
     let egress = context.slots.serial(port);
     let packets = work.volume.packets;
-    let visit = work
-        .view
-        .flow
-        .and_then(|flow| memory.recall(context.now_ns, Key { egress, flow }, packets));
+    let entry = context.tables.port(port);
+    let visit = work.view.flow.and_then(|flow| {
+        let mut keys = rewrite::keys(entry, egress, flow);
+        keys.find_map(|key| memory.recall(context.now_ns, key, packets))
+    });
     let Some(visit) = visit else {
-        if !may_be_own(work, context.tables.port(port)) {
+        if !may_be_own(work, entry) {
             work.drop(DropReason::UnknownReturn);
             return;
         }
@@ -177,7 +180,9 @@ fn book_return(
 /// How a packet came through a local instance.
 fn way(work: &Work, path: &PathTable, local: u32, tables: &Tables) -> Option<Way> {
     let hop = path.local_instances.get(local as usize)?.hop;
-    let mut instances = path.hops.get(usize::from(hop))?.instances.iter();
+    let entry = path.hops.get(usize::from(hop))?;
+    // What went in looked otherwise.
+    let mut instances = entry.instances.iter().filter(|_| entry.rewrites.is_none());
     let flow = work.view.flow?;
     instances.find_map(|instance| match instance.place {
         InstancePlace::Here { ingress, ingress_mac, speaks, local: own, .. } if own == local => {

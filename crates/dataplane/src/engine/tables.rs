@@ -9,7 +9,7 @@ use super::encap::{Positions, Written};
 use super::pins::Pins;
 use super::rendezvous;
 use catena_model::id::{ChainId, InstanceId, PortId};
-use catena_model::program::{Balance, HopKind, PortEntry, PortRole, Underlay};
+use catena_model::program::{Balance, HopKind, PortEntry, PortRole, RewriteEntry, Underlay};
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::frame::FrameView;
@@ -60,7 +60,10 @@ pub(super) struct PortTable {
     pub(super) reaches: Vec<NetworkIndex>,
     /// Does a path go through it?
     pub(super) is_on_path: bool,
-    /// Do two paths of one chain come out of it bare, an old version and a new one?
+    /// How functions that send from it rewrite what they get bare.
+    pub(super) rewrites: Vec<RewriteEntry>,
+    /// Do two paths come out of it bare that one flow may be on: an old version and a new one of a
+    /// chain, or paths that lead into one another?
     pub(super) is_shared: bool,
     /// The addresses of the ports of its instances: what the function itself may send from.
     pub(super) own_addresses: Vec<IpAddr>,
@@ -161,6 +164,8 @@ pub(super) struct WatchedInstance {
 pub(super) struct HopTable {
     pub(super) kind: HopKind,
     pub(super) balance: Balance,
+    /// How packets come back changed.
+    pub(super) rewrites: Option<RewriteEntry>,
     pub(super) instances: Vec<InstanceTable>,
     /// What becomes of packets for an instance that has died.
     pub(super) on_failure: FailurePolicy,

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod accounting;
+mod balance;
 mod chains;
 mod check;
 mod explain;
@@ -12,6 +13,7 @@ mod flows;
 mod fragments;
 mod frames;
 mod goldens;
+mod graphs;
 mod groups;
 mod health;
 mod metadata;

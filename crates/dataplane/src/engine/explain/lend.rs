@@ -8,6 +8,7 @@ use crate::engine::flow_memory::{Key, Visit};
 use crate::engine::flow_paths::FlowPaths;
 use crate::engine::fragments::Scope;
 use crate::engine::receive;
+use crate::engine::rewrite;
 use crate::engine::tables::PortIndex;
 use crate::engine::transform::Epoch;
 use catena_model::explain::{ExplainAt, ExplainRequest};
@@ -54,7 +55,6 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
     let Ok(mut view) = receive::parse_frame(bytes) else { return };
     live.fragments.complete(now_ns, Scope::Port(live.slots.serial(port)), bytes, &mut view);
     let Some(flow) = view.flow else { return };
-    let key = Key { egress: live.slots.serial(port), flow };
     let tables = &engine.tables;
     let position = |visit: &Visit| {
         if visit.epoch == live.epoch {
@@ -65,7 +65,12 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
     };
     let digest = digest::kept(&view, bytes);
     let is_alive = |visit: &Visit| position(visit).is_some();
-    let Some(visit) = live.memory.peek(now_ns, key, digest, is_alive) else { return };
+    let mut keys = rewrite::keys(tables.port(port), live.slots.serial(port), flow);
+    let found = keys.find_map(|key| {
+        let visit = live.memory.peek(now_ns, key, digest, is_alive)?;
+        Some((key.flow, visit))
+    });
+    let Some((flow, visit)) = found else { return };
     let lent = match position(&visit) {
         Some(position) => {
             let serial = engine.books.seat(tables, position).serial;

@@ -1,0 +1,48 @@
+//! Functions that rewrite addresses or ports: by what their packets are known again. Knows which
+//! fields a function may change and what it makes of them; refuses to know who is inside.
+
+use super::flow_memory::Key;
+use super::tables::PortTable;
+use catena_model::program::{RewriteEntry, TupleField};
+use catena_wire::flow::FlowKey;
+use catena_wire::scalar::PortRange;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What a packet that came out of a port may be remembered by: itself, else what the functions
+/// behind the port leave of it.
+pub(super) fn keys(port: &PortTable, egress: u32, flow: FlowKey) -> impl Iterator<Item = Key> {
+    let rewritten = port.rewrites.iter().filter(move |entry| may_leave(entry, &flow));
+    let kept = rewritten.map(move |entry| Key { egress, flow: kept(entry, flow) });
+    std::iter::once(Key { egress, flow }).chain(kept)
+}
+
+/// The flow without what the function may change.
+pub(super) fn kept(entry: &RewriteEntry, mut flow: FlowKey) -> FlowKey {
+    let nobody = |address: IpAddr| match address {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    for field in &entry.fields {
+        match field {
+            TupleField::Source => flow.source = nobody(flow.source),
+            TupleField::Destination => flow.destination = nobody(flow.destination),
+            TupleField::SourcePort => flow.source_port = 0,
+            TupleField::DestinationPort => flow.destination_port = 0,
+        }
+    }
+    flow
+}
+
+/// Does a packet look like what the function makes?
+fn may_leave(entry: &RewriteEntry, flow: &FlowKey) -> bool {
+    let leaves = &entry.leaves;
+    let is_in = |bounds: catena_model::resource::PortBounds, port: u16| {
+        let (min, max) = bounds.closed();
+        bounds.is_any() || PortRange::new(min, max).is_ok_and(|range| range.contains(port))
+    };
+    leaves.source_prefix.is_none_or(|net| net.contains(&flow.source))
+        && leaves.destination_prefix.is_none_or(|net| net.contains(&flow.destination))
+        && (!super::classifier::has_ports(flow)
+            || (is_in(leaves.source_ports, flow.source_port)
+                && is_in(leaves.destination_ports, flow.destination_port)))
+}
