@@ -25,6 +25,9 @@ pub(crate) use written::check_written;
 pub fn check(intent: &Intent) -> Result<(), PlanError> {
     let mut egress_of: BTreeMap<PortId, (PortId, &Instance)> = BTreeMap::new();
     let graphs = Graphs::of(intent);
+    for graph in intent.graphs.values() {
+        check_graph(intent, &graphs, graph)?;
+    }
     for chain in intent.chains.values() {
         for hop in check_alone(intent, &graphs, chain)?.iter().filter(|hop| !hop.is_tap) {
             for instance in &hop.instances {
@@ -33,9 +36,6 @@ pub fn check(intent: &Intent) -> Result<(), PlanError> {
                 }
             }
         }
-    }
-    for graph in intent.graphs.values() {
-        check_graph(intent, &graphs, graph)?;
     }
     check_sources(intent)?;
     room::check(intent)

@@ -96,7 +96,9 @@ impl<'i> Graphs<'i> {
         let mut done = Vec::new();
         // Chains from the end on, with the number of each branch.
         let mut open = vec![(vec![chain], vec![END])];
+        let mut steps = routes_max.saturating_mul(ROUTE_CHAINS_MAX);
         while let Some((chains, order)) = open.pop() {
+            steps = steps.checked_sub(1)?;
             let Some(first) = chains.last().copied() else { continue };
             if !self.is_joined(first) {
                 let turned = |list: &Vec<ChainId>| list.iter().rev().copied().collect();
@@ -109,7 +111,8 @@ impl<'i> Graphs<'i> {
             if chains.len() == ROUTE_CHAINS_MAX {
                 continue;
             }
-            for before in self.before(first) {
+            let is_new = |before: &&ChainId| !chains.contains(before);
+            for before in self.before(first).iter().filter(is_new) {
                 let place = self.after(*before).iter().position(|next| *next == first);
                 let place = place.and_then(|place| u16::try_from(place).ok()).unwrap_or(END);
                 let (mut chains, mut order) = (chains.clone(), order.clone());

@@ -266,11 +266,8 @@ fn hop(
 /// What chooses the instance. Where there is a way back, only what packets of both ways show at the
 /// function: no MAC, since every function and proxy sets others, and nothing that it rewrites.
 fn balance(function: &ServiceFunction, is_symmetric: bool, direction: Direction) -> Balance {
-    let mut fields: BTreeSet<FlowField> = function.balance.iter().copied().collect();
     let changed = rewritten(&function.mapping);
-    if is_symmetric {
-        fields.retain(|field| !matches!(field, FlowField::EthSrc | FlowField::EthDst));
-    }
+    let mut fields: BTreeSet<FlowField> = function.balance.iter().copied().collect();
     if fields.is_empty() {
         if !is_symmetric || changed.is_empty() {
             return Balance::Flow;
@@ -278,7 +275,7 @@ fn balance(function: &ServiceFunction, is_symmetric: bool, direction: Direction)
         fields.extend(FLOW_FIELDS);
     }
     if is_symmetric {
-        fields.retain(|field| tuple_field(*field).is_none_or(|field| !changed.contains(&field)));
+        fields.retain(|field| tuple_field(*field).is_some_and(|field| !changed.contains(&field)));
     }
     let turned = |field| match direction {
         Direction::Forward => field,

@@ -249,10 +249,14 @@ impl Domain {
         let mut entered: BTreeSet<PathId> = superseded.map(|(id, _)| *id).collect();
         loop {
             let before = entered.len();
-            entered.extend(rules.iter().filter_map(|rule| match rule.matches.place {
-                RulePlace::After(ended) if !entered.contains(&ended) => None,
-                _ => Some(rule.path),
-            }));
+            for rule in &rules {
+                match rule.matches.place {
+                    RulePlace::After(ended) if !entered.contains(&ended) => {}
+                    _ => {
+                        entered.insert(rule.path);
+                    }
+                }
+            }
             if entered.len() == before {
                 return entered;
             }

@@ -2,7 +2,9 @@
 //! the index.
 
 use super::room::count_rooms;
-use super::{Hop, check_alone, check_graph, directions, passage, source_is_function, sources, two_egresses};
+use super::{
+    Hop, check_alone, check_graph, directions, passage, source_is_function, sources, two_egresses,
+};
 use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::index::Index;
@@ -15,15 +17,15 @@ use std::collections::BTreeSet;
 /// Checks what was written since the last check; then it counts as checked.
 pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), PlanError> {
     let graphs = Graphs::of(intent);
-    for chain in index.unchecked.chains.iter().filter_map(|id| intent.chains.get(id)) {
-        let hops = check_alone(intent, &graphs, chain)?;
-        check_egresses(intent, index, chain, &hops)?;
-        check_ends(intent, index, chain, &hops)?;
-    }
     let chains = index.unchecked.chains.iter();
     let joined: BTreeSet<GraphId> = chains.flat_map(|id| index.graphs_of_chain(*id)).collect();
     for graph in joined.iter().filter_map(|id| intent.graphs.get(id)) {
         check_graph(intent, &graphs, graph)?;
+    }
+    for chain in index.unchecked.chains.iter().filter_map(|id| intent.chains.get(id)) {
+        let hops = check_alone(intent, &graphs, chain)?;
+        check_egresses(intent, index, chain, &hops)?;
+        check_ends(intent, index, chain, &hops)?;
     }
     count_rooms(intent, index);
     for node in std::mem::take(&mut index.unchecked.nodes) {

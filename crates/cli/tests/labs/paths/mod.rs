@@ -4,6 +4,7 @@
 mod aware;
 mod balance;
 mod classifiers;
+mod graphs;
 mod nat;
 mod scenarios;
 mod stage;
