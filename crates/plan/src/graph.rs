@@ -31,7 +31,8 @@ pub(crate) struct Route {
 impl<'i> Graphs<'i> {
     pub(crate) fn of(intent: &'i Intent) -> Self {
         let mut graphs = Self { intent, after: BTreeMap::new(), before: BTreeMap::new() };
-        for (source, destinations) in intent.graphs.values().flat_map(|graph| &graph.branches) {
+        let branches = intent.graphs.values().flat_map(|graph| &graph.branches);
+        for (source, destinations) in branches.filter(|(id, _)| intent.chains.contains_key(*id)) {
             graphs.after.insert(*source, destinations);
             for destination in destinations {
                 graphs.before.entry(*destination).or_default().push(*source);
