@@ -14,22 +14,16 @@ pub(super) struct Speaker(Child);
 
 impl Speaker {
     pub(super) fn start(house: &House, node: &str) -> Self {
-        script(house, node, "aware_function.py", &["customer"])
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/tests/aware_function.py");
+        let script = script.display().to_string();
+        let mut child = house.node(node).start("python3", &[&script, "customer"]);
+        let mut line = String::new();
+        let said = child.stdout.take().expect("stdout is a pipe");
+        BufReader::new(said).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n", "the function at {node} did not begin");
+        Self(child)
     }
-}
-
-/// A function of our own at the port of a plain one.
-pub(super) fn script(house: &House, node: &str, name: &str, arguments: &[&str]) -> Speaker {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/tests").join(name);
-    let file = file.display().to_string();
-    let mut words = vec![file.as_str()];
-    words.extend(arguments);
-    let mut child = house.node(node).start("python3", &words);
-    let mut line = String::new();
-    let said = child.stdout.take().expect("stdout is a pipe");
-    BufReader::new(said).read_line(&mut line).expect("a line");
-    assert_eq!(line, "ready\n", "the function at {node} did not begin");
-    Speaker(child)
 }
 
 impl Drop for Speaker {

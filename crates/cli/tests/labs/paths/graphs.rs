@@ -19,7 +19,7 @@ fn speaker(stage: &Stage<'_>, at: super::stage::At) -> String {
 /// A chain of the other project for UDP on some ways, a destination port each.
 fn later_chain(stage: &Stage<'_>, group: &str, ways: &[Way]) -> String {
     let classifier = |way: &Way| {
-        let prefix = |end: &str| format!("{}/{}", address(end, stage.family), stage.bits());
+        let prefix = |end: &str| stage.prefix(address(end, stage.family));
         let mut fields = json!({
             "project_id": LATER, "protocol": "udp",
             "destination_port_range_min": way.port, "destination_port_range_max": way.port,

@@ -5,7 +5,6 @@ mod aware;
 mod balance;
 mod classifiers;
 mod graphs;
-mod nat;
 mod scenarios;
 mod stage;
 mod witness;
