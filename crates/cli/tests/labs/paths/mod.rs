@@ -5,6 +5,7 @@ mod aware;
 mod balance;
 mod classifiers;
 mod graphs;
+mod nat;
 mod scenarios;
 mod stage;
 mod witness;
