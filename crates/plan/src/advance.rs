@@ -39,13 +39,18 @@ enum Readiness {
 type Ready = (ChainId, Readiness, Vec<Rendering>);
 
 impl Step<'_> {
-    /// Advances the chains of a group. Answers those that turn together and have not done so yet:
-    /// where chains begin or cease to follow one another, each packet meets all of them as they
-    /// were or all as they shall be.
-    pub(crate) fn advance(&mut self, group: &[ChainId]) -> Vec<ChainId> {
+    /// May the chains of a group turn one by one? Where chains begin or cease to follow one
+    /// another, each packet must meet all of them as they were or all as they shall be.
+    pub(crate) fn is_shaped(&self, group: &[ChainId]) -> bool {
         let chains = group.iter().filter_map(|id| self.intent.chains.get(id));
         let chains: Vec<&Chain> = chains.collect();
-        if is_shaped_as_declared(self.ledger, self.graphs, &chains) {
+        is_shaped_as_declared(self.ledger, self.graphs, &chains)
+    }
+
+    /// Advances the chains of a group.
+    pub(crate) fn advance(&mut self, group: &[ChainId]) {
+        let chains = group.iter().filter_map(|id| self.intent.chains.get(id));
+        if self.is_shaped(group) {
             for chain in chains {
                 // Whatever is missing, the paths of before stay: an update is whole or has not
                 // happened.
@@ -54,12 +59,12 @@ impl Step<'_> {
                     self.turn(chain.id, ready, &ways);
                 }
             }
-            return Vec::new();
+            return;
         }
         let mut all: Vec<Ready> = Vec::new();
-        for chain in chains.into_iter().filter(|chain| is_carried(chain)) {
+        for chain in chains.filter(|chain| is_carried(chain)) {
             let ways = render(self.intent, self.inventory, self.graphs, chain);
-            let Ok(ways) = ways else { return group.to_vec() };
+            let Ok(ways) = ways else { return };
             all.push((chain.id, Readiness::Waiting, ways));
         }
         for (id, ready, ways) in &mut all {
@@ -68,12 +73,11 @@ impl Step<'_> {
             }
         }
         if all.iter().any(|(_, ready, _)| matches!(ready, Readiness::Waiting)) {
-            return group.to_vec();
+            return;
         }
         for (id, ready, ways) in all {
             self.turn(id, ready, &ways);
         }
-        Vec::new()
     }
 
     /// Installs what is missing.
@@ -135,7 +139,7 @@ fn is_carried(chain: &Chain) -> bool {
 
 /// Are all chains carried, each leading where it should and taking packets from where it should?
 /// A chain on its own needs nobody.
-pub(crate) fn is_shaped_as_declared(
+fn is_shaped_as_declared(
     ledger: &Ledger,
     graphs: &Graphs<'_>,
     chains: &[&Chain],

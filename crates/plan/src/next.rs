@@ -9,6 +9,7 @@ use crate::ledger::{Ledger, PathPhase, PathRecord};
 use crate::link::link;
 use crate::pins::{release_pins, turn_again};
 use crate::program::programs;
+use catena_model::id::ChainId;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,12 +25,16 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
     ledger.release_forgotten(inventory);
     release_pins(&mut ledger, inventory);
     let graphs = Graphs::of(intent);
-    let mut turning = BTreeSet::new();
-    for group in groups(&ledger, &graphs) {
-        let mut step = Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs };
-        turning.extend(step.advance(&group));
-    }
+    let groups = groups(&ledger, &graphs);
     supersede_unwanted(&mut ledger, intent);
+    let mut step = Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs };
+    let is_turning = |group: &&Vec<ChainId>| !step.is_shaped(group);
+    let turning: BTreeSet<ChainId> = groups.iter().filter(is_turning).flatten().copied().collect();
+    // A path that would lead elsewhere now is not yet known, whatever its nodes acknowledged.
+    link(step.ledger, inventory, &turning);
+    for group in &groups {
+        step.advance(group);
+    }
     remove_drained(previous, &mut ledger, inventory);
     link(&mut ledger, inventory, &turning);
 
