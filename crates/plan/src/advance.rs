@@ -139,11 +139,7 @@ fn is_carried(chain: &Chain) -> bool {
 
 /// Are all chains carried, each leading where it should and taking packets from where it should?
 /// A chain on its own needs nobody.
-fn is_shaped_as_declared(
-    ledger: &Ledger,
-    graphs: &Graphs<'_>,
-    chains: &[&Chain],
-) -> bool {
+fn is_shaped_as_declared(ledger: &Ledger, graphs: &Graphs<'_>, chains: &[&Chain]) -> bool {
     let is_shaped = |chain: &&Chain| {
         let paths = ledger.classified(chain.id);
         let ways = 1 + usize::from(chain.is_symmetric);
