@@ -196,7 +196,8 @@ fn flow_classifier_rules_of_3_2() {
             (json!({"l7_parameters": {}}), 201, ""),
             (json!({"l7_parameters": null}), 201, ""),
             (json!({"l7_parameters": {"url": "x"}}), 400, "FlowClassifierInvalidL7Parameter"),
-            (json!({"l7_parameters": "x"}), 400, "HTTPBadRequest"),
+            (json!({"l7_parameters": "x"}), 400, "FlowClassifierInvalidL7Parameter"),
+            (json!({"l7_parameters": 7}), 400, "HTTPBadRequest"),
         ],
     );
     let kept = controller.create(path, &json!({"source_ip_prefix": "10.0.0.1/24"}));
@@ -389,7 +390,7 @@ fn port_chain_rules_of_3_4() {
             (with("chain_parameters", json!({"colour": 1})), 400, "HTTPBadRequest"),
             (with("chain_id", json!(65_535)), 201, ""),
             (with("chain_id", json!(65_536)), 400, "HTTPBadRequest"),
-            (with("chain_id", json!("x")), 400, "HTTPBadRequest"),
+            (with("chain_id", json!("x")), 400, "InvalidInput"),
             (with("status", json!("active")), 400, "HTTPBadRequest"),
         ],
     );
@@ -470,9 +471,10 @@ fn networks_subnets_and_ports_give_out_what_is_free() {
             (on("10.0.0.0/24", "ip_version", json!(4)), 201, ""),
             (on("2001:db8::/64", "ip_version", json!(6)), 201, ""),
             (on("10.0.0.0/24", "ip_version", json!(6)), 400, "InvalidInput"),
-            (on("10.0.0.0", "ip_version", json!(4)), 400, "HTTPBadRequest"),
+            (on("10.0.0.0", "ip_version", json!(4)), 400, "InvalidInput"),
             (on("10.0.0.0/24", "gateway_ip", json!(null)), 201, ""),
             (on("10.0.0.0/24", "gateway_ip", json!("10.0.1.1")), 400, "InvalidInput"),
+            (on("10.0.0.0/24", "gateway_ip", json!("10.0.0.255")), 400, "InvalidInput"),
             (on("10.0.0.0/24", "gateway_ip", json!("x")), 400, "HTTPBadRequest"),
             (on("10.0.0.0/24", "enable_dhcp", json!(true)), 400, "HTTPBadRequest"),
             (json!({"network_id": UNKNOWN, "cidr": "10.0.0.0/24"}), 404, "NetworkNotFound"),

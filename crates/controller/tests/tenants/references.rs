@@ -39,6 +39,7 @@ fn what_is_another_projects_cannot_be_referenced_by_any_attribute() {
     // The same classifier in both projects does not conflict: neither knows of the other's.
     let (mine, theirs) = (own(&owner), own(&stranger));
     let sfc = "/v2.0/sfc";
+    let unused = owner.create("/v2.0/sfc/port_pair_groups", &json!({}));
     let cases: Vec<(String, Value, &str)> = vec![
         (
             "/v2.0/subnets".into(),
@@ -84,7 +85,7 @@ fn what_is_another_projects_cannot_be_referenced_by_any_attribute() {
         ),
         (
             format!("{sfc}/port_chains"),
-            json!({"port_pair_groups": [mine.group],
+            json!({"port_pair_groups": [unused],
             "flow_classifiers": [theirs.rule]}),
             "FlowClassifierNotFound",
         ),
