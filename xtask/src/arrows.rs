@@ -19,13 +19,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("agent", &["protocol", "model", "kernel"]),
     ("lab", &["kernel", "client", "model"]),
     ("cli", &["controller", "agent", "dataplane", "lab", "kernel", "client", "model"]),
+    ("bench", &[]),
     ("xtask", &["model"]),
 ];
 
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     let mut manifests = files(&root.join("crates"), "toml");
-    manifests.push(root.join("xtask/Cargo.toml"));
+    manifests.extend([root.join("bench/Cargo.toml"), root.join("xtask/Cargo.toml")]);
     let mut faults = Vec::new();
     for manifest in manifests.iter().filter(|path| path.ends_with("Cargo.toml")) {
         let text = std::fs::read_to_string(manifest).unwrap_or_default();

@@ -24,6 +24,12 @@ enum Command {
     Tidy,
     /// Write the files that are made from code.
     Gen,
+    /// Run a benchmark of `bench/`: its name and its options.
+    Bench {
+        /// For example `openstack --quick`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        words: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -31,12 +37,32 @@ fn main() -> ExitCode {
     let faults = match Arguments::parse().command {
         Command::Tidy => tidy(&root),
         Command::Gen => generate::write(&root),
+        Command::Bench { words } => return bench(&root, &words),
     };
     for fault in &faults {
         eprintln!("tidy: {fault}");
     }
     println!("tidy: {} faults", faults.len());
     if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Builds what is measured and runs the benchmark.
+fn bench(root: &Path, words: &[String]) -> ExitCode {
+    let cargo = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO"));
+        command.args(arguments).current_dir(root);
+        command
+    };
+    let build = cargo(&["build", "--release", "-p", "catena-cli", "--bin", "catena"]).status();
+    if !build.is_ok_and(|status| status.success()) {
+        eprintln!("bench: what is measured cannot be built; see above");
+        return ExitCode::FAILURE;
+    }
+    let mut run = cargo(&["run", "--release", "--quiet", "-p", "catena-bench", "--"]);
+    match run.args(words).status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
 }
 
 fn tidy(root: &Path) -> Vec<String> {

@@ -28,6 +28,7 @@ mod program;
 mod receipt;
 mod reconcile;
 mod render;
+mod rest;
 mod selector;
 mod status;
 

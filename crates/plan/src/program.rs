@@ -57,8 +57,8 @@ fn local_ports(
         let placed = ledger.paths.values().flat_map(|path| &path.ports);
         placed.filter(|placed| placed.node == *node).map(|placed| &placed.port)
     };
-    let is_function =
-        |id| function_ports.contains(&id) || on_paths().any(|port: &PortEntry| port.id == id);
+    let of_paths: BTreeSet<PortId> = on_paths().map(|port: &PortEntry| port.id).collect();
+    let is_function = |id| function_ports.contains(&id) || of_paths.contains(&id);
     let mut ports: BTreeMap<PortId, PortEntry> = on_paths()
         .filter(|port| intent.networks.contains_key(&port.network))
         .map(|port| (port.id, port.clone()))

@@ -8,6 +8,7 @@ use crate::blueprint::Blueprint;
 use crate::intent::Intent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase};
+use crate::rest;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
@@ -91,6 +92,8 @@ pub struct Reconciler {
     sessions: BTreeMap<NodeName, u64>,
     /// The program that was handed out last for each node.
     handed: BTreeMap<NodeName, BlueprintNumber>,
+    /// The intent that nothing was to be changed for, if nothing else has happened since.
+    rested: Option<Intent>,
 }
 
 impl Reconciler {
@@ -104,6 +107,7 @@ impl Reconciler {
             inventory: Inventory { nodes, ..Inventory::default() },
             sessions: BTreeMap::new(),
             handed: BTreeMap::new(),
+            rested: None,
         }
     }
 
@@ -123,6 +127,7 @@ impl Reconciler {
     /// plans need it at once.
     #[must_use = "the place must be stored"]
     pub fn accept(&mut self, news: News) -> Option<(NodeName, Underlay)> {
+        self.rested = None;
         match news {
             News::Drained(path) => {
                 // A late word must not be taken for the next path of that identifier.
@@ -204,6 +209,11 @@ impl Reconciler {
     /// Plans until nothing changes; none: nothing is to be changed now.
     #[must_use]
     pub fn plan(&self, intent: &Intent) -> Option<Planned> {
+        let (ledger, inventory) = (&self.blueprint.ledger, &self.inventory);
+        let is_untouched = |rested| rest::is_untouched(rested, intent, ledger, inventory);
+        if self.rested.as_ref().is_some_and(is_untouched) {
+            return None;
+        }
         let mut latest: Option<Blueprint> = None;
         for _ in 0..BLUEPRINTS_PER_STEP_MAX {
             let previous = latest.as_ref().unwrap_or(&self.blueprint);
@@ -215,9 +225,16 @@ impl Reconciler {
         latest.map(|blueprint| Planned { blueprint })
     }
 
+    /// Remembers that nothing was to be changed for this intent: what is declared next is held
+    /// against it, and costs nothing if it touches no chain.
+    pub fn rest(&mut self, intent: &Intent) {
+        self.rested = Some(intent.clone());
+    }
+
     /// Makes a planned blueprint the current one: its ledger is on disk.
     pub fn adopt(&mut self, planned: Planned) {
         let Planned { blueprint } = planned;
+        self.rested = None;
         self.inventory.drained.retain(|path| is_superseded(&blueprint.ledger, *path));
         self.inventory.unpinned.retain(|path| blueprint.ledger.is_pinned(*path));
         self.blueprint = Arc::new(blueprint);

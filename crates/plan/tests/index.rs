@@ -9,11 +9,13 @@ use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
 use catena_model::resource::{
-    Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
+    Attachment, Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
     IpFamily, Label, Network, Port, PortBounds, ServiceFunction, Subnet, Transport, TupleMapping,
 };
 use catena_model::{NodeName, ProjectId};
-use catena_plan::{IndexedIntent, Intent, check, overlap, tuples_overlap};
+use catena_plan::{
+    IndexedIntent, Intent, Ledger, News, NodeNews, Reconciler, check, overlap, tuples_overlap,
+};
 use catena_wire::scalar::{MacAddr, Vni};
 use proptest::prelude::*;
 use rig::{id, node};
@@ -121,7 +123,10 @@ fn port(number: u32, dice: &mut Dice) -> Port {
         device_id: String::new(),
         device_owner: String::new(),
         node: (dice.below(4) > 0).then(|| node(dice.below(2) + 1)),
-        attachment: None,
+        attachment: dice.flag().then(|| Attachment {
+            namespace: None,
+            interface: format!("net{number}"),
+        }),
         admin_state_up: dice.flag(),
     }
 }
@@ -339,6 +344,87 @@ proptest! {
         prop_assert_eq!(found.is_some(), scanned);
         if let Some((chain, rule)) = found {
             prop_assert!(intent.chains[&chain].rules.contains(&rule) && chain != own);
+        }
+    }
+}
+
+/// A domain whose nodes do at once what they are told.
+fn domain(nodes: u32) -> Reconciler {
+    let mut reconciler = Reconciler::resume(Ledger::default(), []);
+    for number in 1..=nodes {
+        let underlay = catena_model::program::Underlay {
+            address: [192, 0, 2, number as u8].into(),
+            mtu: 1_500,
+        };
+        let running = catena_model::BlueprintNumber::default();
+        tell(&mut reconciler, number, NodeNews::Met { underlay, running });
+    }
+    reconciler
+}
+
+fn tell(reconciler: &mut Reconciler, number: u32, news: NodeNews) {
+    let _ = reconciler.accept(News::Node { node: node(number), session: 1, news });
+}
+
+/// Plans until nothing changes; was there anything to plan?
+fn settle(reconciler: &mut Reconciler, intent: &Intent) -> bool {
+    let mut has_planned = false;
+    while let Some(planned) = reconciler.plan(intent) {
+        has_planned = true;
+        reconciler.adopt(planned);
+        for program in reconciler.hand_out() {
+            let number = u32::from(program.node != node(1)) + 1;
+            let bound = program.ports.iter().map(|port| port.id).collect();
+            let unbound = std::collections::BTreeMap::new();
+            tell(reconciler, number, NodeNews::Ports { bound, unbound });
+            tell(reconciler, number, NodeNews::Acknowledged(program.number));
+        }
+    }
+    has_planned
+}
+
+/// Does anything refer to what is not there? Whoever writes does not let it come to that.
+fn dangles(intent: &Intent) -> bool {
+    let rules = intent.rules.values().flat_map(|rule| [rule.source_port, rule.destination_port]);
+    let instances = intent.instances.values().flat_map(|i| [i.ingress, i.egress]);
+    let members = intent.functions.values().flat_map(|function| &function.instances);
+    let hops = intent.chains.values().flat_map(|chain| &chain.functions);
+    let classifiers = intent.chains.values().flat_map(|chain| &chain.rules);
+    rules.flatten().chain(instances).any(|port| !intent.ports.contains_key(&port))
+        || intent.ports.values().any(|port| !intent.networks.contains_key(&port.network))
+        || members.into_iter().any(|id| !intent.instances.contains_key(id))
+        || hops.into_iter().any(|id| !intent.functions.contains_key(id))
+        || classifiers.into_iter().any(|id| !intent.rules.contains_key(id))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_passed_over_without_planning_needs_no_plan(
+        changes in prop::collection::vec(writes(4), 1..40), nodes in 0..3u32,
+    ) {
+        let mut indexed = IndexedIntent::default();
+        for (kind, number) in (0..=5u8).flat_map(|kind| (0..5).map(move |number| (kind, number))) {
+            let mut draft = indexed.clone();
+            let dice = u64::from(number) * 0x0123_4567_89ab + u64::from(kind);
+            apply(&mut draft, &Write { kind, number, is_removal: false, dice });
+            if draft.check().is_ok() && !dangles(&draft) {
+                indexed = draft;
+            }
+        }
+        let (mut resting, mut restless) = (domain(nodes), domain(nodes));
+        for change in &changes {
+            let mut draft = indexed.clone();
+            change.iter().for_each(|write| apply(&mut draft, write));
+            if draft.check().is_err() || dangles(&draft) {
+                continue;
+            }
+            indexed = draft;
+            let has_planned = settle(&mut resting, &indexed);
+            prop_assert_eq!(has_planned, settle(&mut restless, &indexed));
+            resting.rest(&indexed);
+            prop_assert_eq!(resting.blueprint(), restless.blueprint());
         }
     }
 }

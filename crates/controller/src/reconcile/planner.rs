@@ -87,7 +87,10 @@ impl Planner {
 
     /// Nothing is adopted before its ledger is on disk.
     fn plan(&mut self) -> Result<(), StoreError> {
-        let Some(planned) = self.reconciler.plan(&self.declared.intent) else { return Ok(()) };
+        let Some(planned) = self.reconciler.plan(&self.declared.intent) else {
+            self.reconciler.rest(&self.declared.intent);
+            return Ok(());
+        };
         self.store(ledger_key(), planned.ledger())?;
         let from = self.reconciler.blueprint().number;
         tracing::debug!(%from, to = %planned.ledger().number, "new blueprint");

@@ -1,0 +1,44 @@
+//! Why a benchmark cannot go on.
+
+use std::path::PathBuf;
+
+/// Why a benchmark cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchError {
+    /// A program that is measured cannot be started.
+    #[error("cannot start {what}: {reason}; build it with `cargo build --release` and try again")]
+    Start {
+        /// Which program.
+        what: String,
+        /// The system's or its own reason.
+        reason: String,
+    },
+    /// A server did not answer as it must.
+    #[error("{method} {url} was answered {status}: {body}; the figures would mean nothing")]
+    Answer {
+        /// The request.
+        method: &'static str,
+        /// Where to.
+        url: String,
+        /// What came.
+        status: u16,
+        /// Why.
+        body: String,
+    },
+    /// The connection failed.
+    #[error("the connection to {address} failed: {reason}; look at the server's log")]
+    Connection {
+        /// The server.
+        address: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// A result cannot be written.
+    #[error("cannot write {path}: {reason}; make room or choose another folder")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
+}

@@ -1,0 +1,159 @@
+//! The form of a result (PERFORMANCE.md section 4): every row follows from the samples kept beside
+//! it, so that anybody can compute it again.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Better {
+    /// More.
+    Higher,
+    /// Less.
+    Lower,
+}
+
+/// What a goal is held against.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Goal {
+    /// None is set.
+    None,
+    /// The value of ours.
+    Value(f64),
+    /// The ratio.
+    Ratio(f64),
+}
+
+/// A figure: what its samples mean.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) better: Better,
+    pub(crate) goal: Goal,
+}
+
+/// The samples of one figure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Samples {
+    pub(crate) ours: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) peer: Vec<f64>,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) figure: String,
+    pub(crate) unit: String,
+    pub(crate) better: Better,
+    /// Median of ours.
+    pub(crate) ours: f64,
+    /// Median of the peer's.
+    pub(crate) peer: Option<f64>,
+    /// How many times better ours is.
+    pub(crate) ratio: Option<f64>,
+    pub(crate) goal: Option<f64>,
+    pub(crate) met: Option<bool>,
+    /// Samples of ours and of the peer.
+    pub(crate) n: (usize, usize),
+    /// Lowest and highest sample of ours.
+    pub(crate) spread: (f64, f64),
+}
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Results {
+    pub(crate) machine: BTreeMap<String, String>,
+    pub(crate) versions: BTreeMap<String, String>,
+    pub(crate) options: BTreeMap<String, String>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) samples: BTreeMap<String, Samples>,
+}
+
+/// The row of a figure; none without samples.
+pub(crate) fn row(figure: &Figure, samples: &Samples) -> Option<Row> {
+    let ours = median(&samples.ours)?;
+    let peer = median(&samples.peer);
+    let ratio = peer.map(|peer| match figure.better {
+        Better::Lower => peer / ours,
+        Better::Higher => ours / peer,
+    });
+    let reaches = |value: f64, goal: f64, better: Better| match better {
+        Better::Lower => value <= goal,
+        Better::Higher => value >= goal,
+    };
+    let (goal, met) = match figure.goal {
+        Goal::None => (None, None),
+        Goal::Value(goal) => (Some(goal), Some(reaches(ours, goal, figure.better))),
+        Goal::Ratio(goal) => {
+            (Some(goal), ratio.map(|ratio| reaches(ratio, goal, Better::Higher)))
+        }
+    };
+    let lowest = samples.ours.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = samples.ours.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Some(Row {
+        figure: figure.name.into(),
+        unit: figure.unit.into(),
+        better: figure.better,
+        ours,
+        peer,
+        ratio,
+        goal,
+        met,
+        n: (samples.ours.len(), samples.peer.len()),
+        spread: (lowest, highest),
+    })
+}
+
+pub(crate) fn median(samples: &[f64]) -> Option<f64> {
+    quantile(samples, 0.5)
+}
+
+/// The sample below which this share of all lies.
+pub(crate) fn quantile(samples: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    let at = (last as f64 * share).round() as usize;
+    sorted.get(at).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openstack::figures;
+
+    #[test]
+    fn every_row_of_the_result_follows_from_its_samples() {
+        let path = crate::folder().join("results/openstack.json");
+        let text = std::fs::read_to_string(path).unwrap();
+        let results: Results = serde_json::from_str(&text).unwrap();
+        assert!(!results.rows.is_empty());
+        for found in &results.rows {
+            let figures = figures();
+            let figure = figures.iter().find(|figure| figure.name == found.figure).unwrap();
+            let again = row(figure, &results.samples[&found.figure]).unwrap();
+            let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+            assert!(close(again.ours, found.ours), "{again:?} {found:?}");
+            assert_eq!(again.peer.is_some(), found.peer.is_some(), "{found:?}");
+            assert!(close(again.ratio.unwrap_or(0.0), found.ratio.unwrap_or(0.0)), "{found:?}");
+            assert_eq!((again.n, again.met), (found.n, found.met), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_goal_is_met_from_its_own_side_alone() {
+        let figure = |better, goal| Figure { name: "f", unit: "u", better, goal };
+        let samples = Samples { ours: vec![2.0, 1.0, 3.0], peer: vec![200.0] };
+        let met = |better, goal| row(&figure(better, goal), &samples).unwrap().met;
+        assert_eq!(met(Better::Lower, Goal::Ratio(100.0)), Some(true));
+        assert_eq!(met(Better::Lower, Goal::Ratio(101.0)), Some(false));
+        assert_eq!(met(Better::Lower, Goal::Value(1.9)), Some(false));
+        assert_eq!(met(Better::Higher, Goal::Value(2.0)), Some(true));
+        assert_eq!(met(Better::Higher, Goal::None), None);
+        assert_eq!(row(&figure(Better::Lower, Goal::None), &Samples::default()), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! The two servers: ours and the real neutron, started for one run and ended with it, and the
+//! processor time that each has used.
+
+use crate::error::BenchError;
+use std::collections::BTreeMap;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const START_WAIT: Duration = Duration::from_secs(60);
+
+/// A server that is measured.
+pub(crate) struct Server {
+    /// `host:port`.
+    pub(crate) address: String,
+    pid: u32,
+    end: End,
+    /// Nanoseconds of each thread that was ever seen: those of one that has ended still count.
+    seen: BTreeMap<u64, u64>,
+}
+
+enum End {
+    Child(Child),
+    Script { down: PathBuf, work: PathBuf },
+}
+
+impl Server {
+    /// Our controller, without nodes or authentication; pinned to a core if one is named.
+    pub(crate) fn ours(root: &Path, work: &Path, core: Option<u32>) -> Result<Self, BenchError> {
+        let fail = |reason: String| BenchError::Start { what: "our controller".into(), reason };
+        let program = root.join("target/release/catena");
+        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let program = target.map_or(program, |target| target.join("release/catena"));
+        let port = free_port().map_err(|error| fail(error.to_string()))?;
+        let address = format!("127.0.0.1:{port}");
+        let _ = std::fs::remove_dir_all(work);
+        std::fs::create_dir_all(work).map_err(|error| fail(error.to_string()))?;
+        let mut command = match core {
+            None => Command::new(&program),
+            Some(core) => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", &core.to_string()]).arg(&program);
+                command
+            }
+        };
+        command.args(["controller", "--listen", &address, "--auth", "none", "--data"]);
+        command.arg(work.join("data")).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child =
+            command.spawn().map_err(|error| fail(format!("{}: {error}", program.display())))?;
+        let pid = child.id();
+        let seen = BTreeMap::new();
+        let server = Self { address, pid, end: End::Child(child), seen };
+        let began = Instant::now();
+        while TcpStream::connect(&server.address).is_err() {
+            if began.elapsed() > START_WAIT {
+                return Err(fail("it does not answer".into()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    /// The real neutron with networking-sfc.
+    pub(crate) fn peer(root: &Path, work: &Path) -> Result<Self, BenchError> {
+        let fail = |reason: String| BenchError::Start { what: "the real neutron".into(), reason };
+        let scripts = root.join("conformance/openstack/peer");
+        let mut command = Command::new(scripts.join("up"));
+        command.arg(work).arg("0").stdin(Stdio::null());
+        let done = command.output().map_err(|error| fail(error.to_string()))?;
+        let told = String::from_utf8_lossy(&done.stdout).into_owned();
+        let value = |key: &str| {
+            told.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).map(str::to_owned)
+        };
+        let (Some(pid), Some(url), true) = (value("pid"), value("url"), done.status.success())
+        else {
+            return Err(fail(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
+        };
+        let pid = pid.parse().map_err(|_| fail(format!("'{pid}' is no process")))?;
+        let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let end = End::Script { down: scripts.join("down"), work: work.to_path_buf() };
+        Ok(Self { address, pid, end, seen: BTreeMap::new() })
+    }
+
+    /// Processor time used so far by the process, its threads and its children, in nanoseconds.
+    pub(crate) fn cpu_ns(&mut self) -> u64 {
+        for pid in family(self.pid) {
+            let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+            for thread in threads.flatten() {
+                let text = std::fs::read_to_string(thread.path().join("schedstat"));
+                let used = text.ok().and_then(|text| text.split(' ').next()?.parse().ok());
+                let id = thread.file_name().to_string_lossy().parse();
+                if let (Some(used), Ok(id)) = (used, id) {
+                    self.seen.insert(id, used);
+                }
+            }
+        }
+        self.seen.values().sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        match &mut self.end {
+            End::Child(child) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            End::Script { down, work } => {
+                let _ = Command::new(down).arg(work).stdout(Stdio::null()).status();
+            }
+        }
+    }
+}
+
+/// A process and all below it.
+fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut at = 0;
+    while let Some(parent) = all.get(at).copied() {
+        at += 1;
+        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+        let children = children.unwrap_or_default();
+        all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+    }
+    all
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
