@@ -98,7 +98,11 @@ impl Site {
         self.create("sfc/port_pair_groups", "port_pair_group", json!({"port_pairs": [pair]}))
     }
 
-    pub(crate) fn chain(&mut self, groups: &[String], rules: &[String]) -> Result<String, BenchError> {
+    pub(crate) fn chain(
+        &mut self,
+        groups: &[String],
+        rules: &[String],
+    ) -> Result<String, BenchError> {
         let chain = json!({"port_pair_groups": groups, "flow_classifiers": rules});
         self.create("sfc/port_chains", "port_chain", chain)
     }
@@ -182,7 +186,8 @@ pub(crate) fn crowd(
             (0..clients).map(|number| scope.spawn(move || client(number))).collect();
         std::thread::sleep(duration);
         is_over.store(true, Ordering::Relaxed);
-        let answers = clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Ok(Vec::new())));
+        let answers =
+            clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Ok(Vec::new())));
         answers.collect::<Result<Vec<Vec<f64>>, BenchError>>()
     })?;
     let elapsed = began.elapsed().as_secs_f64();

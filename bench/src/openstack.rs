@@ -143,7 +143,10 @@ fn measure(options: &Options, root: &Path, work: &Path) -> Result<Results, Bench
     drop(ours);
     eprintln!("bench: one core");
     one_core(options, &mut notes, root, work)?;
-    let rows = figures().into_iter().filter_map(|figure| row(&figure, notes.0.get(figure.name)?)).collect();
+    let rows = figures()
+        .into_iter()
+        .filter_map(|figure| row(&figure, notes.0.get(figure.name)?))
+        .collect();
     let text = |key: &str, value: String| (key.to_owned(), value);
     Ok(Results {
         machine: machine(),
@@ -165,7 +168,8 @@ fn chains(
     ours: &mut Site,
     mut peer: Option<&mut Site>,
 ) -> Result<(), BenchError> {
-    let lengths: &[usize] = if options.quick { &[1, 2, 5, 10] } else { &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 50] };
+    let lengths: &[usize] =
+        if options.quick { &[1, 2, 5, 10] } else { &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 50] };
     for functions in lengths {
         eprintln!("bench: chains of {functions}");
         notes.take_chain(true, *functions, &ours.chain_of(*functions)?);

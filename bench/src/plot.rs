@@ -19,7 +19,13 @@ pub(crate) struct Line {
 }
 
 /// Writes `stem.svg` and `stem.png`.
-pub(crate) fn draw(stem: &Path, title: &str, x: &str, y: &str, lines: &[Line]) -> Result<(), BenchError> {
+pub(crate) fn draw(
+    stem: &Path,
+    title: &str,
+    x: &str,
+    y: &str,
+    lines: &[Line],
+) -> Result<(), BenchError> {
     // A font that cannot be read would show as an error of the drawing.
     let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
     let failed = |path: &Path, reason: String| BenchError::Write { path: path.into(), reason };
@@ -60,6 +66,11 @@ fn paint<B: DrawingBackend>(
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3)));
     }
     let labels = &mut chart.configure_series_labels();
-    labels.background_style(WHITE).border_style(BLACK).label_font((FONT, 13)).draw().map_err(told)?;
+    labels
+        .background_style(WHITE)
+        .border_style(BLACK)
+        .label_font((FONT, 13))
+        .draw()
+        .map_err(told)?;
     area.present().map_err(told)
 }

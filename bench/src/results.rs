@@ -87,9 +87,7 @@ pub(crate) fn row(figure: &Figure, samples: &Samples) -> Option<Row> {
     let (goal, met) = match figure.goal {
         Goal::None => (None, None),
         Goal::Value(goal) => (Some(goal), Some(reaches(ours, goal, figure.better))),
-        Goal::Ratio(goal) => {
-            (Some(goal), ratio.map(|ratio| reaches(ratio, goal, Better::Higher)))
-        }
+        Goal::Ratio(goal) => (Some(goal), ratio.map(|ratio| reaches(ratio, goal, Better::Higher))),
     };
     let lowest = samples.ours.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = samples.ours.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -71,7 +71,9 @@ impl Server {
         let done = command.output().map_err(|error| fail(error.to_string()))?;
         let told = String::from_utf8_lossy(&done.stdout).into_owned();
         let value = |key: &str| {
-            told.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).map(str::to_owned)
+            told.lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+                .map(str::to_owned)
         };
         let (Some(pid), Some(url), true) = (value("pid"), value("url"), done.status.success())
         else {

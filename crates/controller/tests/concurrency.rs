@@ -34,13 +34,14 @@ impl Client<'_> {
 }
 
 /// Runs all clients to their end.
-fn crowd<T: Send>(controller: &Controller, work: impl Fn(usize, &Client<'_>) -> T + Sync) -> Vec<T> {
+fn crowd<T: Send>(
+    controller: &Controller,
+    work: impl Fn(usize, &Client<'_>) -> T + Sync,
+) -> Vec<T> {
     let url = controller.raw().1;
     std::thread::scope(|scope| {
         let work = &work;
-        let start = |number| {
-            scope.spawn(move || work(number, &Client { url, http: http() }))
-        };
+        let start = |number| scope.spawn(move || work(number, &Client { url, http: http() }));
         let clients: Vec<_> = (0..CLIENTS).map(start).collect();
         clients.into_iter().map(|client| client.join().unwrap()).collect()
     })
@@ -81,7 +82,10 @@ fn no_update_of_one_attribute_undoes_that_of_another() {
     });
     for (number, object) in objects.iter().enumerate() {
         let port = controller.get(&format!("/v2.0/ports/{object}"))["port"].clone();
-        assert_eq!((&port["name"], &port["description"]), (&last[2 * number], &last[2 * number + 1]));
+        assert_eq!(
+            (&port["name"], &port["description"]),
+            (&last[2 * number], &last[2 * number + 1])
+        );
     }
 }
 
@@ -101,13 +105,11 @@ fn of_those_who_want_the_same_one_gets_it_and_what_is_left_fits_together() {
         .collect();
     // Everybody wants one of the same few rules, pairs, numbers and groups, and gives it back.
     let made = crowd(&controller, |number, client| work(number, client, &pairs));
-    let made: BTreeMap<&str, usize> = made.into_iter().flatten().fold(
-        BTreeMap::new(),
-        |mut made, what| {
+    let made: BTreeMap<&str, usize> =
+        made.into_iter().flatten().fold(BTreeMap::new(), |mut made, what| {
             *made.entry(what).or_default() += 1;
             made
-        },
-    );
+        });
     for what in ["flow_classifier", "port_pair_group", "port_chain", "taken"] {
         assert!(made.get(what).is_some_and(|count| *count > 0), "{what}: {made:?}");
     }
@@ -141,7 +143,8 @@ fn work(number: usize, client: &Client<'_>, pairs: &[String]) -> Vec<&'static st
             // What some leave behind shows whether it fits together.
             continue;
         }
-        let made = [("port_chains", chain), ("port_pair_groups", group), ("flow_classifiers", rule)];
+        let made =
+            [("port_chains", chain), ("port_pair_groups", group), ("flow_classifiers", rule)];
         for (plural, id) in made.into_iter().filter_map(|(plural, id)| Some((plural, id?))) {
             let (status, answer) = client.call("DELETE", &format!("/sfc/{plural}/{id}"), None);
             assert_eq!(status, 204, "{}: {answer}", kind(&answer));

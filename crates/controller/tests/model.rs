@@ -53,9 +53,8 @@ fn step() -> impl Strategy<Value = Step> {
     let slot = || 0..SLOTS;
     let some = || prop::sample::subsequence((0..SLOTS).collect::<Vec<_>>(), 0..3).prop_shuffle();
     let one = || prop::sample::subsequence((0..SLOTS).collect::<Vec<_>>(), 1..3).prop_shuffle();
-    let kind = prop::sample::select(vec![
-        Kind::Rule, Kind::Pair, Kind::Group, Kind::Chain, Kind::Graph,
-    ]);
+    let kind =
+        prop::sample::select(vec![Kind::Rule, Kind::Pair, Kind::Group, Kind::Chain, Kind::Graph]);
     prop_oneof![
         3 => (slot(), 0..40u16, 0..6u16).prop_map(|(n, min, more)| Step::Rule(n, min, min + more)),
         3 => (slot(), slot()).prop_map(|(n, port)| Step::Pair(n, port)),
@@ -284,8 +283,7 @@ impl Real<'_> {
     }
 
     fn create(&mut self, kind: Kind, slot: u8, body: &Value) -> (u16, Value) {
-        let (status, answer) =
-            self.controller.post(&format!("/v2.0/sfc/{}", kind.words().0), body);
+        let (status, answer) = self.controller.post(&format!("/v2.0/sfc/{}", kind.words().0), body);
         if status == 201 {
             self.ids.insert((kind, slot), id(&answer));
         }

@@ -9,8 +9,9 @@ use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
 use catena_model::resource::{
-    Attachment, Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
-    IpFamily, Label, Network, Port, PortBounds, ServiceFunction, Subnet, Transport, TupleMapping,
+    Attachment, Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp,
+    Instance, IpFamily, Label, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
+    TupleMapping,
 };
 use catena_model::{NodeName, ProjectId};
 use catena_plan::{
@@ -123,10 +124,9 @@ fn port(number: u32, dice: &mut Dice) -> Port {
         device_id: String::new(),
         device_owner: String::new(),
         node: (dice.below(4) > 0).then(|| node(dice.below(2) + 1)),
-        attachment: dice.flag().then(|| Attachment {
-            namespace: None,
-            interface: format!("net{number}"),
-        }),
+        attachment: dice
+            .flag()
+            .then(|| Attachment { namespace: None, interface: format!("net{number}") }),
         admin_state_up: dice.flag(),
     }
 }

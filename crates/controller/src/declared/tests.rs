@@ -193,13 +193,17 @@ async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_an
     let crowd = Crowd::gather().await;
     let shared = network("shared");
     let id = shared.id;
-    let mut waiting = vec![crowd.join(move |draft| Ok(draft.put(shared)?))];
+    let mut waiting = vec![crowd.join(move |draft| {
+        draft.put(shared)?;
+        Ok(draft.base())
+    })];
     for number in 0..10 {
         // Each builds on what the one before it has made: no update is lost.
         waiting.push(crowd.join(move |draft| {
             let mut network = draft.intent().networks.get(&id).unwrap().clone();
             network.label.name.push_str(&number.to_string());
-            Ok(draft.put(network)?)
+            draft.put(network)?;
+            Ok(draft.base())
         }));
         until_all_wait().await;
     }
@@ -208,8 +212,9 @@ async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_an
     assert_eq!(crowd.commit().await, 11);
     crowd.end();
     for (at, waiting) in waiting.into_iter().enumerate() {
-        let ((), snapshot) = waiting.await.unwrap().unwrap();
+        let (base, snapshot) = waiting.await.unwrap().unwrap();
         assert_eq!(snapshot.revision, Revision(2 + at as u64));
+        assert_eq!(base, Revision(1 + at as u64), "each sees that others came before him");
         assert_eq!(snapshot.intent.networks[&id].label.name.len(), "shared".len() + at);
     }
     crowd.first.await.unwrap().unwrap();

@@ -213,8 +213,8 @@ impl Batch {
         let mut newest = IndexedIntent::clone(&before.intent);
         let mut rewritten: BTreeMap<Key, Expect> = BTreeMap::new();
         for mut change in changes {
-            let mut draft =
-                Draft { base: before.revision, intent: newest.clone(), writes: BTreeMap::new() };
+            let base = batch.base(before.revision);
+            let mut draft = Draft { base, intent: newest.clone(), writes: BTreeMap::new() };
             // Who asks for a change that panics learns it by losing his answer; the others go on.
             let attempt = catch_unwind(AssertUnwindSafe(|| change.attempt(&mut draft)));
             if !attempt.unwrap_or(false) {
@@ -242,5 +242,12 @@ impl Batch {
             batch.transactions.push(transaction);
         }
         batch
+    }
+
+    /// The revision that the next change is made from: whoever holds it against one that he knows
+    /// must see that others come before him.
+    fn base(&self, before: Revision) -> Revision {
+        let writes = self.made.iter().filter(|made| !made.writes.is_empty()).count();
+        Revision(before.0.saturating_add(writes as u64))
     }
 }
