@@ -251,7 +251,7 @@ fn with_sixteen_writes_in_flight_no_kill_loses_an_acknowledged_one_or_leaves_hal
     let mut writers: Vec<Writer> = (0..WRITERS).map(writer).collect();
     controller.stop();
     for round in 0..kills {
-        let mut process = Process::start(data.path(), Auth::None);
+        let mut process = Process::start(data.path(), &Auth::None);
         // Chains are planned and handed to a node: the kill may come at any point of that as well.
         let agent = FakeAgent::connect(data.path(), "host1", 1, process.southbound);
         let url = process.url.clone();
@@ -264,7 +264,7 @@ fn with_sixteen_writes_in_flight_no_kill_loses_an_acknowledged_one_or_leaves_hal
             process.kill();
         });
         drop(agent);
-        let process = Process::start(data.path(), Auth::None);
+        let process = Process::start(data.path(), &Auth::None);
         let listed = process.get("/v2.0/sfc/port_chains");
         let listed = listed["port_chains"].as_array().unwrap();
         let chains: BTreeMap<String, Value> =
