@@ -1,6 +1,8 @@
 //! What a list may be asked: filters, order, pages, attributes. The expected answers are those of
 //! the original server where it has one.
 #![allow(clippy::unwrap_used)]
+// Values are made where they are passed.
+#![allow(clippy::needless_pass_by_value)]
 
 mod support;
 
