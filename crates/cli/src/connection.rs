@@ -2,15 +2,18 @@
 //! default address.
 
 use crate::failure::Failure;
-use catena_client::Client;
+use catena_client::{API_PORT, Client};
 use clap::Args;
 
 /// Where a controller listens unless told otherwise.
-const DEFAULT_URL: &str = "http://127.0.0.1:9696";
+pub(crate) fn default_api() -> String {
+    format!("127.0.0.1:{API_PORT}")
+}
 
 #[derive(Args)]
 pub(crate) struct Connection {
-    /// The controller's URL [default: the running lab's, else http://127.0.0.1:9696].
+    /// The controller's URL; without it that of the lab that runs, else of a controller here at its
+    /// default address.
     #[arg(long, global = true, env = "CATENA_URL")]
     url: Option<String>,
     /// Token of the API.
@@ -19,11 +22,16 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// The token, if one is given.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref().filter(|token| !token.is_empty())
+    }
+
     /// A client of the controller that is meant.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let url = match &self.url {
             Some(url) => url.clone(),
-            None => running_lab_url()?.unwrap_or_else(|| DEFAULT_URL.into()),
+            None => running_lab_url()?.unwrap_or_else(|| format!("http://{}", default_api())),
         };
         Ok(Client::new(url, self.token.clone())?)
     }

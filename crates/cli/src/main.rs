@@ -9,6 +9,7 @@ mod apply;
 mod chain;
 mod connection;
 mod diff;
+mod doctor;
 mod document;
 mod explain;
 mod failure;
@@ -24,6 +25,7 @@ mod receipt;
 mod roles;
 mod status;
 mod token;
+mod stock;
 mod top;
 mod watch;
 
@@ -59,6 +61,21 @@ enum Command {
     /// Instances of functions: list them, drain one.
     #[command(subcommand)]
     Instance(function::InstanceCommand),
+    /// Flow classifiers: which packets enter a chain.
+    #[command(subcommand, visible_alias = "classifier")]
+    FlowClassifier(stock::FlowClassifierCommand),
+    /// As `openstack sfc port pair`.
+    #[command(subcommand)]
+    PortPair(stock::PortPairCommand),
+    /// As `openstack sfc port pair group`.
+    #[command(subcommand)]
+    PortPairGroup(stock::PortPairGroupCommand),
+    /// As `openstack sfc port chain`.
+    #[command(subcommand)]
+    PortChain(stock::PortChainCommand),
+    /// As `openstack sfc service graph`.
+    #[command(subcommand)]
+    ServiceGraph(stock::ServiceGraphCommand),
     /// Labs: bring up, run, look into, take down.
     #[command(subcommand)]
     Lab(lab::LabCommand),
@@ -79,6 +96,8 @@ enum Command {
     /// Tokens: who else may use the API.
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Is this machine fit; and a report for whoever mends a fault (exit code 4: it is not fit).
+    Doctor(doctor::DoctorArguments),
     /// How everything stands.
     Status,
     /// Chains, nodes and drops as they move (a terminal; keys are shown at its foot).
@@ -99,6 +118,11 @@ fn main() -> ExitCode {
         Command::Chain(command) => chain::run(&connection, command),
         Command::Function(command) => function::run_function(&connection, command),
         Command::Instance(command) => function::run_instance(&connection, command),
+        Command::FlowClassifier(command) => stock::run(&connection, command),
+        Command::PortPair(command) => stock::run(&connection, command),
+        Command::PortPairGroup(command) => stock::run(&connection, command),
+        Command::PortChain(command) => stock::run(&connection, command),
+        Command::ServiceGraph(command) => stock::run(&connection, command),
         Command::Lab(command) => lab::run(command),
         Command::Graph(command) => graph::run(&connection, command),
         Command::Path(command) => path::run(&connection, command),
@@ -107,6 +131,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&connection, &arguments),
         Command::Explain(arguments) => explain::run(&connection, arguments),
         Command::Token(command) => token::run(&connection, command),
+        Command::Doctor(arguments) => doctor::run(&connection, &arguments),
         Command::Status => status::run(&connection),
         Command::Top(arguments) => top::run(&connection, &arguments),
         Command::Watch(arguments) => watch::run(&connection, &arguments),

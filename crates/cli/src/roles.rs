@@ -1,6 +1,7 @@
 //! The roles of a deployment: controller, agent, data plane. Turns command lines into their
 //! configurations and runs them until they end.
 
+use crate::connection::default_api;
 use crate::failure::Failure;
 use catena_agent::{DataplanePaths, TlsPaths};
 use catena_controller::{Auth, ListenerSource};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 pub(crate) struct ControllerArguments {
     /// Where the REST API listens: ADDRESS:PORT, or fd:N for an inherited socket.
-    #[arg(long, default_value = "127.0.0.1:9696")]
+    #[arg(long, default_value = default_api())]
     listen: String,
     /// Where agents dial in: ADDRESS:PORT.
     #[arg(long)]

@@ -24,6 +24,8 @@ const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// How long one connection watches at most.
 const WATCH_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
+/// The port that a controller listens at unless it is told otherwise.
+pub const API_PORT: u16 = 9_696;
 /// Digits of an id that may stand for it.
 const ID_PREFIX_DIGITS_MIN: usize = 4;
 

@@ -8,6 +8,6 @@ pub mod deploy;
 mod draft;
 mod error;
 
-pub use client::{Client, Kind};
+pub use client::{API_PORT, Client, Kind};
 pub use draft::Draft;
 pub use error::ClientError;

@@ -20,7 +20,7 @@ pub use run::{
     ThroughputRow, TrafficResult, Update, run, summary, write_summary,
 };
 pub use supervisor::{
-    API_PORT, Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find,
+    Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find,
     init_main, list, shell, status, supervise_main,
 };
 pub use up::{RunningLab, up};

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
+use utoipa::ToSchema;
 
 /// What somebody may do; each role may also do what the ones before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Reads what is of its project.
@@ -55,7 +56,7 @@ impl FromStr for Role {
 }
 
 /// What is asked of a new token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
     /// What people call it; no two tokens have the same.
@@ -70,7 +71,7 @@ pub struct TokenRequest {
 }
 
 /// A token, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokenReport {
     /// Which one.
     pub id: Uuid,
@@ -87,7 +88,7 @@ pub struct TokenReport {
 }
 
 /// A token that has just been made: the one time that its secret is shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewToken {
     /// What is kept of it.
     #[serde(flatten)]

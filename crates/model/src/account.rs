@@ -8,9 +8,10 @@ use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId};
 use crate::status::InstanceHealth;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 /// Packets and their bytes from the Ethernet header on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     /// Wire packets.
     pub packets: u64,
@@ -32,7 +33,7 @@ impl Volume {
 }
 
 /// Packets that the data plane made itself, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Created {
@@ -64,7 +65,7 @@ impl Created {
 }
 
 /// The account of one origin of packets: a port, the tunnels, or a whole node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Account {
     /// Taken from the ring or socket.
     pub received: Volume,
@@ -118,7 +119,7 @@ impl Account {
 }
 
 /// The counters of one port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortCounters {
     /// The port.
     pub port: PortId,
@@ -140,7 +141,7 @@ pub struct PortCounters {
 }
 
 /// The kernel's own counters of the interface behind a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InterfaceCounters {
     /// Into the endpoint or function.
     pub received: Volume,
@@ -149,7 +150,7 @@ pub struct InterfaceCounters {
 }
 
 /// The counters of one hop of a path at one node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HopCounters {
     /// Index of the hop, from 0.
     pub hop: u16,
@@ -183,7 +184,7 @@ pub struct HopCounters {
 ///
 /// where inside is what functions and tunnels hold: exactly zero once the path has drained. Which
 /// hops are taps is said by the path (`HopEntry::kind`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainCounters {
     /// The chain.
     pub chain: ChainId,
@@ -212,7 +213,7 @@ pub struct ChainCounters {
 }
 
 /// The data plane that counted, and those before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataplaneLife {
     /// Its process number on the node.
     pub process: u32,
@@ -225,7 +226,7 @@ pub struct DataplaneLife {
 }
 
 /// When a node had no data plane, as its agent saw it since the agent's own start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Absences {
     /// Data planes that ended and were replaced while the agent watched.
     pub seen: u64,
@@ -244,7 +245,7 @@ pub struct Absences {
 }
 
 /// All counters of a node at one moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeCounters {
     /// The node.
     pub node: NodeName,

@@ -5,6 +5,7 @@
 use crate::explain::{ExplainAction, FrameBytes};
 use crate::id::PortId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Asks a data plane about the probes of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +42,7 @@ pub struct Sighting {
 }
 
 /// What a check found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckReport {
     /// Name of the chain.
     pub chain: String,
@@ -50,7 +51,7 @@ pub struct CheckReport {
 }
 
 /// One line of a check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckFinding {
     /// Is it as it should be?
     pub is_ok: bool,

@@ -3,12 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use utoipa::ToSchema;
 
 macro_rules! drop_reasons {
     ($($variant:ident $name:literal $sentence:literal,)+) => {
         /// Why a packet was dropped.
         #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
         )]
         #[repr(u8)]
         pub enum DropReason {

@@ -3,9 +3,10 @@
 use crate::id::{BlueprintNumber, ChainId, NodeName};
 use crate::status::{ChainStatus, Receipt};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What `GET /v1/watch` tells: first how things stand, then what changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A node came, went, took a program or refused one.
@@ -50,7 +51,7 @@ pub enum Event {
 
 /// A line of `GET /v1/watch`. What was declared comes once and in order: whoever goes on after the
 /// last revision that he read misses none of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventLine {
     /// The revision of what is declared that it takes into account.
     pub revision: u64,
@@ -60,7 +61,7 @@ pub struct EventLine {
 }
 
 /// A resource that was made, changed or removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Declaration {
     /// Is it gone?
     pub is_removed: bool,

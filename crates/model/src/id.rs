@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use uuid::Uuid;
+use utoipa::ToSchema;
 
 macro_rules! resource_id {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
         #[serde(transparent)]
         pub struct $name(pub Uuid);
 
@@ -50,7 +51,7 @@ resource_id! {
 }
 
 /// The owner of a resource; networking-sfc shows it as `project_id` and `tenant_id`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub struct ProjectId(pub String);
 
@@ -65,7 +66,7 @@ pub const NODE_NAME_BYTES_MAX: usize = 63;
 
 /// Name of a host that runs an agent and a data plane: 1 to 63 of `a-z A-Z 0-9 - _ .`, starting
 /// with a letter or digit.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct NodeName(String);
 
@@ -128,7 +129,7 @@ impl fmt::Display for NodeName {
 
 /// Identifies one rendered service path (RFC 7665: RSP) in the whole domain. NSH carries it as
 /// SPI, MPLS as SFC context label: each encapsulation has its own pool. Zero is never used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub struct PathId(pub u32);
 
@@ -140,7 +141,7 @@ impl fmt::Display for PathId {
 
 /// Number of a blueprint; grows by one with each. Zero means «none yet».
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
 #[serde(transparent)]
 pub struct BlueprintNumber(pub u64);

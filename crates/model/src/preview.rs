@@ -4,9 +4,10 @@
 use crate::id::{BlueprintNumber, NodeName};
 use crate::status::{ChainSummary, Receipt};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The consequences of a change that has not been made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Preview {
     /// The blueprint in force.
     pub from: BlueprintNumber,
@@ -31,7 +32,7 @@ impl Preview {
 }
 
 /// What `GET /v1/plan/{draft}` answers: all that a draft would change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
     /// The revision of what is declared that it was made from; it can be applied until that moves.
     pub plan: u64,
@@ -52,7 +53,7 @@ impl Plan {
 }
 
 /// A resource that would change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceChange {
     /// What it is: `network`, `subnet`, `port`, `rule`, `instance`, `function`, `chain` or `graph`.
     pub kind: String,
@@ -63,7 +64,7 @@ pub struct ResourceChange {
 }
 
 /// What `POST /v1/plan/{draft}/apply` takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApplyRequest {
     /// The plan that is meant; without one, the draft's own.
@@ -73,7 +74,7 @@ pub struct ApplyRequest {
 }
 
 /// What a draft that was applied came to: all of it, in one revision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Applied {
     /// The revision that holds it.
     pub revision: u64,
@@ -88,7 +89,7 @@ pub struct Applied {
 }
 
 /// How far a node is with its program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeProgress {
     /// The node.
     pub node: NodeName,
@@ -101,7 +102,7 @@ pub struct NodeProgress {
 }
 
 /// What becomes of a chain or another resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
     /// It is made.
@@ -113,7 +114,7 @@ pub enum ChangeKind {
 }
 
 /// A chain that changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainChange {
     /// Its name.
     pub name: String,
@@ -124,7 +125,7 @@ pub struct ChainChange {
 }
 
 /// A node that would run another program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeChange {
     /// The node.
     pub node: NodeName,

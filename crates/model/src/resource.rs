@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use utoipa::ToSchema;
 
 /// What every resource has: who owns it and what people call it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,7 +189,7 @@ pub struct ClassificationRule {
 }
 
 /// A path encapsulation between hosts, or towards a function that speaks it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encapsulation {
     /// Network Service Header (RFC 8300).
@@ -211,7 +212,7 @@ impl Encapsulation {
 /// What becomes of the packets for an instance that has died. Declared by the operator; the node of
 /// the instance acts on it by itself.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum FailurePolicy {
@@ -244,7 +245,7 @@ impl FailurePolicy {
 
 /// A piece of metadata that a classifier writes into the path header: one NSH MD type 2 context
 /// header of RFC 9263 (MD class 0x0000).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextHeader {
     /// Whose traffic it is (type 0x05), up to 32 bytes of text.
@@ -355,7 +356,7 @@ pub struct TuplePattern {
 }
 
 /// What `PUT /v1/functions/{function}` sets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FunctionSettings {
     /// What becomes of packets when an instance dies.
@@ -366,7 +367,7 @@ pub struct FunctionSettings {
 }
 
 /// How the instances of a function are run, by whoever runs them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionTemplate {
     /// What is run.
@@ -386,7 +387,7 @@ pub struct FunctionTemplate {
 }
 
 /// What an instance of a function is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Runs {
     /// A container image.

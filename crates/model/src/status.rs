@@ -8,9 +8,10 @@ use crate::id::{
 use crate::resource::{Encapsulation, FailurePolicy, FunctionTemplate};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 /// Whether a chain carries traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChainState {
     /// Not every node has what the chain needs: its traffic is not steered, none of it.
@@ -38,7 +39,7 @@ impl ChainState {
 }
 
 /// State of a chain with the reason, when it is not active.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainStatus {
     /// The chain.
     pub chain: ChainId,
@@ -51,7 +52,7 @@ pub struct ChainStatus {
 }
 
 /// What is known of an instance's health.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InstanceHealth {
     /// The instance.
     pub instance: InstanceId,
@@ -74,7 +75,7 @@ impl Health {
 }
 
 /// How an instance is, by in-band probes of its node's data plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     /// It has not answered a probe yet: it is used.
@@ -86,7 +87,7 @@ pub enum Health {
 }
 
 /// How it was found that no packet is left on a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DrainProof {
     /// Entered − finished − dropped by name reached zero over all its nodes.
@@ -99,7 +100,7 @@ pub enum DrainProof {
 }
 
 /// A path that an update took out of use, and what became of the packets on it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DrainedPath {
     /// The path of before.
     pub path: PathId,
@@ -123,7 +124,7 @@ pub struct DrainedPath {
 }
 
 /// The account of one change of a chain, once it is over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Receipt {
     /// The chain.
     pub chain: ChainId,
@@ -140,7 +141,7 @@ pub struct Receipt {
 }
 
 /// One node as the controller sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeStatus {
     /// The node.
     pub node: NodeName,
@@ -157,7 +158,7 @@ pub struct NodeStatus {
 }
 
 /// A port without an interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnboundPort {
     /// The port.
     pub port: PortId,
@@ -166,7 +167,7 @@ pub struct UnboundPort {
 }
 
 /// Everything `catena chain show` prints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainReport {
     /// State and reason.
     pub status: ChainStatus,
@@ -186,7 +187,7 @@ pub struct ChainReport {
 }
 
 /// A chain's counters at one node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainAtNode {
     /// The node.
     pub node: NodeName,
@@ -195,7 +196,7 @@ pub struct ChainAtNode {
 }
 
 /// What `GET /v1/nodes` answers for each node: its status and, if it answered, its counters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeReport {
     /// Status.
     pub status: NodeStatus,
@@ -204,7 +205,7 @@ pub struct NodeReport {
 }
 
 /// A service function: `GET /v1/functions`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionReport {
     /// The function.
     pub id: FunctionId,
@@ -225,7 +226,7 @@ pub struct FunctionReport {
 }
 
 /// Something that should hold of a resource.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Condition {
     /// Its name, such as `InstancesReady`.
     pub name: String,
@@ -236,7 +237,7 @@ pub struct Condition {
 }
 
 /// A path that nodes know: `GET /v1/paths`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PathReport {
     /// Its identifier on the wire.
     pub path: PathId,
@@ -258,7 +259,7 @@ pub struct PathReport {
 }
 
 /// A function on a path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PathHop {
     /// Name of the function.
     pub function: String,
@@ -269,7 +270,7 @@ pub struct PathHop {
 }
 
 /// An instance on a path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PathInstance {
     /// Its name.
     pub name: String,
@@ -280,7 +281,7 @@ pub struct PathInstance {
 }
 
 /// Chains that branch into others: `GET /v1/graphs`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GraphReport {
     /// The graph.
     pub id: GraphId,
@@ -293,7 +294,7 @@ pub struct GraphReport {
 }
 
 /// One table of a node: how full it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TableFill {
     /// Its name.
     pub table: String,
@@ -304,7 +305,7 @@ pub struct TableFill {
 }
 
 /// One node with its tables: `GET /v1/nodes/{node}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeDetail {
     /// Status and counters.
     #[serde(flatten)]
@@ -314,7 +315,7 @@ pub struct NodeDetail {
 }
 
 /// How far an instance is from being safe to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum InstanceUse {
     /// No path goes through it.
@@ -341,7 +342,7 @@ impl InstanceUse {
 }
 
 /// An instance of a service function: `GET /v1/instances`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InstanceReport {
     /// The instance.
     pub id: InstanceId,
@@ -362,7 +363,7 @@ pub struct InstanceReport {
 }
 
 /// One line of the list of chains: `GET /v1/chains`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainSummary {
     /// Name of the chain.
     pub name: String,

@@ -299,21 +299,37 @@ fn classifier_body(document: &ChainDocument, route: &Route) -> Result<Value, Dep
     }
     for (field, value) in &document.match_fields {
         match field.as_str() {
-            "destination_port" | "source_port" => {
-                for bound in ["min", "max"] {
-                    body.insert(format!("{field}_range_{bound}"), value.clone());
-                }
-            }
             "logical_source_port" | "logical_destination_port" | "name" => {
                 let problem = "follows from 'source', 'destination' and 'name'; leave it out";
                 return Err(DeployError::MatchField { field: field.clone(), problem });
             }
-            _ => {
-                body.insert(field.clone(), value.clone());
-            }
+            _ => say(&mut body, field, value),
         }
     }
     Ok(Value::Object(body))
+}
+
+/// The attributes of the flow classifier that words such as `tcp dport 5201` stand for.
+///
+/// # Errors
+/// The word that means nothing, and those that would.
+pub fn classifier_attributes(text: &str) -> Result<Map<String, Value>, String> {
+    let mut body = Map::new();
+    for (field, value) in words::fields(text)? {
+        say(&mut body, &field, &value);
+    }
+    Ok(body)
+}
+
+/// A single port stands for both bounds.
+fn say(body: &mut Map<String, Value>, field: &str, value: &Value) {
+    if ["destination_port", "source_port"].contains(&field) {
+        for bound in ["min", "max"] {
+            body.insert(format!("{field}_range_{bound}"), value.clone());
+        }
+    } else {
+        body.insert(field.to_owned(), value.clone());
+    }
 }
 
 #[cfg(test)]

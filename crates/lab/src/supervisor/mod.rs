@@ -13,5 +13,5 @@ mod visit;
 
 pub use inside::{init_main, supervise_main};
 pub use protocol::{LabNode, LabProcess, LabStatus};
-pub use start::{API_PORT, StartOptions, Started};
+pub use start::{StartOptions, Started};
 pub use visit::{Doorway, down, find, list, shell, status};

@@ -6,6 +6,7 @@ use super::protocol::{Answer, Request};
 use super::visit::{SOCKET_PREFIX, Visit};
 use crate::error::{LabError, Result};
 use crate::vocabulary::Lab;
+use catena_client::API_PORT;
 use catena_kernel::abstract_socket;
 use catena_kernel::process::{Isolation, spawn_isolated};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -18,9 +19,6 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-
-/// Port of a lab's API when it is free, the one of the API that ours speaks.
-pub const API_PORT: u16 = 9_696;
 
 /// How a lab shall be started.
 #[derive(Clone, Debug)]

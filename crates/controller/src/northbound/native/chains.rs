@@ -2,6 +2,7 @@
 //! which networking-sfc has no words.
 
 use super::change::{self, body, declare};
+use super::openapi::ChainChange;
 use super::problem::Problem;
 use crate::auth::Identity;
 use crate::northbound::{App, Call};
@@ -10,7 +11,6 @@ use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Chain, ContextHeader, Encapsulation};
 use catena_model::status::{ChainAtNode, ChainReport, ChainSummary, Receipt};
 use catena_plan::Intent;
-use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 use tokio::time::Instant;
@@ -98,20 +98,13 @@ pub(super) fn receipt(
     })
 }
 
-/// What may be changed here.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Patch {
-    context: Vec<ContextHeader>,
-}
-
 pub(super) async fn patch(
     app: &App,
     call: &Call,
     intent: &Intent,
     name: &str,
 ) -> Result<ChainReport, Problem> {
-    let Patch { context } = body(call)?;
+    let ChainChange { context } = body(call)?;
     check_context(&context)?;
     let before = app.situation.borrow().blueprint.number;
     let id = find(intent, name)?.id;

@@ -4,7 +4,7 @@ use super::problem::Problem;
 use crate::declared::{Draft, Snapshot};
 use crate::northbound::{App, Call};
 use catena_model::resource::Label;
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use uuid::Uuid;
 
 /// The body of a call.
@@ -14,6 +14,15 @@ pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
         return Err(Problem::not_json());
     }
     serde_json::from_slice(bytes).map_err(|error| Problem::bad_body(&error.to_string()))
+}
+
+/// A value that was given, even as null.
+pub(super) fn given<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(from).map(Some)
 }
 
 /// Makes a change where the disk may be waited for; answers what is declared then.

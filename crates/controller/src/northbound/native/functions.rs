@@ -2,34 +2,18 @@
 //! how its instances are to be run; refuses to know paths, and runs nothing.
 
 use super::change::{body, declare, find, name_of};
+use super::openapi::FunctionChange;
 use super::problem::Problem;
 use super::{App, Call};
 use crate::reconcile::settle;
 use catena_model::id::{ChainId, FunctionId, PortId};
 use catena_model::limits::FUNCTION_INSTANCES_MAX;
 use catena_model::resource::{
-    FailurePolicy, FunctionSettings, FunctionTemplate, Runs, ServiceFunction,
+    FunctionSettings, FunctionTemplate, Runs, ServiceFunction,
 };
 use catena_model::status::{Condition, FunctionReport};
 use catena_plan::Intent;
-use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
-
-/// What `PATCH` changes of a function; what is not given stays.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FunctionChange {
-    #[serde(default)]
-    on_failure: Option<FailurePolicy>,
-    /// Null takes it away.
-    #[serde(default, deserialize_with = "given")]
-    template: Option<Option<FunctionTemplate>>,
-}
-
-/// A value that was given, even as null.
-fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
-}
 
 pub(super) fn list(intent: &Intent) -> Vec<FunctionReport> {
     intent.functions.values().map(|function| report(intent, function)).collect()

@@ -2,6 +2,7 @@
 //! know paths beyond whether one needs an instance.
 
 use super::change::{body, declare, find, name_of};
+use super::openapi::InstanceChange;
 use super::problem::Problem;
 use super::{App, Call};
 use crate::reconcile::Situation;
@@ -10,15 +11,7 @@ use catena_model::resource::Instance;
 use catena_model::status::{InstanceReport, InstanceUse};
 use catena_model::{NodeCounters, NodeName};
 use catena_plan::{Intent, PathRecord};
-use serde::Deserialize;
 use std::collections::BTreeMap;
-
-/// What may be changed of an instance here.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct InstanceChange {
-    is_draining: bool,
-}
 
 pub(super) async fn list(app: &App, intent: &Intent) -> Vec<InstanceReport> {
     let counters = app.fleet.counters(false).await;

@@ -9,6 +9,7 @@ mod functions;
 mod graphs;
 mod instances;
 mod metrics;
+mod openapi;
 mod paths;
 mod plan;
 mod problem;
@@ -77,6 +78,7 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::CloseDraft => return plan::close(app, identity, name),
         Operation::PreviewDraft => shown(&plan::preview(app, identity, name)?)?,
         Operation::ApplyDraft => shown(&plan::apply(app, call, identity, name).await?)?,
+        Operation::ShowOpenApi => shown(&openapi::document())?,
         Operation::ReadStatus => status::status(&situation, &intent),
         Operation::ListNodes => shown(&status::nodes(app, &situation).await)?,
         Operation::ShowNode => shown(&status::node(app, &situation, name).await?)?,

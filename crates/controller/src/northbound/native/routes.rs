@@ -8,6 +8,7 @@ use catena_model::Role;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     ReadMetrics,
+    ShowOpenApi,
     ReadStatus,
     Watch,
     ListNodes,
@@ -72,6 +73,7 @@ pub(crate) static ROUTES: &[Route] = {
     const DELETE: Method = Method::DELETE;
     &[
         route(GET, "/metrics", O::ReadMetrics, Operator, "Counters in the Prometheus text form."),
+        route(GET, "/v1/openapi.json", O::ShowOpenApi, Viewer, "This API, described for programs."),
         route(GET, "/v1/status", O::ReadStatus, Operator, "How everything stands."),
         route(GET, "/v1/watch", O::Watch, Operator, "What happens, one JSON object a line."),
         route(GET, "/v1/nodes", O::ListNodes, Operator, "Nodes with status and counters."),
