@@ -8,7 +8,7 @@ use crate::plan::draft;
 use crate::receipt;
 use catena_client::deploy::Document;
 use catena_client::{Client, ClientError};
-use catena_model::preview::{Applied, ApplyRequest, ChangeKind, NodeProgress};
+use catena_model::preview::{Applied, ApplyRequest, ChangeKind, MOVED_ON, NodeProgress};
 use catena_model::status::ChainState;
 use clap::Args;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ fn apply(
             Ok(applied) => return Ok(Some(applied)),
             // Nobody asked for a certain plan: what was declared meanwhile is taken into account.
             Err(ClientError::Refused { status: 409, ref kind, .. })
-                if kind == "Moved on" && arguments.plan.is_none() && tries < TRIES_MAX => {}
+                if kind == MOVED_ON && arguments.plan.is_none() && tries < TRIES_MAX => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -30,6 +30,7 @@ pub(crate) enum ChainCommand {
         output: Format,
     },
     /// Remove what `deploy` made of a document.
+    #[command(visible_alias = "delete")]
     Undeploy {
         /// The document, or the chain's name.
         file: PathBuf,

@@ -151,18 +151,10 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-fn write_bundle(
-    connection: &Connection,
-    path: &Path,
-    findings: &[Finding],
-) -> Result<(), Failure> {
+fn write_bundle(connection: &Connection, path: &Path, findings: &[Finding]) -> Result<(), Failure> {
     let written = || -> Result<(), Failure> {
-        let file: File = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
+        let file: File =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         let mut out = BufWriter::new(file);
         let mut part = |name: &str, value: Value| -> Result<(), Failure> {
             let mut line = json!({"part": name, "value": value}).to_string();
@@ -248,9 +240,13 @@ mod tests {
 
     #[test]
     fn a_kernel_that_is_too_old_or_unknown_is_named_with_the_remedy() {
-        for (release, is_there) in
-            [("6.1.0-9-amd64", true), ("6.18.3", true), ("7.0", true), ("5.15.0", false), ("", false)]
-        {
+        for (release, is_there) in [
+            ("6.1.0-9-amd64", true),
+            ("6.18.3", true),
+            ("7.0", true),
+            ("5.15.0", false),
+            ("", false),
+        ] {
             let finding = kernel(release);
             assert_eq!(finding.is_there, is_there, "{release}");
             assert_eq!(finding.text.contains("use 6.1 or newer"), !is_there, "{}", finding.text);
@@ -260,7 +256,10 @@ mod tests {
     #[test]
     fn what_is_missing_says_what_to_do() {
         let missing = file("it", "/nowhere/at/all", Need::Required, "make it");
-        assert_eq!((missing.is_there, missing.text.as_str()), (false, "no /nowhere/at/all; make it"));
+        assert_eq!(
+            (missing.is_there, missing.text.as_str()),
+            (false, "no /nowhere/at/all; make it")
+        );
         assert!(file("it", "/proc/self/ns/net", Need::Required, "").is_there);
         assert!(tool("no-such-tool-at-all", "x").text.contains("install it"));
     }

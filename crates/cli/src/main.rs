@@ -24,8 +24,8 @@ mod plan;
 mod receipt;
 mod roles;
 mod status;
-mod token;
 mod stock;
+mod token;
 mod top;
 mod watch;
 

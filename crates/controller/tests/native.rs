@@ -222,3 +222,24 @@ fn a_chain_with_a_dead_instance_is_degraded_and_says_what_becomes_of_its_packets
     told(Health::Alive);
     status_is("active", "");
 }
+
+/// `CATENA_UPDATE_GOLDENS=1` writes the copy anew; read the difference.
+#[test]
+fn the_committed_description_of_the_api_is_what_the_code_says() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/reference/openapi.json");
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let described = controller.get("/v1/openapi.json");
+    if std::env::var_os("CATENA_UPDATE_GOLDENS").is_some() {
+        std::fs::write(file, serde_json::to_string_pretty(&described).unwrap() + "\n").unwrap();
+    }
+    let committed = std::fs::read_to_string(file).unwrap();
+    let committed: Value = serde_json::from_str(&committed).unwrap();
+    assert!(committed == described, "{file} is stale: write it anew and read the difference");
+    let routes: Vec<_> =
+        catena_controller::routes().filter(|route| !route.path.starts_with("/v2.0")).collect();
+    for route in routes.iter().filter(|route| route.path != "/") {
+        let operation = &described["paths"][route.path][route.method.to_lowercase()];
+        assert!(operation["x-least-role"].is_string(), "{} {}", route.method, route.path);
+    }
+}

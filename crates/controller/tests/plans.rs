@@ -52,8 +52,7 @@ fn drafted<'c>(controller: &'c Controller, lab: &Lab<'_>) -> Draft<'c> {
     let pair = id(&draft.create("port_pairs", &pair));
     let group = json!({"name": "v1", "port_pairs": [pair]});
     let group = id(&draft.create("port_pair_groups", &group));
-    let chain =
-        json!({"name": "web", "port_pair_groups": [group], "flow_classifiers": [rule]});
+    let chain = json!({"name": "web", "port_pair_groups": [group], "flow_classifiers": [rule]});
     draft.create("port_chains", &chain);
     draft
 }
@@ -159,7 +158,10 @@ fn a_function_says_how_its_instances_are_to_be_run_and_how_many_are_there() {
     let (status, function) = put(json!({"on_failure": "reroute", "template": template}));
     assert_eq!((status, &function["template"]), (200, &template), "{function}");
     let condition = &function["conditions"][0];
-    assert_eq!((&condition["name"], &condition["holds"]), (&json!("InstancesReady"), &json!(false)));
+    assert_eq!(
+        (&condition["name"], &condition["holds"]),
+        (&json!("InstancesReady"), &json!(false))
+    );
     assert!(condition["text"].as_str().unwrap().starts_with("1 of 3 "), "{condition}");
     for wrong in [
         json!({"template": {"runs": {"image": " "}}}),
@@ -193,8 +195,8 @@ fn paths_and_tables_of_a_node_tell_what_a_chain_has_become() {
     let source = lab.port("S", "S", "host1");
     let function = lab.function_on("v1", "host1");
     let rule = lab.classifier("fc", &source, 5_001);
-    let chain = controller
-        .create("/v2.0/sfc/port_chains", &lab.chain("web", &[&function], &[&rule]));
+    let chain =
+        controller.create("/v2.0/sfc/port_chains", &lab.chain("web", &[&function], &[&rule]));
     let path = eventually("the path in use", || {
         let paths = controller.get("/v1/paths");
         (paths[0]["phase"] == "classified").then(|| paths[0].clone())

@@ -20,8 +20,8 @@ pub use run::{
     ThroughputRow, TrafficResult, Update, run, summary, write_summary,
 };
 pub use supervisor::{
-    Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find,
-    init_main, list, shell, status, supervise_main,
+    Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,
+    shell, status, supervise_main,
 };
 pub use up::{RunningLab, up};
 pub use vocabulary::{

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use uuid::Uuid;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 macro_rules! resource_id {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
@@ -129,7 +129,9 @@ impl fmt::Display for NodeName {
 
 /// Identifies one rendered service path (RFC 7665: RSP) in the whole domain. NSH carries it as
 /// SPI, MPLS as SFC context label: each encapsulation has its own pool. Zero is never used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[serde(transparent)]
 pub struct PathId(pub u32);
 
@@ -141,7 +143,18 @@ impl fmt::Display for PathId {
 
 /// Number of a blueprint; grows by one with each. Zero means «none yet».
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    ToSchema,
 )]
 #[serde(transparent)]
 pub struct BlueprintNumber(pub u64);

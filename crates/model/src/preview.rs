@@ -63,6 +63,9 @@ pub struct ResourceChange {
     pub change: ChangeKind,
 }
 
+/// The title of the refusal of a plan that is of before.
+pub const MOVED_ON: &str = "Moved on";
+
 /// What `POST /v1/plan/{draft}/apply` takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -189,7 +189,9 @@ pub struct ClassificationRule {
 }
 
 /// A path encapsulation between hosts, or towards a function that speaks it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Encapsulation {
     /// Network Service Header (RFC 8300).
@@ -212,7 +214,18 @@ impl Encapsulation {
 /// What becomes of the packets for an instance that has died. Declared by the operator; the node of
 /// the instance acts on it by itself.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum FailurePolicy {

@@ -92,10 +92,9 @@ fn create(client: &Client, arguments: CreateArguments) -> Result<(), Failure> {
     put(&mut attributes, "protocol", arguments.protocol);
     put(&mut attributes, "source_ip_prefix", arguments.source_ip_prefix);
     put(&mut attributes, "destination_ip_prefix", arguments.destination_ip_prefix);
-    for (side, text) in [
-        ("source_port", arguments.source_port),
-        ("destination_port", arguments.destination_port),
-    ] {
+    for (side, text) in
+        [("source_port", arguments.source_port), ("destination_port", arguments.destination_port)]
+    {
         let Some(text) = text else { continue };
         let (low, high) = text.split_once(':').unwrap_or((&text, &text));
         for (bound, number) in [("min", low), ("max", high)] {

@@ -194,6 +194,7 @@ impl Declared {
 }
 
 /// An intent being changed.
+#[derive(Clone)]
 pub(crate) struct Draft {
     /// The revision that it is made from.
     base: Revision,

@@ -78,9 +78,14 @@ pub(crate) struct Call {
 impl Call {
     /// Is the body declared to be JSON?
     fn has_json(&self) -> bool {
+        self.has_kind("application/json")
+    }
+
+    /// Is the body declared to be of a media type?
+    fn has_kind(&self, kind: &str) -> bool {
         let declared = self.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
         let essence = declared.and_then(|text| text.split(';').next());
-        essence.is_some_and(|text| text.trim().eq_ignore_ascii_case("application/json"))
+        essence.is_some_and(|text| text.trim().eq_ignore_ascii_case(kind))
     }
 }
 
@@ -128,6 +133,9 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     let Some(route) = route else { return unknown(&call) };
     if route.access > Access::Least(identity.role) {
         return forbid(&app, &route, call, identity).await;
+    }
+    if native::is_bulk(&call) {
+        return native::bulk(&app, &call, identity, body);
     }
     call.body = to_bytes(body, BODY_BYTES_MAX).await.ok();
     carry_out(&app, call, identity).await

@@ -8,9 +8,7 @@ use super::{App, Call};
 use crate::reconcile::settle;
 use catena_model::id::{ChainId, FunctionId, PortId};
 use catena_model::limits::FUNCTION_INSTANCES_MAX;
-use catena_model::resource::{
-    FunctionSettings, FunctionTemplate, Runs, ServiceFunction,
-};
+use catena_model::resource::{FunctionSettings, FunctionTemplate, Runs, ServiceFunction};
 use catena_model::status::{Condition, FunctionReport};
 use catena_plan::Intent;
 use tokio::time::Instant;

@@ -1,6 +1,7 @@
 //! The native API: how things stand and what networking-sfc has no words for, in the words of
 //! `model`. Errors are problem details (RFC 9457).
 
+mod bulk;
 mod chains;
 mod change;
 mod check;
@@ -20,6 +21,7 @@ mod watch;
 
 use super::{App, Call, json};
 use crate::auth::{Identity, Refusal};
+use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::resource::Label;
@@ -35,6 +37,21 @@ const CONTENT_TYPE: &str = "application/json";
 /// Answers a call below `/v1`, and `/metrics`, of somebody whose role is enough for its route.
 pub(super) async fn answer(app: &Arc<App>, call: &Call, identity: &Identity) -> Response {
     route(app, call, identity).await.unwrap_or_else(Problem::into_response)
+}
+
+/// Is it the one request whose body is not read whole before it is looked at?
+pub(super) fn is_bulk(call: &Call) -> bool {
+    routes::find(&call.method, &call.path)
+        .is_some_and(|(route, _)| route.operation == Operation::CreateMany)
+}
+
+/// Makes resources as their lines come.
+pub(super) fn bulk(app: &Arc<App>, call: &Call, identity: Identity, body: Body) -> Response {
+    // A browser sends any other kind of body for any page without asking us.
+    if !call.has_kind(bulk::CONTENT_TYPE) {
+        return Problem::not_ndjson().into_response();
+    }
+    bulk::answer(app, identity, body)
 }
 
 /// The answer to who may not.
@@ -79,6 +96,8 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::PreviewDraft => shown(&plan::preview(app, identity, name)?)?,
         Operation::ApplyDraft => shown(&plan::apply(app, call, identity, name).await?)?,
         Operation::ShowOpenApi => shown(&openapi::document())?,
+        // Its body is not here: see `bulk`.
+        Operation::CreateMany => return Err(Problem::not_ndjson()),
         Operation::ReadStatus => status::status(&situation, &intent),
         Operation::ListNodes => shown(&status::nodes(app, &situation).await)?,
         Operation::ShowNode => shown(&status::node(app, &situation, name).await?)?,

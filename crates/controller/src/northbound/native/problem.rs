@@ -4,6 +4,7 @@ use crate::auth::Refusal;
 use crate::northbound::{BODY_BYTES_MAX, json};
 use axum::http::StatusCode;
 use axum::response::Response;
+use catena_model::preview::MOVED_ON;
 use catena_plan::PlanError;
 use catena_store::{Revision, StoreError};
 use serde_json::json;
@@ -43,7 +44,7 @@ impl Problem {
 
     /// A plan was made of what is no longer declared so.
     pub(super) fn moved_on(detail: String) -> Self {
-        Self { status: StatusCode::CONFLICT, title: "Moved on", detail }
+        Self { status: StatusCode::CONFLICT, title: MOVED_ON, detail }
     }
 
     /// The changes after a revision are not known any more.
@@ -63,6 +64,13 @@ impl Problem {
     pub(super) fn not_json() -> Self {
         let detail = "The body must be JSON, and say so: Content-Type: application/json.".into();
         Self { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, title: "Not JSON", detail }
+    }
+
+    pub(super) fn not_ndjson() -> Self {
+        let detail = "The body must be JSON objects, one a line, and say so: Content-Type: \
+                      application/x-ndjson.";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Self { status, title: "Not NDJSON", detail: detail.into() }
     }
 
     pub(super) fn too_large() -> Self {

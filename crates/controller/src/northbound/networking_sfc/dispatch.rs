@@ -182,7 +182,8 @@ async fn settle_chains(app: &App, revision: Revision, chains: &[ChainId]) {
     }
 }
 
-fn view(app: &App, identity: Identity) -> View {
+/// What somebody sees now.
+pub(super) fn view(app: &App, identity: Identity) -> View {
     let situation = app.situation.borrow().clone();
     let receipts = Arc::clone(&app.receipts.borrow());
     View { intent: app.declared.snapshot().intent, situation, receipts, identity }

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use catena_plan::PlanError;
 use catena_store::StoreError;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,9 +85,19 @@ impl ApiError {
     }
 
     pub(crate) fn into_response(self) -> Response {
-        let error = json!({"type": self.kind, "message": self.message, "detail": ""});
-        let body: Value = json!({ "NeutronError": error });
+        let body: Value = json!({ "NeutronError": self.body() });
         json(self.status, "application/json", &body)
+    }
+
+    /// The error beside its status, where several errors share one answer.
+    pub(super) fn told(self) -> Map<String, Value> {
+        let status = json!(self.status.as_u16());
+        let told = [("status".to_owned(), status), ("NeutronError".to_owned(), self.body())];
+        told.into_iter().collect()
+    }
+
+    fn body(&self) -> Value {
+        json!({"type": self.kind, "message": self.message, "detail": ""})
     }
 }
 

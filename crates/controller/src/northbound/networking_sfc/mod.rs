@@ -3,6 +3,7 @@
 
 mod addresses;
 mod attributes;
+mod bulk;
 mod dispatch;
 mod documents;
 mod errors;
@@ -21,6 +22,7 @@ mod subnet;
 mod uses;
 mod values;
 
+pub(crate) use bulk::create_all;
 pub(crate) use documents::versions;
 pub(crate) use quotas::Quotas;
 

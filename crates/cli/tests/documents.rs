@@ -1,0 +1,297 @@
+//! Documents and the stock verbs against a real controller without nodes: what is declared, by the
+//! command line alone.
+#![allow(clippy::unwrap_used)]
+
+use catena_client::{Client, Kind};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a controller may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Controller {
+    process: Child,
+    url: String,
+    token: Option<String>,
+    folder: TempDir,
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Controller {
+    fn start(auth: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
+        command.args(["controller", "--auth", auth, "--listen", &free.to_string(), "--data"]);
+        command.arg(folder.path().join("data")).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        let mut token = None;
+        if auth == "token" {
+            let out = BufReader::new(process.stdout.take().unwrap());
+            let said = out.lines().map_while(Result::ok).find(|line| line.contains("admin token"));
+            token = said.and_then(|line| Some(line.rsplit(' ').next()?.to_owned()));
+        }
+        let controller = Self { process, url: format!("http://{free}"), token, folder };
+        let deadline = Instant::now() + PATIENCE;
+        while controller.client().chains().is_err() {
+            assert!(Instant::now() < deadline, "the controller does not answer");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        controller
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.url, self.token.clone()).unwrap()
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path: PathBuf = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn catena(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
+        command.env("CATENA_URL", &self.url).args(words);
+        if let Some(token) = &self.token {
+            command.env("CATENA_TOKEN", token);
+        }
+        command.output().unwrap()
+    }
+
+    /// What a verb says that ends with this exit code.
+    fn tell(&self, code: i32, words: &[&str]) -> String {
+        let output = self.catena(words);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        said
+    }
+
+    /// A network with the ports of endpoints and functions.
+    fn with_ports(auth: &str) -> Self {
+        let controller = Self::start(auth);
+        let client = controller.client();
+        let network = client.create(Kind::Network, &json!({"name": "n"})).unwrap()["id"].take();
+        let subnet = json!({"network_id": network, "cidr": "10.0.0.0/24", "ip_version": 4});
+        client.create(Kind::Subnet, &subnet).unwrap();
+        for device in ["S", "D", "v1", "v2", "v3"] {
+            let port = json!({"name": device, "device_id": device, "network_id": network});
+            client.create(Kind::Port, &port).unwrap();
+        }
+        controller
+    }
+
+    fn count(&self, kind: Kind) -> usize {
+        self.client().list(kind, &[]).unwrap().len()
+    }
+}
+
+const WEB: &str = "
+chains:
+  - {name: web, source: S, destination: D, classify: tcp dport 80, through: [v1]}
+  - {name: rest, source: S, destination: D, classify: udp dport 1000-2000, through: [v2]}
+functions:
+  - name: v1
+    on_failure: block
+    template: {runs: {image: registry/fw:1}, instances: 2}
+graphs:
+  - {name: g, branches: {web: [rest]}}
+";
+
+/// The plan number that a plan ends with.
+fn number(plan: &str) -> String {
+    plan.trim_end().rsplit(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_document_is_planned_applied_and_compared_as_a_whole() {
+    let controller = Controller::with_ports("none");
+    let file = controller.file("web.yaml", WEB);
+    let plan = controller.tell(3, &["plan", "-f", &file]);
+    for part in ["chain web new", "chain rest new", "graph g new", "Apply with: catena apply -f "] {
+        assert!(plan.contains(part), "{part} in {plan}");
+    }
+    assert_eq!(controller.count(Kind::PortChain), 0);
+    let diff = controller.tell(3, &["diff", "-f", &file]);
+    assert!(diff.contains("+- name: web") && diff.contains("+  protocol: tcp"), "{diff}");
+    let said = controller.tell(0, &["apply", "-f", &file, "--plan", &number(&plan)]);
+    assert!(said.contains("created"), "{said}");
+    assert_eq!(controller.count(Kind::PortChain), 2);
+    assert!(controller.tell(0, &["plan", "-f", &file]).contains("no changes"));
+    assert!(controller.tell(0, &["apply", "-f", &file]).contains("no changes"));
+    assert_eq!(controller.tell(0, &["diff", "-f", &file]), "");
+    assert!(controller.tell(0, &["graph", "show", "g"]).contains("└─► rest"));
+    let function = controller.tell(0, &["function", "show", "v1"]);
+    assert!(function.contains("image registry/fw:1") && function.contains("of 2"), "{function}");
+
+    // A chain tells itself as a document that changes nothing.
+    let export = controller.tell(0, &["chain", "export", "rest"]);
+    let exported = controller.file("rest.yaml", &export);
+    assert!(controller.tell(0, &["plan", "-f", &exported]).contains("no changes"), "{export}");
+
+    controller.file("web.yaml", &WEB.replace("through: [v1]", "through: [v1, v3]"));
+    let diff = controller.tell(3, &["diff", "-f", &file]);
+    assert!(diff.contains("+  - name: v3") && !diff.contains("rest"), "{diff}");
+    let plan = controller.tell(3, &["plan", "-f", &file]);
+    controller.client().create(Kind::Network, &json!({"name": "elsewhere"})).unwrap();
+    let refused = controller.tell(1, &["apply", "-f", &file, "--plan", &number(&plan)]);
+    assert!(refused.contains("network 'elsewhere'"), "{refused}");
+    assert_eq!(controller.client().chain("web").unwrap().functions, ["v1"]);
+    controller.tell(0, &["apply", "-f", &file]);
+    assert_eq!(controller.client().chain("web").unwrap().functions, ["v1", "v3"]);
+
+    controller.tell(3, &["plan", "-f", &file, "--undeploy"]);
+    controller.tell(0, &["apply", "-f", &file, "--undeploy"]);
+    for kind in [Kind::PortChain, Kind::FlowClassifier, Kind::PortPair, Kind::ServiceGraph] {
+        assert_eq!(controller.count(kind), 0, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_document_of_which_one_part_is_wrong_makes_nothing() {
+    let controller = Controller::with_ports("none");
+    for (name, wrong, named) in [
+        ("ports.yaml", WEB.replace("through: [v2]", "through: [v9]"), "v9"),
+        ("graph.yaml", WEB.replace("branches: {web: [rest]}", "branches: {web: [none]}"), "none"),
+        ("overlap.yaml", WEB.replace("udp dport 1000-2000", "tcp dport 80"), "onflict"),
+        ("key.yaml", WEB.replace("through: [v2]", "thruogh: [v2]"), "thruogh"),
+    ] {
+        let file = controller.file(name, &wrong);
+        let refused = controller.tell(1, &["apply", "-f", &file]);
+        assert!(refused.contains(named), "{name}: {refused}");
+        for kind in [Kind::PortChain, Kind::PortPairGroup, Kind::PortPair, Kind::FlowClassifier] {
+            assert_eq!(controller.count(kind), 0, "{name}: {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn the_stock_verbs_make_show_change_and_delete_every_resource() {
+    let controller = Controller::with_ports("none");
+    let tell = |words: &[&str]| controller.tell(0, words);
+    tell(&[
+        "flow-classifier",
+        "create",
+        "fc1",
+        "--protocol",
+        "tcp",
+        "--destination-port",
+        "80:81",
+        "--logical-source-port",
+        "S",
+    ]);
+    tell(&["classifier", "create", "fc2", "--match", "udp dport 53", "--logical-source-port", "S"]);
+    tell(&[
+        "port-pair",
+        "create",
+        "pp1",
+        "--ingress",
+        "v1",
+        "--egress",
+        "v1",
+        "--service-function-parameters",
+        "correlation=None,weight=2",
+    ]);
+    tell(&["port-pair", "create", "pp2", "--ingress", "v2", "--egress", "v2"]);
+    tell(&["port-pair-group", "create", "ppg1", "--port-pair", "pp1"]);
+    tell(&[
+        "port-pair-group",
+        "create",
+        "ppg2",
+        "--port-pair-group-parameters",
+        "lb-fields=ip_src&ip_dst",
+    ]);
+    tell(&["port-pair-group", "set", "ppg2", "--port-pair", "pp2"]);
+    tell(&[
+        "port-chain",
+        "create",
+        "pc1",
+        "--port-pair-group",
+        "ppg1",
+        "--flow-classifier",
+        "fc1",
+        "--chain-parameters",
+        "correlation=mpls,symmetric=false",
+    ]);
+    tell(&[
+        "port-chain",
+        "set",
+        "pc1",
+        "--flow-classifier",
+        "fc2",
+        "--port-pair-group",
+        "ppg2",
+        "--description",
+        "both",
+    ]);
+    let read = |words: &[&str]| -> Value { serde_json::from_str(&tell(words)).unwrap() };
+    let chain = read(&["port-chain", "show", "pc1", "-o", "json"]);
+    assert_eq!(chain["port_pair_groups"].as_array().unwrap().len(), 2);
+    assert_eq!(chain["flow_classifiers"].as_array().unwrap().len(), 2);
+    assert_eq!(chain["description"], "both");
+    tell(&["port-chain", "unset", "pc1", "--flow-classifier", "fc2"]);
+    let chain = read(&["port-chain", "show", "pc1", "-o", "json"]);
+    let fc1 = read(&["flow-classifier", "show", "fc1", "-o", "json"]);
+    assert_eq!(chain["flow_classifiers"], json!([fc1["id"]]));
+    assert_eq!(
+        (&fc1["destination_port_range_min"], &fc1["destination_port_range_max"]),
+        (&json!(80), &json!(81))
+    );
+    let pair = read(&["port-pair", "show", "pp1", "-o", "json"]);
+    assert_eq!(pair["service_function_parameters"]["weight"], 2);
+
+    tell(&["port-chain", "create", "pc2", "--port-pair-group", "ppg2", "--flow-classifier", "fc2"]);
+    tell(&["service-graph", "create", "sg", "--branching-point", "pc1:pc2"]);
+    let rows = tell(&["service-graph", "list"]);
+    assert!(rows.contains("sg"), "{rows}");
+    let lines = tell(&["port-chain", "list", "-o", "jsonl"]);
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    assert!(tell(&["graph", "list"]).contains("pc1"));
+    tell(&["service-graph", "delete", "sg"]);
+    let refused = controller.tell(1, &["flow-classifier", "delete", "fc1", "nosuch"]);
+    assert!(refused.contains("fc1") && refused.contains("nosuch"), "{refused}");
+    tell(&["port-chain", "delete", "pc1", "pc2"]);
+    tell(&["flow-classifier", "delete", "fc1", "fc2"]);
+    tell(&["port-pair-group", "unset", "ppg1", "--all-port-pair"]);
+    tell(&["port-pair-group", "delete", "ppg1", "ppg2"]);
+    tell(&["port-pair", "delete", "pp1", "pp2"]);
+    for kind in [Kind::PortChain, Kind::FlowClassifier, Kind::PortPairGroup, Kind::PortPair] {
+        assert_eq!(controller.count(kind), 0, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_report_of_a_fault_holds_what_the_controller_tells_and_no_token() {
+    let controller = Controller::with_ports("token");
+    let token = controller.token.clone().unwrap();
+    assert!(token.len() >= 32, "{token}");
+    let file = controller.folder.path().join("report.jsonl");
+    let name = file.display().to_string();
+    let output = controller.catena(&["doctor", "--bundle", &name]);
+    assert!(output.status.code().is_some_and(|code| [0, 4].contains(&code)), "{output:?}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let parts: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str| parts.iter().find(|part| part["part"] == name).unwrap();
+    assert_eq!(of("versions")["value"]["catena"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(of("status")["value"]["nodes"]["known"], 0);
+    assert!(of("limits")["value"]["CHAIN_FUNCTIONS_MAX"].is_number());
+    for name in ["machine", "nodes", "chains", "paths", "functions", "instances", "graphs"] {
+        assert!(of(name)["value"].is_array(), "{name}");
+    }
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for (whose, text) in [("the report", &text), ("the terminal", &said)] {
+        assert!(!text.contains(&token), "the token is in {whose}");
+    }
+}
