@@ -1,22 +1,11 @@
 //! The requests.
 
 use crate::error::ClientError;
-use catena_model::access::{NewToken, TokenReport, TokenRequest};
-use catena_model::check::CheckReport;
-use catena_model::event::EventLine;
-use catena_model::explain::{ExplainQuery, ExplainReport};
-use catena_model::resource::{ContextHeader, FailurePolicy, FunctionSettings};
-use catena_model::status::{
-    ChainReport, ChainSummary, FunctionReport, GraphReport, InstanceReport, NodeDetail, NodeReport,
-    PathReport, Receipt,
-};
 use reqwest::Method;
 use reqwest::blocking::{RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::fmt;
-use std::io::{BufRead, BufReader};
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Longer than the longest answer of the controller: a chain request waits five seconds for nodes.
@@ -207,247 +196,11 @@ impl Client {
         }
     }
 
-    /// The state of every chain.
-    ///
-    /// # Errors
-    /// When the controller does not answer.
-    pub fn chains(&self) -> Result<Vec<ChainSummary>, ClientError> {
-        self.get("/v1/chains")
-    }
-
-    /// State and fresh counters of a chain by name or id.
-    ///
-    /// # Errors
-    /// When there is none, or the controller does not answer.
-    pub fn chain(&self, name: &str) -> Result<ChainReport, ClientError> {
-        self.get(&format!("/v1/chains/{}", escape(name)))
-    }
-
-    /// Every service function.
-    ///
-    /// # Errors
-    /// When the controller does not answer.
-    pub fn functions(&self) -> Result<Vec<FunctionReport>, ClientError> {
-        self.get("/v1/functions")
-    }
-
-    /// Declares what becomes of packets when an instance of a function dies.
-    ///
-    /// # Errors
-    /// When there is no such function, or the controller refuses.
-    pub fn set_failure_policy(
-        &self,
-        function: &str,
-        policy: FailurePolicy,
-    ) -> Result<FunctionReport, ClientError> {
-        let path = format!("/v1/functions/{}", escape(function));
-        self.patch(&path, &json!({"on_failure": policy}))
-    }
-
-    /// One service function by name or id.
-    ///
-    /// # Errors
-    /// When there is none, or the controller does not answer.
-    pub fn function(&self, name: &str) -> Result<FunctionReport, ClientError> {
-        self.get(&format!("/v1/functions/{}", escape(name)))
-    }
-
-    /// Gives a service function these settings and no others.
-    ///
-    /// # Errors
-    /// When there is no such function, or the controller refuses.
-    pub fn put_function(
-        &self,
-        name: &str,
-        settings: &FunctionSettings,
-    ) -> Result<FunctionReport, ClientError> {
-        let path = format!("/v1/functions/{}", escape(name));
-        self.read(Method::PUT, &path, Some(&json!(settings)))
-    }
-
-    /// Every graph.
-    ///
-    /// # Errors
-    /// When the controller does not answer.
-    pub fn graphs(&self) -> Result<Vec<GraphReport>, ClientError> {
-        self.get("/v1/graphs")
-    }
-
-    /// One graph by name or id.
-    ///
-    /// # Errors
-    /// When there is none, or the controller does not answer.
-    pub fn graph(&self, name: &str) -> Result<GraphReport, ClientError> {
-        self.get(&format!("/v1/graphs/{}", escape(name)))
-    }
-
-    /// Every path that nodes know.
-    ///
-    /// # Errors
-    /// When the controller does not answer.
-    pub fn paths(&self) -> Result<Vec<PathReport>, ClientError> {
-        self.get("/v1/paths")
-    }
-
-    /// One path by its identifier.
-    ///
-    /// # Errors
-    /// When there is none, or the controller does not answer.
-    pub fn path(&self, id: &str) -> Result<PathReport, ClientError> {
-        self.get(&format!("/v1/paths/{}", escape(id)))
-    }
-
-    /// The account of the last change of a chain, also of one that is gone.
-    ///
-    /// # Errors
-    /// When it has none, or the controller does not answer.
-    pub fn receipt(&self, chain: &str) -> Result<Receipt, ClientError> {
-        self.get(&format!("/v1/chains/{}/receipt", escape(chain)))
-    }
-
-    /// Gives the packets of a chain metadata to travel with.
-    ///
-    /// # Errors
-    /// When there is no such chain, its encapsulation carries none, or the controller refuses.
-    pub fn set_context(
-        &self,
-        chain: &str,
-        context: &[ContextHeader],
-    ) -> Result<ChainReport, ClientError> {
-        self.patch(&format!("/v1/chains/{}", escape(chain)), &json!({"context": context}))
-    }
-
-    /// Every instance of every service function.
-    ///
-    /// # Errors
-    /// When the controller does not answer.
-    pub fn instances(&self) -> Result<Vec<InstanceReport>, ClientError> {
-        self.get("/v1/instances")
-    }
-
-    /// One instance by name or id.
-    ///
-    /// # Errors
-    /// When there is none, or the controller does not answer.
-    pub fn instance(&self, name: &str) -> Result<InstanceReport, ClientError> {
-        self.get(&format!("/v1/instances/{}", escape(name)))
-    }
-
-    /// Lets an instance take no new flow, or take some again.
-    ///
-    /// # Errors
-    /// When there is no such instance, or nobody could take its place.
-    pub fn set_draining(
-        &self,
-        instance: &str,
-        is_draining: bool,
-    ) -> Result<InstanceReport, ClientError> {
-        let path = format!("/v1/instances/{}", escape(instance));
-        self.patch(&path, &json!({"is_draining": is_draining}))
-    }
-
-    /// Every token, without its secret.
-    ///
-    /// # Errors
-    /// When the caller is no admin, or the controller does not answer.
-    pub fn tokens(&self) -> Result<Vec<TokenReport>, ClientError> {
-        self.get("/v1/tokens")
-    }
-
-    /// Makes a token; the answer is the one place where its secret is.
-    ///
-    /// # Errors
-    /// When the name is taken, the caller is no admin, or the controller does not answer.
-    pub fn create_token(&self, token: &TokenRequest) -> Result<NewToken, ClientError> {
-        const PATH: &str = "/v1/tokens";
-        let body = serde_json::to_value(token);
-        let body = body.map_err(|error| unexpected(PATH, &error.to_string()))?;
-        let answer = self.request(Method::POST, PATH, Some(&body))?;
-        serde_json::from_value(answer).map_err(|error| unexpected(PATH, &error.to_string()))
-    }
-
-    /// Deletes a token.
-    ///
-    /// # Errors
-    /// When there is none of this id, the caller is no admin, or the controller does not answer.
-    pub fn delete_token(&self, id: &str) -> Result<(), ClientError> {
-        let path = format!("/v1/tokens/{}", escape(id));
-        self.request(Method::DELETE, &path, None).map(|_| ())
-    }
-
-    /// State and fresh counters of every node.
-    ///
-    /// # Errors
-    /// When the controller does not answer.
-    pub fn nodes(&self) -> Result<Vec<NodeReport>, ClientError> {
-        self.get("/v1/nodes")
-    }
-
-    /// One node with its tables.
-    ///
-    /// # Errors
-    /// When there is none, or the controller does not answer.
-    pub fn node(&self, name: &str) -> Result<NodeDetail, ClientError> {
-        self.get(&format!("/v1/nodes/{}", escape(name)))
-    }
-
-    /// How everything stands, as `GET /v1/status` answers it.
-    ///
-    /// # Errors
-    /// When the controller does not answer.
-    pub fn status(&self) -> Result<Value, ClientError> {
-        self.get("/v1/status")
-    }
-
-    /// Hands every event to `each`, until it breaks off or the controller goes away: first what was
-    /// declared after the given revision, if one is given, then how things stand, then what changes.
-    ///
-    /// # Errors
-    /// When the controller refuses, does not answer, falls silent or ends.
-    pub fn watch(
-        &self,
-        after: Option<u64>,
-        mut each: impl FnMut(EventLine) -> ControlFlow<()>,
-    ) -> Result<(), ClientError> {
-        let after = after.map(|revision| format!("?after={revision}")).unwrap_or_default();
-        let url = reqwest::Url::parse(&format!("{}/v1/watch{after}", self.base))
+    /// An answer that goes on for as long as somebody reads.
+    pub(crate) fn stream(&self, path: &str) -> Result<Response, ClientError> {
+        let url = reqwest::Url::parse(&format!("{}{path}", self.base))
             .map_err(|error| self.unreachable(&error))?;
-        let answer = self.exchange(self.http.get(url).timeout(WATCH_MAX))?;
-        for line in BufReader::new(answer).lines() {
-            let line = line.map_err(|error| self.unreachable(&error))?;
-            // An empty line only says that the controller is still there.
-            if line.is_empty() {
-                continue;
-            }
-            let event = serde_json::from_str(&line)
-                .map_err(|error| unexpected("GET /v1/watch", &error.to_string()))?;
-            if each(event).is_break() {
-                return Ok(());
-            }
-        }
-        Err(ClientError::Unreachable {
-            url: self.base.clone(),
-            reason: "it ended while we watched".into(),
-        })
-    }
-
-    /// What probes meet along the paths of a chain, named or by id.
-    ///
-    /// # Errors
-    /// When there is no such chain, or its first node does not answer.
-    pub fn check_chain(&self, name: &str) -> Result<CheckReport, ClientError> {
-        self.read(Method::POST, &format!("/v1/chains/{}/check", escape(name)), None)
-    }
-
-    /// What the data planes would do with a packet.
-    ///
-    /// # Errors
-    /// When the question makes no sense, or the first node or the controller does not answer.
-    pub fn explain(&self, query: &ExplainQuery) -> Result<ExplainReport, ClientError> {
-        const PATH: &str = "/v1/explain";
-        let body = serde_json::to_value(query);
-        let body = body.map_err(|error| unexpected(PATH, &error.to_string()))?;
-        self.post(PATH, &body)
+        self.exchange(self.http.get(url).timeout(WATCH_MAX))
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
@@ -462,12 +215,12 @@ impl Client {
         self.read(Method::POST, path, Some(body))
     }
 
-    fn patch<T: DeserializeOwned>(&self, path: &str, change: &Value) -> Result<T, ClientError> {
+    pub(crate) fn patch<T: DeserializeOwned>(&self, path: &str, change: &Value) -> Result<T, ClientError> {
         self.read(Method::PATCH, path, Some(change))
     }
 
     /// A request whose answer has a known form.
-    fn read<T: DeserializeOwned>(
+    pub(crate) fn read<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -524,7 +277,7 @@ impl Client {
         Err(ClientError::from_answer(status.as_u16(), &text))
     }
 
-    fn unreachable(&self, error: &dyn std::error::Error) -> ClientError {
+    pub(crate) fn unreachable(&self, error: &dyn std::error::Error) -> ClientError {
         let mut reason = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
@@ -536,7 +289,7 @@ impl Client {
 }
 
 /// Percent-encoding of a path segment (RFC 3986 section 2.1): a name never changes the path.
-fn escape(segment: &str) -> String {
+pub(crate) fn escape(segment: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let part = |byte: u8| {
         if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }

@@ -7,6 +7,7 @@ mod client;
 pub mod deploy;
 mod draft;
 mod error;
+mod native;
 
 pub use client::{API_PORT, Client, Kind};
 pub use draft::Draft;

@@ -83,7 +83,7 @@ impl NewArguments {
     fn attributes(&self) -> Attributes {
         let mut attributes = Attributes::new();
         attributes.insert("name".into(), json!(self.name));
-        put(&mut attributes, "description", self.description.as_ref());
+        put(&mut attributes, "description", self.description.as_deref());
         attributes
     }
 
@@ -96,8 +96,8 @@ impl NewArguments {
 impl SetArguments {
     fn attributes(&self) -> Attributes {
         let mut attributes = Attributes::new();
-        put(&mut attributes, "name", self.new_name.as_ref());
-        put(&mut attributes, "description", self.description.as_ref());
+        put(&mut attributes, "name", self.new_name.as_deref());
+        put(&mut attributes, "description", self.description.as_deref());
         attributes
     }
 
