@@ -215,7 +215,11 @@ impl Client {
         self.read(Method::POST, path, Some(body))
     }
 
-    pub(crate) fn patch<T: DeserializeOwned>(&self, path: &str, change: &Value) -> Result<T, ClientError> {
+    pub(crate) fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        change: &Value,
+    ) -> Result<T, ClientError> {
         self.read(Method::PATCH, path, Some(change))
     }
 
