@@ -100,8 +100,10 @@ impl Controller {
 
 const WEB: &str = "
 chains:
-  - {name: web, source: S, destination: D, classify: tcp dport 80, through: [v1]}
-  - {name: rest, source: S, destination: D, classify: udp dport 1000-2000, through: [v2]}
+  - {name: web, source: S, destination: D, classify: tcp dport 80, encapsulation: nsh,
+     through: [{name: v1, speaks: nsh}]}
+  - {name: rest, source: S, destination: D, classify: udp dport 1000-2000, encapsulation: nsh,
+     through: [{name: v2, speaks: nsh}]}
 functions:
   - name: v1
     on_failure: block
@@ -141,7 +143,10 @@ fn a_document_is_planned_applied_and_compared_as_a_whole() {
     let exported = controller.file("rest.yaml", &export);
     assert!(controller.tell(0, &["plan", "-f", &exported]).contains("no changes"), "{export}");
 
-    controller.file("web.yaml", &WEB.replace("through: [v1]", "through: [v1, v3]"));
+    controller.file(
+        "web.yaml",
+        &WEB.replace("[{name: v1, speaks: nsh}]", "[v3, {name: v1, speaks: nsh}]"),
+    );
     let diff = controller.tell(3, &["diff", "-f", &file]);
     assert!(diff.contains("+  - name: v3") && !diff.contains("rest"), "{diff}");
     let plan = controller.tell(3, &["plan", "-f", &file]);
@@ -150,7 +155,7 @@ fn a_document_is_planned_applied_and_compared_as_a_whole() {
     assert!(refused.contains("network 'elsewhere'"), "{refused}");
     assert_eq!(controller.client().chain("web").unwrap().functions, ["v1"]);
     controller.tell(0, &["apply", "-f", &file]);
-    assert_eq!(controller.client().chain("web").unwrap().functions, ["v1", "v3"]);
+    assert_eq!(controller.client().chain("web").unwrap().functions, ["v3", "v1"]);
 
     controller.tell(3, &["plan", "-f", &file, "--undeploy"]);
     controller.tell(0, &["apply", "-f", &file, "--undeploy"]);
@@ -163,10 +168,10 @@ fn a_document_is_planned_applied_and_compared_as_a_whole() {
 fn a_document_of_which_one_part_is_wrong_makes_nothing() {
     let controller = Controller::with_ports("none");
     for (name, wrong, named) in [
-        ("ports.yaml", WEB.replace("through: [v2]", "through: [v9]"), "v9"),
+        ("ports.yaml", WEB.replace("{name: v2, speaks: nsh}", "v9"), "v9"),
         ("graph.yaml", WEB.replace("branches: {web: [rest]}", "branches: {web: [none]}"), "none"),
         ("overlap.yaml", WEB.replace("udp dport 1000-2000", "tcp dport 80"), "onflict"),
-        ("key.yaml", WEB.replace("through: [v2]", "thruogh: [v2]"), "thruogh"),
+        ("key.yaml", WEB.replace("through:", "thruogh:"), "thruogh"),
     ] {
         let file = controller.file(name, &wrong);
         let refused = controller.tell(1, &["apply", "-f", &file]);
@@ -202,9 +207,19 @@ fn the_stock_verbs_make_show_change_and_delete_every_resource() {
         "--egress",
         "v1",
         "--service-function-parameters",
-        "correlation=None,weight=2",
+        "correlation=mpls,weight=2",
     ]);
-    tell(&["port-pair", "create", "pp2", "--ingress", "v2", "--egress", "v2"]);
+    tell(&[
+        "port-pair",
+        "create",
+        "pp2",
+        "--ingress",
+        "v2",
+        "--egress",
+        "v2",
+        "--service-function-parameters",
+        "correlation=mpls",
+    ]);
     tell(&["port-pair-group", "create", "ppg1", "--port-pair", "pp1"]);
     tell(&[
         "port-pair-group",

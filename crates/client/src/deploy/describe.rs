@@ -156,6 +156,7 @@ fn step(
 ) -> Result<ChainStep, ClientError> {
     let name = group["name"].as_str().unwrap_or_default().to_owned();
     let mut direction = Direction::Same;
+    let mut speaks = None;
     let mut instances = Vec::new();
     for pair in texts(&group["port_pairs"]) {
         let pair = client.show(Kind::PortPair, &pair)?;
@@ -165,12 +166,14 @@ fn step(
             (_, egress) if egress == *outer => Direction::Out,
             _ => Direction::In,
         };
+        let correlation = pair["service_function_parameters"]["correlation"].clone();
+        speaks = serde_json::from_value(correlation).unwrap_or_default();
         let weight = u32::try_from(weight_of(&pair)).unwrap_or(u32::MAX);
         instances.push(ChainInstance { name: ports.device(&pair["ingress"]), weight });
     }
-    let own = ChainStep { name: name.clone(), direction, instances: Vec::new() };
+    let own = ChainStep { name: name.clone(), direction, speaks, instances: Vec::new() };
     if own.all_instances() == instances {
         instances.clear();
     }
-    Ok(ChainStep { name, direction, instances })
+    Ok(ChainStep { name, direction, speaks, instances })
 }

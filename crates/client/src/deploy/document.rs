@@ -86,6 +86,9 @@ pub struct ChainStep {
     pub name: String,
     /// Where its traffic goes.
     pub direction: Direction,
+    /// The encapsulation that its instances speak; none: each gets a proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speaks: Option<Encapsulation>,
     /// The instances that share its flows; empty: one, of the function's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<ChainInstance>,
@@ -98,6 +101,8 @@ struct StepForm {
     name: String,
     #[serde(default)]
     direction: Direction,
+    #[serde(default)]
+    speaks: Option<Encapsulation>,
     #[serde(default)]
     instances: Vec<ChainInstance>,
 }
@@ -113,14 +118,18 @@ impl<'de> Deserialize<'de> for ChainStep {
             }
 
             fn visit_str<E: Error>(self, name: &str) -> Result<ChainStep, E> {
-                let (direction, instances) = (Direction::default(), Vec::new());
-                Ok(ChainStep { name: name.into(), direction, instances })
+                Ok(ChainStep {
+                    name: name.into(),
+                    direction: Direction::default(),
+                    speaks: None,
+                    instances: Vec::new(),
+                })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ChainStep, A::Error> {
                 let form = StepForm::deserialize(MapAccessDeserializer::new(map))?;
-                let StepForm { name, direction, instances } = form;
-                Ok(ChainStep { name, direction, instances })
+                let StepForm { name, direction, speaks, instances } = form;
+                Ok(ChainStep { name, direction, speaks, instances })
             }
         }
         from.deserialize_any(NameOrForm)

@@ -26,6 +26,7 @@ impl Known {
             pair["ingress"] == json!(passage.ingress)
                 && pair["egress"] == json!(passage.egress)
                 && weight_of(pair) == u64::from(passage.weight)
+                && pair["service_function_parameters"]["correlation"] == json!(passage.speaks)
         };
         self.pairs.iter().find(is_it).map(id_of)
     }
@@ -62,10 +63,13 @@ pub(super) fn weight_of(pair: &Value) -> u64 {
 }
 
 pub(super) fn pair_body(passage: &Passage) -> Value {
-    let Passage { name, weight, ingress, egress } = passage;
+    let Passage { name, weight, speaks, ingress, egress } = passage;
     let mut body = json!({"name": name, "ingress": ingress, "egress": egress});
     if *weight != 1 {
-        body["service_function_parameters"] = json!({"weight": weight});
+        body["service_function_parameters"]["weight"] = json!(weight);
+    }
+    if let Some(encapsulation) = speaks {
+        body["service_function_parameters"]["correlation"] = json!(encapsulation);
     }
     body
 }

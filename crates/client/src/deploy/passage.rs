@@ -3,6 +3,7 @@
 
 use super::{ChainDocument, ChainStep, DeployError, Direction};
 use catena_model::id::{NetworkId, PortId};
+use catena_model::resource::Encapsulation;
 use serde::Deserialize;
 
 /// A port as a deployment needs it.
@@ -17,6 +18,7 @@ pub(super) struct PortAt {
 pub(super) struct Passage {
     pub(super) name: String,
     pub(super) weight: u32,
+    pub(super) speaks: Option<Encapsulation>,
     pub(super) ingress: PortId,
     pub(super) egress: PortId,
 }
@@ -109,7 +111,7 @@ fn step_passages(
             return Err(told("it leads to another network than the instances before it"));
         }
         let (name, weight) = (instance.name, instance.weight);
-        instances.push(Passage { name, weight, ingress, egress });
+        instances.push(Passage { name, weight, speaks: step.speaks, ingress, egress });
     }
     Ok((instances, onward.unwrap_or(current)))
 }

@@ -125,6 +125,7 @@ fn generated(
         })?;
         let step = |name: &String| ChainStep {
             name: name.clone(),
+            speaks: None,
             direction: Direction::Same,
             instances: Vec::new(),
         };

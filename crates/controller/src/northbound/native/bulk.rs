@@ -41,8 +41,14 @@ struct Work {
     done: u64,
 }
 
-/// The reader of the answers is gone, or there is nothing more to read.
-struct Over;
+/// Why no further line is made.
+#[derive(PartialEq, Eq)]
+enum Over {
+    /// Nobody reads the answers.
+    Unread,
+    /// A line is longer than a line may be.
+    TooLong,
+}
 
 impl Work {
     /// Goes on until the last line, a line that is too long, or until nobody reads the answers.
@@ -51,8 +57,14 @@ impl Work {
         let mut lines = Lines::default();
         while let Some(Ok(chunk)) = chunks.next().await {
             lines.take(&chunk);
-            if self.create(&mut lines).await.is_err() {
-                return;
+            match self.create(&mut lines).await {
+                Ok(()) => {}
+                Err(Over::Unread) => return,
+                // Who is still sending would not hear the answer: the rest is taken and left.
+                Err(Over::TooLong) => {
+                    while let Some(Ok(_)) = chunks.next().await {}
+                    return;
+                }
             }
         }
         lines.end();
@@ -77,7 +89,7 @@ impl Work {
                 json!({"type": "HTTPRequestEntityTooLarge", "message": problem, "detail": ""});
             let answer = [("status".to_owned(), json!(413)), ("NeutronError".to_owned(), error)];
             self.say(answer.into_iter().collect()).await?;
-            return Err(Over);
+            return Err(Over::TooLong);
         }
         Ok(())
     }
@@ -87,7 +99,7 @@ impl Work {
         answer.insert("line".into(), json!(self.done));
         let mut line = Value::Object(answer).to_string();
         line.push('\n');
-        self.answers.send(Ok(line.into())).await.map_err(|_| Over)
+        self.answers.send(Ok(line.into())).await.map_err(|_| Over::Unread)
     }
 }
 
