@@ -246,7 +246,7 @@ fn answers_go_back_through_the_chain_they_came_from_and_then_its_source() {
     let mut at_end = rules(&world, 4).into_iter();
     let left_rule = at_end.find(|rule| rule.path == back(left)).unwrap().matches;
     assert_eq!(left_rule.destination, Some("10.10.0.1/32".parse().unwrap()));
-    assert_eq!(left_rule.source_ports.map(|range| range.min()), Some(5_002));
+    assert_eq!(left_rule.source_ports.map(catena_wire::scalar::PortRange::min), Some(5_002));
     // Behind v13 on host3 and v14 on host4 the answers go on in the root's way back.
     for (host, chain) in [(3, left), (4, right)] {
         let place = RulePlace::After(back(chain));
