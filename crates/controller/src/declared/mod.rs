@@ -56,7 +56,10 @@ macro_rules! resources {
         fn named(intent: &Intent, key: &Key) -> Option<String> {
             let id = Uuid::parse_str(&key.id).ok()?;
             match key.kind.as_str() {
-                $($kind => intent.$table.get(&<$type as catena_plan::Resource>::Id::from(id)).map(|r| r.label.name.clone()),)+
+                $($kind => {
+                    let id = <$type as catena_plan::Resource>::Id::from(id);
+                    intent.$table.get(&id).map(|resource| resource.label.name.clone())
+                })+
                 _ => None,
             }
         }

@@ -1,4 +1,5 @@
-//! `/v1/chains`: their states, counters and receipts of changes, and the metadata that travels with a chain's packets, for
+//! `/v1/chains`: their states, counters and receipts of changes, and the metadata that travels with a
+//! chain's packets, for
 //! which networking-sfc has no words.
 
 use super::change::{self, body, declare};

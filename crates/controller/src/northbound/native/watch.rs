@@ -1,5 +1,6 @@
 //! `GET /v1/watch`: what was declared after a revision, how things stand, then every change, one JSON
-//! object a line, until the reader goes away. Knows what differs between two situations; refuses to know what caused it.
+//! object a line, until the reader goes away. Knows what differs between two situations; refuses to know
+//! what caused it.
 
 use super::problem::Problem;
 use crate::declared::{Declared, Snapshot};
