@@ -224,7 +224,7 @@ def run(our_url, their_url, only=None, update=False):
     sides = Side(our_url), Side(their_url)
     wrong, seen, sent = [], {}, Counter()
     for scenario in table.scenarios():
-        if only and scenario.name != "fixture" and not scenario.name.startswith(only):
+        if only and scenario.name != "fixture" and not scenario.name.startswith(tuple(only.split(","))):
             continue
         kept = [len(side.made) for side in sides]
         for step in scenario.steps:
