@@ -10,8 +10,9 @@ def fixture():
         make("network", "net", name="net"),
         make("subnet", "sub", name="sub", network_id="$net", cidr="10.0.0.0/24", ip_version=4),
     ]
-    for name, device in (("p1", "vm-1"), ("p2", "vm-1"), ("p3", "vm-2"), ("p4", "vm-2"), ("p5", ""), ("p6", "vm-3")):
-        steps.append(make("port", name, name=name, network_id="$net", device_id=device))
+    # Addresses of their own choice would meet, now and then, those that a scenario asks for.
+    for number, (name, device) in enumerate((("p1", "vm-1"), ("p2", "vm-1"), ("p3", "vm-2"), ("p4", "vm-2"), ("p5", ""), ("p6", "vm-3")), 11):
+        steps.append(make("port", name, name=name, network_id="$net", device_id=device, fixed_ips=[{"ip_address": f"10.0.0.{number}"}]))
     return Scenario("fixture", steps)
 
 
