@@ -391,7 +391,6 @@ proptest! {
     })]
 
     #[test]
-    #[ignore = "new and not yet run to its end: run it with --ignored before relying on it"]
     fn any_operations_are_answered_as_by_the_model_and_leave_what_it_leaves(
         steps in prop::collection::vec(step(), 60..120),
     ) {
