@@ -57,7 +57,6 @@ fn ids(resource: &Value, key: &str) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "new and not yet run to its end: run it with --ignored before relying on it"]
 fn no_update_of_one_attribute_undoes_that_of_another() {
     let data = tempfile::tempdir().unwrap();
     let controller = Controller::start(open(data.path()));
@@ -91,7 +90,6 @@ fn no_update_of_one_attribute_undoes_that_of_another() {
 }
 
 #[test]
-#[ignore = "new and not yet run to its end: run it with --ignored before relying on it"]
 fn of_those_who_want_the_same_one_gets_it_and_what_is_left_fits_together() {
     let data = tempfile::tempdir().unwrap();
     let controller = Controller::start(open(data.path()));
