@@ -146,7 +146,8 @@ mod tests {
         };
         let samples: BTreeMap<String, Samples> =
             figures().iter().enumerate().map(|(at, f)| (f.name.to_owned(), samples(at))).collect();
-        let rows = figures().iter().filter_map(|figure| row(figure, &samples[figure.name]));
+        let figures = figures();
+        let rows = figures.iter().filter_map(|figure| row(figure, &samples[figure.name]));
         let none = BTreeMap::new;
         let results = Results {
             rows: rows.collect(),
@@ -157,7 +158,7 @@ mod tests {
         };
         let read: Results =
             serde_json::from_str(&serde_json::to_string(&results).unwrap()).unwrap();
-        assert_eq!(read.rows.len(), figures().len());
+        assert_eq!(read.rows.len(), figures.len());
         recompute(&read);
         // And those of the last run, if there was one.
         if let Ok(text) = std::fs::read_to_string(crate::folder().join("results/openstack.json")) {

@@ -4,7 +4,7 @@
 use crate::connection::default_api;
 use crate::failure::Failure;
 use catena_agent::{DataplanePaths, TlsPaths};
-use catena_controller::{Auth, ListenerSource};
+use catena_controller::{Auth, ListenerSource, Overlap};
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use clap::{Args, ValueEnum};
@@ -28,8 +28,19 @@ pub(crate) struct ControllerArguments {
     /// Who may use the API; `none` is for loopback only.
     #[arg(long, value_enum, default_value = "token")]
     auth: AuthChoice,
+    /// Whether flow classifiers may overlap; `refused` is what networking-sfc does.
+    #[arg(long, value_enum, default_value = "refused")]
+    overlap: OverlapChoice,
     #[command(flatten)]
     keystone: crate::keystone::KeystoneArguments,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OverlapChoice {
+    /// One packet is for one chain.
+    Refused,
+    /// The rule with the longer prefixes goes first.
+    Allowed,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -82,6 +93,10 @@ fn control_socket(state: &Path) -> PathBuf {
 pub(crate) fn controller(arguments: ControllerArguments) -> Result<(), Failure> {
     let mut config = catena_controller::Config::new(listener(&arguments.listen)?, arguments.data);
     config.southbound = arguments.southbound.map(ListenerSource::Address);
+    config.overlap = match arguments.overlap {
+        OverlapChoice::Refused => Overlap::Refused,
+        OverlapChoice::Allowed => Overlap::Allowed,
+    };
     config.auth = match arguments.auth {
         AuthChoice::None => Auth::None,
         AuthChoice::Token => Auth::Token,

@@ -34,6 +34,17 @@ impl ListenerSource {
     }
 }
 
+/// Whether two chains of one owner may take the same packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overlap {
+    /// Flow classifiers that overlap are refused, as in networking-sfc.
+    #[default]
+    Refused,
+    /// They are taken. Where several chains could take a packet, the rule with the longer prefixes
+    /// goes first; chains of a graph follow one another.
+    Allowed,
+}
+
 /// Everything a controller is told at start.
 #[derive(Debug)]
 pub struct Config {
@@ -47,6 +58,8 @@ pub struct Config {
     pub auth: Auth,
     /// How long the answer to a chain request waits for nodes that do not answer.
     pub answer_wait: Duration,
+    /// Whether flow classifiers may overlap.
+    pub overlap: Overlap,
     /// Largest store file, in bytes; none: as large as the disk.
     pub store_bytes_max: Option<u64>,
 }
@@ -61,6 +74,7 @@ impl Config {
             data_dir: data_dir.into(),
             auth: Auth::Token,
             answer_wait: Duration::from_millis(CHAIN_ANSWER_WAIT_MS),
+            overlap: Overlap::default(),
             store_bytes_max: None,
         }
     }

@@ -14,7 +14,7 @@ mod southbound;
 mod stubs;
 
 pub use auth::{Auth, KEYSTONE_REMEMBER_MAX, KeystoneConfig, KeystoneService};
-pub use config::{Config, ListenerSource};
+pub use config::{Config, ListenerSource, Overlap};
 pub use error::ControllerError;
 pub use northbound::{Access, Route, routes};
 pub use southbound::pki::{NODE_CERTIFICATE_DAYS, enroll};
@@ -59,6 +59,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         fleet: Arc::clone(&fleet),
         guard: Arc::new(guard),
         answer_wait: config.answer_wait,
+        overlap: config.overlap,
         watchers: northbound::Watchers::default(),
         drafts: Arc::default(),
         quotas: Arc::new(quotas),

@@ -196,6 +196,31 @@ fn surprise_9_of_the_original_classifiers_of_two_chains_may_not_overlap_whatever
 }
 
 #[test]
+fn where_overlap_is_allowed_a_chain_goes_on_in_one_that_takes_a_part_of_its_packets() {
+    let data = tempfile::tempdir().unwrap();
+    let mut config = support::open(data.path());
+    config.overlap = catena_controller::Overlap::Allowed;
+    let controller = Controller::start(config);
+    let lab = Lab::new(&controller);
+    let s = lab.port("s", "s", "host1");
+    let chain = |name: &str, fields: &Value| {
+        let rule = id(&controller.create(RULES, fields));
+        let group = lab.function_speaking("mpls", name, "host1");
+        let chain = json!({"port_pair_groups": [group], "flow_classifiers": [rule]});
+        id(&controller.create(CHAINS, &chain))
+    };
+    let wide = chain("f", &json!({"protocol": "tcp", "logical_source_port": s}));
+    let narrow = chain(
+        "g",
+        &json!({"protocol": "tcp", "logical_source_port": s, "destination_port_range_min": 80,
+                "destination_port_range_max": 80}),
+    );
+    let graph = json!({"port_chains": {&wide: [&narrow]}});
+    let made = controller.create("/v2.0/sfc/service_graphs", &graph);
+    assert_eq!(made["port_chains"], graph["port_chains"]);
+}
+
+#[test]
 fn surprise_11_of_the_original_a_wrong_method_is_said_to_be_one() {
     with_lab(|controller, _| {
         let group = id(&controller.create(GROUPS, &json!({})));

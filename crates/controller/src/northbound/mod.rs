@@ -13,6 +13,7 @@ pub(crate) use networking_sfc::Quotas;
 pub use routes::{Access, Route, routes};
 
 use crate::auth::{Guard, Identity, Refusal};
+use crate::config::Overlap;
 use crate::declared::Declared;
 use crate::error::ControllerError;
 use crate::reconcile::Situation;
@@ -42,6 +43,7 @@ pub(crate) struct App {
     pub(crate) guard: Arc<Guard>,
     /// How long a chain request waits for nodes that do not answer.
     pub(crate) answer_wait: Duration,
+    pub(crate) overlap: Overlap,
     pub(crate) watchers: Watchers,
     pub(crate) drafts: Arc<Drafts>,
     pub(crate) quotas: Arc<Quotas>,
@@ -57,6 +59,7 @@ impl App {
             fleet: Arc::clone(&self.fleet),
             guard: Arc::clone(&self.guard),
             answer_wait: Duration::ZERO,
+            overlap: self.overlap,
             watchers: Watchers::default(),
             drafts: Arc::clone(&self.drafts),
             quotas: Arc::clone(&self.quotas),

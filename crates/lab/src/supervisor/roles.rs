@@ -76,6 +76,8 @@ impl Roles<'_> {
             &data,
             "--auth",
             "none",
+            "--overlap",
+            "allowed",
         ];
         let mut command = self.command(CONTROLLER, CONTROLLER, &arguments)?;
         inherit_fds(&mut command, vec![api]);

@@ -8,20 +8,17 @@ use crate::traffic::address;
 use catena_client::Kind;
 use serde_json::{Value, json};
 
-/// Whose the following chains are: two chains of one project may not take the same packets.
-const LATER: &str = "later";
-
 /// A function that speaks, as both ends of a branch must.
 fn speaker(stage: &Stage<'_>, at: super::stage::At) -> String {
     stage.group_of(&[stage.pair_with(at, &json!({"correlation": stage.encapsulation}))])
 }
 
-/// A chain of the other project for UDP on some ways, a destination port each.
+/// A chain for UDP on some ways, a destination port each.
 fn later_chain(stage: &Stage<'_>, group: &str, ways: &[Way]) -> String {
     let classifier = |way: &Way| {
         let prefix = |end: &str| stage.prefix(address(end, stage.family));
         let mut fields = json!({
-            "project_id": LATER, "protocol": "udp",
+            "protocol": "udp",
             "destination_port_range_min": way.port, "destination_port_range_max": way.port,
             "logical_source_port": stage.port(way.from, "customer"),
             "source_ip_prefix": prefix(way.from), "destination_ip_prefix": prefix(way.to),
@@ -33,7 +30,7 @@ fn later_chain(stage: &Stage<'_>, group: &str, ways: &[Way]) -> String {
     };
     let classifiers: Vec<String> = ways.iter().map(classifier).collect();
     stage.chain_with(&json!({
-        "project_id": LATER, "port_pair_groups": [group], "flow_classifiers": classifiers,
+        "port_pair_groups": [group], "flow_classifiers": classifiers,
     }))
 }
 
@@ -52,7 +49,7 @@ fn delete_graph(stage: &Stage<'_>, graph: &str, chains: &[&String]) {
 /// One chain goes on in either of two, by the destination port, or ends.
 fn a_branch(stage: &mut Stage<'_>) {
     let speakers = ["v8", "v9", "v10"].map(|node| Speaker::start(stage.house, node));
-    let [left_way, right_way, rest] = [PORT, PORT + 1, PORT + 2].map(|port| FORTH.to_port(port));
+    let [left_way, right_way, rest] = [PORT, PORT + 1, PORT + 2].map(|port| FORTH.with_port(port));
     let groups = [stage.group(V11), speaker(stage, V8)];
     let root = stage.chain(&groups, &[stage.classifier(FORTH)]);
     let left = later_chain(stage, &speaker(stage, V9), &[left_way]);

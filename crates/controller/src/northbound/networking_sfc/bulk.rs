@@ -85,13 +85,13 @@ async fn create(
     identity: &Identity,
     lines: Vec<Line>,
 ) -> Result<Vec<Result<Uuid, ApiError>>, ApiError> {
-    let identity = identity.clone();
+    let (identity, overlap) = (identity.clone(), app.overlap);
     let edit = move |draft: &mut Draft| {
         let mut made = Vec::with_capacity(lines.len());
         for (collection, given) in &lines {
             // What a line that fails has written already must not stay.
             let before = draft.clone();
-            let one = collection.create(&mut Edit { draft, identity: &identity }, given);
+            let one = collection.create(&mut Edit { draft, identity: &identity, overlap }, given);
             if one.is_err() {
                 *draft = before;
             }

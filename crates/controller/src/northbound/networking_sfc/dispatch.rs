@@ -88,11 +88,11 @@ async fn create(
     identity: Identity,
 ) -> Result<Response, ApiError> {
     let given = judge(collection, Verb::Create, &call, &identity)?;
-    let editor = identity.clone();
+    let (editor, overlap) = (identity.clone(), app.overlap);
     let limit = app.quotas.limit(&given.project, collection.singular());
     let edit = move |draft: &mut Draft| {
         quotas::check(collection, draft.intent(), &given.project, limit)?;
-        collection.create(&mut Edit { draft, identity: &editor }, &given)
+        collection.create(&mut Edit { draft, identity: &editor, overlap }, &given)
     };
     let (id, snapshot) = app.declared.change(edit).await?;
     if collection.waits() {
@@ -114,9 +114,9 @@ async fn update(
     seen.ok_or_else(|| collection.not_found(&id.to_string()))?;
     let given = judge(collection, Verb::Update, &call, &identity)?;
     let before = app.situation.borrow().blueprint.number;
-    let editor = identity.clone();
+    let (editor, overlap) = (identity.clone(), app.overlap);
     let edit = move |draft: &mut Draft| {
-        collection.update(&mut Edit { draft, identity: &editor }, id, &given)
+        collection.update(&mut Edit { draft, identity: &editor, overlap }, id, &given)
     };
     let ((), snapshot) = app.declared.change(edit).await?;
     let chains = collection.chains(&snapshot.intent, id);
@@ -132,10 +132,11 @@ async fn delete(
     id: Uuid,
     identity: Identity,
 ) -> Result<Response, ApiError> {
+    let overlap = app.overlap;
     let edit = move |draft: &mut Draft| {
         let chains =
             if collection.waits() { collection.chains(draft.intent(), id) } else { Vec::new() };
-        collection.delete(&mut Edit { draft, identity: &identity }, id)?;
+        collection.delete(&mut Edit { draft, identity: &identity, overlap }, id)?;
         Ok::<_, ApiError>(chains)
     };
     let (chains, snapshot) = app.declared.change(edit).await?;

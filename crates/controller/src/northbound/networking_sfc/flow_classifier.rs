@@ -4,6 +4,7 @@ use super::attributes::{Attribute, Prepared, empty_dict, empty_text, null, optio
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, shown, uses, values};
+use crate::config::Overlap;
 use catena_model::id::{PortId, RuleId};
 use catena_model::resource::{ClassificationRule, IpFamily, PortBounds, Transport};
 use ipnet::IpNet;
@@ -63,7 +64,9 @@ impl Collection for FlowClassifiers {
                 return Err(ApiError::not_found("FlowClassifierPortNotFound", message));
             }
         }
-        if let Some(other) = overlapping(edit.scope(), &rule) {
+        if edit.overlap == Overlap::Refused
+            && let Some(other) = overlapping(edit.scope(), &rule)
+        {
             let message = format!(
                 "Flow Classifier conflicts with another Flow Classifier {}: some packets match \
                  both.",

@@ -8,6 +8,7 @@ use super::attributes::{
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, flow_classifier, port_pair, port_pair_group, shown, uses, values};
+use crate::config::Overlap;
 use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::status::Receipt;
@@ -73,7 +74,7 @@ impl Collection for PortChains {
             context: Vec::new(),
             number: 0,
         };
-        apply(edit.scope(), &mut chain, given)?;
+        apply(edit, &mut chain, given)?;
         chain.number = allocate(edit.draft.intent(), given.number("chain_id").unwrap_or_default())?;
         let id = chain.id.0;
         edit.draft.put(chain)?;
@@ -86,7 +87,7 @@ impl Collection for PortChains {
             check_no_graph(edit.draft.intent(), chain.id)?;
         }
         given.relabel(&mut chain.label);
-        apply(edit.scope(), &mut chain, given)?;
+        apply(edit, &mut chain, given)?;
         Ok(edit.draft.put(chain)?)
     }
 
@@ -131,7 +132,8 @@ fn check_no_graph(intent: &IndexedIntent, id: ChainId) -> Result<(), ApiError> {
 }
 
 /// Brings a chain to what was given, with the checks in the original's order.
-fn apply(scope: Scope<'_>, chain: &mut Chain, given: &Prepared) -> Result<(), ApiError> {
+fn apply(edit: &Edit<'_>, chain: &mut Chain, given: &Prepared) -> Result<(), ApiError> {
+    let scope = edit.scope();
     if let Some(ids) = given.uuids("port_pair_groups") {
         chain.functions = ids.into_iter().map(FunctionId).collect();
         check_groups(scope, chain)?;
@@ -139,7 +141,7 @@ fn apply(scope: Scope<'_>, chain: &mut Chain, given: &Prepared) -> Result<(), Ap
     }
     if let Some(ids) = given.uuids("flow_classifiers") {
         chain.rules = ids.into_iter().map(RuleId).collect();
-        check_classifiers(scope, chain)?;
+        check_classifiers(edit, chain)?;
     }
     Ok(())
 }
@@ -182,12 +184,16 @@ pub(super) fn check_correlation(intent: &IndexedIntent, chain: &Chain) -> Result
     Ok(())
 }
 
-fn check_classifiers(scope: Scope<'_>, chain: &Chain) -> Result<(), ApiError> {
+fn check_classifiers(edit: &Edit<'_>, chain: &Chain) -> Result<(), ApiError> {
+    let scope = edit.scope();
     let is_other = |other: &&Chain| other.id != chain.id;
     for id in &chain.rules {
         let rule = flow_classifier::find(scope, id.0)?;
         if uses::chain_of(scope.intent, *id).as_ref().is_some_and(is_other) {
             return Err(flow_classifier::in_use(*id));
+        }
+        if edit.overlap == Overlap::Allowed {
+            continue;
         }
         let index = scope.intent.index();
         let overlapping =

@@ -3,6 +3,7 @@
 //! exist.
 
 use crate::auth::Identity;
+use crate::config::Overlap;
 use crate::declared::Draft;
 use crate::reconcile::Situation;
 use crate::reconcile::receipts::Receipts;
@@ -140,6 +141,7 @@ impl View {
 pub(super) struct Edit<'a> {
     pub(super) draft: &'a mut Draft,
     pub(super) identity: &'a Identity,
+    pub(super) overlap: Overlap,
 }
 
 impl Edit<'_> {
