@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::document::DocumentArgument;
 use crate::failure::Failure;
 use crate::output::say;
+use catena_client::Client;
 use catena_client::deploy::Deployment;
 use clap::Args;
 
@@ -24,8 +25,11 @@ pub(crate) fn run(connection: &Connection, arguments: &DiffArguments) -> Result<
     let client = connection.client()?;
     let document = arguments.document.read()?;
     let draft = Deployment::draft(&client, &document)?;
-    let declared = serde_norway::to_string(&Deployment::describe(&client, &document)?)?;
-    let wanted = serde_norway::to_string(&Deployment::describe(draft.client(), &document)?)?;
+    let described = |client: &Client| -> Result<String, Failure> {
+        let described = Deployment::describe(client, &document)?;
+        Ok(serde_norway::to_string(&serde_json::to_value(described)?)?)
+    };
+    let (declared, wanted) = (described(&client)?, described(draft.client())?);
     let told = unified(&declared, &wanted);
     if told.is_empty() {
         return Ok(());

@@ -127,7 +127,7 @@ fn a_document_is_planned_applied_and_compared_as_a_whole() {
     }
     assert_eq!(controller.count(Kind::PortChain), 0);
     let diff = controller.tell(3, &["diff", "-f", &file]);
-    assert!(diff.contains("+- name: web") && diff.contains("+  protocol: tcp"), "{diff}");
+    assert!(diff.contains("+- name: web") && diff.contains("+    protocol: tcp"), "{diff}");
     let said = controller.tell(0, &["apply", "-f", &file, "--plan", &number(&plan)]);
     assert!(said.contains("created"), "{said}");
     assert_eq!(controller.count(Kind::PortChain), 2);

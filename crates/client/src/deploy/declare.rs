@@ -38,9 +38,16 @@ impl Deployment {
 fn declare(client: &Client, document: &Document) -> Result<(), DeployError> {
     for chain in &document.chains {
         match client.find(Kind::PortChain, &chain.name()) {
-            Ok(_) => {
-                Deployment::update(client, &chain.name(), chain)?;
-            }
+            Ok(known) => match Deployment::update(client, &chain.name(), chain) {
+                Ok(_) => {}
+                // A chain in a graph keeps its functions: the graph is made anew below.
+                Err(DeployError::Api(ClientError::Refused { status: 409, .. }))
+                    if leave_graphs(client, document, &id_of(&known))? =>
+                {
+                    Deployment::update(client, &chain.name(), chain)?;
+                }
+                Err(error) => return Err(error),
+            },
             Err(error) if error.is_not_found() => {
                 Deployment::deploy(client, chain)?;
             }
@@ -54,6 +61,26 @@ fn declare(client: &Client, document: &Document) -> Result<(), DeployError> {
         set_graph(client, graph)?;
     }
     Ok(())
+}
+
+/// Takes a chain out of the graphs that the document declares; was it in one?
+fn leave_graphs(client: &Client, document: &Document, chain: &str) -> Result<bool, ClientError> {
+    let mut was_in_one = false;
+    for graph in &document.graphs {
+        let known = match client.find(Kind::ServiceGraph, &graph.name) {
+            Ok(known) => known,
+            Err(error) if error.is_not_found() => continue,
+            Err(error) => return Err(error),
+        };
+        let holds = |(from, onward): (&String, &Vec<String>)| {
+            from == chain || onward.iter().any(|next| next == chain)
+        };
+        if branches_of(&known).iter().any(holds) {
+            client.delete(Kind::ServiceGraph, &id_of(&known))?;
+            was_in_one = true;
+        }
+    }
+    Ok(was_in_one)
 }
 
 /// A function that no chain has made is made without instances.

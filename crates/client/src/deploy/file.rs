@@ -4,7 +4,7 @@
 use super::document::ChainDocument;
 use catena_model::resource::{FailurePolicy, FunctionSettings, FunctionTemplate};
 use serde::{Deserialize, Serialize};
-use serde_norway::Value;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest document, in bytes: what it becomes must fit one transaction.
@@ -88,25 +88,21 @@ impl Document {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(DocumentError::TooLarge(text.len()));
         }
-        let document = if text.trim_start().starts_with(['{', '[']) {
-            let form: serde_json::Value = serde_json::from_str(text).map_err(unreadable)?;
-            match form {
-                serde_json::Value::Array(_) => of_chains(serde_json::from_str(text)),
-                form if form.get("source").is_some() => {
-                    of_chains(serde_json::from_str(text).map(|chain| vec![chain]))
-                }
-                _ => serde_json::from_str(text).map_err(unreadable),
-            }
+        // Both become the same form: YAML of its own would spell some values in another way.
+        let form: Value = if text.trim_start().starts_with(['{', '[']) {
+            serde_json::from_str(text).map_err(unreadable)?
         } else {
-            match serde_norway::from_str(text).map_err(unreadable)? {
-                Value::Sequence(_) => of_chains(serde_norway::from_str(text)),
-                form if form.get("source").is_some() => {
-                    of_chains(serde_norway::from_str(text).map(|chain| vec![chain]))
-                }
-                _ => serde_norway::from_str(text).map_err(unreadable),
-            }
+            serde_norway::from_str(text).map_err(unreadable)?
         };
-        let document = document?;
+        let of_chains = |chains| Self { chains, ..Self::default() };
+        let document = if form.is_array() {
+            serde_json::from_value(form).map(of_chains)
+        } else if form.get("source").is_some() {
+            serde_json::from_value(form).map(|chain| of_chains(vec![chain]))
+        } else {
+            serde_json::from_value(form)
+        };
+        let document = document.map_err(unreadable)?;
         document.check_names()?;
         Ok(document)
     }
@@ -117,13 +113,6 @@ impl Document {
         unique("function", self.functions.iter().map(|function| function.name.clone()))?;
         unique("graph", self.graphs.iter().map(|graph| graph.name.clone()))
     }
-}
-
-fn of_chains<E: std::fmt::Display>(
-    chains: Result<Vec<ChainDocument>, E>,
-) -> Result<Document, DocumentError> {
-    let chains = chains.map_err(unreadable)?;
-    Ok(Document { chains, ..Document::default() })
 }
 
 fn unreadable(error: impl std::fmt::Display) -> DocumentError {
@@ -166,7 +155,7 @@ graphs:
         assert_eq!(document.graphs[0].branches["web"], ["rest"]);
         let json = serde_json::to_string(&document).unwrap();
         assert_eq!(Document::parse(&json).unwrap(), document);
-        let yaml = serde_norway::to_string(&document).unwrap();
+        let yaml = serde_norway::to_string(&serde_json::to_value(&document).unwrap()).unwrap();
         assert_eq!(Document::parse(&yaml).unwrap(), document);
 
         let list = serde_json::to_string(&document.chains).unwrap();
