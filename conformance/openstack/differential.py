@@ -133,7 +133,7 @@ def differing(at, ours, theirs, resource, values):
 
 
 def differing_lists(at, ours, theirs, resource, values):
-    if at.rpartition(".")[2] in SETS:
+    if at.rpartition(".")[2] in SETS or ".port_chains." in at:
         ours, theirs = sorted(ours, key=json.dumps), sorted(theirs, key=json.dumps)
     if all(isinstance(item, dict) and "id" in item for item in ours + theirs):
         ours, theirs = ({item["id"]: item for item in items} for items in (ours, theirs))

@@ -51,6 +51,8 @@ class Outcomes(unittest.TestCase):
         self.assertNotEqual(*self.compare(*lists))
         lists = [answer(200, {"port_chain": {"flow_classifiers": items}}) for items in (["$a", "$b"], ["$b", "$a"])]
         self.assertEqual(*self.compare(*lists))
+        graphs = [answer(200, {"service_graph": {"port_chains": {"$k": items}}}) for items in (["$a", "$b"], ["$b", "$a"])]
+        self.assertEqual(*self.compare(*graphs))
         lists = [answer(200, {"port_chains": items}) for items in ([first], [first, second])]
         self.assertEqual(self.compare(*lists), ("200 port_chains=$a", "200 port_chains=$a,$b"))
 

@@ -24,6 +24,8 @@ const ADDED: [&str; 6] =
     ["status", "status_reason", "path_id", "last_change", "receipt", "receipts"];
 /// The extensions that clients of service chains look for; the original has many more.
 const EXTENSIONS: [&str; 4] = ["sfc", "flow_classifier", "service_graph", "networking-sfc-tap"];
+/// The exchange whose error quotes a Python dictionary: ours quotes the same in JSON.
+const QUOTED: u64 = 238;
 /// All exchanges of the recording.
 const EXCHANGES: usize = 361;
 /// Attributes that only the original keeps.
@@ -122,17 +124,24 @@ fn an_unmodified_client_gets_the_answers_it_knows() {
         let (status, ours) =
             controller.call(method, &path, Some(&body).filter(|body| !body.is_null()));
         assert_eq!(exchange["status"], status, "{at}: {ours}");
-        let theirs = &exchange["response"];
+        let mut theirs = exchange["response"].clone();
+        if exchange["n"] == QUOTED {
+            let message = ours["NeutronError"]["message"].as_str().unwrap();
+            let quoted = translate(&theirs["NeutronError"]["message"], &identities);
+            let quoted = quoted.as_str().unwrap().replace('\'', "\"");
+            assert_eq!(quoted.replace(' ', ""), message.replace(' ', ""), "{at}");
+            theirs["NeutronError"]["message"] = message.into();
+        }
         if method == "POST" && status == 201 {
-            learn(theirs, &ours, &mut identities);
+            learn(&theirs, &ours, &mut identities);
         }
         if path == "/v2.0/extensions" {
             // Only the first of the recording's answers is written out.
-            let theirs = if theirs.is_object() { theirs } else { &extensions };
+            let theirs = if theirs.is_object() { &theirs } else { &extensions };
             compare_extensions(&at, theirs, &ours);
             extensions = theirs.clone();
         } else if theirs.is_object() {
-            compare(&at, &translate(theirs, &identities), &ours);
+            compare(&at, &translate(&theirs, &identities), &ours);
         }
         played += 1;
     }
