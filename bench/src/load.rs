@@ -71,7 +71,7 @@ impl Site {
         Ok((answer, Cost { wall, cpu_ns }))
     }
 
-    fn create(&mut self, plural: &str, singular: &str, body: Value) -> Result<String, BenchError> {
+    fn create(&mut self, plural: &str, singular: &str, body: &Value) -> Result<String, BenchError> {
         let body = json!({ singular: body });
         let path = format!("/v2.0/{plural}");
         Ok(id(&self.client.expect("POST", &path, Some(&body))?, singular))
@@ -79,7 +79,7 @@ impl Site {
 
     pub(crate) fn port(&mut self) -> Result<String, BenchError> {
         let port = json!({"network_id": self.network, "device_id": "bench"});
-        self.create("ports", "port", port)
+        self.create("ports", "port", &port)
     }
 
     /// A classifier that overlaps no other.
@@ -87,15 +87,15 @@ impl Site {
         self.next += 1;
         let [_, b, c, d] = self.next.to_be_bytes();
         let rule = json!({"protocol": "tcp", "source_ip_prefix": format!("10.{b}.{c}.{d}/32")});
-        self.create("sfc/flow_classifiers", "flow_classifier", rule)
+        self.create("sfc/flow_classifiers", "flow_classifier", &rule)
     }
 
     pub(crate) fn pair(&mut self, port: &str) -> Result<String, BenchError> {
-        self.create("sfc/port_pairs", "port_pair", json!({"ingress": port, "egress": port}))
+        self.create("sfc/port_pairs", "port_pair", &json!({"ingress": port, "egress": port}))
     }
 
     pub(crate) fn group(&mut self, pair: &str) -> Result<String, BenchError> {
-        self.create("sfc/port_pair_groups", "port_pair_group", json!({"port_pairs": [pair]}))
+        self.create("sfc/port_pair_groups", "port_pair_group", &json!({"port_pairs": [pair]}))
     }
 
     pub(crate) fn chain(
@@ -104,7 +104,7 @@ impl Site {
         rules: &[String],
     ) -> Result<String, BenchError> {
         let chain = json!({"port_pair_groups": groups, "flow_classifiers": rules});
-        self.create("sfc/port_chains", "port_chain", chain)
+        self.create("sfc/port_chains", "port_chain", &chain)
     }
 
     fn delete(&mut self, plural: &str, ids: &[String]) -> Result<(), BenchError> {

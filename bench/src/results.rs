@@ -142,7 +142,7 @@ mod tests {
     fn every_row_of_a_result_follows_from_its_samples() {
         let samples = |at: usize| Samples {
             ours: vec![at as f64 + 1.0, 2.5, 0.1],
-            peer: if at % 2 == 0 { vec![300.0, 100.0] } else { Vec::new() },
+            peer: if at.is_multiple_of(2) { vec![300.0, 100.0] } else { Vec::new() },
         };
         let samples: BTreeMap<String, Samples> =
             figures().iter().enumerate().map(|(at, f)| (f.name.to_owned(), samples(at))).collect();

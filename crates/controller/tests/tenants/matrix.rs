@@ -35,7 +35,7 @@ enum Expected {
 
 /// What a path's `{kind}` stands for.
 fn kind_of(route: &Route) -> Option<&'static str> {
-    let part = route.path.split('/').filter(|part| part.starts_with('{')).next_back()?;
+    let part = route.path.split('/').rfind(|part| part.starts_with('{'))?;
     Some(part.trim_matches(['{', '}']))
 }
 

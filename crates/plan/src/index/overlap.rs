@@ -280,7 +280,7 @@ mod tests {
         // Half name their source and not their destination, half the other way round.
         let open = |n: u32| {
             let mut rule = differing(2 + n as usize % 2, n);
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 rule.destination_prefix = None;
             } else {
                 rule.source_prefix = None;

@@ -34,7 +34,7 @@ fn later_chain(stage: &Stage<'_>, group: &str, ways: &[Way]) -> String {
     }))
 }
 
-fn make_graph(stage: &Stage<'_>, branches: Value, chains: &[&String]) -> String {
+fn make_graph(stage: &Stage<'_>, branches: &Value, chains: &[&String]) -> String {
     let graph = stage.create(Kind::ServiceGraph, &json!({"port_chains": branches}));
     chains.iter().for_each(|chain| stage.house.wait_active(chain));
     super::stage::id_of(&graph)
@@ -61,7 +61,7 @@ fn a_branch(stage: &mut Stage<'_>) {
         stage.expect(&format!("the rest {when}"), rest, &[&["v11"], &["v8"]]);
     };
     apart(stage, "before the graph");
-    let graph = make_graph(stage, json!({&root: [&left, &right]}), &chains);
+    let graph = make_graph(stage, &json!({&root: [&left, &right]}), &chains);
     stage.expect("left in the graph", left_way, &[&["v11"], &["v8"], &["v9"]]);
     stage.expect("right in the graph", right_way, &[&["v11"], &["v8"], &["v10"]]);
     stage.expect("the rest in the graph", rest, &[&["v11"], &["v8"]]);
@@ -77,7 +77,7 @@ fn a_join(stage: &mut Stage<'_>) {
     let other = stage.chain(&[stage.group(V11), speaker(stage, V10)], &[stage.classifier(BESIDE)]);
     let common = later_chain(stage, &speaker(stage, V9), &[FORTH, BESIDE]);
     let chains = [&one, &other, &common];
-    let graph = make_graph(stage, json!({&one: [&common], &other: [&common]}), &chains);
+    let graph = make_graph(stage, &json!({&one: [&common], &other: [&common]}), &chains);
     stage.expect("one joins", FORTH, &[&["v8"], &["v9"]]);
     stage.expect("the other joins", BESIDE, &[&["v11"], &["v10"], &["v9"]]);
     delete_graph(stage, &graph, &chains);
