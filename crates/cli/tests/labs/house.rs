@@ -248,8 +248,15 @@ impl House {
     /// Everything that is declared, by kind.
     pub(crate) fn declared(&self) -> Vec<Vec<Value>> {
         let all = KINDS.into_iter().chain([Kind::Port, Kind::Subnet, Kind::Network]);
-        all.map(|kind| self.client.list(kind, &[]).unwrap_or_else(|error| panic!("{error}")))
-            .collect()
+        let list = |kind| {
+            let mut items = self.client.list(kind, &[]).unwrap_or_else(|error| panic!("{error}"));
+            for item in items.iter_mut().filter_map(Value::as_object_mut) {
+                // What became of the packets of a change is not declared, and not kept.
+                item.remove("last_change");
+            }
+            items
+        };
+        all.map(list).collect()
     }
 
     /// Removes every chain and what it was made of.
