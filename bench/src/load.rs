@@ -30,6 +30,8 @@ pub(crate) struct Site {
     pub(crate) server: Server,
     pub(crate) client: Client,
     network: String,
+    /// Ports that are there already; empty: each chain gets its own.
+    ports: Vec<String>,
     /// Grows with each thing that needs a number of its own.
     next: u32,
 }
@@ -55,7 +57,20 @@ impl Site {
         let subnet = json!({"subnet": {"network_id": network, "cidr": "10.0.0.0/8",
                                        "ip_version": 4, "enable_dhcp": false}});
         client.expect("POST", "/v2.0/subnets", Some(&subnet))?;
-        Ok(Self { server, client, network, next: 0 })
+        Ok(Self { server, client, network, ports: Vec::new(), next: 0 })
+    }
+
+    /// The ports of a lab's functions on the customers' network, and that network.
+    pub(crate) fn in_lab(server: Server) -> Result<Self, BenchError> {
+        let mut client = Client::new(&server.address);
+        let list = client.expect("GET", "/v2.0/networks?name=customer", None)?;
+        let network = text(&list["networks"][0]["id"]);
+        let path = format!("/v2.0/ports?network_id={network}");
+        let list = client.expect("GET", &path, None)?;
+        let all = list["ports"].as_array().into_iter().flatten();
+        let of_functions = all.filter(|port| text(&port["device_id"]).starts_with('v'));
+        let ports = of_functions.map(|port| text(&port["id"])).collect();
+        Ok(Self { server, client, network, ports, next: 0 })
     }
 
     /// Does something and tells what it cost.
@@ -116,8 +131,9 @@ impl Site {
 
     /// Makes and deletes a chain of so many functions.
     pub(crate) fn chain_of(&mut self, functions: usize) -> Result<ChainCost, BenchError> {
-        let mut ports = Vec::new();
-        for _ in 0..functions {
+        let mut ports: Vec<String> = self.ports.iter().take(functions).cloned().collect();
+        let known = ports.len();
+        for _ in known..functions {
             ports.push(self.port()?);
         }
         let mut cost = ChainCost::default();
@@ -146,9 +162,13 @@ impl Site {
             site.delete("sfc/flow_classifiers", &rule)
         })?;
         cost.delete = deleted;
-        self.delete("ports", &ports)?;
+        self.delete("ports", ports.get(known..).unwrap_or_default())?;
         Ok(cost)
     }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn id(body: &Value, singular: &str) -> String {

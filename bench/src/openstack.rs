@@ -59,6 +59,8 @@ pub(crate) fn figures() -> Vec<Figure> {
         lower("copy_1500_ns", "ns", Goal::None),
         lower("cpu_per_function", "µs", Goal::Ratio(100.0)),
         lower("wall_per_function", "µs", Goal::None),
+        lower("cpu_per_function_4_nodes", "µs", Goal::Ratio(100.0)),
+        lower("wall_per_function_4_nodes", "µs", Goal::None),
         lower("post_flow_classifier", "µs", Goal::None),
         lower("post_port_pair", "µs", Goal::None),
         lower("post_port_pair_group", "µs", Goal::None),
@@ -138,6 +140,8 @@ fn measure(options: &Options, root: &Path, work: &Path) -> Result<Results, Bench
     chains(options, &mut notes, &mut ours, peer.as_mut())?;
     crowds(options, &mut notes, &mut ours, peer.as_mut())?;
     drop(peer);
+    eprintln!("bench: four nodes");
+    four_nodes(&mut notes, root)?;
     eprintln!("bench: growth");
     growth(options, &mut notes, &mut ours)?;
     drop(ours);
@@ -155,7 +159,11 @@ fn measure(options: &Options, root: &Path, work: &Path) -> Result<Results, Bench
             text("peer", "neutron 29.0.0, networking-sfc 23.0.0".into()),
         ]
         .into(),
-        options: [text("quick", options.quick.to_string()), text("nodes", "0".into())].into(),
+        options: [
+            text("quick", options.quick.to_string()),
+            text("nodes", "0; four where a figure says so".into()),
+        ]
+        .into(),
         rows,
         samples: notes.0,
     })
@@ -184,6 +192,24 @@ fn chains(
         if let Some(peer) = peer.as_deref_mut().filter(|_| turn % peer_every == 0) {
             notes.take_chain(false, TYPICAL_FUNCTIONS, &peer.chain_of(TYPICAL_FUNCTIONS)?);
         }
+    }
+    Ok(())
+}
+
+/// The same chains where four data planes must have each before it is answered. The peer programs
+/// nothing, so it is compared as it is: with no node.
+#[allow(clippy::cast_precision_loss)]
+fn four_nodes(notes: &mut Notes, root: &Path) -> Result<(), BenchError> {
+    let mut site = Site::in_lab(Server::lab(root)?)?;
+    let each = TYPICAL_FUNCTIONS as f64;
+    for _ in 0..FUNCTIONS_MIN.div_ceil(TYPICAL_FUNCTIONS) {
+        let cost = site.chain_of(TYPICAL_FUNCTIONS)?.whole;
+        notes.take("cpu_per_function_4_nodes", true, cost.cpu_us() / each);
+        notes.take("wall_per_function_4_nodes", true, cost.wall_us() / each);
+    }
+    for figure in ["cpu_per_function", "wall_per_function"] {
+        let of_peer = notes.0.get(figure).map(|samples| samples.peer.clone()).unwrap_or_default();
+        notes.0.entry(format!("{figure}_4_nodes")).or_default().peer = of_peer;
     }
     Ok(())
 }
@@ -326,7 +352,8 @@ fn publish(results: &Results, folder: &Path) -> Result<(), BenchError> {
     let text = format!(
         "# Results\n\nMade by `cargo xtask bench openstack`. «ours» and «peer» are medians, the \
          ratio says how many times better ours is; samples are in `results/`.\n\n## openstack\n\n\
-         {}; {}. No node is connected to either server.\n\n{}\n\n\
+         {}; {}. No node is connected to either server, but for the figures with four: there \
+         ours has the four hosts of `labs/openstack-testbed.yaml` and the peer none.\n\n{}\n\n\
          ![chains](results/openstack.svg)\n",
         machine.join(", "),
         results.versions.get("peer").map_or("", String::as_str),

@@ -3,9 +3,10 @@
 
 use crate::error::BenchError;
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const START_WAIT: Duration = Duration::from_secs(60);
@@ -22,16 +23,22 @@ pub(crate) struct Server {
 
 enum End {
     Child(Child),
-    Script { down: PathBuf, work: PathBuf },
+    /// A lab goes on writing: whoever started it must go on listening.
+    Lab {
+        child: Child,
+        _said: BufReader<ChildStdout>,
+    },
+    Script {
+        down: PathBuf,
+        work: PathBuf,
+    },
 }
 
 impl Server {
     /// Our controller, without nodes or authentication; pinned to a core if one is named.
     pub(crate) fn ours(root: &Path, work: &Path, core: Option<u32>) -> Result<Self, BenchError> {
         let fail = |reason: String| BenchError::Start { what: "our controller".into(), reason };
-        let program = root.join("target/release/catena");
-        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-        let program = target.map_or(program, |target| target.join("release/catena"));
+        let program = program(root);
         let port = free_port().map_err(|error| fail(error.to_string()))?;
         let address = format!("127.0.0.1:{port}");
         let _ = std::fs::remove_dir_all(work);
@@ -60,6 +67,35 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(server)
+    }
+
+    /// Our controller with the four nodes of a lab; only the controller's processor time counts.
+    pub(crate) fn lab(root: &Path) -> Result<Self, BenchError> {
+        let fail = |reason: String| BenchError::Start { what: "the lab".into(), reason };
+        let mut command = Command::new(program(root));
+        command.args(["lab", "up"]).arg(root.join("labs/openstack-testbed.yaml"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
+        let said = child.stdout.take().ok_or_else(|| fail("it has no output".into()))?;
+        let mut said = BufReader::new(said);
+        let address = loop {
+            let mut line = String::new();
+            match said.read_line(&mut line) {
+                Ok(0) => break None,
+                Err(error) => return Err(fail(error.to_string())),
+                Ok(_) => {}
+            }
+            if let Some(address) = line.trim().strip_prefix("API: http://") {
+                break Some(address.to_owned());
+            }
+        };
+        let pid = family(child.id()).into_iter().find(|pid| is_controller(*pid));
+        let is_up = address.is_some() && pid.is_some();
+        let (address, pid) = (address.unwrap_or_default(), pid.unwrap_or_default());
+        // Made before it is judged, so that it ends with this in any case.
+        let server =
+            Self { address, pid, end: End::Lab { child, _said: said }, seen: BTreeMap::new() };
+        if is_up { Ok(server) } else { Err(fail("it did not come up".into())) }
     }
 
     /// The real neutron with networking-sfc.
@@ -105,7 +141,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         match &mut self.end {
-            End::Child(child) => {
+            End::Child(child) | End::Lab { child, .. } => {
                 let _ = child.kill();
                 let _ = child.wait();
             }
@@ -116,15 +152,30 @@ impl Drop for Server {
     }
 }
 
+/// The binary that is measured.
+fn program(root: &Path) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    target.unwrap_or_else(|| root.join("target")).join("release/catena")
+}
+
+fn is_controller(pid: u32) -> bool {
+    let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split('\0').nth(1) == Some("controller")
+}
+
 /// A process and all below it.
 fn family(pid: u32) -> Vec<u32> {
     let mut all = vec![pid];
     let mut at = 0;
     while let Some(parent) = all.get(at).copied() {
         at += 1;
-        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
-        let children = children.unwrap_or_default();
-        all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        // Any thread may have started a child.
+        let threads = std::fs::read_dir(format!("/proc/{parent}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(thread.path().join("children"));
+            let children = children.unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
     }
     all
 }
