@@ -1,14 +1,11 @@
 //! Random operations of all five resources beside a model so simple that it can be read: the
 //! controller answers each as the model does, and what is left is what the model has left.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, open};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use support::lab::{Lab, id};
-use support::{Controller, open};
 
 /// Things of each kind, at most.
 const SLOTS: u8 = 4;

@@ -1,16 +1,13 @@
 //! When a chain request is answered, and what is true at that moment.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::agent::{FakeAgent, State, dial, enroll};
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, eventually, kind, message, open};
 use catena_model::{ChainCounters, PathId, Volume, id::ChainId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
-use support::agent::{FakeAgent, State, dial, enroll};
-use support::lab::{Lab, id};
-use support::{Controller, eventually, kind, message, open};
 
 const CHAINS: &str = "/v2.0/sfc/port_chains";
 
@@ -77,7 +74,7 @@ fn a_chain_is_answered_after_every_node_acknowledged_both_steps() {
         eventually("the rule at the classifier's node", || has_rule_of(&one, "fc").then_some(()));
         assert!(answer.try_recv().is_err(), "answered before the rule was acknowledged");
         one.release();
-        let (status, chain) = answer.recv_timeout(support::PATIENCE).unwrap();
+        let (status, chain) = answer.recv_timeout(crate::support::PATIENCE).unwrap();
         assert_eq!((status, state_of(&chain)), (201, ("active", "")));
     });
     for agent in [&one, &two] {
@@ -257,7 +254,7 @@ fn an_update_waits_for_the_new_path_and_the_old_one_goes_when_it_is_empty() {
         let program = one.program().unwrap();
         assert!(program.paths.iter().any(|path| path.id == first), "the old path still drains");
         one.state.lock().unwrap().chains = vec![counters(7, 7, first)];
-        answer.recv_timeout(support::PATIENCE).unwrap()
+        answer.recv_timeout(crate::support::PATIENCE).unwrap()
     });
     assert_eq!((status, state_of(&updated)), (200, ("active", "")));
     assert_eq!(updated["port_pair_groups"], reversed["port_pair_groups"], "the order is honoured");

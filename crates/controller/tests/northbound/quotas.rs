@@ -1,12 +1,9 @@
 //! Quotas: who may have how much, who may say so, and that labs have none.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::tokens::{Caller, start};
+use crate::support::{Controller, kind, message, open};
 use catena_controller::Auth;
 use serde_json::{Value, json};
-use support::tokens::{Caller, start};
-use support::{Controller, kind, message, open};
 
 const OWN: &str = "/v2.0/quotas/fake_project_id";
 

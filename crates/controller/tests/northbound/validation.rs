@@ -1,12 +1,9 @@
 //! The rules of the resources, as tables: what is sent, which status and type come back. The
 //! numbers are those of the specification's tables.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, kind, message, open};
 use serde_json::{Value, json};
-use support::lab::{Lab, id};
-use support::{Controller, kind, message, open};
 
 const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
@@ -89,7 +86,7 @@ fn generic_rules_of_3_1_hold_for_every_resource() {
         let plural = path.rsplit('/').next().unwrap();
         for (body, message_part) in [
             (json!({}), "Unable to find"),
-            (json!({ support::singular(path): null }), "Unable to find"),
+            (json!({ crate::support::singular(path): null }), "Unable to find"),
             (json!({ plural: [{}] }), "Bulk operation not supported"),
             (json!([]), "Resource body required"),
         ] {
@@ -99,7 +96,7 @@ fn generic_rules_of_3_1_hold_for_every_resource() {
         }
         for unknown in [UNKNOWN, "a-name"] {
             for method in ["GET", "PUT", "DELETE"] {
-                let body = json!({ support::singular(path): {} });
+                let body = json!({ crate::support::singular(path): {} });
                 let item = format!("{path}/{unknown}");
                 let (status, answer) = controller.call(method, &item, Some(&body));
                 assert_eq!(status, 404, "{method} {item}: {answer}");

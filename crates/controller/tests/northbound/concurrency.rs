@@ -1,13 +1,10 @@
 //! Sixty-four clients at once: nobody sees a fault of the server, nobody's update is lost, and what
 //! is left fits together.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, http, kind, open};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use support::lab::{Lab, id};
-use support::{Controller, http, kind, open};
 
 const CLIENTS: usize = 64;
 const ROUNDS: usize = 12;

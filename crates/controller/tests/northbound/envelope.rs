@@ -1,13 +1,10 @@
 //! What holds for every request: versions, paths, methods, tokens, bodies of any bytes.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::lab::id;
+use crate::support::{Controller, kind, open};
 use catena_controller::{Auth, Config, ControllerError, ListenerSource};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::lab::id;
-use support::{Controller, kind, open};
 
 #[test]
 fn a_client_finds_the_api_under_the_name_it_used() {

@@ -1,12 +1,9 @@
 //! Bulk creation: lines in, lines out, as they come.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Controller, open};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use support::{Controller, open};
 
 fn post(controller: &Controller, kind: &str, body: String) -> (u16, Vec<Value>) {
     let (http, url) = controller.raw();

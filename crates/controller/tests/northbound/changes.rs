@@ -1,18 +1,15 @@
 //! Receipts, instances that drain, functions that may die: what the native API answers, and what
 //! nodes are told.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::agent::FakeAgent;
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, eventually, open};
 use catena_model::id::{ChainId, InstanceId};
 use catena_model::resource::{ContextHeader, FailurePolicy};
 use catena_model::status::{DrainProof, InstanceReport, InstanceUse, Receipt};
 use catena_model::{ChainCounters, HopCounters, PathId, Volume};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use support::agent::FakeAgent;
-use support::lab::{Lab, id};
-use support::{Controller, eventually, open};
 
 const CHAINS: &str = "/v2.0/sfc/port_chains";
 const GROUPS: &str = "/v2.0/sfc/port_pair_groups";

@@ -1,12 +1,9 @@
 //! The faults of the original server, by their number in the specification (section 3.6), and what
 //! is answered instead. Numbers 6, 10 and 12 are tested where lists, graphs and quotas are.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, kind, message, with_controller};
 use serde_json::{Value, json};
-use support::lab::{Lab, id};
-use support::{Controller, kind, message, with_controller};
 
 const PAIRS: &str = "/v2.0/sfc/port_pairs";
 const GROUPS: &str = "/v2.0/sfc/port_pair_groups";
@@ -198,7 +195,7 @@ fn surprise_9_of_the_original_classifiers_of_two_chains_may_not_overlap_whatever
 #[test]
 fn where_overlap_is_allowed_a_chain_goes_on_in_one_that_takes_a_part_of_its_packets() {
     let data = tempfile::tempdir().unwrap();
-    let mut config = support::open(data.path());
+    let mut config = crate::support::open(data.path());
     config.overlap = catena_controller::Overlap::Allowed;
     let controller = Controller::start(config);
     let lab = Lab::new(&controller);

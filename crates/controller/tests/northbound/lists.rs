@@ -1,14 +1,11 @@
 //! What a list may be asked: filters, order, pages, attributes. The expected answers are those of
 //! the original server where it has one.
-#![allow(clippy::unwrap_used)]
 // Values are made where they are passed.
 #![allow(clippy::needless_pass_by_value)]
 
-mod support;
-
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, kind, message, with_controller};
 use serde_json::{Value, json};
-use support::lab::{Lab, id};
-use support::{Controller, kind, message, with_controller};
 
 const GROUPS: &str = "/v2.0/sfc/port_pair_groups";
 

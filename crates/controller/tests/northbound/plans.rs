@@ -1,14 +1,11 @@
 //! The native API where it changes what is declared: drafts that become so at once or not at all,
 //! templates of functions, and a watch that goes on where another ended.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::agent::FakeAgent;
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, eventually, open};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
-use support::agent::FakeAgent;
-use support::lab::{Lab, id};
-use support::{Controller, eventually, open};
 
 /// Requests that concern a draft.
 struct Draft<'c> {

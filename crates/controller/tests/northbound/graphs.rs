@@ -1,11 +1,8 @@
 //! Service graphs at the border: which are taken, and what they hold fast.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, kind, message, open, with_controller};
 use serde_json::{Value, json};
-use support::lab::{Lab, id};
-use support::{Controller, kind, message, open, with_controller};
 
 const GRAPHS: &str = "/v2.0/sfc/service_graphs";
 const CHAINS: &str = "/v2.0/sfc/port_chains";

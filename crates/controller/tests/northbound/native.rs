@@ -1,15 +1,12 @@
 //! The native API: what happens as it happens, drafts, functions and instances.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::agent::FakeAgent;
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, eventually, open};
 use catena_model::Event;
 use catena_model::status::{ChainState, Health, InstanceHealth};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
-use support::agent::FakeAgent;
-use support::lab::{Lab, id};
-use support::{Controller, eventually, open};
 
 fn wait_bound(controller: &Controller) {
     eventually("all ports bound", || {

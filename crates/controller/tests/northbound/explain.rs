@@ -1,13 +1,10 @@
 //! `POST /v1/explain` as far as no data plane is needed: what is refused, by which words, and that
 //! the first node is asked. What data planes answer is shown by `crates/cli/tests/labs/explain.rs`.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::agent::FakeAgent;
+use crate::support::lab::Lab;
+use crate::support::{Controller, eventually, open};
 use serde_json::{Value, json};
-use support::agent::FakeAgent;
-use support::lab::Lab;
-use support::{Controller, eventually, open};
 
 const PATH: &str = "/v1/explain";
 

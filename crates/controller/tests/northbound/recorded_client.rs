@@ -1,11 +1,8 @@
 //! Plays what a real client sent to the original server, and compares the answers.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Controller, open};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use support::{Controller, open};
 
 /// Attributes that the two servers choose differently on purpose: `conformance/api/README.md`.
 const OURS: [&str; 9] = [

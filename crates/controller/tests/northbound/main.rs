@@ -1,0 +1,22 @@
+//! What the API answers, over real HTTP: networking-sfc and the native one, what nodes hear of it, and
+//! crowds of clients. One binary, because each costs a link of the whole controller.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bulk;
+mod changes;
+mod concurrency;
+mod envelope;
+mod explain;
+mod graphs;
+mod lists;
+mod model;
+mod native;
+mod plans;
+mod quotas;
+mod recorded_client;
+mod steering;
+mod surprises;
+mod validation;
