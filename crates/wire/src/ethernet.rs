@@ -81,6 +81,21 @@ impl VlanTag {
     }
 }
 
+/// The address that a frame is sent to, if it is long enough to say.
+#[inline]
+#[must_use]
+pub fn destination(frame: &[u8]) -> Option<MacAddr> {
+    frame.first_chunk().map(|bytes| MacAddr(*bytes))
+}
+
+/// Is this the type of an untagged frame's payload, or of its tag?
+#[inline]
+#[must_use]
+pub fn ethertype_is(frame: &[u8], ethertype: EtherType) -> bool {
+    let [high, low] = ethertype.0.to_be_bytes();
+    frame.get(field::ETHERTYPE) == Some(&high) && frame.get(field::ETHERTYPE + 1) == Some(&low)
+}
+
 /// Is this the type of a VLAN tag?
 #[must_use]
 pub const fn is_tag(ethertype: EtherType) -> bool {

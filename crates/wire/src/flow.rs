@@ -71,7 +71,7 @@ impl FlowKey {
     /// the seed cannot choose keys that share a hash's remainder.
     #[must_use]
     pub fn seeded_hash(&self, seed: u64) -> u64 {
-        let start = HASH_START ^ seed;
+        let start = mix_start(seed);
         let (version, state) = match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let word = u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits());
@@ -93,8 +93,15 @@ impl FlowKey {
 /// The fraction of the golden ratio, as in `SplitMix64`; any constant without pattern would do.
 const HASH_START: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Where a hash with this seed starts.
+#[inline]
+pub(crate) const fn mix_start(seed: u64) -> u64 {
+    HASH_START ^ seed
+}
+
 /// The finaliser of `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number
 /// generators, 2014, variant 13 of Stafford's mixers).
+#[inline]
 pub(crate) const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -136,6 +136,13 @@ impl FrameView {
     /// When a header is cut short or contradicts the bytes; the payload of other EtherTypes than
     /// IP is not judged.
     pub fn parse(bytes: &[u8]) -> Result<Self, FrameError> {
+        Self::read(bytes, false)
+    }
+
+    /// The same for the frame at the front of what a tunnel carries. `is_cut`: the bytes may end
+    /// before the packet does.
+    #[inline]
+    pub(crate) fn read(bytes: &[u8], is_cut: bool) -> Result<Self, FrameError> {
         let ethernet = EthernetView::parse(bytes).map_err(FrameError::Ethernet)?;
         let mut frame = Self {
             destination: ethernet.destination(),
@@ -152,39 +159,71 @@ impl FrameView {
             icmp_type: None,
         };
         match frame.ethertype {
-            EtherType::IPV4 => frame.read_ipv4(ethernet.payload())?,
-            EtherType::IPV6 => frame.read_ipv6(ethernet.payload())?,
+            EtherType::IPV4 => frame.read_ipv4(ethernet.payload(), is_cut)?,
+            EtherType::IPV6 => frame.read_ipv6(ethernet.payload(), is_cut)?,
             EtherType::ARP => frame.network = Network::Arp,
             _ => {}
         }
         Ok(frame)
     }
 
-    fn read_ipv4(&mut self, packet: &[u8]) -> Result<(), FrameError> {
-        let ip = Ipv4View::parse(packet).map_err(|error| FrameError::Ip(IpError::V4(error)))?;
+    /// An IP packet without a frame, as tunnels of packets carry it.
+    #[inline]
+    pub(crate) fn read_packet(
+        bytes: &[u8],
+        ethertype: EtherType,
+        is_cut: bool,
+    ) -> Result<Self, FrameError> {
+        let mut frame = Self {
+            destination: MacAddr::default(),
+            source: MacAddr::default(),
+            vlan: None,
+            ethertype,
+            l3_offset: 0,
+            network: Network::Other,
+            l4_offset: None,
+            protocol: None,
+            fragment: Fragment::Whole,
+            end: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            flow: None,
+            icmp_type: None,
+        };
+        match ethertype {
+            EtherType::IPV4 => frame.read_ipv4(bytes, is_cut)?,
+            EtherType::IPV6 => frame.read_ipv6(bytes, is_cut)?,
+            _ => {}
+        }
+        Ok(frame)
+    }
+
+    fn read_ipv4(&mut self, packet: &[u8], is_cut: bool) -> Result<(), FrameError> {
+        let ip = if is_cut { Ipv4View::parse_cut(packet) } else { Ipv4View::parse(packet) };
+        let ip = ip.map_err(|error| FrameError::Ip(IpError::V4(error)))?;
         self.network = Network::Ipv4;
-        self.end = u32::from(self.l3_offset) + u32::from(ip.total_length());
+        let packet_bytes = ip.header_len() + ip.payload().len();
+        self.end = u32::from(self.l3_offset) + packet_bytes as u32;
         self.fragment = match (ip.fragment_offset().get(), ip.more_fragments()) {
             (0, false) => Fragment::Whole,
             (0, true) => Fragment::First,
             _ => Fragment::Later,
         };
         let ends = (IpAddr::V4(ip.source()), IpAddr::V4(ip.destination()));
-        self.read_upper(ends, ip.protocol(), ip.header_len(), ip.payload())
+        self.read_upper(ends, ip.protocol(), ip.header_len(), ip.payload(), is_cut)
     }
 
-    fn read_ipv6(&mut self, packet: &[u8]) -> Result<(), FrameError> {
-        let ip = Ipv6View::parse(packet).map_err(|error| FrameError::Ip(IpError::V6(error)))?;
+    fn read_ipv6(&mut self, packet: &[u8], is_cut: bool) -> Result<(), FrameError> {
+        let ip = if is_cut { Ipv6View::parse_cut(packet) } else { Ipv6View::parse(packet) };
+        let ip = ip.map_err(|error| FrameError::Ip(IpError::V6(error)))?;
         self.network = Network::Ipv6;
-        let packet_bytes = crate::ipv6::HEADER_BYTES as u32 + u32::from(ip.payload_length());
-        self.end = u32::from(self.l3_offset) + packet_bytes;
+        let packet_bytes = crate::ipv6::HEADER_BYTES + ip.payload().len();
+        self.end = u32::from(self.l3_offset) + packet_bytes as u32;
         self.fragment = match ip.fragment() {
             Some(fragment) if fragment.offset.get() != 0 => Fragment::Later,
             Some(fragment) if !fragment.is_atomic() => Fragment::First,
             _ => Fragment::Whole,
         };
         let ends = (IpAddr::V6(ip.source()), IpAddr::V6(ip.destination()));
-        self.read_upper(ends, ip.upper_protocol(), ip.upper_offset(), ip.upper())
+        self.read_upper(ends, ip.upper_protocol(), ip.upper_offset(), ip.upper(), is_cut)
     }
 
     fn read_upper(
@@ -193,13 +232,14 @@ impl FrameView {
         protocol: IpProtocol,
         offset: usize,
         upper: &[u8],
+        is_cut: bool,
     ) -> Result<(), FrameError> {
         self.protocol = Some(protocol);
         // Eight extension headers of 2,048 bytes at most, and an Ethernet header.
         self.l4_offset = Some(self.l3_offset + offset as u16);
         let (source_port, destination_port) = match self.fragment {
             Fragment::Later => (0, 0),
-            _ => self.read_ports(protocol, upper).map_err(FrameError::Transport)?,
+            _ => self.read_ports(protocol, upper, is_cut).map_err(FrameError::Transport)?,
         };
         self.flow = Some(FlowKey { source, destination, protocol, source_port, destination_port });
         Ok(())
@@ -209,9 +249,11 @@ impl FrameView {
         &mut self,
         protocol: IpProtocol,
         upper: &[u8],
+        is_cut: bool,
     ) -> Result<(u16, u16), TransportError> {
         let have = upper.len();
-        match (protocol, self.fragment) {
+        let extent = if is_cut { Fragment::First } else { self.fragment };
+        match (protocol, extent) {
             (IpProtocol::TCP, Fragment::Whole) => {
                 let tcp = TcpView::parse(upper).map_err(TransportError::Tcp)?;
                 Ok((tcp.source_port(), tcp.destination_port()))

@@ -112,6 +112,20 @@ impl<'p> Ipv4View<'p> {
     /// When version or lengths contradict the bytes.
     #[inline]
     pub fn parse(bytes: &'p [u8]) -> Result<Self, Ipv4Error> {
+        Self::read(bytes, false)
+    }
+
+    /// The same for what a fragment holds of a packet: its total length may reach beyond the bytes.
+    ///
+    /// # Errors
+    /// As [`Ipv4View::parse`].
+    #[inline]
+    pub fn parse_cut(bytes: &'p [u8]) -> Result<Self, Ipv4Error> {
+        Self::read(bytes, true)
+    }
+
+    #[inline]
+    fn read(bytes: &'p [u8], is_cut: bool) -> Result<Self, Ipv4Error> {
         let have = bytes.len();
         let (fixed, rest) = bytes
             .split_first_chunk::<HEADER_BYTES>()
@@ -128,7 +142,7 @@ impl<'p> Ipv4View<'p> {
         let field = word(fixed, field::TOTAL_LENGTH);
         let payload = usize::from(field)
             .checked_sub(need)
-            .and_then(|length| rest.get(..length))
+            .and_then(|length| rest.get(..length).or(is_cut.then_some(rest)))
             .ok_or(Ipv4Error::TotalLength { field, have })?;
         Ok(Self { fixed, options, payload })
     }

@@ -139,6 +139,21 @@ impl<'p> Ipv6View<'p> {
     /// When version, lengths or extension headers contradict the bytes.
     #[inline]
     pub fn parse(bytes: &'p [u8]) -> Result<Self, Ipv6Error> {
+        Self::read(bytes, false)
+    }
+
+    /// The same for what a fragment holds of a packet: its payload length may reach beyond the
+    /// bytes.
+    ///
+    /// # Errors
+    /// As [`Ipv6View::parse`].
+    #[inline]
+    pub fn parse_cut(bytes: &'p [u8]) -> Result<Self, Ipv6Error> {
+        Self::read(bytes, true)
+    }
+
+    #[inline]
+    fn read(bytes: &'p [u8], is_cut: bool) -> Result<Self, Ipv6Error> {
         let (fixed, rest) = bytes
             .split_first_chunk::<HEADER_BYTES>()
             .ok_or(Ipv6Error::Truncated { need: HEADER_BYTES, have: bytes.len() })?;
@@ -149,6 +164,7 @@ impl<'p> Ipv6View<'p> {
         let field = payload_length(fixed);
         let payload = rest
             .get(..usize::from(field))
+            .or(is_cut.then_some(rest))
             .ok_or(Ipv6Error::PayloadLength { field, have: rest.len() })?;
         let upper = walk(IpProtocol(fixed[field::NEXT_HEADER]), payload)?;
         Ok(Self { fixed, payload, upper })

@@ -22,6 +22,13 @@ pub enum ScalarError {
         /// Upper bound.
         max: u16,
     },
+    /// The first tunnel endpoint identifier is above the last.
+    EmptyTeids {
+        /// The first.
+        first: u32,
+        /// The last.
+        last: u32,
+    },
     /// The text has another form.
     Text(&'static str),
 }
@@ -32,6 +39,7 @@ impl fmt::Display for ScalarError {
             Self::TooLarge { value, max } => write!(f, "{value} is above {max}"),
             Self::Reserved(value) => write!(f, "{value} is reserved"),
             Self::EmptyRange { min, max } => write!(f, "the range {min}-{max} is empty"),
+            Self::EmptyTeids { first, last } => write!(f, "the range {first}-{last} is empty"),
             Self::Text(expected) => write!(f, "expected {expected}"),
         }
     }
@@ -121,6 +129,10 @@ bounded! {
 bounded! {
     /// IPv6 flow label (RFC 6437), 20 bits.
     FlowLabel(u32) max 0xf_ffff
+}
+bounded! {
+    /// QoS flow identifier (TS 38.415 section 5.5.3.3), 6 bits.
+    Qfi(u8) max 63
 }
 bounded! {
     /// Where a fragment begins in its packet, in units of 8 bytes (RFC 791, RFC 8200), 13 bits.
@@ -254,6 +266,8 @@ impl EtherType {
     pub const MPLS: Self = Self(0x8847);
     /// NSH (RFC 8300 section 2).
     pub const NSH: Self = Self(0x894f);
+    /// A whole Ethernet frame (RFC 1701, RFC 8926 section 3.4).
+    pub const TRANSPARENT_ETHERNET: Self = Self(0x6558);
 }
 
 /// IP protocol number (IANA).
@@ -273,6 +287,8 @@ impl IpProtocol {
     pub const ROUTING: Self = Self(43);
     /// IPv6 fragment header.
     pub const FRAGMENT: Self = Self(44);
+    /// Generic Routing Encapsulation (RFC 2784).
+    pub const GRE: Self = Self(47);
     /// Authentication header.
     pub const AUTHENTICATION: Self = Self(51);
     /// ICMPv6.
@@ -281,6 +297,78 @@ impl IpProtocol {
     pub const NO_NEXT: Self = Self(59);
     /// IPv6 destination options.
     pub const DESTINATION_OPTIONS: Self = Self(60);
+}
+
+/// Tunnel endpoint identifier of GTP-U (TS 29.281 section 5.1): names one user's tunnel at its
+/// receiving end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct Teid(pub u32);
+
+impl fmt::Display for Teid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An inclusive range of tunnel endpoint identifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "(u32, u32)", into = "(u32, u32)"))]
+pub struct TeidRange {
+    first: Teid,
+    last: Teid,
+}
+
+impl TeidRange {
+    /// Checks the bounds.
+    ///
+    /// # Errors
+    /// When the first is above the last.
+    pub const fn new(first: Teid, last: Teid) -> Result<Self, ScalarError> {
+        if first.0 > last.0 {
+            return Err(ScalarError::EmptyTeids { first: first.0, last: last.0 });
+        }
+        Ok(Self { first, last })
+    }
+
+    /// The range of one identifier.
+    #[must_use]
+    pub const fn one(teid: Teid) -> Self {
+        Self { first: teid, last: teid }
+    }
+
+    /// Lowest identifier.
+    #[must_use]
+    pub const fn first(self) -> Teid {
+        self.first
+    }
+
+    /// Highest identifier.
+    #[must_use]
+    pub const fn last(self) -> Teid {
+        self.last
+    }
+
+    /// Is the identifier inside?
+    #[must_use]
+    pub const fn contains(self, teid: Teid) -> bool {
+        self.first.0 <= teid.0 && teid.0 <= self.last.0
+    }
+}
+
+impl TryFrom<(u32, u32)> for TeidRange {
+    type Error = ScalarError;
+    fn try_from((first, last): (u32, u32)) -> Result<Self, ScalarError> {
+        Self::new(Teid(first), Teid(last))
+    }
+}
+
+impl From<TeidRange> for (u32, u32) {
+    fn from(range: TeidRange) -> Self {
+        (range.first.0, range.last.0)
+    }
 }
 
 /// An inclusive range of transport ports.

@@ -31,6 +31,12 @@ pub struct ContextHeader<'p> {
 impl<'p> ContextHeader<'p> {
     /// The class of the IETF's base types (RFC 9263 section 4).
     pub const CLASS_BASE: u16 = 0x0000;
+    /// Type in that class: the subscriber (RFC 8979 section 3).
+    pub const SUBSCRIBER: u8 = 0x00;
+    /// Type in that class: how well its traffic is to be served (RFC 8979 section 4).
+    pub const PERFORMANCE_POLICY: u8 = 0x01;
+    /// Type in that class: the network that it came from (RFC 9263 section 4.1).
+    pub const FORWARDING: u8 = 0x04;
     /// Type in that class: whose traffic it is (RFC 9263 section 4.2).
     pub const TENANT: u8 = 0x05;
     /// Type in that class: the node that took the packet in (RFC 9263 section 4.3).

@@ -9,3 +9,4 @@ mod packets;
 mod programs;
 mod scapy;
 mod tshark;
+mod tunnels;

@@ -60,6 +60,8 @@ pub(crate) fn tshark(test: &str, packets: &[Vec<u8>], fields: &[&str]) -> Option
     for check in ["ip", "tcp", "udp"] {
         command.args(["-o", &format!("{check}.check_checksum:TRUE")]);
     }
+    // STT is known by its look alone, behind a protocol that is TCP's.
+    command.args(["-o", "ip.try_heuristic_first:TRUE"]);
     command.args(["-d", "udp.port==6635,mpls", "-d", "udp.port==4790,vxlan_gpe"]);
     // Nothing in a label stack says what follows it; ours is Ethernet, without a control word.
     command.args(["-d", "mpls.label==0-1048575,pwethnocw"]);
