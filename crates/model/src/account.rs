@@ -4,7 +4,9 @@
 //! The unit is the wire packet: a super-frame counts its segments.
 
 use crate::drop_reason::DropReason;
-use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId};
+use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId, SliceId};
+use crate::kernel::KernelCounters;
+use crate::slice_wait::SliceWait;
 use crate::status::InstanceHealth;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,12 +23,14 @@ pub struct Volume {
 
 impl Volume {
     /// Adds one super-frame or packet.
+    #[inline]
     pub fn add(&mut self, packets: u64, bytes: u64) {
         self.packets = self.packets.wrapping_add(packets);
         self.bytes = self.bytes.wrapping_add(bytes);
     }
 
     /// Adds another volume.
+    #[inline]
     pub fn merge(&mut self, other: Volume) {
         self.add(other.packets, other.bytes);
     }
@@ -214,6 +218,36 @@ pub struct ChainCounters {
     pub is_partial: bool,
 }
 
+/// The counters of one slice at one node: those of its own path. A slice that sends into a path of
+/// others has none.
+///
+/// The counters of the chain whose hops it shares hold these too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SliceCounters {
+    /// The slice.
+    pub slice: SliceId,
+    /// Its name for people.
+    pub name: String,
+    /// The path that its packets go into.
+    pub path: PathId,
+    /// Entered at this node's classifier.
+    pub entered: Volume,
+    /// Left the path at this node, after the last hop.
+    pub finished: Volume,
+    /// Sent to another node inside the encapsulation.
+    pub tunnelled_out: Volume,
+    /// Come from another node inside the encapsulation.
+    pub tunnelled_in: Volume,
+    /// Lost on the path at this node.
+    pub dropped: BTreeMap<DropReason, u64>,
+    /// How its packets waited; none: it has no delay class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<SliceWait>,
+    /// Put in at the node by hand: no blueprint names it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_injected: bool,
+}
+
 /// The data plane that counted, and those before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataplaneLife {
@@ -225,6 +259,9 @@ pub struct DataplaneLife {
     pub troubles: Vec<String>,
     /// How often the node was without one.
     pub absences: Absences,
+    /// What the kernel does for it; none: every packet is the engine's.
+    #[serde(default)]
+    pub kernel: Option<Box<KernelCounters>>,
 }
 
 /// When a node had no data plane, as its agent saw it since the agent's own start.
@@ -272,10 +309,14 @@ pub struct NodeCounters {
 }
 
 impl NodeCounters {
-    /// The account of the whole node.
+    /// The account of the whole node: of its tunnels, its ports, and what was lost between the
+    /// kernel's program and the engine.
     #[must_use]
     pub fn total(&self) -> Account {
         let mut total = self.tunnels.clone();
+        if let Some(kernel) = &self.dataplane.kernel {
+            total.merge(&kernel.lost_on_the_way_up());
+        }
         for port in &self.ports {
             total.merge(&port.account);
         }
@@ -286,7 +327,8 @@ impl NodeCounters {
     #[must_use]
     pub fn ring_full(&self) -> u64 {
         let ports = wrapping_sum(self.ports.iter().map(|port| port.ring_full));
-        ports.wrapping_add(self.tunnels_ring_full)
+        let punted = self.dataplane.kernel.as_ref().map_or(0, |kernel| kernel.ring_full);
+        ports.wrapping_add(self.tunnels_ring_full).wrapping_add(punted)
     }
 }
 
@@ -343,6 +385,26 @@ mod tests {
         assert_eq!(port.account.dropped_total(), 1, "counters wrap, as those of volumes do");
         assert_eq!(node.ring_full(), u64::MAX);
         assert_eq!(node.total().consumed, u64::MAX - 2);
+    }
+
+    #[test]
+    fn a_frame_lost_between_kernel_and_engine_is_received_and_dropped_by_name() {
+        let kernel = KernelCounters { ring_full: 3, ..KernelCounters::default() };
+        let node = NodeCounters {
+            node: NodeName::new("host1").unwrap(),
+            program: BlueprintNumber(1),
+            ports: Vec::new(),
+            tunnels: Account::default(),
+            tunnels_transmitted: Volume::default(),
+            tunnels_ring_full: 0,
+            chains: Vec::new(),
+            health: Vec::new(),
+            dataplane: DataplaneLife { kernel: Some(Box::new(kernel)), ..Default::default() },
+        };
+        let total = node.total();
+        assert_eq!(total.received.packets, 3);
+        assert_eq!(total.dropped, BTreeMap::from([(DropReason::PuntRingFull, 3)]));
+        assert_eq!((total.unaccounted(), node.ring_full()), (0, 3));
     }
 
     #[test]

@@ -48,6 +48,8 @@ resource_id! {
     ChainId,
     /// Chains that branch into others (networking-sfc: service graph).
     GraphId,
+    /// A slice of a 5G network: the traffic of some users of a tenant.
+    SliceId,
 }
 
 /// The owner of a resource; networking-sfc shows it as `project_id` and `tenant_id`.

@@ -12,20 +12,23 @@ pub mod drop_reason;
 pub mod event;
 pub mod explain;
 pub mod id;
+pub mod kernel;
 pub mod limits;
 pub mod preview;
 pub mod program;
 pub mod question;
 pub mod resource;
+pub mod slice;
+pub mod slice_wait;
 pub mod status;
 
 pub use access::Role;
 pub use account::{
     Absences, Account, ChainCounters, Created, DataplaneLife, HopCounters, NodeCounters,
-    PortCounters, Volume,
+    PortCounters, SliceCounters, Volume,
 };
 pub use drop_reason::DropReason;
 pub use event::Event;
-pub use id::{BlueprintNumber, NodeName, PathId, ProjectId};
+pub use id::{BlueprintNumber, NodeName, PathId, ProjectId, SliceId};
 pub use program::NodeProgram;
 pub use question::{Answer, Question};

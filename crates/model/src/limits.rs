@@ -40,10 +40,28 @@ limits! {
         "Rules by which the answers of one symmetric chain find its way back: for each route through the chains before it, each combination of their classifiers, each form that functions give to a packet.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
-    NODE_RULES_MAX: usize = 65_536, "rules",
+    NODE_RULES_MAX: usize = 131_072, "rules",
         "Classification rules in one node's program.";
     NODE_PATHS_MAX: usize = 65_536, "paths",
         "Paths in one node's program.";
+    NODE_SLICES_MAX: usize = 1_048_576, "slices",
+        "Slices in one node's program, and paths of slices; each path has the hops of its chain's.";
+    SLICE_DELTA_ENTRIES_MAX: usize = 16_384, "entries",
+        "Entries of one change of a node's slices; more travel as several.";
+    SLICE_COUNTERS_MAX: usize = 4_096, "slices",
+        "Slices whose counters one answer of a node holds.";
+    NODE_INJECTED_SLICES_MAX: usize = 256, "slices",
+        "Slices that are put in at one node by hand.";
+    TUNNEL_LAYERS_MAX: usize = 8, "layers",
+        "Tunnel headers, one inside the other, that the parser follows; deeper frames are dropped by name.";
+    NODE_SCHEDULED_SLICES_MAX: usize = 16_384, "slices",
+        "Slices with a rate or a delay class that one node keeps state of; beyond it an idle one gives its place, and where none is idle packets are dropped.";
+    NODE_SLICE_PACKETS_WAITING_MAX: usize = 1_024, "packets",
+        "Packets of slices with a delay class that wait at one node.";
+    SLICE_PACKETS_WAITING_MAX: usize = 128, "packets",
+        "Of these, what one slice may have, and no more than are free for others: so no seven slices that flood take a place that an eighth had without them.";
+    SLICE_QUANTUM_BYTES_MIN: u32 = 64, "bytes",
+        "Least share of a round of a slice of the class shared; a smaller one counts as this.";
     NODE_PORTS_MAX: usize = 16_384, "ports",
         "Ports in one node's program.";
     NODE_FLOWS_MAX: usize = 65_536, "flows",
@@ -64,6 +82,8 @@ limits! {
         "Path identifiers of NSH: 24 bits without zero (RFC 8300 section 2.3).";
     MPLS_PATH_IDS_MAX: u32 = 0xf_ffff, "identifiers",
         "Path identifiers of MPLS: 20 bits without the special-purpose labels 0 to 15 (RFC 8595, RFC 7274).";
+    SLICE_PATH_IDS_FROM: u32 = 0x8_0000, "identifiers",
+        "First path identifier that slices have: those of MPLS from here on, those of NSH behind all of MPLS.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",
         "How many blueprints must follow the removal of a path before its identifier is used again.";
     PROBE_PERIOD_MS: u64 = 80, "milliseconds",

@@ -6,15 +6,17 @@
 
 use crate::id::{
     BlueprintNumber, ChainId, FunctionId, InstanceId, NetworkId, NodeName, PathId, PortId, RuleId,
+    SliceId,
 };
 use crate::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport,
     TuplePattern,
 };
-use catena_wire::scalar::{MacAddr, PortRange, VlanId, Vni};
+use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+use utoipa::ToSchema;
 
 /// The MAC with which the data plane answers ARP and neighbour discovery at a function's port for
 /// addresses that are not on that network. Locally administered; no device may have it.
@@ -47,6 +49,12 @@ pub struct NodeProgram {
     pub chains: Vec<ChainEntry>,
     /// Which flows stay on a path that was replaced.
     pub pins: Vec<PinEntry>,
+    /// Which traffic of 5G users enters which path of a slice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<SliceEntry>,
+    /// The paths of slices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slice_paths: Vec<SlicePathEntry>,
 }
 
 impl NodeProgram {
@@ -66,6 +74,8 @@ impl NodeProgram {
             paths: Vec::new(),
             chains: Vec::new(),
             pins: Vec::new(),
+            slices: Vec::new(),
+            slice_paths: Vec::new(),
         }
     }
 }
@@ -361,4 +371,132 @@ pub struct ChainEntry {
     pub id: ChainId,
     /// Name for people.
     pub name: String,
+}
+
+/// What a packet of a slice looks like; every field that is given must hold.
+///
+/// The identifiers are those of the outermost header of their kind, wherever in the frame it is:
+/// GTP-U in VXLAN shows both. Behind the end of a path they are those of the metadata that the
+/// packet carries, if it carries any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceMatch {
+    /// Where it is taken from.
+    pub place: RulePlace,
+    /// The tenant: identifier of the VXLAN (or VXLAN-GPE, GENEVE) network; none: any, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vni: Option<Vni>,
+    /// The users: identifiers of GTP-U tunnels; none: any, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teids: Option<TeidRange>,
+    /// The QoS flow; none: any, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qfi: Option<Qfi>,
+}
+
+/// How much a slice may send, and how long its packets may wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlicePolicy {
+    /// Token bucket; none: as much as it likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<SliceRate>,
+    /// Among the slices that share an exit.
+    #[serde(default, skip_serializing_if = "DelayClass::is_default")]
+    pub class: DelayClass,
+}
+
+impl SlicePolicy {
+    /// Does it ask for nothing?
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SliceRate {
+    /// Bits per second, Ethernet headers included.
+    pub bits_per_second: u64,
+    /// Bytes that may come at once.
+    pub burst_bytes: u32,
+}
+
+/// Whose packet goes first.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum DelayClass {
+    /// Before all others, by strict priority.
+    Urgent,
+    /// Shares what is left with other slices in proportion to its quantum, by deficit round robin.
+    Shared {
+        /// Bytes of each round.
+        quantum_bytes: u32,
+    },
+    /// Not scheduled at all: sent as it comes.
+    #[default]
+    Unscheduled,
+}
+
+impl DelayClass {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Sends the traffic of a slice into its path.
+///
+/// Slices go before rules. Of those that match, the one with most fields given takes the packet,
+/// a narrower range of users before a wider, then the lower identifier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceEntry {
+    /// Identity.
+    pub id: SliceId,
+    /// Name for people.
+    pub name: String,
+    /// The condition.
+    pub matches: SliceMatch,
+    /// Its own path, one of `slice_paths`, or a path of the program.
+    pub path: PathId,
+    /// Rate and delay at the node that classifies.
+    #[serde(default, skip_serializing_if = "SlicePolicy::is_none")]
+    pub policy: SlicePolicy,
+    /// Put in at the node by hand (`--inject`): no blueprint names it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_injected: bool,
+}
+
+/// A path of a slice: its own identifier and counters, the hops of another path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlicePathEntry {
+    /// Identity, from the same pool as that of the other path.
+    pub id: PathId,
+    /// The slice.
+    pub slice: SliceId,
+    /// The path of the program whose encapsulation, hops and destination it shares.
+    pub like: PathId,
+    /// Its packets carry tenant and user as metadata (NSH MD type 2).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub carries_metadata: bool,
+}
+
+/// A change of a node's slices, and of nothing else: a program in force becomes the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceDelta {
+    /// The node it is for.
+    pub node: NodeName,
+    /// The program that it changes; another is not changed.
+    pub base: BlueprintNumber,
+    /// The program that it makes; the same as `base` while more of one change follows.
+    pub number: BlueprintNumber,
+    /// Slices that go, before any comes.
+    pub removed: Vec<SliceId>,
+    /// Paths of slices that go, before any comes.
+    pub removed_paths: Vec<PathId>,
+    /// Paths that come, or change what they are like.
+    pub paths: Vec<SlicePathEntry>,
+    /// Slices that come or change.
+    pub slices: Vec<SliceEntry>,
 }

@@ -1,9 +1,11 @@
 //! What the controller asks the data plane of a node, and what it hears. Knows the words of
 //! questions and answers; refuses to know how they travel and who answers.
 
-use crate::account::NodeCounters;
+use crate::account::{NodeCounters, SliceCounters};
 use crate::check::{CheckQuestion, Sighting};
 use crate::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
+use crate::id::SliceId;
+use crate::program::SliceEntry;
 use serde::{Deserialize, Serialize};
 
 /// A question to one data plane.
@@ -16,6 +18,20 @@ pub enum Question {
         /// question to the kernel for each port.
         with_interfaces: bool,
     },
+    /// The counters of slices in the order of their identifiers, a part at a time: they are too
+    /// many for one answer.
+    Slices {
+        /// Those behind this one; none: from the first on.
+        after: Option<SliceId>,
+        /// Paths of slices in one answer; at most
+        /// [`SLICE_COUNTERS_MAX`](crate::limits::SLICE_COUNTERS_MAX).
+        limit: u32,
+    },
+    /// Puts slices in by hand instead of those that were, into paths that the node sends into by a
+    /// rule of its program. They are gone when no rule does any more, and when the data plane ends.
+    Inject(Vec<SliceEntry>),
+    /// The slices that were put in by hand.
+    Injected,
     /// What it would do with a packet.
     Explain(ExplainRequest),
     /// The next packet at a port.
@@ -30,6 +46,10 @@ pub enum Question {
 pub enum Answer {
     /// The counters.
     Counters(Box<NodeCounters>),
+    /// The counters of slices; fewer than were asked for: these were the last.
+    Slices(Vec<SliceCounters>),
+    /// The slices that are in by hand.
+    Injected(Vec<SliceEntry>),
     /// Its decisions.
     Explained(Box<ExplainReply>),
     /// The packet, once one has come.

@@ -80,7 +80,7 @@ mod tests {
         ) {
             let sent: Vec<ProgramResult> = numbers
                 .iter()
-                .map(|n| ProgramResult { number: *n, refusal: n.to_string() })
+                .map(|n| crate::session::program_result(*n, n.to_string()))
                 .collect();
             let stream: Vec<u8> = sent.iter().flat_map(encode).collect();
             let mut reader = FrameReader::default();

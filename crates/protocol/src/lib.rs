@@ -8,6 +8,7 @@ pub mod frame;
 pub mod offers;
 pub mod program;
 pub mod session;
+pub mod slices;
 
 /// The generated messages; their documentation is in `proto/catena.proto`.
 #[allow(missing_docs, clippy::all, unreachable_pub)]
@@ -16,4 +17,4 @@ pub mod message {
 }
 
 /// Version of this protocol; controller and agent speak the lower of their two.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;

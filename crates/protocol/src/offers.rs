@@ -1,7 +1,7 @@
-//! Which program is offered to the data plane next: the newest, one at a time, and one that was
-//! refused again after a while. Pure: time is an argument, of whatever kind its caller counts in.
+//! Which program, or change of slices, is offered to the data plane next: the newest, one at a time,
+//! and one that was refused again after a while. Pure: time is an argument, of whatever kind its caller counts in.
 
-use crate::message::Program;
+use crate::message::{Program, SliceDelta, to_dataplane};
 use catena_model::NodeProgram;
 use std::ops::Add;
 use std::sync::Arc;
@@ -21,17 +21,46 @@ pub struct ReadProgram {
 }
 
 impl ReadProgram {
-    /// Its number.
+    /// Its number, without that of the changes that follow it.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.packed.number
     }
 }
 
+/// Something that the data plane is offered.
+#[derive(Clone, Debug)]
+pub enum Offer {
+    /// A program.
+    Program(Arc<ReadProgram>),
+    /// A change of slices, or a part of one.
+    Slices(Arc<SliceDelta>),
+}
+
+impl Offer {
+    /// The number of what runs when all parts of it have been taken.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        match self {
+            Self::Program(program) => program.packed.number.max(program.packed.followed_to),
+            Self::Slices(delta) => delta.number,
+        }
+    }
+
+    /// The message to the data plane.
+    #[must_use]
+    pub fn message(&self) -> to_dataplane::Message {
+        match self {
+            Self::Program(program) => to_dataplane::Message::Program(program.packed.clone()),
+            Self::Slices(delta) => to_dataplane::Message::SliceDelta(SliceDelta::clone(delta)),
+        }
+    }
+}
+
 /// The newest program, if the data plane does not run it.
 #[derive(Debug)]
 struct Waiting<T> {
-    program: Arc<ReadProgram>,
+    offer: Offer,
     due: T,
     /// The last refusal and how long the program rested after it.
     refused: Option<(String, Duration)>,
@@ -40,7 +69,7 @@ struct Waiting<T> {
 /// The programs on their way to the data plane: at most one whose answer is owed, and the newest.
 #[derive(Debug)]
 pub struct Offers<T> {
-    in_flight: Option<Arc<ReadProgram>>,
+    in_flight: Option<Offer>,
     waiting: Option<Waiting<T>>,
 }
 
@@ -52,8 +81,8 @@ impl<T> Default for Offers<T> {
 
 impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
     /// Takes the newest program; an older one that was not offered yet never will be.
-    pub fn take(&mut self, program: Arc<ReadProgram>, now: T) {
-        self.waiting = Some(Waiting { program, due: now, refused: None });
+    pub fn take(&mut self, offer: Offer, now: T) {
+        self.waiting = Some(Waiting { offer, due: now, refused: None });
     }
 
     /// Is anything offered or to be offered?
@@ -64,11 +93,11 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
 
     /// The program to be sent now, if any; its answer is owed from here.
     #[must_use]
-    pub fn next(&mut self, now: T) -> Option<Program> {
+    pub fn next(&mut self, now: T) -> Option<to_dataplane::Message> {
         let is_due = self.in_flight.is_none() && self.next_due().is_some_and(|due| due <= now);
         let waiting = self.waiting.as_ref().filter(|_| is_due)?;
-        self.in_flight = Some(Arc::clone(&waiting.program));
-        Some(waiting.program.packed.clone())
+        self.in_flight = Some(waiting.offer.clone());
+        Some(waiting.offer.message())
     }
 
     /// When `next` has something, if ever.
@@ -80,16 +109,16 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
 
     /// The data plane runs this program; answers it if it was owed.
     #[must_use]
-    pub fn accepted(&mut self, number: u64) -> Option<Arc<ReadProgram>> {
-        self.waiting.take_if(|waiting| waiting.program.number() <= number);
-        self.in_flight.take_if(|program| program.number() == number)
+    pub fn accepted(&mut self, number: u64) -> Option<Offer> {
+        self.waiting.take_if(|waiting| waiting.offer.number() <= number);
+        self.in_flight.take_if(|offer| offer.number() == number)
     }
 
     /// The data plane refused this program. Is that news for the controller?
     #[must_use]
     pub fn refused(&mut self, number: u64, refusal: &str, now: T) -> bool {
-        self.in_flight.take_if(|program| program.number() == number);
-        let waiting = self.waiting.as_mut().filter(|waiting| waiting.program.number() == number);
+        self.in_flight.take_if(|offer| offer.number() == number);
+        let waiting = self.waiting.as_mut().filter(|waiting| waiting.offer.number() == number);
         let Some(waiting) = waiting else { return true };
         let former = waiting.refused.take();
         let rest = former.as_ref().map_or(RETRY_MIN, |(_, rest)| (*rest * 2).min(RETRY_MAX));
@@ -98,12 +127,18 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
         former.is_none_or(|(text, _)| text != refusal)
     }
 
+    /// Nothing of what is offered can be taken: something else will come.
+    pub fn give_up(&mut self) {
+        self.in_flight = None;
+        self.waiting = None;
+    }
+
     /// Another data plane, which owes nothing and may take what the former refused.
     pub fn begin_again(&mut self, now: T) {
         let owed = self.in_flight.take();
         match &mut self.waiting {
             Some(waiting) => waiting.due = now,
-            None => self.waiting = owed.map(|program| Waiting { program, due: now, refused: None }),
+            None => self.waiting = owed.map(|offer| Waiting { offer, due: now, refused: None }),
         }
     }
 }
@@ -115,15 +150,18 @@ mod tests {
     use catena_model::{BlueprintNumber, NodeName};
     use std::time::Instant;
 
-    fn program(number: u64) -> Arc<ReadProgram> {
+    fn program(number: u64) -> Offer {
         let underlay = Underlay { address: [192, 0, 2, 1].into(), mtu: 1_500 };
         let node = NodeName::new("host1").unwrap();
         let program = NodeProgram::empty(node, BlueprintNumber(number), underlay);
-        Arc::new(ReadProgram { packed: crate::program::pack(&program), program })
+        Offer::Program(Arc::new(ReadProgram { packed: crate::program::pack(&program), program }))
     }
 
     fn next(offers: &mut Offers<Instant>, now: Instant) -> Option<u64> {
-        offers.next(now).map(|packed| packed.number)
+        offers.next(now).map(|message| match message {
+            to_dataplane::Message::Program(packed) => packed.number,
+            other => panic!("{other:?}"),
+        })
     }
 
     #[test]

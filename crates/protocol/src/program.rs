@@ -36,7 +36,8 @@ pub enum ProgramError {
 pub fn pack(program: &NodeProgram) -> message::Program {
     // A program is made of plain data with text keys: it always has a JSON form.
     let body = serde_json::to_vec(program).unwrap_or_default();
-    message::Program { number: program.number.0, checksum: checksum(&body), body }
+    let (number, checksum) = (program.number.0, checksum(&body));
+    message::Program { number, checksum, body, ..message::Program::default() }
 }
 
 /// Checks and unpacks a program.
@@ -62,7 +63,8 @@ pub fn unpack(packed: &message::Program) -> Result<NodeProgram, ProgramError> {
 }
 
 /// FNV-1a, 64 bits: fixed for all builds.
-fn checksum(bytes: &[u8]) -> u64 {
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     bytes.iter().fold(OFFSET, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(PRIME))

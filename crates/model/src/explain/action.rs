@@ -3,7 +3,7 @@
 use super::header::Header;
 use crate::DropReason;
 use crate::id::{NodeName, PathId};
-use catena_wire::scalar::MacAddr;
+use catena_wire::scalar::{MacAddr, Qfi, Teid, Vni};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -47,6 +47,29 @@ pub struct FlowShare {
     pub weights: u64,
 }
 
+/// Whose packet it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceUser {
+    /// The tenant's network.
+    pub vni: Option<Vni>,
+    /// The user's tunnel.
+    pub teid: Option<Teid>,
+    /// The QoS flow.
+    pub qfi: Option<Qfi>,
+}
+
+impl fmt::Display for SliceUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = [
+            self.vni.map(|vni| format!("VNI {vni}")),
+            self.teid.map(|teid| format!("TEID {teid}")),
+            self.qfi.map(|qfi| format!("QFI {qfi}")),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        if words.is_empty() { f.write_str("no tunnel") } else { f.write_str(&words.join(", ")) }
+    }
+}
+
 /// A decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -72,6 +95,21 @@ pub enum ExplainAction {
         path: PathId,
         /// Where the rule sends, if a pin keeps the flow elsewhere: on the path that it is on.
         pinned_from: Option<PathId>,
+    },
+    /// A slice took it into a path, before any rule was asked.
+    Sliced {
+        /// Name of the slice.
+        slice: String,
+        /// Name of the port it came in by; none: it was at the end of a path.
+        port: Option<String>,
+        /// Whose it is, as its tunnels or its metadata tell.
+        user: SliceUser,
+        /// Name of the chain whose hops the path has.
+        chain: String,
+        /// The path.
+        path: PathId,
+        /// The slice was put in at the node by hand.
+        is_injected: bool,
     },
     /// At the end of its path a rule took it into a path of the next chain.
     Branched {
@@ -202,7 +240,7 @@ impl ExplainAction {
     pub const fn verb(&self) -> &'static str {
         match self {
             Self::Received { .. } => "receive",
-            Self::Classified { .. } | Self::Unclassified { .. } => "classify",
+            Self::Classified { .. } | Self::Sliced { .. } | Self::Unclassified { .. } => "classify",
             Self::Branched { .. } => "branch",
             Self::Forwarded { is_tap: true, .. } => "tap",
             Self::Forwarded { .. } => "forward",
@@ -230,6 +268,14 @@ impl ExplainAction {
                     "rule '{rule}' (priority {priority}) at port {port} → chain '{chain}', path \
                      {path}{pin}"
                 )
+            }
+            Self::Sliced { slice, port, user, chain, path, is_injected } => {
+                let from = match port {
+                    Some(port) => format!("port {port}"),
+                    None => "end of its path".to_owned(),
+                };
+                let by_hand = if *is_injected { " (put in by hand)" } else { "" };
+                format!("{from}: {user} → slice '{slice}'{by_hand} → chain '{chain}', path {path}")
             }
             Self::Branched { after, rule, chain, path, pinned_from } => {
                 let pin = pin(*pinned_from);

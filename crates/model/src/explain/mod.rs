@@ -8,7 +8,7 @@ mod journey;
 mod packet;
 mod why_not;
 
-pub use action::{ExplainAction, FlowShare, Place, Position};
+pub use action::{ExplainAction, FlowShare, Place, Position, SliceUser};
 pub use header::{FrameBytes, FrameBytesError, Header, HeaderLayer};
 pub use journey::{Journey, Told};
 pub use packet::{PacketDescription, PacketFilter, PacketTextError};

@@ -1,0 +1,120 @@
+//! The kernel path of a node in numbers: how many flows the kernel repeats, and why it does not
+//! repeat the others. Knows names and sums; refuses to know how a flow is repeated.
+
+use crate::account::{Account, Volume};
+use crate::drop_reason::DropReason;
+use crate::id::{NetworkId, PathId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+macro_rules! declined {
+    ($($variant:ident $name:literal $sentence:literal,)+) => {
+        /// Why the engine keeps a flow to itself.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+        )]
+        #[repr(u8)]
+        pub enum Declined {
+            $(
+                #[doc = $sentence]
+                #[serde(rename = $name)]
+                $variant,
+            )+
+        }
+
+        impl Declined {
+            /// Every cause, in the order of declaration.
+            pub const ALL: &'static [Declined] = &[$(Declined::$variant),+];
+
+            /// The short name used in counters, metrics and messages.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Declined::$variant => $name),+ }
+            }
+        }
+    };
+}
+
+declined! {
+    Dropped "dropped" "Its packets end here, and a drop is the engine's to name.",
+    Answered "answered" "It was a question, which the engine answers.",
+    Replicated "replicated" "It goes to several places that are no taps.",
+    OwnTraffic "own_traffic" "A function sends it by itself.",
+    AwareFunction "aware_function" "Its function reads the chain header.",
+    SharedFunction "shared_function" "Two versions of its path share a function, so each packet is told apart.",
+    Siblings "siblings" "Several instances of its hop send from one port.",
+    Pinned "pinned" "Flows of its path are pinned to the one of before.",
+    Watched "watched" "Probes of its instance look like its packets.",
+    Bypassed "bypassed" "It goes past a dead instance.",
+    Metadata "metadata" "Its path carries metadata.",
+    Slices "slices" "Slices look deeper than the kernel does.",
+    TapElsewhere "tap_elsewhere" "A tap of its path is on another node.",
+    Rewritten "rewritten" "More than its destination MAC changes.",
+    TooManyGuards "too_many_guards" "It is on more paths and networks than a transform can depend on.",
+    NoAccount "no_account" "Every account of the kernel is taken.",
+    NoInterface "no_interface" "A port that it leaves by is not known to the kernel.",
+    Tunnel "tunnel" "It goes to another node, which the kernel does not do here.",
+    LongHeader "long_header" "Its header is longer than a transform's.",
+    Full "full" "As many flows are in the kernel as may be.",
+    Refused "refused" "The kernel refused its transform.",
+    Listening "listening" "Somebody waits for its packets (`explain --next`, `chain check`).",
+    Moved "moved" "The tables moved while it was decided.",
+}
+
+/// What the kernel path of a node does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KernelCounters {
+    /// Flows that the kernel repeats now, those on their way to it included.
+    pub flows: u64,
+    /// Flows that the kernel can hold.
+    pub flows_max: u64,
+    /// Transforms put in.
+    pub installed: u64,
+    /// Transforms taken out because nothing passed by them any more.
+    pub aged: u64,
+    /// Transforms taken out because what they depended on changed.
+    pub ended: u64,
+    /// Transforms that the kernel gave up for others when it was full.
+    pub evicted: u64,
+    /// Packets that came up from the kernel.
+    pub punted: u64,
+    /// Frames on their way up that were lost because the ring was full.
+    pub ring_full: u64,
+    /// Packets that the kernel carried by itself: they are in the accounts of ports and paths too.
+    pub carried: Volume,
+    /// How often a packet met a transform that had ended, by path.
+    pub stale_paths: BTreeMap<PathId, u64>,
+    /// The same, by network.
+    pub stale_networks: BTreeMap<NetworkId, u64>,
+    /// Packets of flows that the engine kept, by why it did so first.
+    pub declined: BTreeMap<Declined, u64>,
+}
+
+impl KernelCounters {
+    /// What was received by the program and is in no port's account, since it never came up. A
+    /// super-frame counts once: what it stood for went with it.
+    #[must_use]
+    pub fn lost_on_the_way_up(&self) -> Account {
+        let mut account = Account::default();
+        if self.ring_full > 0 {
+            account.received.add(self.ring_full, 0);
+            account.dropped.insert(DropReason::PuntRingFull, self.ring_full);
+        }
+        account
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_a_name_of_its_own_which_is_what_is_written() {
+        let mut names = std::collections::BTreeSet::new();
+        for cause in Declined::ALL {
+            assert!(names.insert(cause.name()), "{} twice", cause.name());
+            assert_eq!(serde_json::to_string(cause).unwrap(), format!("\"{}\"", cause.name()));
+        }
+    }
+}
