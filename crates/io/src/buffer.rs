@@ -23,40 +23,62 @@ pub struct Buffer {
 impl Buffer {
     fn new() -> Self {
         // Zeroed memory comes untouched from the kernel, so a buffer costs pages only once used.
-        let memory = vec![0; BUFFER_HEADROOM_BYTES + BUFFER_DATA_BYTES].into_boxed_slice();
-        Self {
-            memory,
-            start: BUFFER_HEADROOM_BYTES,
-            end: BUFFER_HEADROOM_BYTES,
-            offload: Offload::default(),
-        }
+        Self::around(vec![0; BUFFER_HEADROOM_BYTES + BUFFER_DATA_BYTES].into_boxed_slice())
+    }
+
+    /// An empty frame in memory of a buffer.
+    #[inline]
+    fn around(memory: Box<[u8]>) -> Self {
+        let start = BUFFER_HEADROOM_BYTES;
+        Self { memory, start, end: start, offload: Offload::default() }
+    }
+
+    /// The same frame, with no work left to the transmitter. Where that is so already, it spares the
+    /// copying of what is not there.
+    #[must_use]
+    #[inline]
+    pub fn without_offload(self) -> Self {
+        let Self { memory, start, end, .. } = self;
+        Self { memory, start, end, offload: Offload::default() }
     }
 
     /// The frame.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.end]
     }
 
     /// The frame, for edits in place.
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.end]
     }
 
     /// Length of the frame in bytes.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
+    /// Room in front of the frame, in bytes.
+    #[must_use]
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.start
+    }
+
     /// Whether the frame has no bytes.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     /// Grows the frame by `bytes` at the front and returns that new part, which holds whatever
     /// was there before; `None` (and nothing changed) when the room in front is too small.
+    #[inline]
     pub fn prepend(&mut self, bytes: usize) -> Option<&mut [u8]> {
         let start = self.start.checked_sub(bytes)?;
         let grown = start..self.start;
@@ -66,6 +88,7 @@ impl Buffer {
 
     /// Removes `bytes` at the front; false (and nothing changed) when the frame is shorter.
     #[must_use]
+    #[inline]
     pub fn trim_front(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.len();
         if fits {
@@ -75,12 +98,14 @@ impl Buffer {
     }
 
     /// Shortens the frame to `len` bytes; does nothing when it is not longer.
+    #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.end = self.end.min(self.start.saturating_add(len));
     }
 
     /// Grows the frame at its end; false (and nothing changed) when the room is too small.
     #[must_use]
+    #[inline]
     pub fn append(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.spare_mut().get_mut(..bytes.len()) else { return false };
         room.copy_from_slice(bytes);
@@ -97,6 +122,7 @@ impl Buffer {
     }
 
     /// Empties the frame: the full room in front, no offload.
+    #[inline]
     pub fn clear(&mut self) {
         self.start = BUFFER_HEADROOM_BYTES;
         self.end = BUFFER_HEADROOM_BYTES;
@@ -104,6 +130,7 @@ impl Buffer {
     }
 
     /// The room behind the frame, with old content; [`Buffer::set_len`] makes it part of the frame.
+    #[inline]
     pub fn spare_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.end..]
     }
@@ -111,6 +138,7 @@ impl Buffer {
     /// Sets the length in bytes, into the spare room or back; false (and nothing changed) when the
     /// buffer ends before.
     #[must_use]
+    #[inline]
     pub fn set_len(&mut self, len: usize) -> bool {
         let fits = len <= self.memory.len() - self.start;
         if fits {
@@ -134,7 +162,8 @@ impl std::fmt::Debug for Buffer {
 /// A fixed number of buffers. The one returned last is taken first, so that few pages stay warm.
 #[derive(Debug)]
 pub struct BufferPool {
-    free: Vec<Buffer>,
+    // The memory alone: what a buffer says of its last frame is not worth moving.
+    free: Vec<Box<[u8]>>,
     capacity: usize,
 }
 
@@ -142,21 +171,21 @@ impl BufferPool {
     /// Allocates `capacity` buffers; their memory costs nothing before its first use.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        let free = std::iter::repeat_with(Buffer::new).take(capacity).collect();
+        let free = std::iter::repeat_with(|| Buffer::new().memory).take(capacity).collect();
         Self { free, capacity }
     }
 
     /// An empty buffer, or `None` when all are in use.
+    #[inline]
     pub fn take(&mut self) -> Option<Buffer> {
-        let mut buffer = self.free.pop()?;
-        buffer.clear();
-        Some(buffer)
+        self.free.pop().map(Buffer::around)
     }
 
     /// Gives a buffer of this pool back.
+    #[inline]
     pub fn put(&mut self, buffer: Buffer) {
         debug_assert!(self.free.len() < self.capacity, "a buffer of another pool was put here");
-        self.free.push(buffer);
+        self.free.push(buffer.memory);
     }
 
     /// Buffers that can be taken now.

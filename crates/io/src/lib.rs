@@ -1,37 +1,64 @@
 //! Ports of the data plane and the memory behind them, from the ground up:
-//! packet memory ([`Buffer`], [`BufferPool`], [`Offload`]); the packet ring of a function port
-//! ([`PacketRing`]); the UDP sockets between hosts ([`TunnelReceiver`], [`TunnelSender`]); waiting
+//! packet memory ([`Buffer`], [`BufferPool`], [`Offload`]); what every port can do ([`Port`]) and
+//! the kinds of it: the packet ring of any interface ([`PacketRing`]), frames shared with a driver
+//! ([`XdpPort`]), a virtual machine's TAP ([`TapPort`]), a function in this process ([`LocalPort`]),
+//! captures ([`PcapPort`]); the UDP sockets between hosts ([`TunnelReceiver`], [`TunnelSender`]); waiting
 //! for any of them ([`Poller`]); descriptors from another process ([`receive_with_fds`]); giving up
 //! rights ([`drop_privileges`]).
 //!
 //! It knows Linux sockets and bytes. It refuses to know packet formats, programs and who opens a
-//! socket in which namespace. Unsafe code stands in `slots`, `datagram` and `options` alone.
+//! socket in which namespace. Unsafe code stands in `counting`, `huge`, `slots`, `datagram`,
+//! `stamped`, `options` and `prefetch` alone.
 
 mod buffer;
 mod confine;
+mod cores;
+mod counting;
 mod datagram;
 mod error;
+mod huge;
+mod lane;
+mod local;
 mod offload;
 mod options;
 mod passed;
+mod pcap;
 mod poll;
+mod port;
+mod prefetch;
 mod ring;
 mod slots;
+mod stamped;
+mod tap;
 mod tunnel_receiver;
 mod tunnel_sender;
+mod xdp;
+mod xdp_area;
+mod xdp_map;
+mod xdp_rings;
 
 pub use buffer::{BUFFER_DATA_BYTES, BUFFER_HEADROOM_BYTES, Buffer, BufferPool};
 pub use confine::drop_privileges;
+pub use cores::stay_on_core;
+pub use counting::CountingAllocator;
 pub use error::IoError;
+pub use huge::prefer_huge_pages;
+pub use local::{LOCAL_SLOTS_MAX, LocalPort};
 pub use offload::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 pub use passed::{PASSED_FDS_MAX, receive_with_fds, send_with_fds};
+pub use pcap::PcapPort;
 pub use poll::Poller;
+pub use port::{Port, Received, RefusedFrame, Transmitted};
+pub use prefetch::{prefetch, prefetch_whole};
 pub use ring::{
     PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOT_BYTES_MAX, RING_SLOT_BYTES_MIN,
-    RING_SLOTS_DEFAULT, RING_SLOTS_MAX, Received, RefusedFrame, RingConfig, Transmitted,
+    RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RingConfig,
 };
+pub use stamped::{STAMPED_FRAME_BYTES_MAX, STAMPED_ROW_MAX, StampedFrame, StampedSocket};
+pub use tap::TapPort;
 pub use tunnel_receiver::{TunnelReceived, TunnelReceiver};
 pub use tunnel_sender::{
     SendFailure, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX, TUNNEL_SOURCE_PORTS_DEFAULT,
     TUNNEL_SOURCE_PORTS_MAX, TunnelSender,
 };
+pub use xdp::{XDP_FRAME_BYTES_MAX, XDP_SLOTS_DEFAULT, XDP_SLOTS_MAX, XdpConfig, XdpPort};

@@ -132,6 +132,32 @@ impl Offload {
     }
 }
 
+/// Finishes a checksum that its sender left open: the sum over everything from its start, which
+/// holds the pseudo header's part already (RFC 1071). False when its place is outside the frame.
+#[must_use]
+pub(crate) fn finish_checksum(frame: &mut [u8], open: PartialChecksum) -> bool {
+    let Some(summed) = frame.get_mut(usize::from(open.start)..) else { return false };
+    let at = usize::from(open.offset);
+    if at + 1 >= summed.len() {
+        return false;
+    }
+    let mut sum = 0_u64;
+    for pair in summed.chunks(2) {
+        let low = pair.get(1).copied().unwrap_or_default();
+        sum += u64::from(u16::from_be_bytes([pair[0], low]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    // Zero would mean that there is no checksum (RFC 768).
+    let checksum = match !(sum as u16) {
+        0 => 0xffff,
+        checksum => checksum,
+    };
+    summed[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,5 +218,25 @@ mod tests {
         assert_eq!(offload.wire_packets(42 + 3_001), 4);
         assert_eq!(offload.wire_packets(10), 1);
         assert_eq!(Offload::default().wire_packets(60_000), 1);
+    }
+
+    #[test]
+    fn an_open_checksum_is_finished_over_all_that_follows_its_start() {
+        // UDP 1.1.1.1:1 > 2.2.2.2:2 "abc", the pseudo header's sum in its place.
+        let pseudo: u32 = 0x0101 * 2 + 0x0202 * 2 + 17 + 11;
+        let mut frame = vec![0xee; 34];
+        frame.extend([0, 1, 0, 2, 0, 11]);
+        frame.extend((pseudo as u16).to_be_bytes());
+        frame.extend(*b"abc");
+        assert!(finish_checksum(&mut frame, PartialChecksum { start: 34, offset: 6 }));
+        let words = frame[34..].chunks(2).map(|pair| {
+            u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or_default()]))
+        });
+        let sum: u32 = words.sum::<u32>() + pseudo;
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+        assert_eq!(frame[..34], [0xee; 34]);
+        for (start, offset) in [(45, 0), (44, 1), (34, 10), (34, 11), (u16::MAX, u16::MAX)] {
+            assert!(!finish_checksum(&mut frame, PartialChecksum { start, offset }));
+        }
     }
 }

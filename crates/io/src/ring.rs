@@ -16,6 +16,7 @@ use crate::buffer::{Buffer, BufferPool};
 use crate::error::IoError;
 use crate::offload::Offload;
 use crate::options;
+use crate::port::{Port, Received, RefusedFrame, Transmitted};
 use crate::slots::{FilledSlot, Geometry, SlotMemory};
 
 /// Slots of a ring unless asked otherwise; fewer than 128 lose frames at 20 Gbit/s.
@@ -51,50 +52,15 @@ pub struct RingConfig {
     pub slot_bytes: u32,
 }
 
+impl RingConfig {
+    /// Of a socket that only sends: as small as a ring can be.
+    pub const SENDING: Self = Self { slots: 1, slot_bytes: RING_SLOT_BYTES_MIN };
+}
+
 impl Default for RingConfig {
     fn default() -> Self {
         Self { slots: RING_SLOTS_DEFAULT, slot_bytes: RING_SLOT_BYTES_DEFAULT }
     }
-}
-
-/// What one call of [`PacketRing::receive`] took from the ring, in frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Received {
-    /// Delivered.
-    pub frames: u32,
-    /// Not delivered: larger than a slot, so not whole.
-    pub truncated: u32,
-    /// Not delivered: a segmentation that nothing here can undo.
-    pub unsupported_offload: u32,
-    /// The pool ran out of buffers; the rest waits in the ring.
-    pub pool_empty: bool,
-    /// Error that the kernel noted on the socket (`errno`), such as the interface going down; it
-    /// is looked for when nothing was delivered, which also ends the readiness it caused.
-    pub socket_error: Option<i32>,
-}
-
-/// What became of the frames of one call of [`PacketRing::transmit`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Transmitted {
-    /// Frames the kernel took.
-    pub sent: u32,
-    /// Wire packets these stand for ([`Offload::wire_packets`]).
-    pub sent_segments: u32,
-    /// Frames the kernel refused; they are gone.
-    pub failed: u32,
-    /// Wire packets these stand for.
-    pub failed_segments: u32,
-    /// Why the last of them was refused (`errno`); `EAGAIN` means that the send buffer stayed full.
-    pub last_errno: Option<i32>,
-}
-
-/// A frame that the kernel did not take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RefusedFrame {
-    /// Its place among the frames of the call, from 0.
-    pub index: usize,
-    /// Why (`errno`); `EAGAIN` means that the send buffer stayed full.
-    pub errno: i32,
 }
 
 /// A packet socket with a receive ring.
@@ -282,6 +248,24 @@ impl PacketRing {
         let [_packets, drops] = statistics.unwrap_or_default();
         self.ring_full += u64::from(drops);
         self.ring_full
+    }
+}
+
+impl Port for PacketRing {
+    fn receive(&mut self, pool: &mut BufferPool, out: &mut Vec<Buffer>, max: usize) -> Received {
+        PacketRing::receive(self, pool, out, max)
+    }
+
+    fn transmit(&mut self, frames: &mut Vec<Buffer>, pool: &mut BufferPool) -> Transmitted {
+        PacketRing::transmit(self, frames, pool)
+    }
+
+    fn refused(&self) -> &[RefusedFrame] {
+        PacketRing::refused(self)
+    }
+
+    fn lost(&mut self) -> u64 {
+        self.ring_full()
     }
 }
 

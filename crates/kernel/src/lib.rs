@@ -8,6 +8,7 @@ pub mod abstract_socket;
 pub mod attach;
 pub mod capabilities;
 mod error;
+pub mod ethtool;
 pub mod fds;
 pub mod machine;
 pub mod mounts;
@@ -17,6 +18,8 @@ pub mod packet;
 pub mod process;
 pub mod signals;
 pub mod sysctl;
+pub mod tap;
 pub mod tc;
+pub mod xdp;
 
 pub use error::{KernelError, Result};

@@ -28,8 +28,32 @@ use crate::{KernelError, Result};
 /// [`KernelError::NotFoundYet`] if the interface is missing; otherwise what the kernel refuses
 /// (`CAP_NET_RAW` in that namespace is needed).
 pub fn open_packet_socket(namespace: &NetNamespace, interface: &str) -> Result<OwnedFd> {
+    open(namespace, interface, Takes::All)
+}
+
+/// The same for a socket that only sends: it takes no frame, and is told all the same when its
+/// interface goes.
+///
+/// # Errors
+/// As [`open_packet_socket`].
+pub fn open_sending_socket(namespace: &NetNamespace, interface: &str) -> Result<OwnedFd> {
+    open(namespace, interface, Takes::Nothing)
+}
+
+/// Which frames a socket takes.
+///
+/// Every socket is bound for every EtherType: one of its own would be that of what it sends, and
+/// the kernel would neither segment nor complete checksums; without one it would not be told of its
+/// interface's end. So a filter refuses the frames of one that only sends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    All,
+    Nothing,
+}
+
+fn open(namespace: &NetNamespace, interface: &str, takes: Takes) -> Result<OwnedFd> {
     let object = format!("packet socket on {interface} in network namespace {}", namespace.name());
-    run_in(namespace, || open_here(interface))?.map_err(|e| match e.raw_os_error() {
+    run_in(namespace, || open_here(interface, takes))?.map_err(|e| match e.raw_os_error() {
         Some(libc::ENODEV) => KernelError::not_found_yet(format!(
             "interface {interface} in network namespace {}",
             namespace.name()
@@ -38,7 +62,7 @@ pub fn open_packet_socket(namespace: &NetNamespace, interface: &str) -> Result<O
     })
 }
 
-fn open_here(interface: &str) -> io::Result<OwnedFd> {
+fn open_here(interface: &str, takes: Takes) -> io::Result<OwnedFd> {
     // Without a protocol the socket receives nothing until it is bound to its interface;
     // with one it would first collect the frames of all of them.
     let socket = rustix::net::socket_with(
@@ -59,17 +83,37 @@ fn open_here(interface: &str) -> io::Result<OwnedFd> {
         mr_address: [0; 8],
     };
     set_packet_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+    if takes == Takes::Nothing {
+        refuse_all(&socket)?;
+    }
     bind_to(&socket, index)?;
     Ok(socket)
 }
 
+/// A filter whose only instruction says that no byte of a frame is wanted.
+fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
+    const RETURN_CONSTANT: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let mut nothing = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: std::ptr::from_mut(&mut nothing) };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
 fn set_packet_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    set_option(socket, libc::SOL_PACKET, option, value)
+}
+
+fn set_option<T: Copy>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     // SAFETY: `value` points to a live `T` and the length given is exactly its size; the kernel
-    // only reads it.
+    // only reads it, and what it points to lives as long as the call.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::SOL_PACKET,
+            level,
             option,
             std::ptr::from_ref(value).cast(),
             mem::size_of::<T>() as libc::socklen_t,

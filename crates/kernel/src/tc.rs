@@ -3,9 +3,14 @@
 //! Packet sockets see a frame before the ingress hook of traffic control does. A classic BPF
 //! program there that says «shot» for every frame thus leaves the tap its copy, and the stack
 //! nothing: it can neither forward nor answer. No address, `arp off` and no route are not enough.
+//! In its place a program of the fast path may steer what it knows and swallow the rest itself.
 //! It refuses to touch any filter but its own.
 
-use rtnetlink::packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, Nla, NlasIterator};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rtnetlink::packet_core::{
+    DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Nla, NlasIterator,
+};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcHeader, TcMessage, TcOption};
 
@@ -15,6 +20,7 @@ use crate::{KernelError, Result};
 // linux/pkt_cls.h, attributes of a `bpf` filter.
 const TCA_BPF_OPS_LEN: u16 = 4;
 const TCA_BPF_OPS: u16 = 5;
+const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
 /// The program's result is the verdict itself.
@@ -26,6 +32,7 @@ const BPF_RETURN_CONSTANT: u16 = 0x06;
 
 const FILTER_KIND: &str = "bpf";
 const FILTER_NAME: &[u8] = b"catena-swallow\0";
+const STEERING_NAME: &[u8] = b"catena-fastpath\0";
 /// First of all filters of the hook: nothing another filter says can let a frame through.
 const FILTER_PRIORITY: u16 = 1;
 const FILTER_HANDLE: TcHandle = TcHandle { major: 0, minor: 1 };
@@ -39,6 +46,46 @@ const INGRESS_HOOK: TcHandle = TcHandle { major: u16::MAX, minor: TcHandle::MIN_
 pub async fn swallow_ingress(netlink: &Netlink, ifindex: u32) -> Result<()> {
     const OPERATION: &str = "swallow the ingress of";
     let object = object(netlink, ifindex);
+    add_hook(netlink, ifindex, OPERATION).await?;
+    let filter = new_filter(ifindex, filter_options())?;
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    already_is_fine(netlink.change(OPERATION, &object, filter, flags).await)?;
+    if is_swallowing(netlink, ifindex).await? {
+        return Ok(());
+    }
+    Err(KernelError::invalid(object, "a filter of another owner holds the first ingress place"))
+}
+
+/// Gives every frame that arrives on this interface to a tc program, in one step in place of the
+/// filter of [`swallow_ingress`] or of an earlier program: no frame meets neither.
+///
+/// # Errors
+/// As [`swallow_ingress`]; the descriptor may also be no program for traffic control.
+pub async fn steer_ingress(netlink: &Netlink, ifindex: u32, program: BorrowedFd<'_>) -> Result<()> {
+    replace_filter(netlink, ifindex, "steer the ingress of", steering_options(program)).await
+}
+
+/// Lets no frame reach the stack, in one step in place of the program of [`steer_ingress`].
+///
+/// # Errors
+/// As [`swallow_ingress`].
+pub async fn swallow_instead(netlink: &Netlink, ifindex: u32) -> Result<()> {
+    replace_filter(netlink, ifindex, "swallow again the ingress of", filter_options()).await
+}
+
+async fn replace_filter(
+    netlink: &Netlink,
+    ifindex: u32,
+    operation: &'static str,
+    options: Vec<TcOption>,
+) -> Result<()> {
+    add_hook(netlink, ifindex, operation).await?;
+    let filter = new_filter(ifindex, options)?;
+    let flags = NLM_F_CREATE | NLM_F_REPLACE;
+    netlink.change(operation, &object(netlink, ifindex), filter, flags).await
+}
+
+async fn add_hook(netlink: &Netlink, ifindex: u32, operation: &'static str) -> Result<()> {
     let hook = TcMessage::from_parts(
         TcHeader {
             handle: TcHandle { major: u16::MAX, minor: 0 },
@@ -48,7 +95,11 @@ pub async fn swallow_ingress(netlink: &Netlink, ifindex: u32) -> Result<()> {
         vec![TcAttribute::Kind("clsact".to_owned())],
     );
     let hook = RouteNetlinkMessage::NewQueueDiscipline(hook);
-    already_is_fine(netlink.change(OPERATION, &object, hook, NLM_F_CREATE | NLM_F_EXCL).await)?;
+    let object = object(netlink, ifindex);
+    already_is_fine(netlink.change(operation, &object, hook, NLM_F_CREATE | NLM_F_EXCL).await)
+}
+
+fn new_filter(ifindex: u32, options: Vec<TcOption>) -> Result<RouteNetlinkMessage> {
     let filter = TcMessage::from_parts(
         TcHeader {
             handle: FILTER_HANDLE,
@@ -56,15 +107,9 @@ pub async fn swallow_ingress(netlink: &Netlink, ifindex: u32) -> Result<()> {
             info: priority_and_protocol(),
             ..header(ifindex)?
         },
-        vec![TcAttribute::Kind(FILTER_KIND.to_owned()), TcAttribute::Options(filter_options())],
+        vec![TcAttribute::Kind(FILTER_KIND.to_owned()), TcAttribute::Options(options)],
     );
-    let filter = RouteNetlinkMessage::NewTrafficFilter(filter);
-    let flags = NLM_F_CREATE | NLM_F_EXCL;
-    already_is_fine(netlink.change(OPERATION, &object, filter, flags).await)?;
-    if is_swallowing(netlink, ifindex).await? {
-        return Ok(());
-    }
-    Err(KernelError::invalid(object, "a filter of another owner holds the first ingress place"))
+    Ok(RouteNetlinkMessage::NewTrafficFilter(filter))
 }
 
 /// Whether the filter of [`swallow_ingress`] is in place.
@@ -143,6 +188,15 @@ fn filter_options() -> Vec<TcOption> {
             TCA_BPF_FLAGS,
             TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes().to_vec(),
         )),
+    ]
+}
+
+fn steering_options(program: BorrowedFd<'_>) -> Vec<TcOption> {
+    let option = |kind, value| TcOption::Other(DefaultNla::new(kind, value));
+    vec![
+        option(TCA_BPF_FD, program.as_raw_fd().to_ne_bytes().to_vec()),
+        option(TCA_BPF_NAME, STEERING_NAME.to_vec()),
+        option(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes().to_vec()),
     ]
 }
 

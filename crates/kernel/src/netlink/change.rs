@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo as Information, LinkMessage,
+    InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo as Information, LinkMessage,
 };
 use rtnetlink::{LinkMessageBuilder, LinkUnspec};
 
@@ -104,7 +104,7 @@ impl Netlink {
         self.create_link("create veth", &object, near).await
     }
 
-    /// Makes a bridge, down, without spanning tree.
+    /// Makes a bridge, down, without spanning tree; groups it floods.
     ///
     /// # Errors
     /// The name is malformed or taken.
@@ -112,7 +112,10 @@ impl Netlink {
         check_interface_name(name)?;
         let mut bridge = LinkMessage::default();
         bridge.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        bridge.attributes.push(LinkAttribute::LinkInfo(vec![Information::Kind(InfoKind::Bridge)]));
+        // A bridge that listens for groups sends reports of its own into every port.
+        let silent = InfoData::Bridge(vec![InfoBridge::MulticastSnooping(0)]);
+        let information = vec![Information::Kind(InfoKind::Bridge), Information::Data(silent)];
+        bridge.attributes.push(LinkAttribute::LinkInfo(information));
         self.create_link("create bridge", name, bridge).await
     }
 
@@ -143,6 +146,14 @@ impl Netlink {
         self.set("set up", name, LinkMessageBuilder::up).await
     }
 
+    /// Gives a link a MAC and the largest payload that it takes, in bytes.
+    ///
+    /// # Errors
+    /// The link is missing, or its driver refuses either.
+    pub async fn set_mac_and_mtu(&self, name: &str, mac: MacBytes, mtu: u32) -> Result<()> {
+        self.set("set MAC and MTU of", name, |m| m.address(mac.to_vec()).mtu(mtu)).await
+    }
+
     /// Deletes a link (of a veth, both ends).
     ///
     /// # Errors
@@ -155,7 +166,7 @@ impl Netlink {
     }
 
     /// The link of this name, or the error that it is not there yet.
-    pub(crate) async fn existing(&self, name: &str) -> Result<LinkInfo> {
+    pub async fn existing(&self, name: &str) -> Result<LinkInfo> {
         self.link(name)
             .await?
             .ok_or_else(|| KernelError::not_found_yet(self.here(&format!("interface {name}"))))

@@ -57,20 +57,22 @@ impl Netlink {
             RouteNetlinkMessage::NewAddress(found) if found.header.index == index => Some(found),
             _ => None,
         });
-        // Of a point-to-point link the local end is the own one; others tell only an address.
-        let own = of_link.filter_map(|found| {
-            let local = found.attributes.iter().find_map(|attribute| match attribute {
-                AddressAttribute::Local(address) => Some(*address),
-                _ => None,
-            });
-            local.or_else(|| {
-                found.attributes.iter().find_map(|attribute| match attribute {
-                    AddressAttribute::Address(address) => Some(*address),
-                    _ => None,
-                })
-            })
-        });
-        Ok(own.collect())
+        Ok(of_link.filter_map(own_address).collect())
+    }
+
+    /// The link that has an address; none: nobody has it here.
+    ///
+    /// # Errors
+    /// The request is refused.
+    pub async fn link_with_address(&self, address: IpAddr) -> Result<Option<u32>> {
+        let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        let answers = self.list("list", &self.here("addresses"), question).await?;
+        Ok(answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewAddress(found) if own_address(found) == Some(address) => {
+                Some(found.header.index)
+            }
+            _ => None,
+        }))
     }
 
     /// Adds a route to `destination` (address and prefix length; `0.0.0.0/0` or `::/0` is the
@@ -180,4 +182,18 @@ fn check_prefix(address: IpAddr, prefix_len: u8) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Of a point-to-point link the local end is the own one; others tell only an address.
+fn own_address(found: &AddressMessage) -> Option<IpAddr> {
+    let local = found.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Local(address) => Some(*address),
+        _ => None,
+    });
+    local.or_else(|| {
+        found.attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Address(address) => Some(*address),
+            _ => None,
+        })
+    })
 }
