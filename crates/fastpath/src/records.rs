@@ -1,0 +1,151 @@
+//! The other records of the kernel's tables: what stands beside a flow, and what the program counts.
+//! Knows layouts and names; refuses to know how tables are reached.
+
+use crate::transform::Transform;
+
+/// A flow in the table: its transform, and what the program notes about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Entry {
+    /// The gate that must be open; 0: none.
+    pub gate: u32,
+    /// Always zero.
+    pub reserved: u32,
+    /// When it was last used, by the coarse monotonic clock, in nanoseconds; 0: never.
+    pub seen_ns: u64,
+    /// Wire packets transformed.
+    pub packets: u64,
+    /// Their bytes, as the engine counts them.
+    pub bytes: u64,
+    /// What is done.
+    pub transform: Transform,
+}
+
+/// A slot of the table of epochs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Slot {
+    /// The epoch; transforms carry its lower half.
+    pub epoch: u64,
+    /// Frames that met a transform of an earlier epoch of this slot.
+    pub stale: u64,
+}
+
+/// An account: as the engine books a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Account {
+    /// Wire packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A port that the program serves, found by its interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Port {
+    /// Its number, 1 to [`PORT_NUMBER_MAX`]; the tag of its punted frames.
+    pub number: u32,
+    /// Not zero: every frame of the port goes to the engine.
+    pub is_watched: u32,
+}
+
+/// What concerns all packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Settings {
+    /// Interface by which frames go to the engine; 0: none, and they end here.
+    pub punt_ifindex: u32,
+    /// Not zero: every frame goes to the engine.
+    pub is_off: u32,
+    /// Own IPv4 address on the underlay in the order of the packet; 0: none.
+    pub underlay_address: u32,
+    /// Always zero.
+    pub reserved: u32,
+}
+
+/// Highest number of a port: VLAN identifiers 0 and 4095 have meanings of their own.
+pub const PORT_NUMBER_MAX: u16 = 4_094;
+/// The VLAN identifier of punted frames that came by a tunnel.
+pub const UNDERLAY_NUMBER: u16 = 4_095;
+/// Bit of a gate's word that says that it is open; the others count the frames that went up.
+pub const GATE_OPEN: u64 = 1 << 63;
+
+/// What the program counts, in frames (a super-frame is one).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Event {
+    /// Transformed.
+    Hit = 0,
+    /// Punted: no transform for it.
+    Miss = 1,
+    /// Punted: something its transform depends on has changed.
+    Stale = 2,
+    /// Punted: its transform waits until the frames before it have passed the engine.
+    Waiting = 3,
+    /// Punted: it has no key (a fragment, a group, ARP, options, contradictory lengths and so on).
+    Unkeyed = 4,
+    /// Punted: its transform cannot be applied to a frame of this length or with this tag, or the
+    /// interface that it should leave by is gone.
+    Unfit = 5,
+    /// Punted: the port is watched, or the fast path is off.
+    Watched = 6,
+    /// Lost: the kernel refused an operation half way.
+    Broken = 7,
+    /// The kernel did not take a copy.
+    CloneFailed = 8,
+    /// Ended here: the interface is no port, or there is no punt device.
+    Swallowed = 9,
+    /// A tunnel packet left to the socket of the tunnel.
+    LeftToSocket = 10,
+    /// Punted, for one of the reasons above, and came by a tunnel.
+    FromUnderlay = 11,
+}
+
+impl Event {
+    /// Every event.
+    pub const ALL: [Event; 12] = [
+        Event::Hit,
+        Event::Miss,
+        Event::Stale,
+        Event::Waiting,
+        Event::Unkeyed,
+        Event::Unfit,
+        Event::Watched,
+        Event::Broken,
+        Event::CloneFailed,
+        Event::Swallowed,
+        Event::LeftToSocket,
+        Event::FromUnderlay,
+    ];
+
+    /// Those that tell why a frame was punted; each punted frame is counted as one of them.
+    pub const PUNTED: [Event; 6] =
+        [Event::Miss, Event::Stale, Event::Waiting, Event::Unkeyed, Event::Unfit, Event::Watched];
+
+    /// The event with this number.
+    #[must_use]
+    pub fn of(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| *event as u8 == number)
+    }
+
+    /// Its name, in small letters and underscores.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Miss => "miss",
+            Self::Stale => "stale",
+            Self::Waiting => "waiting",
+            Self::Unkeyed => "unkeyed",
+            Self::Unfit => "unfit",
+            Self::Watched => "watched",
+            Self::Broken => "broken",
+            Self::CloneFailed => "clone_failed",
+            Self::Swallowed => "swallowed",
+            Self::LeftToSocket => "left_to_socket",
+            Self::FromUnderlay => "from_underlay",
+        }
+    }
+}

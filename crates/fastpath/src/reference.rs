@@ -1,0 +1,101 @@
+//! The interpreter that the program is held against: what a transform does, in plain steps over
+//! plain bytes. Knows every operation; refuses to be fast. Tests alone use it.
+
+use crate::records::Account;
+use crate::sight::Sight;
+use crate::transform::{
+    ETHERNET_BYTES, FLAG_PUSHES, FLAG_UNTAGGED_ONLY, Kind, Operation, Transform,
+};
+use catena_wire::ethernet;
+use catena_wire::ipv4;
+use catena_wire::scalar::{EtherType, MacAddr};
+use catena_wire::udp;
+use std::collections::BTreeMap;
+
+/// What became of a frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The frame as it leaves.
+    pub bytes: Vec<u8>,
+    /// The last operation: how it leaves.
+    pub exit: Option<(Kind, u32)>,
+    /// Copies and the interface of each.
+    pub copies: Vec<(u32, Vec<u8>)>,
+    /// What was added to which account.
+    pub accounts: BTreeMap<u32, Account>,
+}
+
+/// Would the program apply the transform to this frame, or send it up as unfit? `is_tagged`: it has
+/// a VLAN tag, which the kernel keeps beside it; `mtu`: that of the interface it would leave by, none
+/// if there is no such interface.
+#[must_use]
+pub fn fits(
+    transform: &Transform,
+    frame_bytes: usize,
+    sight: &Sight,
+    is_tagged: bool,
+    mtu: Option<u32>,
+) -> bool {
+    let Some(mtu) = mtu else { return false };
+    let frame_bytes = i64::try_from(frame_bytes).unwrap_or(i64::MAX);
+    let (longest, bound) = match sight.segment_bytes {
+        Some(segment) => (i64::from(segment), transform.segment_bytes_max),
+        None => (frame_bytes, transform.frame_bytes_max),
+    };
+    let is_one_packet = sight.segment_bytes.is_none();
+    let must_fit = is_one_packet || transform.flags & FLAG_PUSHES != 0;
+    let leaving = longest + i64::from(transform.growth);
+    longest <= i64::from(bound)
+        && (!must_fit || leaving <= i64::from(mtu) + ETHERNET_BYTES as i64)
+        && !(is_tagged && transform.flags & FLAG_UNTAGGED_ONLY != 0)
+}
+
+/// Applies a transform to a frame without tag; `None` if the frame is too short for it.
+#[must_use]
+pub fn apply(transform: &Transform, frame: &[u8], sight: &Sight) -> Option<Outcome> {
+    let mut outcome = Outcome { bytes: frame.to_vec(), ..Outcome::default() };
+    for operation in transform.operations() {
+        let kind = Kind::of(operation.kind)?;
+        match kind {
+            Kind::SetDestination => {
+                ethernet::set_destination(&mut outcome.bytes, MacAddr(operation.mac)).ok()?;
+            }
+            Kind::Trim => {
+                // Behind the inner Ethernet header, which ends where what is taken off ends.
+                outcome.bytes.drain(..usize::from(operation.length));
+            }
+            Kind::PushTunnel => push_tunnel(transform, operation, &mut outcome.bytes)?,
+            Kind::CloneTo => outcome.copies.push((operation.number, outcome.bytes.clone())),
+            Kind::Count => {
+                let account = outcome.accounts.entry(operation.number).or_default();
+                account.packets += sight.volume.packets;
+                account.bytes += sight.volume.bytes;
+            }
+            Kind::Transmit | Kind::HandOver | Kind::TransmitToNeighbour => {
+                outcome.exit = Some((kind, operation.number));
+                return Some(outcome);
+            }
+        }
+    }
+    None
+}
+
+fn push_tunnel(transform: &Transform, push: Operation, bytes: &mut Vec<u8>) -> Option<()> {
+    let start = usize::from(push.offset);
+    let header = transform.template.get(start..start + usize::from(push.length))?;
+    let mut addresses = [0; 12];
+    addresses.copy_from_slice(bytes.get(..12)?);
+    // The outer Ethernet header has the addresses of the inner one until a neighbour is found.
+    let mut outer = addresses.to_vec();
+    outer.extend(EtherType::IPV4.0.to_be_bytes());
+    outer.extend_from_slice(header);
+    let total = header.len() + bytes.len();
+    let (ip, datagram) = outer.get_mut(ETHERNET_BYTES..)?.split_at_mut(ipv4::HEADER_BYTES);
+    // What does not fit the field is said as zero, as Linux does for super-frames.
+    let total = u16::try_from(total).unwrap_or(0);
+    ipv4::set_total_length(ip, total).ok()?;
+    ipv4::refresh_checksum(ip).ok()?;
+    udp::set_length(datagram, total.saturating_sub(ipv4::HEADER_BYTES as u16)).ok()?;
+    bytes.splice(..0, outer);
+    Some(())
+}
