@@ -51,7 +51,8 @@ impl Apart {
         let flow = work.view.flow.filter(|_| encap::by_ether_type(work.view.ethertype).is_none());
         let Some(flow) = flow else { return 1 };
         let egress = context.slots.serial(port);
-        let mut keys = rewrite::keys(context.tables.port(port), egress, flow);
+        let user = work.user.identity();
+        let mut keys = rewrite::keys(context.tables.port(port), egress, flow, user);
         let Some(key) = keys.find(|key| memory.knows_each(key)) else { return 1 };
         self.recalled.clear();
         for digest in self.digests.of(&work.buffer, &work.view) {

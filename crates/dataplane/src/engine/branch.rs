@@ -5,6 +5,8 @@ use super::classifier;
 use super::context::Context;
 use super::encap::{self, PathPosition};
 use super::flow_paths::FlowPaths;
+use super::receive;
+use super::slices::{self, Shown};
 use super::trace::Note;
 use super::vector::Work;
 use catena_model::DropReason;
@@ -18,8 +20,13 @@ pub(super) fn follow(
     context: &mut Context<'_>,
 ) -> Result<Option<PathPosition>, DropReason> {
     let tables = context.tables;
+    if let Some(start) = slices::follow(work, ended, context)? {
+        return Ok(Some(start));
+    }
     let path = tables.positions.place(ended).path;
-    let found = work.view.flow.and_then(|flow| {
+    // A slice shares the hops of another path, and not what follows on it.
+    let flow = work.view.flow.filter(|_| !ended.is_of_slice());
+    let found = flow.and_then(|flow| {
         let (rule, start) = tables.rules.find_after(path, &work.view, &flow)?;
         Some((flow, rule, start))
     });
@@ -31,8 +38,9 @@ pub(super) fn follow(
     if let Some(seat) = work.path.take() {
         context.books.finished(seat, work.volume);
     }
-    let seat = context.books.seat(tables, start);
+    let seat = context.books.seat(start);
     context.books.entered(seat, work.volume);
     work.path = Some(seat);
-    encap::enter(tables, start, work.flow_hash, context.carried).map(Some)
+    work.flow_hash = receive::flow_hash(&work.view);
+    encap::enter(tables, start, work.flow_hash, Shown::default(), context.carried).map(Some)
 }

@@ -1,28 +1,31 @@
 //! From the program to the tables. Knows which contradictions a program may not hold, and which
 //! absences it may: a path that is being taken down can outlive a port or network it names.
 
-use super::classifier::Rules;
-use super::encap::{Positions, Written};
+use super::classifier::{Rules, Surroundings};
+use super::encap::{self, Positions, Written};
 use super::pins::Pins;
 use super::rendezvous;
+use super::short_keys::ShortKeys;
+use super::slices::Slices;
 use super::tables::{
-    HopTable, InstancePlace, InstanceTable, LocalInstance, NetworkIndex, NetworkTable, NodeIndex,
-    PathTable, PortIndex, PortTable, Seat, Tables, WatchedInstance,
+    Descent, HopTable, InstancePlace, InstanceTable, LocalInstance, NetworkIndex, NetworkTable,
+    NodeIndex, PathTable, PortIndex, PortTable, Seat, Tables, WatchedInstance,
 };
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{
-    CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX, MPLS_PATH_IDS, NODE_PATHS_MAX, NODE_PORTS_MAX,
-    NODE_RULES_MAX, NSH_PATH_IDS,
+    CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX,
+    NODE_SLICES_MAX,
 };
 use catena_model::program::{
     HopEntry, HopKind, InstanceEntry, Location, NetworkEntry, PathEntry, PortEntry, RewriteEntry,
     RulePlace,
 };
 use catena_model::resource::{Encapsulation, FailurePolicy};
-use catena_model::{NodeName, NodeProgram, PathId};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, SliceId};
 use catena_wire::scalar::MacAddr;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 
 /// Why a program cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +63,28 @@ pub enum CompileError {
         rule: String,
         /// The path.
         path: PathId,
+    },
+    /// A slice, or a path of one, speaks of a path that the program does not hold.
+    #[error("slice {slice} speaks of path {path}, which is not in the program")]
+    SliceWithoutPath {
+        /// The slice.
+        slice: SliceId,
+        /// The path.
+        path: PathId,
+    },
+    /// The path of a slice goes while a slice speaks of it.
+    #[error("path {path} cannot go: a slice speaks of it")]
+    SlicePathInUse {
+        /// The path.
+        path: PathId,
+    },
+    /// A change of slices is of another program than the one in force.
+    #[error("the change is of program {base} of node {node}, not of this one")]
+    ForeignDelta {
+        /// The node that it is for.
+        node: NodeName,
+        /// The program that it changes.
+        base: BlueprintNumber,
     },
     /// A path identifier lies outside the pool of its encapsulation.
     #[error("path {path} cannot be carried as {}: its identifier is outside the pool", encapsulation.name())]
@@ -114,28 +139,51 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
     let vni_of = |path: &PathTable| {
         path.destination.map(|network| program.networks[usize::from(network.0)].vni)
     };
-    let positions = Positions::compile(&paths, vni_of)?;
-    Ok(Tables {
-        program: program.clone(),
+    let positions = Positions::compile(&paths, vni_of, &program.slice_paths)?;
+    let vnis = program.networks.iter().map(|n| (n.vni, vnis[&u32::from(n.vni)])).collect();
+    let surroundings = Surroundings { ports: &names.ports, paths: &paths, positions: &positions };
+    let rules = Rules::compile(&program.rules, &surroundings)?;
+    let mut tables = Tables {
+        program: Arc::new(without_slices(program)),
         number: program.number,
         underlay_mtu: program.underlay.mtu,
-        networks: networks(program, &names),
-        vnis: program.networks.iter().map(|n| (n.vni, vnis[&u32::from(n.vni)])).collect(),
+        networks: networks(program, &names).into(),
+        vnis: Arc::new(vnis),
         nodes: program.tunnels.iter().map(|entry| entry.address).collect(),
-        sources: sources(program, &names),
-        rules: Rules::compile(
-            &program.rules,
-            &names.ports,
-            names.networks.len(),
-            &paths,
-            &positions,
-        )?,
-        pins: Pins::compile(&program.pins, &program.paths, &positions),
-        ports,
+        sources: Arc::new(sources(program, &names)),
+        rules: Arc::new(rules),
+        pins: Arc::new(Pins::compile(&program.pins, &program.paths, &positions)),
+        port_indexes: Arc::new(names.ports),
+        ports: ports.into(),
         positions,
-        paths,
-        watched,
-    })
+        descent: Descent::root(),
+        paths: paths.into(),
+        watched: watched.into(),
+        slices: Slices::default(),
+        slice_order: OnceLock::new(),
+    };
+    tables.fill_slices(program)?;
+    Ok(tables)
+}
+
+/// What names are looked up in; slices have theirs in a table of their own.
+fn without_slices(program: &NodeProgram) -> NodeProgram {
+    NodeProgram {
+        node: program.node.clone(),
+        number: program.number,
+        underlay: program.underlay,
+        tunnels: program.tunnels.clone(),
+        networks: program.networks.clone(),
+        ports: program.ports.clone(),
+        macs: program.macs.clone(),
+        neighbours: program.neighbours.clone(),
+        rules: program.rules.clone(),
+        paths: program.paths.clone(),
+        chains: program.chains.clone(),
+        pins: program.pins.clone(),
+        slices: Vec::new(),
+        slice_paths: Vec::new(),
+    }
 }
 
 fn check_limits(program: &NodeProgram) -> Result<(), CompileError> {
@@ -148,6 +196,8 @@ fn check_limits(program: &NodeProgram) -> Result<(), CompileError> {
     at_most("nodes", program.tunnels.len(), NODE_PORTS_MAX)?;
     at_most("rules", program.rules.len(), NODE_RULES_MAX)?;
     at_most("paths", program.paths.len(), NODE_PATHS_MAX)?;
+    at_most("slices", program.slices.len(), NODE_SLICES_MAX)?;
+    at_most("paths of slices", program.slice_paths.len(), NODE_SLICES_MAX)?;
     for path in &program.paths {
         at_most("functions in one path", path.hops.len(), CHAIN_FUNCTIONS_MAX)?;
         for hop in &path.hops {
@@ -260,6 +310,7 @@ fn port_table(
         is_on_path,
         is_shared: used.bare.windows(2).any(|pair| pair[0].0 == pair[1].0)
             || (used.bare.len() > 1 && used.bare.iter().any(|(_, path)| joined.contains(path))),
+        bare: used.bare.iter().map(|(_, path)| *path).collect(),
         own_addresses: own_addresses(&used),
         rewrites: used.rewrites,
         speaks: used.speaks,
@@ -309,12 +360,12 @@ fn network_table(entry: &NetworkEntry, names: &Names<'_>) -> NetworkTable {
         gateways_v6: Vec::new(),
         ports: Vec::new(),
         members: entry.members.iter().filter_map(|node| names.nodes.get(node).copied()).collect(),
-        macs: HashMap::new(),
-        neighbours: HashMap::new(),
+        macs: HashMap::default(),
+        neighbours: HashMap::default(),
     }
 }
 
-fn sources(program: &NodeProgram, names: &Names<'_>) -> HashMap<IpAddr, NodeIndex> {
+fn sources(program: &NodeProgram, names: &Names<'_>) -> HashMap<IpAddr, NodeIndex, ShortKeys> {
     let pairs = program.tunnels.iter().map(|entry| (entry.address, names.nodes[&entry.node]));
     pairs.collect()
 }
@@ -324,11 +375,7 @@ fn path_table(
     names: &Names<'_>,
     watched: &mut Vec<WatchedInstance>,
 ) -> Result<PathTable, CompileError> {
-    let pool = match entry.encapsulation {
-        Encapsulation::Nsh => NSH_PATH_IDS,
-        Encapsulation::Mpls => MPLS_PATH_IDS,
-    };
-    if !pool.contains(&entry.id.0) {
+    if !encap::pool(entry.encapsulation).contains(&entry.id.0) {
         let encapsulation = entry.encapsulation;
         return Err(CompileError::PathIdentifier { path: entry.id, encapsulation });
     }

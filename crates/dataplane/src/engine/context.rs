@@ -4,12 +4,15 @@
 use super::counters::{Books, Owner, PathSeat};
 use super::encap::Carried;
 use super::health::Health;
+use super::lane::Known;
 use super::slots::Slots;
 use super::tables::Tables;
 use super::trace::{Note, Trace};
 use super::transform::Epoch;
 use super::traps::Traps;
+use super::user::Look;
 use super::vector::Work;
+use super::waiting::Waiting;
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
@@ -25,11 +28,18 @@ pub(super) struct Context<'e> {
     pub(super) health: &'e mut Health,
     /// The metadata that packets carry.
     pub(super) carried: &'e mut Carried,
+    pub(super) look: Look,
+    /// Packets of slices that wait for their turn.
+    pub(super) waiting: &'e mut Waiting,
+    /// No slice is charged: the packets have waited, or somebody asks about them.
+    pub(super) is_uncharged: bool,
     /// The vector was made here: it is created, and not received.
     pub(super) is_injected: bool,
     /// Who listens, if anybody does.
     pub(super) trace: Trace<'e>,
     pub(super) traps: &'e mut Traps,
+    /// What was decided for flows of endpoints.
+    pub(super) known: &'e mut Known,
 }
 
 impl Context<'_> {

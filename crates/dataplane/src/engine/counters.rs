@@ -4,13 +4,12 @@
 
 use super::encap::PathPosition;
 use super::packet::PortSlot;
+use super::path_books::{PathBooks, PathSums};
 use super::slots::Slots;
-use super::tables::{LocalInstance, PathTable, Tables};
-use catena_model::account::{
-    Account, ChainCounters, Created, HopCounters, NodeCounters, PortCounters, Volume,
-};
-use catena_model::id::{ChainId, InstanceId, PortId};
-use catena_model::{DropReason, NodeName, PathId};
+use super::tables::Tables;
+use catena_model::account::{Account, Created, NodeCounters, PortCounters, Volume};
+use catena_model::id::PortId;
+use catena_model::{DropReason, NodeName};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -21,16 +20,17 @@ pub const RETIRED_PORTS_NAME: &str = "(removed ports)";
 pub(super) const NO_SERIAL: u32 = 0;
 
 /// Whose account a packet is in: that of the port it came in by, or that of the tunnels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     /// A port; the serial tells it from a later one in the same slot.
     Port { slot: PortSlot, serial: u32 },
     /// The tunnels.
+    #[default]
     Tunnels,
 }
 
 /// Where a packet on a path is counted when it has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Passage {
     /// It is on no path, or has left it.
     Ordinary,
@@ -42,9 +42,11 @@ pub(super) enum Passage {
 
 /// The place of a path's counters: an index that holds while the tables do, and a serial that no
 /// other path has, also not a later one with the same identifier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PathSeat {
     pub(super) index: u32,
+    /// The index of the path whose hops it has: its sums hold those of slices too.
+    pub(super) like: u32,
     pub(super) serial: u64,
 }
 
@@ -78,8 +80,9 @@ struct Tally {
     held: u64,
 }
 
-#[derive(Clone, Debug)]
-struct Drops([u64; DropReason::COUNT]);
+/// Dropped packets by reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Drops([u64; DropReason::COUNT]);
 
 impl Default for Drops {
     fn default() -> Self {
@@ -88,11 +91,11 @@ impl Default for Drops {
 }
 
 impl Drops {
-    fn add(&mut self, reason: DropReason, packets: u64) {
+    pub(super) fn add(&mut self, reason: DropReason, packets: u64) {
         self.0[reason as usize] += packets;
     }
 
-    fn export(&self) -> BTreeMap<DropReason, u64> {
+    pub(super) fn export(&self) -> BTreeMap<DropReason, u64> {
         let pairs = DropReason::ALL.iter().map(|reason| (*reason, self.0[*reason as usize]));
         pairs.filter(|(_, packets)| *packets > 0).collect()
     }
@@ -156,92 +159,6 @@ impl PortBook {
     }
 }
 
-struct HopBook {
-    hop: u16,
-    instance: InstanceId,
-    name: String,
-    delivered: Volume,
-    returned: Volume,
-    bypassed: Volume,
-    rewritten: u64,
-    ambiguous: u64,
-    /// The port towards it, where what it gives back is expected.
-    ingress: Option<Owner>,
-}
-
-impl HopBook {
-    fn new(local: &LocalInstance, slots: &Slots) -> Self {
-        let ingress = local.ingress.filter(|_| !local.is_tap);
-        Self {
-            hop: local.hop,
-            instance: local.id,
-            name: local.name.clone(),
-            delivered: Volume::default(),
-            returned: Volume::default(),
-            bypassed: Volume::default(),
-            rewritten: 0,
-            ambiguous: 0,
-            ingress: ingress.map(|port| slots.owner_of_index(port)),
-        }
-    }
-}
-
-struct PathBook {
-    chain: ChainId,
-    id: PathId,
-    serial: u64,
-    entered: Volume,
-    finished: Volume,
-    tapped: Volume,
-    tunnelled_out: Volume,
-    tunnelled_in: Volume,
-    dropped: Drops,
-    hops: Vec<HopBook>,
-}
-
-impl PathBook {
-    fn new(path: &PathTable, serial: u64) -> Self {
-        Self {
-            chain: path.chain,
-            id: path.id,
-            serial,
-            entered: Volume::default(),
-            finished: Volume::default(),
-            tapped: Volume::default(),
-            tunnelled_out: Volume::default(),
-            tunnelled_in: Volume::default(),
-            dropped: Drops::default(),
-            hops: Vec::new(),
-        }
-    }
-
-    fn export(&self) -> ChainCounters {
-        let hops = self.hops.iter().map(|hop| HopCounters {
-            hop: hop.hop,
-            instance: hop.instance,
-            name: hop.name.clone(),
-            delivered: hop.delivered,
-            returned: hop.returned,
-            rewritten: hop.rewritten,
-            ambiguous: hop.ambiguous,
-            bypassed: hop.bypassed,
-        });
-        ChainCounters {
-            chain: self.chain,
-            path: self.id,
-            entered: self.entered,
-            finished: self.finished,
-            tapped: self.tapped,
-            pinned_flows: 0,
-            tunnelled_out: self.tunnelled_out,
-            tunnelled_in: self.tunnelled_in,
-            dropped: self.dropped.export(),
-            hops: hops.collect(),
-            is_partial: false,
-        }
-    }
-}
-
 struct SlotBook {
     serial: u32,
     book: PortBook,
@@ -253,8 +170,7 @@ pub(super) struct Books {
     retired: PortBook,
     has_retired: bool,
     tunnels: PortBook,
-    paths: Vec<PathBook>,
-    last_path_serial: u64,
+    paths: PathBooks,
 }
 
 impl Books {
@@ -264,8 +180,7 @@ impl Books {
             retired: PortBook::default(),
             has_retired: false,
             tunnels: PortBook::default(),
-            paths: Vec::new(),
-            last_path_serial: 0,
+            paths: PathBooks::default(),
         }
     }
 
@@ -291,50 +206,12 @@ impl Books {
     /// Lines the paths' books up with new tables; those of paths that stay keep their sums, and
     /// what functions still have of those that go is lost.
     pub(super) fn align_paths(&mut self, tables: &Tables, slots: &Slots) {
-        let mut kept: BTreeMap<(ChainId, PathId), PathBook> =
-            self.paths.drain(..).map(|book| ((book.chain, book.id), book)).collect();
-        for path in tables.paths() {
-            let mut old = kept.remove(&(path.chain, path.id));
-            let mut old_hops =
-                old.as_mut().map(|book| std::mem::take(&mut book.hops)).unwrap_or_default();
-            let hops = path.local_instances.iter().map(|local| {
-                let same = |book: &HopBook| book.hop == local.hop && book.instance == local.id;
-                let found = old_hops.iter().position(same).map(|at| old_hops.swap_remove(at));
-                let fresh = HopBook::new(local, slots);
-                match found {
-                    // The name may have changed, and the port may be gone or there again.
-                    Some(old) => {
-                        HopBook { name: fresh.name, ingress: fresh.ingress.or(old.ingress), ..old }
-                    }
-                    None => fresh,
-                }
-            });
-            let hops = hops.collect();
-            self.lose(&old_hops);
-            let mut book = old.unwrap_or_else(|| {
-                self.last_path_serial += 1;
-                PathBook::new(path, self.last_path_serial)
-            });
-            book.hops = hops;
-            self.paths.push(book);
-        }
-        for gone in kept.into_values() {
-            self.lose(&gone.hops);
+        for (ingress, lost) in self.paths.align(tables, slots) {
+            self.book(ingress).lost_in_function += lost;
         }
     }
 
-    /// What was delivered to the instances of a path that goes, and has not come back.
-    fn lose(&mut self, hops: &[HopBook]) {
-        for hop in hops {
-            let lost = hop.delivered.packets.saturating_sub(hop.returned.packets);
-            if let Some(ingress) = hop.ingress
-                && lost > 0
-            {
-                self.book(ingress).lost_in_function += lost;
-            }
-        }
-    }
-
+    #[inline]
     fn book(&mut self, owner: Owner) -> &mut PortBook {
         match owner {
             Owner::Tunnels => &mut self.tunnels,
@@ -349,28 +226,36 @@ impl Books {
     }
 
     /// The seat of the path that a position of the tables in force is on.
-    pub(super) fn seat(&self, tables: &Tables, position: PathPosition) -> PathSeat {
-        let index = tables.positions.place(position).path;
-        PathSeat { index, serial: self.paths[index as usize].serial }
+    #[inline]
+    pub(super) fn seat(&self, position: PathPosition) -> PathSeat {
+        self.paths.seat(position)
     }
 
-    /// The serials of all paths, in the order of the tables.
+    /// Asks for the book of the path with this index, before it is needed.
+    #[inline]
+    pub(super) fn prefetch(&self, own: u32) {
+        self.paths.prefetch(own);
+    }
+
+    /// What happened on the path of a position of the tables in force.
+    pub(super) fn path_sums(&self, position: PathPosition) -> Option<PathSums> {
+        self.paths.sums(position.path())
+    }
+
+    /// The serials of all paths, by index.
     pub(super) fn serials(&self) -> impl Iterator<Item = u64> {
-        self.paths.iter().map(|path| path.serial)
+        self.paths.serials()
     }
 
-    fn path(&mut self, seat: PathSeat) -> Option<&mut PathBook> {
-        let index = seat.index as usize;
-        let index = match self.paths.get(index) {
-            Some(path) if path.serial == seat.serial => index,
-            // The tables have been replaced since the packet was sent.
-            _ => self.paths.iter().position(|path| path.serial == seat.serial)?,
-        };
-        self.paths.get_mut(index)
-    }
-
+    #[inline]
     pub(super) fn received(&mut self, owner: Owner, volume: Volume) {
         self.book(owner).tally.received.merge(volume);
+    }
+
+    /// So many packets of the owner are handed out, whatever it is that they wait for.
+    #[inline]
+    pub(super) fn held(&mut self, owner: Owner, packets: u64) {
+        self.book(owner).tally.held += packets;
     }
 
     pub(super) fn created(&mut self, owner: Owner, kind: Created, packets: u64) {
@@ -394,46 +279,40 @@ impl Books {
         packets: u64,
     ) {
         self.book(owner).tally.dropped.add(reason, packets);
-        if let Some(book) = path.and_then(|seat| self.path(seat)) {
-            book.dropped.add(reason, packets);
+        if let Some(seat) = path {
+            self.paths.dropped(seat, reason, packets);
         }
     }
 
+    #[inline]
     pub(super) fn entered(&mut self, seat: PathSeat, volume: Volume) {
-        if let Some(book) = self.path(seat) {
-            book.entered.merge(volume);
-        }
+        self.paths.entered(seat, volume);
     }
 
+    #[inline]
     pub(super) fn finished(&mut self, seat: PathSeat, volume: Volume) {
-        if let Some(book) = self.path(seat) {
-            book.finished.merge(volume);
-        }
+        self.paths.finished(seat, volume);
     }
 
     pub(super) fn tapped(&mut self, seat: PathSeat, volume: Volume) {
-        if let Some(book) = self.path(seat) {
-            book.tapped.merge(volume);
-        }
+        self.paths.tapped(seat, volume);
     }
 
+    #[inline]
     pub(super) fn tunnelled_in(&mut self, seat: PathSeat, volume: Volume) {
-        if let Some(book) = self.path(seat) {
-            book.tunnelled_in.merge(volume);
-        }
+        self.paths.tunnelled_in(seat, volume);
     }
 
+    #[inline]
     pub(super) fn returned(&mut self, seat: PathSeat, local: u32, volume: Volume) {
-        let hop = self.path(seat).and_then(|book| book.hops.get_mut(local as usize));
-        if let Some(hop) = hop {
+        if let Some(hop) = self.paths.hop(seat, local) {
             hop.returned.merge(volume);
         }
     }
 
     /// A packet went past a dead instance and stays on its path.
     pub(super) fn bypassed(&mut self, seat: PathSeat, local: u32, volume: Volume) {
-        let hop = self.path(seat).and_then(|book| book.hops.get_mut(local as usize));
-        if let Some(hop) = hop {
+        if let Some(hop) = self.paths.hop(seat, local) {
             hop.bypassed.merge(volume);
         }
     }
@@ -447,19 +326,31 @@ impl Books {
         rewritten: u64,
         ambiguous: u64,
     ) {
-        let hop = self.path(seat).and_then(|book| book.hops.get_mut(local as usize));
-        if let Some(hop) = hop {
+        if let Some(hop) = self.paths.hop(seat, local) {
             hop.rewritten += rewritten;
             hop.ambiguous += ambiguous;
         }
     }
 
     /// The packets are handed out and wait for their booking.
+    #[inline]
     pub(super) fn hold(&mut self, booking: &Booking) {
         self.book(booking.owner).tally.held += booking.volume.packets;
     }
 
+    /// Packets wait for their turn.
+    pub(super) fn kept(&mut self, owner: Owner, packets: u64) {
+        self.book(owner).tally.held += packets;
+    }
+
+    /// Packets go on that have waited.
+    pub(super) fn given_back(&mut self, owner: Owner, packets: u64) {
+        let tally = &mut self.book(owner).tally;
+        tally.held = tally.held.saturating_sub(packets);
+    }
+
     /// The transmission went well.
+    #[inline]
     pub(super) fn sent(&mut self, booking: Booking) {
         let volume = booking.volume;
         let book = self.book(booking.owner);
@@ -468,14 +359,9 @@ impl Books {
         self.book(booking.to).transmitted.merge(volume);
         match booking.passage {
             Passage::Ordinary => {}
-            Passage::Tunnelled(seat) => {
-                if let Some(book) = self.path(seat) {
-                    book.tunnelled_out.merge(volume);
-                }
-            }
+            Passage::Tunnelled(seat) => self.paths.tunnelled_out(seat, volume),
             Passage::Delivered(seat, local) => {
-                let hop = self.path(seat).and_then(|book| book.hops.get_mut(local as usize));
-                if let Some(hop) = hop {
+                if let Some(hop) = self.paths.hop(seat, local) {
                     hop.delivered.merge(volume);
                 }
             }
@@ -518,7 +404,7 @@ impl Books {
             tunnels: self.tunnels.tally.export(),
             tunnels_transmitted: self.tunnels.transmitted,
             tunnels_ring_full: 0,
-            chains: self.paths.iter().map(PathBook::export).collect(),
+            chains: self.paths.export(tables),
             health: Vec::new(),
             dataplane: catena_model::DataplaneLife::default(),
         }

@@ -38,6 +38,11 @@ impl Egress {
         Self { headers: Vec::new(), packer: Packer::default(), digests: Digests::default() }
     }
 
+    /// What packs datagrams: the lane packs into the same rows.
+    pub(super) fn packer(&mut self) -> &mut Packer {
+        &mut self.packer
+    }
+
     /// Carries out the verdicts of a vector and empties it.
     pub(super) fn emit(
         &mut self,
@@ -212,8 +217,8 @@ impl Leaving<'_, '_> {
         let path = tables.path(place.path);
         let visit = Visit {
             position: visited,
-            path: path.id,
-            serial: self.context.books.seat(tables, visited).serial,
+            path: tables.positions.id(visited),
+            serial: self.context.books.seat(visited).serial,
             hop: place.hop,
             instance: path.local_instances[local as usize].id,
             epoch,
@@ -222,8 +227,11 @@ impl Leaving<'_, '_> {
         let rewrites = path.hops.get(usize::from(place.hop)).and_then(|hop| hop.rewrites.as_ref());
         let kept = rewrites.map(|entry| rewrite::kept(entry, flow));
         for flow in std::iter::once(flow).chain(kept) {
-            let key = Key { egress: serial, flow };
-            if tables.port(egress).is_shared {
+            let key = Key { egress: serial, flow, user: work.user.identity() };
+            // A user may be moved between chains while packets of his are inside.
+            let is_shared = tables.port(egress).is_shared
+                || (work.user.identity() != 0 && tables.slices.share(egress));
+            if is_shared {
                 let digests = self.digests.of(&work.buffer, &work.view);
                 self.memory.remember_each(now_ns, key, visit, digests)?;
             } else {

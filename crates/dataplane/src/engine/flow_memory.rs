@@ -13,9 +13,11 @@
 use super::encap::PathPosition;
 use super::inside::{ByOrder, Inside};
 use super::transform::Epoch;
+use catena_io::{prefetch, prefetch_whole};
 use catena_model::id::InstanceId;
 use catena_model::{DropReason, PathId};
 use catena_wire::flow::FlowKey;
+use catena_wire::plain::PlainFrame;
 use std::ops::Range;
 
 /// How long a packet may stay inside a function and still be recognised, in nanoseconds.
@@ -31,20 +33,31 @@ const PLACES_PER_FLOW: usize = 2;
 /// Sets that are searched for a flow to forget when the limit is reached.
 const SETS_SEARCHED: usize = 16;
 
-/// What a flow is known by: the port it will come out of and its five-tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a flow is known by: the port it will come out of, its five-tuple, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     /// Serial of the port.
     pub(super) egress: u32,
     pub(super) flow: FlowKey,
+    /// What tells users apart that share the flow of a tunnel; 0: nothing is known of one.
+    pub(super) user: u64,
 }
 
 impl Key {
     fn hash(&self, seed: u64) -> u64 {
-        // The odd constant spreads small serials over the whole word.
-        self.flow.seeded_hash(seed) ^ u64::from(self.egress).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        self.flow.seeded_hash(seed) ^ port_hash(self.egress) ^ self.user
     }
 }
+
+/// A port's part of the hash: the odd constant spreads small serials over the whole word.
+#[inline]
+fn port_hash(egress: u32) -> u64 {
+    u64::from(egress).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The hash of a key.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FlowHash(u64);
 
 /// What is remembered: the position, and what it takes to find it in later tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +104,20 @@ struct Entry {
     seen_ns: u64,
 }
 
+/// A few bits of the hash of each flow of a set; 0: the place is free. One line of the processor's
+/// cache says where to look, or that there is nothing to look for.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Tags([u32; WAYS]);
+
+/// A place where a flow was found, for the moment.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Found(usize);
+
 /// The memory.
 pub(super) struct FlowMemory {
     places: Vec<Option<Entry>>,
+    tags: Vec<Tags>,
     sets: usize,
     flows: usize,
     flows_max: usize,
@@ -101,6 +125,8 @@ pub(super) struct FlowMemory {
     hand: usize,
     seed: u64,
     inside: Inside,
+    /// Flows whose visit is another than before; none: nobody asks.
+    turned: Option<Vec<Key>>,
 }
 
 impl FlowMemory {
@@ -109,18 +135,79 @@ impl FlowMemory {
         let sets = (flows_max * PLACES_PER_FLOW).div_ceil(WAYS).max(1);
         Self {
             places: vec![None; sets * WAYS],
+            tags: vec![Tags([0; WAYS]); sets],
             sets,
             flows: 0,
             flows_max,
             hand: 0,
             seed,
             inside: Inside::new(inside_max),
+            turned: None,
         }
     }
 
-    fn set(&self, key: &Key) -> Range<usize> {
-        let set = usize::try_from(key.hash(self.seed) % self.sets as u64).unwrap_or(0);
-        set * WAYS..(set + 1) * WAYS
+    /// The places of the keys with a hash, and what they are tagged with.
+    #[inline]
+    fn set(&self, hash: u64) -> (Range<usize>, u32) {
+        // The upper part of the product: as even as the remainder, and no division.
+        let set = ((u128::from(hash) * self.sets as u128) >> 64) as usize;
+        (set * WAYS..(set + 1) * WAYS, hash as u32 | 1)
+    }
+
+    /// The hash of a key without a user, as lookers-up give it who ask several times.
+    #[inline]
+    pub(super) fn hash(&self, egress: u32, frame: &PlainFrame) -> FlowHash {
+        FlowHash(frame.seeded_hash(self.seed) ^ port_hash(egress))
+    }
+
+    /// Asks for the line that says where to look for a flow.
+    #[inline]
+    pub(super) fn prefetch(&self, FlowHash(hash): FlowHash) {
+        let (set, _) = self.set(hash);
+        if let Some(tags) = self.tags.get(set.start / WAYS) {
+            prefetch(tags);
+        }
+    }
+
+    /// Asks for the place where a flow with this hash is, if it is remembered, and answers it: most
+    /// likely it is the one.
+    #[inline]
+    pub(super) fn likely_place(&self, FlowHash(hash): FlowHash) -> Found {
+        let (set, tag) = self.set(hash);
+        // Behind the last way, where there is none, is another flow's place, and seen to be.
+        let place = set.start + self.hits(&set, tag).trailing_zeros() as usize;
+        if let Some(place) = self.places.get(place) {
+            prefetch_whole(place);
+        }
+        Found(place)
+    }
+
+    /// The ways of a set with a tag, a bit each.
+    #[inline]
+    fn hits(&self, set: &Range<usize>, tag: u32) -> u32 {
+        let Some(Tags(tags)) = self.tags.get(set.start / WAYS) else { return 0 };
+        // No branch for each tag: the compiler compares them all at once.
+        (0..WAYS).fold(0_u32, |hits, way| hits | u32::from(tags[way] == tag) << way)
+    }
+
+    /// The place of a flow that is remembered, idle or not.
+    #[inline]
+    fn place_of(&self, key: &Key, hash: u64) -> Option<usize> {
+        let (set, tag) = self.set(hash);
+        let mut hits = self.hits(&set, tag);
+        while hits != 0 {
+            let place = set.start + hits.trailing_zeros() as usize;
+            if self.places[place].as_ref().is_some_and(|found| found.key == *key) {
+                return Some(place);
+            }
+            hits &= hits - 1;
+        }
+        None
+    }
+
+    fn free(&mut self, place: usize) {
+        self.places[place] = None;
+        self.tags[place / WAYS].0[place % WAYS] = 0;
     }
 
     /// Notes that packets of the flow visit a position now.
@@ -135,10 +222,40 @@ impl FlowMemory {
         visit: Visit,
         packets: u64,
     ) -> Result<(), DropReason> {
+        let likely = self.likely_place(FlowHash(key.hash(self.seed)));
+        self.remember_at(now_ns, (key, likely), visit, packets)
+    }
+
+    /// The same for a key whose likely place is known.
+    ///
+    /// # Errors
+    /// As [`Self::remember`].
+    #[inline]
+    pub(super) fn remember_at(
+        &mut self,
+        now_ns: u64,
+        (key, likely): (Key, Found),
+        visit: Visit,
+        packets: u64,
+    ) -> Result<(), DropReason> {
         let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+        // The commonest case: only what may have changed is written.
+        if let Some(Found(place)) = self.look_up_at(now_ns, &key, likely)
+            && let Some(entry) = &mut self.places[place]
+            && entry.visit.is_same(&visit)
+        {
+            // The same hop with another time to live is another decision for who repeats it.
+            let is_same = entry.visit.position == visit.position;
+            (entry.visit, entry.seen_ns) = (visit, now_ns);
+            entry.untold = entry.untold.saturating_add(packets);
+            self.note_turn(key, is_same);
+            return Ok(());
+        }
         let entry = self.entry(now_ns, key, visit)?;
-        let before = if entry.visit.is_same(&visit) { entry.untold } else { 0 };
+        let is_same = entry.visit.is_same(&visit);
+        let before = if is_same { entry.untold } else { 0 };
         *entry = Entry { key, visit, untold: before.saturating_add(packets), seen_ns: now_ns };
+        self.note_turn(key, is_same);
         Ok(())
     }
 
@@ -157,6 +274,7 @@ impl FlowMemory {
         let entry = self.entry(now_ns, key, visit)?;
         let before = *entry;
         *entry = Entry { key, visit, untold: 0, seen_ns: now_ns };
+        self.note_turn(key, before.visit.is_same(&visit));
         if before.untold > 0 {
             let Entry { visit, untold, seen_ns, .. } = before;
             self.inside.push_untold(now_ns, seen_ns, flow, visit, untold);
@@ -169,10 +287,9 @@ impl FlowMemory {
 
     /// The entry of a flow as it was left, or a new one.
     fn entry(&mut self, now_ns: u64, key: Key, visit: Visit) -> Result<&mut Entry, DropReason> {
-        let set = self.set(&key);
-        let mut places = set.clone();
-        let known = places.find(|place| self.places[*place].is_some_and(|found| found.key == key));
-        let place = match known {
+        let hash = key.hash(self.seed);
+        let (set, tag) = self.set(hash);
+        let place = match self.place_of(&key, hash) {
             Some(place) => place,
             None => {
                 self.forget_idle(now_ns, set.clone());
@@ -183,6 +300,7 @@ impl FlowMemory {
         };
         let known = self.places[place].filter(|entry| entry.key == key && !is_idle(entry, now_ns));
         let entry = known.unwrap_or(Entry { key, visit, untold: 0, seen_ns: now_ns });
+        self.tags[place / WAYS].0[place % WAYS] = tag;
         Ok(self.places[place].insert(entry))
     }
 
@@ -201,7 +319,7 @@ impl FlowMemory {
         for _ in 0..SETS_SEARCHED.min(self.sets) {
             let other = self.next_set();
             if let Some(outlived) = self.outlived(now_ns, other) {
-                self.places[outlived] = None;
+                self.free(outlived);
                 return Some(free);
             }
         }
@@ -210,7 +328,7 @@ impl FlowMemory {
 
     /// Of the flows of a set that have no packet inside, the one unseen for longest.
     fn outlived(&self, now_ns: u64, set: Range<usize>) -> Option<usize> {
-        let seen_ns = |place: &usize| self.places[*place].map(|entry| entry.seen_ns);
+        let seen_ns = |place: &usize| self.places[*place].as_ref().map(|entry| entry.seen_ns);
         let used = set.filter(|place| self.places[*place].is_some());
         used.min_by_key(seen_ns).filter(|place| {
             seen_ns(place).is_some_and(|seen| now_ns.saturating_sub(seen) > FLOW_INSIDE_NS)
@@ -267,16 +385,90 @@ impl FlowMemory {
         self.recall(now_ns, key, 1).map(Recalled::surely)
     }
 
+    /// Where a flow is remembered that is not idle.
+    #[inline]
+    pub(super) fn look_up(&self, now_ns: u64, key: &Key) -> Option<Found> {
+        self.look_up_at(now_ns, key, self.likely_place(FlowHash(key.hash(self.seed))))
+    }
+
+    /// The same for a key whose likely place is known: a key has one place, so what is there is right.
+    #[inline]
+    pub(super) fn look_up_at(&self, now_ns: u64, key: &Key, Found(likely): Found) -> Option<Found> {
+        let there = self.places.get(likely).and_then(Option::as_ref);
+        let place = match there.is_some_and(|entry| entry.key == *key) {
+            true => likely,
+            false => self.place_of(key, key.hash(self.seed))?,
+        };
+        let entry = self.places[place].as_ref()?;
+        (!is_idle(entry, now_ns)).then_some(Found(place))
+    }
+
+    /// The visit of a flow that was just found.
+    pub(super) fn visit(&self, Found(place): Found) -> Option<&Visit> {
+        self.places.get(place)?.as_ref().map(|entry| &entry.visit)
+    }
+
+    /// One packet of a flow that was found before has come back; false: the place is another's now.
+    pub(super) fn returned(&mut self, Found(place): Found, key: &Key, now_ns: u64) -> bool {
+        let entry = self.places.get_mut(place).and_then(Option::as_mut);
+        let entry = entry.filter(|entry| entry.key == *key);
+        if let Some(entry) = entry {
+            entry.untold = entry.untold.saturating_sub(1);
+            entry.seen_ns = now_ns;
+            return true;
+        }
+        false
+    }
+
     /// The flow's entry, seen now.
     fn known(&mut self, now_ns: u64, key: &Key) -> Option<&mut Entry> {
-        let set = self.set(key);
-        let mut found = self.places[set].iter_mut().flatten();
-        let entry = found.find(|entry| entry.key == *key)?;
-        if is_idle(entry, now_ns) {
-            return None;
-        }
+        let Found(place) = self.look_up(now_ns, key)?;
+        let entry = self.places[place].as_mut()?;
         entry.seen_ns = now_ns;
         Some(entry)
+    }
+
+    /// A flow that was at one place is at another now: who else repeats it must hear of that.
+    fn note_turn(&mut self, key: Key, is_same: bool) {
+        if !is_same && let Some(turned) = &mut self.turned {
+            turned.push(key);
+        }
+    }
+
+    /// From now on flows that turn are noted, until [`Self::take_turned`].
+    pub(super) fn note_turns(&mut self, is_wanted: bool) {
+        self.turned = is_wanted.then(Vec::new);
+    }
+
+    /// The flows that have turned since the last time.
+    pub(super) fn take_turned(&mut self) -> Vec<Key> {
+        self.turned.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Is anything remembered of the flow?
+    pub(super) fn holds(&self, now_ns: u64, key: &Key) -> bool {
+        self.look_up(now_ns, key).is_some()
+    }
+
+    /// Notes what passed elsewhere: the flow was last seen at `seen_ns`, and so many packets of it
+    /// are inside more than were known, or fewer. Answers what is left over of the fewer: those
+    /// whose way in nobody has told yet.
+    pub(super) fn settle(
+        &mut self,
+        now_ns: u64,
+        key: Key,
+        visit: Visit,
+        inside: i64,
+        seen_ns: u64,
+    ) -> i64 {
+        let Ok(entry) = self.entry(now_ns, key, visit) else { return inside.min(0) };
+        if !entry.visit.is_same(&visit) {
+            return inside.min(0);
+        }
+        let untold = i64::from(entry.untold).saturating_add(inside);
+        entry.untold = u32::try_from(untold.max(0)).unwrap_or(u32::MAX);
+        entry.seen_ns = entry.seen_ns.max(seen_ns);
+        untold.min(0)
     }
 
     /// What [`Self::recall_one`] would find, without a trace.
@@ -288,15 +480,15 @@ impl FlowMemory {
         is_alive: impl Fn(&Visit) -> bool,
     ) -> Option<Visit> {
         let flow = key.hash(self.seed);
-        let mut found = self.places[self.set(&key)].iter().flatten();
-        let entry = found.find(|entry| entry.key == key && !is_idle(entry, now_ns))?;
+        let Found(place) = self.look_up(now_ns, &key)?;
+        let entry = self.places[place].as_ref()?;
         Some(self.inside.peek(flow, digest, is_alive).unwrap_or(entry.visit))
     }
 
     fn forget_idle(&mut self, now_ns: u64, set: Range<usize>) {
-        for place in &mut self.places[set] {
-            if place.is_some_and(|entry| is_idle(&entry, now_ns)) {
-                *place = None;
+        for place in set {
+            if self.places[place].as_ref().is_some_and(|entry| is_idle(entry, now_ns)) {
+                self.free(place);
                 self.flows -= 1;
             }
         }

@@ -16,6 +16,8 @@ use super::vector::{Source, Step, Work};
 use catena_model::DropReason;
 use catena_model::program::{HopKind, PROXY_MAC};
 use catena_model::resource::FailurePolicy;
+use catena_wire::scalar::MacAddr;
+use std::net::IpAddr;
 
 /// Decides for every packet on a path; at its end the packet goes on into the path that follows, or
 /// is ordinary traffic again. Copies for taps join the vector.
@@ -81,7 +83,8 @@ pub(super) fn reach(
         if by_tunnel && turn != Turn::Detour && matches!(to, InstancePlace::There(_)) {
             return Err(DropReason::PositionElsewhere);
         }
-        visit(work, position, hop.kind, to, context.tables, context.epoch)
+        let has_flow = work.view.flow.is_some();
+        visit(has_flow, position, hop.kind, to, context.tables, context.epoch)
     });
     work.step = Step::Decided(decided.map_or_else(Verdict::Drop, Verdict::Forward));
 }
@@ -111,8 +114,9 @@ fn pass_by(
     Some(encap::next(context.tables, position))
 }
 
-fn visit(
-    work: &Work,
+/// What is done to reach an instance.
+pub(super) fn visit(
+    has_flow: bool,
     position: PathPosition,
     kind: HopKind,
     to: InstancePlace,
@@ -127,7 +131,7 @@ fn visit(
                     Ok(into.then(Operation::SetDestination(ingress_mac)))
                 }
                 // A proxy can only remember what it can tell apart.
-                None if work.view.flow.is_none() => Err(DropReason::MalformedIp),
+                None if !has_flow => Err(DropReason::MalformedIp),
                 None => Ok(into
                     .then(Operation::SetDestination(ingress_mac))
                     .then(Operation::Remember { egress, visited: position, local })),
@@ -156,28 +160,38 @@ fn finish(
     network: Option<NetworkIndex>,
     context: &mut Context<'_>,
 ) -> Result<Step, DropReason> {
-    let tables = context.tables;
-    let addressed = work.view.destination;
-    // A bridging function gives a frame back as it got it: addressed to itself.
-    let is_resolved = |index: &NetworkIndex| {
-        addressed != PROXY_MAC
-            && tables.network(*index).macs.contains_key(&addressed)
-            && !path.ends_at(addressed)
-    };
-    let network = match network.filter(is_resolved) {
-        Some(network) => network,
-        None => {
-            let network = path.destination.ok_or(DropReason::UnknownNetwork)?;
-            let flow = work.view.flow.ok_or(DropReason::NoNeighbour)?;
-            let mac = tables.network(network).next_hop(flow.destination);
-            work.new_destination = Some(mac.ok_or(DropReason::NoNeighbour)?);
-            network
-        }
-    };
+    let destination = work.view.flow.map(|flow| flow.destination);
+    let (network, resolved) =
+        deliver(context.tables, path, network, work.view.destination, destination)?;
+    work.new_destination = resolved.or(work.new_destination);
     let resolved = work.new_destination;
     context.trace.note(work.copy, || Note::Finished { position, network, resolved });
     if let Some(seat) = work.path.take() {
         context.books.finished(seat, work.volume);
     }
     Ok(Step::Ordinary { network, from: Source::Proxy })
+}
+
+/// In which network a packet at the end of its path is delivered, and to which MAC if not to that
+/// which it is addressed to. `destination`: its IP address.
+pub(super) fn deliver(
+    tables: &Tables,
+    path: &PathTable,
+    network: Option<NetworkIndex>,
+    addressed: MacAddr,
+    destination: Option<IpAddr>,
+) -> Result<(NetworkIndex, Option<MacAddr>), DropReason> {
+    // A bridging function gives a frame back as it got it: addressed to itself.
+    let is_resolved = |index: &NetworkIndex| {
+        addressed != PROXY_MAC
+            && tables.network(*index).macs.contains_key(&addressed)
+            && !path.ends_at(addressed)
+    };
+    if let Some(network) = network.filter(is_resolved) {
+        return Ok((network, None));
+    }
+    let network = path.destination.ok_or(DropReason::UnknownNetwork)?;
+    let destination = destination.ok_or(DropReason::NoNeighbour)?;
+    let mac = tables.network(network).next_hop(destination);
+    Ok((network, Some(mac.ok_or(DropReason::NoNeighbour)?)))
 }

@@ -1,11 +1,12 @@
-//! The ports of later fragments: learned from the first fragment of the same datagram, so that all
-//! of them take one path and meet the same instances. Knows the fields that tell datagrams apart
+//! The ports of later fragments, and whose they are: learned from the first fragment of the same
+//! datagram, so that all of them take one path and meet the same instances. Knows the fields that tell datagrams apart
 //! (RFC 791 section 3.2, RFC 8200 section 4.5); refuses to reassemble.
 //!
 //! Bounded and forgetful: a datagram has eight places, given by its hash, of which a newer one takes
 //! over the oldest; later fragments that come before the first keep ports 0.
 
 use super::tables::NetworkIndex;
+use super::user::User;
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::{Fragment, FrameView, Network};
 use catena_wire::ipv4::Ipv4View;
@@ -77,6 +78,8 @@ struct Entry {
     name: Name,
     /// Source and destination port.
     ports: (u16, u16),
+    /// Whose datagram it is.
+    user: User,
     seen_ns: u64,
     /// Counts the first fragments: of a vector, all are seen at one time.
     turn: u64,
@@ -93,26 +96,34 @@ impl Fragments {
         Self { entries: vec![None; FRAGMENTED_DATAGRAMS_MAX], turn: 0 }
     }
 
-    /// Learns from a first fragment, and completes the flow of a later one.
+    /// Learns from a first fragment, and completes the flow and user of a later one.
     pub(super) fn resolve(
         &mut self,
         now_ns: u64,
         scope: Scope,
         bytes: &[u8],
         view: &mut FrameView,
+        user: &mut User,
     ) {
         if view.fragment == Fragment::First {
             let (Some(flow), Some(name)) = (view.flow, Name::of(scope, bytes, view)) else {
                 return;
             };
-            self.learn(name, (flow.source_port, flow.destination_port), now_ns);
+            self.learn(name, (flow.source_port, flow.destination_port), *user, now_ns);
         } else {
-            self.complete(now_ns, scope, bytes, view);
+            self.complete(now_ns, scope, bytes, view, user);
         }
     }
 
-    /// Completes the flow of a later fragment.
-    pub(super) fn complete(&self, now_ns: u64, scope: Scope, bytes: &[u8], view: &mut FrameView) {
+    /// Completes the flow and user of a later fragment.
+    pub(super) fn complete(
+        &self,
+        now_ns: u64,
+        scope: Scope,
+        bytes: &[u8],
+        view: &mut FrameView,
+        user: &mut User,
+    ) {
         if view.fragment != Fragment::Later {
             return;
         }
@@ -124,23 +135,24 @@ impl Fragments {
         if let Some(found) = places.iter().flatten().find(is_it) {
             let (source_port, destination_port) = found.ports;
             view.flow = Some(FlowKey { source_port, destination_port, ..name.flow });
+            *user = found.user;
         }
     }
 
-    fn learn(&mut self, name: Name, ports: (u16, u16), seen_ns: u64) {
+    fn learn(&mut self, name: Name, ports: (u16, u16), user: User, seen_ns: u64) {
         let places = &mut self.entries[name.places()];
         let known = places.iter().position(|place| place.is_some_and(|found| found.name == name));
         let oldest = || (0..WAYS).min_by_key(|place| places[*place].map(|found| found.turn));
         self.turn += 1;
         let place = known.or_else(oldest).unwrap_or(0);
-        places[place] = Some(Entry { name, ports, seen_ns, turn: self.turn });
+        places[place] = Some(Entry { name, ports, user, seen_ns, turn: self.turn });
     }
 
     /// Learns what another memory knows; `scope` says what a scope of it is called here.
     pub(super) fn borrow_from(&mut self, other: &Self, scope: impl Fn(Scope) -> Option<Scope>) {
         for known in other.entries.iter().flatten() {
             if let Some(scope) = scope(known.name.scope) {
-                self.learn(Name { scope, ..known.name }, known.ports, known.seen_ns);
+                self.learn(Name { scope, ..known.name }, known.ports, known.user, known.seen_ns);
             }
         }
     }

@@ -23,7 +23,7 @@ use catena_model::status::{Health as HealthState, InstanceHealth};
 use catena_wire::flow::FlowKey;
 use catena_wire::probe::ProbeMark;
 use catena_wire::scalar::MacAddr;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 const MS: u64 = 1_000_000;
@@ -124,7 +124,7 @@ impl Health {
     pub(super) fn align(&mut self, tables: &Tables) {
         let old = self.watches.drain(..);
         let mut old: HashMap<InstanceId, Watch> = old.map(|watch| (watch.id, watch)).collect();
-        for instance in &tables.watched {
+        for instance in tables.watched.iter() {
             let id = |port: PortIndex| tables.port(port).entry.id;
             let ports = (id(instance.ingress), id(instance.egress));
             let known = old.remove(&instance.id).filter(|watch| watch.ports == ports);
@@ -232,7 +232,7 @@ impl Health {
 
     /// A port of it has the address that was asked for, or gave the question itself back.
     pub(super) fn saw_link(&mut self, tables: &Tables, port: PortIndex, address: Option<IpAddr>) {
-        for (watch, instance) in self.watches.iter_mut().zip(&tables.watched) {
+        for (watch, instance) in self.watches.iter_mut().zip(tables.watched.iter()) {
             let is_its_port = port == instance.ingress || port == instance.egress;
             if is_its_port && address.is_none_or(|address| instance.addresses.contains(&address)) {
                 watch.answers_link = true;
@@ -249,7 +249,7 @@ impl Health {
         if mark.seal != rendezvous::mix(self.secret ^ rendezvous::mix(mark.number)) {
             return false;
         }
-        let mut pairs = self.watches.iter_mut().zip(&tables.watched);
+        let mut pairs = self.watches.iter_mut().zip(tables.watched.iter());
         let found = pairs.find(|(watch, _)| watch.serial == mark.number);
         if let Some((watch, instance)) = found
             && (port == instance.ingress || port == instance.egress)
@@ -258,6 +258,12 @@ impl Health {
             watch.saw();
         }
         true
+    }
+
+    /// The instances that are dead; none: nothing is watched, or ever was.
+    pub(super) fn dead(&self) -> Option<BTreeSet<InstanceId>> {
+        let dead = self.watches.iter().filter(|watch| watch.is_dead);
+        self.has_probed().then(|| dead.map(|watch| watch.id).collect())
     }
 
     /// How every watched instance is.

@@ -25,17 +25,25 @@ mod forwarder;
 mod fragments;
 mod health;
 mod inside;
+mod kernel_path;
+mod lane;
 mod lists;
 mod output;
 mod packer;
 mod packet;
+mod pages;
+mod path_books;
 mod pins;
 mod prober;
 mod proxy;
 mod receive;
 mod rendezvous;
 mod rewrite;
+mod scheduler;
 mod segments;
+mod sharing;
+mod short_keys;
+mod slices;
 mod slots;
 mod switch;
 mod tables;
@@ -43,23 +51,28 @@ mod tap;
 mod trace;
 mod transform;
 mod traps;
+mod user;
 mod vector;
+mod waiting;
 
+pub use classifier::Asked;
 pub use compile::CompileError;
 pub use counters::{Booking, RETIRED_PORTS_NAME};
 pub use explain::{Rehearsal, Way};
+pub use kernel_path::{Door, HandOver, KernelPort, Passed};
 pub use output::{Datagram, Frame, Output};
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
 pub use tables::Tables;
 pub use vector::VECTOR_PACKETS_MAX;
+pub(crate) use vector::trim_front;
 
 use apart::Apart;
 use catena_io::BufferPool;
-use catena_model::account::{NodeCounters, Volume};
+use catena_model::account::{NodeCounters, SliceCounters, Volume};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
-use catena_model::{DropReason, NodeName};
+use catena_model::{DropReason, NodeName, PathId, SliceId};
 use catena_wire::probe::ProbeMark;
 use check::Checks;
 use coalesce::OpenTrain;
@@ -71,14 +84,19 @@ use flow_memory::FlowMemory;
 use flow_paths::FlowPaths;
 use fragments::Fragments;
 use health::{Due, Health};
+use kernel_path::KernelPath;
+use lane::{Known, Lane};
 use receive::Arrival;
 use slots::Slots;
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use trace::Trace;
 use transform::Epoch;
 use traps::Traps;
+use user::Look;
 use vector::Work;
+use waiting::Waiting;
 
 /// What an engine is told once, at start.
 #[derive(Clone, Debug)]
@@ -95,6 +113,11 @@ pub struct EngineConfig {
     pub classified_max: usize,
     /// Moves the places of flows in those memories, so that no sender can aim at one.
     pub flow_seed: u64,
+    /// Let packets without anything special through by what was decided for others like them; an
+    /// engine that does not is the reference.
+    pub has_lane: bool,
+    /// What slices with a delay class may send together; none: as much as the node can.
+    pub slice_bits_per_second: Option<NonZeroU64>,
     /// Seals probes, so that nobody else's packet is taken for one.
     pub probe_secret: u64,
 }
@@ -110,6 +133,8 @@ impl EngineConfig {
             inside_max: catena_model::limits::NODE_PACKETS_INSIDE_MAX,
             classified_max: catena_model::limits::NODE_CLASSIFIED_FLOWS_MAX,
             flow_seed: RandomState::new().hash_one(()),
+            has_lane: true,
+            slice_bits_per_second: None,
             probe_secret: RandomState::new().hash_one(()),
         }
     }
@@ -121,6 +146,8 @@ struct Passing<'t> {
     trace: Trace<'t>,
     /// It is a probe of a chain: it leaves its path for nobody.
     is_probe: bool,
+    /// Somebody asks what would become of it.
+    is_asked: bool,
     /// It was made here.
     is_injected: bool,
 }
@@ -135,14 +162,19 @@ pub struct Engine {
     memory: FlowMemory,
     apart: Apart,
     flow_paths: FlowPaths,
+    look: Look,
     /// The latest time that the engine was told.
     now_ns: u64,
     fragments: Fragments,
     egress: Egress,
     carried: Carried,
+    waiting: Waiting,
     traps: Traps,
     health: Health,
     checks: Checks,
+    lane: Lane,
+    known: Known,
+    kernel: Option<Box<KernelPath>>,
     // Working memory of the stages, kept so that no vector allocates.
     arrivals: Vec<Arrival>,
     vector: Vec<Work>,
@@ -162,8 +194,13 @@ impl Engine {
             now_ns: 0,
             tables: Arc::new(Tables::empty(config.node.clone())),
             health: Health::new(config.probe_secret),
+            look: Look { is_on: false, seed: config.flow_seed },
             carried: Carried::new(config.flows_max, config.flow_seed),
             checks: Checks::default(),
+            lane: Lane::new(config.has_lane),
+            known: Known::new(config.classified_max, config.flow_seed),
+            kernel: None,
+            waiting: Waiting::new(config.slice_bits_per_second),
             config,
             epoch: Epoch::default(),
             slots: Slots::default(),
@@ -183,10 +220,22 @@ impl Engine {
     /// sums; the sums of ports that leave are kept in one line of the counters. Packets that were
     /// handed out may be booked before or after.
     pub fn replace_tables(&mut self, tables: Arc<Tables>) {
-        self.slots.align(&tables, &mut self.books);
+        let is_same_but_slices = tables.differ_in_slices(&self.tables);
+        if !is_same_but_slices || tables.has_slices() != self.tables.has_slices() {
+            self.change_kernel_path(&tables);
+        }
+        if !is_same_but_slices {
+            self.slots.align(&tables, &mut self.books);
+            self.health.align(&tables);
+        }
         self.books.align_paths(&tables, &self.slots);
-        self.health.align(&tables);
+        // What went into functions with its user must be told by it until the end.
+        self.look.is_on |= tables.has_slices();
         self.epoch = Epoch(self.epoch.0 + 1);
+        self.known.forget();
+        if !is_same_but_slices {
+            self.lane.align(&tables, &self.slots, self.epoch);
+        }
         self.tables = tables;
     }
 
@@ -225,9 +274,20 @@ impl Engine {
                 let next = input.iter().position(|packet| self.checks.probe(packet).is_some());
                 count = count.min(next.unwrap_or(count));
             }
-            let passing = Passing::default();
-            self.forward_vector(now_ns, input.drain(..count), pool, out, passing);
+            let (count, alone) = self.treat(input, count);
+            if count > 0 && self.lane.is_open() && self.traps.is_empty() {
+                self.forward_by_lane(now_ns, &mut input.drain(..count), pool, out);
+            } else if count > 0 {
+                let passing = Passing::default();
+                self.forward_vector(now_ns, input.drain(..count), pool, out, passing);
+            }
+            self.end_turned();
+            if let Some(key) = alone {
+                let packet = input.remove(0);
+                self.forward_recorded(key, packet, pool, out);
+            }
         }
+        self.release_waiting(now_ns, pool, out);
     }
 
     fn forward_vector(
@@ -239,7 +299,7 @@ impl Engine {
         passing: Passing<'_>,
     ) {
         self.carried.open(now_ns);
-        let Passing { trace, is_probe, is_injected } = passing;
+        let Passing { trace, is_probe, is_asked, is_injected } = passing;
         let vector = &mut self.vector;
         let context = &mut Context {
             now_ns,
@@ -250,9 +310,13 @@ impl Engine {
             pool,
             health: &mut self.health,
             carried: &mut self.carried,
+            look: self.look,
+            waiting: &mut self.waiting,
+            is_uncharged: is_probe || is_asked,
             is_injected,
             trace,
             traps: &mut self.traps,
+            known: &mut self.known,
         };
         receive::receive(packets, &mut self.arrivals, &mut self.fragments, vector, context);
         if self.config.is_coalescing {
@@ -263,6 +327,7 @@ impl Engine {
         let Self { memory, apart, fragments, located, .. } = self;
         proxy::receive_returned(vector, memory, apart, fragments, located, context);
         classifier::classify(vector, &mut self.flow_paths, context);
+        waiting::set_aside(vector, context);
         forwarder::forward(vector, &mut self.flow_paths, context);
         switch::switch(vector, context);
         if is_probe {
@@ -283,6 +348,7 @@ impl Engine {
         if self.slots.of_port(request.port).is_none() {
             return Err(format!("port {} is not in the program of this node", request.port));
         }
+        self.listen_to_kernel_path();
         self.traps.ask(request, now_ns)
     }
 
@@ -297,7 +363,12 @@ impl Engine {
         out: &mut Output,
     ) {
         let mut notes = Vec::new();
-        let passing = Passing { trace: Trace::listening(&mut notes), is_probe: true, is_injected };
+        let passing = Passing {
+            trace: Trace::listening(&mut notes),
+            is_probe: true,
+            is_injected,
+            ..Passing::default()
+        };
         self.forward_vector(now_ns, std::iter::once(packet), pool, out, passing);
         // Copies are for taps, which say nothing of the path.
         notes.retain(|noted| noted.copy == 0);
@@ -318,6 +389,7 @@ impl Engine {
         match question {
             CheckQuestion::Arm { seal } => {
                 self.checks.arm(*seal, now_ns)?;
+                self.listen_to_kernel_path();
                 Ok(Vec::new())
             }
             CheckQuestion::Sightings { seal } => self.checks.sightings(*seal, now_ns),
@@ -344,10 +416,51 @@ impl Engine {
         }
     }
 
-    /// Lets time pass for what is watched: judges who is dead, and hands out the probes that are
-    /// due. Answers when it wants to be called again; none: when other tables are in force.
+    /// Packets of slices whose turn it is go on, a vector of them at most.
+    fn release_waiting(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        self.carried.open(now_ns);
+        let vector = &mut self.vector;
+        let context = &mut Context {
+            now_ns,
+            epoch: self.epoch,
+            tables: &self.tables,
+            slots: &self.slots,
+            books: &mut self.books,
+            pool,
+            health: &mut self.health,
+            carried: &mut self.carried,
+            look: self.look,
+            waiting: &mut self.waiting,
+            is_uncharged: true,
+            is_injected: false,
+            trace: Trace::default(),
+            traps: &mut self.traps,
+            known: &mut self.known,
+        };
+        waiting::release(vector, context);
+        classifier::classify(vector, &mut self.flow_paths, context);
+        forwarder::forward(vector, &mut self.flow_paths, context);
+        switch::switch(vector, context);
+        self.egress.emit(vector, &mut self.memory, context, out);
+    }
+
+    /// When packets of slices wait for the next call of [`Engine::tick`]; none: no packet waits.
+    #[must_use]
+    pub fn next_release_ns(&self, now_ns: u64) -> Option<u64> {
+        self.waiting.next_release_ns(now_ns)
+    }
+
+    /// Lets time pass for what waits and for what is watched: lets packets of slices go on, judges
+    /// who is dead, and hands out the probes that are due. Answers when it wants to be called again;
+    /// none: when other tables are in force.
     pub fn tick(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> Option<u64> {
-        let wake_ns = self.health.tick(now_ns, &mut self.due)?;
+        self.elapse(now_ns);
+        self.release_waiting(now_ns, pool, out);
+        let kernel_ns = self.tick_kernel_path(now_ns);
+        let health_ns = self.health.tick(now_ns, &mut self.due);
         if !self.due.is_empty() {
             let context = &mut Context {
                 now_ns,
@@ -358,17 +471,23 @@ impl Engine {
                 pool,
                 health: &mut self.health,
                 carried: &mut self.carried,
+                look: self.look,
+                waiting: &mut self.waiting,
+                is_uncharged: false,
                 is_injected: false,
                 trace: Trace::default(),
                 traps: &mut self.traps,
+                known: &mut self.known,
             };
             prober::make(&mut self.due, &mut self.vector, context);
             self.egress.emit(&mut self.vector, &mut self.memory, context, out);
         }
-        Some(wake_ns)
+        let release_ns = self.next_release_ns(now_ns);
+        [health_ns, kernel_ns, release_ns].into_iter().flatten().min()
     }
 
     /// A frame or datagram was handed to the kernel.
+    #[inline]
     pub fn booked_sent(&mut self, booking: Booking) {
         self.books.sent(booking);
     }
@@ -414,5 +533,32 @@ impl Engine {
             }
         }
         counters
+    }
+
+    /// The counters of so many paths of slices, those of the slices behind one in the order of their
+    /// identifiers. Sorted anew after each change of slices, unless [`Tables::order_slices`] was
+    /// called for these tables.
+    #[must_use]
+    pub fn slice_counters(&self, after: Option<SliceId>, limit: usize) -> Vec<SliceCounters> {
+        let order = self.tables.slices_in_order();
+        let start = after.map_or(0, |after| order.partition_point(|(slice, _)| *slice <= after));
+        let shown = order.iter().skip(start).take(limit);
+        let told = |(slice, path): &(SliceId, PathId)| {
+            let sums = self.books.path_sums(self.tables.positions.start(*path)?)?;
+            let entry = self.tables.slices.of_id(*slice);
+            Some(SliceCounters {
+                slice: *slice,
+                name: entry.map(|entry| entry.name.to_string()).unwrap_or_default(),
+                path: *path,
+                entered: sums.entered,
+                finished: sums.finished,
+                tunnelled_out: sums.tunnelled_out,
+                tunnelled_in: sums.tunnelled_in,
+                dropped: sums.dropped.export(),
+                wait: self.waiting.report(*slice),
+                is_injected: entry.is_some_and(|entry| entry.is_injected),
+            })
+        };
+        shown.filter_map(told).collect()
     }
 }

@@ -7,14 +7,16 @@ use super::counters::{Booking, Books, Owner, Passage};
 use super::output::{Datagram, Output};
 use super::packet::TunnelKind;
 use super::segments::Segments;
+use super::tables::Tables;
 use super::vector::Work;
 use catena_io::{Buffer, BufferPool, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX};
 use catena_model::DropReason;
 use catena_model::account::Volume;
 use std::net::IpAddr;
 
-/// Rows that can still grow at the same time.
-const ROWS_OPEN_MAX: usize = 16;
+/// Places of rows that can still grow; a row has one, by the hash of its flow, and ends when another
+/// takes it.
+const ROW_PLACES: usize = 256;
 /// Bytes of the outer UDP header, and of the outer IP header of each family.
 const UDP_HEADER_BYTES: usize = catena_wire::udp::HEADER_BYTES;
 const IPV4_HEADER_BYTES: usize = catena_wire::ipv4::HEADER_BYTES;
@@ -61,28 +63,54 @@ impl Piece<'_> {
 }
 
 /// What all packets of a row have in common.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct RowKey {
-    to: IpAddr,
-    kind: TunnelKind,
-    passage: Passage,
-    owner: Owner,
-    flow_hash: u64,
+#[derive(Clone, Copy)]
+pub(super) struct RowKey {
+    pub(super) flow_hash: u64,
+    pub(super) to: IpAddr,
+    pub(super) kind: TunnelKind,
+    pub(super) passage: Passage,
+    pub(super) owner: Owner,
 }
 
-/// A row that can still grow.
+/// A row. Small, since most packets begin one: the rest of its key is in its datagram.
+#[derive(Clone, Copy, Default)]
 struct Row {
-    key: RowKey,
+    /// The opening in which it began: rows of others are closed. 0: it is closed.
+    opening: u64,
+    flow_hash: u64,
     /// Index of its datagram in the output.
-    datagram: usize,
-    segment_bytes: usize,
-    segments: usize,
+    datagram: u32,
+    segment_bytes: u32,
+    segments: u32,
+}
+
+impl Row {
+    fn close(&mut self) {
+        self.opening = 0;
+    }
+
+    /// Is there room for another packet? Closes the row if there is none.
+    fn can_grow(&mut self, key: &RowKey, bytes: usize, out: &Output) -> bool {
+        let datagram = out.datagrams.get(self.datagram as usize);
+        let Some(datagram) = datagram.filter(|datagram| is_of(datagram, key)) else {
+            return false;
+        };
+        let fits = bytes <= self.segment_bytes as usize
+            && (self.segments as usize) < TUNNEL_SEGMENTS_MAX
+            && datagram.buffer.len() + bytes <= TUNNEL_PAYLOAD_BYTES_MAX;
+        if !fits {
+            self.close();
+        }
+        fits
+    }
 }
 
 /// The open rows of a vector.
 #[derive(Default)]
 pub(super) struct Packer {
+    /// By place; empty before the first.
     rows: Vec<Row>,
+    opening: u64,
     /// Datagrams of earlier vectors in the same output.
     first: usize,
 }
@@ -90,13 +118,13 @@ pub(super) struct Packer {
 impl Packer {
     /// Begins a vector.
     pub(super) fn open(&mut self, out: &Output) {
-        self.rows.clear();
+        self.opening += 1;
+        self.rows.resize(ROW_PLACES, Row::default());
         self.first = out.datagrams.len();
     }
 
     /// Ends a vector: what it made is held until it is booked.
     pub(super) fn close(&mut self, books: &mut Books, out: &Output) {
-        self.rows.clear();
         for datagram in &out.datagrams[self.first..] {
             books.hold(&datagram.booking);
         }
@@ -112,10 +140,12 @@ impl Packer {
     ) {
         let planned = Segments::of(&mut work.buffer, &work.view);
         let planned = planned.and_then(|segments| {
-            let outer = if load.to.is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
-            let packet = outer + UDP_HEADER_BYTES + load.header.len() + segments.len(0);
-            let fits = packet <= usize::from(context.tables.underlay_mtu);
-            if fits { Ok(segments) } else { Err(DropReason::MtuExceeded) }
+            let bytes = load.header.len() + segments.len(0);
+            if Self::fits(load.to, bytes, context.tables) {
+                Ok(segments)
+            } else {
+                Err(DropReason::MtuExceeded)
+            }
         });
         let segments = match planned {
             Ok(segments) => segments,
@@ -151,6 +181,38 @@ impl Packer {
         context.pool.put(work.buffer);
     }
 
+    /// Is a packet of so many bytes, header included, small enough for the underlay?
+    #[inline]
+    pub(super) fn fits(to: IpAddr, bytes: usize, tables: &Tables) -> bool {
+        let outer = if to.is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
+        outer + UDP_HEADER_BYTES + bytes <= usize::from(tables.underlay_mtu)
+    }
+
+    /// Packs a whole frame that has its header and fits; `volume` is that of the frame alone.
+    #[inline]
+    pub(super) fn pack_plain(
+        &mut self,
+        buffer: Buffer,
+        volume: Volume,
+        key: RowKey,
+        pool: &mut BufferPool,
+        out: &mut Output,
+    ) {
+        let bytes = buffer.len();
+        if let Some(row) = self.growing(&key, bytes, out)
+            && let Some(datagram) = out.datagrams.get_mut(row.datagram as usize)
+            && datagram.buffer.append(buffer.bytes())
+        {
+            grow(row, datagram, volume);
+            if bytes < row.segment_bytes as usize {
+                row.close();
+            }
+            pool.put(buffer);
+            return;
+        }
+        self.begin(key, buffer, volume, out);
+    }
+
     /// Adds one wire packet to its flow's row, or begins a new one; false when no buffer is free.
     fn add(
         &mut self,
@@ -159,17 +221,15 @@ impl Packer {
         pool: &mut BufferPool,
         out: &mut Output,
     ) -> bool {
-        if let Some(place) = self.growing(&key, piece.len(), out) {
-            let row = &mut self.rows[place];
-            let datagram = &mut out.datagrams[row.datagram];
+        if let Some(row) = self.growing(&key, piece.len(), out)
+            && let Some(datagram) = out.datagrams.get_mut(row.datagram as usize)
+        {
             let is_added = piece.append_to(&mut datagram.buffer);
             if is_added {
-                row.segments += 1;
-                datagram.segment_bytes = u16::try_from(row.segment_bytes).ok();
-                datagram.booking.volume.merge(piece.volume());
+                grow(row, datagram, piece.volume());
             }
-            if !is_added || piece.len() < row.segment_bytes {
-                self.rows.remove(place);
+            if !is_added || piece.len() < row.segment_bytes as usize {
+                row.close();
             }
             return is_added;
         }
@@ -184,26 +244,29 @@ impl Packer {
 
     /// The row that can take another packet of this size. A row of the flow that cannot is closed,
     /// lest a later packet overtake.
-    fn growing(&mut self, key: &RowKey, bytes: usize, out: &Output) -> Option<usize> {
-        let place = self.rows.iter().position(|row| row.key == *key)?;
-        let row = &self.rows[place];
-        let total = out.datagrams[row.datagram].buffer.len() + bytes;
-        let fits = bytes <= row.segment_bytes
-            && row.segments < TUNNEL_SEGMENTS_MAX
-            && total <= TUNNEL_PAYLOAD_BYTES_MAX;
-        if fits {
-            return Some(place);
+    #[inline]
+    fn growing(&mut self, key: &RowKey, bytes: usize, out: &Output) -> Option<&mut Row> {
+        let row = self.rows.get_mut(place(key.flow_hash))?;
+        // Most packets find no row of theirs, and learn it here.
+        if row.opening != self.opening || row.flow_hash != key.flow_hash {
+            return None;
         }
-        self.rows.remove(place);
-        None
+        row.can_grow(key, bytes, out).then_some(row)
     }
 
+    #[inline]
     fn begin(&mut self, key: RowKey, buffer: Buffer, volume: Volume, out: &mut Output) {
-        if self.rows.len() == ROWS_OPEN_MAX {
-            self.rows.remove(0);
+        let row = Row {
+            opening: self.opening,
+            flow_hash: key.flow_hash,
+            // A vector fills far fewer, and a buffer far less.
+            datagram: out.datagrams.len() as u32,
+            segment_bytes: buffer.len() as u32,
+            segments: 1,
+        };
+        if let Some(free) = self.rows.get_mut(place(key.flow_hash)) {
+            *free = row;
         }
-        let segment_bytes = buffer.len();
-        self.rows.push(Row { key, datagram: out.datagrams.len(), segment_bytes, segments: 1 });
         out.datagrams.push(Datagram {
             to: key.to,
             kind: key.kind,
@@ -215,9 +278,30 @@ impl Packer {
     }
 }
 
+/// One more packet is in the row.
+#[inline]
+fn grow(row: &mut Row, datagram: &mut Datagram, volume: Volume) {
+    row.segments += 1;
+    datagram.segment_bytes = u16::try_from(row.segment_bytes).ok();
+    datagram.booking.volume.merge(volume);
+}
+
+/// Have the packets of a datagram what those of a row have in common, but for the flow?
+#[inline]
+fn is_of(datagram: &Datagram, key: &RowKey) -> bool {
+    let Booking { owner, passage, .. } = datagram.booking;
+    (datagram.to, datagram.kind, owner, passage) == (key.to, key.kind, key.owner, key.passage)
+}
+
+#[inline]
+fn place(flow_hash: u64) -> usize {
+    (flow_hash >> 32) as usize % ROW_PLACES
+}
+
 /// The same for a whole flow: it chooses the socket, hence the source port (RFC 7348 section 5,
 /// RFC 7510 section 3). Both directions have the same: they start at different nodes, so routers
 /// spread them by the addresses already.
+#[inline]
 fn entropy(flow_hash: u64) -> u16 {
     const DYNAMIC_PORTS: u16 = 0xc000;
     DYNAMIC_PORTS | (flow_hash % u64::from(u16::MAX - DYNAMIC_PORTS + 1)) as u16

@@ -13,6 +13,7 @@ impl PortSlot {
     /// The slot as an index into a table of the shell; dense, below the number of ports ever held
     /// at one time.
     #[must_use]
+    #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -32,6 +33,12 @@ pub enum TunnelKind {
 impl TunnelKind {
     /// Every kind.
     pub const ALL: [TunnelKind; 3] = [TunnelKind::Vxlan, TunnelKind::VxlanGpe, TunnelKind::MplsUdp];
+
+    /// The kind with this UDP destination port.
+    #[must_use]
+    pub fn of_udp_port(port: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.udp_port() == port)
+    }
 
     /// The UDP destination port, registered with IANA.
     #[must_use]
@@ -63,19 +70,55 @@ pub enum Origin {
 pub struct Packet {
     pub(crate) buffer: Buffer,
     pub(crate) origin: Origin,
+    pub(crate) arrived: Arrived,
+}
+
+/// Whether the kernel could carry the flow of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrived {
+    /// It cannot, or was not asked.
+    Plainly,
+    /// It sent the packet up for want of a transform that holds. `is_counted`: one waits, and the
+    /// packet is among those that must pass here before.
+    FromKernel { is_counted: bool },
 }
 
 impl Packet {
     /// A frame taken from a port; its buffer carries the offload that the kernel told.
     #[must_use]
+    #[inline]
     pub fn from_port(slot: PortSlot, buffer: Buffer) -> Self {
-        Self { buffer, origin: Origin::Port(slot) }
+        Self { buffer, origin: Origin::Port(slot), arrived: Arrived::Plainly }
+    }
+
+    /// A frame of a port, or the payload of a tunnel packet that another node's kernel has made,
+    /// which the kernel sent up for want of a transform that holds; the buffer carries the offload
+    /// of the frame. `is_counted`: one waits until this packet, among others, has passed the engine.
+    #[must_use]
+    pub fn from_kernel(origin: Origin, buffer: Buffer, is_counted: bool) -> Self {
+        Self { buffer, origin, arrived: Arrived::FromKernel { is_counted } }
+    }
+
+    /// The same for packets whose flow the kernel could not carry.
+    #[must_use]
+    pub fn plainly(origin: Origin, buffer: Buffer) -> Self {
+        Self { buffer, origin, arrived: Arrived::Plainly }
     }
 
     /// The UDP payload of one datagram taken from a tunnel socket. What UDP_GRO has joined must be
     /// cut apart before: one datagram, one packet.
     #[must_use]
+    #[inline]
     pub fn from_tunnel(kind: TunnelKind, source: IpAddr, buffer: Buffer) -> Self {
-        Self { buffer, origin: Origin::Tunnel { kind, source } }
+        let origin = Origin::Tunnel { kind, source };
+        Self { buffer, origin, arrived: Arrived::Plainly }
+    }
+
+    /// The port that it came in by.
+    pub(crate) fn port(&self) -> Option<PortSlot> {
+        match self.origin {
+            Origin::Port(slot) => Some(slot),
+            Origin::Tunnel { .. } => None,
+        }
     }
 }

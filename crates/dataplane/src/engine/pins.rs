@@ -74,6 +74,11 @@ impl Pins {
         meets_one.then_some(pin.start)
     }
 
+    /// May flows stay on another path although the rules send them into the one with this index?
+    pub(super) fn hold(&self, new: u32) -> bool {
+        self.of_new.get(new as usize).is_some_and(|pins| !pins.is_empty())
+    }
+
     /// The old paths, each with the longest pause that its flows may make.
     pub(super) fn old_paths(&self) -> impl Iterator<Item = (PathId, u32)> + '_ {
         self.of_new.iter().flatten().map(|pin| (pin.old, pin.idle_ms))

@@ -9,6 +9,7 @@ use super::health::Due;
 use super::receive;
 use super::tables::PortIndex;
 use super::transform::{Exit, Operation, Stage, Transform, Verdict};
+use super::user::User;
 use super::vector::{Step, Work};
 use catena_model::account::{Created, Volume};
 use catena_model::program::PROXY_MAC;
@@ -100,6 +101,8 @@ fn make_work(
         view,
         volume: Volume { packets: 1, bytes: length as u64 },
         path: None,
+        user: User::Unknown,
+        slice: None,
         copy: 0,
         new_destination: None,
         step: Step::Decided(Verdict::Forward(transform)),

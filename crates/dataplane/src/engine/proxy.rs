@@ -95,7 +95,7 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
     let packets = work.volume.packets;
     let entry = context.tables.port(port);
     let visit = work.view.flow.and_then(|flow| {
-        let mut keys = rewrite::keys(entry, egress, flow);
+        let mut keys = rewrite::keys(entry, egress, flow, work.user.identity());
         keys.find_map(|key| memory.recall(context.now_ns, key, packets))
     });
     let Some(visit) = visit else {
@@ -118,7 +118,7 @@ pub(super) fn renewed(visit: &Visit, context: &Context<'_>) -> Option<PathPositi
     }
     let tables = context.tables;
     let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
-    renewed.filter(|position| context.books.seat(tables, *position).serial == visit.serial)
+    renewed.filter(|position| context.books.seat(*position).serial == visit.serial)
 }
 
 /// Puts a packet back on its path at the visit that is known of it; of a super-frame's wire
@@ -144,6 +144,7 @@ pub(super) fn resume(
         let ambiguous = count(|one| one.is_ambiguous);
         context.books.returned_unlike(seat, local, rewritten, ambiguous);
     }
+    work.choose_by_user(position);
     work.step = Step::Visited { port, position };
 }
 
@@ -164,14 +165,14 @@ fn book_return(
     context: &mut Context<'_>,
     is_sender: impl Fn(&LocalInstance) -> bool,
 ) -> Option<u32> {
-    let seat = context.books.seat(context.tables, position);
-    let locals = &context.tables.path(seat.index).local_instances;
+    let seat = context.books.seat(position);
+    let path = context.tables.path(context.tables.positions.place(position).path);
+    let locals = &path.local_instances;
     let sender = locals.iter().position(is_sender);
     let local = sender.and_then(|place| u32::try_from(place).ok())?;
     work.path = Some(seat);
     context.books.returned(seat, local, work.volume);
     if let Some(watch) = locals.get(local as usize).and_then(|local| local.watch) {
-        let path = context.tables.path(seat.index);
         context.health.saw_return(watch, || way(work, path, local, context.tables));
     }
     Some(local)
@@ -260,15 +261,19 @@ fn admit(
     fragments: &mut Fragments,
     context: &mut Context<'_>,
 ) -> Result<(), DropReason> {
-    let position = located?.position;
+    let mut position = located?.position;
     let tables = context.tables;
-    let visited = tables.positions.place(position).hop.checked_sub(1);
+    let next = tables.positions.place(position).hop;
+    let visited = next.checked_sub(1);
     let visited = visited.ok_or(DropReason::ForeignChainHeader)?;
     work.view = receive::parse_frame(work.buffer.bytes())?;
     work.volume = receive::settle(&mut work.buffer, &work.view)?;
     let scope = Scope::Port(context.slots.serial(port));
-    fragments.resolve(context.now_ns, scope, work.buffer.bytes(), &mut work.view);
+    let bytes = work.buffer.bytes();
+    work.user = context.look.into(bytes, &work.view);
+    fragments.resolve(context.now_ns, scope, bytes, &mut work.view, &mut work.user);
     work.flow_hash = receive::flow_hash(&work.view);
+    work.choose_by_user(position);
     if prober::is_own(work, port, context) {
         work.step = Step::Decided(Verdict::Consume);
         return Ok(());
@@ -291,6 +296,11 @@ fn admit(
     let is_sender = |local: &LocalInstance| serves(local) && chosen.is_none_or(|id| id == local.id);
     if book_return(work, position, context, is_sender).is_none() {
         return Err(DropReason::ForeignChainHeader);
+    }
+    // A function that serves the next hop too and sends back what it was given would get it again
+    // for ever: such a packet ages.
+    if path.local_instances.iter().any(|local| local.hop == next && local.egress == Some(port)) {
+        position = position.older()?;
     }
     context.trace.note(work.copy, || Note::Returned { port, position });
     work.step = Step::OnPath { position, network: Some(tables.port(port).network) };

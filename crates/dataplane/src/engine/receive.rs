@@ -116,7 +116,7 @@ fn parse(
         }
     });
     let path = match step {
-        Ok(Step::OnPath { position, .. }) => Some(context.books.seat(tables, position)),
+        Ok(Step::OnPath { position, .. }) => Some(context.books.seat(position)),
         _ => None,
     };
     let owner = arrival.owner;
@@ -124,16 +124,18 @@ fn parse(
         let mut view = parse_frame(arrival.buffer.bytes())?;
         let volume = settle(&mut arrival.buffer, &view)?;
         let scope = scope(owner, step, path);
-        fragments.resolve(context.now_ns, scope, arrival.buffer.bytes(), &mut view);
+        let bytes = arrival.buffer.bytes();
+        let mut user = context.look.into(bytes, &view);
+        fragments.resolve(context.now_ns, scope, bytes, &mut view, &mut user);
         if !context.traps.is_empty()
             && let Step::FromEndpoint(port) | Step::FromFunction(port) = step
         {
             let port = tables.port(port).entry.id;
             context.traps.look(context.now_ns, port, &arrival.buffer, &view);
         }
-        Ok((step, view, volume))
+        Ok((step, view, user, volume))
     });
-    let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(_, _, volume)| volume);
+    let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(.., volume)| volume);
     if context.is_injected {
         context.books.created(owner, Created::Probe, volume.packets);
     } else {
@@ -143,17 +145,25 @@ fn parse(
         context.books.tunnelled_in(seat, volume);
     }
     match parsed {
-        Ok((step, view, volume)) => vector.push(Work {
-            flow_hash: flow_hash(&view),
-            buffer: arrival.buffer,
-            owner,
-            view,
-            volume,
-            path,
-            copy: 0,
-            new_destination: None,
-            step,
-        }),
+        Ok((step, view, user, volume)) => {
+            let mut work = Work {
+                flow_hash: flow_hash(&view),
+                buffer: arrival.buffer,
+                owner,
+                view,
+                volume,
+                path,
+                user,
+                slice: None,
+                copy: 0,
+                new_destination: None,
+                step,
+            };
+            if let Step::OnPath { position, .. } = step {
+                work.choose_by_user(position);
+            }
+            vector.push(work);
+        }
         Err(reason) => context.end(arrival.buffer, owner, path, reason, volume),
     }
 }

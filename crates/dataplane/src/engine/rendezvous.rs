@@ -53,6 +53,7 @@ fn negative_log2(number: u64) -> u64 {
 }
 
 /// The finalizer of the splitmix64 generator: every input bit changes half of the output.
+#[inline]
 pub(super) fn mix(mut word: u64) -> u64 {
     word ^= word >> 30;
     word = word.wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -9,11 +9,20 @@ use catena_wire::scalar::PortRange;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What a packet that came out of a port may be remembered by: itself, else what the functions
-/// behind the port leave of it.
-pub(super) fn keys(port: &PortTable, egress: u32, flow: FlowKey) -> impl Iterator<Item = Key> {
-    let rewritten = port.rewrites.iter().filter(move |entry| may_leave(entry, &flow));
-    let kept = rewritten.map(move |entry| Key { egress, flow: kept(entry, flow) });
-    std::iter::once(Key { egress, flow }).chain(kept)
+/// behind the port leave of it. `user`: whose it is, if tunnels tell; where no packet of that user
+/// went in, it may have gone in before the node looked into tunnels.
+pub(super) fn keys(
+    port: &PortTable,
+    egress: u32,
+    flow: FlowKey,
+    user: u64,
+) -> impl Iterator<Item = Key> {
+    let users = [Some(user), Some(0).filter(|nobody| *nobody != user)];
+    users.into_iter().flatten().flat_map(move |user| {
+        let rewritten = port.rewrites.iter().filter(move |entry| may_leave(entry, &flow));
+        let kept = rewritten.map(move |entry| Key { egress, flow: kept(entry, flow), user });
+        std::iter::once(Key { egress, flow, user }).chain(kept)
+    })
 }
 
 /// The flow without what the function may change.

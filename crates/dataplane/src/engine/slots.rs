@@ -73,12 +73,14 @@ impl Slots {
         self.of_index.iter().copied()
     }
 
+    #[inline]
     pub(super) fn of_index(&self, index: PortIndex) -> PortSlot {
         self.of_index[usize::from(index.0)]
     }
 
     /// Whose account the packets of a slot are in, and the port's index; the account
     /// of a slot without a port is that of the ports that left.
+    #[inline]
     pub(super) fn owner(&self, slot: PortSlot) -> (Owner, Option<PortIndex>) {
         match self.slots.get(slot.index()) {
             Some(found) => (Owner::Port { slot, serial: found.serial }, found.index),
@@ -87,6 +89,7 @@ impl Slots {
     }
 
     /// The owner's name for a port of the tables.
+    #[inline]
     pub(super) fn owner_of_index(&self, index: PortIndex) -> Owner {
         self.owner(self.of_index(index)).0
     }

@@ -7,6 +7,7 @@ use super::trace::Note;
 use super::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Source, Step, Work};
 use catena_model::DropReason;
+use catena_wire::scalar::MacAddr;
 
 /// Decides for every packet of ordinary traffic.
 pub(super) fn switch(vector: &mut [Work], context: &mut Context<'_>) {
@@ -14,39 +15,56 @@ pub(super) fn switch(vector: &mut [Work], context: &mut Context<'_>) {
         let Step::Ordinary { network, from } = work.step else { continue };
         let destination = work.new_destination.unwrap_or(work.view.destination);
         context.trace.note(work.copy, || Note::Switched { network, destination });
-        let decided = decide(work, network, from, context.tables, context.epoch);
+        let decided = decide(destination, network, from, context.tables, context.epoch);
+        let decided = decided.map(|verdict| readdressed(verdict, work.new_destination));
         work.step = Step::Decided(decided.unwrap_or_else(Verdict::Drop));
     }
 }
 
+/// Where ordinary traffic to a MAC goes; none: to everybody.
+#[inline]
+pub(super) fn exit(
+    destination: MacAddr,
+    network: NetworkIndex,
+    from: Source,
+    tables: &Tables,
+) -> Result<Option<Exit>, DropReason> {
+    if destination.is_multicast() {
+        // No bridge passes these on (IEEE 802.1Q section 8.6.3).
+        let is_passed_on = !destination.is_link_local_reserved();
+        return if is_passed_on { Ok(None) } else { Err(DropReason::UnknownMac) };
+    }
+    match tables.network(network).macs.get(&destination) {
+        Some(Seat::Port(port)) if from == Source::Port(*port) => Err(DropReason::HairpinToSource),
+        Some(Seat::Port(port)) => Ok(Some(Exit::Port(*port))),
+        Some(Seat::Node(node)) if from != Source::Tunnel => Ok(Some(Exit::Node(*node))),
+        _ => Err(DropReason::UnknownMac),
+    }
+}
+
 fn decide(
-    work: &Work,
-    index: NetworkIndex,
+    destination: MacAddr,
+    network: NetworkIndex,
     from: Source,
     tables: &Tables,
     epoch: Epoch,
 ) -> Result<Verdict, DropReason> {
-    let network = tables.network(index);
-    let destination = work.new_destination.unwrap_or(work.view.destination);
-    if destination.is_multicast() {
-        // No bridge passes these on (IEEE 802.1Q section 8.6.3).
-        return if destination.is_link_local_reserved() {
-            Err(DropReason::UnknownMac)
-        } else {
-            Ok(Verdict::Replicate { network: index, from })
-        };
-    }
-    let transform = match network.macs.get(&destination) {
-        Some(Seat::Port(port)) if from == Source::Port(*port) => {
-            return Err(DropReason::HairpinToSource);
-        }
-        Some(Seat::Port(port)) => Transform::new(Exit::Port(*port), Stage::Ordinary, epoch),
-        Some(Seat::Node(node)) if from != Source::Tunnel => {
-            Transform::new(Exit::Node(*node), Stage::Ordinary, epoch)
-                .then(Operation::PushNetwork(network.vni))
-        }
-        _ => return Err(DropReason::UnknownMac),
+    let Some(exit) = exit(destination, network, from, tables)? else {
+        return Ok(Verdict::Replicate { network, from });
     };
-    let rewrite = work.new_destination.map(Operation::SetDestination);
-    Ok(Verdict::Forward(rewrite.into_iter().fold(transform, Transform::then)))
+    let transform = Transform::new(exit, Stage::Ordinary, epoch);
+    Ok(Verdict::Forward(match exit {
+        Exit::Port(_) => transform,
+        Exit::Node(_) => transform.then(Operation::PushNetwork(tables.network(network).vni)),
+    }))
+}
+
+/// Sent to one station, the packet is addressed to it first.
+fn readdressed(verdict: Verdict, destination: Option<MacAddr>) -> Verdict {
+    match (verdict, destination) {
+        (Verdict::Forward(transform), Some(mac)) => {
+            Verdict::Forward(transform.then(Operation::SetDestination(mac)))
+        }
+        _ => verdict,
+    }
 }

@@ -8,15 +8,19 @@ use super::compile::CompileError;
 use super::encap::{Positions, Written};
 use super::pins::Pins;
 use super::rendezvous;
+use super::short_keys::ShortKeys;
+use super::slices::Slices;
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::program::{Balance, HopKind, PortEntry, PortRole, RewriteEntry, Underlay};
 use catena_model::resource::{Encapsulation, FailurePolicy};
-use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, SliceId};
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Index of a port in the tables; not the slot, which outlives the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,23 +34,54 @@ pub(super) struct NodeIndex(pub(super) u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NetworkIndex(pub(super) u16);
 
-/// A compiled program.
+/// A compiled program. A copy shares what is in it; a change of slices changes a copy in part.
+#[derive(Clone)]
 pub struct Tables {
-    /// As it was told, for names: the entries of the other tables have its order.
-    pub(super) program: NodeProgram,
+    /// As it was told, without slices, for names: the entries of the other tables have its order.
+    pub(super) program: Arc<NodeProgram>,
     pub(super) number: BlueprintNumber,
     pub(super) underlay_mtu: u16,
-    pub(super) ports: Vec<PortTable>,
-    pub(super) networks: Vec<NetworkTable>,
-    pub(super) vnis: HashMap<Vni, NetworkIndex>,
-    pub(super) nodes: Vec<IpAddr>,
-    pub(super) sources: HashMap<IpAddr, NodeIndex>,
-    pub(super) rules: Rules,
-    pub(super) pins: Pins,
+    pub(super) ports: Arc<[PortTable]>,
+    pub(super) networks: Arc<[NetworkTable]>,
+    pub(super) vnis: Arc<HashMap<Vni, NetworkIndex, ShortKeys>>,
+    pub(super) nodes: Arc<[IpAddr]>,
+    pub(super) sources: Arc<HashMap<IpAddr, NodeIndex, ShortKeys>>,
+    pub(super) rules: Arc<Rules>,
+    pub(super) pins: Arc<Pins>,
     pub(super) positions: Positions,
-    pub(super) paths: Vec<PathTable>,
+    pub(super) descent: Descent,
+    pub(super) paths: Arc<[PathTable]>,
     /// The instances of this node that are probed.
-    pub(super) watched: Vec<WatchedInstance>,
+    pub(super) watched: Arc<[WatchedInstance]>,
+    pub(super) port_indexes: Arc<HashMap<PortId, PortIndex>>,
+    pub(super) slices: Slices,
+    /// The paths of slices in the order of their slices, once somebody asks.
+    pub(super) slice_order: OnceLock<Box<[(SliceId, PathId)]>>,
+}
+
+/// How tables came to be.
+#[derive(Clone, Debug)]
+pub(super) struct Descent {
+    /// No other tables of this process have it.
+    pub(super) serial: u64,
+    /// The tables that these differ from in paths of slices alone; none: they stand for themselves.
+    pub(super) base: Option<u64>,
+    /// The paths, by index, that came, went or changed since.
+    pub(super) changed: Vec<u32>,
+}
+
+impl Descent {
+    /// Tables made from a program.
+    pub(super) fn root() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let serial = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { serial, base: None, changed: Vec::new() }
+    }
+
+    /// Tables made from others by changes of these paths.
+    pub(super) fn of(base: &Self, changed: Vec<u32>) -> Self {
+        Self { base: Some(base.serial), changed, ..Self::root() }
+    }
 }
 
 /// A port of this node.
@@ -65,6 +100,8 @@ pub(super) struct PortTable {
     /// Do two paths come out of it bare that one flow may be on: an old version and a new one of a
     /// chain, or paths that lead into one another?
     pub(super) is_shared: bool,
+    /// The paths that come out of it bare.
+    pub(super) bare: Vec<PathId>,
     /// The addresses of the ports of its instances: what the function itself may send from.
     pub(super) own_addresses: Vec<IpAddr>,
 }
@@ -90,8 +127,8 @@ pub(super) struct NetworkTable {
     pub(super) gateways_v6: Vec<MacAddr>,
     pub(super) ports: Vec<PortIndex>,
     pub(super) members: Vec<NodeIndex>,
-    pub(super) macs: HashMap<MacAddr, Seat>,
-    pub(super) neighbours: HashMap<IpAddr, MacAddr>,
+    pub(super) macs: HashMap<MacAddr, Seat, ShortKeys>,
+    pub(super) neighbours: HashMap<IpAddr, MacAddr, ShortKeys>,
 }
 
 impl NetworkTable {
@@ -245,6 +282,11 @@ impl Tables {
         self.number
     }
 
+    /// Do they differ from others in slices alone?
+    pub(super) fn differ_in_slices(&self, former: &Tables) -> bool {
+        Arc::ptr_eq(&self.paths, &former.paths) && Arc::ptr_eq(&self.rules, &former.rules)
+    }
+
     /// The ports of this node, in the order of the program.
     pub fn local_ports(&self) -> impl Iterator<Item = (PortId, &PortEntry)> {
         self.ports.iter().map(|port| (port.entry.id, &port.entry))
@@ -253,19 +295,23 @@ impl Tables {
     pub(super) fn empty(node: NodeName) -> Self {
         let underlay = Underlay { address: Ipv4Addr::UNSPECIFIED.into(), mtu: 0 };
         Self {
-            program: NodeProgram::empty(node, BlueprintNumber(0), underlay),
+            program: Arc::new(NodeProgram::empty(node, BlueprintNumber(0), underlay)),
             number: BlueprintNumber(0),
             underlay_mtu: 0,
-            ports: Vec::new(),
-            networks: Vec::new(),
-            vnis: HashMap::new(),
-            nodes: Vec::new(),
-            sources: HashMap::new(),
-            rules: Rules::default(),
-            pins: Pins::default(),
+            ports: [].into(),
+            networks: [].into(),
+            vnis: Arc::default(),
+            nodes: [].into(),
+            sources: Arc::default(),
+            rules: Arc::default(),
+            pins: Arc::default(),
             positions: Positions::default(),
-            paths: Vec::new(),
-            watched: Vec::new(),
+            descent: Descent::root(),
+            paths: [].into(),
+            watched: [].into(),
+            port_indexes: Arc::default(),
+            slices: Slices::default(),
+            slice_order: OnceLock::new(),
         }
     }
 
@@ -273,6 +319,7 @@ impl Tables {
         &self.ports[usize::from(index.0)]
     }
 
+    #[inline]
     pub(super) fn network(&self, index: NetworkIndex) -> &NetworkTable {
         &self.networks[usize::from(index.0)]
     }
@@ -281,6 +328,7 @@ impl Tables {
         self.nodes[usize::from(index.0)]
     }
 
+    #[inline]
     pub(super) fn path(&self, index: u32) -> &PathTable {
         &self.paths[index as usize]
     }

@@ -3,6 +3,7 @@
 //! forwarding nobody listens, and a note costs one branch.
 
 use super::encap::PathPosition;
+use super::slices::{Shown, SliceIndex};
 use super::tables::{NetworkIndex, PortIndex};
 use super::transform::{Exit, Stage};
 use catena_model::DropReason;
@@ -13,6 +14,8 @@ use catena_wire::scalar::MacAddr;
 pub(super) enum Note {
     /// The rule with this number among those in force took it.
     Classified { port: PortIndex, rule: u32, start: PathPosition },
+    /// The slice with this number took it: at a port of this node, else at the end of its path.
+    Sliced { port: Option<PortIndex>, slice: SliceIndex, shown: Shown, start: PathPosition },
     /// At the end of its path, the rule with this number took it into another.
     Branched { ended: PathPosition, rule: u32, start: PathPosition },
     /// No rule took it; `never`: none was asked.

@@ -3,8 +3,11 @@
 
 use super::counters::{Owner, PathSeat};
 use super::encap::PathPosition;
+use super::scheduler::LaneIndex;
+use super::slices::SliceIndex;
 use super::tables::{NetworkIndex, PortIndex};
 use super::transform::Verdict;
+use super::user::User;
 use catena_io::{Buffer, Offload};
 use catena_model::DropReason;
 use catena_model::account::Volume;
@@ -31,6 +34,8 @@ pub(super) enum Step {
     Headed { port: PortIndex, encapsulation: Encapsulation },
     /// Come back from an unaware function at this position.
     Visited { port: PortIndex, position: PathPosition },
+    /// To be set aside until its slice's turn.
+    Waiting(LaneIndex),
     /// Merged into an earlier packet.
     Absorbed,
     /// Nothing left but to do it.
@@ -58,6 +63,10 @@ pub(super) struct Work {
     pub(super) path: Option<PathSeat>,
     /// Hash of the flow, or of the addresses of what is no IP packet.
     pub(super) flow_hash: u64,
+    /// Whose packet it is, as the tunnels around it tell.
+    pub(super) user: User,
+    /// The slice that took it here.
+    pub(super) slice: Option<SliceIndex>,
     /// 0: the packet that came in; else which copy of it, for whoever listens.
     pub(super) copy: u16,
     /// The MAC it shall be delivered to, where that is not the one it carries.
@@ -66,6 +75,13 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// On the path of a slice, users of one tunnel choose their instances each for himself.
+    pub(super) fn choose_by_user(&mut self, position: PathPosition) {
+        if position.is_of_slice() {
+            self.flow_hash = self.user.flow_hash(self.flow_hash);
+        }
+    }
+
     pub(super) fn drop(&mut self, reason: DropReason) {
         self.step = Step::Decided(Verdict::Drop(reason));
     }
@@ -83,7 +99,7 @@ impl Work {
 
 /// Removes bytes at the front of a frame and moves its offload with it; false (and the frame is
 /// not to be used) when they reach into what is still to be done.
-pub(super) fn trim_front(buffer: &mut Buffer, bytes: usize) -> bool {
+pub(crate) fn trim_front(buffer: &mut Buffer, bytes: usize) -> bool {
     let Ok(shift) = u16::try_from(bytes) else { return false };
     let Some(offload) = shifted(buffer.offload, shift) else { return false };
     buffer.offload = offload;

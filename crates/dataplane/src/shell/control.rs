@@ -3,24 +3,34 @@
 //! Knows the messages and in which order a program is checked, compiled, made durable, put in
 //! force and acknowledged. Refuses to touch packets.
 
+mod injected;
+mod ports;
+mod slices;
+mod underlay;
+
 use super::agent_connection::{AgentConnection, ConnectionEnd};
 use super::control_socket::ControlSocket;
 use super::desk::Desk;
+use super::kernel_door::KernelDoor;
 use super::order::{Order, Report};
-use super::rings::LostPort;
+use super::slice_book::SliceBook;
 use super::underlay::Underlay;
-use super::{Config, DataplaneError, program_file};
-use crate::engine::{Rehearsal, Tables};
-use catena_io::{PacketRing, RingConfig, drop_privileges};
+use super::{Config, DataplaneError, program_file, slice_file};
+use crate::engine::{KernelPort, Rehearsal, Tables};
+use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOTS_DEFAULT, RingConfig};
 use catena_model::explain::ExplainRequest;
 use catena_model::id::PortId;
+use catena_model::limits::SLICE_COUNTERS_MAX;
+use catena_model::program::SliceEntry;
 use catena_model::{Answer, NodeProgram, Question};
 use catena_protocol::message::{
-    self, PortOperation, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
+    self, PortOperation, ProgramResult, State, from_dataplane, to_dataplane,
 };
 use catena_protocol::program;
-use catena_protocol::session::{ProgramGate, program_result};
+use catena_protocol::session::{ProgramGate, program_result, whole_needed};
+use ports::port_result;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use slices::{Resumed, Slices, Unfinished};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -35,13 +45,38 @@ const UNDERLAY_RETRY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 const ACCEPT_REST: Duration = Duration::from_millis(200);
 const ACCEPT_RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
+/// Descriptors of the kernel's tables and programs in one message.
+const KERNEL_PARTS_MAX: usize = 15;
+/// The ring of all ports together.
+const PUNT_RING: RingConfig =
+    RingConfig { slots: 4 * RING_SLOTS_DEFAULT, slot_bytes: RING_SLOT_BYTES_DEFAULT };
+
 /// The program in force.
 struct Running {
+    /// With the last change of its slices.
     number: u64,
-    checksum: u64,
-    underlay: IpAddr,
+    /// As it is on disk.
+    packed: message::Program,
+    /// Without its slices.
+    program: NodeProgram,
+    slices: Slices,
     /// Kept so that the worker is never the one who takes old tables apart.
     tables: Arc<Tables>,
+}
+
+/// A port with a ring.
+struct Attached {
+    /// The number of the order that attached it; 0: another agent's.
+    sequence: u64,
+    kernel: Option<KernelPort>,
+}
+
+/// What the kernel repeats decisions with.
+struct KernelPath {
+    /// What it calls tables and programs: the word for an agent that comes later.
+    identifiers: Vec<u32>,
+    /// Held, so that the kernel keeps them even while they stand before no port.
+    _programs: Vec<OwnedFd>,
 }
 
 /// The state of the thread.
@@ -54,15 +89,19 @@ pub(super) struct Control {
     running: Option<Running>,
     /// Address of the tunnel sockets that are open.
     underlay: Option<IpAddr>,
-    /// The number of the order that attached the port; 0: another agent's.
-    attached: BTreeMap<PortId, u64>,
+    attached: BTreeMap<PortId, Attached>,
     is_confined: bool,
+    kernel_path: Option<KernelPath>,
     /// Until when nobody is let in: there was no descriptor left for the last who came.
     deaf_until: Option<Instant>,
     /// Another data plane counted on the paths of the program that comes next.
     has_predecessor: bool,
     /// Why the tunnel sockets are not open.
     no_tunnels: Option<String>,
+    /// A change whose last part has not come.
+    unfinished: Option<Unfinished>,
+    /// Slices that were put in by hand: known to this process alone.
+    injected: Vec<SliceEntry>,
 }
 
 impl Control {
@@ -77,9 +116,12 @@ impl Control {
             underlay: None,
             attached: BTreeMap::new(),
             is_confined: false,
+            kernel_path: None,
             deaf_until: None,
             has_predecessor: false,
             no_tunnels: None,
+            unfinished: None,
+            injected: Vec::new(),
         }
     }
 
@@ -98,16 +140,22 @@ impl Control {
             }
         };
         self.has_predecessor = true;
-        match self.check(&packed) {
-            Ok((program, tables)) => {
+        match self.resume_slices(&packed).and_then(|resumed| self.resumed(resumed)) {
+            Ok((Resumed { program, number, slices }, tables)) => {
                 let underlay = self.open_underlay_if_possible(program.underlay.address);
                 self.use_underlay(underlay)?;
-                self.put_in_force(&packed, &program, tables)?;
-                tracing::info!(program = packed.number, "resumed the last program");
+                self.put_in_force((packed, program), (slices, number), tables)?;
+                tracing::info!(program = number, "resumed the last program");
             }
             Err(refusal) => tracing::error!("starting without a program: {refusal}"),
         }
         Ok(())
+    }
+
+    fn resumed(&mut self, resumed: Resumed) -> Result<(Resumed, Tables), String> {
+        self.admit(&resumed.program, resumed.number)?;
+        let tables = slices::compile(&resumed.program, &resumed.slices.book, resumed.number)?;
+        Ok((resumed, tables))
     }
 
     /// Serves agents until told to stop.
@@ -174,7 +222,7 @@ impl Control {
                 tracing::info!("an agent {word}");
                 self.agent = Some(agent);
                 // The new one counts from the beginning.
-                self.attached.values_mut().for_each(|sequence| *sequence = 0);
+                self.attached.values_mut().for_each(|port| port.sequence = 0);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => {
@@ -225,8 +273,8 @@ impl Control {
                 from_dataplane::Message::ProgramResult(self.take_program(&packed)?)
             }
             to_dataplane::Message::AttachPort(attach) => {
+                let refusal = self.attach(&attach, agent)?;
                 let (port_id, sequence) = (attach.port_id, attach.sequence);
-                let refusal = self.attach(&port_id, sequence, agent.take_socket())?;
                 port_result(port_id, refusal, PortOperation::Attach, sequence)
             }
             to_dataplane::Message::DetachPort(detach) => {
@@ -244,13 +292,74 @@ impl Control {
                 let request = question.request;
                 from_dataplane::Message::Answer(message::Answer { request, body })
             }
-            to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(State {
-                node: self.config.node.to_string(),
-                program_number: self.running.as_ref().map_or(0, |running| running.number),
-                attached_ports: self.attached.keys().map(ToString::to_string).collect(),
-                process_id: std::process::id(),
-            }),
+            to_dataplane::Message::KernelPath(given) => {
+                let refusal = self.open_kernel_path(given, agent)?;
+                if let Some(reason) = &refusal {
+                    tracing::warn!("every packet is decided one by one: {reason}");
+                }
+                let refusal = refusal.unwrap_or_default();
+                from_dataplane::Message::KernelPathResult(message::KernelPathResult { refusal })
+            }
+            to_dataplane::Message::KernelUnderlay(underlay) => {
+                let interface = Some(underlay.interface).filter(|interface| *interface > 0);
+                self.desk.order(|done| Order::KernelUnderlay { interface, done })?;
+                from_dataplane::Message::KernelUnderlayResult(message::KernelUnderlayResult {})
+            }
+            to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(self.state()),
+            to_dataplane::Message::SliceDelta(delta) => {
+                from_dataplane::Message::ProgramResult(self.take_delta(delta)?)
+            }
         })
+    }
+
+    fn state(&self) -> State {
+        let kernel_ports = self.attached.iter().filter_map(|(id, port)| {
+            let KernelPort { number, interface, has_peer } = port.kernel?;
+            Some(message::KernelPort { port_id: id.to_string(), number, interface, has_peer })
+        });
+        let kernel_path = self.kernel_path.as_ref();
+        State {
+            node: self.config.node.to_string(),
+            program_number: self.running.as_ref().map_or(0, |running| running.number),
+            attached_ports: self.attached.keys().map(ToString::to_string).collect(),
+            process_id: std::process::id(),
+            base_number: self.running.as_ref().map_or(0, |running| running.packed.number),
+            has_kernel_path: kernel_path.is_some(),
+            kernel_identifiers: kernel_path.map_or_else(Vec::new, |path| path.identifiers.clone()),
+            kernel_ports: kernel_ports.collect(),
+        }
+    }
+
+    /// Answers why not.
+    fn open_kernel_path(
+        &mut self,
+        given: message::KernelPath,
+        agent: &mut AgentConnection,
+    ) -> Result<Option<String>, DataplaneError> {
+        let identifiers = given.identifiers;
+        let count = identifiers.len().min(KERNEL_PARTS_MAX);
+        let mut tables: Vec<OwnedFd> = (0..count).filter_map(|_| agent.take_socket()).collect();
+        let Some(socket) = agent.take_socket() else {
+            return Ok(Some("the kernel's tables did not come beside the message".into()));
+        };
+        let programs = tables.split_off(tables.len().min(given.tables as usize));
+        let opened = catena_fastpath::Tables::open(tables).and_then(KernelDoor::open);
+        let door = match opened {
+            Ok(door) => Box::new(door),
+            Err(error) => return Ok(Some(format!("the kernel's tables cannot be used: {error}"))),
+        };
+        let ring = match PacketRing::map(socket, PUNT_RING) {
+            Ok(ring) => Box::new(ring),
+            Err(error) => return Ok(Some(format!("the punt ring cannot be made: {error}"))),
+        };
+        match self.desk.order(|done| Order::KernelPath { door, ring, done })? {
+            Ok(()) => {
+                self.kernel_path = Some(KernelPath { identifiers, _programs: programs });
+                tracing::info!("the kernel repeats what is decided");
+                Ok(None)
+            }
+            Err(error) => Ok(Some(format!("the punt ring cannot be used: {error}"))),
+        }
     }
 
     fn reply(&mut self, question: &Question) -> Result<Answer, DataplaneError> {
@@ -261,6 +370,17 @@ impl Control {
                 counters.dataplane.troubles = self.troubles();
                 Answer::Counters(counters)
             }
+            Question::Slices { after, limit } => {
+                let limit = usize::try_from(*limit).unwrap_or(usize::MAX).min(SLICE_COUNTERS_MAX);
+                let after = *after;
+                // Sorted here, where there is time for it.
+                if let Some(running) = &self.running {
+                    running.tables.order_slices();
+                }
+                Answer::Slices(self.desk.order(|done| Order::Slices { after, limit, done })?)
+            }
+            Question::Inject(slices) => self.inject(slices.clone())?,
+            Question::Injected => Answer::Injected(self.injected.clone()),
             Question::Explain(request) => self.explain(request.clone())?,
             Question::Check(question) => {
                 let question = question.clone();
@@ -296,16 +416,29 @@ impl Control {
     // ----- programs -----
 
     fn take_program(&mut self, packed: &message::Program) -> Result<ProgramResult, DataplaneError> {
-        let number = packed.number;
-        let is_running = self
-            .running
-            .as_ref()
-            .is_some_and(|known| (known.number, known.checksum) == (number, packed.checksum));
-        if is_running {
+        self.unfinished = None;
+        let number = packed.number.max(packed.followed_to);
+        let is_running = |running: &Running| {
+            let known = (running.number, running.packed.checksum);
+            packed.followed_to == 0 && known == (packed.number, packed.checksum)
+        };
+        if self.running.as_ref().is_some_and(is_running) {
             return Ok(program_result(number, ""));
         }
-        let refusal = match self.check(packed) {
-            Ok((program, tables)) => self.adopt(packed, &program, tables)?.err(),
+        let checked = program::unpack(packed).map_err(|error| error.to_string());
+        let checked = checked.and_then(|program| self.admit(&program, number).map(|()| program));
+        let Some(book) = self.first_slices(packed) else {
+            let kept = packed.keeps_slices_of;
+            return Ok(whole_needed(number, format!("program {kept} does not run here")));
+        };
+        let refusal = match checked {
+            Ok(program) if packed.followed_to > 0 => {
+                return Ok(self.begin_program(packed, program, &book));
+            }
+            Ok(program) => match slices::compile(&program, &book, number) {
+                Ok(tables) => self.adopt(packed, &program, (book, number), tables)?.err(),
+                Err(refusal) => Some(refusal),
+            },
             Err(refusal) => Some(refusal),
         };
         match &refusal {
@@ -315,17 +448,14 @@ impl Control {
         Ok(program_result(number, refusal.unwrap_or_default()))
     }
 
-    fn check(&mut self, packed: &message::Program) -> Result<(NodeProgram, Tables), String> {
-        let program = program::unpack(packed).map_err(|error| error.to_string())?;
+    fn admit(&mut self, program: &NodeProgram, number: u64) -> Result<(), String> {
         if program.node != self.config.node {
             return Err(format!(
                 "program {} is for node '{}', this is the data plane of '{}'",
-                packed.number, program.node, self.config.node
+                program.number, program.node, self.config.node
             ));
         }
-        self.gate.admit(packed.number)?;
-        let tables = Tables::compile(&program).map_err(|error| error.to_string())?;
-        Ok((program, tables))
+        self.gate.admit(number)
     }
 
     /// Everything that may be refused comes first, then the disk, then the worker.
@@ -333,152 +463,65 @@ impl Control {
         &mut self,
         packed: &message::Program,
         program: &NodeProgram,
+        (book, number): (Arc<SliceBook>, u64),
         tables: Tables,
     ) -> Result<Result<(), String>, DataplaneError> {
         let underlay = self.open_underlay_if_possible(program.underlay.address);
-        if let Err(error) = program_file::save(&self.config.state_dir, packed) {
-            return Ok(Err(error.to_string()));
-        }
+        let (mut packed, state_dir) = (packed.clone(), &self.config.state_dir);
+        packed.slices_file = self.running.as_ref().map_or(0, |running| running.packed.slices_file);
+        let is_kept = |running: &Running| Arc::ptr_eq(&running.slices.book, &book);
+        let is_kept = number == packed.number && self.running.as_ref().is_some_and(is_kept);
+        let begun = match is_kept {
+            true => Ok(None),
+            false => slices::begin_file(state_dir, &mut packed, program, &book, number),
+        };
+        let saved = begun.and_then(|file| program_file::save(state_dir, &packed).map(|()| file));
+        let file = match (saved, &mut self.running) {
+            (Ok(_), Some(running)) if is_kept => running.slices.file.take(),
+            (Ok(file), _) => file,
+            (Err(error), _) => return Ok(Err(error.to_string())),
+        };
+        slice_file::remove_others(state_dir, file.as_ref().map(|file| file.number));
         self.use_underlay(underlay)?;
-        self.put_in_force(packed, program, tables)?;
+        self.put_in_force((packed, program.clone()), (Slices { book, file }, number), tables)?;
         Ok(Ok(()))
     }
 
     fn put_in_force(
         &mut self,
-        packed: &message::Program,
-        program: &NodeProgram,
+        (packed, program): (message::Program, NodeProgram),
+        (slices, number): (Slices, u64),
         tables: Tables,
     ) -> Result<(), DataplaneError> {
+        let tables = self.order_tables(tables)?;
+        self.running = Some(Running { number, packed, program, slices, tables });
+        Ok(())
+    }
+
+    /// Puts other tables in force for what runs.
+    fn publish(
+        &mut self,
+        tables: Tables,
+        change: impl FnOnce(Running, Arc<Tables>) -> Running,
+    ) -> Result<(), DataplaneError> {
+        let tables = self.order_tables(tables)?;
+        self.running = self.running.take().map(|running| change(running, tables));
+        Ok(())
+    }
+
+    fn order_tables(&mut self, mut tables: Tables) -> Result<Arc<Tables>, DataplaneError> {
+        self.keep_injected(&mut tables);
         let tables = Arc::new(tables);
         let published = Arc::clone(&tables);
         let is_inherited = std::mem::take(&mut self.has_predecessor);
         self.desk.order(|done| Order::Tables { tables: published, is_inherited, done })?;
-        self.running = Some(Running {
-            number: packed.number,
-            checksum: packed.checksum,
-            underlay: program.underlay.address,
-            tables,
-        });
-        Ok(())
-    }
-
-    /// Opens the tunnel sockets on this address; none: they are open already.
-    fn open_underlay(&self, address: IpAddr) -> Result<Option<Box<Underlay>>, String> {
-        if self.underlay == Some(address) {
-            return Ok(None);
-        }
-        let opened = Underlay::open(address).map_err(|error| {
-            format!(
-                "the tunnel sockets cannot be opened on {address}: {error}; the underlay address \
-                 must be one of this host, and its tunnel ports free"
-            )
-        })?;
-        Ok(Some(Box::new(opened)))
-    }
-
-    /// None: they are open already, or stay closed until the host has the address; a host whose
-    /// data network comes late serves its own ports all the same.
-    fn open_underlay_if_possible(&mut self, address: IpAddr) -> Option<Box<Underlay>> {
-        self.open_underlay(address).unwrap_or_else(|reason| {
-            tracing::error!("no tunnels for now: {reason}");
-            self.no_tunnels = Some(reason);
-            None
-        })
+        Ok(tables)
     }
 
     /// What is in the way of the program in force.
     fn troubles(&self) -> Vec<String> {
         let no_tunnels = self.missing_underlay().and(self.no_tunnels.clone());
-        no_tunnels.into_iter().collect()
-    }
-
-    /// Gives the worker its tunnel sockets, and all privileges up: from here on none is needed.
-    fn use_underlay(&mut self, underlay: Option<Box<Underlay>>) -> Result<(), DataplaneError> {
-        let Some(underlay) = underlay else { return Ok(()) };
-        let address = underlay.address();
-        self.desk.order(|done| Order::Underlay { underlay, done })?;
-        self.underlay = Some(address);
-        tracing::info!(%address, "tunnel sockets open");
-        if !self.is_confined {
-            drop_privileges().map_err(DataplaneError::Confine)?;
-            self.is_confined = true;
-        }
-        Ok(())
-    }
-
-    /// The address whose tunnel sockets should be open and are not.
-    fn missing_underlay(&self) -> Option<IpAddr> {
-        let wanted = self.running.as_ref()?.underlay;
-        (self.underlay != Some(wanted)).then_some(wanted)
-    }
-
-    fn retry_underlay(&mut self) -> Result<(), DataplaneError> {
-        if let Some(address) = self.missing_underlay()
-            // Why it fails was told when the program was taken.
-            && let Ok(underlay) = self.open_underlay(address)
-        {
-            self.use_underlay(underlay)?;
-        }
-        Ok(())
-    }
-
-    // ----- ports -----
-
-    /// Answers why not.
-    fn attach(
-        &mut self,
-        port: &str,
-        sequence: u64,
-        socket: Option<OwnedFd>,
-    ) -> Result<Option<String>, DataplaneError> {
-        let Some(socket) = socket else {
-            return Ok(Some("no packet socket came beside the message".into()));
-        };
-        let Some(id) = parse_port(port) else {
-            return Ok(Some("the port's identity cannot be read".into()));
-        };
-        let ring = match PacketRing::map(socket, RingConfig::default()) {
-            Ok(ring) => Box::new(ring),
-            Err(error) => return Ok(Some(format!("its ring cannot be made: {error}"))),
-        };
-        match self.desk.order(|done| Order::Attach { id, ring, done })? {
-            Ok(_former) => {
-                self.attached.insert(id, sequence);
-                Ok(None)
-            }
-            Err(error) => {
-                self.attached.remove(&id);
-                Ok(Some(format!("its ring cannot be used: {error}")))
-            }
-        }
-    }
-
-    /// Answers why not.
-    fn detach(&mut self, port: &str) -> Result<Option<String>, DataplaneError> {
-        let Some(id) = parse_port(port) else {
-            return Ok(Some("the port's identity cannot be read".into()));
-        };
-        self.attached.remove(&id);
-        let ring = self.desk.order(|done| Order::Detach { id, done })?;
-        Ok(ring.is_none().then(|| "the port is not attached".into()))
-    }
-
-    fn port_lost(&mut self, lost: LostPort) {
-        let LostPort { id, errno, ring } = lost;
-        drop(ring);
-        let sequence = self.attached.remove(&id).unwrap_or_default();
-        let error = std::io::Error::from_raw_os_error(errno);
-        let reason = format!("its interface is gone ({error})");
-        tracing::info!(port = %id, "port detached: {reason}");
-        let operation = PortOperation::InterfaceGone;
-        let message = port_result(id.to_string(), Some(reason), operation, sequence);
-        if let Some(agent) = &mut self.agent
-            && let Err(end) = agent.send(message)
-        {
-            tracing::info!("{end}; the data plane goes on");
-            self.agent = None;
-        }
+        no_tunnels.into_iter().chain(self.injected_by_hand()).collect()
     }
 }
 
@@ -487,18 +530,4 @@ struct Ready {
     reports: bool,
     agent: bool,
     stop: bool,
-}
-
-fn port_result(
-    port_id: String,
-    refusal: Option<String>,
-    operation: PortOperation,
-    sequence: u64,
-) -> from_dataplane::Message {
-    let (refusal, operation) = (refusal.unwrap_or_default(), operation.into());
-    from_dataplane::Message::PortResult(PortResult { port_id, refusal, operation, sequence })
-}
-
-fn parse_port(text: &str) -> Option<PortId> {
-    serde_json::from_value(serde_json::Value::String(text.into())).ok()
 }

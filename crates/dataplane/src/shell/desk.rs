@@ -4,8 +4,10 @@ use super::DataplaneError;
 use super::order::{Order, Report, Reports};
 use super::wake::Bell;
 use super::worker::Worker;
-use catena_io::{IoError, drop_privileges};
+use crate::engine::EngineConfig;
+use catena_io::{IoError, drop_privileges, stay_on_core};
 use catena_model::NodeName;
+use std::num::NonZeroU64;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::thread::JoinHandle;
 
@@ -19,11 +21,15 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Starts a worker. It moves packets without any privilege.
+    /// Starts a worker, on a core of its own if one is named. It moves packets without any privilege.
     ///
     /// # Errors
     /// No descriptor or thread is left.
-    pub(super) fn start(node: NodeName) -> Result<Self, DataplaneError> {
+    pub(super) fn start(
+        node: NodeName,
+        own_core: Option<u32>,
+        slice_bits_per_second: Option<NonZeroU64>,
+    ) -> Result<Self, DataplaneError> {
         let worker_bell = Bell::new().map_err(start_error)?;
         let report_bell = Bell::new().map_err(start_error)?;
         let (orders, queue) = mpsc::channel();
@@ -31,8 +37,12 @@ impl Desk {
         let way_back = Reports::new(sender, report_bell.clone());
         let bell = worker_bell.clone();
         let work = move || {
+            if let Some(core) = own_core {
+                stay_on_core(core)?;
+            }
             drop_privileges()?;
-            Worker::new(node, queue, bell, way_back)?.run()
+            let config = EngineConfig { slice_bits_per_second, ..EngineConfig::new(node) };
+            Worker::new(config, queue, bell, way_back)?.run(own_core.is_some())
         };
         let thread = std::thread::Builder::new()
             .name("worker".into())
@@ -98,4 +108,31 @@ impl Drop for Desk {
 
 fn start_error(errno: rustix::io::Errno) -> DataplaneError {
     DataplaneError::Start(errno.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_with_a_core_of_its_own_stays_there_and_obeys() {
+        let node: NodeName = "host1".parse().unwrap();
+        let mut desk = Desk::start(node, Some(0), None).unwrap();
+        let counters = desk.order(|done| Order::Counters { done }).unwrap();
+        assert_eq!(counters.ports.len(), 0);
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let states = threads.filter_map(|thread| {
+            let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+            status.contains("Name:\tworker\n").then_some(status)
+        });
+        assert!(states.into_iter().any(|state| state.contains("Cpus_allowed_list:\t0\n")));
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_ends_the_worker_with_the_reason() {
+        let node: NodeName = "host1".parse().unwrap();
+        let mut desk = Desk::start(node, Some(u32::MAX), None).unwrap();
+        let told = desk.order(|done| Order::Counters { done }).err().unwrap();
+        assert!(told.to_string().contains("core"), "{told}");
+    }
 }

@@ -7,15 +7,21 @@
 mod agent_connection;
 mod control;
 mod control_socket;
+mod cut_port;
 mod desk;
+mod kernel_door;
 mod order;
 mod program_file;
+mod punt;
 mod rings;
+mod slice_book;
+mod slice_file;
 mod underlay;
 mod wake;
 mod worker;
 
 pub use control_socket::ControlSocketError;
+pub use kernel_door::KernelDoor;
 pub use program_file::{ProgramFileError, program_file};
 
 use catena_io::IoError;
@@ -23,6 +29,7 @@ use catena_model::NodeName;
 use control::Control;
 use control_socket::ControlSocket;
 use desk::Desk;
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -38,8 +45,13 @@ pub struct Config {
     pub control_socket: PathBuf,
     /// Where the last accepted program is kept; made if it is missing.
     pub state_dir: PathBuf,
+    /// What slices with a delay class may send together; none: as much as the node can.
+    pub slice_bits_per_second: Option<NonZeroU64>,
     /// Lead a session of its own, so that whoever started it may end.
     pub leads_session: bool,
+    /// A core that is the worker's alone: it stays there and never sleeps. None: it sleeps when there
+    /// is nothing to do, wherever it runs.
+    pub busy_poll_core: Option<u32>,
     /// Ends the process cleanly when it becomes readable or its other end is closed.
     pub stop: Option<OwnedFd>,
 }
@@ -100,7 +112,8 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
         .map_err(|source| DataplaneError::StateDir { path: config.state_dir.clone(), source })?;
     let _lock = control_socket::lock(&config.state_dir)?;
     let socket = ControlSocket::open(&config.control_socket)?;
-    let desk = Desk::start(config.node.clone())?;
+    let (core, rate) = (config.busy_poll_core, config.slice_bits_per_second);
+    let desk = Desk::start(config.node.clone(), core, rate)?;
     let mut control = Control::new(config, socket, desk);
     control.resume()?;
     control.serve()

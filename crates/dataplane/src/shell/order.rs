@@ -2,12 +2,14 @@
 //! vectors of packets; each carries the way back for its outcome, and what the worker lets go of
 //! travels back too, so that tables and rings are taken apart where there is time for it.
 
+use super::kernel_door::KernelDoor;
 use super::rings::LostPort;
 use super::underlay::Underlay;
 use super::wake::Bell;
-use crate::engine::{Rehearsal, Tables};
-use catena_io::{IoError, PacketRing};
-use catena_model::account::NodeCounters;
+use crate::engine::{KernelPort, Rehearsal, Tables};
+use catena_io::{IoError, PacketRing, Port};
+use catena_model::SliceId;
+use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
@@ -23,11 +25,21 @@ pub(super) enum Order {
     /// Use this ring for the port; the one it had before comes back.
     Attach {
         id: PortId,
-        ring: Box<PacketRing>,
-        done: SyncSender<Result<Option<Box<PacketRing>>, IoError>>,
+        ring: Box<dyn Port>,
+        /// How the kernel knows it; none: it does not.
+        kernel: Option<KernelPort>,
+        done: SyncSender<Result<Option<Box<dyn Port>>, IoError>>,
     },
+    /// Let the kernel repeat what is decided; what it does not comes by this ring.
+    KernelPath {
+        door: Box<KernelDoor>,
+        ring: Box<PacketRing>,
+        done: SyncSender<Result<(), IoError>>,
+    },
+    /// The kernel's program stands before this interface of the underlay; none: before none.
+    KernelUnderlay { interface: Option<u32>, done: SyncSender<()> },
     /// Give the port's ring back.
-    Detach { id: PortId, done: SyncSender<Option<Box<PacketRing>>> },
+    Detach { id: PortId, done: SyncSender<Option<Box<dyn Port>>> },
     /// Take this packet through the stages, without a trace in anything that lives.
     Rehearse { rehearsal: Box<Rehearsal>, done: SyncSender<Box<Rehearsal>> },
     /// Look for the next packet at a port.
@@ -36,6 +48,8 @@ pub(super) enum Order {
     Check { question: CheckQuestion, done: SyncSender<Result<Vec<Sighting>, String>> },
     /// Tell all counters.
     Counters { done: SyncSender<Box<NodeCounters>> },
+    /// Tell the counters of slices, a part of them.
+    Slices { after: Option<SliceId>, limit: usize, done: SyncSender<Vec<SliceCounters>> },
 }
 
 /// Something that the control thread did not ask for.

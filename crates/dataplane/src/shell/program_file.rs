@@ -134,7 +134,8 @@ mod tests {
     use super::*;
 
     fn program(number: u64) -> message::Program {
-        message::Program { number, body: vec![7; 1_000], checksum: number }
+        let body = vec![7; 1_000];
+        message::Program { number, body, checksum: number, ..message::Program::default() }
     }
 
     #[test]

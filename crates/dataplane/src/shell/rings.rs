@@ -2,21 +2,21 @@
 //! what its ring lost. Knows ports by identity and by slot; refuses to look into frames.
 
 use crate::engine::{Booking, Engine, Frame, Origin, Packet, PortSlot};
-use catena_io::{Buffer, BufferPool, IoError, PacketRing, Poller, RefusedFrame};
+use catena_io::{Buffer, BufferPool, IoError, Poller, Port, RefusedFrame};
 use catena_model::DropReason;
 use catena_model::account::NodeCounters;
 use catena_model::id::PortId;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 
-/// Errors of a packet socket after which its interface must be looked for again.
-const INTERFACE_GONE: [Errno; 3] = [Errno::NETDOWN, Errno::NODEV, Errno::NXIO];
+/// Errors of a packet socket, or a TAP (`EBADFD`), after which its interface must be looked for again.
+const INTERFACE_GONE: [Errno; 4] = [Errno::NETDOWN, Errno::NODEV, Errno::NXIO, Errno::BADFD];
 
 struct AttachedPort {
     id: PortId,
     /// None: the port is not in the program (yet, or any more); its ring is left alone.
     slot: Option<PortSlot>,
-    ring: Box<PacketRing>,
+    ring: Box<dyn Port>,
     /// What the ring had lost before the port was in use.
     lost_unused: u64,
     frames: Vec<Buffer>,
@@ -41,7 +41,7 @@ pub(super) struct LostPort {
     pub(super) id: PortId,
     pub(super) errno: i32,
     /// To be unmapped by somebody who has time.
-    pub(super) ring: Box<PacketRing>,
+    pub(super) ring: Box<dyn Port>,
 }
 
 impl Rings {
@@ -64,11 +64,11 @@ impl Rings {
     pub(super) fn attach(
         &mut self,
         id: PortId,
-        ring: Box<PacketRing>,
+        ring: Box<dyn Port>,
         engine: &Engine,
         poller: &mut Poller,
         pool: &mut BufferPool,
-    ) -> Result<Option<Box<PacketRing>>, IoError> {
+    ) -> Result<Option<Box<dyn Port>>, IoError> {
         let replaced = self.detach(id, poller);
         let seat = self.seats.iter().position(Option::is_none).unwrap_or_else(|| {
             self.seats.push(None);
@@ -89,7 +89,7 @@ impl Rings {
     }
 
     /// Gives a port's ring back; none: it was not attached.
-    pub(super) fn detach(&mut self, id: PortId, poller: &mut Poller) -> Option<Box<PacketRing>> {
+    pub(super) fn detach(&mut self, id: PortId, poller: &mut Poller) -> Option<Box<dyn Port>> {
         let place = self.seats.iter_mut().find(|place| is_of(place, id))?;
         let mut port = place.take()?;
         if let Some(slot) = port.slot {
@@ -98,7 +98,7 @@ impl Rings {
             if let Some(seat) = self.by_slot.get_mut(slot.index()) {
                 *seat = None;
             }
-            let lost = port.ring.ring_full().saturating_sub(port.lost_unused);
+            let lost = port.ring.lost().saturating_sub(port.lost_unused);
             *self.lost_before.entry(id).or_default() += lost;
         }
         Some(port.ring)
@@ -202,7 +202,7 @@ impl Rings {
             if let Some(Some(port)) = self.seats.iter_mut().find(|place| is_of(place, line.port))
                 && port.slot.is_some()
             {
-                line.ring_full += port.ring.ring_full().saturating_sub(port.lost_unused);
+                line.ring_full += port.ring.lost().saturating_sub(port.lost_unused);
             }
         }
     }
@@ -219,7 +219,7 @@ impl AttachedPort {
                 break;
             }
         }
-        self.lost_unused = self.ring.ring_full();
+        self.lost_unused = self.ring.lost();
     }
 }
 

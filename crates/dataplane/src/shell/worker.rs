@@ -4,17 +4,20 @@
 //! Knows rings, sockets and the engine's door. Refuses to know agents, files and programs as text:
 //! whatever takes time or may fail in many ways is done by the control thread before.
 
+use super::kernel_door::KernelDoor;
 use super::order::{Order, Report, Reports};
+use super::punt::Punt;
 use super::rings::{LostPort, Rings};
 use super::underlay::Underlay;
 use super::wake::Bell;
 use crate::engine::{
-    Engine, EngineConfig, Output, Packet, Rehearsal, TunnelKind, VECTOR_PACKETS_MAX, Way,
+    Engine, EngineConfig, KernelPort, Output, Packet, Rehearsal, TunnelKind, VECTOR_PACKETS_MAX,
+    Way,
 };
-use catena_io::{BufferPool, IoError, Poller};
+use catena_io::{BufferPool, IoError, PacketRing, Poller};
 use catena_model::account::NodeCounters;
 use catena_model::id::PortId;
-use catena_model::{DropReason, NodeName, PathId};
+use catena_model::{DropReason, PathId};
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -27,7 +30,8 @@ const LOOKS_BEFORE_SLEEP: u32 = 16;
 
 const TOKEN_BELL: u64 = 0;
 const TOKEN_UNDERLAY: u64 = 1;
-const TOKEN_RINGS: u64 = TOKEN_UNDERLAY + TunnelKind::ALL.len() as u64;
+const TOKEN_PUNT: u64 = TOKEN_UNDERLAY + TunnelKind::ALL.len() as u64;
+const TOKEN_RINGS: u64 = TOKEN_PUNT + 1;
 
 /// The state of the thread.
 pub(super) struct Worker {
@@ -36,6 +40,10 @@ pub(super) struct Worker {
     poller: Poller,
     rings: Rings,
     underlay: Option<Box<Underlay>>,
+    /// Where the kernel sends up what it does not repeat.
+    punt: Option<Punt>,
+    /// What the punt rings of before had lost.
+    punt_lost_before: u64,
     /// What tunnel sockets that are closed had lost.
     underlay_lost_before: u64,
     orders: Receiver<Order>,
@@ -60,7 +68,7 @@ impl Worker {
     /// # Errors
     /// No descriptor is left.
     pub(super) fn new(
-        node: NodeName,
+        config: EngineConfig,
         orders: Receiver<Order>,
         bell: Bell,
         reports: Reports,
@@ -68,11 +76,13 @@ impl Worker {
         let mut poller = Poller::new()?;
         poller.add(&bell, TOKEN_BELL)?;
         Ok(Self {
-            engine: Engine::new(EngineConfig::new(node)),
+            engine: Engine::new(config),
             pool: BufferPool::new(POOL_BUFFERS),
             poller,
             rings: Rings::new(TOKEN_RINGS),
             underlay: None,
+            punt: None,
+            punt_lost_before: 0,
             underlay_lost_before: 0,
             orders,
             bell,
@@ -87,14 +97,15 @@ impl Worker {
         })
     }
 
-    /// Moves packets until nobody can give orders any more.
+    /// Moves packets until nobody can give orders any more; a worker that spins never sleeps, which
+    /// is right only where nobody else needs the core.
     ///
     /// # Errors
     /// Waiting fails, or an order cannot be carried out: the process must begin anew.
-    pub(super) fn run(mut self) -> Result<(), IoError> {
+    pub(super) fn run(mut self, spins: bool) -> Result<(), IoError> {
         let mut looks = 0;
         loop {
-            self.wait(looks < LOOKS_BEFORE_SLEEP)?;
+            self.wait(spins || looks < LOOKS_BEFORE_SLEEP)?;
             if self.ready.contains(&TOKEN_BELL) {
                 self.bell.silence();
                 if !self.obey()? {
@@ -109,6 +120,9 @@ impl Worker {
                 let now_ns = self.now_ns();
                 self.engine.forward(now_ns, &mut self.input, &mut self.pool, &mut self.output);
                 self.transmit();
+                self.engine.transmitted();
+                let release_ns = self.engine.next_release_ns(now_ns);
+                self.tick_ns = [self.tick_ns, release_ns].into_iter().flatten().min();
             }
             self.tick();
         }
@@ -155,10 +169,17 @@ impl Worker {
         }
         let share = (VECTOR_PACKETS_MAX / sources).max(1);
         self.turn = self.turn.wrapping_add(1);
+        // What another node's engine has sent comes by a socket, what its kernel sends for the same
+        // flow later comes up here: in this order.
+        let has_punted = self.ready.contains(&TOKEN_PUNT);
+        self.ready.retain(|token| *token != TOKEN_PUNT);
+        let others = self.ready.len();
+        let punted = has_punted.then_some(TOKEN_PUNT);
         for number in 0..sources {
             let room = VECTOR_PACKETS_MAX.saturating_sub(self.input.len());
-            let place = (self.turn.wrapping_add(number)) % sources;
-            let Some(token) = self.ready.get(place).copied() else { continue };
+            let place = self.turn.wrapping_add(number) % others.max(1);
+            let other = self.ready.get(place).copied().filter(|_| number < others);
+            let Some(token) = other.or(punted) else { continue };
             self.take_from(token, share.min(room));
         }
     }
@@ -170,6 +191,10 @@ impl Worker {
             if let Some((id, errno)) = gone {
                 self.give_up(id, errno);
             }
+        } else if token == TOKEN_PUNT {
+            if let Some(punt) = &mut self.punt {
+                punt.receive(max, engine, pool, input);
+            }
         } else if let Some(which) = token.checked_sub(TOKEN_UNDERLAY)
             && let Some(underlay) = &mut self.underlay
         {
@@ -178,6 +203,7 @@ impl Worker {
     }
 
     fn give_up(&mut self, id: PortId, errno: i32) {
+        self.name_kernel_port(id, None);
         if let Some(ring) = self.rings.detach(id, &mut self.poller) {
             self.reports.send(Report::PortLost(LostPort { id, errno, ring }));
         }
@@ -225,12 +251,22 @@ impl Worker {
             Order::Underlay { underlay, done } => {
                 done.send(self.exchange_underlay(underlay)?).ok();
             }
-            Order::Attach { id, ring, done } => {
+            Order::Attach { id, ring, kernel, done } => {
                 let (poller, pool) = (&mut self.poller, &mut self.pool);
-                done.send(self.rings.attach(id, ring, &self.engine, poller, pool)).ok();
+                let former = self.rings.attach(id, ring, &self.engine, poller, pool);
+                self.name_kernel_port(id, kernel.filter(|_| former.is_ok()));
+                done.send(former).ok();
             }
             Order::Detach { id, done } => {
+                self.name_kernel_port(id, None);
                 done.send(self.rings.detach(id, &mut self.poller)).ok();
+            }
+            Order::KernelPath { door, ring, done } => {
+                done.send(self.open_kernel_path(door, ring)).ok();
+            }
+            Order::KernelUnderlay { interface, done } => {
+                self.engine.set_kernel_underlay(interface);
+                done.send(()).ok();
             }
             Order::Rehearse { mut rehearsal, done } => {
                 self.rehearse(&mut rehearsal);
@@ -249,8 +285,37 @@ impl Worker {
             Order::Counters { done } => {
                 done.send(Box::new(self.counters())).ok();
             }
+            Order::Slices { after, limit, done } => {
+                done.send(self.engine.slice_counters(after, limit)).ok();
+            }
         }
         Ok(())
+    }
+
+    fn open_kernel_path(
+        &mut self,
+        door: Box<KernelDoor>,
+        ring: Box<PacketRing>,
+    ) -> Result<(), IoError> {
+        if let Some(mut former) = self.punt.take() {
+            self.punt_lost_before += former.ring_full();
+            self.poller.remove(former.ring())?;
+        }
+        self.poller.add(&*ring, TOKEN_PUNT)?;
+        self.punt = Some(Punt::new(ring));
+        self.engine.open_kernel_path(door);
+        self.tick_ns = Some(0);
+        Ok(())
+    }
+
+    fn name_kernel_port(&mut self, id: PortId, kernel: Option<KernelPort>) {
+        if let Some(punt) = &mut self.punt {
+            match kernel.map(|port| u16::try_from(port.number)) {
+                Some(Ok(number)) => punt.name(number, id),
+                _ => punt.forget(id),
+            }
+        }
+        self.engine.set_kernel_port(id, kernel);
     }
 
     fn exchange_underlay(
@@ -286,7 +351,12 @@ impl Worker {
 
     fn counters(&mut self) -> NodeCounters {
         self.engine.elapse(self.now_ns());
+        let kernel = self.engine.settle_kernel_path();
         let mut counters = self.engine.counters();
+        counters.dataplane.kernel = kernel.map(Box::new);
+        if let (Some(kernel), Some(punt)) = (&mut counters.dataplane.kernel, &mut self.punt) {
+            kernel.ring_full = self.punt_lost_before + punt.ring_full();
+        }
         for chain in &mut counters.chains {
             chain.is_partial = self.inherited.contains(&chain.path);
         }

@@ -30,7 +30,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn towns()(
+    pub(crate) fn towns()(
         chains in prop::collection::vec(chains(), 1..4),
         weights in prop::collection::vec(0u32..3, 4),
         speaks in prop::collection::vec(prop::option::weighted(0.25, encapsulations()), 4),
@@ -51,22 +51,22 @@ prop_compose! {
 
 /// What is sent, and by which way in.
 #[derive(Clone, Debug)]
-enum Shot {
+pub(crate) enum Shot {
     Port { port: Index, what: Content, flips: Vec<(Index, u8)>, cut: Option<Index> },
     Datagram { node: usize, kind: usize, from: usize, what: Content, flips: Vec<(Index, u8)> },
     Replay { kind: usize, node: usize, which: Index, flips: Vec<(Index, u8)>, cut: Option<Index> },
 }
 
 #[derive(Clone, Debug)]
-struct Content {
-    is_v6: bool,
-    is_tcp: bool,
-    port: u16,
-    vlan: Option<u16>,
-    bytes: usize,
-    to: Index,
-    segment_bytes: Option<u16>,
-    is_partial: bool,
+pub(crate) struct Content {
+    pub(crate) is_v6: bool,
+    pub(crate) is_tcp: bool,
+    pub(crate) port: u16,
+    pub(crate) vlan: Option<u16>,
+    pub(crate) bytes: usize,
+    pub(crate) to: Index,
+    pub(crate) segment_bytes: Option<u16>,
+    pub(crate) is_partial: bool,
 }
 
 prop_compose! {
@@ -91,7 +91,7 @@ fn flips() -> impl Strategy<Value = Vec<(Index, u8)>> {
     ]
 }
 
-fn shots() -> impl Strategy<Value = Shot> {
+pub(crate) fn shots() -> impl Strategy<Value = Shot> {
     let cut = || prop::option::weighted(0.1, any::<Index>());
     prop_oneof![
         6 => (any::<Index>(), contents(), flips(), cut())
@@ -106,7 +106,7 @@ fn shots() -> impl Strategy<Value = Shot> {
 }
 
 impl Content {
-    fn make(&self, town: &Town) -> (Vec<u8>, Offload) {
+    pub(crate) fn make(&self, town: &Town) -> (Vec<u8>, Offload) {
         let spec = if self.is_v6 { packet_v6(town, self.port) } else { packet(town, self.port) };
         let macs: Vec<MacAddr> = town
             .ports
@@ -157,7 +157,7 @@ fn damage(bytes: &mut Vec<u8>, flips: &[(Index, u8)], cut: Option<&Index>) {
     }
 }
 
-fn shoot(rig: &mut Rig, shot: &Shot) {
+pub(crate) fn shoot(rig: &mut Rig, shot: &Shot) {
     match shot {
         Shot::Port { port, what, flips, cut } => {
             let (mut bytes, offload) = what.make(&rig.town);
@@ -186,6 +186,34 @@ fn shoot(rig: &mut Rig, shot: &Shot) {
     }
 }
 
+/// Lets the functions of the town do what their numbers say.
+pub(crate) fn behave(rig: &mut Rig, first: &Town, behaviours: &[usize]) {
+    for (name, behaviour) in FUNCTIONS.iter().zip(behaviours) {
+        let instance = first.instance(name).1;
+        let other = match (behaviour, instance.speaks) {
+            (0, _) => Some(Behaviour::Swallow),
+            (1, _) => Some(Behaviour::Echo),
+            // Between two networks, or it would bridge ordinary traffic in a circle.
+            (3, None) if matches!(*name, "v1" | "v2") => Some(Behaviour::Bridge),
+            (2, None) => Some(Behaviour::Route(first.mac("D"))),
+            _ => None,
+        };
+        if let Some(other) = other {
+            rig.behaviours.insert((*name).to_owned(), other);
+        }
+    }
+}
+
+/// Puts the chains of another town in place of those that are there.
+pub(crate) fn chains_of(rig: &mut Rig, second: &Town, shift: u32) {
+    rig.town.chains.clone_from(&second.chains);
+    // Identifiers that other chains had, or that are new.
+    for (number, chain) in (0..).zip(&mut rig.town.chains) {
+        chain.path = 100 + (number + shift) % 4;
+    }
+    rig.apply();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -204,29 +232,11 @@ proptest! {
             config.is_coalescing = is_coalescing;
         };
         let mut rig = Rig::with(first.clone(), change, 384);
-        for (name, behaviour) in FUNCTIONS.iter().zip(&behaviours) {
-            let instance = first.instance(name).1;
-            let other = match (behaviour, instance.speaks) {
-                (0, _) => Some(Behaviour::Swallow),
-                (1, _) => Some(Behaviour::Echo),
-                // Between two networks, or it would bridge ordinary traffic in a circle.
-                (3, None) if matches!(*name, "v1" | "v2") => Some(Behaviour::Bridge),
-                (2, None) => Some(Behaviour::Route(first.mac("D"))),
-                _ => None,
-            };
-            if let Some(other) = other {
-                rig.behaviours.insert((*name).to_owned(), other);
-            }
-        }
+        behave(&mut rig, &first, &behaviours);
         let half = shots.len() / 2;
         for (round, volley) in shots.iter().enumerate() {
             if round == half {
-                rig.town.chains.clone_from(&second.chains);
-                // Identifiers that other chains had, or that are new.
-                for (number, chain) in (0..).zip(&mut rig.town.chains) {
-                    chain.path = 100 + (number + shift) % 4;
-                }
-                rig.apply();
+                chains_of(&mut rig, &second, shift);
             }
             for shot in volley {
                 shoot(&mut rig, shot);

@@ -299,6 +299,33 @@ fn an_aware_function_gets_and_moves_the_header_itself() {
     }
 }
 
+/// What an aware function was given at one hop and sends back looks like its answer to the hop
+/// before, if it may serve that too.
+#[test]
+fn a_packet_that_an_aware_function_never_moves_on_ages() {
+    for encapsulation in BOTH {
+        let mut town = with_chain(encapsulation, &[&["v1", "v3"], &["v1"]]);
+        town.speaking("v1", encapsulation);
+        let mut rig = Rig::new(town);
+        rig.behaviours.insert("v1".into(), Behaviour::Echo);
+        let sent = packet(&rig.town, CHAINED_PORT);
+        for number in 0..16 {
+            let ports = (sent.ports.0 + number, sent.ports.1);
+            rig.send("S", &Spec { ports, ..sent.clone() }.frame());
+        }
+        assert!(rig.take("D").is_empty());
+        let moved = rig.moved();
+        let dropped = |reason: DropReason| {
+            let lines = moved.iter().filter(|(line, _)| line.starts_with("v1.out dropped"));
+            lines.filter(|(line, _)| line.ends_with(reason.name())).map(|(_, n)| *n).sum::<u64>()
+        };
+        let (old, foreign) =
+            (dropped(DropReason::TtlExpired), dropped(DropReason::ForeignChainHeader));
+        assert!(old > 0, "{moved:?}");
+        assert_eq!(old + foreign, 16, "{moved:?}");
+    }
+}
+
 #[test]
 fn only_tunnels_count_the_time_to_live_down() {
     for encapsulation in BOTH {

@@ -6,13 +6,14 @@ use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
 use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
-    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, TunnelKind, Way,
+    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables, TunnelKind,
+    Way,
 };
 use catena_io::{Buffer, BufferPool, Offload};
-use catena_model::account::{Account, NodeCounters};
+use catena_model::account::{Account, NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
-use catena_model::program::{PROXY_MAC, PortRole};
+use catena_model::program::{PROXY_MAC, PortRole, SliceDelta};
 use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
 use catena_model::{DropReason, NodeProgram};
@@ -392,6 +393,41 @@ impl Rig {
         for node in &mut self.nodes {
             node.engine.elapse(self.now_ns);
         }
+    }
+
+    /// The tables in force at one node.
+    pub(crate) fn tables(&self, node: usize) -> &Tables {
+        self.nodes[node].engine.tables()
+    }
+
+    /// Puts others in force.
+    pub(crate) fn replace_tables(&mut self, node: usize, tables: Tables) {
+        self.nodes[node].engine.replace_tables(Arc::new(tables));
+    }
+
+    /// Puts a change of slices in force at one node.
+    pub(crate) fn change_slices(&mut self, node: usize, delta: &SliceDelta) {
+        let tables = self.tables(node).with_deltas(std::slice::from_ref(delta)).unwrap();
+        self.replace_tables(node, tables);
+    }
+
+    /// The counters of all slices at a node, asked for in parts of two.
+    pub(crate) fn slice_counters(&self, node: usize) -> Vec<SliceCounters> {
+        let mut all: Vec<SliceCounters> = Vec::new();
+        loop {
+            let after = all.last().map(|slice| slice.slice);
+            let part = self.nodes[node].engine.slice_counters(after, 2);
+            let is_last = part.len() < 2;
+            all.extend(part);
+            if is_last {
+                return all;
+            }
+        }
+    }
+
+    /// Packets that took the lane.
+    pub(crate) fn by_lane(&self) -> u64 {
+        self.nodes.iter().map(|node| node.engine.by_lane()).sum()
     }
 
     pub(crate) fn counters(&self) -> Vec<NodeCounters> {

@@ -6,7 +6,7 @@ use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleI
 use catena_model::program::{
     Balance, ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry,
     NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry, RuleEntry, RuleMatch,
-    RulePlace, TunnelEntry, Underlay,
+    RulePlace, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
@@ -80,6 +80,9 @@ pub(crate) struct Town {
     pub(crate) instances: Vec<Instance>,
     pub(crate) chains: Vec<Chain>,
     pub(crate) pins: Vec<PinEntry>,
+    /// Known at every node, as the chains are.
+    pub(crate) slices: Vec<SliceEntry>,
+    pub(crate) slice_paths: Vec<SlicePathEntry>,
 }
 
 pub(crate) fn node_name(node: usize) -> NodeName {
@@ -289,6 +292,8 @@ impl Town {
             }
         }
         program.pins.clone_from(&self.pins);
+        program.slices.clone_from(&self.slices);
+        program.slice_paths.clone_from(&self.slice_paths);
         program
     }
 

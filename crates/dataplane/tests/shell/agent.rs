@@ -72,7 +72,9 @@ impl TestAgent {
         let sent = program.number;
         self.send(to_dataplane::Message::Program(program));
         match self.hear() {
-            Some(from_dataplane::Message::ProgramResult(ProgramResult { number, refusal })) => {
+            Some(from_dataplane::Message::ProgramResult(ProgramResult {
+                number, refusal, ..
+            })) => {
                 assert_eq!(number, sent);
                 refusal
             }
@@ -85,6 +87,7 @@ impl TestAgent {
         let message = to_dataplane::Message::AttachPort(AttachPort {
             port_id: port.to_string(),
             sequence: ATTACH_SEQUENCE,
+            ..AttachPort::default()
         });
         let bytes = frame::encode(&ToDataplane { message: Some(message) });
         let begun = send_with_fds(self.stream.as_fd(), &bytes, &[socket.as_fd()]).unwrap();
@@ -117,7 +120,11 @@ impl TestAgent {
 
     /// An attach message without the socket that belongs beside it.
     pub(crate) fn attach_nothing(&mut self, port: PortId) -> String {
-        let attach = AttachPort { port_id: port.to_string(), sequence: ATTACH_SEQUENCE };
+        let attach = AttachPort {
+            port_id: port.to_string(),
+            sequence: ATTACH_SEQUENCE,
+            ..AttachPort::default()
+        };
         self.send(to_dataplane::Message::AttachPort(attach));
         self.port_result(port, PortOperation::Attach, ATTACH_SEQUENCE)
     }

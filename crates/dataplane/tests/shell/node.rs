@@ -176,10 +176,12 @@ impl Dataplane {
     pub(crate) fn start(namespace: &NetNamespace, socket: &Path, state: &Path) -> Self {
         let (watched, stop) = std::io::pipe().unwrap();
         let config = shell::Config {
+            slice_bits_per_second: None,
             node: NodeName::new("host1").unwrap(),
             control_socket: socket.into(),
             state_dir: state.into(),
             leads_session: false,
+            busy_poll_core: None,
             stop: Some(watched.into()),
         };
         let namespace = namespace.clone();

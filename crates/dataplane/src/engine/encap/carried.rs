@@ -175,9 +175,9 @@ mod tests {
         let (mut one, mut other) = (Carried::new(64, 7), Carried::new(64, 8));
         other.keep(&content(9)).unwrap();
         let name = one.keep(&content(1)).unwrap();
-        let position = PathPosition { slot: 3, ttl: 5, carried: Some(name) };
+        let position = PathPosition { own: 3, shape: 3, hop: 0, ttl: 5, carried: Some(name) };
         let lent = other.adopt(&one, position);
-        assert_eq!((lent.slot, lent.ttl), (3, 5));
+        assert_eq!((lent.own, lent.ttl), (3, 5));
         assert_eq!(other.get(lent.carried.unwrap()), Some(&content(1)[..]));
     }
 }

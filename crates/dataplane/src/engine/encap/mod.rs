@@ -8,23 +8,25 @@ mod carried;
 mod context;
 mod mpls;
 mod nsh;
+mod positions;
 
 pub(super) use carried::Carried;
 pub(super) use context::Written;
+pub(super) use positions::Positions;
 
-use super::compile::CompileError;
 use super::packet::TunnelKind;
-use super::tables::{PathTable, Tables};
+use super::slices::{self, Shown};
+use super::tables::Tables;
 use carried::CarriedRef;
 use catena_io::Buffer;
+use catena_model::DropReason;
 use catena_model::explain::HeaderLayer;
-use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
+use catena_model::limits::{MPLS_PATH_IDS, NSH_CONTEXT_BYTES_MAX, NSH_PATH_IDS};
 use catena_model::resource::Encapsulation;
-use catena_model::{DropReason, PathId};
 use catena_wire::ethernet;
 use catena_wire::nsh::NshHeader;
-use catena_wire::scalar::{EtherType, Vni};
-use std::collections::HashMap;
+use catena_wire::scalar::EtherType;
+use std::ops::RangeInclusive;
 
 /// Bytes of the longest header that an encapsulation puts in front of the inner frame.
 pub(super) const HEADER_BYTES_MAX: usize = 160;
@@ -38,10 +40,14 @@ const _: () = assert!(
 const TTL_INITIAL: u8 = NshHeader::TTL_INITIAL.get();
 
 /// A place on a path, opaque to everyone but its encapsulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PathPosition {
-    /// Index into [`Positions::places`].
-    slot: u32,
+    /// Index of its path: that of its book.
+    own: u32,
+    /// Index of the path whose hops it has.
+    shape: u32,
+    /// Index of the hop; the number of hops: the end.
+    hop: u16,
     /// Nodes the packet may still pass.
     ttl: u8,
     /// Metadata that the packet carries.
@@ -55,122 +61,48 @@ impl PathPosition {
     /// # Errors
     /// [`DropReason::TtlExpired`].
     pub(super) fn following(self, ended: Self) -> Result<Self, DropReason> {
-        match ended.ttl.checked_sub(1) {
+        Ok(Self { ttl: ended.older()?.ttl, ..self })
+    }
+
+    /// The same place, one node of its time to live later.
+    ///
+    /// # Errors
+    /// [`DropReason::TtlExpired`].
+    pub(super) fn older(self) -> Result<Self, DropReason> {
+        match self.ttl.checked_sub(1) {
             None | Some(0) => Err(DropReason::TtlExpired),
             Some(ttl) => Ok(Self { ttl, ..self }),
         }
     }
 
+    /// Index of the path that it is on, below [`Positions::end`].
+    pub(super) fn path(self) -> u32 {
+        self.own
+    }
+
+    /// Nodes the packet may still pass.
+    pub(super) fn ttl(self) -> u8 {
+        self.ttl
+    }
+
+    /// Does the packet carry metadata?
+    pub(super) fn carries_metadata(self) -> bool {
+        self.carried.is_some()
+    }
+
+    /// Index of the path whose hops it has: itself, but for the path of a slice.
+    pub(super) fn like(self) -> u32 {
+        self.shape
+    }
+
+    /// Is it on the path of a slice?
+    pub(super) fn is_of_slice(self) -> bool {
+        self.own != self.shape
+    }
+
     /// The place alone.
     pub(super) fn without_metadata(self) -> Self {
         Self { carried: None, ..self }
-    }
-}
-
-/// Which hop of which path a position stands for; behind the last hop: the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Index of the path in the tables.
-    pub(super) path: u32,
-    /// Index of the hop; the number of hops: the end of the path.
-    pub(super) hop: u16,
-}
-
-/// Where the positions of a path start, and what its headers say of it.
-struct PathSpan {
-    id: PathId,
-    encapsulation: Encapsulation,
-    first: u32,
-    hops: u16,
-    vni: Option<Vni>,
-}
-
-/// All positions of the tables: an array of hops, path after path.
-#[derive(Default)]
-pub(super) struct Positions {
-    places: Vec<Place>,
-    spans: Vec<PathSpan>,
-    by_id: HashMap<PathId, u32>,
-}
-
-impl Positions {
-    pub(super) fn compile(
-        paths: &[PathTable],
-        vni_of: impl Fn(&PathTable) -> Option<Vni>,
-    ) -> Result<Self, CompileError> {
-        let mut positions = Self::default();
-        for (index, path) in (0..).zip(paths) {
-            // Both limits of the program keep these in range: 64 hops, 65,536 paths.
-            let first = u32::try_from(positions.places.len()).unwrap_or(u32::MAX);
-            let hops = u16::try_from(path.hops.len()).unwrap_or(u16::MAX);
-            positions.places.extend((0..=hops).map(|hop| Place { path: index, hop }));
-            positions.spans.push(PathSpan {
-                id: path.id,
-                encapsulation: path.encapsulation,
-                first,
-                hops,
-                vni: vni_of(path),
-            });
-            if positions.by_id.insert(path.id, index).is_some() {
-                return Err(CompileError::Twice { what: "path", id: path.id.to_string() });
-            }
-        }
-        Ok(positions)
-    }
-
-    /// Some position, for tests that only carry it.
-    #[cfg(test)]
-    pub(super) fn for_tests() -> PathPosition {
-        PathPosition { slot: 0, ttl: TTL_INITIAL, carried: None }
-    }
-
-    /// The start of a path, with a fresh time to live.
-    pub(super) fn start(&self, path: PathId) -> Option<PathPosition> {
-        let index = *self.by_id.get(&path)?;
-        let span = self.spans.get(index as usize)?;
-        Some(PathPosition { slot: span.first, ttl: TTL_INITIAL, carried: None })
-    }
-
-    /// What a position stands for.
-    pub(super) fn place(&self, position: PathPosition) -> Place {
-        self.places[position.slot as usize]
-    }
-
-    /// A position that was visited under earlier tables, in these; none when the path, or that
-    /// hop of it, has gone.
-    pub(super) fn renew(
-        &self,
-        visited: PathPosition,
-        path: PathId,
-        hop: u16,
-    ) -> Option<PathPosition> {
-        let span = self.spans.get(*self.by_id.get(&path)? as usize)?;
-        let slot = span.first + u32::from(hop);
-        (hop < span.hops).then_some(PathPosition { slot, ..visited })
-    }
-
-    fn span(&self, position: PathPosition) -> (&PathSpan, u16) {
-        let place = self.place(position);
-        (&self.spans[place.path as usize], place.hop)
-    }
-
-    /// The position of a hop counted from the start of a path that a header names.
-    fn find(
-        &self,
-        path: PathId,
-        encapsulation: Encapsulation,
-        hop: u16,
-        ttl: u8,
-    ) -> Result<PathPosition, DropReason> {
-        let index = *self.by_id.get(&path).ok_or(DropReason::NoPath)?;
-        let span = &self.spans[index as usize];
-        if span.encapsulation != encapsulation {
-            return Err(DropReason::NoPath);
-        }
-        if hop > span.hops {
-            return Err(DropReason::IndexExhausted);
-        }
-        Ok(PathPosition { slot: span.first + u32::from(hop), ttl, carried: None })
     }
 }
 
@@ -273,6 +205,14 @@ pub(super) trait PathEncap: Sync {
 /// Every encapsulation; a new one adds its line here and in [`of`].
 pub(super) const ALL: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
 
+/// The identifiers that paths of an encapsulation may have.
+pub(super) fn pool(encapsulation: Encapsulation) -> RangeInclusive<u32> {
+    match encapsulation {
+        Encapsulation::Nsh => NSH_PATH_IDS,
+        Encapsulation::Mpls => MPLS_PATH_IDS,
+    }
+}
+
 /// The code that carries an encapsulation.
 pub(super) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
     match encapsulation {
@@ -297,23 +237,36 @@ pub(super) fn carrier(tables: &Tables, position: PathPosition) -> Encapsulation 
 }
 
 /// The position of a packet that a classifier sends into a path: with the metadata that the path
-/// declares.
+/// declares, and with whose it is if the path of a slice says so.
 ///
 /// # Errors
-/// [`DropReason::ContextMemoryFull`].
+/// [`DropReason::ContextMemoryFull`], [`DropReason::ContextTooLong`].
 pub(super) fn enter(
     tables: &Tables,
     start: PathPosition,
     flow_hash: u64,
+    shown: Shown,
     carried: &mut Carried,
 ) -> Result<PathPosition, DropReason> {
-    let written = &tables.path(tables.positions.place(start).path).context;
-    if written.is_empty() {
+    let path = tables.path(tables.positions.place(start).path);
+    let tells = shown != Shown::default()
+        && start.is_of_slice()
+        && path.encapsulation == Encapsulation::Nsh
+        && tables.slices.carries_metadata(tables.positions.id(start));
+    if path.context.is_empty() && !tells {
         return Ok(start);
     }
     let mut bytes = [0; NSH_CONTEXT_BYTES_MAX];
-    let len = written.emit(flow_hash, &mut bytes)?;
+    let mut len = path.context.emit(flow_hash, &mut bytes)?;
+    if tells {
+        len = slices::write_metadata(shown, &mut bytes, len)?;
+    }
     Ok(PathPosition { carried: Some(carried.keep(&bytes[..len])?), ..start })
+}
+
+/// What the metadata that a position names say of whose packet it is.
+pub(super) fn shown(position: PathPosition, carried: &Carried) -> Option<Shown> {
+    slices::read_metadata(carried.get(position.carried?)?)
 }
 
 /// The position behind one that no packet waits at.
@@ -327,11 +280,7 @@ pub(super) fn next(tables: &Tables, position: PathPosition) -> PathPosition {
 /// What both encapsulations of today do on the return from a function: positions are dense.
 fn next_slot(positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
     for position in visited {
-        let (span, hop) = positions.span(*position);
-        debug_assert!(hop < span.hops, "a function was visited behind the end of its path");
-        if hop < span.hops {
-            position.slot += 1;
-        }
+        positions.step(position);
     }
 }
 

@@ -78,11 +78,11 @@ impl PathEncap for Mpls {
 /// The pair for a position; none when the path or hop fits no label, which the compiler of the
 /// program has ruled out.
 fn write(positions: &Positions, position: PathPosition) -> Option<SfcLabelPair> {
-    let (span, hop) = positions.span(position);
+    let spot = positions.spot(position);
     // The index counts as in NSH, of which the pair is a logical representation (RFC 8595
     // section 1).
-    let index = NshHeader::SI_INITIAL.0.checked_sub(u8::try_from(hop).ok()?)?;
-    let label = MplsLabel::ordinary(span.id.0).ok()?;
+    let index = NshHeader::SI_INITIAL.0.checked_sub(u8::try_from(spot.hop).ok()?)?;
+    let label = MplsLabel::ordinary(spot.id.0).ok()?;
     SfcLabelPair::new(label, ServiceIndex(index), position.ttl).ok()
 }
 

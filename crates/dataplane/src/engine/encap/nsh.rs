@@ -109,10 +109,10 @@ fn write<'m>(
     packet: &Departing<'_>,
     metadata: Metadata<'m>,
 ) -> Option<(Option<VxlanGpeHeader>, NshHeader<'m>)> {
-    let (span, hop) = positions.span(packet.position);
-    let index = u8::try_from(hop).ok()?;
+    let spot = positions.spot(packet.position);
+    let index = u8::try_from(spot.hop).ok()?;
     let nsh = NshHeader {
-        spi: Spi::new(span.id.0).ok()?,
+        spi: Spi::new(spot.id.0).ok()?,
         si: ServiceIndex(NshHeader::SI_INITIAL.0.checked_sub(index)?),
         ttl: NshTtl::new(u32::from(packet.position.ttl)).ok()?,
         metadata,
@@ -120,7 +120,7 @@ fn write<'m>(
         is_oam: false,
     };
     // The VNI names the network of delivery for whoever looks at the wire; the path alone counts.
-    let vni = span.vni.or_else(|| Vni::new(0).ok())?;
+    let vni = spot.vni.or_else(|| Vni::new(0).ok())?;
     let gpe = VxlanGpeHeader { vni, next: GpeNextProtocol::NSH, is_oam: false };
     Some(((door == Door::Tunnel).then_some(gpe), nsh))
 }

@@ -46,6 +46,6 @@ pub(super) fn index(tables: &Tables, position: PathPosition) -> Option<u8> {
 
 /// A position as its headers write it.
 pub(super) fn position(tables: &Tables, position: PathPosition) -> Position {
-    let path = tables.path(tables.positions.place(position).path).id;
+    let path = tables.positions.id(position);
     Position { path, index: index(tables, position).unwrap_or_default() }
 }

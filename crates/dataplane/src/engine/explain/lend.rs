@@ -23,6 +23,7 @@ const PAST: Epoch = Epoch(u64::MAX);
 pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest, now_ns: u64) {
     lend_fragments(engine, live);
     engine.health.clone_from(&live.health);
+    engine.look = live.look;
     let ExplainAt::Port(id) = request.at else { return };
     let Some(port) = live.slots.of_port(id).and_then(|slot| live.slots.owner(slot).1) else {
         return;
@@ -53,7 +54,9 @@ fn lend_flow_path(engine: &mut Engine, live: &Engine, bytes: &[u8], now_ns: u64)
 /// The flow's visit, if the live memory knows the flow at this port.
 fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8], now_ns: u64) {
     let Ok(mut view) = receive::parse_frame(bytes) else { return };
-    live.fragments.complete(now_ns, Scope::Port(live.slots.serial(port)), bytes, &mut view);
+    let mut user = live.look.into(bytes, &view);
+    let scope = Scope::Port(live.slots.serial(port));
+    live.fragments.complete(now_ns, scope, bytes, &mut view, &mut user);
     let Some(flow) = view.flow else { return };
     let tables = &engine.tables;
     let position = |visit: &Visit| {
@@ -61,26 +64,27 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
             return Some(visit.position);
         }
         let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
-        renewed.filter(|position| live.books.seat(tables, *position).serial == visit.serial)
+        renewed.filter(|position| live.books.seat(*position).serial == visit.serial)
     };
     let digest = digest::kept(&view, bytes);
     let is_alive = |visit: &Visit| position(visit).is_some();
-    let mut keys = rewrite::keys(tables.port(port), live.slots.serial(port), flow);
+    let serial = live.slots.serial(port);
+    let mut keys = rewrite::keys(tables.port(port), serial, flow, user.identity());
     let found = keys.find_map(|key| {
         let visit = live.memory.peek(now_ns, key, digest, is_alive)?;
-        Some((key.flow, visit))
+        Some((key.flow, key.user, visit))
     });
-    let Some((flow, visit)) = found else { return };
+    let Some((flow, user, visit)) = found else { return };
     let lent = match position(&visit) {
         Some(position) => {
-            let serial = engine.books.seat(tables, position).serial;
+            let serial = engine.books.seat(position).serial;
             let position = engine.carried.adopt(&live.carried, position);
             Visit { position, serial, epoch: engine.epoch, ..visit }
         }
         // Its path has gone: so it has for the rehearsal.
         None => Visit { serial: NO_PATH_SERIAL, epoch: PAST, ..visit },
     };
-    let key = Key { egress: engine.slots.serial(port), flow };
+    let key = Key { egress: engine.slots.serial(port), flow, user };
     // Its memory is empty.
     let _ = engine.memory.remember(now_ns, key, lent, 1);
 }

@@ -74,12 +74,14 @@ impl Rehearsal {
     #[must_use]
     pub fn new(node: NodeName, tables: Arc<Tables>, request: ExplainRequest) -> Self {
         let mut engine = Engine::new(EngineConfig {
+            has_lane: false,
             node,
             is_coalescing: false,
             flows_max: FLOWS,
             inside_max: FLOWS,
             classified_max: FLOWS,
             flow_seed: 0,
+            slice_bits_per_second: None,
             probe_secret: 0,
         });
         engine.replace_tables(tables);
@@ -147,7 +149,7 @@ impl Rehearsal {
     ) -> Option<Packet> {
         let (mut notes, mut out) = (Vec::new(), Output::default());
         let trace = Trace::listening(&mut notes);
-        let passing = Passing { trace, ..Passing::default() };
+        let passing = Passing { trace, is_asked: true, ..Passing::default() };
         self.engine.forward_vector(now_ns, iter::once(packet), &mut self.pool, &mut out, passing);
         let mut left = Left::of(out, &mut self.engine, &mut self.pool);
         let mut positions = BTreeMap::new();

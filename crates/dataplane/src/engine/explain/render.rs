@@ -4,11 +4,13 @@
 use super::{Event, Rehearsal, describe, kind, why_not};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::TunnelKind;
+use crate::engine::slices::{Shown, SliceIndex};
 use crate::engine::tables::{InstancePlace, NetworkIndex, PortIndex, Tables};
 use crate::engine::trace::{Note, Noted};
 use crate::engine::transform::{Exit, Stage};
 use catena_model::explain::{
     ExplainAction, ExplainAt, ExplainReply, ExplainStep, FlowShare, FrameBytes, Header, Place,
+    SliceUser,
 };
 use catena_model::id::ChainId;
 use catena_model::program::HopKind;
@@ -96,6 +98,9 @@ impl Renderer<'_> {
     fn action(&self, copy: u16, note: &Note) -> ExplainAction {
         match note {
             Note::Classified { port, rule, start } => self.classified(*port, *rule, *start),
+            Note::Sliced { port, slice, shown, start } => {
+                self.sliced(*port, *slice, *shown, *start)
+            }
             Note::Branched { ended, rule, start } => self.branched(*ended, *rule, *start),
             Note::Unclassified { port, never } => {
                 ExplainAction::Unclassified { port: self.port(*port), is_never: *never }
@@ -109,7 +114,7 @@ impl Renderer<'_> {
             Note::OwnTraffic { port } => ExplainAction::OwnTraffic { port: self.port(*port) },
             Note::Answered { port } => ExplainAction::Answered { port: self.port(*port) },
             Note::Finished { position, network, resolved } => ExplainAction::Finished {
-                path: self.tables.path(self.tables.positions.place(*position).path).id,
+                path: self.tables.positions.id(*position),
                 network: self.network(*network),
                 mac: *resolved,
             },
@@ -122,28 +127,49 @@ impl Renderer<'_> {
     }
 
     fn classified(&self, port: PortIndex, rule: u32, start: PathPosition) -> ExplainAction {
-        let entry = self.tables.rules.entry(rule, &self.tables.program.rules);
+        let entry = self.tables.rules.entry(rule);
         let path = self.tables.path(self.tables.positions.place(start).path);
+        let id = self.tables.positions.id(start);
         ExplainAction::Classified {
             rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
             priority: entry.map_or(0, |entry| entry.priority),
             port: self.port(port),
             chain: chain_name(self.tables, path.chain),
-            path: path.id,
-            pinned_from: entry.map(|entry| entry.path).filter(|new| *new != path.id),
+            path: id,
+            pinned_from: entry.map(|entry| entry.path).filter(|new| *new != id),
+        }
+    }
+
+    fn sliced(
+        &self,
+        port: Option<PortIndex>,
+        slice: SliceIndex,
+        shown: Shown,
+        start: PathPosition,
+    ) -> ExplainAction {
+        let entry = self.tables.slices.get(slice);
+        let path = self.tables.path(self.tables.positions.place(start).path);
+        ExplainAction::Sliced {
+            slice: entry.map_or_else(String::new, |entry| entry.name.to_string()),
+            port: port.map(|port| self.port(port)),
+            user: SliceUser { vni: shown.vni, teid: shown.teid, qfi: shown.qfi },
+            chain: chain_name(self.tables, path.chain),
+            path: self.tables.positions.id(start),
+            is_injected: entry.is_some_and(|entry| entry.is_injected),
         }
     }
 
     fn branched(&self, ended: PathPosition, rule: u32, start: PathPosition) -> ExplainAction {
         let path = |position| self.tables.path(self.tables.positions.place(position).path);
-        let entry = self.tables.rules.entry(rule, &self.tables.program.rules);
+        let entry = self.tables.rules.entry(rule);
         let (before, path) = (path(ended), path(start));
+        let id = self.tables.positions.id(start);
         ExplainAction::Branched {
             after: chain_name(self.tables, before.chain),
             rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
             chain: chain_name(self.tables, path.chain),
-            path: path.id,
-            pinned_from: entry.map(|entry| entry.path).filter(|new| *new != path.id),
+            path: id,
+            pinned_from: entry.map(|entry| entry.path).filter(|new| *new != id),
         }
     }
 

@@ -100,7 +100,7 @@ fn winner(
     let earlier = found.filter(|(winner, _)| *winner != number);
     let Some((winner, start)) = earlier else { return Condition::Takes };
     let chain = tables.path(tables.positions.place(start).path).chain;
-    let entry = tables.rules.entry(winner, &tables.program.rules);
+    let entry = tables.rules.entry(winner);
     Condition::EarlierRule {
         rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
         priority: entry.map_or(0, |entry| entry.priority),

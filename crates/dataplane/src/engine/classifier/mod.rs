@@ -1,0 +1,115 @@
+//! The classifier: which packets of endpoints enter which path (RFC 7665 section 4.2). Knows rules
+//! and their order; refuses to know what a path does.
+//!
+//! Never classified: ARP, neighbour and router discovery, whatever is link-local or sent to a
+//! group. A later fragment has the ports of the first fragment of its datagram when that was seen
+//! (`fragments`); otherwise only rules without ports can match it.
+
+mod filter;
+mod rule;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod tuples;
+
+pub(super) use rule::{Failing, has_ports};
+pub use rules::Asked;
+pub(super) use rules::{Rules, Surroundings};
+
+use super::context::Context;
+use super::encap::{self, PathPosition};
+use super::flow_paths::FlowPaths;
+use super::lane::Entrance;
+use super::slices::{self, Shown};
+use super::tables::{HopTable, PortIndex, Tables};
+use super::trace::Note;
+use super::user::User;
+use super::vector::{Step, Work};
+use catena_model::DropReason;
+use catena_wire::frame::{FrameView, Network};
+use catena_wire::plain::PlainFrame;
+
+/// Sends each packet of an endpoint into its path, or on as ordinary traffic. A flow that a pin
+/// holds goes on into the path that it went into before.
+pub(super) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context: &mut Context<'_>) {
+    let tables = context.tables;
+    for work in vector {
+        let Step::FromEndpoint(port) = work.step else { continue };
+        let network = tables.port(port).network;
+        if encap::by_ether_type(work.view.ethertype).is_some() {
+            work.drop(DropReason::ForeignChainHeader);
+            continue;
+        }
+        let never = is_never_classified(&work.view);
+        if !never && slices::classify(work, port, network, context) {
+            continue;
+        }
+        let flow = work.view.flow.filter(|_| !never);
+        let found = flow.and_then(|flow| tables.rules.find(port, network, &work.view, &flow));
+        let Some(((rule, position), flow)) = found.zip(flow) else {
+            context.trace.note(work.copy, || Note::Unclassified { port, never });
+            learn(work, port, None, context);
+            work.switch_from_port(network, port);
+            continue;
+        };
+        let key = flow_paths.key(&flow);
+        learn(work, port, Some(position), context);
+        let position = enter(position, key, work, flow_paths, context);
+        context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
+        let seat = context.books.seat(position);
+        context.books.entered(seat, work.volume);
+        work.path = Some(seat);
+        let shown = Shown::default();
+        match encap::enter(tables, position, work.flow_hash, shown, context.carried) {
+            Ok(position) => work.step = Step::OnPath { position, network: Some(network) },
+            Err(reason) => work.drop(reason),
+        }
+    }
+}
+
+/// Keeps what the rules said of the packet's flow, where it hangs on the flow alone and every
+/// packet of it is treated alike; `start`: where it enters its path, if it does.
+fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mut Context<'_>) {
+    let tables = context.tables;
+    let plain = PlainFrame::parse(work.buffer.bytes()).filter(|_| work.user == User::Unknown);
+    let Some(frame) = plain else { return };
+    let entrance = start.map(|start| {
+        let shape = tables.positions.place(start).path;
+        Entrance { own: start.path(), shape }
+    });
+    // A flow that a pin may hold has a memory of its own, and metadata are written by the walk.
+    let is_simple = entrance.is_none_or(|Entrance { shape, .. }| {
+        !tables.pins.hold(shape) && tables.path(shape).context.is_empty()
+    });
+    if is_simple && !frame.is_group() {
+        context.known.learn(port.0, &frame, (context.now_ns / 1_000_000) as u32, entrance);
+    }
+}
+
+/// Where a flow enters that the rules send to a position. `key`: what it is remembered by here.
+pub(super) fn enter(
+    position: PathPosition,
+    key: u64,
+    work: &Work,
+    flow_paths: &mut FlowPaths,
+    context: &Context<'_>,
+) -> PathPosition {
+    let Tables { pins, paths, positions, .. } = context.tables;
+    let new = positions.place(position).path;
+    let before = flow_paths.last(context.now_ns, key);
+    let kept = before.and_then(|before| {
+        let choose = |hop: &HopTable| hop.choose_index(hop.hash(&work.view, work.flow_hash));
+        pins.keep(new, before, choose, paths, positions)
+    });
+    let position = kept.unwrap_or(position);
+    let path = positions.id(position);
+    flow_paths.note(context.now_ns, key, path);
+    position
+}
+
+/// Is it discovery, or does it stay on its link?
+pub(super) fn is_never_classified(view: &FrameView) -> bool {
+    view.network == Network::Arp
+        || view.is_neighbour_discovery()
+        || view.is_multicast_or_link_local()
+}

@@ -1,0 +1,254 @@
+//! Rules beside a walk over all of them.
+
+use super::rule::Rule;
+use super::rules::{Rules, Surroundings};
+use crate::engine::encap::{Positions, Written};
+use crate::engine::tables::{NetworkIndex, PathTable, PortIndex};
+use catena_model::PathId;
+use catena_model::id::{ChainId, PortId, RuleId};
+use catena_model::program::{RuleEntry, RuleMatch, RulePlace};
+use catena_model::resource::{Encapsulation, IpFamily, Transport};
+use catena_wire::ethernet::{EthernetHeader, VlanTag};
+use catena_wire::flow::FlowKey;
+use catena_wire::frame::FrameView;
+use catena_wire::scalar::{EtherType, IpProtocol, MacAddr, PortRange, VlanId};
+use ipnet::IpNet;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use uuid::Uuid;
+
+const PATH: PathId = PathId(100);
+const OTHER: PathId = PathId(101);
+
+fn port(number: u16) -> PortId {
+    PortId(Uuid::from_u128(number.into()))
+}
+
+/// Two ports, and two paths that deliver in two networks.
+struct Ground {
+    ports: HashMap<PortId, PortIndex>,
+    paths: Vec<PathTable>,
+    positions: Positions,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let path = |id: PathId, network| PathTable {
+            chain: ChainId(Uuid::nil()),
+            id,
+            encapsulation: Encapsulation::Nsh,
+            context: Written::default(),
+            hops: Vec::new(),
+            destination: Some(NetworkIndex(network)),
+            local_instances: Vec::new(),
+        };
+        let paths = vec![path(PATH, 0), path(OTHER, 1)];
+        let positions = Positions::compile(&paths, |_| None, &[]).unwrap();
+        Self { ports: (0..2).map(|n| (port(n), PortIndex(n))).collect(), paths, positions }
+    }
+
+    fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings { ports: &self.ports, paths: &self.paths, positions: &self.positions }
+    }
+}
+
+/// Where a packet is.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Port(u16, u16),
+    End(PathId),
+}
+
+/// The rule that the docstring of the program says: highest priority, then the order of the list.
+fn reference(entries: &[RuleEntry], at: At, view: &FrameView, flow: &FlowKey) -> Option<u32> {
+    let network = |path: PathId| if path == PATH { 0 } else { 1 };
+    let is_here = |entry: &RuleEntry| match (entry.matches.place, at) {
+        (RulePlace::Endpoints, At::Port(_, own)) => network(entry.path) == own,
+        (RulePlace::Port(named), At::Port(own, _)) => named == port(own),
+        (RulePlace::After(ended), At::End(own)) => ended == own,
+        _ => false,
+    };
+    let matching = (0..).zip(entries).filter(|(_, entry)| {
+        is_here(entry) && Rule::compile(&entry.matches).failing(view, flow).is_none()
+    });
+    matching.min_by_key(|(number, entry)| (u32::MAX - entry.priority, *number)).map(|(n, _)| n)
+}
+
+fn found(rules: &Rules, ground: &Ground, at: At, view: &FrameView, flow: &FlowKey) -> Option<u32> {
+    let found = match at {
+        At::Port(port, network) => rules.find(PortIndex(port), NetworkIndex(network), view, flow),
+        At::End(path) => {
+            let ended = ground.positions.start(path).unwrap().path();
+            rules.find_after(ended, view, flow)
+        }
+    };
+    found.map(|(number, _)| number)
+}
+
+fn net(is_v4: bool) -> impl Strategy<Value = Option<IpNet>> {
+    // Whole addresses are what most rules give.
+    let bits = prop_oneof![2 => 0u8..=32, 1 => Just(32)];
+    let few = (any::<u8>(), any::<u8>(), bits);
+    proptest::option::of(few.prop_map(move |(high, low, bits)| {
+        let address = address(is_v4, high % 4, low % 8);
+        let bits = if is_v4 { bits } else { bits * 4 };
+        IpNet::new(address, bits).unwrap()
+    }))
+}
+
+fn address(is_v4: bool, high: u8, low: u8) -> IpAddr {
+    match is_v4 {
+        true => Ipv4Addr::new(10, high, 0, low).into(),
+        false => Ipv6Addr::new(0x2001, 0xdb8, high.into(), 0, 0, 0, 0, low.into()).into(),
+    }
+}
+
+fn ports() -> impl Strategy<Value = Option<PortRange>> {
+    proptest::option::of(
+        (0u16..12, prop_oneof![Just(0u16), 0u16..8, Just(65_000)])
+            .prop_map(|(first, width)| PortRange::new(first, first.saturating_add(width)).unwrap()),
+    )
+}
+
+fn entry() -> impl Strategy<Value = RuleEntry> {
+    let place = prop_oneof![
+        Just(RulePlace::Endpoints),
+        Just(RulePlace::Port(port(0))),
+        Just(RulePlace::Port(port(7))),
+        Just(RulePlace::After(PATH)),
+    ];
+    let transport = proptest::option::of(prop_oneof![
+        Just(Transport::Tcp),
+        Just(Transport::Udp),
+        Just(Transport::Icmp)
+    ]);
+    let vlan = proptest::option::weighted(0.2, 1u32..3);
+    let fields = (transport, vlan, any::<bool>(), 0u32..6, any::<bool>());
+    (place, fields, any::<bool>()).prop_flat_map(|(place, fields, is_v4)| {
+        (net(is_v4), net(is_v4), ports(), ports()).prop_map(
+            move |(source, destination, source_ports, destination_ports)| {
+                let (transport, vlan, _, priority, is_other) = fields;
+                RuleEntry {
+                    id: RuleId(Uuid::nil()),
+                    name: String::new(),
+                    priority,
+                    matches: RuleMatch {
+                        place,
+                        vlan: vlan.map(|id| VlanId::new(id).unwrap()),
+                        family: if is_v4 { IpFamily::Ipv4 } else { IpFamily::Ipv6 },
+                        transport,
+                        source,
+                        destination,
+                        source_ports,
+                        destination_ports,
+                    },
+                    path: if is_other { OTHER } else { PATH },
+                }
+            },
+        )
+    })
+}
+
+/// A packet as its view; the frame itself is not asked.
+fn packet() -> impl Strategy<Value = (FrameView, FlowKey)> {
+    let ends = (0u8..4, 0u8..8, 0u8..4, 0u8..8);
+    let vlan = proptest::option::weighted(0.2, 1u32..3);
+    let protocol = prop_oneof![Just(6u8), Just(17), Just(1), Just(58), Just(47)];
+    (any::<bool>(), ends, vlan, protocol, 0u16..16, 0u16..16).prop_map(
+        |(is_v4, (a, b, c, d), vlan, protocol, source_port, destination_port)| {
+            let tag = vlan.map(|id| VlanTag {
+                tag_type: EtherType::VLAN,
+                priority: 0,
+                is_drop_eligible: false,
+                id: VlanId::new(id).unwrap(),
+            });
+            let header = EthernetHeader {
+                destination: MacAddr([2; 6]),
+                source: MacAddr([4; 6]),
+                tags: [tag, None],
+                ethertype: EtherType(0x88b5),
+            };
+            let mut bytes = vec![0; header.len_bytes()];
+            header.emit(&mut bytes).unwrap();
+            let has_ports = matches!(protocol, 6 | 17);
+            let flow = FlowKey {
+                source: address(is_v4, a, b),
+                destination: address(is_v4, c, d),
+                protocol: IpProtocol(protocol),
+                source_port: if has_ports { source_port } else { 0 },
+                destination_port: if has_ports { destination_port } else { 0 },
+            };
+            let view = FrameView::parse(&bytes).unwrap();
+            (FrameView { flow: Some(flow), ..view }, flow)
+        },
+    )
+}
+
+const PLACES: [At; 6] =
+    [At::Port(0, 0), At::Port(0, 1), At::Port(1, 0), At::Port(1, 1), At::End(PATH), At::End(OTHER)];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn rules_are_found_as_by_a_walk_over_all_of_them(
+        mut entries in proptest::collection::vec(entry(), 1..60),
+        packets in proptest::collection::vec(packet(), 1..40),
+        changes in proptest::collection::vec((any::<u16>(), entry()), 0..30),
+    ) {
+        let ground = Ground::new();
+        let mut rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
+        let agree = |rules: &Rules, entries: &[RuleEntry]| {
+            for (view, flow) in &packets {
+                for at in PLACES {
+                    let expected = reference(entries, at, view, flow);
+                    assert_eq!(found(rules, &ground, at, view, flow), expected, "{at:?} {flow:?}");
+                }
+            }
+        };
+        agree(&rules, &entries);
+        let (before, first) = (rules.clone(), entries.clone());
+        for (place, entry) in changes {
+            let place = usize::from(place) % entries.len();
+            rules.replace(u32::try_from(place).unwrap(), &entry, &ground.surroundings()).unwrap();
+            entries[place] = entry;
+            agree(&rules, &entries);
+        }
+        agree(&before, &first);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_rules_of_all_lengths_lie_in_few_tables() {
+    let ground = Ground::new();
+    let mut word = 1_u64;
+    let mut next = |bound: u32| {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (word >> 33) as u32 % bound
+    };
+    let mut net = || {
+        let bits = [0, 8, 13, 16, 20, 24, 27, 32][next(8) as usize];
+        let address = Ipv4Addr::from_bits(10 << 24 | next(1 << 24));
+        IpNet::new(address.into(), bits).unwrap()
+    };
+    let entries: Vec<RuleEntry> = (0..100_000)
+        .map(|_| RuleEntry {
+            id: RuleId(Uuid::nil()),
+            name: String::new(),
+            priority: 1,
+            matches: RuleMatch {
+                place: RulePlace::Port(port(0)),
+                vlan: None,
+                family: IpFamily::Ipv4,
+                transport: None,
+                source: Some(net()),
+                destination: Some(net()),
+                source_ports: None,
+                destination_ports: None,
+            },
+            path: PATH,
+        })
+        .collect();
+    let rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
+    assert!(rules.tables() <= 64, "{}", rules.tables());
+}

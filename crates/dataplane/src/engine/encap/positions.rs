@@ -1,0 +1,338 @@
+//! All positions of the tables: which path an identifier names, whose hops it has and where on it a
+//! header says that its packet is. Knows identifiers and indexes; refuses to know what is at a hop.
+//!
+//! A path of the program has a shape of its own: its hops, encapsulation and network. A path of a
+//! slice has the shape of another path, and its own identifier and book: a hundred thousand slices
+//! of two chains are as many small entries and two lists of hops. A header's identifier is an index
+//! into the entries, so one step leads from (SPI, SI) to hop and book, however many paths there are.
+
+use super::{PathPosition, TTL_INITIAL, pool};
+use crate::engine::compile::CompileError;
+use crate::engine::pages::Pages;
+use crate::engine::tables::PathTable;
+use catena_io::prefetch;
+use catena_model::limits::NODE_SLICES_MAX;
+use catena_model::program::SlicePathEntry;
+use catena_model::resource::Encapsulation;
+use catena_model::{DropReason, PathId};
+use catena_wire::scalar::Vni;
+use std::sync::Arc;
+
+/// Which hop of which path a position stands for; behind the last hop: the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct Place {
+    /// Index of the path in the tables that has its hops: another's, for the path of a slice.
+    pub(in crate::engine) path: u32,
+    /// Index of the hop; the number of hops: the end of the path.
+    pub(in crate::engine) hop: u16,
+}
+
+/// What all paths of one shape have in common.
+pub(super) struct Shape {
+    encapsulation: Encapsulation,
+    hops: u16,
+    vni: Option<Vni>,
+}
+
+/// What an identifier leads to: one step from header to hop, hence all of it in one place.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Entry {
+    /// Index of the path's own book; [`NOBODY`]: no path has the identifier.
+    own: u32,
+    /// Index of the path whose hops it has.
+    shape: u32,
+    hops: u16,
+    encapsulation: Encapsulation,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self { own: NOBODY, shape: 0, hops: 0, encapsulation: Encapsulation::Nsh }
+    }
+}
+
+/// What a position's header says.
+pub(super) struct Spot {
+    pub(super) id: PathId,
+    pub(super) hop: u16,
+    pub(super) vni: Option<Vni>,
+}
+
+/// All positions of the tables. A copy shares what it has in common, and a change of one path costs
+/// the pages that it is on.
+#[derive(Clone, Default)]
+pub(in crate::engine) struct Positions {
+    shapes: Arc<Vec<Shape>>,
+    by_id: Pages<Entry>,
+    /// The identifier of each path, by index; 0, which no path has: nobody.
+    ids: Pages<u32>,
+    /// The indexes given out are below.
+    end: u32,
+    /// Indexes given back.
+    free: Vec<u32>,
+    slices: usize,
+}
+
+impl Positions {
+    pub(in crate::engine) fn compile(
+        paths: &[PathTable],
+        vni_of: impl Fn(&PathTable) -> Option<Vni>,
+        slices: &[SlicePathEntry],
+    ) -> Result<Self, CompileError> {
+        let shape = |path: &PathTable| Shape {
+            encapsulation: path.encapsulation,
+            hops: u16::try_from(path.hops.len()).unwrap_or(u16::MAX),
+            vni: vni_of(path),
+        };
+        let mut positions =
+            Self { shapes: Arc::new(paths.iter().map(shape).collect()), ..Self::default() };
+        for (index, path) in (0..).zip(paths) {
+            positions.open(path.id, index)?;
+        }
+        for slice in slices {
+            positions.add_slice_path(slice)?;
+        }
+        Ok(positions)
+    }
+
+    /// Gives an identifier to a new path of this shape, and answers the path's index.
+    fn open(&mut self, id: PathId, shape: u32) -> Result<u32, CompileError> {
+        let known = self.by_id.entry(id.0);
+        if known.own != NOBODY {
+            return Err(CompileError::Twice { what: "path", id: id.to_string() });
+        }
+        let Shape { encapsulation, hops, .. } = self.shapes[shape as usize];
+        let own = self.free.pop().unwrap_or(self.end);
+        *known = Entry { own, shape, hops, encapsulation };
+        self.end = self.end.max(own + 1);
+        *self.ids.entry(own) = id.0;
+        Ok(own)
+    }
+
+    /// Adds the path of a slice, and answers its index.
+    ///
+    /// # Errors
+    /// When there are too many, the identifier is taken or outside its pool, or the path that it
+    /// shall be like is not one of the program.
+    pub(in crate::engine) fn add_slice_path(
+        &mut self,
+        entry: &SlicePathEntry,
+    ) -> Result<u32, CompileError> {
+        if self.slices == NODE_SLICES_MAX {
+            let (what, max) = ("paths of slices", NODE_SLICES_MAX);
+            return Err(CompileError::TooMany { what, have: max + 1, max });
+        }
+        let like = self.known(entry.like).map(|like| like.shape);
+        let shape = like.filter(|shape| self.ids.get(*shape) == Some(&entry.like.0));
+        let shape =
+            shape.ok_or(CompileError::SliceWithoutPath { slice: entry.slice, path: entry.like })?;
+        let encapsulation = self.shapes[shape as usize].encapsulation;
+        if !pool(encapsulation).contains(&entry.id.0) {
+            return Err(CompileError::PathIdentifier { path: entry.id, encapsulation });
+        }
+        let own = self.open(entry.id, shape)?;
+        self.slices += 1;
+        Ok(own)
+    }
+
+    /// Takes the path of a slice away, and answers the index that it had; none: no slice has it.
+    pub(in crate::engine) fn remove_slice_path(&mut self, id: PathId) -> Option<u32> {
+        let own = self.known(id).map(|entry| entry.own);
+        let own = own.filter(|own| *own as usize >= self.shapes.len())?;
+        *self.by_id.entry(id.0) = Entry::default();
+        *self.ids.entry(own) = 0;
+        self.free.push(own);
+        self.slices -= 1;
+        Some(own)
+    }
+
+    /// Asks for what an identifier leads to, before it is needed.
+    #[inline]
+    pub(in crate::engine) fn prefetch(&self, id: u32) {
+        if let Some(entry) = self.by_id.get(id) {
+            prefetch(entry);
+        }
+    }
+
+    #[inline]
+    fn known(&self, id: PathId) -> Option<&Entry> {
+        self.by_id.get(id.0).filter(|entry| entry.own != NOBODY)
+    }
+
+    /// Paths are numbered below: those of the program first, in its order, then those of slices,
+    /// with gaps.
+    pub(in crate::engine) fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// The identifier of the path with this index; none: there is none.
+    pub(in crate::engine) fn id_of(&self, own: u32) -> Option<PathId> {
+        self.ids.get(own).filter(|id| **id != 0).map(|id| PathId(*id))
+    }
+
+    /// The index of the path whose hops the path with this index has.
+    pub(in crate::engine) fn shape_of(&self, own: u32) -> Option<u32> {
+        self.known(self.id_of(own)?).map(|entry| entry.shape)
+    }
+
+    /// The identifier of the path that a position is on.
+    #[inline]
+    pub(in crate::engine) fn id(&self, position: PathPosition) -> PathId {
+        PathId(self.ids.get(position.own).copied().unwrap_or_default())
+    }
+
+    /// The start of a path, with a fresh time to live.
+    pub(in crate::engine) fn start(&self, path: PathId) -> Option<PathPosition> {
+        let Entry { own, shape, .. } = *self.known(path)?;
+        Some(PathPosition { own, shape, hop: 0, ttl: TTL_INITIAL, carried: None })
+    }
+
+    /// The start of the path with this index and shape, with a fresh time to live.
+    #[inline]
+    pub(in crate::engine) fn entered(&self, own: u32, shape: u32) -> PathPosition {
+        PathPosition { own, shape, hop: 0, ttl: TTL_INITIAL, carried: None }
+    }
+
+    /// The position behind one that was visited.
+    #[inline]
+    pub(in crate::engine) fn behind(&self, mut visited: PathPosition) -> PathPosition {
+        self.step(&mut visited);
+        visited
+    }
+
+    /// What a position stands for.
+    #[inline]
+    pub(in crate::engine) fn place(&self, position: PathPosition) -> Place {
+        Place { path: position.shape, hop: position.hop }
+    }
+
+    /// A position that was visited under earlier tables, in these; none when the path, or that
+    /// hop of it, has gone.
+    pub(in crate::engine) fn renew(
+        &self,
+        visited: PathPosition,
+        path: PathId,
+        hop: u16,
+    ) -> Option<PathPosition> {
+        let Entry { own, shape, hops, .. } = *self.known(path)?;
+        (hop < hops).then_some(PathPosition { own, shape, hop, ..visited })
+    }
+
+    /// What the header of a position says.
+    pub(super) fn spot(&self, position: PathPosition) -> Spot {
+        let vni = self.shapes.get(position.shape as usize).and_then(|shape| shape.vni);
+        Spot { id: self.id(position), hop: position.hop, vni }
+    }
+
+    /// Turns a position into the one behind it.
+    #[inline]
+    pub(super) fn step(&self, position: &mut PathPosition) {
+        let hops = self.shapes.get(position.shape as usize).map_or(0, |shape| shape.hops);
+        debug_assert!(position.hop < hops, "a function was visited behind the end of its path");
+        if position.hop < hops {
+            position.hop += 1;
+        }
+    }
+
+    /// The position of a hop counted from the start of a path that a header names.
+    #[inline]
+    pub(in crate::engine) fn find(
+        &self,
+        path: PathId,
+        encapsulation: Encapsulation,
+        hop: u16,
+        ttl: u8,
+    ) -> Result<PathPosition, DropReason> {
+        let entry = self.known(path).ok_or(DropReason::NoPath)?;
+        if entry.encapsulation != encapsulation {
+            return Err(DropReason::NoPath);
+        }
+        if hop > entry.hops {
+            return Err(DropReason::IndexExhausted);
+        }
+        Ok(PathPosition { own: entry.own, shape: entry.shape, hop, ttl, carried: None })
+    }
+
+    /// Some position, for tests that only carry it.
+    #[cfg(test)]
+    pub(in crate::engine) fn for_tests() -> PathPosition {
+        PathPosition { own: 0, shape: 0, hop: 0, ttl: TTL_INITIAL, carried: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::encap::Written;
+    use catena_model::id::{ChainId, SliceId};
+    use std::collections::HashMap;
+    use uuid::Uuid;
+
+    /// A program's paths, as the simple reference: identifiers in a map.
+    fn paths() -> Vec<PathTable> {
+        let path = |id: u32| PathTable {
+            chain: ChainId(Uuid::nil()),
+            id: PathId(id),
+            encapsulation: Encapsulation::Nsh,
+            context: Written::default(),
+            hops: Vec::new(),
+            destination: None,
+            local_instances: Vec::new(),
+        };
+        vec![path(100), path(101)]
+    }
+
+    fn slice(id: u32, like: u32) -> SlicePathEntry {
+        SlicePathEntry {
+            id: PathId(id),
+            slice: SliceId(Uuid::from_u128(id.into())),
+            like: PathId(like),
+            carries_metadata: false,
+        }
+    }
+
+    #[test]
+    fn positions_agree_with_a_map_through_any_order_of_changes() {
+        let mut positions = Positions::compile(&paths(), |_| None, &[]).unwrap();
+        let mut reference: HashMap<u32, u32> = HashMap::from([(100, 0), (101, 1)]);
+        let mut word = 1_u64;
+        for _ in 0..20_000 {
+            word = word
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let id = 100 + (word >> 40) as u32 % 9_000;
+            let like = 100 + (word >> 33) as u32 % 2;
+            if word >> 62 == 0 {
+                let is_slice = id > 101 && reference.contains_key(&id);
+                assert_eq!(positions.remove_slice_path(PathId(id)).is_some(), is_slice);
+                if is_slice {
+                    reference.remove(&id);
+                }
+            } else {
+                let is_added = positions.add_slice_path(&slice(id, like)).is_ok();
+                assert_eq!(is_added, !reference.contains_key(&id));
+                if is_added {
+                    reference.insert(id, like - 100);
+                }
+            }
+        }
+        for id in 0..12_000 {
+            let found = positions.start(PathId(id));
+            let shape = found.map(|position| positions.place(position).path);
+            assert_eq!(shape, reference.get(&id).copied());
+            assert_eq!(found.map(|position| positions.id(position)), shape.map(|_| PathId(id)));
+        }
+    }
+
+    #[test]
+    fn a_slice_is_like_no_other_slice_and_like_no_path_that_is_not_there() {
+        let mut positions = Positions::compile(&paths(), |_| None, &[slice(200, 100)]).unwrap();
+        assert!(positions.add_slice_path(&slice(201, 200)).is_err());
+        assert!(positions.add_slice_path(&slice(201, 300)).is_err());
+        assert!(positions.add_slice_path(&slice(200, 100)).is_err());
+        assert_eq!(positions.remove_slice_path(PathId(100)), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! The door to the kernel's tables, as the engine sees it. Knows verbs and numbers; refuses to know
+//! descriptors: the shell opens it, tests build one of their own.
+
+use catena_fastpath::{FlowKey, Transform};
+use catena_model::account::Volume;
+use std::net::Ipv4Addr;
+
+/// What has passed by one transform since it was put in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Wire packets.
+    pub packets: u64,
+    /// Time since the last of them, in nanoseconds.
+    pub idle_ns: u64,
+}
+
+/// How far the hand-over of a flow to the kernel has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandOver {
+    /// The kernel repeats the transform from now on.
+    Done,
+    /// Packets that were sent up while it waited are still on their way to the engine.
+    Waits,
+    /// The kernel has no such transform (any more).
+    Gone,
+}
+
+/// The kernel's tables.
+pub trait Door: Send {
+    /// How many flows it can hold.
+    fn flows(&self) -> u32;
+
+    /// How many accounts there are, from 0.
+    fn accounts(&self) -> u32;
+
+    /// How many slots of guards there are, from 0; slot 0 never changes.
+    fn guards(&self) -> u32;
+
+    /// Serves tunnels to this own address; none: leaves them all to their sockets.
+    fn serve_underlay(&mut self, own: Option<Ipv4Addr>);
+
+    /// Tunnel packets of this node have a meaning, or none any more. False: the kernel refused.
+    fn know_source(&mut self, node: Ipv4Addr, is_known: bool) -> bool;
+
+    /// Puts a transform in. It waits: its packets come up, marked as counted, until
+    /// [`Door::hand_over`] succeeds. False: the kernel refused.
+    fn install(&mut self, key: &FlowKey, transform: &Transform) -> bool;
+
+    /// Lets the kernel repeat a transform, if no more than `forwarded` of its packets were counted
+    /// while it waited.
+    fn hand_over(&mut self, key: &FlowKey, forwarded: u32) -> HandOver;
+
+    /// Takes a transform out and answers what had passed by it; none: it was not there.
+    fn remove(&mut self, key: &FlowKey) -> Option<Passed>;
+
+    /// What has passed by a transform; none: it is not there.
+    fn passed(&mut self, key: &FlowKey) -> Option<Passed>;
+
+    /// The sum of an account since the tables were made.
+    fn account(&mut self, account: u32) -> Volume;
+
+    /// Ends every transform that depends on this slot, and answers the epoch that it holds now.
+    fn bump(&mut self, slot: u32) -> u32;
+
+    /// Lets the kernel repeat transforms, or send every packet up.
+    fn switch(&mut self, is_on: bool);
+
+    /// How often a packet met a transform that had ended by this slot.
+    fn stale(&mut self, slot: u32) -> u64;
+}

@@ -1,0 +1,410 @@
+//! What packets show and what is to be done with them, a group at a time: the frames are asked for,
+//! then read, then what they name in the tables is asked for, so that the waits of a group are one.
+//! Knows when the lane must not act: then a packet is left as it came.
+
+use super::act::Hands;
+use super::exits::Question;
+use super::known::{Asked, FlowWords};
+use super::plans::Plan;
+use super::{Gate, GateKind, Lane};
+use crate::engine::counters::Owner;
+use crate::engine::encap::PathPosition;
+use crate::engine::flow_memory::{FlowHash, Found, Key};
+use crate::engine::forwarder;
+use crate::engine::packer::Packer;
+use crate::engine::packet::{Origin, Packet, TunnelKind};
+use crate::engine::slices::Place;
+use crate::engine::switch;
+use crate::engine::tables::{NetworkIndex, PortIndex};
+use crate::engine::transform::Exit;
+use crate::engine::vector::Source;
+use catena_io::{Offload, prefetch};
+use catena_model::PathId;
+use catena_model::resource::Encapsulation;
+use catena_wire::ethernet;
+use catena_wire::nsh::NshHeader;
+use catena_wire::plain::{PlainFrame, PlainNsh};
+use catena_wire::scalar::{EtherType, MacAddr};
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+/// Bytes before the frame of a packet that a tunnel brought.
+const TUNNEL_HEADER_BYTES: u8 = (PlainNsh::GPE_LEN + PlainNsh::LEN) as u8;
+/// The same of a function that reads headers.
+const FUNCTION_HEADER_BYTES: u8 = (ethernet::HEADER_BYTES + PlainNsh::LEN) as u8;
+
+/// How far the lane knows a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It does not: it goes the long way.
+    #[default]
+    Walk,
+    /// From an endpoint: on a path once it is decided, or switched.
+    Endpoint,
+    /// Bare, from a function.
+    Function,
+    /// With a header, from a tunnel.
+    Tunnel,
+    /// With a header, from a function.
+    Aware,
+    /// By MAC from an endpoint to a port.
+    Switched,
+}
+
+/// What is to be done with a packet at a hop.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Deed {
+    /// The plan with this number.
+    Plan(u32),
+    /// Delivered by a port, to this MAC if not to its own.
+    Deliver(PortIndex, Option<MacAddr>),
+    /// Nothing was decided.
+    #[default]
+    None,
+}
+
+/// A packet as it is seen. Flat, and written in place: the lane handles one for every packet.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sight {
+    pub(super) kind: Kind,
+    /// Its flow is to be noted again as one of its path.
+    pub(super) is_due: bool,
+    /// The proxy's memory is to be told of it.
+    pub(super) is_remembered: bool,
+    /// Bytes before the frame, to be taken off.
+    pub(super) header_bytes: u8,
+    /// Slot of the port that it came by.
+    pub(super) slot: u16,
+    pub(super) owner: Owner,
+    pub(super) frame: PlainFrame,
+    pub(super) words: FlowWords,
+    /// The same for both directions of the flow; known once something is chosen by it.
+    pub(super) flow_hash: u64,
+    /// Where the proxy's memory looks for the flow, if it is asked.
+    pub(super) memory_hash: FlowHash,
+    pub(super) nsh: PlainNsh,
+    /// Where on its path it is, unless it is switched.
+    pub(super) position: PathPosition,
+    /// The local instance that it comes from.
+    pub(super) local: u32,
+    /// Where the proxy's memory has its flow.
+    pub(super) found: Found,
+    /// Where that is likely to have the flow behind the function that it goes into.
+    pub(super) likely: Found,
+    pub(super) deed: Deed,
+}
+
+impl Sight {
+    #[inline]
+    fn asked(&self) -> Asked<'_> {
+        Asked { words: &self.words, flow_hash: self.flow_hash }
+    }
+}
+
+impl Lane {
+    /// Looks at a group of packets.
+    pub(super) fn look(&mut self, group: &[Packet], sights: &mut [Sight], hands: &mut Hands<'_>) {
+        (self.at, self.seen) = (0, group.len());
+        for packet in group {
+            let bytes = packet.buffer.bytes();
+            if let Some(first) = bytes.first() {
+                prefetch(first);
+            }
+            if let Some(second) = bytes.get(LINE_BYTES) {
+                prefetch(second);
+            }
+        }
+        let mut has_returned = false;
+        for (packet, sight) in group.iter().zip(&mut *sights) {
+            sight.kind = Kind::Walk;
+            match self.read(packet, sight, hands) {
+                Some(kind @ Kind::Endpoint) => {
+                    hands.known.prefetch(sight.asked());
+                    sight.kind = kind;
+                }
+                Some(kind @ Kind::Function) => {
+                    hands.memory.prefetch(sight.memory_hash);
+                    has_returned = true;
+                    sight.kind = kind;
+                }
+                Some(kind @ (Kind::Tunnel | Kind::Aware)) => {
+                    hands.tables.positions.prefetch(sight.nsh.spi);
+                    sight.kind = kind;
+                }
+                Some(kind) => sight.kind = kind,
+                None => {}
+            }
+        }
+        if has_returned {
+            for sight in sights.iter_mut().take(group.len()) {
+                if sight.kind == Kind::Function {
+                    sight.found = hands.memory.likely_place(sight.memory_hash);
+                }
+            }
+        }
+        let mut is_remembered = false;
+        for (packet, sight) in group.iter().zip(&mut *sights) {
+            sight.is_remembered = false;
+            if sight.kind != Kind::Walk && self.decide(packet, sight, hands).is_none() {
+                sight.kind = Kind::Walk;
+            }
+            is_remembered |= sight.is_remembered;
+        }
+        if is_remembered {
+            for sight in sights.iter_mut().take(group.len()) {
+                if sight.is_remembered {
+                    sight.likely = hands.memory.likely_place(sight.memory_hash);
+                }
+            }
+        }
+    }
+
+    /// Reads a packet as far as it says something by itself.
+    #[inline(always)]
+    fn read(&mut self, packet: &Packet, sight: &mut Sight, hands: &Hands<'_>) -> Option<Kind> {
+        let bytes = packet.buffer.bytes();
+        if packet.buffer.offload != Offload::default() {
+            return None;
+        }
+        let slot = match packet.origin {
+            Origin::Tunnel { kind: TunnelKind::VxlanGpe, source } => {
+                if self.source != Some(source) {
+                    hands.tables.sources.get(&source)?;
+                    self.source = Some(source);
+                }
+                sight.nsh = PlainNsh::parse_behind_gpe(bytes)?;
+                sight.frame = PlainFrame::parse(bytes.get(usize::from(TUNNEL_HEADER_BYTES)..)?)?;
+                sight.header_bytes = TUNNEL_HEADER_BYTES;
+                sight.owner = Owner::Tunnels;
+                return Some(Kind::Tunnel);
+            }
+            Origin::Tunnel { .. } => return None,
+            Origin::Port(slot) => slot,
+        };
+        sight.slot = slot.0;
+        let gate = self.gates.get(slot.index())?.as_ref()?;
+        sight.owner = gate.owner;
+        match (gate.kind, PlainFrame::parse(bytes)) {
+            // Whose it is, only the walk asks.
+            (_, Some(frame)) if hands.looks_inside && frame.is_tunnel() => None,
+            (GateKind::Endpoint, Some(frame)) => {
+                sight.words = FlowWords::of(gate.index.0, &frame);
+                sight.flow_hash = frame.symmetric_hash();
+                (sight.frame, sight.header_bytes) = (frame, 0);
+                Some(Kind::Endpoint)
+            }
+            (GateKind::Function { serial: Some(serial), .. }, Some(frame)) => {
+                sight.memory_hash = hands.memory.hash(serial, &frame);
+                (sight.frame, sight.header_bytes) = (frame, 0);
+                Some(Kind::Function)
+            }
+            (GateKind::Function { speaks_nsh: true, .. }, None)
+                if ethernet::ethertype_is(bytes, EtherType::NSH) =>
+            {
+                sight.nsh = PlainNsh::parse(bytes.get(ethernet::HEADER_BYTES..)?)?;
+                sight.frame = PlainFrame::parse(bytes.get(usize::from(FUNCTION_HEADER_BYTES)..)?)?;
+                sight.header_bytes = FUNCTION_HEADER_BYTES;
+                Some(Kind::Aware)
+            }
+            _ => None,
+        }
+    }
+
+    /// Finds out what is to be done with a packet that shows something; none: the lane does not
+    /// know.
+    #[inline(always)]
+    fn decide(&mut self, packet: &Packet, sight: &mut Sight, hands: &mut Hands<'_>) -> Option<()> {
+        let network = match sight.kind {
+            Kind::Walk | Kind::Switched => return None,
+            Kind::Tunnel => {
+                // An incoming 0 is as good as 64 (RFC 8300 section 2.2).
+                let ttl = sight.nsh.ttl.wrapping_sub(1) & 0x3f;
+                sight.position = locate(sight.nsh, ttl, hands).filter(|_| ttl > 0)?;
+                None
+            }
+            Kind::Aware => {
+                let gate = self.gates.get(usize::from(sight.slot))?.as_ref()?;
+                sight.position = locate(sight.nsh, sight.nsh.ttl, hands)?;
+                sight.local = self.admitted(sight.position, gate, hands)?;
+                Some(gate.network)
+            }
+            Kind::Function => {
+                let gate = self.gates.get(usize::from(sight.slot))?.as_ref()?;
+                self.recalled(gate, sight, hands)?;
+                Some(gate.network)
+            }
+            Kind::Endpoint => {
+                let gate = self.gates.get(usize::from(sight.slot))?.as_ref()?;
+                let now_ms = (hands.now_ns / 1_000_000) as u32;
+                let known = hands.known.find(sight.asked(), now_ms);
+                let Some((entrance, is_due)) = known.filter(|_| !sight.frame.is_group())? else {
+                    let gate = *gate;
+                    return self.switched(packet, gate, sight, hands);
+                };
+                sight.is_due = is_due;
+                sight.position = hands.tables.positions.entered(entrance.own, entrance.shape);
+                Some(gate.network)
+            }
+        };
+        let position = sight.position;
+        if matches!(sight.kind, Kind::Endpoint | Kind::Function) {
+            sight.nsh.spi = hands.tables.positions.id(position).0;
+        }
+        hands.books.prefetch(position.path());
+        sight.deed = self.deed(packet, sight, position, network, hands)?;
+        Some(())
+    }
+
+    /// From a function that knows nothing of chains: where its packet was, and is now.
+    #[inline(always)]
+    fn recalled(&self, gate: &Gate, sight: &mut Sight, hands: &Hands<'_>) -> Option<()> {
+        // Probes may be among what comes, or packets that are known one by one.
+        if hands.health.has_probed() || hands.memory.watches() {
+            return None;
+        }
+        let key = Key { egress: gate.serial()?, flow: sight.frame.flow(), user: 0 };
+        sight.found = hands.memory.look_up_at(hands.now_ns, &key, sight.found)?;
+        let visit = hands.memory.visit(sight.found)?;
+        let place = hands.tables.positions.place(visit.position);
+        let plan = self.plans.get(self.plans.at(place.path, place.hop)?)?;
+        let Plan::Bare { door, .. } = plan else { return None };
+        let is_current = visit.epoch == hands.epoch && visit.instance == door.id;
+        // Metadata that it carried into the proxy would have to go on with it.
+        if !is_current || visit.position.carries_metadata() {
+            return None;
+        }
+        sight.local = door.local;
+        sight.position = hands.tables.positions.behind(visit.position);
+        Some(())
+    }
+
+    /// From a function that reads headers: may it say that it was visited? Its number, if so.
+    #[inline(always)]
+    fn admitted(&self, position: PathPosition, gate: &Gate, hands: &Hands<'_>) -> Option<u32> {
+        let place = hands.tables.positions.place(position);
+        let plan = self.plans.get(self.plans.at(place.path, place.hop.checked_sub(1)?)?)?;
+        let Plan::Aware { door, .. } = plan else { return None };
+        let is_its_port = door.egress == Some(gate.index) && !hands.health.has_probed();
+        let serves_next =
+            self.plans.at(place.path, place.hop).is_some_and(|n| self.leads_to(n, gate));
+        (is_its_port && !serves_next).then_some(door.local)
+    }
+
+    /// May a plan lead to the port that a packet came from? Then the packet ages, the long way.
+    fn leads_to(&self, number: u32, gate: &Gate) -> bool {
+        let is_its = |number: u32| {
+            let plan = self.plans.get(number);
+            matches!(plan, Some(Plan::Aware { door, .. }) if door.egress == Some(gate.index))
+        };
+        match self.plans.get(number) {
+            Some(Plan::Choose { first, count }) => (*first..first + count).any(is_its),
+            _ => is_its(number),
+        }
+    }
+
+    /// What is to be done at a position; none: the lane cannot. `network`: where the packet's MACs
+    /// have a meaning.
+    #[inline(always)]
+    fn deed(
+        &mut self,
+        packet: &Packet,
+        sight: &mut Sight,
+        position: PathPosition,
+        network: Option<NetworkIndex>,
+        hands: &Hands<'_>,
+    ) -> Option<Deed> {
+        let tables = hands.tables;
+        let by_tunnel = sight.kind == Kind::Tunnel;
+        let header_bytes = usize::from(sight.header_bytes);
+        let place = tables.positions.place(position);
+        let mut number = self.plans.at(place.path, place.hop)?;
+        let mut plan = self.plans.get(number)?;
+        let is_a_users = hands.looks_inside && sight.frame.is_tunnel();
+        if is_a_users && !matches!(plan, Plan::Aware { .. } | Plan::End) {
+            return None;
+        }
+        if let Plan::Choose { first, count } = plan {
+            let hop = tables.path(place.path).hops.get(usize::from(place.hop))?;
+            sight.flow_hash = sight.frame.symmetric_hash();
+            let chosen = u32::try_from(hop.choose_index(sight.flow_hash)?).ok()?;
+            number = first + chosen;
+            plan = self.plans.get(number).filter(|_| chosen < *count)?;
+        }
+        // TCP out of a tunnel is joined into super-frames before a port sees it.
+        if by_tunnel && hands.is_coalescing && sight.frame.is_tcp() {
+            return None;
+        }
+        match plan {
+            Plan::Walk | Plan::Choose { .. } => None,
+            Plan::Node { header, to, .. } => {
+                let bytes = packet.buffer.len() - header_bytes + header.len();
+                let has_room = header.len() <= packet.buffer.headroom() + header_bytes;
+                // What a tunnel brings must not go on from here.
+                let is_fit = has_room && !by_tunnel && Packer::fits(*to, bytes, tables);
+                if sight.kind != Kind::Endpoint {
+                    sight.flow_hash = sight.frame.symmetric_hash();
+                }
+                is_fit.then_some(Deed::Plan(number))
+            }
+            Plan::Aware { door, header } => {
+                let has_room = header.len() <= packet.buffer.headroom() + header_bytes;
+                (has_room && !hands.health.is_dead(door.watch)).then_some(Deed::Plan(number))
+            }
+            Plan::Bare { door, egress, .. } => {
+                sight.memory_hash = hands.memory.hash(*egress, &sight.frame);
+                hands.memory.prefetch(sight.memory_hash);
+                sight.is_remembered = true;
+                (!hands.health.is_dead(door.watch)).then_some(Deed::Plan(number))
+            }
+            Plan::End if tables.slices.take_from(&[Place::after(position.path())]) => None,
+            Plan::End => {
+                let addressed = ethernet::destination(packet.buffer.bytes().get(header_bytes..)?)?;
+                let link = network.map(|network| (network, addressed));
+                let question = Question::delivered(place.path, link, sight.frame.destination_v4());
+                let (port, mac) = self.delivered.get(question, || {
+                    let (path, to) = (tables.path(place.path), Some(sight.frame.destination()));
+                    let delivered = forwarder::deliver(tables, path, network, addressed, to);
+                    let (network, mac) = delivered.ok()?;
+                    let to = mac.unwrap_or(addressed);
+                    let exit = switch::exit(to, network, Source::Proxy, tables).ok()??;
+                    Some((port_of(exit)?, mac))
+                })?;
+                Some(Deed::Deliver(port, mac))
+            }
+        }
+    }
+
+    /// From an endpoint, in no path: by MAC to another port.
+    fn switched(
+        &mut self,
+        packet: &Packet,
+        gate: Gate,
+        sight: &mut Sight,
+        hands: &Hands<'_>,
+    ) -> Option<()> {
+        let addressed = ethernet::destination(packet.buffer.bytes())?;
+        let question = Question::switched(gate.index, gate.network, addressed);
+        let (port, _) = self.switched.get(question, || {
+            let from = Source::Port(gate.index);
+            let exit = switch::exit(addressed, gate.network, from, hands.tables).ok()??;
+            Some((port_of(exit)?, None))
+        })?;
+        sight.deed = Deed::Deliver(port, None);
+        sight.kind = Kind::Switched;
+        Some(())
+    }
+}
+
+/// Where a header leads; none: nowhere.
+#[inline(always)]
+fn locate(nsh: PlainNsh, ttl: u8, hands: &Hands<'_>) -> Option<PathPosition> {
+    let hop = u16::from(NshHeader::SI_INITIAL.0 - nsh.si);
+    hands.tables.positions.find(PathId(nsh.spi), Encapsulation::Nsh, hop, ttl).ok()
+}
+
+fn port_of(exit: Exit) -> Option<PortIndex> {
+    match exit {
+        Exit::Port(port) => Some(port),
+        Exit::Node(_) => None,
+    }
+}

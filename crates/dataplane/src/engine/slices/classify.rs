@@ -1,0 +1,129 @@
+//! The classifier's question to the slices: they go before rules, at ports and at the end of paths.
+//! Knows what a packet shows and where it is; refuses to know how slices are found.
+
+use super::{Place, Shown, SliceIndex};
+use crate::engine::context::Context;
+use crate::engine::encap::{self, PathPosition};
+use crate::engine::receive;
+use crate::engine::tables::{NetworkIndex, PortIndex};
+use crate::engine::trace::Note;
+use crate::engine::user::User;
+use crate::engine::vector::{Step, Work};
+use crate::engine::waiting;
+use catena_model::DropReason;
+
+/// Sends a packet of an endpoint into the path of the slice that takes it; false: none does.
+pub(in crate::engine) fn classify(
+    work: &mut Work,
+    port: PortIndex,
+    network: NetworkIndex,
+    context: &mut Context<'_>,
+) -> bool {
+    let places = [Place::port(port), Place::network(network)];
+    let found = match take(work, &places, None, context) {
+        Ok(Some(found)) => found,
+        Ok(None) => return false,
+        Err(reason) => {
+            work.drop(reason);
+            return true;
+        }
+    };
+    let Found { slice, start, shown } = found;
+    context.trace.note(work.copy, || Note::Sliced { port: Some(port), slice, shown, start });
+    let charged = charge(work, slice, context);
+    if charged == Ok(false) {
+        return true;
+    }
+    // What is over its rate has entered, and ends there: so the books of the slice tell it.
+    let entered = enter(work, start, shown, context);
+    match charged.and(entered) {
+        Ok(position) => work.step = Step::OnPath { position, network: Some(network) },
+        Err(reason) => work.drop(reason),
+    }
+    true
+}
+
+/// Charges a packet to its slice; false: it waits.
+fn charge(
+    work: &mut Work,
+    slice: SliceIndex,
+    context: &mut Context<'_>,
+) -> Result<bool, DropReason> {
+    let tables = context.tables;
+    match tables.slices.get(slice) {
+        Some(found) => waiting::charge(work, found.id, &found.policy, context),
+        None => Ok(true),
+    }
+}
+
+/// Where a packet at the end of a path goes on that a slice takes there; none: none does.
+///
+/// # Errors
+/// Why the packet ends.
+pub(in crate::engine) fn follow(
+    work: &mut Work,
+    ended: PathPosition,
+    context: &mut Context<'_>,
+) -> Result<Option<PathPosition>, DropReason> {
+    let places = [Place::after(ended.path())];
+    let Some(found) = take(work, &places, Some(ended), context)? else { return Ok(None) };
+    let Found { slice, start, shown } = found;
+    let start = start.following(ended)?;
+    let tables = context.tables;
+    if let Some(found) = tables.slices.get(slice) {
+        waiting::charge_on_the_way(work, found.id, &found.policy, context)?;
+    }
+    context.trace.note(work.copy, || Note::Sliced { port: None, slice, shown, start });
+    if let Some(seat) = work.path.take() {
+        context.books.finished(seat, work.volume);
+    }
+    work.flow_hash = receive::flow_hash(&work.view);
+    enter(work, start, shown, context).map(Some)
+}
+
+struct Found {
+    slice: SliceIndex,
+    start: PathPosition,
+    shown: Shown,
+}
+
+/// The slice that takes a packet from one of these places. What it carries as metadata goes before
+/// what it shows itself: a function may have set it.
+fn take(
+    work: &mut Work,
+    places: &[Place],
+    ended: Option<PathPosition>,
+    context: &Context<'_>,
+) -> Result<Option<Found>, DropReason> {
+    let tables = context.tables;
+    if !tables.slices.take_from(places) {
+        return Ok(None);
+    }
+    let carried = ended.and_then(|ended| encap::shown(ended, context.carried));
+    let shown = match (carried, work.user) {
+        (Some(carried), _) => carried,
+        (None, User::Known(known)) => Shown::from(&known),
+        (None, User::Unknown) => Shown::default(),
+        (None, User::Unreadable(reason)) => return Err(reason),
+    };
+    let found = tables.slices.find(places, shown).and_then(|slice| {
+        let start = tables.positions.start(tables.slices.get(slice)?.path)?;
+        Some(Found { slice, start, shown })
+    });
+    work.slice = found.as_ref().map(|found| found.slice);
+    Ok(found)
+}
+
+/// Books a packet into the path of a slice and gives it what it carries there.
+fn enter(
+    work: &mut Work,
+    start: PathPosition,
+    shown: Shown,
+    context: &mut Context<'_>,
+) -> Result<PathPosition, DropReason> {
+    let seat = context.books.seat(start);
+    context.books.entered(seat, work.volume);
+    work.path = Some(seat);
+    work.choose_by_user(start);
+    encap::enter(context.tables, start, work.flow_hash, shown, context.carried)
+}

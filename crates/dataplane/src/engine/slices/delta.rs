@@ -1,0 +1,224 @@
+//! Changes of slices: tables in force become the next, of which all is shared that the change does
+//! not touch. Knows the order of a change; refuses to know where it comes from.
+
+use super::{Place, SliceTable, Slices};
+use crate::engine::compile::CompileError;
+use crate::engine::tables::{Descent, Tables};
+use catena_model::limits::NODE_SLICES_MAX;
+use catena_model::program::{RulePlace, SliceDelta, SliceEntry, SlicePathEntry};
+use catena_model::{NodeProgram, PathId, SliceId};
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+impl Tables {
+    /// The tables after a change of slices in several parts; these stay as they are. It costs in
+    /// proportion to the change, not to the tables. Slices put in by hand are not in it.
+    ///
+    /// # Errors
+    /// When a part is of another program, or contradicts this one.
+    pub fn with_deltas(&self, deltas: &[SliceDelta]) -> Result<Tables, CompileError> {
+        let mut next = self.clone();
+        next.slice_order = OnceLock::new();
+        next.withdraw_injected();
+        let mut changed = Vec::new();
+        for delta in deltas {
+            next.change(delta, &mut changed)?;
+        }
+        next.check_slices()?;
+        next.share_ports(Some(self));
+        next.descent = Descent::of(&self.descent, changed);
+        Ok(next)
+    }
+
+    /// One part; the paths that came, went or changed are noted by index.
+    fn change(&mut self, delta: &SliceDelta, changed: &mut Vec<u32>) -> Result<(), CompileError> {
+        if delta.node != self.program.node || delta.base != self.number {
+            return Err(CompileError::ForeignDelta { node: delta.node.clone(), base: delta.base });
+        }
+        self.number = delta.number;
+        for id in &delta.removed {
+            self.remove_slice(*id);
+        }
+        for id in &delta.removed_paths {
+            if self.slices.uses.get(id).is_some() {
+                return Err(CompileError::SlicePathInUse { path: *id });
+            }
+            changed.extend(self.remove_path(*id));
+        }
+        for entry in &delta.paths {
+            changed.extend(self.remove_path(entry.id));
+            changed.push(self.positions.add_slice_path(entry)?);
+            self.slices.insert_path(entry);
+        }
+        for entry in &delta.slices {
+            self.remove_slice(entry.id);
+            self.insert_slice(entry)?;
+        }
+        Ok(())
+    }
+
+    /// Puts slices in by hand, instead of those that were, before the tables come into force.
+    /// Answers those that are in: packets may enter only a path that a rule of the program sends
+    /// into, because all others are counted as paths that nothing enters any more.
+    pub fn inject(&mut self, entries: Vec<SliceEntry>) -> Vec<SliceEntry> {
+        self.withdraw_injected();
+        let rules = self.program.rules.iter();
+        let entered: BTreeSet<PathId> = rules
+            .filter(|rule| !matches!(rule.matches.place, RulePlace::After(_)))
+            .map(|rule| rule.path)
+            .collect();
+        let mut are_in = entries;
+        are_in.retain(|entry| {
+            let is_taken = self.slices.of_id(entry.id).is_some() || self.check_slices().is_err();
+            entered.contains(&entry.path) && !is_taken && self.insert_slice(entry).is_ok()
+        });
+        self.slices.injected = are_in.iter().map(|entry| (entry.id, entry.path)).collect();
+        are_in.iter().for_each(|entry| self.slices.count_like(entry.path, |likes| likes + 1));
+        self.share_ports(None);
+        are_in
+    }
+
+    fn withdraw_injected(&mut self) {
+        for (id, path) in std::mem::take(&mut self.slices.injected) {
+            self.remove_slice(id);
+            self.slices.count_like(path, |likes| likes.saturating_sub(1));
+        }
+    }
+
+    /// Fills the tables with the slices of their program; the paths have their positions.
+    pub(in crate::engine) fn fill_slices(
+        &mut self,
+        program: &NodeProgram,
+    ) -> Result<(), CompileError> {
+        for entry in &program.slice_paths {
+            self.slices.insert_path(entry);
+        }
+        self.share_ports(None);
+        for entry in &program.slices {
+            if self.remove_slice(entry.id) {
+                return Err(CompileError::Twice { what: "slice", id: entry.id.to_string() });
+            }
+            self.insert_slice(entry)?;
+        }
+        self.check_slices()
+    }
+
+    fn check_slices(&self) -> Result<(), CompileError> {
+        let (have, max) = (self.slices.len(), NODE_SLICES_MAX);
+        if have > max {
+            return Err(CompileError::TooMany { what: "slices", have, max });
+        }
+        Ok(())
+    }
+
+    /// Takes the path of a slice out, and answers the index that it had.
+    fn remove_path(&mut self, id: PathId) -> Option<u32> {
+        self.slices.take_path(id);
+        self.positions.remove_slice_path(id)
+    }
+
+    /// Finds the ports out of which users come on paths with the hops of several; not again where
+    /// slices share the same hops as in the tables before.
+    fn share_ports(&mut self, former: Option<&Tables>) {
+        let is_same = |path: &PathId| {
+            let is_used = |tables: &Tables| tables.slices.likes.get(path).is_some();
+            former.is_some_and(|former| is_used(former) == is_used(self))
+        };
+        let mut bare = self.ports.iter().flat_map(|port| &port.bare);
+        if bare.all(is_same) {
+            return;
+        }
+        let is_shared = |bare: &[PathId]| {
+            bare.iter().filter(|path| self.slices.likes.get(path).is_some()).nth(1).is_some()
+        };
+        self.slices.shared_ports = self.ports.iter().map(|port| is_shared(&port.bare)).collect();
+    }
+
+    /// Takes a slice out; false: there is none.
+    fn remove_slice(&mut self, id: SliceId) -> bool {
+        let Some(slice) = self.slices.remove(id) else { return false };
+        for path in std::iter::once(slice.path).chain(slice.ended) {
+            self.slices.count_use(path, |uses| uses.saturating_sub(1));
+        }
+        true
+    }
+
+    fn insert_slice(&mut self, entry: &SliceEntry) -> Result<(), CompileError> {
+        let without = |path| CompileError::SliceWithoutPath { slice: entry.id, path };
+        let start = self.positions.start(entry.path).ok_or_else(|| without(entry.path))?;
+        let (place, ended) = match entry.matches.place {
+            RulePlace::Endpoints => {
+                let network = self.path(self.positions.place(start).path).destination;
+                (network.map(Place::network), None)
+            }
+            RulePlace::Port(port) => {
+                (self.port_indexes.get(&port).map(|port| Place::port(*port)), None)
+            }
+            RulePlace::After(path) => {
+                let ended = self.positions.start(path).ok_or_else(|| without(path))?;
+                (Some(Place::after(ended.path())), Some(path))
+            }
+        };
+        for path in std::iter::once(entry.path).chain(ended) {
+            self.slices.count_use(path, |uses| uses + 1);
+        }
+        self.slices.insert(SliceTable {
+            path: entry.path,
+            id: entry.id,
+            policy: entry.policy,
+            matches: entry.matches,
+            place,
+            ended,
+            name: entry.name.as_str().into(),
+            is_injected: entry.is_injected,
+        });
+        Ok(())
+    }
+
+    /// Are slices on this node, or paths of them?
+    pub(in crate::engine) fn has_slices(&self) -> bool {
+        !self.slices.is_empty() || !self.slices.paths.is_empty()
+    }
+
+    /// Sorts the paths of slices by their slices, unless that is done: takes time in proportion to
+    /// their number, so it is done before the worker asks.
+    pub fn order_slices(&self) {
+        let _ = self.slices_in_order();
+    }
+
+    pub(in crate::engine) fn slices_in_order(&self) -> &[(SliceId, PathId)] {
+        self.slice_order.get_or_init(|| {
+            let paths = self.slices.paths.values();
+            let mut order: Vec<_> = paths.map(|path| (path.slice, path.id)).collect();
+            order.sort_unstable();
+            order.into()
+        })
+    }
+}
+
+impl Slices {
+    fn insert_path(&mut self, entry: &SlicePathEntry) {
+        self.take_path(entry.id);
+        self.paths.insert(entry.id, *entry);
+        self.count_like(entry.like, |likes| likes + 1);
+    }
+
+    fn take_path(&mut self, id: PathId) {
+        let Some(SlicePathEntry { like, .. }) = self.paths.remove(&id) else { return };
+        self.count_like(like, |likes| likes.saturating_sub(1));
+    }
+
+    fn count_like(&mut self, like: PathId, change: impl Fn(u32) -> u32) {
+        match change(self.likes.get(&like).copied().unwrap_or(0)) {
+            0 => self.likes.remove(&like),
+            likes => self.likes.insert(like, likes),
+        };
+    }
+
+    fn count_use(&mut self, path: PathId, change: impl Fn(u32) -> u32) {
+        match change(self.uses.get(&path).copied().unwrap_or(0)) {
+            0 => self.uses.remove(&path),
+            uses => self.uses.insert(path, uses),
+        };
+    }
+}

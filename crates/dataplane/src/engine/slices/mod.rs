@@ -1,0 +1,429 @@
+//! Slices: which traffic of 5G users enters which path of its own. Knows who claims a packet by
+//! network, user and QoS flow, in time that does not grow with their number; refuses to read packets
+//! and to know where a path leads.
+//!
+//! Slices of one place are sorted by which fields they give. For each such pattern that is in use
+//! there is one table: users given one by one are found by a hash, ranges of them by the segments
+//! that they cut (`ranges`), all others by network and QoS flow. So a packet costs one look-up for
+//! each pattern of its place, of which there are twelve at most, most fields first.
+
+mod classify;
+mod delta;
+mod metadata;
+mod ranges;
+#[cfg(test)]
+mod tests;
+
+pub(super) use classify::{classify, follow};
+pub(super) use metadata::{read as read_metadata, write as write_metadata};
+
+use super::rendezvous::mix;
+use super::sharing::{Chunks, Hashed, SharedMap};
+use super::tables::{NetworkIndex, PortIndex};
+use super::user::Known;
+use catena_model::program::{SliceMatch, SlicePathEntry, SlicePolicy};
+use catena_model::{PathId, SliceId};
+use catena_wire::scalar::{Qfi, Teid, Vni};
+use ranges::{Claim, Claimant, Ranges};
+use std::sync::Arc;
+
+/// Where packets are when slices take them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(pub(super) u32);
+
+impl Place {
+    const INDEX_BITS: u32 = 30;
+
+    const fn new(kind: u32, index: u32) -> Self {
+        // All indexes are below 2^21.
+        Self(kind << Self::INDEX_BITS | index)
+    }
+
+    pub(super) fn network(network: NetworkIndex) -> Self {
+        Self::new(0, u32::from(network.0))
+    }
+
+    pub(super) fn port(port: PortIndex) -> Self {
+        Self::new(1, u32::from(port.0))
+    }
+
+    /// The end of the path with this index.
+    pub(super) const fn after(path: u32) -> Self {
+        Self::new(2, path)
+    }
+}
+
+impl Hashed for Place {
+    fn hash(&self) -> u64 {
+        mix(u64::from(self.0))
+    }
+}
+
+/// A place with a network and a QoS flow, or none of either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Group {
+    place: Place,
+    /// Network and QoS flow, each one above its number; 0: none.
+    names: u64,
+}
+
+impl Group {
+    fn new(place: Place, vni: Option<Vni>, qfi: Option<Qfi>) -> Self {
+        let vni = vni.map_or(0, |vni| u64::from(vni.get()) + 1);
+        let qfi = qfi.map_or(0, |qfi| u64::from(qfi.get()) + 1);
+        Self { place, names: vni << 8 | qfi }
+    }
+}
+
+impl Hashed for Group {
+    fn hash(&self) -> u64 {
+        mix(mix(self.names) ^ u64::from(self.place.0))
+    }
+}
+
+/// A user of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OneUser {
+    group: Group,
+    teid: Teid,
+}
+
+impl Hashed for OneUser {
+    fn hash(&self) -> u64 {
+        mix(mix(self.group.names ^ u64::from(self.teid.0) << 33) ^ u64::from(self.group.place.0))
+    }
+}
+
+/// Which fields a slice gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pattern {
+    has_vni: bool,
+    has_qfi: bool,
+    users: Users,
+}
+
+/// How a slice names its users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Users {
+    All,
+    Range,
+    One,
+}
+
+/// The patterns in the order in which a packet asks: most fields first.
+const PATTERNS: [Pattern; 12] = {
+    const fn pattern(has_vni: bool, has_qfi: bool, users: Users) -> Pattern {
+        Pattern { has_vni, has_qfi, users }
+    }
+    [
+        pattern(true, true, Users::One),
+        pattern(true, true, Users::Range),
+        pattern(true, false, Users::One),
+        pattern(true, false, Users::Range),
+        pattern(false, true, Users::One),
+        pattern(false, true, Users::Range),
+        pattern(true, true, Users::All),
+        pattern(false, false, Users::One),
+        pattern(false, false, Users::Range),
+        pattern(true, false, Users::All),
+        pattern(false, true, Users::All),
+        pattern(false, false, Users::All),
+    ]
+};
+
+/// Patterns with equally many fields, as bits of their places in [`PATTERNS`]; those with most
+/// first.
+const LEVELS: [u16; 4] = [0b11, 0b111_1100, 0b111_1000_0000, 0b1000_0000_0000];
+
+impl Pattern {
+    fn of(matches: &SliceMatch) -> Self {
+        let users = match matches.teids {
+            None => Users::All,
+            Some(range) if range.first() == range.last() => Users::One,
+            Some(_) => Users::Range,
+        };
+        Self { has_vni: matches.vni.is_some(), has_qfi: matches.qfi.is_some(), users }
+    }
+
+    fn place(self) -> usize {
+        PATTERNS.iter().position(|pattern| *pattern == self).unwrap_or(0)
+    }
+}
+
+/// How many slices of a place have each pattern.
+#[derive(Clone, Copy, Debug, Default)]
+struct PatternCounts {
+    /// The patterns in use, as bits.
+    used: u16,
+    counts: [u32; PATTERNS.len()],
+}
+
+/// What a packet shows of whose it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) vni: Option<Vni>,
+    pub(super) teid: Option<Teid>,
+    pub(super) qfi: Option<Qfi>,
+}
+
+impl From<&Known> for Shown {
+    fn from(known: &Known) -> Self {
+        Self { vni: known.vni, teid: known.teid, qfi: known.qfi }
+    }
+}
+
+/// A slice.
+#[derive(Clone, Debug)]
+pub(super) struct SliceTable {
+    pub(super) path: PathId,
+    pub(super) id: SliceId,
+    #[allow(dead_code, reason = "the scheduler of slices reads it")]
+    pub(super) policy: SlicePolicy,
+    pub(super) matches: SliceMatch,
+    /// None: where it takes from is not here, so no packet comes.
+    place: Option<Place>,
+    /// The path at whose end it takes packets.
+    ended: Option<PathId>,
+    pub(super) name: Arc<str>,
+    pub(super) is_injected: bool,
+}
+
+impl SliceTable {
+    /// Users it claims, less one; all: as many as there are.
+    fn width(&self) -> u32 {
+        self.matches.teids.map_or(u32::MAX, |range| range.last().0 - range.first().0)
+    }
+}
+
+/// The number of a slice in the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SliceIndex(Claimant);
+
+/// All slices of a program.
+#[derive(Clone, Default)]
+pub(super) struct Slices {
+    /// Place 0 is never used.
+    entries: Chunks<Option<SliceTable>>,
+    free: Vec<u32>,
+    used: u32,
+    of_id: SharedMap<SliceId, SliceIndex>,
+    places: SharedMap<Place, PatternCounts>,
+    users: SharedMap<OneUser, Claim>,
+    ranges: SharedMap<Group, Arc<Ranges>>,
+    groups: SharedMap<Group, Claim>,
+    paths: SharedMap<PathId, SlicePathEntry>,
+    /// How many slices speak of each path, if any.
+    uses: SharedMap<PathId, u32>,
+    /// Those that were put in by hand.
+    injected: Vec<(SliceId, PathId)>,
+    /// How many slices are sent into the hops of each path, if any are.
+    likes: SharedMap<PathId, u32>,
+    /// By port: do two such paths come out of it bare?
+    shared_ports: Arc<[bool]>,
+}
+
+impl Hashed for PathId {
+    fn hash(&self) -> u64 {
+        mix(u64::from(self.0))
+    }
+}
+
+impl Hashed for SliceId {
+    fn hash(&self) -> u64 {
+        let (high, low) = self.0.as_u64_pair();
+        mix(mix(high) ^ low)
+    }
+}
+
+impl Slices {
+    pub(super) fn is_empty(&self) -> bool {
+        self.of_id.is_empty()
+    }
+
+    pub(super) fn get(&self, index: SliceIndex) -> Option<&SliceTable> {
+        self.entries.get(index.0.get() as usize)?.as_ref()
+    }
+
+    pub(super) fn of_id(&self, id: SliceId) -> Option<&SliceTable> {
+        self.get(*self.of_id.get(&id)?)
+    }
+
+    /// Does a slice take packets from one of these places?
+    #[inline]
+    pub(super) fn take_from(&self, places: &[Place]) -> bool {
+        !self.places.is_empty() && places.iter().any(|place| self.places.get(place).is_some())
+    }
+
+    /// The slice that takes a packet at these places that shows this.
+    pub(super) fn find(&self, places: &[Place], shown: Shown) -> Option<SliceIndex> {
+        let shows = |pattern: &Pattern| {
+            (!pattern.has_vni || shown.vni.is_some())
+                && (!pattern.has_qfi || shown.qfi.is_some())
+                && (pattern.users == Users::All || shown.teid.is_some())
+        };
+        for level in LEVELS {
+            let mut best: Option<Claimant> = None;
+            for place in places {
+                let mut asked = self.places.get(place).map_or(0, |counts| counts.used) & level;
+                while asked != 0 {
+                    let pattern = &PATTERNS[asked.trailing_zeros() as usize];
+                    asked &= asked - 1;
+                    if !shows(pattern) {
+                        continue;
+                    }
+                    let Some(found) = self.claimant(*place, pattern, shown) else { continue };
+                    if best.is_none_or(|best| self.goes_before(found, best)) {
+                        best = Some(found);
+                    }
+                }
+            }
+            if let Some(best) = best {
+                return Some(SliceIndex(best));
+            }
+        }
+        None
+    }
+
+    fn claimant(&self, place: Place, pattern: &Pattern, shown: Shown) -> Option<Claimant> {
+        let vni = shown.vni.filter(|_| pattern.has_vni);
+        let qfi = shown.qfi.filter(|_| pattern.has_qfi);
+        let group = Group::new(place, vni, qfi);
+        match (pattern.users, shown.teid) {
+            (Users::All, _) => self.groups.get(&group).map(Claim::first),
+            (Users::One, Some(teid)) => self.users.get(&OneUser { group, teid }).map(Claim::first),
+            (Users::Range, Some(teid)) => self.ranges.get(&group)?.get(teid),
+            (Users::One | Users::Range, None) => None,
+        }
+    }
+
+    /// Of two slices with equally many fields, does the one go first? Fewer users, then the lower
+    /// identifier.
+    fn goes_before(&self, one: Claimant, other: Claimant) -> bool {
+        let rank = |claimant: Claimant| {
+            self.get(SliceIndex(claimant)).map(|slice| (slice.width(), slice.id))
+        };
+        rank(one) < rank(other)
+    }
+
+    /// Puts a slice in; one with its identity was taken out before.
+    fn insert(&mut self, slice: SliceTable) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.used += 1;
+            self.used
+        });
+        let Some(claimant) = Claimant::new(place) else { return };
+        self.of_id.insert(slice.id, SliceIndex(claimant));
+        let (at, matches) = (slice.place, slice.matches);
+        *self.entries.entry(place as usize) = Some(slice);
+        if let Some(at) = at {
+            self.index(at, &matches, claimant);
+        }
+    }
+
+    fn index(&mut self, at: Place, matches: &SliceMatch, claimant: Claimant) {
+        let pattern = Pattern::of(matches);
+        let mut counts = self.places.get(&at).copied().unwrap_or_default();
+        counts.counts[pattern.place()] += 1;
+        counts.used |= 1 << pattern.place();
+        self.places.insert(at, counts);
+        let group = Group::new(at, matches.vni, matches.qfi);
+        let entries = &self.entries;
+        let rank = |claimant: Claimant| {
+            let slice = entries.get(claimant.get() as usize)?.as_ref()?;
+            Some((slice.width(), slice.id))
+        };
+        let goes_before = |one, other| rank(one) < rank(other);
+        let joined = |claim: Option<&Claim>| match claim.cloned() {
+            Some(mut claim) => {
+                claim.add(claimant, &goes_before);
+                claim
+            }
+            None => Claim::new(claimant),
+        };
+        match (pattern.users, matches.teids) {
+            (Users::One, Some(range)) => {
+                let user = OneUser { group, teid: range.first() };
+                let claim = joined(self.users.get(&user));
+                self.users.insert(user, claim);
+            }
+            (Users::Range, Some(range)) => {
+                let mut ranges = self.ranges.remove(&group).unwrap_or_default();
+                Arc::make_mut(&mut ranges).add(range, claimant, &goes_before);
+                self.ranges.insert(group, ranges);
+            }
+            _ => {
+                let claim = joined(self.groups.get(&group));
+                self.groups.insert(group, claim);
+            }
+        }
+    }
+
+    /// Takes a slice out, and answers it.
+    fn remove(&mut self, id: SliceId) -> Option<SliceTable> {
+        let SliceIndex(claimant) = self.of_id.remove(&id)?;
+        let slice = self.entries.entry(claimant.get() as usize).take()?;
+        self.free.push(claimant.get());
+        if let Some(at) = slice.place {
+            self.unindex(at, &slice.matches, claimant);
+        }
+        Some(slice)
+    }
+
+    fn unindex(&mut self, at: Place, matches: &SliceMatch, claimant: Claimant) {
+        let pattern = Pattern::of(matches);
+        let mut counts = self.places.get(&at).copied().unwrap_or_default();
+        let count = &mut counts.counts[pattern.place()];
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.used &= !(1 << pattern.place());
+        }
+        if counts.used == 0 {
+            self.places.remove(&at);
+        } else {
+            self.places.insert(at, counts);
+        }
+        let group = Group::new(at, matches.vni, matches.qfi);
+        match (pattern.users, matches.teids) {
+            (Users::One, Some(range)) => {
+                let user = OneUser { group, teid: range.first() };
+                let left = self.users.remove(&user).and_then(|claim| without(claim, claimant));
+                if let Some(left) = left {
+                    self.users.insert(user, left);
+                }
+            }
+            (Users::Range, Some(range)) => {
+                let Some(mut ranges) = self.ranges.remove(&group) else { return };
+                Arc::make_mut(&mut ranges).remove(range, claimant);
+                if !ranges.is_empty() {
+                    self.ranges.insert(group, ranges);
+                }
+            }
+            _ => {
+                let left = self.groups.remove(&group).and_then(|claim| without(claim, claimant));
+                if let Some(left) = left {
+                    self.groups.insert(group, left);
+                }
+            }
+        }
+    }
+
+    /// Do slices come out of this port bare on the hops of two paths?
+    #[inline]
+    pub(super) fn share(&self, port: PortIndex) -> bool {
+        self.shared_ports.get(usize::from(port.0)).is_some_and(|is_shared| *is_shared)
+    }
+
+    /// Does the path of a slice tell whose its packets are?
+    pub(super) fn carries_metadata(&self, path: PathId) -> bool {
+        self.paths.get(&path).is_some_and(|path| path.carries_metadata)
+    }
+
+    /// Slices there are.
+    pub(super) fn len(&self) -> usize {
+        self.of_id.len()
+    }
+}
+
+fn without(mut claim: Claim, claimant: Claimant) -> Option<Claim> {
+    claim.remove(claimant).then_some(claim)
+}

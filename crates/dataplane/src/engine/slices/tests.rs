@@ -1,0 +1,120 @@
+//! The tables of slices beside a walk over all of them.
+
+use super::*;
+use catena_model::program::{RulePlace, SlicePolicy};
+use catena_wire::scalar::TeidRange;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+const PLACES: [Place; 3] = [Place::new(0, 3), Place::new(1, 3), Place::new(2, 3)];
+
+fn slice(number: u32, place: usize, matches: SliceMatch) -> SliceTable {
+    SliceTable {
+        path: PathId(100),
+        // Identifiers without the order in which slices come.
+        id: SliceId(Uuid::from_u128(u128::from(number.reverse_bits()))),
+        policy: SlicePolicy::default(),
+        matches,
+        place: Some(PLACES[place]),
+        ended: None,
+        name: "".into(),
+        is_injected: false,
+    }
+}
+
+fn matches() -> impl Strategy<Value = SliceMatch> {
+    let vni = proptest::option::of(0u32..4);
+    let qfi = proptest::option::of(0u32..3);
+    let teids = proptest::option::of((0u32..40, prop_oneof![Just(0u32), 0u32..30]));
+    (vni, teids, qfi).prop_map(|(vni, teids, qfi)| SliceMatch {
+        place: RulePlace::Endpoints,
+        vni: vni.map(|vni| Vni::new(vni).unwrap()),
+        teids: teids
+            .map(|(first, width)| TeidRange::new(Teid(first), Teid(first + width)).unwrap()),
+        qfi: qfi.map(|qfi| Qfi::new(qfi).unwrap()),
+    })
+}
+
+fn does_match(matches: &SliceMatch, shown: Shown) -> bool {
+    (matches.vni.is_none() || matches.vni == shown.vni)
+        && (matches.qfi.is_none() || matches.qfi == shown.qfi)
+        && matches.teids.is_none_or(|range| shown.teid.is_some_and(|teid| range.contains(teid)))
+}
+
+/// The slice that the docstring of `SliceEntry` says.
+fn reference(slices: &[SliceTable], places: &[Place], shown: Shown) -> Option<SliceId> {
+    let here = slices.iter().filter(|slice| slice.place.is_some_and(|at| places.contains(&at)));
+    let matching = here.filter(|slice| does_match(&slice.matches, shown));
+    let best = matching.min_by_key(|slice| {
+        let SliceMatch { vni, teids, qfi, .. } = slice.matches;
+        let given = [vni.is_some(), teids.is_some(), qfi.is_some()];
+        let fields = given.into_iter().filter(|given| *given).count();
+        (std::cmp::Reverse(fields), slice.width(), slice.id)
+    });
+    best.map(|slice| slice.id)
+}
+
+fn assert_alike(slices: &Slices, model: &[SliceTable]) {
+    for (one, other) in [(0, 1), (1, 1), (2, 2)] {
+        let places = [PLACES[one], PLACES[other]];
+        for (vni, teid, qfi) in (0..5 * 72 * 4).map(|n| (n % 5, n / 5 % 72, n / 360)) {
+            // The last number of each kind: the packet shows none.
+            let shown = Shown {
+                vni: (vni < 4).then(|| Vni::new(vni).unwrap()),
+                teid: (teid < 71).then_some(Teid(teid)),
+                qfi: (qfi < 3).then(|| Qfi::new(qfi).unwrap()),
+            };
+            let found = slices.find(&places, shown).map(|index| slices.get(index).unwrap().id);
+            assert_eq!(found, reference(model, &places, shown), "{shown:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn slices_are_found_as_by_a_walk_over_all_of_them(
+        steps in proptest::collection::vec((0usize..3, matches(), 0u8..4, any::<u16>()), 1..60),
+    ) {
+        let (mut slices, mut model) = (Slices::default(), Vec::<SliceTable>::new());
+        for (number, (place, matches, kind, pick)) in (0..).zip(steps) {
+            if kind == 0 && !model.is_empty() {
+                let gone = model.swap_remove(usize::from(pick) % model.len());
+                prop_assert_eq!(slices.remove(gone.id).map(|slice| slice.id), Some(gone.id));
+            } else {
+                slices.insert(slice(number, place, matches));
+                model.push(slice(number, place, matches));
+            }
+        }
+        assert_alike(&slices, &model);
+        let before = slices.clone();
+        for gone in &model {
+            slices.remove(gone.id);
+        }
+        prop_assert!(slices.is_empty());
+        prop_assert!(!slices.take_from(&PLACES), "nothing is left of them");
+        assert_alike(&before, &model);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_users_are_told_apart() {
+    let mut slices = Slices::default();
+    for number in 0..100_000 {
+        let matches = SliceMatch {
+            place: RulePlace::Endpoints,
+            vni: Some(Vni::new(number % 8).unwrap()),
+            teids: Some(TeidRange::one(Teid(number))),
+            qfi: None,
+        };
+        slices.insert(slice(number, 0, matches));
+    }
+    for number in 0..100_000 {
+        let shown =
+            Shown { vni: Some(Vni::new(number % 8).unwrap()), teid: Some(Teid(number)), qfi: None };
+        let found = slices.find(&PLACES[..1], shown).unwrap();
+        assert_eq!(slices.get(found).unwrap().matches.teids, Some(TeidRange::one(Teid(number))));
+        let other = Shown { vni: Some(Vni::new((number + 1) % 8).unwrap()), ..shown };
+        assert_eq!(slices.find(&PLACES[..1], other), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! The tunnel sockets of the control thread: when they are opened, given to the worker and tried
+//! again. Refuses to know what travels in them.
+
+use super::{Control, DataplaneError, Order, Underlay};
+use catena_io::drop_privileges;
+use std::net::IpAddr;
+
+impl Control {
+    /// Opens the tunnel sockets on this address; none: they are open already.
+    pub(super) fn open_underlay(&self, address: IpAddr) -> Result<Option<Box<Underlay>>, String> {
+        if self.underlay == Some(address) {
+            return Ok(None);
+        }
+        let opened = Underlay::open(address).map_err(|error| {
+            format!(
+                "the tunnel sockets cannot be opened on {address}: {error}; the underlay address \
+                 must be one of this host, and its tunnel ports free"
+            )
+        })?;
+        Ok(Some(Box::new(opened)))
+    }
+
+    /// None: they are open already, or stay closed until the host has the address; a host whose
+    /// data network comes late serves its own ports all the same.
+    pub(super) fn open_underlay_if_possible(&mut self, address: IpAddr) -> Option<Box<Underlay>> {
+        self.open_underlay(address).unwrap_or_else(|reason| {
+            tracing::error!("no tunnels for now: {reason}");
+            self.no_tunnels = Some(reason);
+            None
+        })
+    }
+
+    /// Gives the worker its tunnel sockets, and all privileges up: from here on none is needed.
+    pub(super) fn use_underlay(
+        &mut self,
+        underlay: Option<Box<Underlay>>,
+    ) -> Result<(), DataplaneError> {
+        let Some(underlay) = underlay else { return Ok(()) };
+        let address = underlay.address();
+        self.desk.order(|done| Order::Underlay { underlay, done })?;
+        self.underlay = Some(address);
+        tracing::info!(%address, "tunnel sockets open");
+        if !self.is_confined {
+            drop_privileges().map_err(DataplaneError::Confine)?;
+            self.is_confined = true;
+        }
+        Ok(())
+    }
+
+    /// The address whose tunnel sockets should be open and are not.
+    pub(super) fn missing_underlay(&self) -> Option<IpAddr> {
+        let wanted = self.running.as_ref()?.program.underlay.address;
+        (self.underlay != Some(wanted)).then_some(wanted)
+    }
+
+    pub(super) fn retry_underlay(&mut self) -> Result<(), DataplaneError> {
+        if let Some(address) = self.missing_underlay()
+            // Why it fails was told when the program was taken.
+            && let Ok(underlay) = self.open_underlay(address)
+        {
+            self.use_underlay(underlay)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! The engine's door to the kernel's tables: gates for flows on their way, and clocks. Knows
+//! `fastpath`'s tables; refuses to know why a flow is put there.
+
+use crate::engine::{Door, HandOver, Passed};
+use catena_fastpath::{FlowKey, Settings, Tables, Transform};
+use catena_model::account::Volume;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+
+/// The tables of this node's program.
+pub struct KernelDoor {
+    tables: Tables,
+    /// The gate of each flow in the tables.
+    gates: HashMap<FlowKey, u32>,
+    /// A gate that was let go goes to the end: a processor may still be reading the old flow.
+    free: VecDeque<u32>,
+}
+
+impl KernelDoor {
+    /// Takes the tables over: what another data plane has left in them is forgotten.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn open(tables: Tables) -> std::io::Result<Self> {
+        tables.bump_all();
+        let mut left = Vec::new();
+        tables.walk(|key, _| left.push(*key))?;
+        for key in left {
+            tables.remove(&key)?;
+        }
+        let free = (1..tables.gates_max()).collect();
+        let door = Self { tables, gates: HashMap::new(), free };
+        door.set_off(false);
+        Ok(door)
+    }
+
+    fn set_off(&self, is_off: bool) {
+        let settings = self.tables.settings();
+        self.tables.set_settings(Settings { is_off: u32::from(is_off), ..settings });
+    }
+}
+
+impl Drop for KernelDoor {
+    /// Whoever forwards without these tables must not have the kernel do so by them.
+    fn drop(&mut self) {
+        self.tables.bump_all();
+    }
+}
+
+impl Door for KernelDoor {
+    fn flows(&self) -> u32 {
+        self.tables.flows_max()
+    }
+
+    fn accounts(&self) -> u32 {
+        self.tables.accounts_max()
+    }
+
+    fn guards(&self) -> u32 {
+        self.tables.slots_max()
+    }
+
+    fn serve_underlay(&mut self, own: Option<Ipv4Addr>) {
+        let underlay_address = own.map_or(0, |own| u32::from_ne_bytes(own.octets()));
+        let settings = self.tables.settings();
+        self.tables.set_settings(Settings { underlay_address, ..settings });
+    }
+
+    fn know_source(&mut self, node: Ipv4Addr, is_known: bool) -> bool {
+        if is_known {
+            self.tables.add_source(node).is_ok()
+        } else {
+            self.tables.remove_source(node).is_ok()
+        }
+    }
+
+    fn install(&mut self, key: &FlowKey, transform: &Transform) -> bool {
+        let Some(number) = self.free.pop_front() else { return false };
+        let Some(gate) = self.tables.gate(number) else { return false };
+        gate.reset();
+        match self.tables.install(key, transform, Some(number)) {
+            Ok(()) => {
+                if let Some(former) = self.gates.insert(*key, number) {
+                    self.free.push_back(former);
+                }
+                true
+            }
+            Err(error) => {
+                tracing::debug!("a transform is not taken: {error}");
+                self.free.push_back(number);
+                false
+            }
+        }
+    }
+
+    fn hand_over(&mut self, key: &FlowKey, forwarded: u32) -> HandOver {
+        let gate = self.gates.get(key).and_then(|number| self.tables.gate(*number));
+        let Some(gate) = gate else { return HandOver::Gone };
+        if gate.open_after(u64::from(forwarded)) { HandOver::Done } else { HandOver::Waits }
+    }
+
+    fn remove(&mut self, key: &FlowKey) -> Option<Passed> {
+        let passed = self.passed(key);
+        // A flow that the kernel has forgotten by itself is gone as well.
+        self.tables.remove(key).ok();
+        self.free.extend(self.gates.remove(key));
+        passed
+    }
+
+    fn passed(&mut self, key: &FlowKey) -> Option<Passed> {
+        let entry = self.tables.entry(key).ok().flatten()?;
+        let idle_ns =
+            if entry.seen_ns == 0 { u64::MAX } else { now_ns().saturating_sub(entry.seen_ns) };
+        Some(Passed { packets: entry.packets, idle_ns })
+    }
+
+    fn account(&mut self, account: u32) -> Volume {
+        self.tables.account(account)
+    }
+
+    fn bump(&mut self, slot: u32) -> u32 {
+        self.tables.bump(slot);
+        self.tables.guard(slot).epoch
+    }
+
+    fn switch(&mut self, is_on: bool) {
+        self.set_off(!is_on);
+    }
+
+    fn stale(&mut self, slot: u32) -> u64 {
+        self.tables.stale(slot)
+    }
+}
+
+/// The kernel's monotonic clock, in nanoseconds.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}

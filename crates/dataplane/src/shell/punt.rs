@@ -1,0 +1,119 @@
+//! The ring of the punt device: what the kernel's program sends up for want of a transform, from all
+//! ports and from the underlay. Knows the tag that says where a frame came in and why it is here,
+//! and outer headers; refuses to look behind them.
+
+use crate::engine::{Engine, Origin, Packet, TunnelKind, trim_front};
+use catena_fastpath::{Event, PuntTag, PuntedFrom, Sight, TunnelFrame};
+use catena_io::{Buffer, BufferPool, PacketRing};
+use catena_model::DropReason;
+use catena_model::id::PortId;
+use std::collections::HashMap;
+
+/// Where the EtherType of a tag stands, the control word behind it, and how long the tag is.
+const TAG_AT: usize = 12;
+const CONTROL_AT: usize = 14;
+const TAG_BYTES: usize = 4;
+
+/// The punt device of a node.
+pub(super) struct Punt {
+    ring: Box<PacketRing>,
+    /// Which port has which number.
+    ports: HashMap<u16, PortId>,
+    scratch: Vec<Buffer>,
+}
+
+impl Punt {
+    pub(super) fn new(ring: Box<PacketRing>) -> Self {
+        Self { ring, ports: HashMap::new(), scratch: Vec::new() }
+    }
+
+    pub(super) fn ring(&self) -> &PacketRing {
+        &self.ring
+    }
+
+    /// Frames with this number are those of a port.
+    pub(super) fn name(&mut self, number: u16, port: PortId) {
+        self.ports.retain(|_, named| *named != port);
+        self.ports.insert(number, port);
+    }
+
+    pub(super) fn forget(&mut self, port: PortId) {
+        self.ports.retain(|_, named| *named != port);
+    }
+
+    /// Takes up to `max` frames. Those of ports that are not in the program are nobody's.
+    pub(super) fn receive(
+        &mut self,
+        max: usize,
+        engine: &mut Engine,
+        pool: &mut BufferPool,
+        input: &mut Vec<Packet>,
+    ) {
+        self.ring.receive(pool, &mut self.scratch, max);
+        for mut buffer in self.scratch.drain(..) {
+            let from = take_tag(&mut buffer).and_then(|tag| match tag.from {
+                PuntedFrom::Port(number) => {
+                    let slot = engine.slot_of(*self.ports.get(&number)?)?;
+                    Some((Origin::Port(slot), tag.cause))
+                }
+                PuntedFrom::Underlay => Some((take_outer(&mut buffer)?, tag.cause)),
+            });
+            let Some((origin, cause)) = from else {
+                pool.put(buffer);
+                continue;
+            };
+            if is_row(origin, &buffer) {
+                let (packets, bytes) = (buffer.offload.wire_packets(buffer.len()), buffer.len());
+                let reason = DropReason::UnsupportedOffload;
+                engine.note_received_lost(origin, reason, u64::from(packets), bytes as u64);
+                pool.put(buffer);
+                continue;
+            }
+            input.push(match cause {
+                Event::Miss | Event::Stale => Packet::from_kernel(origin, buffer, false),
+                Event::Waiting => Packet::from_kernel(origin, buffer, true),
+                _ => Packet::plainly(origin, buffer),
+            });
+        }
+    }
+
+    /// Frames that were lost because the ring was full.
+    pub(super) fn ring_full(&mut self) -> u64 {
+        self.ring.ring_full()
+    }
+}
+
+/// Takes the outer tag off a frame.
+fn take_tag(buffer: &mut Buffer) -> Option<PuntTag> {
+    let word = |at: usize| {
+        let bytes = buffer.bytes().get(at..at + 2)?;
+        Some(u16::from_be_bytes(bytes.try_into().ok()?))
+    };
+    if word(TAG_AT)? != PuntTag::ETHER_TYPE {
+        return None;
+    }
+    let tag = PuntTag::parse(word(CONTROL_AT)?)?;
+    buffer.bytes_mut().copy_within(0..TAG_AT, TAG_BYTES);
+    trim_front(buffer, TAG_BYTES).then_some(tag)
+}
+
+/// Takes the outer headers of a tunnel packet off; `None` if they lie, as the host's stack would
+/// have found before any socket.
+fn take_outer(buffer: &mut Buffer) -> Option<Origin> {
+    let segment_bytes = buffer.offload.segmentation.map(|segmentation| segmentation.segment_bytes);
+    let outer = TunnelFrame::parse(buffer.bytes(), segment_bytes)?;
+    let kind = TunnelKind::of_udp_port(outer.udp_port)?;
+    buffer.truncate(outer.end);
+    let source = outer.source.into();
+    trim_front(buffer, outer.payload).then_some(Origin::Tunnel { kind, source })
+}
+
+/// Is it a row of datagrams, and no super-frame in one tunnel packet? No kernel's path makes those,
+/// and none joins datagrams without checksum.
+fn is_row(origin: Origin, buffer: &Buffer) -> bool {
+    let Origin::Tunnel { kind, .. } = origin else { return false };
+    buffer.offload.segmentation.is_some_and(|segmentation| {
+        let bytes = Some(segmentation.segment_bytes);
+        Sight::in_tunnel(kind.udp_port(), buffer.bytes(), bytes).is_none()
+    })
+}

@@ -1,0 +1,223 @@
+//! Once warm, the engine allocates nothing, whatever the packet is and wherever it goes.
+
+// What is common to the tests stands outside of them, where the lint cannot see that it is one.
+#![allow(clippy::unwrap_used)]
+
+#[path = "engine/frames.rs"]
+#[allow(dead_code, reason = "shared with the tests of the engine")]
+mod frames;
+#[path = "engine/scene.rs"]
+#[allow(dead_code, reason = "shared with the tests of the engine")]
+mod scene;
+#[path = "engine/town.rs"]
+#[allow(dead_code, reason = "shared with the tests of the engine")]
+mod town;
+
+use catena_dataplane::engine::{
+    Engine, EngineConfig, Output, Packet, PortSlot, TunnelKind, VECTOR_PACKETS_MAX,
+};
+use catena_io::{BufferPool, CountingAllocator, PartialChecksum};
+use catena_model::program::PROXY_MAC;
+use catena_model::resource::Encapsulation;
+use catena_wire::scalar::{EtherType, IpProtocol, MacAddr};
+use frames::Spec;
+use scene::{PLAIN_PORT, packet, packet_v6, rules, three_hosts};
+use std::net::IpAddr;
+use std::sync::Arc;
+use town::{Town, node_address, node_name};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Buffers of all nodes together: they wander from one to the other.
+const BUFFERS: usize = 2_048;
+/// Rounds before memory is counted, and while it is.
+const ROUNDS: usize = 12;
+/// Passes that take every packet of a round to its end.
+const PASSES: usize = 12;
+
+struct Node {
+    engine: Engine,
+    inbox: Vec<Packet>,
+    out: Output,
+    /// The port of each slot, by number in the town.
+    ports: Vec<Option<usize>>,
+}
+
+/// Three nodes with functions that do their work in place.
+struct Street {
+    town: Town,
+    nodes: Vec<Node>,
+    /// Where each node is on the underlay.
+    addresses: Vec<IpAddr>,
+    pool: BufferPool,
+    now_ns: u64,
+    delivered: usize,
+}
+
+impl Street {
+    fn new(town: Town, has_lane: bool) -> Self {
+        let node = |number: usize| {
+            let mut config = EngineConfig::new(node_name(number));
+            config.has_lane = has_lane;
+            let mut engine = Engine::new(config);
+            engine.replace_tables(Arc::new(town.tables(number)));
+            let mut ports = vec![None; town.ports.len()];
+            for (index, port) in town.ports.iter().enumerate() {
+                if let Some(slot) = engine.slot_of(port.id) {
+                    ports[slot.index()] = Some(index);
+                }
+            }
+            let inbox = Vec::with_capacity(VECTOR_PACKETS_MAX * 2);
+            Node { engine, inbox, out: Output::default(), ports }
+        };
+        let nodes = (0..town.nodes).map(node).collect();
+        let addresses = (0..town.nodes).map(node_address).collect();
+        let pool = BufferPool::new(BUFFERS);
+        Self { nodes, town, addresses, pool, now_ns: 1, delivered: 0 }
+    }
+
+    fn slot(&self, port: &str) -> (usize, PortSlot) {
+        let port = self.town.port_named(port);
+        (port.node, self.nodes[port.node].engine.slot_of(port.id).unwrap())
+    }
+
+    fn send(&mut self, (node, slot): (usize, PortSlot), frame: &[u8], checksum: Option<u16>) {
+        let mut buffer = self.pool.take().unwrap();
+        assert!(buffer.fill(frame));
+        buffer.offload.checksum = checksum.map(|start| PartialChecksum { start, offset: 6 });
+        self.nodes[node].inbox.push(Packet::from_port(slot, buffer));
+    }
+
+    /// Lets every node take what it has, and brings what comes out where it goes.
+    fn pass(&mut self) {
+        self.now_ns += 100_000;
+        for number in 0..self.nodes.len() {
+            let node = &mut self.nodes[number];
+            node.engine.forward(self.now_ns, &mut node.inbox, &mut self.pool, &mut node.out);
+            let mut out = std::mem::take(&mut self.nodes[number].out);
+            for frame in out.frames.drain(..) {
+                self.nodes[number].engine.booked_sent(frame.booking);
+                self.take_in(number, frame.to, frame.buffer);
+            }
+            for datagram in out.datagrams.drain(..) {
+                self.nodes[number].engine.booked_sent(datagram.booking);
+                let to = self.addresses.iter().position(|other| *other == datagram.to).unwrap();
+                let from = self.addresses[number];
+                let packet = Packet::from_tunnel(datagram.kind, from, datagram.buffer);
+                self.nodes[to].inbox.push(packet);
+            }
+            self.nodes[number].out = out;
+        }
+    }
+
+    /// A function gives its frame back, routed or moved on; an endpoint keeps it.
+    fn take_in(&mut self, node: usize, slot: PortSlot, mut buffer: catena_io::Buffer) {
+        let index = self.nodes[node].ports[slot.index()].unwrap();
+        let instance = self.town.instances.iter().find(|instance| instance.ingress == index);
+        let Some(instance) = instance else {
+            self.delivered += 1;
+            self.pool.put(buffer);
+            return;
+        };
+        let egress = self.nodes[node].engine.slot_of(self.town.ports[instance.egress].id).unwrap();
+        let bytes = buffer.bytes_mut();
+        match u16::from_be_bytes([bytes[12], bytes[13]]) {
+            kind if kind == EtherType::NSH.0 => bytes[14 + 7] -= 1,
+            kind if kind == EtherType::MPLS.0 => {
+                // The index is in the label of the second entry.
+                let index = u32::from_be_bytes([0, bytes[18], bytes[19], bytes[20]]) - (1 << 4);
+                bytes[18..21].copy_from_slice(&index.to_be_bytes()[1..]);
+            }
+            _ => bytes[..6].copy_from_slice(&PROXY_MAC.0),
+        }
+        self.nodes[node].inbox.push(Packet::from_port(egress, buffer));
+    }
+}
+
+/// Chains in both encapsulations, past proxies and functions that read headers, and past a tap.
+fn town() -> Town {
+    let mut town = three_hosts();
+    town.speaking("v3", Encapsulation::Nsh);
+    town.chain("proxies", Encapsulation::Nsh, &[&["v1"], &["v2"], &["v4"]], &rules(5_001));
+    town.chain("aware", Encapsulation::Nsh, &[&["v3"], &["v4"]], &rules(5_002));
+    town.chain("labels", Encapsulation::Mpls, &[&["v2"], &["v4"]], &rules(5_003));
+    town.chain("either", Encapsulation::Nsh, &[&["v1", "v2"], &["v4"]], &rules(5_004));
+    town.chain("tapped", Encapsulation::Nsh, &[&["v2"], &["v4"]], &rules(5_005)).taps = vec![0];
+    town
+}
+
+/// Every kind of packet: chained and not, both families, TCP and UDP, and those that end by name.
+fn kinds(town: &Town) -> Vec<(Vec<u8>, Option<u16>)> {
+    let mut kinds = Vec::new();
+    for port in [5_001, 5_002, 5_003, 5_004, 5_005, PLAIN_PORT] {
+        for (is_v6, protocol) in
+            [(false, IpProtocol::UDP), (false, IpProtocol::TCP), (true, IpProtocol::UDP)]
+        {
+            let spec = if is_v6 { packet_v6(town, port) } else { packet(town, port) };
+            for flow in 0..3 {
+                let ports = (40_000 + flow, port);
+                // Of lengths that let no two share a row: the street cuts none.
+                let payload = vec![7; 40 + 100 * usize::from(flow)];
+                let spec = Spec { ports, protocol, payload, ..spec.clone() };
+                kinds.push((spec.frame(), None));
+            }
+        }
+    }
+    let plain = packet(town, PLAIN_PORT);
+    kinds.push((packet(town, 5_001).frame(), Some(34)));
+    let nowhere = Spec { destination_mac: MacAddr([2; 6]), ..plain.clone() };
+    kinds.push((nowhere.frame(), None));
+    let everybody = Spec { destination_mac: MacAddr::BROADCAST, ..plain.clone() };
+    kinds.push((everybody.frame(), None));
+    kinds.push((Spec { vlan: Some(3), ..plain.clone() }.frame(), None));
+    kinds.push((Spec { fragment: (0, true), ..plain.clone() }.frame(), None));
+    kinds.push((plain.frame()[..30].to_vec(), None));
+    kinds
+}
+
+fn allocations_of(has_lane: bool) -> (u64, usize, u64) {
+    let town = town();
+    let kinds = kinds(&town);
+    let mut street = Street::new(town, has_lane);
+    let source = street.slot("S");
+    // Two that are other nodes, and one that is nobody.
+    let senders = [1, 1, 7].map(node_address);
+    let mut asked = 0;
+    for round in 0..2 * ROUNDS {
+        if round == ROUNDS {
+            street.delivered = 0;
+            asked = CountingAllocator::asked();
+        }
+        for (frame, checksum) in &kinds {
+            street.send(source, frame, *checksum);
+        }
+        // Datagrams that mean nothing, and from nobody.
+        for (kind, from) in TunnelKind::ALL.into_iter().zip(senders) {
+            let mut buffer = street.pool.take().unwrap();
+            assert!(buffer.fill(&[0x5a; 60]));
+            street.nodes[0].inbox.push(Packet::from_tunnel(kind, from, buffer));
+        }
+        for _ in 0..PASSES {
+            street.pass();
+        }
+    }
+    let asked = CountingAllocator::asked() - asked;
+    assert_eq!(street.pool.free(), BUFFERS, "a buffer is lost");
+    (asked, street.delivered, street.nodes.iter().map(|node| node.engine.by_lane()).sum())
+}
+
+#[test]
+fn no_packet_of_any_kind_allocates_once_the_engine_is_warm() {
+    let (asked, delivered, by_lane) = allocations_of(true);
+    assert!(delivered > ROUNDS * 54, "only {delivered} packets were delivered");
+    assert!(by_lane > 1_000, "only {by_lane} packets went by the lane");
+    assert_eq!(asked, 0, "memory was asked for {asked} times");
+}
+
+#[test]
+fn the_long_way_allocates_nothing_either() {
+    let (asked, delivered, by_lane) = allocations_of(false);
+    assert!(delivered > ROUNDS * 54, "only {delivered} packets were delivered");
+    assert_eq!((asked, by_lane), (0, 0), "memory was asked for {asked} times");
+}

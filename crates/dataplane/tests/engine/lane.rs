@@ -1,0 +1,124 @@
+//! The lane against the long way: whatever comes, an engine with it and one without do the same.
+
+use crate::accounting::{Content, Shot, behave, chains_of, shoot, shots, towns};
+use crate::rig::{Rig, SeenDatagram};
+use crate::town::Town;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::{Config, TestRunner};
+use std::cell::Cell;
+
+/// What is sent.
+#[derive(Clone, Debug)]
+enum Sent {
+    /// Anything, anywhere.
+    Any(Shot),
+    /// From an endpoint, rarely with anything special about it.
+    Plain { from: &'static str, what: Content },
+}
+
+prop_compose! {
+    fn plain()(
+        from in select(vec!["S", "S", "D"]),
+        is_v6 in prop::bool::weighted(0.1),
+        is_tcp in prop::bool::weighted(0.3),
+        port in 5_000u16..5_005,
+        bytes in prop_oneof![4 => 0usize..200, 1 => 1_300usize..1_500],
+        to in any::<Index>(),
+        is_partial in prop::bool::weighted(0.1),
+    ) -> Sent {
+        let (vlan, segment_bytes) = (None, None);
+        let what = Content { is_v6, is_tcp, port, vlan, bytes, to, segment_bytes, is_partial };
+        Sent::Plain { from, what }
+    }
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    // What a replay repeats hangs on the order of the datagrams, which rows may change.
+    let shots = shots().prop_filter("no replay", |shot| !matches!(shot, Shot::Replay { .. }));
+    prop_oneof![1 => shots.prop_map(Sent::Any), 4 => plain()]
+}
+
+fn send(rig: &mut Rig, sent: &Sent) {
+    match sent {
+        Sent::Any(shot) => shoot(rig, shot),
+        Sent::Plain { from, what } => {
+            let (bytes, offload) = what.make(&rig.town);
+            rig.queue(from, &bytes, offload);
+        }
+    }
+}
+
+/// Wire packets of the underlay, in an order of their own: rows may be cut elsewhere.
+fn wire_packets(datagrams: &[SeenDatagram]) -> Vec<(usize, String, u16, Vec<u8>)> {
+    let mut packets: Vec<_> = datagrams
+        .iter()
+        .flat_map(|seen| {
+            let size = seen.segment_bytes.map_or(seen.bytes.len(), usize::from).max(1);
+            let kind = format!("{:?}", seen.kind);
+            seen.bytes
+                .chunks(size)
+                .map(move |bytes| (seen.from, kind.clone(), seen.entropy, bytes.to_vec()))
+        })
+        .collect();
+    packets.sort();
+    packets
+}
+
+fn run(
+    has_lane: bool,
+    (first, second): (&Town, &Town),
+    behaviours: &[usize],
+    volleys: &[Vec<Sent>],
+) -> Rig {
+    let change = |config: &mut catena_dataplane::engine::EngineConfig| {
+        config.has_lane = has_lane;
+        // Which segments are joined hangs on what comes between them.
+        config.is_coalescing = false;
+    };
+    let mut rig = Rig::with(first.clone(), change, 384);
+    behave(&mut rig, first, behaviours);
+    for (round, volley) in volleys.iter().enumerate() {
+        if round == volleys.len() / 2 {
+            chains_of(&mut rig, second, 1);
+        }
+        // Twice: the second time the flows are known.
+        for _ in 0..2 {
+            for sent in volley {
+                send(&mut rig, sent);
+            }
+            rig.run();
+        }
+    }
+    rig.check();
+    rig
+}
+
+#[test]
+fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
+    let by_lane = Cell::new(0);
+    let volleys = vec(vec(sent(), 1..12), 1..4);
+    // Without 1: a function that says of every hop that it was visited meets itself for ever where it
+    // serves two hops in a row, by either way.
+    let behaviours = vec(select(vec![0usize, 2, 3, 4, 5]), 4);
+    let inputs = (towns(), towns(), behaviours, volleys);
+    let mut runner = TestRunner::new(Config { cases: 600, ..Config::default() });
+    let outcome = runner.run(&inputs, |(first, second, behaviours, volleys)| {
+        let mut with = run(true, (&first, &second), &behaviours, &volleys);
+        let mut without = run(false, (&first, &second), &behaviours, &volleys);
+        by_lane.set(by_lane.get() + with.by_lane());
+        prop_assert_eq!(without.by_lane(), 0);
+        prop_assert_eq!(with.counters(), without.counters());
+        prop_assert_eq!(wire_packets(&with.datagrams), wire_packets(&without.datagrams));
+        for rig in [&mut with, &mut without] {
+            rig.seen.values_mut().for_each(|seen| seen.sort_by(|a, b| a.bytes.cmp(&b.bytes)));
+        }
+        prop_assert_eq!(&with.seen, &without.seen);
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+    assert!(by_lane.get() > 1_000, "only {} packets went by the lane", by_lane.get());
+}

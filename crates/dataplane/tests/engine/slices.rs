@@ -1,0 +1,549 @@
+//! Slices: users of tunnels on paths of their own, told apart also where they share a tunnel, a
+//! function and a port.
+
+use crate::explain::{golden, tell, text};
+use crate::frames::Spec;
+use crate::rig::{Behaviour, Rig};
+use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, rules, three_hosts};
+use crate::town::{Town, node_name};
+use catena_model::program::{
+    PROXY_MAC, RulePlace, SliceDelta, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy,
+};
+use catena_model::resource::Encapsulation;
+use catena_model::{BlueprintNumber, DropReason, PathId, SliceCounters, SliceId};
+use catena_wire::gtp_u::{GtpUHeader, GtpUMessage, PduSession};
+use catena_wire::ports;
+use catena_wire::scalar::{IpProtocol, Qfi, Teid, TeidRange, Vni};
+use catena_wire::vxlan::VxlanHeader;
+use uuid::Uuid;
+
+const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
+/// The paths of the scene's chains.
+const WEST: PathId = PathId(100);
+const EAST: PathId = PathId(101);
+
+/// Whose packet a frame is.
+#[derive(Clone, Copy)]
+pub(crate) struct User {
+    vni: Option<u32>,
+    teid: u32,
+    qfi: Option<u32>,
+    /// Source port of the user's own packet.
+    port: u16,
+}
+
+pub(crate) fn user(vni: u32, teid: u32) -> User {
+    User { vni: Some(vni), teid, qfi: None, port: 1_000 }
+}
+
+/// A user's packet in GTP-U, in VXLAN if there is a network. All share one outer flow.
+pub(crate) fn frame(town: &Town, user: User) -> Vec<u8> {
+    spec(town, user).frame()
+}
+
+fn spec(town: &Town, user: User) -> Spec {
+    let base = packet(town, PLAIN_PORT);
+    let inner = Spec {
+        source: "10.60.0.1".parse().unwrap(),
+        destination: "198.51.100.7".parse().unwrap(),
+        ports: (user.port, 443),
+        ..base.clone()
+    };
+    let inner = inner.frame()[14..].to_vec();
+    let session = user.qfi.map(|qfi| PduSession { pdu_type: 1, qfi: Qfi::new(qfi).unwrap() });
+    let header = GtpUHeader {
+        message: GtpUMessage::G_PDU,
+        teid: Teid(user.teid),
+        sequence: None,
+        pdu_session: session,
+        payload_bytes: u16::try_from(inner.len()).unwrap(),
+    };
+    let mut gtp = vec![0; header.len_bytes()];
+    header.emit(&mut gtp).unwrap();
+    gtp.extend(inner);
+    let n3 = Spec { ports: (ports::GTP_U, ports::GTP_U), payload: gtp, ..base.clone() };
+    let Some(vni) = user.vni else { return n3 };
+    let mut vxlan = vec![0; VxlanHeader::LEN];
+    VxlanHeader { vni: Vni::new(vni).unwrap() }.emit(&mut vxlan).unwrap();
+    let carried = Spec {
+        source: "172.16.1.1".parse().unwrap(),
+        destination: "172.16.2.2".parse().unwrap(),
+        ..n3
+    };
+    vxlan.extend(carried.frame());
+    Spec { ports: (50_000, ports::VXLAN), payload: vxlan, ..base }
+}
+
+pub(crate) fn id(number: u128) -> SliceId {
+    SliceId(Uuid::from_u128(number))
+}
+
+pub(crate) fn users(first: u32, last: u32) -> Option<TeidRange> {
+    Some(TeidRange::new(Teid(first), Teid(last)).unwrap())
+}
+
+pub(crate) fn claims(vni: Option<u32>, teids: Option<TeidRange>) -> SliceMatch {
+    let vni = vni.map(|vni| Vni::new(vni).unwrap());
+    SliceMatch { place: RulePlace::Endpoints, vni, teids, qfi: None }
+}
+
+/// The path that slices with this number have of their own.
+pub(crate) fn own_path(number: u32) -> PathId {
+    PathId(1_000 + number)
+}
+
+pub(crate) fn slice(number: u32, matches: SliceMatch) -> SliceEntry {
+    SliceEntry {
+        id: id(number.into()),
+        name: format!("slice{number}"),
+        matches,
+        path: own_path(number),
+        policy: SlicePolicy::default(),
+        is_injected: false,
+    }
+}
+
+pub(crate) fn path(number: u32, like: PathId) -> SlicePathEntry {
+    let (id, slice) = (own_path(number), id(number.into()));
+    SlicePathEntry { id, slice, like, carries_metadata: false }
+}
+
+/// West is v1 v2, east v1 v4; slice 1 takes users 1 to 9 of network 5 west, slice 2 the others of
+/// network 5 east, slice 3 user 7 of any network east.
+pub(crate) fn scene(encapsulation: Encapsulation) -> Town {
+    let mut town = three_hosts();
+    town.chain("west", encapsulation, &[&["v1"], &["v2"]], &[]);
+    town.chain("east", encapsulation, &[&["v1"], &["v4"]], &[]);
+    town.slices = vec![
+        slice(1, claims(Some(5), users(1, 9))),
+        slice(2, claims(Some(5), None)),
+        slice(3, claims(None, users(7, 7))),
+    ];
+    town.slice_paths = vec![path(1, WEST), path(2, EAST), path(3, EAST)];
+    town
+}
+
+fn delta() -> SliceDelta {
+    SliceDelta {
+        node: node_name(0),
+        base: BlueprintNumber(1),
+        number: BlueprintNumber(1),
+        removed: Vec::new(),
+        removed_paths: Vec::new(),
+        paths: Vec::new(),
+        slices: Vec::new(),
+    }
+}
+
+fn visited(rig: &mut Rig) -> Vec<&'static str> {
+    let all = ["v1", "v2", "v3", "v4"];
+    let met = all.into_iter().filter(|name| !rig.take(&format!("{name}.in")).is_empty());
+    met.collect()
+}
+
+pub(crate) fn of(counters: &[SliceCounters], number: u32) -> &SliceCounters {
+    counters.iter().find(|slice| slice.slice == id(number.into())).unwrap()
+}
+
+#[test]
+fn each_user_goes_the_path_of_the_slice_that_says_most_of_him() {
+    for encapsulation in BOTH {
+        let mut rig = Rig::new(scene(encapsulation));
+        for (user, met, taker) in [
+            (user(5, 1), &["v1", "v2"][..], Some(1)),
+            (user(5, 9), &["v1", "v2"], Some(1)),
+            (user(5, 10), &["v1", "v4"], Some(2)),
+            (user(5, 7), &["v1", "v2"], Some(1)),
+            (user(6, 7), &["v1", "v4"], Some(3)),
+            (User { vni: None, ..user(0, 7) }, &["v1", "v4"], Some(3)),
+            (user(6, 8), &[], None),
+        ] {
+            let before = rig.slice_counters(0);
+            let sent = frame(&rig.town, user);
+            rig.send("S", &sent);
+            assert_eq!(visited(&mut rig), met);
+            let arrived = rig.take("D");
+            assert_eq!(arrived.len(), 1);
+            assert_eq!(arrived[0][40..], sent[40..], "nothing is left of the path");
+            let after = rig.slice_counters(0);
+            for number in 1..=3 {
+                let by = of(&after, number).entered.packets - of(&before, number).entered.packets;
+                assert_eq!(by, u64::from(taker == Some(number)), "slice {number}");
+            }
+            rig.check();
+        }
+        // Each node counts its part, the chain the sum.
+        let (at_first, at_last) = (rig.slice_counters(0), rig.slice_counters(2));
+        for (number, packets) in [(1, 3), (2, 1), (3, 2)] {
+            let (one, other) = (of(&at_first, number), of(&at_last, number));
+            assert_eq!(one.path, own_path(number));
+            assert_eq!((one.entered.packets, one.tunnelled_out.packets), (packets, packets));
+            let east = number != 1;
+            let finished =
+                if east { other.finished } else { of(&rig.slice_counters(1), 1).finished };
+            assert_eq!(finished.packets, packets);
+        }
+        let chains = &rig.counters()[0].chains;
+        let entered: Vec<u64> = chains.iter().map(|chain| chain.entered.packets).collect();
+        assert_eq!(entered, [3, 3]);
+    }
+}
+
+#[test]
+fn users_who_share_a_tunnel_and_a_function_come_back_each_on_his_own_path() {
+    for behaviour in [Behaviour::Swallow, Behaviour::Bridge] {
+        let mut rig = Rig::new(scene(Encapsulation::Nsh));
+        rig.behaviours.insert("v1".into(), behaviour);
+        for round in 0..4 {
+            rig.send("S", &frame(&rig.town, user(5, 1 + round)));
+            rig.send("S", &frame(&rig.town, user(5, 10 + round)));
+        }
+        if behaviour == Behaviour::Swallow {
+            // It gives them back in another order.
+            for mut bytes in rig.take("v1.in").into_iter().rev() {
+                assert!(crate::rig::route(&mut bytes, PROXY_MAC, rig.town.mac("v1.out")));
+                rig.send("v1.out", &bytes);
+            }
+        }
+        let visits = rig.visits();
+        assert_eq!((visits.get("v2.in"), visits.get("v4.in")), (Some(&4), Some(&4)));
+        assert_eq!(rig.take("D").len(), 8);
+        rig.check();
+    }
+}
+
+#[test]
+fn users_of_one_tunnel_meet_the_instances_each_for_himself_and_on_all_nodes_the_same() {
+    let mut town = three_hosts();
+    town.chain("c", Encapsulation::Nsh, &[&["v2", "v4"]], &[]);
+    town.slices = vec![slice(1, claims(Some(5), None))];
+    town.slice_paths = vec![path(1, WEST)];
+    let mut rig = Rig::new(town);
+    for number in 0..60 {
+        let user = User { port: 1_000 + number, ..user(5, 1) };
+        rig.send("S", &frame(&rig.town, user));
+    }
+    let visits = rig.visits();
+    let (one, other) = (visits["v2.in"], visits["v4.in"]);
+    assert_eq!(one + other, 60);
+    assert!(one > 10 && other > 10, "{one} and {other}");
+    assert_eq!(rig.take("D").len(), 60, "no node chose otherwise");
+    rig.check();
+}
+
+#[test]
+fn a_user_moves_to_another_tunnel_end_and_another_identifier_without_loss() {
+    let mut rig = Rig::new(scene(Encapsulation::Nsh));
+    rig.behaviours.insert("v1".into(), Behaviour::Swallow);
+    let mut held = Vec::new();
+    for number in 0..30_u16 {
+        let from = User { port: 2_000 + number, ..user(5, 3) };
+        let mut sent = spec(&rig.town, from);
+        match number {
+            0..10 => {}
+            // Handover: the same identifier from another base station.
+            10..20 => sent.source = "10.0.0.99".parse().unwrap(),
+            // And another identifier, which a change of the slice names.
+            _ => {
+                sent = Spec {
+                    source: "10.0.0.99".parse().unwrap(),
+                    ..spec(&rig.town, User { teid: 77, ..from })
+                }
+            }
+        }
+        if number == 20 {
+            let moved = slice(1, claims(Some(5), users(77, 77)));
+            rig.change_slices(0, &SliceDelta { slices: vec![moved], ..delta() });
+        }
+        rig.send("S", &sent.frame());
+        held.extend(rig.take("v1.in"));
+    }
+    assert_eq!(held.len(), 30, "all are inside the function when the user has moved");
+    for mut bytes in held {
+        assert!(crate::rig::route(&mut bytes, PROXY_MAC, rig.town.mac("v1.out")));
+        rig.send("v1.out", &bytes);
+    }
+    assert_eq!(rig.visits().get("v2.in"), Some(&30));
+    assert_eq!(rig.take("D").len(), 30);
+    let counters = rig.slice_counters(0);
+    assert_eq!(of(&counters, 1).entered.packets, 30, "the counters are those of before");
+    assert!(of(&counters, 1).dropped.is_empty());
+    rig.check();
+}
+
+#[test]
+fn slices_come_and_go_by_changes_and_the_tables_before_stay_as_they_were() {
+    let mut rig = Rig::new(scene(Encapsulation::Nsh));
+    let send = |rig: &mut Rig, user: User| {
+        rig.send("S", &frame(&rig.town, user));
+        let met = visited(rig);
+        rig.take("D");
+        met
+    };
+    for node in 0..3 {
+        let add = SliceDelta {
+            node: node_name(node),
+            paths: vec![path(4, EAST)],
+            slices: vec![slice(4, claims(Some(5), users(4, 4)))],
+            ..delta()
+        };
+        rig.change_slices(node, &add);
+    }
+    assert_eq!(send(&mut rig, user(5, 4)), ["v1", "v4"], "one user goes before a range");
+    assert_eq!(send(&mut rig, user(5, 3)), ["v1", "v2"]);
+    assert_eq!(of(&rig.slice_counters(0), 4).entered.packets, 1);
+    let remove = SliceDelta { removed: vec![id(4)], removed_paths: vec![own_path(4)], ..delta() };
+    rig.change_slices(0, &remove);
+    assert_eq!(send(&mut rig, user(5, 4)), ["v1", "v2"], "the range takes him again");
+    assert_eq!(of(&rig.slice_counters(0), 1).entered.packets, 2, "counters go on");
+    assert_eq!(rig.slice_counters(0).len(), 3);
+    let remove = SliceDelta { removed: vec![id(1), id(2), id(3)], ..delta() };
+    rig.change_slices(0, &remove);
+    assert_eq!(send(&mut rig, user(5, 4)), [""; 0]);
+    // A whole program with the same paths keeps their counters too.
+    rig.town.number = 2;
+    rig.apply();
+    assert_eq!(of(&rig.slice_counters(0), 1).entered.packets, 2);
+    rig.check();
+}
+
+#[test]
+fn a_change_that_contradicts_the_program_changes_nothing() {
+    let rig = Rig::new(scene(Encapsulation::Nsh));
+    let tables = rig.town.tables(0);
+    let refused = [
+        SliceDelta { base: BlueprintNumber(2), ..delta() },
+        SliceDelta { node: node_name(1), ..delta() },
+        SliceDelta { removed_paths: vec![own_path(1)], ..delta() },
+        SliceDelta { slices: vec![slice(9, claims(None, None))], ..delta() },
+        SliceDelta { paths: vec![path(9, PathId(99))], ..delta() },
+        SliceDelta { paths: vec![SlicePathEntry { id: WEST, ..path(9, EAST) }], ..delta() },
+        SliceDelta { paths: vec![SlicePathEntry { id: PathId(0), ..path(9, EAST) }], ..delta() },
+    ];
+    for delta in refused {
+        assert!(tables.with_deltas(std::slice::from_ref(&delta)).is_err(), "{delta:?}");
+    }
+}
+
+#[test]
+fn frames_are_judged_by_what_is_inside_only_where_a_slice_takes_from() {
+    let mut rig = Rig::new(scene(Encapsulation::Nsh));
+    rig.moved();
+    let broken = |town: &Town| {
+        let mut sent = spec(town, user(5, 1));
+        sent.payload[0] = 0;
+        sent.frame()
+    };
+    rig.send("S", &broken(&rig.town));
+    rig.assert_only_dropped("S", DropReason::MalformedTunnel);
+    let mut deep = spec(&rig.town, user(5, 1));
+    for vni in 0..9 {
+        let mut vxlan = vec![0; VxlanHeader::LEN];
+        VxlanHeader { vni: Vni::new(vni).unwrap() }.emit(&mut vxlan).unwrap();
+        let inner = Spec { payload: Vec::new(), ports: (1, 1), ..deep.clone() };
+        vxlan.extend(if vni == 0 { inner.frame() } else { deep.frame() });
+        deep.payload = vxlan;
+        deep.ports = (50_000, ports::VXLAN);
+    }
+    rig.send("S", &deep.frame());
+    rig.assert_only_dropped("S", DropReason::TunnelTooDeep);
+    // The same at a port that no slice takes from, and on a node without slices.
+    let other = Spec { source_mac: rig.town.mac("D"), destination_mac: rig.town.mac("S"), ..deep };
+    let by_port =
+        SliceMatch { place: RulePlace::Port(rig.town.port_named("S").id), ..claims(Some(5), None) };
+    rig.town.slices = vec![slice(1, by_port)];
+    rig.apply();
+    rig.send("D", &other.frame());
+    assert_eq!(rig.take("S").len(), 1, "a tenant's own tunnels are none of our business");
+    rig.town.slices.clear();
+    rig.town.slice_paths.clear();
+    rig.apply();
+    rig.send("S", &broken(&rig.town));
+    assert_eq!(rig.take("D").len(), 1);
+    rig.check();
+}
+
+#[test]
+fn all_fragments_of_a_tunnels_datagram_go_the_way_of_the_first() {
+    let mut rig = Rig::new(scene(Encapsulation::Nsh));
+    let mut whole = spec(&rig.town, user(5, 10));
+    whole.payload.resize(480, 7);
+    let udp = whole.frame()[34..].to_vec();
+    let first = Spec {
+        protocol: IpProtocol::UDP,
+        fragment: (0, true),
+        payload: whole.payload[..232].to_vec(),
+        ..whole.clone()
+    };
+    let mut first = first.frame();
+    first[34..42].copy_from_slice(&udp[..8]);
+    let later = Spec { fragment: (30, false), payload: udp[240..].to_vec(), ..whole };
+    rig.send("S", &first);
+    rig.send("S", &later.frame());
+    assert_eq!(rig.visits().get("v4.in"), Some(&2));
+    assert_eq!(of(&rig.slice_counters(0), 2).entered.packets, 2);
+    rig.check();
+}
+
+/// The frames that a function got, each with its NSH behind the Ethernet header.
+fn context_of(bytes: &[u8]) -> Vec<u8> {
+    let (nsh, _) = catena_wire::nsh::NshView::parse(&bytes[14..]).unwrap();
+    match nsh.metadata() {
+        catena_wire::nsh::Metadata::Type2(headers) => headers.bytes().to_vec(),
+        catena_wire::nsh::Metadata::Type1(_) => Vec::new(),
+    }
+}
+
+/// Behind the end of slice 1's path slice 5 takes user 3, slice 6 the others of network 5.
+fn with_branches() -> Town {
+    let mut town = scene(Encapsulation::Nsh);
+    town.speaking("v1", Encapsulation::Nsh);
+    town.speaking("v2", Encapsulation::Nsh);
+    town.chain("north", Encapsulation::Nsh, &[&["v3"]], &[]);
+    town.chain("south", Encapsulation::Nsh, &[&["v4"]], &[]);
+    let after = |number, claims: SliceMatch| {
+        slice(number, SliceMatch { place: RulePlace::After(own_path(1)), ..claims })
+    };
+    town.slices.push(after(5, claims(Some(5), users(3, 3))));
+    town.slices.push(after(6, claims(Some(5), None)));
+    town.slice_paths.push(path(5, PathId(102)));
+    town.slice_paths.push(path(6, PathId(103)));
+    town
+}
+
+#[test]
+fn tenant_and_user_travel_as_metadata_and_a_function_may_set_them() {
+    let mut town = with_branches();
+    town.slice_paths[0].carries_metadata = true;
+    let mut rig = Rig::new(town);
+    let sent = frame(&rig.town, User { qfi: Some(9), ..user(5, 2) });
+    rig.send("S", &sent);
+    let context = [[0, 0, 4, 4, 0x30, 0, 0, 5], [0, 0, 0, 4, 0, 0, 0, 2], [0, 0, 1, 4, 0, 0, 0, 9]];
+    assert_eq!(context_of(&rig.take("v2.in")[0]), context.concat());
+    assert_eq!(rig.visits().get("v4.in"), Some(&1), "by its metadata it is another user's");
+    rig.take("D");
+
+    // An aware function says that it is user 3's: the classifier behind it believes it.
+    rig.behaviours.insert("v2".into(), Behaviour::Swallow);
+    rig.send("S", &sent);
+    let mut changed = rig.take("v2.in").remove(0);
+    let si = 14 + 7;
+    changed[si] -= 1;
+    let teid = 14 + 8 + 8 + 7;
+    assert_eq!(changed[teid], 2);
+    changed[teid] = 3;
+    let (destination, source) = (PROXY_MAC, rig.town.mac("v2.out"));
+    changed[..6].copy_from_slice(&destination.0);
+    changed[6..12].copy_from_slice(&source.0);
+    rig.send("v2.out", &changed);
+    assert_eq!(rig.visits().get("v3.in"), Some(&1));
+    assert_eq!(rig.take("D").len(), 1);
+    rig.check();
+}
+
+#[test]
+fn behind_a_path_without_metadata_the_packet_itself_says_whose_it_is() {
+    let mut rig = Rig::new(with_branches());
+    for (teid, port) in [(3, "v3.in"), (2, "v4.in")] {
+        rig.send("S", &frame(&rig.town, user(5, teid)));
+        assert_eq!(rig.take(port).len(), 1, "user {teid}");
+        assert_eq!(rig.take("D").len(), 1);
+    }
+    let counters = rig.slice_counters(1);
+    assert_eq!(of(&counters, 1).finished.packets, 2);
+    assert_eq!((of(&counters, 5).entered.packets, of(&counters, 6).entered.packets), (1, 1));
+    rig.check();
+}
+
+#[test]
+fn a_slice_may_send_into_a_path_of_others() {
+    let mut town = scene(Encapsulation::Nsh);
+    town.slices[0].path = EAST;
+    town.slices[0].is_injected = true;
+    town.slice_paths.remove(0);
+    let mut rig = Rig::new(town);
+    rig.behaviours.insert("v1".into(), Behaviour::Swallow);
+    rig.send("S", &frame(&rig.town, user(5, 1)));
+    assert_eq!(rig.slice_counters(0).len(), 2, "there it has no counters of its own");
+    assert_eq!(rig.counters()[0].chains[1].entered.packets, 1);
+    // A change of tables meanwhile does not lose it.
+    rig.change_slices(0, &SliceDelta { removed: vec![id(3)], ..delta() });
+    let mut bytes = rig.take("v1.in").remove(0);
+    assert!(crate::rig::route(&mut bytes, PROXY_MAC, rig.town.mac("v1.out")));
+    rig.send("v1.out", &bytes);
+    assert_eq!(rig.visits().get("v4.in"), Some(&1));
+    assert_eq!(rig.take("D").len(), 1);
+    rig.check();
+}
+
+#[test]
+fn an_explanation_names_the_slice_and_the_user() {
+    let rig = Rig::new(scene(Encapsulation::Nsh));
+    let asked = frame(&rig.town, User { qfi: Some(9), ..user(5, 3) });
+    golden("slice", &text(&tell(&rig, "S", &asked, None)));
+}
+
+/// Slices come by changes, and a user moves while a packet of his is inside the function that both
+/// chains share.
+#[test]
+fn a_user_who_moves_between_chains_that_share_a_function_mixes_no_packet() {
+    let mut town = scene(Encapsulation::Nsh);
+    town.slices.truncate(1);
+    town.slice_paths.truncate(1);
+    for is_other_order in [false, true] {
+        let mut rig = Rig::new(town.clone());
+        rig.behaviours.insert("v1".into(), Behaviour::Swallow);
+        for node in 0..3 {
+            let paths = vec![path(2, EAST)];
+            rig.change_slices(node, &SliceDelta { node: node_name(node), paths, ..delta() });
+        }
+        let first = frame(&rig.town, user(5, 1));
+        let mut second = first.clone();
+        *second.last_mut().unwrap() ^= 1;
+        rig.send("S", &first);
+        let slices = vec![slice(2, claims(Some(5), None))];
+        rig.change_slices(0, &SliceDelta { removed: vec![id(1)], slices, ..delta() });
+        rig.send("S", &second);
+        let mut inside = rig.take("v1.in");
+        assert_eq!(inside.len(), 2);
+        if is_other_order {
+            inside.reverse();
+        }
+        for mut bytes in inside {
+            let way = if bytes.ends_with(&first[first.len() - 8..]) { "v2.in" } else { "v4.in" };
+            assert!(crate::rig::route(&mut bytes, PROXY_MAC, rig.town.mac("v1.out")));
+            rig.send("v1.out", &bytes);
+            assert_eq!(rig.take(way).len(), 1, "{way}");
+        }
+        assert_eq!(rig.take("D").len(), 2);
+        rig.check();
+    }
+}
+
+#[test]
+fn slices_put_in_by_hand_enter_only_paths_that_rules_send_into_and_outlive_changes_of_others() {
+    let mut town = three_hosts();
+    town.chain("west", Encapsulation::Nsh, &[&["v1"], &["v2"]], &rules(CHAINED_PORT));
+    town.chain("east", Encapsulation::Nsh, &[&["v1"], &["v4"]], &[]);
+    town.slices = vec![slice(2, claims(Some(5), None))];
+    town.slice_paths = vec![path(2, EAST)];
+    let by_hand = |number, path| SliceEntry {
+        path,
+        is_injected: true,
+        ..slice(number, claims(Some(5), users(7, 7)))
+    };
+    let mut rig = Rig::new(town);
+    let mut tables = rig.town.tables(0);
+    let are_in = tables.inject(vec![by_hand(8, WEST), by_hand(9, EAST)]);
+    assert_eq!(are_in, [by_hand(8, WEST)], "no rule sends east");
+    rig.replace_tables(0, tables);
+    rig.send("S", &frame(&rig.town, user(5, 7)));
+    assert_eq!(visited(&mut rig), ["v1", "v2"]);
+    // Whoever changes slices puts them in again, or they are gone.
+    let next = rig.tables(0).with_deltas(&[]).unwrap();
+    rig.replace_tables(0, next);
+    rig.send("S", &frame(&rig.town, user(5, 7)));
+    assert_eq!(visited(&mut rig), ["v1", "v4"]);
+    assert_eq!(of(&rig.slice_counters(0), 2).entered.packets, 1);
+    rig.check();
+}

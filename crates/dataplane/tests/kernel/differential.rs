@@ -1,0 +1,156 @@
+//! Random programs, changes and packets; the report says what was met and how often.
+
+use crate::dice::Dice;
+use crate::twin::{Report, Twin};
+use crate::{packets, streets};
+use catena_fastpath::Kind;
+use catena_kernel::capabilities;
+use catena_kernel::namespace::{NetNamespace, run_in};
+use catena_kernel::netlink::Netlink;
+use catena_model::DropReason;
+
+/// Frames that both must treat the same in one run; `CATENA_CASES` asks for another number.
+const CASES: usize = 100_000;
+const PACKETS_OF_A_TOWN: usize = 600;
+/// How often everything that is met must be met.
+const HITS_MIN: usize = 100;
+const CHANGE_AFTER: usize = 60;
+
+/// What must have become of frames. None is stale: a transform that has ended is taken out at once.
+const OUTCOMES: [&str; 9] = [
+    "carried",
+    "miss",
+    "waiting",
+    "unkeyed",
+    "not rehearsed",
+    "carried by tunnel",
+    "miss by tunnel",
+    "waiting by tunnel",
+    "unkeyed by tunnel",
+];
+/// What the kernel must have done to them.
+const OPERATIONS: [Kind; 8] = Kind::ALL;
+/// Drops that packets can meet here; each of them must have been the engine's. The others come from
+/// rings, sockets, memories and slices, which neither of the two has here.
+const DROPS: [DropReason; 21] = [
+    DropReason::ForeignChainHeader,
+    DropReason::HairpinToSource,
+    DropReason::IndexExhausted,
+    DropReason::MalformedEthernet,
+    DropReason::MalformedIp,
+    DropReason::MalformedMpls,
+    DropReason::MalformedNsh,
+    DropReason::MalformedTransport,
+    DropReason::MalformedVxlan,
+    DropReason::MalformedVxlanGpe,
+    DropReason::NoPath,
+    DropReason::PathRemoved,
+    DropReason::PositionElsewhere,
+    DropReason::TtlExpired,
+    DropReason::UnknownMac,
+    DropReason::UnknownNetwork,
+    DropReason::UnknownReturn,
+    DropReason::UnknownTunnelSource,
+    DropReason::UnsupportedNextProtocol,
+    DropReason::UnsupportedOffload,
+    DropReason::VlanNotInNetwork,
+];
+
+fn is_privileged() -> bool {
+    capabilities::effective_has_net_admin() && capabilities::effective_has_sys_admin()
+}
+
+/// One interface for each port, numbered from 2 on.
+async fn make_interfaces(namespace: &NetNamespace, ports: usize) -> Vec<u32> {
+    let links = Netlink::open(namespace).unwrap();
+    for pair in 0..ports.div_ceil(2) {
+        let (near, far) = (format!("near{pair}"), format!("far{pair}"));
+        links.add_veth(&near, &far, namespace, 1_500, None, None).await.unwrap();
+    }
+    let mut made: Vec<u32> = links.links().await.unwrap().iter().map(|link| link.index).collect();
+    made.sort_unstable();
+    assert!(made[1..].iter().copied().eq(2..2 + made.len() as u32 - 1), "{made:?}");
+    made.split_off(1)
+}
+
+fn play(seed: u64, interfaces: &[u32], report: Report) -> Report {
+    let mut dice = Dice(seed);
+    let mut town = streets::empty();
+    streets::change(&mut town, &mut dice);
+    let mut twin = Twin::new(town, interfaces, report);
+    let end = twin.report.packets + PACKETS_OF_A_TOWN;
+    while twin.report.packets < end {
+        if dice.once_in(CHANGE_AFTER) {
+            streets::change(&mut twin.town, &mut dice);
+            twin.apply();
+        }
+        if dice.once_in(30) {
+            let pause = dice.pick(&[20_000_000, 150_000_000, 1_500_000_000]);
+            twin.pass(pause);
+        }
+        if dice.once_in(100) {
+            twin.compare_counters();
+        }
+        if dice.once_in(6) {
+            let sent = packets::roll_datagram(&twin.town, seed, &mut dice);
+            for _ in 0..1 + dice.below(4) {
+                twin.send_by_tunnel(&sent, &mut dice);
+            }
+        } else {
+            let sent = packets::roll(&twin.town, seed, &mut dice);
+            twin.send(sent, &mut dice);
+        }
+    }
+    twin.end()
+}
+
+fn print_and_check(report: &Report) {
+    println!("{} frames", report.packets);
+    for (name, count) in &report.outcomes {
+        println!("  {name}: {count}");
+    }
+    for (kind, count) in &report.operations {
+        println!("  operation {kind:?}: {count}");
+    }
+    for (reason, count) in &report.declined {
+        println!("  declined {reason:?}: {count}");
+    }
+    for (name, count) in &report.dropped {
+        println!("  dropped {name}: {count}");
+    }
+    for name in OUTCOMES {
+        assert!(report.outcomes.get(name).is_some_and(|count| *count >= HITS_MIN), "{name}");
+    }
+    for reason in DROPS.map(DropReason::name) {
+        assert!(
+            report.dropped.get(reason).is_some_and(|count| *count >= HITS_MIN as u64),
+            "{reason}"
+        );
+    }
+    for kind in OPERATIONS {
+        assert!(report.operations.get(&kind).is_some_and(|count| *count >= HITS_MIN), "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kernel_and_the_engine_treat_every_packet_the_same() {
+    if !is_privileged() {
+        println!("SKIPPED: the_kernel_and_the_engine_treat_every_packet_the_same: no capabilities");
+        return;
+    }
+    let asked = std::env::var("CATENA_CASES").ok().and_then(|text| text.parse().ok());
+    let cases = asked.unwrap_or(CASES);
+    let namespace = NetNamespace::create_unnamed("twins").unwrap();
+    let interfaces = make_interfaces(&namespace, streets::empty().ports.len()).await;
+    run_in(&namespace, || {
+        let mut report = Report::default();
+        for seed in 0.. {
+            if report.packets >= cases {
+                break;
+            }
+            report = play(seed, &interfaces, report);
+        }
+        print_and_check(&report);
+    })
+    .unwrap();
+}

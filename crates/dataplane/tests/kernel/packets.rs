@@ -1,0 +1,203 @@
+//! Random packets of few flows, so that most of them meet a flow that is known: whole and cut, plain
+//! and super-frames, and such as nobody should send.
+
+use crate::dice::Dice;
+use crate::frames::Spec;
+use crate::streets::{CHAINED_PORTS, ENDPOINTS, FAR};
+use crate::town::{Town, node_address};
+use catena_dataplane::engine::TunnelKind;
+use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
+use catena_wire::mpls::SfcLabelPair;
+use catena_wire::nsh::{Metadata, NshHeader, NshNextProtocol};
+use catena_wire::scalar::{IpProtocol, MacAddr, MplsLabel, NshTtl, ServiceIndex, Spi, Vni};
+use catena_wire::vxlan::VxlanHeader;
+use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
+use std::net::IpAddr;
+
+/// A frame and what its sender left to the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    /// Name of the port that it comes in by.
+    pub(crate) port: String,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) offload: Offload,
+}
+
+/// Flows that a town has.
+const FLOWS: usize = 10;
+
+/// A packet from an endpoint of the node; `seed` is that of the town.
+pub(crate) fn roll(town: &Town, seed: u64, dice: &mut Dice) -> Sent {
+    let number = dice.below(FLOWS) as u64;
+    // What makes the flow falls the same way each time.
+    let flow = &mut Dice(seed.wrapping_mul(FLOWS as u64) + number);
+    let from = flow.below(ENDPOINTS.len());
+    let others = [(from + 1) % ENDPOINTS.len(), (from + 2) % ENDPOINTS.len()];
+    let to = if flow.once_in(6) { FAR } else { ENDPOINTS[flow.pick(&others)] };
+    of_flow(town, ENDPOINTS[from], to, flow, dice)
+}
+
+/// A packet of a flow: what does not make the flow falls anew.
+fn of_flow(
+    town: &Town,
+    from: (&str, u8),
+    to: (&str, u8),
+    flow: &mut Dice,
+    dice: &mut Dice,
+) -> Sent {
+    let mut spec = spec(town, flow, from, to);
+    spec.payload.extend(vec![7; 12 + dice.below(64)]);
+    let mut offload = Offload::default();
+    if spec.protocol == IpProtocol::TCP && dice.once_in(4) {
+        spec.payload = vec![7; 1 + dice.below(2_500)];
+        offload = super_frame(&spec, dice);
+    }
+    oddness(&mut spec, dice);
+    let mut bytes = spec.frame();
+    if offload.segmentation.is_some() && spec.vlan.is_some() {
+        offload = Offload::default();
+    }
+    if dice.once_in(25) {
+        spoil(&mut bytes, dice);
+    }
+    if dice.once_in(100) && bytes.len() > 14 {
+        // A chain header, which is no tenant's.
+        bytes[12..14].copy_from_slice(&dice.pick(&[[0x89, 0x4f], [0x88, 0x47]]));
+    }
+    Sent { port: from.0.to_owned(), bytes, offload }
+}
+
+fn spec(town: &Town, dice: &mut Dice, from: (&str, u8), to: (&str, u8)) -> Spec {
+    let address = |last: u8, is_v6: bool| match is_v6 {
+        true => format!("2001:db8::{last}").parse().unwrap(),
+        false => format!("10.0.0.{last}").parse().unwrap(),
+    };
+    let is_v6 = dice.once_in(3);
+    let protocol = match dice.below(8) {
+        0 if is_v6 => IpProtocol::ICMPV6,
+        0 => IpProtocol::ICMP,
+        1..=4 => IpProtocol::TCP,
+        _ => IpProtocol::UDP,
+    };
+    let payload = match protocol {
+        IpProtocol::ICMP => vec![8, 0, 0, 0, 0, 7, 0, 1],
+        IpProtocol::ICMPV6 => vec![128, 0, 0, 0, 0, 7, 0, 1],
+        _ => Vec::new(),
+    };
+    let destination_port = if dice.once_in(5) { 9 } else { dice.pick(&CHAINED_PORTS) };
+    Spec {
+        source_mac: town.mac(from.0),
+        destination_mac: town.mac(to.0),
+        source: address(from.1, is_v6),
+        destination: address(to.1, is_v6),
+        protocol,
+        ports: (40_000 + dice.below(2) as u16, destination_port),
+        vlan: None,
+        ttl: 64,
+        sequence: dice.word() as u32,
+        identification: 7,
+        fragment: (0, false),
+        payload,
+    }
+}
+
+/// What some senders do, each rarely.
+fn oddness(spec: &mut Spec, dice: &mut Dice) {
+    match dice.below(60) {
+        0 => spec.vlan = Some(7),
+        1 => spec.fragment = (0, true),
+        2 => spec.fragment = (3, false),
+        3 => spec.destination_mac = MacAddr([2, 9, 9, 9, 9, 9]),
+        4 => spec.destination_mac = spec.source_mac,
+        5 => spec.destination_mac = MacAddr::BROADCAST,
+        6 => spec.ttl = 1,
+        7 => spec.protocol = IpProtocol(132),
+        _ => {}
+    }
+}
+
+fn super_frame(spec: &Spec, dice: &mut Dice) -> Offload {
+    let is_v6 = spec.source.is_ipv6();
+    let start = 14 + if is_v6 { 40 } else { 20 };
+    Offload {
+        checksum: Some(PartialChecksum { start, offset: 16 }),
+        segmentation: Some(Segmentation {
+            kind: if is_v6 { SegmentationKind::TcpV6 } else { SegmentationKind::TcpV4 },
+            ecn: false,
+            segment_bytes: 100 + dice.below(1_200) as u16,
+            header_bytes: start + 20,
+        }),
+    }
+}
+
+fn spoil(bytes: &mut Vec<u8>, dice: &mut Dice) {
+    match dice.below(4) {
+        0 | 1 => {
+            let bit = dice.below(bytes.len().min(60) * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        2 => {
+            let bound = if dice.once_in(2) { 14.min(bytes.len()) } else { bytes.len() };
+            bytes.truncate(dice.below(bound));
+        }
+        _ => bytes.extend(vec![0; 1 + dice.below(30)]),
+    }
+}
+
+/// A datagram from a node.
+#[derive(Clone, Debug)]
+pub(crate) struct SentByTunnel {
+    pub(crate) kind: TunnelKind,
+    pub(crate) source: IpAddr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A datagram of another node, or of who pretends to be one.
+pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTunnel {
+    let kind = dice.pick(&TunnelKind::ALL);
+    let source = if dice.once_in(12) { "192.0.2.77".parse().unwrap() } else { node_address(1) };
+    let number = dice.below(FLOWS);
+    let flow = &mut Dice(seed.wrapping_mul(FLOWS as u64) + 1_000 + number as u64);
+    // A flow is on one path until chains change.
+    let known = town.chains.get(number % town.chains.len().max(1)).map(|chain| chain.path);
+    let path = known.filter(|_| !dice.once_in(5)).unwrap_or(90_000);
+    let (index, ttl) = (ServiceIndex(255 - dice.below(4) as u8), 1 + dice.below(3) as u8);
+    let mut bytes = vec![0; 64];
+    let length = match kind {
+        TunnelKind::Vxlan => {
+            let vni = Vni::new(dice.pick(&[100, 100, 100, 200, 999])).unwrap();
+            VxlanHeader { vni }.emit(&mut bytes).unwrap()
+        }
+        TunnelKind::MplsUdp => {
+            let label = MplsLabel::ordinary(path).unwrap();
+            SfcLabelPair::new(label, index, ttl).unwrap().emit(&mut bytes).unwrap()
+        }
+        TunnelKind::VxlanGpe => {
+            let vni = Vni::new(100).unwrap();
+            let next = if dice.once_in(20) { 2 } else { GpeNextProtocol::NSH.0 };
+            let gpe = VxlanGpeHeader { vni, next: GpeNextProtocol(next), is_oam: false };
+            let first = gpe.emit(&mut bytes).unwrap();
+            let nsh = NshHeader {
+                spi: Spi::new(path).unwrap(),
+                si: index,
+                ttl: NshTtl::new(u32::from(ttl)).unwrap(),
+                metadata: Metadata::ZERO,
+                next: NshNextProtocol::ETHERNET,
+                is_oam: false,
+            };
+            first + nsh.emit(&mut bytes[first..]).unwrap()
+        }
+    };
+    bytes.truncate(length);
+    let to = ENDPOINTS[flow.below(ENDPOINTS.len())];
+    let inner = of_flow(town, FAR, to, flow, dice);
+    let end = if inner.offload.segmentation.is_some() { 80 } else { inner.bytes.len() };
+    bytes.extend(&inner.bytes[..end.min(inner.bytes.len())]);
+    match dice.below(15) {
+        0 => spoil(&mut bytes, dice),
+        1..=2 => bytes.truncate(dice.below(length)),
+        3..=4 => bytes[dice.below(length)] ^= 1 << dice.below(8),
+        _ => {}
+    }
+    SentByTunnel { kind, source, bytes }
+}

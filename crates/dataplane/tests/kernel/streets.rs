@@ -1,0 +1,92 @@
+//! Random towns with one node that is looked at: endpoints and functions there, some elsewhere, and
+//! chains over them that change.
+
+use crate::dice::Dice;
+use crate::town::{Town, rule};
+use catena_model::resource::{Encapsulation, IpFamily, Transport};
+
+/// Destination ports that chains may take; others take none.
+pub(crate) const CHAINED_PORTS: [u16; 4] = [5_001, 5_002, 5_003, 5_004];
+
+/// Endpoints at the node: name and last byte of the address in both families.
+pub(crate) const ENDPOINTS: [(&str, u8); 3] = [("A", 1), ("B", 2), ("C", 3)];
+/// The endpoint at the other node.
+pub(crate) const FAR: (&str, u8) = ("F", 9);
+const FUNCTIONS: [&str; 5] = ["f1", "f2", "f3", "f4", "f5"];
+const FAR_FUNCTION: &str = "far";
+
+/// The ports and functions; no chain yet.
+pub(crate) fn empty() -> Town {
+    let mut town = Town::new(2);
+    town.network(100, &["10.0.0.0/24", "2001:db8::/64"]);
+    town.network(200, &["10.1.0.0/24", "2001:db8:1::/64"]);
+    for (place, (name, last)) in ENDPOINTS.into_iter().chain([FAR]).enumerate() {
+        let (v4, v6) = (format!("10.0.0.{last}"), format!("2001:db8::{last}"));
+        town.endpoint(name, usize::from(place == ENDPOINTS.len()), 0, &[&v4, &v6]);
+    }
+    for name in FUNCTIONS {
+        town.function(name, 0, (0, 1));
+    }
+    town.function(FAR_FUNCTION, 1, (0, 1));
+    town
+}
+
+/// Adds, takes away or rebuilds a chain.
+pub(crate) fn change(town: &mut Town, dice: &mut Dice) {
+    town.number += 1;
+    if town.chains.len() > 3 || (!town.chains.is_empty() && dice.once_in(4)) {
+        let gone = dice.below(town.chains.len());
+        town.chains.remove(gone);
+        return;
+    }
+    if !town.chains.is_empty() && dice.once_in(3) {
+        // A changed chain is a new path.
+        let place = dice.below(town.chains.len());
+        let hops = hops(dice);
+        let path = path_of(town);
+        let chain = &mut town.chains[place];
+        chain.path = path;
+        chain.taps.clear();
+        chain.hops = hops;
+        return;
+    }
+    let number = town.number;
+    let port = dice.pick(&CHAINED_PORTS);
+    let family = dice.pick(&[IpFamily::Ipv4, IpFamily::Ipv4, IpFamily::Ipv6]);
+    let rules = [Transport::Tcp, Transport::Udp].map(|transport| rule(family, transport, port));
+    let encapsulation = dice.pick(&[Encapsulation::Nsh, Encapsulation::Mpls]);
+    let hops = hops(dice);
+    let is_tapped = dice.once_in(2) && hops.len() > 1;
+    let path = path_of(town);
+    let chain = town.chain(&format!("c{number}"), encapsulation, &[], &rules);
+    chain.path = path;
+    if is_tapped {
+        chain.taps.push(dice.below(hops.len()));
+    }
+    chain.hops = hops;
+    let priority = 10 + dice.below(3) as u32;
+    chain.rules.iter_mut().for_each(|(of, _)| *of = priority);
+}
+
+/// One to four functions, none twice; now and then two share a hop, or one is elsewhere.
+fn hops(dice: &mut Dice) -> Vec<Vec<String>> {
+    let mut left: Vec<&str> = FUNCTIONS.to_vec();
+    let mut hops = Vec::new();
+    for _ in 0..1 + dice.below(3) {
+        let mut hop = vec![left.swap_remove(dice.below(left.len())).to_owned()];
+        if dice.once_in(4) && left.len() > 1 {
+            hop.push(left.swap_remove(dice.below(left.len())).to_owned());
+        }
+        hops.push(hop);
+    }
+    if dice.once_in(2) {
+        let place = dice.below(hops.len() + 1);
+        hops.insert(place, vec![FAR_FUNCTION.to_owned()]);
+    }
+    hops
+}
+
+/// A number that no path has had: the program's number is in it.
+fn path_of(town: &Town) -> u32 {
+    10_000 + town.number as u32
+}

@@ -1,0 +1,388 @@
+//! Two engines with the same programs; before one of them stands the kernel's program, which says
+//! of each frame whether it would send it up or carry it, and how.
+
+use crate::dice::Dice;
+use crate::packets::{Sent, SentByTunnel};
+use crate::passing::route;
+use crate::streets;
+use crate::town::{Port, Town, node_address, node_name};
+use catena_dataplane::engine::{Engine, EngineConfig, KernelPort, Origin, Output, Packet};
+use catena_dataplane::shell::KernelDoor;
+use catena_fastpath::reference::{self, Outcome};
+use catena_fastpath::{
+    Event, FLAG_PUSHES, Hook, Kind, OuterHeader, Program, PuntedFrom, Settings, Sight, Sizes,
+    Tables, Verdict,
+};
+use catena_io::{Buffer, BufferPool, Offload};
+use catena_model::NodeCounters;
+use catena_model::kernel::Declined;
+use catena_model::program::{PROXY_MAC, PortRole};
+use catena_wire::frame::FrameView;
+use catena_wire::segment::{SegmentKind, SuperFrame};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A rehearsal takes frames of these lengths, in bytes.
+const REHEARSED_BYTES: std::ops::RangeInclusive<usize> = 54..=3_400;
+const PUNT_INTERFACE: u32 = 1;
+const UNDERLAY_INTERFACE: u32 = 1;
+/// Frames that one packet may give rise to, one after the other.
+const STEPS_MAX: usize = 64;
+
+/// Something that left a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Left {
+    Frame { port: String, bytes: Vec<u8>, is_super_frame: bool },
+    Datagram { to: String, bytes: Vec<u8> },
+}
+
+/// How often what has happened.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) packets: usize,
+    pub(crate) outcomes: BTreeMap<String, usize>,
+    pub(crate) operations: BTreeMap<Kind, usize>,
+    pub(crate) dropped: BTreeMap<String, u64>,
+    pub(crate) declined: BTreeMap<Declined, u64>,
+}
+
+struct Side {
+    engine: Engine,
+    pool: BufferPool,
+}
+
+impl Side {
+    fn new() -> Self {
+        let mut config = EngineConfig::new(node_name(0));
+        config.flow_seed = 7;
+        Self { engine: Engine::new(config), pool: BufferPool::new(256) }
+    }
+
+    /// Lets the engine forward one packet and books what leaves.
+    fn forward(&mut self, now_ns: u64, packet: Packet, town: &Town) -> Vec<Left> {
+        let mut out = Output::default();
+        self.engine.forward(now_ns, &mut vec![packet], &mut self.pool, &mut out);
+        let left = self.book(out, town);
+        self.engine.transmitted();
+        left
+    }
+
+    fn book(&mut self, out: Output, town: &Town) -> Vec<Left> {
+        let mut left = Vec::new();
+        for frame in out.frames {
+            let here = town.ports.iter().filter(|port| port.node == 0);
+            let mut here = here.filter(|port| self.engine.slot_of(port.id) == Some(frame.to));
+            let port = here.next().expect("a port of the node").name.clone();
+            let is_super_frame = frame.buffer.offload.segmentation.is_some();
+            left.push(Left::Frame { port, bytes: frame.buffer.bytes().to_vec(), is_super_frame });
+            self.engine.booked_sent(frame.booking);
+            self.pool.put(frame.buffer);
+        }
+        for datagram in out.datagrams {
+            let (to, bytes) = (datagram.to.to_string(), datagram.buffer.bytes().to_vec());
+            left.push(Left::Datagram { to, bytes });
+            self.engine.booked_sent(datagram.booking);
+            self.pool.put(datagram.buffer);
+        }
+        left.sort();
+        left
+    }
+
+    fn packet(&mut self, port: &Port, sent: &Sent, cause: Option<Event>) -> Packet {
+        let slot = self.engine.slot_of(port.id).expect("the port is in the program");
+        let mut buffer = self.pool.take().unwrap();
+        assert!(buffer.fill(&sent.bytes));
+        buffer.offload = sent.offload;
+        from_punt(Origin::Port(slot), buffer, cause)
+    }
+}
+
+pub(crate) struct Twin {
+    pub(crate) town: Town,
+    alone: Side,
+    beside: Side,
+    program: Program,
+    tables: Tables,
+    pub(crate) now_ns: u64,
+    pub(crate) report: Report,
+}
+
+impl Twin {
+    /// `interfaces` exist in the namespace of the thread, one for each port.
+    pub(crate) fn new(town: Town, interfaces: &[u32], report: Report) -> Self {
+        let sizes = Sizes { flows: 4_096, slots: 512, gates: 4_097, accounts: 2_048 };
+        let program = Program::load(sizes).unwrap();
+        let given = || -> Vec<OwnedFd> {
+            program.tables().map(|fd| fd.try_clone_to_owned().unwrap()).collect()
+        };
+        let tables = Tables::open(given()).unwrap();
+        tables.set_settings(Settings { punt_ifindex: PUNT_INTERFACE, ..Settings::default() });
+        let (alone, mut beside) = (Side::new(), Side::new());
+        let door = KernelDoor::open(Tables::open(given()).unwrap()).unwrap();
+        beside.engine.open_kernel_path(Box::new(door));
+        beside.engine.set_kernel_underlay(Some(UNDERLAY_INTERFACE));
+        let mut twin = Self { town, alone, beside, program, tables, now_ns: 1_000_000_000, report };
+        twin.apply();
+        for (number, port) in twin.town.ports.iter().enumerate().filter(|(_, port)| port.node == 0)
+        {
+            let interface = interfaces[number];
+            let known = catena_fastpath::Port { number: number as u32 + 1, is_watched: 0 };
+            twin.tables.set_port(interface, known).unwrap();
+            let has_peer = number % 2 == 0;
+            let port_of_kernel = KernelPort { number: number as u32 + 1, interface, has_peer };
+            twin.beside.engine.set_kernel_port(port.id, Some(port_of_kernel));
+        }
+        twin
+    }
+
+    /// Puts the town as it is in force at both.
+    pub(crate) fn apply(&mut self) {
+        let tables = Arc::new(self.town.tables(0));
+        self.alone.engine.replace_tables(Arc::clone(&tables));
+        self.beside.engine.replace_tables(tables);
+    }
+
+    /// Lets time pass at both.
+    pub(crate) fn pass(&mut self, nanoseconds: u64) {
+        self.now_ns += nanoseconds;
+        for side in [&mut self.alone, &mut self.beside] {
+            let mut out = Output::default();
+            side.engine.tick(self.now_ns, &mut side.pool, &mut out);
+            assert_eq!(side.book(out, &self.town), []);
+        }
+    }
+
+    /// Sends a packet in and lets functions do their work, until nothing moves.
+    pub(crate) fn send(&mut self, sent: Sent, dice: &mut Dice) {
+        let mut queue = vec![sent];
+        for _ in 0..STEPS_MAX {
+            let Some(sent) = queue.pop() else { return };
+            for left in self.step(&sent) {
+                queue.extend(self.function(left, &sent.offload, dice));
+            }
+            // A chain may change while packets are inside functions.
+            if !queue.is_empty() && dice.once_in(80) {
+                streets::change(&mut self.town, dice);
+                self.apply();
+            }
+        }
+    }
+
+    /// Brings a datagram in by a tunnel and lets functions do their work.
+    pub(crate) fn send_by_tunnel(&mut self, sent: &SentByTunnel, dice: &mut Dice) {
+        self.now_ns += 1_000;
+        self.report.packets += 1;
+        let outer = OuterHeader {
+            source: v4(sent.source),
+            destination: v4(node_address(0)),
+            source_port: 50_000,
+            destination_port: sent.kind.udp_port(),
+        };
+        let mut frame = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0].to_vec();
+        frame.extend(outer.with(&sent.bytes).unwrap());
+        let total = (frame.len() - 14) as u16;
+        catena_wire::ipv4::set_total_length(&mut frame[14..], total).unwrap();
+        catena_wire::udp::set_length(&mut frame[34..], total - 20).unwrap();
+        let mut buffer = self.alone.pool.take().unwrap();
+        assert!(buffer.fill(&sent.bytes));
+        let packet = Packet::from_tunnel(sent.kind, sent.source, buffer);
+        let expected = self.alone.forward(self.now_ns, packet, &self.town);
+        let run = self.program.rehearse(Hook::Underlay, UNDERLAY_INTERFACE, &frame, None, 1);
+        let run = run.unwrap();
+        let (left, what) = match run.verdict {
+            Verdict::Punt(PUNT_INTERFACE, tag) => {
+                assert_eq!((tag.from, run.bytes), (PuntedFrom::Underlay, frame));
+                let mut buffer = self.beside.pool.take().unwrap();
+                assert!(buffer.fill(&sent.bytes));
+                let origin = Origin::Tunnel { kind: sent.kind, source: sent.source };
+                let packet = from_punt(origin, buffer, Some(tag.cause));
+                (self.beside.forward(self.now_ns, packet, &self.town), tag.cause.name())
+            }
+            Verdict::Leave(kind, interface) => {
+                let sight = Sight::at_underlay(v4(node_address(0)), &frame, None).unwrap();
+                let done = self.repeated(&frame, &sight);
+                assert_eq!((run.bytes, Some((kind, interface))), (done.bytes.clone(), done.exit));
+                (self.carried(done, &Offload::default()), "carried")
+            }
+            other => panic!("the kernel's program says {other:?} of a datagram"),
+        };
+        assert_eq!(left, expected, "{what} of {sent:?}");
+        *self.report.outcomes.entry(format!("{what} by tunnel")).or_default() += 1;
+        for left in expected {
+            if let Some(sent) = self.function(left, &Offload::default(), dice) {
+                self.send(sent, dice);
+            }
+        }
+    }
+
+    /// One frame, at both; what left is the same.
+    fn step(&mut self, sent: &Sent) -> Vec<Left> {
+        self.now_ns += 1_000;
+        self.report.packets += 1;
+        let port = self.town.port_named(&sent.port).clone();
+        let packet = self.alone.packet(&port, sent, None);
+        let expected = self.alone.forward(self.now_ns, packet, &self.town);
+        let (left, what) = self.beside_the_kernel(&port, sent);
+        assert_eq!(left, expected, "{what} of a frame at {}", port.name);
+        *self.report.outcomes.entry(what).or_default() += 1;
+        expected
+    }
+
+    fn beside_the_kernel(&mut self, port: &Port, sent: &Sent) -> (Vec<Left>, String) {
+        let number = self.town.ports.iter().position(|other| other.id == port.id).unwrap();
+        let interface = number as u32 + 2;
+        let segment_bytes = sent.offload.segmentation.map(|one| one.segment_bytes);
+        let is_rehearsed = REHEARSED_BYTES.contains(&sent.bytes.len())
+            && !self.is_pushed_super_frame(number as u16 + 1, &sent.bytes, segment_bytes);
+        if !is_rehearsed {
+            let packet = self.beside.packet(port, sent, None);
+            let left = self.beside.forward(self.now_ns, packet, &self.town);
+            return (left, "not rehearsed".to_owned());
+        }
+        let run = self.program.rehearse(Hook::Port, interface, &sent.bytes, segment_bytes, 1);
+        let run = run.unwrap();
+        match run.verdict {
+            Verdict::Punt(PUNT_INTERFACE, tag) => {
+                assert_eq!(run.bytes, sent.bytes);
+                let packet = self.beside.packet(port, sent, Some(tag.cause));
+                let left = self.beside.forward(self.now_ns, packet, &self.town);
+                (left, tag.cause.name().to_owned())
+            }
+            Verdict::Leave(kind, interface) => {
+                let sight = Sight::at_port(number as u16 + 1, &sent.bytes, segment_bytes).unwrap();
+                let done = self.repeated(&sent.bytes, &sight);
+                assert_eq!((&run.bytes, Some((kind, interface))), (&done.bytes, done.exit));
+                let left = self.carried(done, &sent.offload);
+                (left, "carried".to_owned())
+            }
+            other => panic!("the kernel's program says {other:?}"),
+        }
+    }
+
+    /// A rehearsal knows no kind of super-frame, and without one the kernel makes no room in it: the
+    /// live tests of `fastpath` send those.
+    fn is_pushed_super_frame(&self, number: u16, bytes: &[u8], segment_bytes: Option<u16>) -> bool {
+        let sight = segment_bytes.and_then(|_| Sight::at_port(number, bytes, segment_bytes));
+        let entry = sight.and_then(|sight| self.tables.entry(&sight.key).unwrap());
+        entry.is_some_and(|entry| entry.transform.flags & FLAG_PUSHES != 0)
+    }
+
+    /// What the interpreter makes of a frame that the program has carried.
+    fn repeated(&mut self, frame: &[u8], sight: &Sight) -> Outcome {
+        let entry = self.tables.entry(&sight.key).unwrap().unwrap();
+        for operation in entry.transform.operations() {
+            let kind = Kind::of(operation.kind).unwrap();
+            *self.report.operations.entry(kind).or_default() += 1;
+        }
+        reference::apply(&entry.transform, frame, sight).unwrap()
+    }
+
+    /// What left by the kernel, as the engine would have handed it out.
+    fn carried(&self, done: Outcome, offload: &Offload) -> Vec<Left> {
+        let is_super_frame = offload.segmentation.is_some();
+        let by_port = |interface: u32, bytes: Vec<u8>| {
+            let port = self.town.ports[interface as usize - 2].name.clone();
+            Left::Frame { port, bytes, is_super_frame }
+        };
+        let (kind, interface) = done.exit.unwrap();
+        let main = if kind == Kind::TransmitToNeighbour {
+            datagram(&done.bytes, offload)
+        } else {
+            by_port(interface, done.bytes)
+        };
+        let copies = done.copies.into_iter().map(|(interface, bytes)| by_port(interface, bytes));
+        let mut left: Vec<Left> = copies.chain([main]).collect();
+        left.sort();
+        left
+    }
+
+    /// What a function makes of a frame: most route, some give it back as it is, few rewrite it.
+    fn function(&self, left: Left, offload: &Offload, dice: &mut Dice) -> Option<Sent> {
+        let Left::Frame { port, mut bytes, .. } = left else { return None };
+        let port = self.town.port_named(&port);
+        if port.role != PortRole::Function {
+            return None;
+        }
+        let instance =
+            self.town.instances.iter().find(|one| self.town.ports[one.ingress].id == port.id)?;
+        let view = FrameView::parse(&bytes).ok().filter(|view| view.destination == port.mac)?;
+        let egress = &self.town.ports[instance.egress];
+        let is_bridge = instance.name == "f2";
+        if !is_bridge && !route(&mut bytes, PROXY_MAC, egress.mac) {
+            return None;
+        }
+        if dice.once_in(40)
+            && let Some(at) = view.l4_offset.map(usize::from)
+            && bytes.len() > at + 8
+        {
+            bytes[at + 1] ^= 0x10;
+        }
+        Some(Sent { port: egress.name.clone(), bytes, offload: *offload })
+    }
+
+    /// Both have counted the same.
+    pub(crate) fn compare_counters(&mut self) {
+        self.beside.engine.settle_kernel_path();
+        let (alone, beside) = (self.alone.engine.counters(), self.beside.engine.counters());
+        let lines = |counters: &NodeCounters| {
+            let NodeCounters { ports, tunnels, tunnels_transmitted, chains, .. } = counters;
+            (ports.clone(), tunnels.clone(), *tunnels_transmitted, chains.clone())
+        };
+        assert_eq!(lines(&beside), lines(&alone));
+        assert_eq!(beside.total().unaccounted(), 0);
+    }
+
+    /// Notes what was dropped, for the report.
+    pub(crate) fn end(mut self) -> Report {
+        self.compare_counters();
+        let kernel = self.beside.engine.settle_kernel_path().unwrap();
+        for (reason, packets) in kernel.declined {
+            *self.report.declined.entry(reason).or_default() += packets;
+        }
+        for (reason, packets) in &self.alone.engine.counters().total().dropped {
+            *self.report.dropped.entry(reason.name().to_owned()).or_default() += packets;
+        }
+        self.report
+    }
+}
+
+fn from_punt(origin: Origin, buffer: Buffer, cause: Option<Event>) -> Packet {
+    match cause {
+        Some(Event::Miss | Event::Stale) => Packet::from_kernel(origin, buffer, false),
+        Some(Event::Waiting) => Packet::from_kernel(origin, buffer, true),
+        _ => Packet::plainly(origin, buffer),
+    }
+}
+
+/// A tunnel packet of the kernel as the engine would have packed it: a super-frame as a row of its
+/// wire packets.
+fn datagram(frame: &[u8], offload: &Offload) -> Left {
+    const OUTER_BYTES: usize = 42;
+    let to = Ipv4Addr::from(*frame[30..].first_chunk::<4>().unwrap()).to_string();
+    let port = u16::from_be_bytes(*frame[36..].first_chunk().unwrap());
+    let payload = &frame[OUTER_BYTES..];
+    let segment_bytes = offload.segmentation.map(|one| one.segment_bytes);
+    let Some(segment_bytes) = segment_bytes else {
+        return Left::Datagram { to, bytes: payload.to_vec() };
+    };
+    let sight = Sight::in_tunnel(port, payload, Some(segment_bytes)).unwrap();
+    let (header, inner) = payload.split_at(sight.inner_offset);
+    let cut = SuperFrame::parse(inner, SegmentKind::Tcp, segment_bytes).unwrap();
+    let mut bytes = Vec::new();
+    for index in 0..cut.count() {
+        bytes.extend(header);
+        let mut segment = vec![0; cut.segment_len(index)];
+        assert!(cut.write_segment(inner, index, &mut segment) > 0);
+        bytes.extend(segment);
+    }
+    Left::Datagram { to, bytes }
+}
+
+fn v4(address: IpAddr) -> Ipv4Addr {
+    match address {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(_) => panic!("the town's underlay is IPv4"),
+    }
+}
