@@ -5,7 +5,7 @@ use crate::blueprint::Blueprint;
 use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
-use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, PlacedPort};
+use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, PlacedPort, SliceReach};
 use crate::next::supersede;
 use crate::pins::pins;
 use crate::program::port_entry;
@@ -62,7 +62,7 @@ impl Step<'_> {
             return;
         }
         let mut all: Vec<Ready> = Vec::new();
-        for chain in chains.filter(|chain| is_carried(chain)) {
+        for chain in chains.filter(|chain| self.graphs.is_entered(chain)) {
             let ways = render(self.intent, self.inventory, self.graphs, chain);
             let Ok(ways) = ways else { return };
             all.push((chain.id, Readiness::Waiting, ways));
@@ -132,11 +132,6 @@ impl Step<'_> {
     }
 }
 
-/// A chain without rules takes no packet: nobody waits for it.
-fn is_carried(chain: &Chain) -> bool {
-    !chain.rules.is_empty()
-}
-
 /// Are all chains carried, each leading where it should and taking packets from where it should?
 /// A chain on its own needs nobody.
 fn is_shaped_as_declared(ledger: &Ledger, graphs: &Graphs<'_>, chains: &[&Chain]) -> bool {
@@ -144,13 +139,13 @@ fn is_shaped_as_declared(ledger: &Ledger, graphs: &Graphs<'_>, chains: &[&Chain]
         let paths = ledger.classified(chain.id);
         let ways = 1 + usize::from(chain.is_symmetric);
         let has_shape = |(_, path): &(PathId, &PathRecord)| {
-            let is_joined = path.rules.is_empty();
+            let is_joined = path.rules.is_empty() && path.slices.is_none();
             path.leads_to == graphs.leads_to(chain.id, path.direction)
                 && (path.direction == Direction::Reverse || is_joined == graphs.is_joined(chain.id))
         };
         paths.len() == ways && paths.iter().all(has_shape)
     };
-    chains.len() == 1 || chains.iter().filter(|chain| is_carried(chain)).all(is_shaped)
+    chains.len() == 1 || chains.iter().filter(|chain| graphs.is_entered(chain)).all(is_shaped)
 }
 
 /// The path that waits to carry a way. It is on the nodes of its rules too: other rules, other
@@ -219,6 +214,7 @@ fn install(
         since: ledger.number,
         is_update,
         pins: pins(ledger, intent, inventory, chain.id, way),
+        slices: SliceReach::default(),
     };
     ledger.paths.insert(id, record);
 }

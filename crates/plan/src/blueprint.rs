@@ -2,27 +2,53 @@
 
 use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathRecord};
+use crate::slices::SliceBook;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What the whole domain shall run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Blueprint {
     /// Its number.
     pub number: BlueprintNumber,
     /// The blueprint it was made from.
     pub parent: BlueprintNumber,
     /// Each node's program. The number of a program is that of the blueprint that changed it last.
-    pub programs: BTreeMap<NodeName, NodeProgram>,
+    /// Slices are not in it: they are in the book.
+    pub programs: Arc<BTreeMap<NodeName, NodeProgram>>,
     /// What the next planning must remember; store it before any program leaves.
-    pub ledger: Ledger,
+    pub ledger: Arc<Ledger>,
+    /// The slices; what changed in it must be stored, too.
+    pub slices: SliceBook,
 }
 
 impl Blueprint {
     /// Goes on from a stored ledger. The programs are made anew by the next planning.
     #[must_use]
     pub fn resume(ledger: Ledger) -> Self {
-        Self { number: ledger.number, parent: ledger.number, programs: BTreeMap::new(), ledger }
+        Self {
+            number: ledger.number,
+            parent: ledger.number,
+            programs: Arc::default(),
+            ledger: Arc::new(ledger),
+            slices: SliceBook::default(),
+        }
+    }
+
+    /// The same with the slices that were planned; the blueprint that did so may be newer.
+    #[must_use]
+    pub fn with_slices(self, slices: SliceBook, number: BlueprintNumber) -> Self {
+        let number = number.max(self.number);
+        Self { number, parent: number, slices, ..self }
+    }
+
+    /// The number of a node's program, slices included.
+    #[must_use]
+    pub fn number_of(&self, node: &NodeName) -> BlueprintNumber {
+        let program = self.programs.get(node).map(|program| program.number);
+        let slices = self.slices.table(node).map(|table| table.number);
+        program.max(slices).unwrap_or_default()
     }
 
     /// Do all nodes of a path run the blueprint that brought it to its phase?

@@ -2,6 +2,7 @@
 
 mod graphs;
 mod room;
+mod slices;
 mod written;
 
 use crate::error::PlanError;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 
 use graphs::{check_graph, check_routes};
 pub(crate) use room::{Room, count_rooms};
+pub(crate) use slices::check_one as check_slice;
 pub(crate) use written::check_written;
 
 /// Checks all chains together.
@@ -38,6 +40,7 @@ pub fn check(intent: &Intent) -> Result<(), PlanError> {
         }
     }
     check_sources(intent)?;
+    slices::check(intent)?;
     room::check(intent)
 }
 

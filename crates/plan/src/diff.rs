@@ -1,7 +1,10 @@
 //! What a blueprint changes, table by table, for previews and tests.
 
 use crate::blueprint::Blueprint;
+use crate::intent::Table;
+use crate::slices::SliceTable;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram};
+use imbl::ordmap::DiffItem;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -40,12 +43,13 @@ pub struct BlueprintDiff {
 #[must_use]
 pub fn diff(from: &Blueprint, to: &Blueprint) -> BlueprintDiff {
     let mut nodes = BTreeMap::new();
-    for (name, program) in &to.programs {
+    for (name, program) in to.programs.iter() {
         let former = from.programs.get(name);
-        let tables = diff_programs(former, program);
+        let mut tables = diff_programs(former, program);
+        tables.extend(diff_slices(from.slices.table(name), to.slices.table(name)));
         if !tables.is_empty() {
-            let from = former.map_or(BlueprintNumber(0), |former| former.number);
-            nodes.insert(name.clone(), NodeDiff { from, to: program.number, tables });
+            let numbers = (from.number_of(name), to.number_of(name));
+            nodes.insert(name.clone(), NodeDiff { from: numbers.0, to: numbers.1, tables });
         }
     }
     BlueprintDiff { from: from.number, to: to.number, nodes }
@@ -71,6 +75,31 @@ fn diff_programs(
     table("pins", diff_table(from.map(|p| &p.pins), &to.pins));
     table("chains", diff_table(from.map(|p| &p.chains), &to.chains));
     tables
+}
+
+/// Costs what differs.
+fn diff_slices(
+    from: Option<&SliceTable>,
+    to: Option<&SliceTable>,
+) -> BTreeMap<&'static str, TableDiff> {
+    let empty = SliceTable::default();
+    let (from, to) = (from.unwrap_or(&empty), to.unwrap_or(&empty));
+    let slices = diff_map(&from.slices, &to.slices);
+    let paths = diff_map(&from.paths, &to.paths);
+    let differs = |(_, diff): &(&'static str, TableDiff)| *diff != TableDiff::default();
+    [("slices", slices), ("slice paths", paths)].into_iter().filter(differs).collect()
+}
+
+fn diff_map<K: Ord + Clone, V: Clone + PartialEq>(
+    from: &Table<K, V>,
+    to: &Table<K, V>,
+) -> TableDiff {
+    let mut counted = TableDiff::default();
+    for item in from.diff(to) {
+        counted.added += usize::from(!matches!(item, DiffItem::Remove(..)));
+        counted.removed += usize::from(!matches!(item, DiffItem::Add(..)));
+    }
+    counted
 }
 
 fn diff_table<T: PartialEq>(from: Option<&Vec<T>>, to: &[T]) -> TableDiff {

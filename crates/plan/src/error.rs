@@ -177,4 +177,41 @@ pub enum PlanError {
         /// Its identity.
         id: String,
     },
+    /// A slice that cannot be, whatever else there is.
+    #[error("slice '{slice}': {fault}")]
+    BadSlice {
+        /// The slice.
+        slice: String,
+        /// What is wrong, and what to do.
+        fault: String,
+    },
+    /// Two slices take the same packets at the same place.
+    #[error(
+        "slices '{first}' and '{second}' take the same packets at the same place; give one of them \
+         another 'vni', 'teids', 'qfi' or 'source_port'"
+    )]
+    SameSlice {
+        /// A slice.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Something a slice names does not exist.
+    #[error("slice '{slice}' names the {kind} {id}, which does not exist; create it first")]
+    SliceMissing {
+        /// The slice.
+        slice: String,
+        /// What kind of thing.
+        kind: &'static str,
+        /// Its identity.
+        id: String,
+    },
+    /// More slices than a node's data plane takes.
+    #[error("there would be {slices} slices, more than the limit of {limit}; remove some")]
+    TooManySlices {
+        /// How many there would be.
+        slices: usize,
+        /// [`catena_model::limits::NODE_SLICES_MAX`].
+        limit: usize,
+    },
 }

@@ -3,7 +3,9 @@
 
 use crate::intent::Intent;
 use crate::ledger::{Direction, Ledger, PathPhase};
+use crate::slices::Places;
 use catena_model::id::ChainId;
+use catena_model::resource::Chain;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Routes are not followed beyond this many chains; validation refuses cycles and what is longer
@@ -18,6 +20,7 @@ pub(crate) struct Graphs<'i> {
     intent: &'i Intent,
     after: BTreeMap<ChainId, &'i [ChainId]>,
     before: BTreeMap<ChainId, Vec<ChainId>>,
+    slices: Places,
 }
 
 /// A way through chains, from one that packets enter by ports.
@@ -30,7 +33,8 @@ pub(crate) struct Route {
 
 impl<'i> Graphs<'i> {
     pub(crate) fn of(intent: &'i Intent) -> Self {
-        let mut graphs = Self { intent, after: BTreeMap::new(), before: BTreeMap::new() };
+        let slices = Places::default();
+        let mut graphs = Self { intent, after: BTreeMap::new(), before: BTreeMap::new(), slices };
         let branches = intent.graphs.values().flat_map(|graph| &graph.branches);
         for (source, destinations) in branches.filter(|(id, _)| intent.chains.contains_key(*id)) {
             graphs.after.insert(*source, destinations);
@@ -39,6 +43,17 @@ impl<'i> Graphs<'i> {
             }
         }
         graphs
+    }
+
+    /// The same for whoever renders chains: slices enter them, too.
+    pub(crate) fn with_slices(intent: &'i Intent, slices: &Places) -> Self {
+        Self { slices: slices.clone(), ..Self::of(intent) }
+    }
+
+    /// Does anything enter a chain? One without rules and slices takes no packet: nobody waits for
+    /// it.
+    pub(crate) fn is_entered(&self, chain: &Chain) -> bool {
+        !chain.rules.is_empty() || self.slices.has_any(chain.id)
     }
 
     /// The chains that follow a chain, in their order.

@@ -1,11 +1,12 @@
 //! Everything that operators have declared, as the planner sees it.
 
 use catena_model::id::{
-    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
 };
+use catena_model::slice::Slice;
 use std::collections::BTreeSet;
 
 /// Resources by identity. A copy costs nothing and shares what it has in common with its origin.
@@ -30,6 +31,8 @@ pub struct Intent {
     pub chains: Table<ChainId, Chain>,
     /// Chains that branch into others.
     pub graphs: Table<GraphId, ChainGraph>,
+    /// Slices of 5G networks.
+    pub slices: Table<SliceId, Slice>,
 }
 
 impl Intent {

@@ -49,11 +49,13 @@ pub struct Inventory {
     pub unpinned: BTreeSet<PathId>,
     /// Instances that were seen to change bytes by which their packets could be told apart.
     pub rewriting: BTreeSet<InstanceId>,
+    /// Blueprints that turned away from paths of slices which hold no packet any more.
+    pub slices_drained: BTreeSet<BlueprintNumber>,
 }
 
 impl Inventory {
     /// Has the node acknowledged this blueprint or a later one?
-    pub(crate) fn has_acknowledged(&self, node: &NodeName, number: BlueprintNumber) -> bool {
+    pub fn has_acknowledged(&self, node: &NodeName, number: BlueprintNumber) -> bool {
         self.nodes.get(node).is_some_and(|facts| facts.acknowledged >= number)
     }
 }

@@ -3,7 +3,9 @@
 
 use crate::inventory::Inventory;
 use catena_model::id::{ChainId, InstanceId, NetworkId};
-use catena_model::limits::{MPLS_PATH_IDS, NSH_PATH_IDS, PATH_ID_QUARANTINE_BLUEPRINTS};
+use catena_model::limits::{
+    MPLS_PATH_IDS, NSH_PATH_IDS, PATH_ID_QUARANTINE_BLUEPRINTS, SLICE_PATH_IDS_FROM,
+};
 use catena_model::program::{HopEntry, HopKind, PathEntry, PortEntry, RuleEntry};
 use catena_model::resource::{ContextHeader, Encapsulation};
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -115,6 +117,35 @@ pub struct PathRecord {
     /// What its classifiers leave on paths of before.
     #[serde(default)]
     pub pins: Vec<Pin>,
+    /// Where slices enter paths with its hops.
+    #[serde(default, skip_serializing_if = "SliceReach::is_none")]
+    pub slices: SliceReach,
+}
+
+/// The nodes at which slices are classified.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceReach {
+    /// At every node.
+    pub is_everywhere: bool,
+    /// At these, at least.
+    pub nodes: BTreeSet<NodeName>,
+}
+
+impl SliceReach {
+    /// Does no slice enter?
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        !self.is_everywhere && self.nodes.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, at: Option<NodeName>) {
+        match at {
+            Some(node) => {
+                self.nodes.insert(node);
+            }
+            None => self.is_everywhere = true,
+        }
+    }
 }
 
 impl PathRecord {
@@ -133,8 +164,7 @@ impl PathRecord {
         &'r self,
         everybody: impl Iterator<Item = &'r NodeName>,
     ) -> BTreeSet<NodeName> {
-        let instances = self.hops.iter().flat_map(|hop| &hop.instances).map(|i| i.node.clone());
-        let mut nodes: BTreeSet<NodeName> = instances.collect();
+        let mut nodes = self.hop_nodes();
         nodes.extend(self.classifiers(&self.entrances, everybody));
         nodes
     }
@@ -147,10 +177,26 @@ impl PathRecord {
     ) -> BTreeSet<NodeName> {
         let mut nodes = entrances.clone();
         nodes.extend(self.rules.iter().filter_map(|placed| placed.node.clone()));
-        if self.rules.iter().any(|placed| placed.node.is_none()) {
+        nodes.extend(self.slices.nodes.iter().cloned());
+        let is_everywhere =
+            self.slices.is_everywhere || self.rules.iter().any(|placed| placed.node.is_none());
+        if is_everywhere {
             nodes.extend(everybody.cloned());
         }
         nodes
+    }
+
+    /// The nodes of its instances.
+    pub(crate) fn hop_nodes(&self) -> BTreeSet<NodeName> {
+        self.hops.iter().flat_map(|hop| &hop.instances).map(|i| i.node.clone()).collect()
+    }
+
+    /// May slices be sent into paths with its hops at a node (none: at every node)?
+    pub(crate) fn takes_slices_at(&self, at: Option<&NodeName>) -> bool {
+        match at {
+            Some(node) => self.slices.is_everywhere || self.slices.nodes.contains(node),
+            None => self.slices.is_everywhere,
+        }
     }
 
     /// The nodes at which packets are behind the last function; without functions to pass they
@@ -247,9 +293,11 @@ impl Ledger {
     ///
     /// Both pools share one number space, because a node tells paths apart by the number alone.
     pub(crate) fn free_path_id(&self, encapsulation: Encapsulation) -> Option<PathId> {
+        // Those from there on are for slices.
+        let end = SLICE_PATH_IDS_FROM.saturating_sub(1);
         let mut pool = match encapsulation {
-            Encapsulation::Nsh => NSH_PATH_IDS,
-            Encapsulation::Mpls => MPLS_PATH_IDS,
+            Encapsulation::Nsh => *NSH_PATH_IDS.start()..=end,
+            Encapsulation::Mpls => *MPLS_PATH_IDS.start()..=end,
         };
         let number = self.number;
         pool.find(|id| {

@@ -30,6 +30,7 @@ mod reconcile;
 mod render;
 mod rest;
 mod selector;
+mod slices;
 mod status;
 
 pub use blueprint::Blueprint;
@@ -43,9 +44,16 @@ pub use error::PlanError;
 pub use index::{Index, IndexedIntent, Resource, overlap, tuples_overlap};
 pub use intent::{Intent, Table};
 pub use inventory::{Inventory, NodeFacts};
-pub use ledger::{Direction, Ledger, PathPhase, PathRecord, Pin, PlacedPort, PlacedRule};
+pub use ledger::{
+    Direction, Ledger, PathPhase, PathRecord, Pin, PlacedPort, PlacedRule, SliceReach,
+};
 pub use next::{draining, next};
 pub use preview::preview;
 pub use receipt::Changes;
+pub use reconcile::NodeState;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};
+pub use slices::{
+    SliceBook, SliceDrainWatch, SliceJournal, SlicePath, SlicePhase, SliceTable,
+    is_slice_withdrawn, slice_status,
+};
 pub use status::{chain_status, is_withdrawn};

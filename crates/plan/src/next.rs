@@ -5,13 +5,17 @@ use crate::blueprint::Blueprint;
 use crate::graph::{Graphs, groups};
 use crate::intent::Intent;
 use crate::inventory::Inventory;
-use crate::ledger::{Ledger, PathPhase, PathRecord};
+use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, SliceReach};
 use crate::link::link;
 use crate::pins::{release_pins, turn_again};
 use crate::program::programs;
+use crate::render::bound_node;
+use crate::rest::ChainsAtRest;
+use crate::slices::{SliceBook, next_slices, with_all_nodes};
 use catena_model::id::ChainId;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The blueprint that should follow, or none when nothing is to be changed now.
 ///
@@ -19,14 +23,38 @@ use std::collections::{BTreeMap, BTreeSet};
 /// for acknowledgements answers none until they have come.
 #[must_use]
 pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Option<Blueprint> {
-    let number = previous.ledger.number.next();
-    let mut ledger = previous.ledger.clone();
+    // Slices share the hops of chains: those are decided first.
+    let of_chains = next_chains(previous, intent, inventory);
+    of_chains.or_else(|| next_slices(previous, intent, inventory))
+}
+
+/// The same, where chains have come to rest before: they are left out while they would again.
+pub(crate) fn next_beside(
+    rest: Option<&ChainsAtRest>,
+    previous: &Blueprint,
+    intent: &Intent,
+    inventory: &Inventory,
+) -> Option<Blueprint> {
+    let Some(rest) = rest else { return next(previous, intent, inventory) };
+    let mut looked = previous.clone();
+    looked.slices.wanted.look(intent);
+    if rest.is_same(&looked, intent, inventory) {
+        return next_slices(&looked, intent, inventory);
+    }
+    next(&looked, intent, inventory)
+}
+
+fn next_chains(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Option<Blueprint> {
+    let number = previous.number.next();
+    let mut slices = previous.slices.clone();
+    slices.wanted.look(intent);
+    let mut ledger = Ledger::clone(&previous.ledger);
     ledger.number = number;
     ledger.release_forgotten(inventory);
     release_pins(&mut ledger, inventory);
-    let graphs = Graphs::of(intent);
+    let graphs = Graphs::with_slices(intent, slices.places());
     let groups = groups(&ledger, &graphs);
-    supersede_unwanted(&mut ledger, intent);
+    supersede_unwanted(&mut ledger, intent, &graphs);
     let mut step = Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs };
     let is_turning = |group: &&Vec<ChainId>| !step.is_shaped(group);
     let turning: BTreeSet<ChainId> = groups.iter().filter(is_turning).flatten().copied().collect();
@@ -37,6 +65,7 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
     }
     remove_drained(previous, &mut ledger, inventory);
     link(&mut ledger, inventory, &turning);
+    reach(&mut ledger, &slices, intent, inventory);
 
     let mut programs = programs(&ledger, intent, inventory);
     let mut has_changed = programs.len() != previous.programs.len();
@@ -59,7 +88,36 @@ pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Opt
     note_removed(previous, &mut ledger, &programs, inventory);
     ledger.programs =
         programs.iter().map(|(node, program)| (node.clone(), program.number)).collect();
-    Some(Blueprint { number, parent: previous.number, programs, ledger })
+    let slices = with_all_nodes(previous, slices, intent, inventory);
+    let (programs, ledger) = (Arc::new(programs), Arc::new(ledger));
+    Some(Blueprint { number, parent: previous.number, programs, ledger, slices })
+}
+
+/// Paths are known where slices with their hops are classified, and where they shall be.
+fn reach(ledger: &mut Ledger, slices: &SliceBook, intent: &Intent, inventory: &Inventory) {
+    let number = ledger.number;
+    for (id, path) in &mut ledger.paths {
+        let mut reach = SliceReach::default();
+        slices.users(*id).for_each(|at| reach.add(at.clone()));
+        if path.phase != PathPhase::Superseded && path.direction == Direction::Forward {
+            for place in slices.places().of(path.chain) {
+                match place.map(|port| bound_node(intent, inventory, port)) {
+                    None => reach.add(None),
+                    Some(Ok(node)) => reach.add(Some(node)),
+                    Some(Err(_)) => {}
+                }
+            }
+        }
+        if reach == path.slices {
+            continue;
+        }
+        path.holders = path.nodes(inventory.nodes.keys());
+        path.slices = reach;
+        if path.phase == PathPhase::Classified {
+            path.since = number;
+            path.is_update = true;
+        }
+    }
 }
 
 /// A path that changed its phase is in force where this blueprint's programs are; a program that
@@ -103,8 +161,11 @@ fn note_removed(
 /// Superseded paths that still may hold packets: their counters decide when they are drained.
 #[must_use]
 pub fn draining(blueprint: &Blueprint) -> Vec<PathId> {
-    let superseded = |path: &PathRecord| path.phase == PathPhase::Superseded;
-    blueprint.ledger.paths.iter().filter(|(_, path)| superseded(path)).map(|(id, _)| *id).collect()
+    let is_superseded = |(id, path): &(&PathId, &PathRecord)| {
+        // While slices share its hops, packets come and go.
+        path.phase == PathPhase::Superseded && !blueprint.slices.uses_path(**id)
+    };
+    blueprint.ledger.paths.iter().filter(is_superseded).map(|(id, _)| *id).collect()
 }
 
 pub(crate) fn supersede(path: &mut PathRecord, number: BlueprintNumber) {
@@ -114,10 +175,10 @@ pub(crate) fn supersede(path: &mut PathRecord, number: BlueprintNumber) {
 
 /// Turns the classifiers away from chains that are gone, and from those that lost their last rule:
 /// what takes nothing has no packets to keep on a path of before.
-fn supersede_unwanted(ledger: &mut Ledger, intent: &Intent) {
+fn supersede_unwanted(ledger: &mut Ledger, intent: &Intent, graphs: &Graphs<'_>) {
     let number = ledger.number;
     let is_unwanted =
-        |path: &PathRecord| intent.chains.get(&path.chain).is_none_or(|c| c.rules.is_empty());
+        |path: &PathRecord| intent.chains.get(&path.chain).is_none_or(|c| !graphs.is_entered(c));
     let never_used: Vec<PathId> = ledger
         .paths
         .iter()
@@ -148,6 +209,7 @@ fn remove_drained(previous: &Blueprint, ledger: &mut Ledger, inventory: &Invento
             && had_turned(id)
             && inventory.drained.contains(id)
             && !ledger.is_pinned(*id)
+            && !previous.slices.uses_path(*id)
             && previous.is_running(inventory, path)
     };
     let over: Vec<PathId> =

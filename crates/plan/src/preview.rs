@@ -69,11 +69,12 @@ impl World {
         }
         self.inventory.drained = draining(blueprint).into_iter().collect();
         self.inventory.unpinned.clone_from(&self.inventory.drained);
+        self.inventory.slices_drained = blueprint.slices.superseded().collect();
     }
 
     fn note(&mut self, from: &Blueprint, to: &Blueprint) {
-        for (node, program) in &to.programs {
-            if from.programs.get(node).is_none_or(|former| former.number != program.number) {
+        for node in to.programs.keys() {
+            if from.number_of(node) != to.number_of(node) {
                 *self.programs.entry(node.clone()).or_default() += 1;
             }
         }

@@ -8,7 +8,9 @@ use crate::blueprint::Blueprint;
 use crate::intent::Intent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase};
-use crate::rest;
+use crate::next::next_beside;
+use crate::rest::{self, ChainsAtRest};
+use crate::slices::{self, SliceBook, SliceJournal, SliceTable};
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
@@ -36,6 +38,8 @@ pub enum News {
     Unpinned(PathId),
     /// This instance changes the bytes of its packets.
     Rewrites(InstanceId),
+    /// No packet is on the paths of slices any more that this blueprint turned away from.
+    SlicesDrained(BlueprintNumber),
 }
 
 /// What a session learned about its node.
@@ -73,6 +77,7 @@ pub enum NodeNews {
 #[must_use = "its ledger must be stored before it is adopted"]
 pub struct Planned {
     blueprint: Blueprint,
+    chains: Option<ChainsAtRest>,
 }
 
 impl Planned {
@@ -81,6 +86,37 @@ impl Planned {
     pub fn ledger(&self) -> &Ledger {
         &self.blueprint.ledger
     }
+
+    /// What of it must be on disk for the sake of slices, given the blueprint that it follows.
+    #[must_use]
+    pub fn journal(&self, former: &Blueprint) -> SliceJournal {
+        self.blueprint.slices.journal_since(&former.slices, self.blueprint.number)
+    }
+
+    /// Everything about slices, as one record instead of all before.
+    #[must_use]
+    pub fn whole_journal(&self) -> SliceJournal {
+        self.blueprint.slices.journal(self.blueprint.number)
+    }
+
+    /// The number of the blueprint.
+    #[must_use]
+    pub fn number(&self) -> BlueprintNumber {
+        self.blueprint.number
+    }
+}
+
+/// What a node should run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeState {
+    /// The node.
+    pub node: NodeName,
+    /// The number of all of it.
+    pub number: BlueprintNumber,
+    /// Its program without slices; none: the one that was handed out last.
+    pub program: Option<NodeProgram>,
+    /// Its slices.
+    pub slices: SliceTable,
 }
 
 /// Owner of blueprint and inventory.
@@ -91,9 +127,11 @@ pub struct Reconciler {
     /// The session that speaks for each node.
     sessions: BTreeMap<NodeName, u64>,
     /// The program that was handed out last for each node.
-    handed: BTreeMap<NodeName, BlueprintNumber>,
+    handed: BTreeMap<NodeName, (BlueprintNumber, BlueprintNumber)>,
     /// The intent that nothing was to be changed for, if nothing else has happened since.
     rested: Option<Intent>,
+    /// What no chain was to be changed for.
+    chains: Option<ChainsAtRest>,
 }
 
 impl Reconciler {
@@ -108,7 +146,15 @@ impl Reconciler {
             sessions: BTreeMap::new(),
             handed: BTreeMap::new(),
             rested: None,
+            chains: None,
         }
+    }
+
+    /// The same with the slices that were planned, by this blueprint at last.
+    #[must_use]
+    pub fn with_slices(self, slices: SliceBook, number: BlueprintNumber) -> Self {
+        let blueprint = Blueprint::clone(&self.blueprint).with_slices(slices, number);
+        Self { blueprint: Arc::new(blueprint), ..self }
     }
 
     /// The blueprint that nodes should run.
@@ -146,6 +192,10 @@ impl Reconciler {
             }
             News::Rewrites(instance) => {
                 self.inventory.rewriting.insert(instance);
+                None
+            }
+            News::SlicesDrained(number) => {
+                self.inventory.slices_drained.insert(number);
                 None
             }
             News::Node { node, session, news } => {
@@ -217,37 +267,54 @@ impl Reconciler {
         let mut latest: Option<Blueprint> = None;
         for _ in 0..BLUEPRINTS_PER_STEP_MAX {
             let previous = latest.as_ref().unwrap_or(&self.blueprint);
-            match crate::next(previous, intent, &self.inventory) {
+            let rest = self.chains.as_ref();
+            match next_beside(rest, previous, intent, &self.inventory) {
                 Some(blueprint) => latest = Some(blueprint),
                 None => break,
             }
         }
-        latest.map(|blueprint| Planned { blueprint })
+        latest.map(|blueprint| {
+            let chains = ChainsAtRest::of(&blueprint, intent, &self.inventory);
+            Planned { blueprint, chains }
+        })
     }
 
     /// Remembers that nothing was to be changed for this intent: what is declared next is held
-    /// against it, and costs nothing if it touches no chain.
+    /// against it, and costs nothing if it touches no chain and no slice.
     pub fn rest(&mut self, intent: &Intent) {
+        let slices = slices::settled(&self.blueprint, intent, &self.inventory);
+        Arc::make_mut(&mut self.blueprint).slices = slices;
+        self.chains = ChainsAtRest::of(&self.blueprint, intent, &self.inventory);
         self.rested = Some(intent.clone());
     }
 
     /// Makes a planned blueprint the current one: its ledger is on disk.
     pub fn adopt(&mut self, planned: Planned) {
-        let Planned { blueprint } = planned;
+        let Planned { blueprint, chains } = planned;
         self.rested = None;
+        self.chains = chains;
         self.inventory.drained.retain(|path| is_superseded(&blueprint.ledger, *path));
         self.inventory.unpinned.retain(|path| blueprint.ledger.is_pinned(*path));
+        let superseded: BTreeSet<BlueprintNumber> = blueprint.slices.superseded().collect();
+        self.inventory.slices_drained.retain(|number| superseded.contains(number));
         self.blueprint = Arc::new(blueprint);
     }
 
     /// The programs that changed since this was asked last.
     #[must_use = "they count as handed out"]
-    pub fn hand_out(&mut self) -> Vec<NodeProgram> {
+    pub fn hand_out(&mut self) -> Vec<NodeState> {
         let mut changed = Vec::new();
-        for (node, program) in &self.blueprint.programs {
-            if self.handed.insert(node.clone(), program.number) != Some(program.number) {
-                changed.push(program.clone());
+        for (node, program) in self.blueprint.programs.iter() {
+            let slices = self.blueprint.slices.table(node).cloned().unwrap_or_default();
+            let numbers = (program.number, slices.number);
+            let former = self.handed.insert(node.clone(), numbers);
+            if former == Some(numbers) {
+                continue;
             }
+            let is_new = former.is_none_or(|(former, _)| former != program.number);
+            let program = is_new.then(|| program.clone());
+            let number = numbers.0.max(numbers.1);
+            changed.push(NodeState { node: node.clone(), number, program, slices });
         }
         changed
     }

@@ -74,7 +74,7 @@ pub(crate) fn render(
         let function = intent.functions.get(id);
         functions.push(function.ok_or_else(|| format!("function {id} does not exist"))?);
     }
-    if chain.rules.is_empty() {
+    if !graphs.is_entered(chain) {
         return Err("it has no classification rule".into());
     }
     let way = |direction: Direction| {

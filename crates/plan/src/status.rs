@@ -27,7 +27,7 @@ pub fn chain_status(
     let Some(declared) = intent.chains.get(&chain) else {
         return status(waiting_state, "the chain is being removed".into());
     };
-    let graphs = Graphs::of(intent);
+    let graphs = Graphs::with_slices(intent, current.slices.places());
     let ways = match render(intent, inventory, &graphs, declared) {
         Ok(ways) => ways,
         Err(missing) if path.is_some() => return status(ChainState::Degraded, missing),
@@ -63,7 +63,7 @@ fn held_up(
     let others = group.into_iter().filter(|other| *other != chain);
     let mut others = others.filter_map(|id| intent.chains.get(&id));
     others.find_map(|other| {
-        let is_carried = !other.rules.is_empty();
+        let is_carried = graphs.is_entered(other);
         let why = render(intent, inventory, graphs, other).err().filter(|_| is_carried)?;
         Some(format!("it turns together with chain '{}', and {why}", chain_name(other)))
     })

@@ -372,7 +372,7 @@ fn settle(reconciler: &mut Reconciler, intent: &Intent) -> bool {
     while let Some(planned) = reconciler.plan(intent) {
         has_planned = true;
         reconciler.adopt(planned);
-        for program in reconciler.hand_out() {
+        for program in reconciler.hand_out().into_iter().filter_map(|state| state.program) {
             let number = u32::from(program.node != node(1)) + 1;
             let bound = program.ports.iter().map(|port| port.id).collect();
             let unbound = std::collections::BTreeMap::new();
@@ -424,7 +424,10 @@ proptest! {
             let has_planned = settle(&mut resting, &indexed);
             prop_assert_eq!(has_planned, settle(&mut restless, &indexed));
             resting.rest(&indexed);
-            prop_assert_eq!(resting.blueprint(), restless.blueprint());
+            let (left, right) = (resting.blueprint(), restless.blueprint());
+            prop_assert_eq!((left.number, left.parent), (right.number, right.parent));
+            prop_assert_eq!(&left.programs, &right.programs);
+            prop_assert_eq!(&left.ledger, &right.ledger);
         }
     }
 }

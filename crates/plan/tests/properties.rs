@@ -87,7 +87,7 @@ impl Domain {
             world.function(*function, *function, CUSTOMER, INTERNAL);
         }
         world.settle();
-        let running = world.blueprint.programs.clone();
+        let running = BTreeMap::clone(&world.blueprint.programs);
         Self { world, running }
     }
 
@@ -121,7 +121,7 @@ impl Domain {
             }
             Step::Join(pairs) => self.join(pairs),
             Step::Restart => {
-                let stored = serde_json::to_string(&self.world.blueprint.ledger).unwrap();
+                let stored = serde_json::to_string(&*self.world.blueprint.ledger).unwrap();
                 let ledger = serde_json::from_str(&stored).unwrap();
                 self.world.blueprint = catena_plan::Blueprint::resume(ledger);
             }
@@ -219,7 +219,7 @@ impl Domain {
     /// a path it sends into must be known by all nodes of the path in whichever they run.
     fn assert_no_half_path(&self) {
         let entered_somewhere = self.entered();
-        for (sender, wanted) in &self.world.blueprint.programs {
+        for (sender, wanted) in self.world.blueprint.programs.iter() {
             for program in [wanted, &self.running[sender]] {
                 // A flow that stays on a path of before is sent into that one.
                 let pinned = program.pins.iter().map(|pin| pin.old);

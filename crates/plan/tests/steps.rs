@@ -213,7 +213,7 @@ fn the_same_input_gives_the_same_blueprints_byte_for_byte() {
         world.chain(1, 1, &[11, 12, 13]);
         world.chain(2, 1, &[13, 11]);
         world.settle();
-        let programs = world.history.iter().map(|blueprint| &blueprint.programs);
+        let programs = world.history.iter().map(|blueprint| &*blueprint.programs);
         serde_json::to_string(&programs.collect::<Vec<_>>()).unwrap()
     };
     assert_eq!(history(), history());
@@ -224,7 +224,7 @@ fn a_restarted_planner_goes_on_with_the_same_paths() {
     let mut world = testbed();
     let chain = world.chain(1, 1, &[11, 12]);
     world.settle();
-    let stored = serde_json::to_string(&world.blueprint.ledger).unwrap();
+    let stored = serde_json::to_string(&*world.blueprint.ledger).unwrap();
     let number = world.blueprint.number;
     world.blueprint = Blueprint::resume(serde_json::from_str(&stored).unwrap());
     assert_eq!(world.status(chain).state, ChainState::Active, "nodes still run it");

@@ -10,7 +10,7 @@ use catena_protocol::message::{
     Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, PortState, PortStates,
     Program, ProgramResult, Question, State, from_agent, from_dataplane, to_agent, to_dataplane,
 };
-use catena_protocol::offers::{Offers, ReadProgram};
+use catena_protocol::offers::{Offer, Offers, ReadProgram};
 use catena_protocol::program;
 use catena_protocol::session::{ProgramGate, program_result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,8 +102,8 @@ impl Agent {
     /// What is to be done now; `interfaces` are those on the host.
     pub(crate) fn advance(&mut self, now: Duration, interfaces: &BTreeSet<PortId>) -> Vec<Wish> {
         if self.is_linked {
-            if let Some(packed) = self.offers.next(now) {
-                self.wishes.push(Wish::Order(to_dataplane::Message::Program(packed)));
+            if let Some(message) = self.offers.next(now) {
+                self.wishes.push(Wish::Order(message));
             }
             self.attach_ports(interfaces);
         }
@@ -139,14 +139,15 @@ impl Agent {
         match message {
             to_agent::Message::Program(packed) => self.take_program(packed, now),
             to_agent::Message::Question(question) => self.ask(question),
-            to_agent::Message::Welcome(_) => {}
+            // No slice is declared in a simulated town.
+            to_agent::Message::Welcome(_) | to_agent::Message::SliceDelta(_) => {}
         }
     }
 
     fn take_program(&mut self, packed: Program, now: Duration) {
         let number = packed.number;
         match self.admit(packed) {
-            Ok(program) => self.offers.take(Arc::new(program), now),
+            Ok(program) => self.offers.take(Offer::Program(Arc::new(program)), now),
             Err(refusal) => {
                 self.tell(from_agent::Message::ProgramResult(program_result(number, refusal)));
             }
@@ -205,7 +206,7 @@ impl Agent {
             && accepted.number() > running
             && self.offers.is_empty()
         {
-            self.offers.take(accepted, now);
+            self.offers.take(Offer::Program(accepted), now);
         }
         let known = if self.accepted_number() == running { running } else { 0 };
         self.announce(known);
@@ -228,7 +229,9 @@ impl Agent {
                     self.tell(from_agent::Message::Answer(answer));
                 }
             }
-            from_dataplane::Message::State(_) => {}
+            from_dataplane::Message::State(_)
+            | from_dataplane::Message::KernelPathResult(_)
+            | from_dataplane::Message::KernelUnderlayResult(_) => {}
         }
     }
 
@@ -249,7 +252,7 @@ impl Agent {
             }
             return;
         }
-        let Some(accepted) = self.offers.accepted(number) else { return };
+        let Some(Offer::Program(accepted)) = self.offers.accepted(number) else { return };
         self.accept(accepted);
         self.unanswered = Some(number);
         self.announce(number);
@@ -288,7 +291,11 @@ impl Agent {
                 Port::Untried | Port::Missing if is_there => {
                     self.sequence += 1;
                     *port = Port::Attaching(self.sequence);
-                    orders.push(AttachPort { port_id: id.to_string(), sequence: self.sequence });
+                    orders.push(AttachPort {
+                        port_id: id.to_string(),
+                        sequence: self.sequence,
+                        ..AttachPort::default()
+                    });
                 }
                 Port::Untried => {
                     *port = Port::Missing;

@@ -153,7 +153,9 @@ impl Controller {
     }
 
     fn hand_out(&mut self) {
-        for program in self.reconciler.hand_out() {
+        for state in self.reconciler.hand_out() {
+            // Without slices, what is new is the program.
+            let Some(program) = state.program else { continue };
             let packed = pack(&program);
             self.wanted.insert(program.node.clone(), packed.clone());
             let of_node: Vec<ConnectionId> = self

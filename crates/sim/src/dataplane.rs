@@ -121,7 +121,20 @@ impl Dataplane {
                 program_number: self.number(),
                 attached_ports: self.attached.iter().map(ToString::to_string).collect(),
                 process_id: self.process_id,
+                base_number: self.number(),
+                ..State::default()
             }),
+            to_dataplane::Message::KernelPath(_) => {
+                let refusal = "the simulated data plane has no kernel".into();
+                from_dataplane::Message::KernelPathResult(message::KernelPathResult { refusal })
+            }
+            to_dataplane::Message::KernelUnderlay(_) => {
+                from_dataplane::Message::KernelUnderlayResult(message::KernelUnderlayResult {})
+            }
+            to_dataplane::Message::SliceDelta(delta) => {
+                let refusal = "the simulated data plane takes no slices";
+                from_dataplane::Message::ProgramResult(program_result(delta.number, refusal))
+            }
         })
     }
 

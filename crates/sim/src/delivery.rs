@@ -169,6 +169,7 @@ pub(crate) fn words(message: &ToAgent) -> String {
     match &message.message {
         Some(to_agent::Message::Welcome(_)) => "welcome".into(),
         Some(to_agent::Message::Program(program)) => format!("program {}", program.number),
+        Some(to_agent::Message::SliceDelta(delta)) => format!("slices {}", delta.number),
         Some(to_agent::Message::Question(question)) => format!("question {}", question.request),
         None => "nothing".into(),
     }

@@ -2,6 +2,7 @@
 //! the index.
 
 use super::room::count_rooms;
+use super::slices;
 use super::{
     Hop, check_alone, check_graph, directions, passage, source_is_function, sources, two_egresses,
 };
@@ -26,7 +27,13 @@ pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
         let hops = check_alone(intent, &graphs, chain)?;
         check_egresses(intent, index, chain, &hops)?;
         check_ends(intent, index, chain, &hops)?;
+        slices::check_chain(intent, index, chain)?;
     }
+    for id in index.unchecked.chains.iter().filter(|id| !intent.chains.contains_key(*id)) {
+        // Who is left without a chain is found as one that was written.
+        index.unchecked.slices.extend(index.slices_of_chain(*id).collect::<Vec<_>>());
+    }
+    slices::check_written(intent, index)?;
     count_rooms(intent, index);
     for node in std::mem::take(&mut index.unchecked.nodes) {
         index.rooms.get(&node).copied().unwrap_or_default().check(&node)?;
@@ -111,6 +118,10 @@ fn check_ends(
             });
             if let Some(other) = other {
                 return Err(source_is_function(intent, other, port));
+            }
+            let mut begins = index.slices_of_port(port).filter_map(|id| intent.slices.get(&id));
+            if let Some(slice) = begins.next() {
+                return Err(slices::at_function(intent, slice, port));
             }
         }
     }

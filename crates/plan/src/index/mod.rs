@@ -6,6 +6,7 @@ mod intervals;
 mod overlap;
 mod relation;
 mod resource;
+mod slices;
 
 pub use overlap::{overlap, tuples_overlap};
 pub use resource::Resource;
@@ -13,14 +14,16 @@ pub use resource::Resource;
 use crate::check::Room;
 use crate::intent::{Intent, Table};
 use catena_model::id::{
-    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
 use catena_model::resource::{Attachment, ClassificationRule};
+use catena_model::slice::Slice;
 use catena_model::{NodeName, ProjectId};
 use catena_wire::scalar::MacAddr;
 use imbl::OrdMap;
 use overlap::Overlaps;
 use relation::{Member, Numbers, Relation};
+pub(crate) use slices::{SliceKey, key as slice_key};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -57,6 +60,11 @@ pub struct Index {
     function_numbers: Numbers<(), FunctionId>,
     rules: Overlaps<RuleId>,
     chain_rules: Overlaps<ChainRule>,
+    chain_slices: Relation<ChainId, SliceId>,
+    port_slices: Relation<PortId, SliceId>,
+    /// The ports (none: any endpoint's) that slices of a chain begin at.
+    slice_places: Relation<(ChainId, Option<PortId>), SliceId>,
+    slice_matches: Relation<SliceKey, SliceId>,
     /// What each chain takes of the nodes' room, as of the last check.
     pub(crate) chain_rooms: Table<ChainId, BTreeMap<NodeName, Room>>,
     /// The sum over all chains, and the ports.
@@ -69,6 +77,7 @@ pub struct Index {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Unchecked {
     pub(crate) chains: BTreeSet<ChainId>,
+    pub(crate) slices: BTreeSet<SliceId>,
     pub(crate) nodes: BTreeSet<NodeName>,
 }
 
@@ -94,6 +103,10 @@ impl Default for Index {
             function_numbers: Numbers::default(),
             rules: Overlaps::new(false),
             chain_rules: Overlaps::new(true),
+            chain_slices: Relation::default(),
+            port_slices: Relation::default(),
+            slice_places: Relation::default(),
+            slice_matches: Relation::default(),
             chain_rooms: Table::new(),
             rooms: OrdMap::new(),
             unchecked: Unchecked::default(),
@@ -311,6 +324,14 @@ impl IndexedIntent {
         true
     }
 
+    /// Would a slice be refused if it were written? It may be there already.
+    ///
+    /// # Errors
+    /// One that [`crate::check`] would give, too.
+    pub fn check_slice(&self, slice: &Slice) -> Result<(), crate::PlanError> {
+        crate::check::check_slice(&self.intent, &self.index, slice)
+    }
+
     /// Refuses what no data plane could carry; looks at what was written since the last check and
     /// at what that touches. What passed before is taken for good.
     ///
@@ -341,6 +362,7 @@ impl From<Intent> for IndexedIntent {
         declared.functions.values().for_each(|function| indexed.put(function.clone()));
         declared.chains.values().for_each(|chain| indexed.put(chain.clone()));
         declared.graphs.values().for_each(|graph| indexed.put(graph.clone()));
+        declared.slices.values().for_each(|slice| indexed.put(slice.clone()));
         crate::check::count_rooms(&indexed.intent, &mut indexed.index);
         indexed.index.unchecked = Unchecked::default();
         // Equal to what came, but sharing its tables: a comparison then costs nothing.

@@ -2,7 +2,7 @@
 //! costs what it changes.
 
 use catena_model::id::{
-    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
 use imbl::{OrdMap, OrdSet};
 
@@ -17,7 +17,7 @@ macro_rules! members {
     };
 }
 
-members!(ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId);
+members!(ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId);
 
 /// Which members belong to which key.
 #[derive(Clone, Debug, PartialEq)]

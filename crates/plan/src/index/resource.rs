@@ -3,7 +3,7 @@
 use super::{EVERYWHERE, Index, numbered};
 use crate::intent::{Intent, Table};
 use catena_model::id::{
-    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
@@ -51,6 +51,7 @@ macro_rules! of_table {
         }
     };
 }
+pub(super) use of_table;
 
 impl Resource for Network {
     of_table!(NetworkId networks);
@@ -142,6 +143,8 @@ fn check_those_at(port: PortId, index: &mut Index) {
     let at = index.rules_of_port(port).flat_map(|id| index.chains_of_rule(id));
     let chains: Vec<ChainId> = over.chain(at).collect();
     index.unchecked.chains.extend(chains);
+    let slices: Vec<SliceId> = index.slices_of_port(port).collect();
+    index.unchecked.slices.extend(slices);
 }
 
 impl Resource for ClassificationRule {

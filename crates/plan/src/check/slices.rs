@@ -1,0 +1,114 @@
+//! What no slice can be: alone, beside another, of a chain that cannot carry it.
+
+use crate::error::PlanError;
+use crate::index::{Index, SliceKey, slice_key};
+use crate::intent::Intent;
+use crate::render::chain_name;
+use catena_model::id::PortId;
+use catena_model::limits::NODE_SLICES_MAX;
+use catena_model::resource::{Chain, Encapsulation};
+use catena_model::slice::Slice;
+use std::collections::BTreeMap;
+
+/// Checks all slices.
+pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
+    check_count(intent)?;
+    let function_ports = intent.function_ports();
+    let mut seen: BTreeMap<SliceKey, &Slice> = BTreeMap::new();
+    for slice in intent.slices.values() {
+        check_alone(intent, slice, |port| function_ports.contains(&port))?;
+        if let Some(first) = seen.insert(slice_key(slice), slice) {
+            return Err(same(first, slice));
+        }
+    }
+    Ok(())
+}
+
+/// Checks those that were written since the last check.
+pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), PlanError> {
+    if index.unchecked.slices.is_empty() {
+        return Ok(());
+    }
+    check_count(intent)?;
+    for slice in index.unchecked.slices.iter().filter_map(|id| intent.slices.get(id)) {
+        check_one(intent, index, slice)?;
+    }
+    index.unchecked.slices.clear();
+    Ok(())
+}
+
+/// Checks one slice as if it were written.
+pub(crate) fn check_one(intent: &Intent, index: &Index, slice: &Slice) -> Result<(), PlanError> {
+    check_alone(intent, slice, |port| {
+        let mut instances = index.instances_of_port(port);
+        instances.any(|id| index.chains_of_instance(id).next().is_some())
+    })?;
+    let rival = index.rival_of_slice(slice).and_then(|id| intent.slices.get(&id));
+    rival.map_or(Ok(()), |rival| Err(same(rival, slice)))
+}
+
+/// A chain that was written carries the slices that it has.
+pub(super) fn check_chain(intent: &Intent, index: &Index, chain: &Chain) -> Result<(), PlanError> {
+    if chain.encapsulation == Encapsulation::Nsh {
+        return Ok(());
+    }
+    let mut slices = index.slices_of_chain(chain.id).filter_map(|id| intent.slices.get(&id));
+    slices.try_for_each(|slice| check_metadata(chain, slice))
+}
+
+fn check_count(intent: &Intent) -> Result<(), PlanError> {
+    let slices = intent.slices.len();
+    if slices <= NODE_SLICES_MAX {
+        return Ok(());
+    }
+    Err(PlanError::TooManySlices { slices, limit: NODE_SLICES_MAX })
+}
+
+fn check_alone(
+    intent: &Intent,
+    slice: &Slice,
+    is_function: impl Fn(PortId) -> bool,
+) -> Result<(), PlanError> {
+    let bad = |fault| PlanError::BadSlice { slice: slice.name(), fault };
+    if let Some(fault) = slice.fault() {
+        return Err(bad(fault));
+    }
+    let missing = |kind, id: String| PlanError::SliceMissing { slice: slice.name(), kind, id };
+    let chain = intent.chains.get(&slice.chain);
+    check_metadata(chain.ok_or_else(|| missing("chain", slice.chain.to_string()))?, slice)?;
+    let Some(port) = slice.source_port else { return Ok(()) };
+    if !intent.ports.contains_key(&port) {
+        return Err(missing("port", port.to_string()));
+    }
+    if is_function(port) {
+        return Err(at_function(intent, slice, port));
+    }
+    Ok(())
+}
+
+/// The port that a slice begins at belongs to a function.
+pub(super) fn at_function(intent: &Intent, slice: &Slice, port: PortId) -> PlanError {
+    let port = intent.port_name(port);
+    let fault = format!(
+        "it begins at port '{port}', which belongs to a function of a chain: a slice begins at an \
+         endpoint; give it another 'source_port'"
+    );
+    PlanError::BadSlice { slice: slice.name(), fault }
+}
+
+fn check_metadata(chain: &Chain, slice: &Slice) -> Result<(), PlanError> {
+    if !slice.carries_metadata || chain.encapsulation == Encapsulation::Nsh {
+        return Ok(());
+    }
+    let fault = format!(
+        "chain '{}' is carried by {}, which has no room for metadata; use a chain that is carried by \
+         nsh",
+        chain_name(chain),
+        chain.encapsulation.name()
+    );
+    Err(PlanError::BadSlice { slice: slice.name(), fault })
+}
+
+fn same(first: &Slice, second: &Slice) -> PlanError {
+    PlanError::SameSlice { first: first.name(), second: second.name() }
+}

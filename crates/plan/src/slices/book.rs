@@ -1,0 +1,256 @@
+//! What has been decided of slices: their paths, how far each has come, what each node knows of them.
+
+use super::table::SliceTable;
+use super::wanted::{Places, Wanted};
+use crate::intent::Table;
+use catena_model::id::{ChainId, SliceId};
+use catena_model::limits::{
+    MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, PATH_ID_QUARANTINE_BLUEPRINTS, SLICE_PATH_IDS_FROM,
+};
+use catena_model::program::SliceEntry;
+use catena_model::resource::Encapsulation;
+use catena_model::{BlueprintNumber, NodeName, PathId};
+use imbl::OrdSet;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// How far the path of a slice has come. It only moves forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SlicePhase {
+    /// The nodes of its hops are learning it; nothing is sent into it.
+    Installed,
+    /// The slice is sent into it.
+    Classified,
+    /// Classifiers have turned away; what is inside still gets through.
+    Superseded,
+    /// Its nodes are forgetting it.
+    Forgotten,
+}
+
+/// The path of a slice and what has happened to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlicePath {
+    /// The slice.
+    pub slice: SliceId,
+    /// Its chain.
+    pub chain: ChainId,
+    /// The path whose hops it shares.
+    pub like: PathId,
+    /// The node that classifies; none: every node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<NodeName>,
+    /// Its packets carry tenant and user.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub carries_metadata: bool,
+    /// How far it has come.
+    pub phase: SlicePhase,
+    /// The blueprint that brought it there, or changed its slice.
+    pub since: BlueprintNumber,
+}
+
+/// Paths that were brought to a phase together and wait for the same nodes.
+pub(crate) type Cohort = (SlicePhase, BlueprintNumber, PathId, Option<NodeName>);
+
+/// The nodes (none: every node) that classify into paths with the hops of a path, and how many such
+/// paths there are.
+pub(crate) type Users = Table<(PathId, Option<NodeName>), u32>;
+
+/// The paths of one slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ways {
+    pub(crate) installed: Option<PathId>,
+    pub(crate) classified: Option<PathId>,
+}
+
+/// Everything about slices that outlives one step of the planner. A copy costs nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SliceBook {
+    /// All paths that any node may still know.
+    pub(crate) paths: Table<PathId, SlicePath>,
+    /// Each slice that is classified, as nodes have it.
+    pub(crate) entries: Table<SliceId, Arc<SliceEntry>>,
+    ways: Table<SliceId, Ways>,
+    cohorts: Table<Cohort, OrdSet<PathId>>,
+    /// How many paths share the hops of a path and are classified there.
+    uses: Users,
+    /// Identifiers that were given back, and the first blueprint that may use them again.
+    resting: Table<PathId, BlueprintNumber>,
+    /// Where the search for a free identifier goes on, by encapsulation: MPLS has its own.
+    cursors: [u32; 2],
+    /// What each node knows.
+    pub(crate) tables: BTreeMap<NodeName, SliceTable>,
+    /// The programs with which nodes were given that, as a former controller wrote them down.
+    pub(crate) numbers: BTreeMap<NodeName, BlueprintNumber>,
+    pub(crate) wanted: Wanted,
+}
+
+impl SliceBook {
+    /// The paths of slices that any node may still know.
+    pub fn paths(&self) -> impl ExactSizeIterator<Item = (PathId, &SlicePath)> {
+        self.paths.iter().map(|(id, path)| (*id, path))
+    }
+
+    /// The slices that are sent into a path.
+    pub fn classified(&self) -> impl Iterator<Item = SliceId> + '_ {
+        self.ways.iter().filter(|(_, ways)| ways.classified.is_some()).map(|(slice, _)| *slice)
+    }
+
+    /// How many slices are sent into a path.
+    #[must_use]
+    pub fn classified_count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The path of an identifier.
+    #[must_use]
+    pub fn path(&self, id: PathId) -> Option<&SlicePath> {
+        self.paths.get(&id)
+    }
+
+    /// What a node knows of slices.
+    #[must_use]
+    pub fn table(&self, node: &NodeName) -> Option<&SliceTable> {
+        self.tables.get(node)
+    }
+
+    /// The blueprints that turned away from paths that may still hold packets.
+    pub fn superseded(&self) -> impl Iterator<Item = BlueprintNumber> + '_ {
+        let superseded = self.cohorts.keys().filter(|key| key.0 == SlicePhase::Superseded);
+        superseded.map(|(_, since, ..)| *since)
+    }
+
+    /// Is nothing planned and nothing to be planned?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.wanted.is_empty()
+    }
+
+    /// Does a slice share the hops of this path?
+    pub(crate) fn uses_path(&self, like: PathId) -> bool {
+        self.users(like).next().is_some()
+    }
+
+    pub(crate) fn all_users(&self) -> &Users {
+        &self.uses
+    }
+
+    /// The nodes (none: every node) that classify into paths with the hops of this one.
+    pub(crate) fn users(&self, like: PathId) -> impl Iterator<Item = &Option<NodeName>> {
+        let users = self.uses.range((like, None)..).map(|(key, _)| key);
+        users.take_while(move |(found, _)| *found == like).map(|(_, at)| at)
+    }
+
+    /// Where slices of chains begin, as declared.
+    pub(crate) fn places(&self) -> &Places {
+        &self.wanted.places
+    }
+
+    pub(crate) fn ways(&self, slice: SliceId) -> Ways {
+        self.ways.get(&slice).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn cohorts(&self) -> impl Iterator<Item = (&Cohort, &OrdSet<PathId>)> {
+        self.cohorts.iter()
+    }
+
+    /// Puts down a path, new or changed.
+    pub(crate) fn put(&mut self, id: PathId, path: SlicePath) {
+        self.unlink(id);
+        *self.uses.entry((path.like, path.at.clone())).or_default() += 1;
+        let mut ways = self.ways(path.slice);
+        match path.phase {
+            SlicePhase::Installed => ways.installed = Some(id),
+            SlicePhase::Classified => ways.classified = Some(id),
+            SlicePhase::Superseded | SlicePhase::Forgotten => {}
+        }
+        if ways != Ways::default() {
+            self.ways.insert(path.slice, ways);
+        }
+        if path.phase != SlicePhase::Classified {
+            self.cohorts.entry(cohort(&path)).or_default().insert(id);
+        }
+        self.paths.insert(id, path);
+    }
+
+    /// Nobody knows the path any more: its identifier rests.
+    pub(crate) fn release(&mut self, id: PathId, number: BlueprintNumber) {
+        self.unlink(id);
+        if self.paths.remove(&id).is_some() {
+            self.rest(id, number);
+        }
+    }
+
+    /// An identifier that was given back by this blueprint.
+    pub(crate) fn rest(&mut self, id: PathId, number: BlueprintNumber) {
+        let until = BlueprintNumber(number.0.saturating_add(PATH_ID_QUARANTINE_BLUEPRINTS));
+        self.resting.insert(id, until);
+    }
+
+    /// Takes a path out of everything that leads to it.
+    fn unlink(&mut self, id: PathId) {
+        let Some(path) = self.paths.get(&id) else { return };
+        let (key, place, slice) = (cohort(path), (path.like, path.at.clone()), path.slice);
+        if let Some(paths) = self.cohorts.get_mut(&key) {
+            paths.remove(&id);
+            if paths.is_empty() {
+                self.cohorts.remove(&key);
+            }
+        }
+        let left = self.uses.get(&place).copied().unwrap_or_default().saturating_sub(1);
+        if left == 0 {
+            self.uses.remove(&place);
+        } else {
+            self.uses.insert(place, left);
+        }
+        let mut ways = self.ways(slice);
+        ways.installed = ways.installed.filter(|installed| *installed != id);
+        ways.classified = ways.classified.filter(|classified| *classified != id);
+        if ways == Ways::default() {
+            self.ways.remove(&slice);
+        } else {
+            self.ways.insert(slice, ways);
+        }
+    }
+
+    /// An identifier that nobody uses, from where the last search stopped: one that was given back
+    /// is not found again before all others have been.
+    pub(crate) fn free_id(
+        &mut self,
+        encapsulation: Encapsulation,
+        number: BlueprintNumber,
+    ) -> Option<PathId> {
+        let pool = pool(encapsulation);
+        let cursor = match encapsulation {
+            Encapsulation::Nsh => 0,
+            Encapsulation::Mpls => 1,
+        };
+        let from = self.cursors.get(cursor).copied().unwrap_or_default().max(*pool.start());
+        let is_free = |id: &u32| {
+            let id = PathId(*id);
+            let rests = self.resting.get(&id).is_some_and(|until| number < *until);
+            !rests && !self.paths.contains_key(&id)
+        };
+        let found = (from..=*pool.end()).chain(*pool.start()..from).find(is_free)?;
+        if let Some(cursor) = self.cursors.get_mut(cursor) {
+            *cursor = found.saturating_add(1);
+        }
+        self.resting.remove(&PathId(found));
+        Some(PathId(found))
+    }
+}
+
+/// The identifiers that paths of slices have: those that paths of chains leave.
+pub(crate) const fn pool(encapsulation: Encapsulation) -> RangeInclusive<u32> {
+    match encapsulation {
+        // A node tells paths apart by the number alone: what MPLS may use is left to it.
+        Encapsulation::Nsh => MPLS_PATH_IDS_MAX + 1..=NSH_PATH_IDS_MAX,
+        Encapsulation::Mpls => SLICE_PATH_IDS_FROM..=MPLS_PATH_IDS_MAX,
+    }
+}
+
+fn cohort(path: &SlicePath) -> Cohort {
+    (path.phase, path.since, path.like, path.at.clone())
+}

@@ -1,0 +1,24 @@
+//! Slices, planned one by one: each has a path of its own, which shares the hops of its chain's.
+//!
+//! A change of n slices costs about n, however many there are: tables share what they have in common
+//! with those of before, what is declared is held against what was looked at last, and paths that
+//! are brought on together are looked at together. A path of a slice is made before the one it
+//! replaces is broken, as those of chains are: its hops learn it, then classifiers turn, then the
+//! old one drains and goes.
+
+mod book;
+mod drain;
+mod journal;
+mod status;
+mod step;
+mod table;
+mod wanted;
+
+pub(crate) use book::Users;
+pub use book::{SliceBook, SlicePath, SlicePhase};
+pub use drain::SliceDrainWatch;
+pub use journal::SliceJournal;
+pub use status::{is_slice_withdrawn, slice_status};
+pub(crate) use step::{next_slices, settled, with_all_nodes};
+pub use table::SliceTable;
+pub(crate) use wanted::Places;

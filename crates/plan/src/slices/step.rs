@@ -1,0 +1,402 @@
+//! One step forward for slices: what differs from what is declared is taken up, and what every node
+//! concerned has acknowledged goes on.
+
+use super::book::{SliceBook, SlicePath, SlicePhase};
+use crate::blueprint::Blueprint;
+use crate::intent::Intent;
+use crate::inventory::Inventory;
+use crate::ledger::{Direction, PathPhase, PathRecord};
+use crate::render::bound_node;
+use catena_model::id::{ChainId, SliceId};
+use catena_model::program::{RulePlace, SliceEntry, SliceMatch, SlicePathEntry};
+use catena_model::slice::Slice;
+use catena_model::{BlueprintNumber, NodeName, PathId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The blueprint that should follow for the sake of slices, or none.
+pub(crate) fn next_slices(
+    previous: &Blueprint,
+    intent: &Intent,
+    inventory: &Inventory,
+) -> Option<Blueprint> {
+    let (slices, number) = step(previous, intent, inventory);
+    number.map(|number| Blueprint { number, parent: previous.number, slices, ..previous.clone() })
+}
+
+/// The book of a blueprint that nothing follows: what was found out in looking is kept.
+pub(crate) fn settled(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> SliceBook {
+    step(previous, intent, inventory).0
+}
+
+/// The book of the blueprint that follows for the sake of chains, with what every node should know.
+/// The number of that blueprint stands for both, so a node must not be handed the one without the
+/// other.
+pub(crate) fn with_all_nodes(
+    previous: &Blueprint,
+    book: SliceBook,
+    intent: &Intent,
+    inventory: &Inventory,
+) -> SliceBook {
+    if book.is_empty() && book.tables.is_empty() {
+        return book;
+    }
+    let mut step = Step::new(previous, book, intent, inventory);
+    step.meet_nodes();
+    step.book
+}
+
+fn step(
+    previous: &Blueprint,
+    intent: &Intent,
+    inventory: &Inventory,
+) -> (SliceBook, Option<BlueprintNumber>) {
+    let mut book = previous.slices.clone();
+    book.wanted.look(intent);
+    if book.is_empty() && book.tables.is_empty() {
+        return (book, None);
+    }
+    let mut step = Step::new(previous, book, intent, inventory);
+    step.meet_nodes();
+    step.aim();
+    for slice in step.book.wanted.todo.clone() {
+        step.take_up(slice);
+    }
+    step.advance();
+    let number = step.has_changed.then_some(step.number);
+    (step.book, number)
+}
+
+struct Step<'s> {
+    previous: &'s Blueprint,
+    intent: &'s Intent,
+    inventory: &'s Inventory,
+    number: BlueprintNumber,
+    book: SliceBook,
+    /// The nodes of the hops of paths that were asked for.
+    lines: BTreeMap<PathId, Arc<BTreeSet<NodeName>>>,
+    has_changed: bool,
+}
+
+impl<'s> Step<'s> {
+    fn new(
+        previous: &'s Blueprint,
+        book: SliceBook,
+        intent: &'s Intent,
+        inventory: &'s Inventory,
+    ) -> Self {
+        let (number, lines) = (previous.number.next(), BTreeMap::new());
+        Self { previous, intent, inventory, number, book, lines, has_changed: false }
+    }
+
+    /// A node that was not there before learns all that is its own. After a restart those are all:
+    /// they know it by the numbers that were written down.
+    fn meet_nodes(&mut self) {
+        let unknown =
+            self.inventory.nodes.keys().filter(|node| !self.book.tables.contains_key(*node));
+        let unknown: Vec<NodeName> = unknown.cloned().collect();
+        if unknown.is_empty() {
+            return;
+        }
+        for node in &unknown {
+            self.book.tables.insert(node.clone(), super::SliceTable::default());
+        }
+        let paths = self.book.paths.clone();
+        for (id, path) in &paths {
+            if path.phase == SlicePhase::Classified
+                && !self.book.entries.contains_key(&path.slice)
+                && let Some(slice) = self.intent.slices.get(&path.slice)
+            {
+                self.book.entries.insert(path.slice, Arc::new(entry(slice, *id)));
+            }
+            let nodes = match path.phase {
+                SlicePhase::Installed => BTreeSet::clone(&self.hops(path.like)),
+                _ => self.nodes_of(path),
+            };
+            for node in nodes.into_iter().filter(|node| unknown.contains(node)) {
+                self.tell(*id, path, &node);
+            }
+        }
+        for node in unknown {
+            let known = self.book.numbers.get(&node).copied();
+            let Some(table) = self.book.tables.get_mut(&node) else { continue };
+            if let Some(number) = known {
+                table.number = number;
+            } else if !table.is_empty() {
+                self.has_changed = true;
+            }
+        }
+    }
+
+    /// Tells a node what it should know of a path.
+    fn tell(&mut self, id: PathId, path: &SlicePath, node: &NodeName) {
+        let entry = self.book.entries.get(&path.slice).cloned();
+        let classifies = path.at.as_ref().is_none_or(|at| at == node);
+        let is_sent_into = path.phase == SlicePhase::Classified;
+        let Some(table) = self.book.tables.get_mut(node) else { return };
+        table.number = self.number;
+        table.paths.insert(id, path_entry(id, path));
+        if let Some(entry) = entry.filter(|_| classifies && is_sent_into) {
+            table.slices.insert(path.slice, entry);
+        }
+    }
+
+    /// The path whose hops slices of each chain share: the one that its classifiers use. The ledger
+    /// is gone through only when it is another, not for a change of slices.
+    fn aim(&mut self) {
+        if !self.book.wanted.must_aim(self.previous.ledger.number) {
+            return;
+        }
+        let in_use = |(id, path): (&PathId, &PathRecord)| {
+            let is_it = path.phase == PathPhase::Classified && path.direction == Direction::Forward;
+            is_it.then_some((path.chain, *id))
+        };
+        let ledger = &self.previous.ledger;
+        let in_use: BTreeMap<ChainId, PathId> = ledger.paths.iter().filter_map(in_use).collect();
+        let chains: Vec<ChainId> = self.book.wanted.places.chains().collect();
+        for chain in chains {
+            self.book.wanted.aim(chain, in_use.get(&chain).copied());
+        }
+    }
+
+    /// Brings a slice to what is declared, as far as it can be now; else it is looked at again.
+    fn take_up(&mut self, id: SliceId) {
+        let Some(slice) = self.intent.slices.get(&id) else {
+            self.withdraw(id);
+            self.book.wanted.todo.remove(&id);
+            return;
+        };
+        let Some(path) = self.wish(slice) else { return };
+        self.book.wanted.todo.remove(&id);
+        let ways = self.book.ways(id);
+        let has = |way: Option<PathId>| {
+            let known = way.and_then(|id| self.book.paths.get(&id));
+            known.is_some_and(|known| {
+                (known.chain, known.like, known.carries_metadata)
+                    == (path.chain, path.like, path.carries_metadata)
+                    && known.at == path.at
+            })
+        };
+        match ways.classified.filter(|_| has(ways.classified)) {
+            Some(classified) => {
+                if let Some(installed) = ways.installed {
+                    self.forget(installed);
+                }
+                self.change(classified, slice);
+            }
+            None if has(ways.installed) => {}
+            None => {
+                if let Some(installed) = ways.installed {
+                    self.forget(installed);
+                }
+                self.install(path);
+            }
+        }
+    }
+
+    /// The path that a slice should have; none: something that it needs is not there yet.
+    fn wish(&self, slice: &Slice) -> Option<SlicePath> {
+        let like = *self.book.wanted.targets.get(&slice.chain)?;
+        let at = match slice.source_port {
+            None => None,
+            Some(port) => Some(bound_node(self.intent, self.inventory, port).ok()?),
+        };
+        let record = self.previous.ledger.paths.get(&like)?;
+        let is_known = record.takes_slices_at(at.as_ref());
+        if !is_known || !self.previous.is_running(self.inventory, record) {
+            return None;
+        }
+        Some(SlicePath {
+            slice: slice.id,
+            chain: slice.chain,
+            like,
+            at,
+            carries_metadata: slice.carries_metadata,
+            phase: SlicePhase::Installed,
+            since: self.number,
+        })
+    }
+
+    /// The hops learn a new path. Where there is but one node, or none, nobody has to wait.
+    fn install(&mut self, path: SlicePath) {
+        let record = self.previous.ledger.paths.get(&path.like);
+        let Some(encapsulation) = record.map(|record| record.encapsulation) else { return };
+        let Some(id) = self.book.free_id(encapsulation, self.number) else {
+            self.book.wanted.todo.insert(path.slice);
+            return;
+        };
+        let hops = self.hops(path.like);
+        let is_alone = hops.is_empty() || self.nodes_of(&path).len() <= 1;
+        for node in hops.iter() {
+            self.tell(id, &path, node);
+        }
+        self.book.put(id, path);
+        self.has_changed = true;
+        if is_alone {
+            self.classify(id);
+        }
+    }
+
+    /// Classifiers turn to a path, and in the same step away from the one before.
+    fn classify(&mut self, id: PathId) {
+        let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
+        let Some(slice) = self.intent.slices.get(&path.slice) else { return };
+        let former = self.book.ways(path.slice).classified;
+        if let Some(former) = former.filter(|former| *former != id) {
+            self.supersede(former);
+        }
+        path.phase = SlicePhase::Classified;
+        path.since = self.number;
+        self.book.entries.insert(path.slice, Arc::new(entry(slice, id)));
+        for node in self.places(path.at.as_ref()) {
+            self.tell(id, &path, &node);
+        }
+        self.book.put(id, path);
+        self.has_changed = true;
+    }
+
+    /// The slice of a classified path as it is declared now.
+    fn change(&mut self, id: PathId, slice: &Slice) {
+        let declared = entry(slice, id);
+        if self.book.entries.get(&slice.id).is_some_and(|known| **known == declared) {
+            return;
+        }
+        let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
+        path.since = self.number;
+        self.book.entries.insert(slice.id, Arc::new(declared));
+        for node in self.places(path.at.as_ref()) {
+            self.tell(id, &path, &node);
+        }
+        self.book.put(id, path);
+        self.has_changed = true;
+    }
+
+    /// Nothing is sent into a path any more.
+    fn supersede(&mut self, id: PathId) {
+        let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
+        path.phase = SlicePhase::Superseded;
+        path.since = self.number;
+        for node in self.places(path.at.as_ref()) {
+            if let Some(table) = self.book.tables.get_mut(&node) {
+                table.number = self.number;
+                table.slices.remove(&path.slice);
+            }
+        }
+        self.book.entries.remove(&path.slice);
+        self.book.put(id, path);
+        self.has_changed = true;
+    }
+
+    /// The nodes forget a path.
+    fn forget(&mut self, id: PathId) {
+        let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
+        for node in self.nodes_of(&path) {
+            if let Some(table) = self.book.tables.get_mut(&node) {
+                // Also where it was not known: all of them are waited for.
+                table.number = self.number;
+                table.paths.remove(&id);
+            }
+        }
+        path.phase = SlicePhase::Forgotten;
+        path.since = self.number;
+        self.book.put(id, path);
+        self.has_changed = true;
+    }
+
+    /// A slice that is no longer declared.
+    fn withdraw(&mut self, slice: SliceId) {
+        let ways = self.book.ways(slice);
+        if let Some(installed) = ways.installed {
+            self.forget(installed);
+        }
+        if let Some(classified) = ways.classified {
+            self.supersede(classified);
+        }
+    }
+
+    /// Paths whose nodes have acknowledged the last step go on, those of one step together.
+    fn advance(&mut self) {
+        let cohorts = self.book.cohorts().filter(|((_, since, ..), _)| *since < self.number);
+        let cohorts: Vec<_> = cohorts.map(|(key, paths)| (key.clone(), paths.clone())).collect();
+        for ((phase, since, like, at), paths) in cohorts {
+            let waits_for: BTreeSet<NodeName> = match phase {
+                SlicePhase::Installed => self.hops(like).iter().cloned().collect(),
+                SlicePhase::Superseded => self.places(at.as_ref()).into_iter().collect(),
+                SlicePhase::Forgotten => {
+                    let mut nodes: BTreeSet<NodeName> = self.hops(like).iter().cloned().collect();
+                    nodes.extend(self.places(at.as_ref()));
+                    nodes
+                }
+                SlicePhase::Classified => continue,
+            };
+            let is_done = waits_for.iter().all(|node| self.inventory.has_acknowledged(node, since));
+            if !is_done {
+                continue;
+            }
+            for id in paths {
+                match phase {
+                    SlicePhase::Installed => self.classify(id),
+                    SlicePhase::Superseded if self.inventory.slices_drained.contains(&since) => {
+                        self.forget(id);
+                    }
+                    SlicePhase::Forgotten => {
+                        self.book.release(id, self.number);
+                        self.has_changed = true;
+                    }
+                    SlicePhase::Superseded | SlicePhase::Classified => {}
+                }
+            }
+        }
+    }
+
+    /// The nodes of a path's hops.
+    fn hops(&mut self, like: PathId) -> Arc<BTreeSet<NodeName>> {
+        let record = self.previous.ledger.paths.get(&like);
+        let nodes = || Arc::new(record.map(PathRecord::hop_nodes).unwrap_or_default());
+        Arc::clone(self.lines.entry(like).or_insert_with(nodes))
+    }
+
+    /// The nodes that classify.
+    fn places(&self, at: Option<&NodeName>) -> Vec<NodeName> {
+        match at {
+            Some(node) => vec![node.clone()],
+            None => self.book.tables.keys().cloned().collect(),
+        }
+    }
+
+    /// The nodes that a path is for, as far as it has come.
+    fn nodes_of(&mut self, path: &SlicePath) -> BTreeSet<NodeName> {
+        if path.phase == SlicePhase::Forgotten {
+            return BTreeSet::new();
+        }
+        let mut nodes = BTreeSet::clone(&self.hops(path.like));
+        nodes.extend(self.places(path.at.as_ref()));
+        nodes
+    }
+}
+
+fn path_entry(id: PathId, path: &SlicePath) -> SlicePathEntry {
+    SlicePathEntry {
+        id,
+        slice: path.slice,
+        like: path.like,
+        carries_metadata: path.carries_metadata,
+    }
+}
+
+/// A slice as nodes have it.
+pub(super) fn entry(slice: &Slice, path: PathId) -> SliceEntry {
+    SliceEntry {
+        id: slice.id,
+        name: slice.name(),
+        matches: SliceMatch {
+            place: slice.source_port.map_or(RulePlace::Endpoints, RulePlace::Port),
+            vni: slice.vni,
+            teids: slice.teids,
+            qfi: slice.qfi,
+        },
+        path,
+        policy: slice.policy,
+        is_injected: false,
+    }
+}

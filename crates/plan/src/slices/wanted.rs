@@ -1,0 +1,141 @@
+//! What is declared of slices, as it was looked at last, and which of them must be looked at again.
+
+use crate::intent::{Intent, Table};
+use catena_model::id::{ChainId, PortId, SliceId};
+use catena_model::resource::Port;
+use catena_model::slice::Slice;
+use catena_model::{BlueprintNumber, PathId};
+use imbl::OrdSet;
+use imbl::ordmap::DiffItem;
+
+/// The ports (none: any endpoint's) that slices of chains begin at, and how many do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Places(Table<(ChainId, Option<PortId>), u32>);
+
+impl Places {
+    /// The places at which slices of a chain begin.
+    pub(crate) fn of(&self, chain: ChainId) -> impl Iterator<Item = Option<PortId>> + '_ {
+        let places = self.0.range((chain, None)..).map(|(key, _)| *key);
+        places.take_while(move |(found, _)| *found == chain).map(|(_, port)| port)
+    }
+
+    /// Do slices begin at the same places? Costs what differs.
+    pub(crate) fn are_same(&self, other: &Self) -> bool {
+        self.0.diff(&other.0).all(|item| matches!(item, DiffItem::Update { .. }))
+    }
+
+    /// Has the chain slices?
+    pub(crate) fn has_any(&self, chain: ChainId) -> bool {
+        self.of(chain).next().is_some()
+    }
+
+    /// The chains that have slices.
+    pub(crate) fn chains(&self) -> impl Iterator<Item = ChainId> + '_ {
+        let mut last = None;
+        let chains = self.0.keys().map(|(chain, _)| *chain);
+        chains.filter(move |chain| last.replace(*chain) != Some(*chain))
+    }
+
+    fn enter(&mut self, slice: &Slice) {
+        *self.0.entry((slice.chain, slice.source_port)).or_default() += 1;
+    }
+
+    fn leave(&mut self, slice: &Slice) {
+        let key = (slice.chain, slice.source_port);
+        let left = self.0.get(&key).copied().unwrap_or_default().saturating_sub(1);
+        if left == 0 {
+            self.0.remove(&key);
+        } else {
+            self.0.insert(key, left);
+        }
+    }
+}
+
+/// What was looked at last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Wanted {
+    seen: Table<SliceId, Slice>,
+    seen_ports: Table<PortId, Port>,
+    pub(crate) places: Places,
+    of_chain: OrdSet<(ChainId, SliceId)>,
+    of_port: OrdSet<(PortId, SliceId)>,
+    /// The path whose hops slices of a chain share.
+    pub(crate) targets: Table<ChainId, PathId>,
+    /// The ledger that these were found in; none: a chain has got slices since.
+    aimed_at: Option<BlueprintNumber>,
+    /// Those that may not be carried as they are declared.
+    pub(crate) todo: OrdSet<SliceId>,
+}
+
+impl Wanted {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seen.is_empty() && self.todo.is_empty()
+    }
+
+    /// Takes what is declared now. Costs what has changed.
+    pub(crate) fn look(&mut self, intent: &Intent) {
+        let former = std::mem::replace(&mut self.seen, intent.slices.clone());
+        for item in former.diff(&intent.slices) {
+            match item {
+                DiffItem::Add(_, slice) => self.enter(slice),
+                DiffItem::Remove(_, slice) => self.leave(slice),
+                DiffItem::Update { old: (_, old), new: (_, new) } => {
+                    self.leave(old);
+                    self.enter(new);
+                }
+            }
+        }
+        let former = std::mem::replace(&mut self.seen_ports, intent.ports.clone());
+        for item in former.diff(&intent.ports) {
+            let (DiffItem::Add(id, _)
+            | DiffItem::Remove(id, _)
+            | DiffItem::Update { old: (id, _), .. }) = item;
+            let at = self.of_port.range((*id, SliceId::MIN)..);
+            let slices = at.take_while(|(port, _)| port == id).map(|(_, slice)| *slice);
+            let slices: Vec<SliceId> = slices.collect();
+            self.todo.extend(slices);
+        }
+    }
+
+    /// Must the paths whose hops slices share be looked for again? They are, from now on.
+    pub(crate) fn must_aim(&mut self, ledger: BlueprintNumber) -> bool {
+        self.aimed_at.replace(ledger) != Some(ledger)
+    }
+
+    /// The hops of a chain's slices are those of this path now. Costs all of its slices, if that is
+    /// new.
+    pub(crate) fn aim(&mut self, chain: ChainId, target: Option<PathId>) {
+        if self.targets.get(&chain).copied() == target {
+            return;
+        }
+        match target {
+            Some(path) => self.targets.insert(chain, path),
+            None => self.targets.remove(&chain),
+        };
+        let of_chain = self.of_chain.range((chain, SliceId::MIN)..);
+        let slices = of_chain.take_while(|(found, _)| *found == chain).map(|(_, slice)| *slice);
+        let slices: Vec<SliceId> = slices.collect();
+        self.todo.extend(slices);
+    }
+
+    fn enter(&mut self, slice: &Slice) {
+        if !self.places.has_any(slice.chain) {
+            self.aimed_at = None;
+        }
+        self.places.enter(slice);
+        self.of_chain.insert((slice.chain, slice.id));
+        if let Some(port) = slice.source_port {
+            self.of_port.insert((port, slice.id));
+        }
+        self.todo.insert(slice.id);
+    }
+
+    fn leave(&mut self, slice: &Slice) {
+        self.places.leave(slice);
+        self.of_chain.remove(&(slice.chain, slice.id));
+        if let Some(port) = slice.source_port {
+            self.of_port.remove(&(port, slice.id));
+        }
+        self.todo.insert(slice.id);
+    }
+}
