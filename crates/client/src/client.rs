@@ -203,6 +203,14 @@ impl Client {
         self.exchange(self.http.get(url).timeout(WATCH_MAX))
     }
 
+    /// Sends lines; they are answered by lines while they go.
+    pub(crate) fn send_lines(&self, path: &str, lines: Vec<u8>) -> Result<Response, ClientError> {
+        let url = reqwest::Url::parse(&format!("{}{path}", self.base))
+            .map_err(|error| self.unreachable(&error))?;
+        let request = self.http.post(url).header("Content-Type", "application/x-ndjson");
+        self.exchange(request.body(lines).timeout(WATCH_MAX))
+    }
+
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.read(Method::GET, path, None)
     }

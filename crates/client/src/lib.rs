@@ -8,7 +8,9 @@ pub mod deploy;
 mod draft;
 mod error;
 mod native;
+mod slices;
 
 pub use client::{API_PORT, Client, Kind};
 pub use draft::Draft;
 pub use error::ClientError;
+pub use slices::Made;

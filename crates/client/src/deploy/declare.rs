@@ -1,5 +1,5 @@
 //! A whole document, made or brought about in a draft: its chains, then its functions, then its
-//! graphs. Knows the order; refuses to know how a draft becomes what is declared.
+//! graphs, then its slices. Knows the order; refuses to know how a draft becomes what is declared.
 
 use super::file::{Document, FunctionDocument, GraphDocument};
 use super::{DeployError, Deployment, id_of, texts};
@@ -27,6 +27,9 @@ impl Deployment {
         for graph in &document.graphs {
             let id = id_of(&draft.client().find(Kind::ServiceGraph, &graph.name)?);
             draft.client().delete(Kind::ServiceGraph, &id)?;
+        }
+        for slice in &document.slices {
+            draft.client().delete_slice(&slice.name)?;
         }
         for chain in &document.chains {
             Self::undeploy(draft.client(), &chain.name())?;
@@ -59,6 +62,15 @@ fn declare(client: &Client, document: &Document) -> Result<(), DeployError> {
     }
     for graph in &document.graphs {
         set_graph(client, graph)?;
+    }
+    for slice in &document.slices {
+        match client.put_slice(&slice.name, slice) {
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {
+                client.create_slice(slice)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(())
 }

@@ -49,6 +49,11 @@ impl Deployment {
                 described.graphs.push(GraphDocument { name, branches });
             }
         }
+        for slice in &document.slices {
+            if let Some(known) = there(client.slice(&slice.name))? {
+                described.slices.push(known.slice);
+            }
+        }
         Ok(described)
     }
 

@@ -1,8 +1,9 @@
-//! A whole document: chains, what is said of their functions, and graphs over them. Knows what a file
-//! says, in YAML or JSON; refuses to know what becomes of it.
+//! A whole document: chains, what is said of their functions, graphs over them, and slices. Knows what
+//! a file says, in YAML or JSON; refuses to know what becomes of it.
 
 use super::document::ChainDocument;
 use catena_model::resource::{FailurePolicy, FunctionSettings, FunctionTemplate};
+use catena_model::slice::SliceDocument;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,9 @@ pub struct Document {
     /// Chains that go on in others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphDocument>,
+    /// Slices of chains, here or declared before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<SliceDocument>,
 }
 
 /// A function in a document.
@@ -65,7 +69,7 @@ pub enum DocumentError {
     TooLarge(usize),
     /// It is neither YAML nor JSON, or says what no document says.
     #[error(
-        "{0}; a document has 'chains', 'functions' and 'graphs', or is one chain with source and chain"
+        "{0}; a document has 'chains', 'functions', 'graphs' and 'slices', or is one chain with source and chain"
     )]
     Unreadable(String),
     /// Two things of one kind have one name.
@@ -111,7 +115,8 @@ impl Document {
         let chains = self.chains.iter().map(ChainDocument::name);
         unique("chain", chains)?;
         unique("function", self.functions.iter().map(|function| function.name.clone()))?;
-        unique("graph", self.graphs.iter().map(|graph| graph.name.clone()))
+        unique("graph", self.graphs.iter().map(|graph| graph.name.clone()))?;
+        unique("slice", self.slices.iter().map(|slice| slice.name.clone()))
     }
 }
 

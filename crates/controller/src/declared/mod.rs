@@ -9,6 +9,7 @@ use catena_model::preview::{ChangeKind, ResourceChange};
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
 };
+use catena_model::slice::Slice;
 use catena_plan::{IndexedIntent, Intent, PlanError};
 use catena_store::{Change, Key, MemoryStore, Revision, Store, StoreError};
 use serde::Serialize;
@@ -121,6 +122,7 @@ resources! {
     ServiceFunction "function" functions,
     Chain "chain" chains,
     ChainGraph "graph" graphs,
+    Slice "slice" slices,
 }
 
 /// The intent at one revision. A copy costs nothing.
@@ -152,6 +154,11 @@ impl Declared {
         let store = Arc::new(MemoryStore::default());
         let snapshot = Snapshot { revision: Revision::default(), ..origin.clone() };
         Self { writer: Arc::new(Writer::new(store, snapshot, BTreeMap::new())) }
+    }
+
+    /// When a resource of a kind was written last.
+    pub(crate) fn newest<R: Resource>(&self) -> Revision {
+        self.writer.newest(R::KIND)
     }
 
     /// The intent as it is now.

@@ -8,7 +8,9 @@ use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
 use catena_model::id::InstanceId;
 use catena_model::status::DrainProof;
-use catena_plan::{Changes, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DrainWatch};
+use catena_plan::{
+    Changes, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DrainWatch, SliceDrainWatch,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use tokio::time::Instant;
 /// What the watch remembers.
 struct Watch {
     drains: DrainWatch<Instant>,
+    slices: SliceDrainWatch<Instant>,
     changes: Changes<Instant>,
     /// Instances that the planner was told of.
     rewriting: BTreeSet<InstanceId>,
@@ -35,6 +38,7 @@ pub(crate) async fn watch(
     let ended = || ControllerError::Ended("drain watch");
     let mut watch = Watch {
         drains: DrainWatch::default(),
+        slices: SliceDrainWatch::default(),
         changes: Changes::default(),
         rewriting: BTreeSet::new(),
         receipts,
@@ -44,12 +48,18 @@ pub(crate) async fn watch(
     loop {
         let now = situations.borrow_and_update().clone();
         let is_draining = watch.observe(&now);
-        if !is_draining {
+        let are_slices_draining =
+            watch.slices.observe(&now.blueprint, &now.inventory, Instant::now());
+        if !is_draining && !are_slices_draining {
             situations.changed().await.map_err(|_| ended())?;
             interval = DRAIN_INTERVAL_MIN;
             continue;
         }
-        let counters = fleet.counters(false).await;
+        // Slices are timed: nobody is asked for their sake.
+        let counters = match is_draining {
+            true => fleet.counters(false).await,
+            false => Counted::default(),
+        };
         for news in watch.judge(&counters) {
             watch.signals.send(news).await.map_err(|_| ended())?;
         }
@@ -108,6 +118,7 @@ impl Watch {
             self.changes.note(&drained);
             news.push(News::Drained(drained.path));
         }
+        news.extend(self.slices.drained(now).into_iter().map(News::SlicesDrained));
         news
     }
 }

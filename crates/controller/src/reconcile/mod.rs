@@ -5,6 +5,7 @@
 
 pub(crate) mod drain;
 pub(crate) mod health;
+mod journal;
 mod planner;
 pub(crate) mod receipts;
 pub(crate) mod settle;
@@ -14,6 +15,7 @@ use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
 use catena_model::NodeName;
 use catena_model::id::{ChainId, PortId};
+use catena_model::slice::{Slice, SliceStatus};
 use catena_model::status::{ChainState, ChainStatus};
 use catena_plan::{Blueprint, IndexedIntent, Intent, Inventory};
 pub(crate) use catena_plan::{News, NodeNews};
@@ -63,6 +65,17 @@ impl Situation {
         status
     }
 
+    /// State of a slice as it is declared.
+    pub(crate) fn slice_status(&self, slice: &Slice) -> SliceStatus {
+        let mut status = catena_plan::slice_status(&self.blueprint, &self.inventory, slice);
+        if status.state != ChainState::Active
+            && let Some(trouble) = &self.trouble
+        {
+            status.reason.clone_from(trouble);
+        }
+        status
+    }
+
     /// Has the port an interface on its node?
     pub(crate) fn is_bound(&self, node: &NodeName, port: PortId) -> bool {
         self.inventory.nodes.get(node).is_some_and(|facts| facts.bound.contains(&port))
@@ -85,7 +98,8 @@ pub(crate) fn prepare(
     fleet: Arc<Fleet>,
     dead: watch::Receiver<health::Dead>,
 ) -> Result<(Signals, watch::Receiver<Situation>, Reconciler), ControllerError> {
-    let mut planner = Planner::resume(store, fleet, declared.snapshot())?;
+    let newest_slice = declared.newest::<Slice>();
+    let mut planner = Planner::resume(store, fleet, declared.snapshot(), newest_slice)?;
     planner.advance(Vec::new(), declared.snapshot());
     let (sender, signals) = mpsc::channel(SIGNALS_MAX);
     let (situation, watcher) = watch::channel(planner.situation());

@@ -1,6 +1,7 @@
 //! One step: give the news to the reconciler of `plan`, put the ledger on disk, hand programs out.
 //! May block on the disk; knows no socket and decides nothing.
 
+use super::journal::{Journal, Remembered};
 use super::{News, NodeNews, Situation};
 use crate::declared::Snapshot;
 use crate::error::ControllerError;
@@ -8,7 +9,7 @@ use crate::southbound::fleet::Fleet;
 use catena_model::NodeName;
 use catena_model::program::Underlay;
 use catena_plan::{Ledger, Reconciler};
-use catena_store::{Expect, Key, Store, StoreError, Transaction};
+use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ pub(super) struct Planner {
     fleet: Arc<Fleet>,
     declared: Snapshot,
     reconciler: Reconciler,
+    journal: Journal,
     trouble: Option<String>,
 }
 
@@ -29,6 +31,7 @@ impl Planner {
         store: Arc<dyn Store>,
         fleet: Arc<Fleet>,
         declared: Snapshot,
+        newest_slice: Revision,
     ) -> Result<Self, ControllerError> {
         let ledger: Ledger = match store.get(&ledger_key())? {
             Some(document) => document.decode()?,
@@ -39,8 +42,15 @@ impl Planner {
             let underlay: Underlay = document.decode()?;
             nodes.extend(NodeName::new(document.key.id).map(|node| (node, underlay)));
         }
-        let reconciler = Reconciler::resume(ledger, nodes);
-        Ok(Self { store, fleet, declared, reconciler, trouble: None })
+        let Remembered { journal, mut book, number, declared: known } =
+            Journal::read(store.as_ref())?;
+        let is_declared = |slice| declared.intent.slices.contains_key(&slice);
+        if newest_slice > known || !book.classified().all(is_declared) {
+            // A slice has changed since nodes were told of it: who knows which of the two they run.
+            book.distrust();
+        }
+        let reconciler = Reconciler::resume(ledger, nodes).with_slices(book, number);
+        Ok(Self { store, fleet, declared, reconciler, journal, trouble: None })
     }
 
     pub(super) fn situation(&self) -> Situation {
@@ -69,8 +79,8 @@ impl Planner {
             tracing::error!("the plan cannot be carried out: {error}");
             self.trouble = Some(format!("the controller cannot record its plan: {error}"));
         }
-        for program in self.reconciler.hand_out() {
-            self.fleet.want(&program.node, catena_protocol::program::pack(&program));
+        for state in self.reconciler.hand_out() {
+            self.fleet.want(state);
         }
     }
 
@@ -91,9 +101,16 @@ impl Planner {
             self.reconciler.rest(&self.declared.intent);
             return Ok(());
         };
-        self.store(ledger_key(), planned.ledger())?;
-        let from = self.reconciler.blueprint().number;
-        tracing::debug!(%from, to = %planned.ledger().number, "new blueprint");
+        let former = self.reconciler.blueprint();
+        let mut transaction = Transaction::new();
+        if planned.ledger().number != former.ledger.number {
+            transaction.put(ledger_key(), planned.ledger(), Expect::Any)?;
+        }
+        let revision = self.declared.revision;
+        let journal = self.journal.add(&mut transaction, &planned, former, revision)?;
+        self.store.commit(transaction)?;
+        self.journal = journal.unwrap_or_else(|| std::mem::take(&mut self.journal));
+        tracing::debug!(from = %former.number, to = %planned.number(), "new blueprint");
         self.reconciler.adopt(planned);
         Ok(())
     }

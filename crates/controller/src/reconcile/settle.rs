@@ -3,7 +3,8 @@
 
 use super::Situation;
 use crate::northbound::App;
-use catena_model::id::{ChainId, PortId};
+use catena_model::id::{ChainId, PortId, SliceId};
+use catena_model::resource::Chain;
 use catena_model::status::{ChainState, Receipt};
 use catena_model::{BlueprintNumber, NodeName};
 use catena_plan::{Intent, Inventory, PathPhase};
@@ -21,8 +22,11 @@ pub(crate) async fn declared(
     chain: ChainId,
     deadline: Instant,
 ) {
-    let takes_nothing =
-        |now: &Situation| now.intent.chains.get(&chain).is_some_and(|chain| chain.rules.is_empty());
+    let takes_nothing = |now: &Situation| {
+        let is_without_rules = |chain: &Chain| chain.rules.is_empty();
+        now.intent.chains.get(&chain).is_some_and(is_without_rules)
+            && now.intent.index().slices_of_chain(chain).next().is_none()
+    };
     let is_settled = |now: &Situation| {
         now.revision >= revision
             && if takes_nothing(now) {
@@ -30,6 +34,30 @@ pub(crate) async fn declared(
             } else {
                 now.chain_status(&now.intent, chain).state == ChainState::Active
                     || !is_on_its_way(now, chain)
+            }
+    };
+    until(situations, is_settled, deadline).await;
+}
+
+/// Waits until a slice is in force as it is declared, or gone as it is not; cannot become so by
+/// waiting; or the deadline is there.
+pub(crate) async fn slice(
+    situations: &mut watch::Receiver<Situation>,
+    revision: Revision,
+    slice: SliceId,
+    deadline: Instant,
+) {
+    let is_settled = |now: &Situation| {
+        let declared = now.intent.slices.get(&slice);
+        now.revision >= revision
+            && match declared {
+                None => catena_plan::is_slice_withdrawn(&now.blueprint, &now.inventory, slice),
+                Some(slice) => {
+                    let is_carried =
+                        now.chain_status(&now.intent, slice.chain).state == ChainState::Active;
+                    now.slice_status(slice).state == ChainState::Active
+                        || (!is_carried && !is_on_its_way(now, slice.chain))
+                }
             }
     };
     until(situations, is_settled, deadline).await;

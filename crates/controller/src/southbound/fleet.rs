@@ -1,8 +1,9 @@
 //! The nodes that can be reached: where to put the program each should run, and whom to ask.
 //! Knows no program's content and no protocol.
 
+use super::wanted::NodeWanted;
 use catena_model::{Answer, NodeCounters, NodeName, Question};
-use catena_protocol::message::Program;
+use catena_plan::NodeState;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +32,7 @@ pub(crate) struct Fleet {
 }
 
 struct Peer {
-    wanted: watch::Sender<Option<Program>>,
+    wanted: watch::Sender<Option<NodeWanted>>,
     session: u64,
     asks: Option<mpsc::Sender<Ask>>,
     /// Where the connected node is on the data network.
@@ -48,15 +49,22 @@ impl Default for Peer {
 pub(crate) struct Membership {
     /// Grows with each session of the node.
     pub(crate) session: u64,
-    pub(crate) wanted: watch::Receiver<Option<Program>>,
+    pub(crate) wanted: watch::Receiver<Option<NodeWanted>>,
     /// Ends when a newer session of the node has come.
     pub(crate) asks: mpsc::Receiver<Ask>,
 }
 
 impl Fleet {
-    /// Puts down the program that a node should run; its session sends it, now or later.
-    pub(crate) fn want(&self, node: &NodeName, program: Program) {
-        self.lock().entry(node.clone()).or_default().wanted.send_replace(Some(program));
+    /// Puts down what a node should run; its session sends it, now or later.
+    pub(crate) fn want(&self, state: NodeState) {
+        let mut nodes = self.lock();
+        let peer = nodes.entry(state.node.clone()).or_default();
+        peer.wanted.send_modify(|wanted| {
+            *wanted = match wanted.as_ref() {
+                Some(former) => Some(former.next(state)),
+                None => NodeWanted::first(state),
+            };
+        });
     }
 
     /// A session has begun; an older one of the same node ends.

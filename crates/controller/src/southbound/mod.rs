@@ -4,6 +4,7 @@ pub(crate) mod fleet;
 mod identity;
 pub(crate) mod pki;
 mod session;
+mod wanted;
 
 use crate::error::ControllerError;
 use crate::reconcile::Signals;

@@ -2,6 +2,7 @@
 //! is decided by the state machine in `protocol`.
 
 use super::fleet::{Fleet, Membership, Reply};
+use super::wanted::NodeWanted;
 use crate::reconcile::{self, NodeNews, Signals};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
@@ -76,7 +77,7 @@ impl News {
 }
 
 async fn carry(
-    mut session: ControllerSession,
+    mut session: ControllerSession<NodeWanted>,
     mut member: Membership,
     incoming: &mut Streaming<FromAgent>,
     outgoing: &Outgoing,
@@ -110,9 +111,9 @@ async fn carry(
             },
             changed = member.wanted.changed() => {
                 changed.map_err(|_| "the controller is stopping")?;
-                let program = member.wanted.borrow_and_update().clone();
-                if let Some(program) = program {
-                    session.want(program);
+                let wanted = member.wanted.borrow_and_update().clone();
+                if let Some(wanted) = wanted {
+                    session.want(wanted);
                 }
             }
             ask = member.asks.recv() => {

@@ -17,6 +17,7 @@ mod native;
 mod plans;
 mod quotas;
 mod recorded_client;
+mod slices;
 mod steering;
 mod surprises;
 mod validation;

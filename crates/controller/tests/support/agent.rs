@@ -1,13 +1,16 @@
 //! An agent without a node: it dials over mutual TLS, takes programs, binds every port it is told
 //! of and acknowledges, as far as the test lets it.
 
+use catena_model::PathId;
 use catena_model::id::PortId;
+use catena_model::id::SliceId;
+use catena_model::program::{SliceEntry, SlicePathEntry};
 use catena_model::status::InstanceHealth;
 use catena_model::{ChainCounters, NodeCounters, NodeName, NodeProgram};
 use catena_protocol::message::{
     self, Answer, FromAgent, PortState, PortStates, ToAgent, from_agent, to_agent,
 };
-use catena_protocol::session::{hello, program_result};
+use catena_protocol::session::{hello, part_result, program_result, whole_needed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,6 +44,14 @@ pub struct State {
     pub chains: Vec<ChainCounters>,
     /// How it says that instances are.
     pub health: Vec<InstanceHealth>,
+    /// The slices of the newest program.
+    pub slices: BTreeMap<SliceId, SliceEntry>,
+    /// Their paths.
+    pub slice_paths: BTreeMap<PathId, SlicePathEntry>,
+    /// How many messages told of slices.
+    pub deltas: usize,
+    /// The program that awaits its slices, and the number of it with them.
+    pub followed: Option<(NodeProgram, u64)>,
     pub outgoing: Option<mpsc::Sender<FromAgent>>,
 }
 
@@ -195,6 +206,7 @@ fn answers(
     match message {
         to_agent::Message::Welcome(_) => Vec::new(),
         to_agent::Message::Program(packed) => take_program(&mut state, &packed),
+        to_agent::Message::SliceDelta(part) => take_delta(&mut state, &part),
         to_agent::Message::Question(request) => {
             let counters = counters(&state, node);
             let body =
@@ -205,8 +217,57 @@ fn answers(
     }
 }
 
+/// Takes a change of slices as a data plane does: what it changes must run here, and what it names
+/// must be known.
+fn take_delta(state: &mut State, part: &message::SliceDelta) -> Vec<from_agent::Message> {
+    let result = |result| vec![from_agent::Message::ProgramResult(result)];
+    let delta = catena_protocol::slices::unpack(part).unwrap();
+    let follows = state
+        .followed
+        .as_ref()
+        .is_some_and(|(program, number)| (program.number.0, *number) == (part.base, part.number));
+    if !follows && state.acknowledged != part.base {
+        return result(whole_needed(part.number, "it is not what runs here"));
+    }
+    state.deltas += 1;
+    for slice in &delta.removed {
+        state.slices.remove(slice);
+    }
+    for path in &delta.removed_paths {
+        state.slice_paths.remove(path);
+    }
+    state.slice_paths.extend(delta.paths.into_iter().map(|path| (path.id, path)));
+    state.slices.extend(delta.slices.into_iter().map(|slice| (slice.id, slice)));
+    if !part.is_last {
+        return result(part_result(part.number));
+    }
+    state.programs.extend(state.followed.take().map(|(program, _)| program));
+    let program = state.programs.last().unwrap();
+    let known: BTreeSet<PathId> = program.paths.iter().map(|path| path.id).collect();
+    assert!(state.slices.values().all(|slice| state.slice_paths.contains_key(&slice.path)));
+    assert!(state.slice_paths.values().all(|path| known.contains(&path.like)));
+    let mut answers = vec![port_states(state)];
+    if !state.is_held {
+        state.acknowledged = part.number;
+        answers.extend(result(program_result(part.number, "")));
+    }
+    answers
+}
+
 fn take_program(state: &mut State, packed: &message::Program) -> Vec<from_agent::Message> {
     let number = packed.number;
+    if packed.keeps_slices_of == 0 {
+        state.slices.clear();
+        state.slice_paths.clear();
+    } else if packed.keeps_slices_of != state.acknowledged {
+        let result = whole_needed(number.max(packed.followed_to), "it is not what runs here");
+        return vec![from_agent::Message::ProgramResult(result)];
+    }
+    if packed.followed_to > 0 {
+        let program = catena_protocol::program::unpack(packed).unwrap();
+        state.followed = Some((program, packed.followed_to));
+        return vec![from_agent::Message::ProgramResult(part_result(packed.followed_to))];
+    }
     let newest = state.programs.last().map_or(0, |program| program.number.0);
     assert!(number > newest.max(state.acknowledged), "program {number} after {newest}");
     if let Some(reason) = &state.refuses {

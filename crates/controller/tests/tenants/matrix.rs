@@ -157,6 +157,10 @@ impl<'c> World<'c> {
             "node" => NODE.into(),
             "path" => self.path(maker, mark),
             "draft" => answer(maker.call("POST", "/v1/plan", None), "draft"),
+            "slice" => {
+                let slice = self.attributes(kind, maker, mark);
+                answer(maker.call("POST", "/v1/slices", Some(&slice)), "id")
+            }
             "token" => answer(self.admin.call("POST", "/v1/tokens", Some(&self.token())), "id"),
             // Both APIs show the same objects.
             "chain" => self.make("port_chain", object),
@@ -222,6 +226,7 @@ impl<'c> World<'c> {
             "port_pair_group" => json!({"port_pairs": [make("port_pair")]}),
             "flow_classifier" => json!({"logical_source_port": make("port")}),
             "port_chain" => json!({"port_pair_groups": [make("port_pair_group")]}),
+            "slice" => json!({"chain": make("port_chain"), "vni": number}),
             "service_graph" => json!({"port_chains": {make("port_chain"): [make("port_chain")]}}),
             _ => json!({}),
         };
@@ -235,9 +240,14 @@ impl<'c> World<'c> {
         let singular = plural.map(|plural| plural.trim_end_matches('s')).unwrap_or_default();
         match (route.method, route.path) {
             ("GET" | "DELETE", _) | (_, "/v1/plan" | "/v1/chains/{chain}/check") => None,
+            (_, "/v1/slices" | "/v1/slices/{slice}") => {
+                let made = self.attributes("slice", maker, OWN_MARK);
+                Some(made)
+            }
             (_, "/v1/tokens") => Some(self.token()),
             (_, "/v1/bulk") => Some(json!({})),
             (_, "/v1/explain") => Some(json!({"from": "nowhere", "packet": {"described": "udp"}})),
+            ("PUT", "/v1/nodes/{node}/injected") => Some(json!([])),
             ("PATCH", "/v1/chains/{chain}") => Some(json!({"context": []})),
             ("PATCH", "/v1/functions/{function}") => Some(json!({"on_failure": "block"})),
             ("PUT", "/v1/functions/{function}") => Some(json!({"on_failure": "bypass"})),
@@ -268,6 +278,10 @@ fn is_done(route: &Route, answer: &Answer) -> bool {
         ("GET", "/v1/chains/{chain}/receipt") => answer.text.contains("has no receipt"),
         // Whoever may is told that one object is not lines of them.
         ("POST", "/v1/bulk") => answer.status == 415,
+        // The played agent tells its counters, whatever it is asked.
+        (_, "/v1/nodes/{node}/slices" | "/v1/nodes/{node}/injected") => {
+            answer.text.contains("answered another question")
+        }
         ("POST", "/v1/explain") => answer.status == 400 || answer.text.contains("port 'nowhere'"),
         _ => (200..300).contains(&answer.status),
     }

@@ -2,6 +2,7 @@
 //! it is durable. Knows lines and how many of them are held at one time; refuses to know what is in
 //! them.
 
+use super::slices;
 use crate::auth::Identity;
 use crate::northbound::{App, BODY_BYTES_MAX, networking_sfc};
 use axum::body::{Body, Bytes};
@@ -16,10 +17,17 @@ use tokio_stream::wrappers::ReceiverStream;
 
 /// The media type of lines, and of the answers to them.
 pub(super) const CONTENT_TYPE: &str = "application/x-ndjson";
-/// Lines that one transaction holds at most.
-const BATCH_LINES_MAX: usize = 64;
-/// Answers that may wait for a reader; the next lines wait with them.
-const ANSWERS_MAX: usize = 64;
+/// Lines that are made together at most. Slices of them are one transaction: each waits for the
+/// disk once, and so does each plan.
+const BATCH_LINES_MAX: usize = 2_048;
+/// Lines of other resources that one transaction holds at most.
+const OTHER_LINES_MAX: usize = 64;
+/// Pieces of the request that may wait while lines are made; the sender waits with the next.
+const CHUNKS_MAX: usize = 16;
+/// Answers that are sent together at most.
+const ANSWERS_TOGETHER_MAX: usize = 64;
+/// Such groups that may wait for a reader; the next lines wait with them.
+const ANSWERS_MAX: usize = 16;
 
 /// Answers at once; what is answered follows.
 pub(crate) fn answer(app: &Arc<App>, identity: Identity, body: Body) -> Response {
@@ -53,16 +61,19 @@ enum Over {
 impl Work {
     /// Goes on until the last line, a line that is too long, or until nobody reads the answers.
     async fn run(mut self, body: Body) {
-        let mut chunks = body.into_data_stream();
+        let (sender, mut chunks) = mpsc::channel(CHUNKS_MAX);
+        // What comes while lines are made is made together.
+        tokio::spawn(receive(body, sender));
         let mut lines = Lines::default();
-        while let Some(Ok(chunk)) = chunks.next().await {
-            lines.take(&chunk);
+        let mut came = Vec::new();
+        while chunks.recv_many(&mut came, CHUNKS_MAX).await > 0 {
+            came.drain(..).for_each(|chunk| lines.take(&chunk));
             match self.create(&mut lines).await {
                 Ok(()) => {}
                 Err(Over::Unread) => return,
                 // Who is still sending would not hear the answer: the rest is taken and left.
                 Err(Over::TooLong) => {
-                    while let Some(Ok(_)) = chunks.next().await {}
+                    while chunks.recv().await.is_some() {}
                     return;
                 }
             }
@@ -78,9 +89,7 @@ impl Work {
             if batch.is_empty() {
                 break;
             }
-            for answer in networking_sfc::create_all(&self.app, &self.identity, &batch).await {
-                self.say(answer).await?;
-            }
+            self.create_batch(batch).await?;
         }
         if lines.is_too_long() {
             let problem =
@@ -88,22 +97,67 @@ impl Work {
             let error =
                 json!({"type": "HTTPRequestEntityTooLarge", "message": problem, "detail": ""});
             let answer = [("status".to_owned(), json!(413)), ("NeutronError".to_owned(), error)];
-            self.say(answer.into_iter().collect()).await?;
+            self.say(vec![answer.into_iter().collect()]).await?;
             return Err(Over::TooLong);
         }
         Ok(())
     }
 
-    async fn say(&mut self, mut answer: Map<String, Value>) -> Result<(), Over> {
-        self.done = self.done.saturating_add(1);
-        answer.insert("line".into(), json!(self.done));
-        let mut line = Value::Object(answer).to_string();
-        line.push('\n');
-        self.answers.send(Ok(line.into())).await.map_err(|_| Over::Unread)
+    /// Lines of slices that stand together are made together, those between them likewise.
+    async fn create_batch(&mut self, batch: Vec<Bytes>) -> Result<(), Over> {
+        let mut lines = batch.into_iter().map(|line| (slices::of_line(&line), line)).peekable();
+        while let Some((slice, line)) = lines.next() {
+            let answers = match slice {
+                Some(slice) => {
+                    let mut together = vec![slice];
+                    while let Some((Some(slice), _)) = lines.next_if(|(slice, _)| slice.is_some()) {
+                        together.push(slice);
+                    }
+                    slices::create_all(&self.app, &self.identity, together).await
+                }
+                None => {
+                    let mut together = vec![line];
+                    while together.len() < OTHER_LINES_MAX
+                        && let Some((_, line)) = lines.next_if(|(slice, _)| slice.is_none())
+                    {
+                        together.push(line);
+                    }
+                    networking_sfc::create_all(&self.app, &self.identity, &together).await
+                }
+            };
+            self.say(answers).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a line for each answer; many lines together, where there are many.
+    async fn say(&mut self, answers: Vec<Map<String, Value>>) -> Result<(), Over> {
+        let mut answers = answers.into_iter().peekable();
+        while answers.peek().is_some() {
+            let mut lines = String::new();
+            for mut answer in answers.by_ref().take(ANSWERS_TOGETHER_MAX) {
+                self.done = self.done.saturating_add(1);
+                answer.insert("line".into(), json!(self.done));
+                lines.push_str(&Value::Object(answer).to_string());
+                lines.push('\n');
+            }
+            self.answers.send(Ok(lines.into())).await.map_err(|_| Over::Unread)?;
+        }
+        Ok(())
     }
 }
 
-/// What has come and is not made yet: never more than one chunk beyond the longest line.
+/// Hands a request on, piece by piece, until nobody takes it.
+async fn receive(body: Body, chunks: mpsc::Sender<Bytes>) {
+    let mut body = body.into_data_stream();
+    while let Some(Ok(chunk)) = body.next().await {
+        if chunks.send(chunk).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What has come and is not made yet: never more than so many chunks beyond the longest line.
 #[derive(Default)]
 struct Lines {
     whole: std::collections::VecDeque<Bytes>,

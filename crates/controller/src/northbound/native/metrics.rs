@@ -5,6 +5,7 @@ use crate::reconcile::Situation;
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use catena_model::kernel::KernelCounters;
 use catena_model::status::ChainState;
 use catena_model::{Account, NodeCounters, NodeName, Volume};
 use catena_plan::Intent;
@@ -41,6 +42,12 @@ struct Metrics {
     chain_dropped: Counters,
     hop_delivered: Counters,
     hop_returned: Counters,
+    kernel_carried: Counters,
+    kernel_punted: Counters,
+    kernel_ring_full: Counters,
+    kernel_transforms: Counters,
+    kernel_declined: Counters,
+    kernel_flows: Gauges,
     chain_active: Gauges,
     node_connected: Gauges,
 }
@@ -78,6 +85,23 @@ impl Metrics {
         counter("chain_dropped_packets", "Lost on the chain, by reason", &self.chain_dropped);
         counter("hop_delivered_packets", "Given to the instance", &self.hop_delivered);
         counter("hop_returned_packets", "Come back from the instance", &self.hop_returned);
+        counter("kernel_carried_packets", "Carried by the kernel alone", &self.kernel_carried);
+        counter("kernel_punted_packets", "Come up from the kernel path", &self.kernel_punted);
+        counter(
+            "kernel_punt_ring_full_frames",
+            "Lost between the kernel's program and the engine",
+            &self.kernel_ring_full,
+        );
+        counter(
+            "kernel_transforms",
+            "Transforms put in and taken out, by what happened",
+            &self.kernel_transforms,
+        );
+        counter(
+            "kernel_declined_packets",
+            "Of flows that the engine keeps, by cause",
+            &self.kernel_declined,
+        );
         let mut gauge = |name: &str, help: &str, family: &Gauges| {
             registry.register(format!("catena_{name}"), help, family.clone());
         };
@@ -86,6 +110,7 @@ impl Metrics {
             "What the identity leaves over; 0, or a fault",
             &self.unaccounted,
         );
+        gauge("kernel_flows", "Flows that the kernel repeats", &self.kernel_flows);
         gauge("chain_active", "1 when every node has acknowledged the chain", &self.chain_active);
         gauge("node_connected", "1 while the node's agent is connected", &self.node_connected);
     }
@@ -102,6 +127,9 @@ impl Metrics {
         add(&self.tunnel_transmitted, &here, counters.tunnels_transmitted);
         count(&self.tunnel_ring_full, &here, counters.tunnels_ring_full);
         self.add_account(&here, &counters.total());
+        if let Some(kernel) = &counters.dataplane.kernel {
+            self.add_kernel_path(&here, kernel);
+        }
         for chain in &counters.chains {
             let name = intent.chains.get(&chain.chain).map(|chain| chain.label.name.clone());
             let name = name.filter(|n| !n.is_empty()).unwrap_or_else(|| chain.chain.to_string());
@@ -119,6 +147,25 @@ impl Metrics {
                 add(&self.hop_returned, &labels, hop.returned);
             }
         }
+    }
+
+    fn add_kernel_path(&self, here: &Labels, kernel: &KernelCounters) {
+        add(&self.kernel_carried, here, kernel.carried);
+        count(&self.kernel_punted, here, kernel.punted);
+        count(&self.kernel_ring_full, here, kernel.ring_full);
+        for (event, transforms) in [
+            ("installed", kernel.installed),
+            ("aged", kernel.aged),
+            ("ended", kernel.ended),
+            ("evicted", kernel.evicted),
+        ] {
+            count(&self.kernel_transforms, &with(here, &[("event", event)]), transforms);
+        }
+        for (cause, packets) in &kernel.declined {
+            count(&self.kernel_declined, &with(here, &[("cause", cause.name())]), *packets);
+        }
+        let flows = i64::try_from(kernel.flows).unwrap_or(i64::MAX);
+        self.kernel_flows.get_or_create(here).set(flows);
     }
 
     fn add_account(&self, here: &Labels, account: &Account) {

@@ -10,11 +10,13 @@ mod functions;
 mod graphs;
 mod instances;
 mod metrics;
+mod node_slices;
 mod openapi;
 mod paths;
 mod plan;
 mod problem;
 pub(crate) mod routes;
+mod slices;
 mod status;
 mod tokens;
 mod watch;
@@ -101,6 +103,13 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::ReadStatus => status::status(&situation, &intent),
         Operation::ListNodes => shown(&status::nodes(app, &situation).await)?,
         Operation::ShowNode => shown(&status::node(app, &situation, name).await?)?,
+        Operation::ListNodeSlices => shown(&node_slices::list(app, call, name).await?)?,
+        Operation::ListInjected => {
+            shown(&node_slices::injected(app, &situation, &intent, name).await?)?
+        }
+        Operation::PutInjected => {
+            shown(&node_slices::inject(app, call, &situation, identity, name).await?)?
+        }
         Operation::ListPaths => shown(&paths::list(&situation, &intent, identity))?,
         Operation::ShowPath => shown(&paths::show(&situation, &intent, identity, name)?)?,
         Operation::ListGraphs => shown(&graphs::list(&situation, &intent))?,
@@ -123,6 +132,14 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::ListInstances => shown(&instances::list(app, &intent).await)?,
         Operation::ShowInstance => shown(&instances::show(app, &intent, name).await?)?,
         Operation::UpdateInstance => shown(&instances::patch(app, call, &intent, name).await?)?,
+        Operation::ListSlices => shown(&slices::list(&situation, &intent, call)?)?,
+        Operation::ShowSlice => shown(&slices::show(app, &situation, &intent, name).await?)?,
+        Operation::CreateSlice => {
+            let made = slices::create(app, call, identity).await?;
+            return Ok(json(StatusCode::CREATED, CONTENT_TYPE, &shown(&made)?));
+        }
+        Operation::PutSlice => shown(&slices::put(app, call, identity, &intent, name).await?)?,
+        Operation::DeleteSlice => return slices::delete(app, &intent, name).await,
         Operation::ListTokens => shown(&app.guard.tokens().list())?,
         Operation::CreateToken => return tokens::create(app, call).await,
         Operation::DeleteToken => return tokens::delete(app, name).await,
@@ -158,5 +175,6 @@ fn seen(intent: &Intent, identity: &Identity) -> Arc<Intent> {
         functions: of(&intent.functions, |function| is_seen(&function.label)),
         chains: of(&intent.chains, |chain| is_seen(&chain.label)),
         graphs: of(&intent.graphs, |graph| is_seen(&graph.label)),
+        slices: of(&intent.slices, |slice| is_seen(&slice.label)),
     })
 }

@@ -4,10 +4,12 @@
 
 use super::routes::{Operation, ROUTES, Route};
 use catena_model::access::{NewToken, TokenReport, TokenRequest};
+use catena_model::account::SliceCounters;
 use catena_model::check::CheckReport;
 use catena_model::event::EventLine;
 use catena_model::preview::{Applied, ApplyRequest, Plan};
 use catena_model::resource::{ContextHeader, FailurePolicy, FunctionSettings, FunctionTemplate};
+use catena_model::slice::{InjectedSlice, SliceDocument, SliceReport};
 use catena_model::status::{
     ChainReport, ChainSummary, FunctionReport, GraphReport, InstanceReport, NodeDetail, NodeReport,
     PathReport, Receipt,
@@ -123,8 +125,8 @@ fn operation(
     schemas: &mut Schemas,
 ) -> utoipa::openapi::path::Operation {
     let status = match route.operation {
-        Operation::OpenDraft | Operation::CreateToken => "201",
-        Operation::CloseDraft | Operation::DeleteToken => "204",
+        Operation::OpenDraft | Operation::CreateToken | Operation::CreateSlice => "201",
+        Operation::CloseDraft | Operation::DeleteToken | Operation::DeleteSlice => "204",
         _ => "200",
     };
     let mut answer = ResponseBuilder::new().description(route.summary);
@@ -176,6 +178,8 @@ fn taken(operation: Operation, schemas: &mut Schemas) -> Option<Body> {
         O::UpdateInstance => one::<InstanceChange>(schemas),
         O::ApplyDraft => one::<ApplyRequest>(schemas),
         O::CreateToken => one::<TokenRequest>(schemas),
+        O::CreateSlice | O::PutSlice => one::<SliceDocument>(schemas),
+        O::PutInjected => many::<SliceDocument>(schemas),
         O::CreateMany => return Some(("application/x-ndjson", anything())),
         O::Explain => anything(),
         _ => return None,
@@ -190,10 +194,12 @@ fn answered(operation: Operation, schemas: &mut Schemas) -> Option<Body> {
         O::ReadMetrics => return Some(("text/plain", text().into())),
         O::Watch => return Some(("application/x-ndjson", one::<EventLine>(schemas))),
         O::CreateMany => return Some(("application/x-ndjson", anything())),
-        O::CloseDraft | O::DeleteToken => return None,
+        O::CloseDraft | O::DeleteToken | O::DeleteSlice => return None,
         O::ShowOpenApi | O::ReadStatus | O::Explain => anything(),
         O::ListNodes => many::<NodeReport>(schemas),
         O::ShowNode => one::<NodeDetail>(schemas),
+        O::ListNodeSlices => many::<SliceCounters>(schemas),
+        O::ListInjected | O::PutInjected => many::<InjectedSlice>(schemas),
         O::ListPaths => many::<PathReport>(schemas),
         O::ShowPath => one::<PathReport>(schemas),
         O::ListGraphs => many::<GraphReport>(schemas),
@@ -209,6 +215,8 @@ fn answered(operation: Operation, schemas: &mut Schemas) -> Option<Body> {
         O::OpenDraft => one::<DraftReport>(schemas),
         O::PreviewDraft => one::<Plan>(schemas),
         O::ApplyDraft => one::<Applied>(schemas),
+        O::ListSlices => many::<SliceReport>(schemas),
+        O::ShowSlice | O::CreateSlice | O::PutSlice => one::<SliceReport>(schemas),
         O::ListTokens => many::<TokenReport>(schemas),
         O::CreateToken => one::<NewToken>(schemas),
     };

@@ -7,7 +7,7 @@ use axum::response::Response;
 use catena_model::preview::MOVED_ON;
 use catena_plan::PlanError;
 use catena_store::{Revision, StoreError};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 /// Why a request is refused.
 #[derive(Debug)]
@@ -100,13 +100,22 @@ impl Problem {
     }
 
     pub(super) fn into_response(self) -> Response {
-        let body = json!({
+        json(self.status, "application/problem+json", &self.body())
+    }
+
+    /// The answer to one of several lines.
+    pub(super) fn told(&self) -> Map<String, Value> {
+        let status = ("status".to_owned(), json!(self.status.as_u16()));
+        Map::from_iter([status, ("problem".to_owned(), self.body())])
+    }
+
+    fn body(&self) -> Value {
+        json!({
             "type": "about:blank",
             "title": self.title,
             "status": self.status.as_u16(),
             "detail": self.detail,
-        });
-        json(self.status, "application/problem+json", &body)
+        })
     }
 }
 

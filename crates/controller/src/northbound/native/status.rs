@@ -3,13 +3,13 @@
 use super::problem::Problem;
 use crate::northbound::App;
 use crate::reconcile::{Situation, settle};
-use catena_model::limits::{NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX};
+use catena_model::limits::{NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX, NODE_SLICES_MAX};
 use catena_model::preview::NodeProgress;
 use catena_model::status::{
     ChainState, NodeDetail, NodeReport, NodeStatus, TableFill, UnboundPort,
 };
-use catena_model::{BlueprintNumber, NodeName, NodeProgram};
-use catena_plan::{Intent, NodeFacts};
+use catena_model::{NodeName, NodeProgram};
+use catena_plan::{Intent, NodeFacts, SliceTable};
 use serde_json::{Value, json};
 
 pub(super) fn status(situation: &Situation, intent: &Intent) -> Value {
@@ -35,18 +35,33 @@ pub(super) fn status(situation: &Situation, intent: &Intent) -> Value {
             "updating": count(ChainState::Updating),
             "degraded": count(ChainState::Degraded),
         },
+        "slices": slices(situation, intent),
         "withdrawing": withdrawing,
         "trouble": situation.trouble,
     })
 }
 
+/// How many slices are declared, how many the blueprint sends into paths of their own, and the nodes
+/// that have not acknowledged what it says of slices. It costs what the nodes are, not the slices.
+fn slices(situation: &Situation, intent: &Intent) -> Value {
+    let book = &situation.blueprint.slices;
+    let behind = situation.inventory.nodes.keys().filter(|node| {
+        let table = book.table(node);
+        table.is_some_and(|table| !situation.inventory.has_acknowledged(node, table.number))
+    });
+    json!({
+        "declared": intent.slices.len(),
+        "classified": book.classified_count(),
+        "behind": behind.collect::<Vec<&NodeName>>(),
+    })
+}
+
 fn node_status(situation: &Situation, node: &NodeName, facts: &NodeFacts) -> NodeStatus {
-    let program = situation.blueprint.programs.get(node);
     let unbound = facts.unbound.iter();
     NodeStatus {
         node: node.clone(),
         is_connected: facts.is_connected,
-        wanted: program.map_or(BlueprintNumber::default(), |program| program.number),
+        wanted: situation.blueprint.number_of(node),
         acknowledged: facts.acknowledged,
         bound: facts.bound.iter().copied().collect(),
         unbound: unbound
@@ -78,7 +93,10 @@ pub(super) async fn node(
         Problem::not_found(format!("There is no node '{name}'; 'catena node list' shows all."))
     })?;
     let program = situation.blueprint.programs.get(&report.status.node);
-    Ok(NodeDetail { report, tables: program.map(tables).unwrap_or_default() })
+    let mut tables = program.map(tables).unwrap_or_default();
+    let slices = situation.blueprint.slices.table(&report.status.node);
+    tables.extend(slices.into_iter().flat_map(slice_tables));
+    Ok(NodeDetail { report, tables })
 }
 
 /// How far each node is with its program.
@@ -96,12 +114,22 @@ pub(super) fn progress(situation: &Situation) -> Vec<NodeProgress> {
     nodes.map(one).collect()
 }
 
-fn tables(program: &NodeProgram) -> Vec<TableFill> {
-    let fill = |table: &str, entries: usize, limit: Option<usize>| TableFill {
+fn slice_tables(slices: &SliceTable) -> [TableFill; 2] {
+    [
+        fill("slices", slices.slices.len(), Some(NODE_SLICES_MAX)),
+        fill("paths of slices", slices.paths.len(), Some(NODE_SLICES_MAX)),
+    ]
+}
+
+fn fill(table: &str, entries: usize, limit: Option<usize>) -> TableFill {
+    TableFill {
         table: table.into(),
         entries: entries as u64,
         limit: limit.map(|limit| limit as u64),
-    };
+    }
+}
+
+fn tables(program: &NodeProgram) -> Vec<TableFill> {
     vec![
         fill("tunnels", program.tunnels.len(), None),
         fill("networks", program.networks.len(), None),

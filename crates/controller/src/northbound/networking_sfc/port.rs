@@ -125,7 +125,9 @@ fn find(scope: Scope<'_>, id: Uuid) -> Result<&Port, ApiError> {
 /// Who cannot do without the port.
 fn user_of(intent: &IndexedIntent, id: PortId) -> Option<String> {
     let pair = uses::instance_at(intent, id).map(|pair| format!("port pair {}", pair.id));
-    pair.or_else(|| uses::rule_at(intent, id).map(|rule| format!("flow classifier {}", rule.id)))
+    let rule = || uses::rule_at(intent, id).map(|rule| format!("flow classifier {}", rule.id));
+    let slice = || uses::slice_at(intent, id).map(|slice| format!("slice {}", slice.id));
+    pair.or_else(rule).or_else(slice)
 }
 
 /// Brings a port to what was given.

@@ -94,6 +94,7 @@ impl Collection for PortChains {
     fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError> {
         let id = find(edit.scope(), id)?.id;
         check_no_graph(edit.draft.intent(), id)?;
+        check_no_slice(edit.draft.intent(), id)?;
         edit.draft.remove::<Chain>(id);
         Ok(())
     }
@@ -129,6 +130,15 @@ fn check_no_graph(intent: &IndexedIntent, id: ChainId) -> Result<(), ApiError> {
             Err(ApiError::conflict("ServiceGraphPortChainInUse", message))
         }
     }
+}
+
+/// Slices need their chain.
+fn check_no_slice(intent: &IndexedIntent, id: ChainId) -> Result<(), ApiError> {
+    if !uses::has_slices(intent, id) {
+        return Ok(());
+    }
+    let message = format!("Port Chain {id} in use by slices; remove them first.");
+    Err(ApiError::conflict("PortChainInUse", message))
 }
 
 /// Brings a chain to what was given, with the checks in the original's order.

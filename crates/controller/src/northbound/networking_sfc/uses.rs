@@ -5,6 +5,7 @@ use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleI
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Port, ServiceFunction, Subnet,
 };
+use catena_model::slice::Slice;
 use catena_plan::IndexedIntent;
 
 /// The chain that a classification rule sends into.
@@ -59,6 +60,16 @@ fn instances_at(intent: &IndexedIntent, port: PortId) -> impl Iterator<Item = &I
 /// A classification rule that cannot do without a port.
 pub(super) fn rule_at(intent: &IndexedIntent, port: PortId) -> Option<&ClassificationRule> {
     intent.index().rules_of_port(port).find_map(|id| intent.rules.get(&id))
+}
+
+/// A slice that begins at a port.
+pub(super) fn slice_at(intent: &IndexedIntent, port: PortId) -> Option<&Slice> {
+    intent.index().slices_of_port(port).find_map(|id| intent.slices.get(&id))
+}
+
+/// Has the chain slices?
+pub(super) fn has_slices(intent: &IndexedIntent, chain: ChainId) -> bool {
+    intent.index().slices_of_chain(chain).next().is_some()
 }
 
 /// The graph that a chain is part of.

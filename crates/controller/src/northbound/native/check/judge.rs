@@ -67,7 +67,9 @@ impl Trail {
                     trail.nodes.push(node.clone());
                 }
                 is_elsewhere = path_after(&sighting.action).map_or(is_elsewhere, |on| on != path);
-                if let ExplainAction::Branched { .. } = sighting.action {
+                if let ExplainAction::Branched { .. } | ExplainAction::Sliced { port: None, .. } =
+                    sighting.action
+                {
                     trail.has_finished = true;
                 } else if !is_elsewhere {
                     trail.take(node, &sighting.action, &mut chosen);
@@ -80,7 +82,9 @@ impl Trail {
 
     fn take(&mut self, node: &NodeName, action: &ExplainAction, chosen: &mut Visit) {
         match action {
-            ExplainAction::Classified { .. } => self.is_classified = true,
+            ExplainAction::Classified { .. } | ExplainAction::Sliced { .. } => {
+                self.is_classified = true;
+            }
             ExplainAction::Forwarded { position, function, .. } => {
                 chosen.index = position.index;
                 chosen.function.clone_from(function);
@@ -107,6 +111,7 @@ impl Trail {
 fn path_after(action: &ExplainAction) -> Option<PathId> {
     match action {
         ExplainAction::Classified { path, .. }
+        | ExplainAction::Sliced { path, .. }
         | ExplainAction::Branched { path, .. }
         | ExplainAction::Finished { path, .. } => Some(*path),
         ExplainAction::Forwarded { position, .. }

@@ -47,7 +47,7 @@ pub(super) fn of_path(
 ) -> Result<Batch, String> {
     let mut why = "no rule sends into it yet".to_owned();
     for placed in &record.rules {
-        for (node, program) in &blueprint.programs {
+        for (node, program) in blueprint.programs.iter() {
             if placed.node.as_ref().is_some_and(|own| own != node) {
                 continue;
             }

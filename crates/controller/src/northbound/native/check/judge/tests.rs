@@ -6,7 +6,7 @@ use catena_model::id::{ChainId, FunctionId, NetworkId};
 use catena_model::program::{Balance, HopEntry};
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::{BlueprintNumber, PathId};
-use catena_plan::{Direction, PathPhase};
+use catena_plan::{Direction, PathPhase, SliceReach};
 use uuid::Uuid;
 
 const FUNCTIONS: [&str; 2] = ["firewall", "ids"];
@@ -45,6 +45,7 @@ fn record() -> PathRecord {
         direction: Direction::Forward,
         context: Vec::new(),
         pins: Vec::new(),
+        slices: SliceReach::default(),
     }
 }
 

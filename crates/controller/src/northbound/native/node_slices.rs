@@ -1,0 +1,144 @@
+//! `/v1/nodes/{node}/slices` and `/injected`: what a node's data plane says of slices itself, and
+//! those that people put in there by hand. Knows names and pages; refuses to declare anything.
+
+use super::change::{body, name_of};
+use super::problem::Problem;
+use super::slices::{Found, made_of, page_of};
+use super::{App, Call};
+use crate::auth::Identity;
+use crate::reconcile::Situation;
+use catena_model::account::SliceCounters;
+use catena_model::id::{ChainId, SliceId};
+use catena_model::limits::SLICE_COUNTERS_MAX;
+use catena_model::program::{RulePlace, SliceEntry, SliceMatch};
+use catena_model::resource::Label;
+use catena_model::slice::{InjectedSlice, Slice, SliceDocument};
+use catena_model::{Answer, NodeName, ProjectId, Question};
+use catena_plan::Intent;
+use uuid::Uuid;
+
+/// A page of the paths of slices that a node has, in the order of their slices.
+pub(super) async fn list(
+    app: &App,
+    call: &Call,
+    node: &str,
+) -> Result<Vec<SliceCounters>, Problem> {
+    let (limit, after) = page_of(call, SLICE_COUNTERS_MAX)?;
+    let question = Question::Slices { after, limit: u32::try_from(limit).unwrap_or(u32::MAX) };
+    match ask(app, node, &question).await? {
+        Answer::Slices(page) => Ok(page),
+        _ => Err(wrong(node)),
+    }
+}
+
+/// What is in at a node by hand.
+pub(super) async fn injected(
+    app: &App,
+    situation: &Situation,
+    intent: &Intent,
+    node: &str,
+) -> Result<Vec<InjectedSlice>, Problem> {
+    let answer = ask(app, node, &Question::Injected).await?;
+    told(answer, situation, intent, node)
+}
+
+/// Puts slices in at a node by hand instead of those that were.
+pub(super) async fn inject(
+    app: &App,
+    call: &Call,
+    situation: &Situation,
+    identity: &Identity,
+    node: &str,
+) -> Result<Vec<InjectedSlice>, Problem> {
+    let given: Vec<SliceDocument> = body(call)?;
+    let intent = &app.declared.snapshot().intent;
+    // Lower than all that are declared: where both take a packet, what was put in by hand does.
+    let ids = (1_u128..).map(|number| SliceId(Uuid::from_u128(number)));
+    let mut found = Found::default();
+    let entries = ids.zip(&given).map(|(id, document)| {
+        let slice = made_of(intent, identity, id, document, &mut found)?;
+        if let Some(fault) = slice.fault() {
+            return Err(Problem::bad_body(&format!("slice '{}': {fault}", slice.name())));
+        }
+        entry(situation, intent, &slice)
+    });
+    let entries = entries.collect::<Result<Vec<SliceEntry>, Problem>>()?;
+    let answer = ask(app, node, &Question::Inject(entries)).await?;
+    told(answer, situation, intent, node)
+}
+
+/// A slice in the path that its chain's own rules send into.
+fn entry(situation: &Situation, intent: &Intent, slice: &Slice) -> Result<SliceEntry, Problem> {
+    let status = situation.chain_status(intent, slice.chain);
+    let path = status.path.ok_or_else(|| {
+        Problem::conflict(format!("The chain of slice '{}' has no path yet.", slice.name()))
+    })?;
+    Ok(SliceEntry {
+        id: slice.id,
+        name: slice.name(),
+        matches: SliceMatch {
+            place: slice.source_port.map_or(RulePlace::Endpoints, RulePlace::Port),
+            vni: slice.vni,
+            teids: slice.teids,
+            qfi: slice.qfi,
+        },
+        path,
+        policy: slice.policy,
+        is_injected: true,
+    })
+}
+
+async fn ask(app: &App, node: &str, question: &Question) -> Result<Answer, Problem> {
+    let unknown = || Problem::not_found(format!("There is no node '{node}'."));
+    let name = NodeName::new(node).map_err(|_| unknown())?;
+    if !app.situation.borrow().inventory.nodes.contains_key(&name) {
+        return Err(unknown());
+    }
+    app.fleet.ask(&name, question).await.map_err(Problem::conflict)
+}
+
+fn told(
+    answer: Answer,
+    situation: &Situation,
+    intent: &Intent,
+    node: &str,
+) -> Result<Vec<InjectedSlice>, Problem> {
+    let Answer::Injected(entries) = answer else { return Err(wrong(node)) };
+    Ok(entries.iter().map(|entry| document(situation, intent, entry)).collect())
+}
+
+fn document(situation: &Situation, intent: &Intent, entry: &SliceEntry) -> InjectedSlice {
+    let chain = situation.blueprint.ledger.paths.get(&entry.path).map(|record| record.chain);
+    let chain_name = chain.and_then(|id| intent.chains.get(&id));
+    let chain_name = chain_name.map(|chain| name_of(&chain.label, chain.id.0));
+    let port = match entry.matches.place {
+        RulePlace::Port(port) => Some(port),
+        RulePlace::Endpoints | RulePlace::After(_) => None,
+    };
+    let port_name = port.map(|id| {
+        let port = intent.ports.get(&id).map(|port| name_of(&port.label, port.id.0));
+        port.unwrap_or_else(|| id.to_string())
+    });
+    let label = Label {
+        name: entry.name.clone(),
+        description: String::new(),
+        project: ProjectId(String::new()),
+    };
+    let slice = Slice {
+        id: entry.id,
+        label,
+        chain: chain.unwrap_or(ChainId::MIN),
+        source_port: port,
+        vni: entry.matches.vni,
+        teids: entry.matches.teids,
+        qfi: entry.matches.qfi,
+        carries_metadata: false,
+        policy: entry.policy,
+    };
+    let slice = SliceDocument::of(&slice, chain_name.unwrap_or_default(), port_name);
+    InjectedSlice { slice, path: entry.path }
+}
+
+fn wrong(node: &str) -> Problem {
+    Problem::conflict(format!("The agent of node '{node}' answered another question."))
+}

@@ -1,0 +1,313 @@
+//! `/v1/slices`: slices of 5G networks, one by one and by the line. Knows names and pages; refuses to
+//! know how a slice gets its path.
+
+use super::change::{body, declare, find, name_of};
+use super::problem::Problem;
+use super::{App, Call};
+use crate::auth::Identity;
+use crate::declared::{Draft, Snapshot};
+use crate::reconcile::{Situation, settle};
+use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
+use axum::response::Response;
+use catena_model::ProjectId;
+use catena_model::id::{ChainId, PortId, SliceId};
+use catena_model::resource::Label;
+use catena_model::slice::{Slice, SliceAtNode, SliceDocument, SliceReport};
+use catena_model::{Answer, Question};
+use catena_plan::Intent;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Slices on a page unless fewer are asked for.
+const PAGE_SLICES_MAX: usize = 1_000;
+/// Paths that a slice has at a time at most: one, the next, and those that drain.
+const PATHS_OF_SLICE_MAX: u32 = 16;
+/// Longest name of a slice, in bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A page of those that are seen, by identity: `limit` of them, after the one of `after`.
+pub(super) fn list(
+    situation: &Situation,
+    intent: &Intent,
+    call: &Call,
+) -> Result<Vec<SliceReport>, Problem> {
+    let (limit, after) = page_of(call, PAGE_SLICES_MAX)?;
+    let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let chain = asked(call, "chain").map(|name| chain_named(intent, name)).transpose()?;
+    let page = intent.slices.range((begin, Bound::Unbounded)).map(|(_, slice)| slice);
+    let page = page.filter(|slice| chain.is_none_or(|chain| slice.chain == chain)).take(limit);
+    Ok(page.map(|slice| report(situation, intent, slice)).collect())
+}
+
+/// A word behind the question mark.
+fn asked<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
+    call.query.iter().find(|(key, _)| key == name).map(|(_, text)| text.as_str())
+}
+
+/// How many slices are asked for, at most so many, and behind which.
+pub(super) fn page_of(call: &Call, max: usize) -> Result<(usize, Option<SliceId>), Problem> {
+    let limit = match asked(call, "limit").map(str::parse::<usize>) {
+        None => max,
+        Some(Ok(limit)) if limit > 0 => limit.min(max),
+        Some(_) => return Err(Problem::bad_request("'limit' is a number above 0.".into())),
+    };
+    let after = asked(call, "after").map(Uuid::parse_str).transpose();
+    let after = after.map_err(|_| Problem::bad_request("'after' is the id of a slice.".into()))?;
+    Ok((limit, after.map(SliceId)))
+}
+
+/// One slice with what nodes counted of it.
+pub(super) async fn show(
+    app: &App,
+    situation: &Situation,
+    intent: &Intent,
+    name: &str,
+) -> Result<SliceReport, Problem> {
+    let slice = slice_named(intent, name)?;
+    // Those behind the identity before it.
+    let after = slice.id.0.as_u128().checked_sub(1).map(|before| SliceId(Uuid::from_u128(before)));
+    let question = Question::Slices { after, limit: PATHS_OF_SLICE_MAX };
+    let answers = app.fleet.ask_all(&question).await.into_iter();
+    let counted = answers.flat_map(|(node, answer)| {
+        let counters = match answer {
+            Answer::Slices(counters) => counters,
+            _ => Vec::new(),
+        };
+        let of_slice = counters.into_iter().filter(|counted| counted.slice == slice.id);
+        of_slice
+            .map(|counters| SliceAtNode { node: node.clone(), counters })
+            .collect::<Vec<SliceAtNode>>()
+    });
+    Ok(SliceReport { nodes: counted.collect(), ..report(situation, intent, slice) })
+}
+
+/// Makes a slice, and waits until it is in force or cannot be by waiting.
+pub(super) async fn create(
+    app: &App,
+    call: &Call,
+    identity: &Identity,
+) -> Result<SliceReport, Problem> {
+    let given: SliceDocument = body(call)?;
+    let id = SliceId(Uuid::new_v4());
+    write(app, identity, id, given).await
+}
+
+/// Makes a slice what is given, and nothing else.
+pub(super) async fn put(
+    app: &App,
+    call: &Call,
+    identity: &Identity,
+    intent: &Intent,
+    name: &str,
+) -> Result<SliceReport, Problem> {
+    let given: SliceDocument = body(call)?;
+    let id = slice_named(intent, name)?.id;
+    write(app, identity, id, given).await
+}
+
+async fn write(
+    app: &App,
+    identity: &Identity,
+    id: SliceId,
+    given: SliceDocument,
+) -> Result<SliceReport, Problem> {
+    let whose = identity.clone();
+    let snapshot =
+        declare(app, move |draft| put_slice(draft, &whose, id, &given, &mut Found::default()))
+            .await?;
+    let situation = settled(app, &snapshot, id).await;
+    let slice = snapshot.intent.slices.get(&id).ok_or_else(Problem::gone)?;
+    Ok(report(&situation, &snapshot.intent, slice))
+}
+
+async fn settled(app: &App, snapshot: &Snapshot, id: SliceId) -> Situation {
+    let deadline = Instant::now() + app.answer_wait;
+    let mut situations = app.situation.clone();
+    settle::slice(&mut situations, snapshot.revision, id, deadline).await;
+    app.situation.borrow().clone()
+}
+
+pub(super) async fn delete(app: &App, intent: &Intent, name: &str) -> Result<Response, Problem> {
+    let id = slice_named(intent, name)?.id;
+    let snapshot = declare(app, move |draft| {
+        draft.remove::<Slice>(id);
+        Ok(())
+    })
+    .await?;
+    settled(app, &snapshot, id).await;
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}
+
+/// A line of `POST /v1/bulk` that makes a slice.
+#[derive(Deserialize)]
+struct Line {
+    slice: Option<Value>,
+}
+
+/// What a line says of a slice; none: it is of another resource.
+pub(super) fn of_line(line: &Bytes) -> Option<Value> {
+    serde_json::from_slice::<Line>(line).ok()?.slice
+}
+
+/// Makes a slice of each, in order and in one transaction, and answers each with its status and
+/// either the slice or the problem. One that fails takes no other with it. Nobody waits for nodes.
+pub(super) async fn create_all(
+    app: &App,
+    identity: &Identity,
+    lines: Vec<Value>,
+) -> Vec<Map<String, Value>> {
+    let count = lines.len();
+    let whose = identity.clone();
+    let edit = move |draft: &mut Draft| {
+        let mut made = Vec::with_capacity(lines.len());
+        let mut found = Found::default();
+        // Neighbours in every table and on the disk: random ones cost a page each.
+        for (id, line) in consecutive_ids(Uuid::new_v4()).zip(lines) {
+            let given: Result<SliceDocument, _> = serde_json::from_value(line);
+            let given = given.map_err(|error| Problem::bad_body(&error.to_string()));
+            made.push(given.and_then(|given| {
+                put_slice(draft, &whose, id, &given, &mut found)?;
+                Ok((id, given))
+            }));
+        }
+        Ok::<_, Problem>(made)
+    };
+    let made = match app.declared.change(edit).await {
+        Ok((made, _)) => made,
+        Err(problem) => return (0..count).map(|_| problem.told()).collect(),
+    };
+    let told = |one: Result<(SliceId, SliceDocument), Problem>| match one {
+        Ok((id, given)) => {
+            let slice = json!({"id": id, "name": given.name, "chain": given.chain});
+            Map::from_iter([("status".to_owned(), json!(201)), ("slice".to_owned(), slice)])
+        }
+        Err(problem) => problem.told(),
+    };
+    made.into_iter().map(told).collect()
+}
+
+/// Identities that follow one another from a random place on, each with the marks of a random UUID
+/// (RFC 9562 section 5.4).
+fn consecutive_ids(first: Uuid) -> impl Iterator<Item = SliceId> {
+    const LOW: u128 = (1 << 32) - 1;
+    let base = first.as_u128() & !LOW;
+    (0..=u32::MAX).map(move |number| SliceId(Uuid::from_u128(base | u128::from(number))))
+}
+
+/// Checks and writes one slice; writes nothing when it is refused.
+fn put_slice(
+    draft: &mut Draft,
+    identity: &Identity,
+    id: SliceId,
+    given: &SliceDocument,
+    found: &mut Found,
+) -> Result<(), Problem> {
+    let slice = made_of(draft.intent(), identity, id, given, found)?;
+    draft.intent().check_slice(&slice)?;
+    draft.put(slice)?;
+    Ok(())
+}
+
+/// Chains and ports that were found by name for slices of before: all are gone through for each.
+#[derive(Default)]
+pub(super) struct Found {
+    chains: BTreeMap<String, ChainId>,
+    ports: BTreeMap<String, PortId>,
+}
+
+/// The slice that a request asks for; it stays with the project that it has.
+pub(super) fn made_of(
+    intent: &Intent,
+    identity: &Identity,
+    id: SliceId,
+    given: &SliceDocument,
+    found: &mut Found,
+) -> Result<Slice, Problem> {
+    if !(1..=NAME_BYTES_MAX).contains(&given.name.len()) {
+        return Err(Problem::bad_body(&format!("'name' has 1 to {NAME_BYTES_MAX} bytes")));
+    }
+    let (vni, teids, qfi) = given.fields().map_err(|reason| Problem::bad_body(&reason))?;
+    let is_seen = |project: &ProjectId| identity.sees(project);
+    let chain = match found.chains.get(&given.chain) {
+        Some(chain) => *chain,
+        None => chain_among(intent, is_seen, &given.chain)?,
+    };
+    found.chains.entry(given.chain.clone()).or_insert(chain);
+    let source_port = given.source_port.as_ref().map(|name| {
+        if let Some(port) = found.ports.get(name) {
+            return Ok::<PortId, Problem>(*port);
+        }
+        let seen = intent.ports.values().filter(|port| is_seen(&port.label.project));
+        let port = find("port", seen.map(|port| (port.id.0, &port.label)), name).map(PortId)?;
+        found.ports.insert(name.clone(), port);
+        Ok(port)
+    });
+    let known = intent.slices.get(&id).map(|known| known.label.project.clone());
+    let label = Label {
+        name: given.name.clone(),
+        description: String::new(),
+        project: known.unwrap_or_else(|| identity.project.clone()),
+    };
+    Ok(Slice {
+        id,
+        label,
+        chain,
+        source_port: source_port.transpose()?,
+        vni,
+        teids,
+        qfi,
+        carries_metadata: given.carries_metadata,
+        policy: given.policy(),
+    })
+}
+
+/// The chain of a name, among those that are seen; by its identity without looking at the others.
+fn chain_among(
+    intent: &Intent,
+    is_seen: impl Fn(&ProjectId) -> bool,
+    name: &str,
+) -> Result<ChainId, Problem> {
+    let of_id = Uuid::parse_str(name).ok().and_then(|id| intent.chains.get(&ChainId(id)));
+    if let Some(chain) = of_id.filter(|chain| is_seen(&chain.label.project)) {
+        return Ok(chain.id);
+    }
+    let seen = intent.chains.values().filter(|chain| is_seen(&chain.label.project));
+    find("chain", seen.map(|chain| (chain.id.0, &chain.label)), name).map(ChainId)
+}
+
+fn chain_named(intent: &Intent, name: &str) -> Result<ChainId, Problem> {
+    chain_among(intent, |_| true, name)
+}
+
+/// The slice that is meant by a name or an identity.
+fn slice_named<'i>(intent: &'i Intent, name: &str) -> Result<&'i Slice, Problem> {
+    let of_id = Uuid::parse_str(name).ok().and_then(|id| intent.slices.get(&SliceId(id)));
+    if let Some(slice) = of_id {
+        return Ok(slice);
+    }
+    let all = intent.slices.values().map(|slice| (slice.id.0, &slice.label));
+    let id = SliceId(find("slice", all, name)?);
+    intent.slices.get(&id).ok_or_else(Problem::gone)
+}
+
+fn report(situation: &Situation, intent: &Intent, slice: &Slice) -> SliceReport {
+    let chain = intent.chains.get(&slice.chain).map(|chain| name_of(&chain.label, chain.id.0));
+    let chain = chain.unwrap_or_else(|| slice.chain.to_string());
+    let port = slice.source_port.map(|id| {
+        let port = intent.ports.get(&id).map(|port| name_of(&port.label, port.id.0));
+        port.unwrap_or_else(|| id.to_string())
+    });
+    SliceReport {
+        id: slice.id,
+        slice: SliceDocument::of(slice, chain, port),
+        status: situation.slice_status(slice),
+        nodes: Vec::new(),
+    }
+}
