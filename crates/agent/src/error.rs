@@ -22,6 +22,13 @@ pub enum AgentError {
          of the catena binary"
     )]
     NoCommand,
+    /// The kernel path and a kind of port that goes past it.
+    #[error(
+        "--port-io afpacket is the only one with the kernel path: AF_XDP takes frames before the \
+         kernel's program sees them, and a TAP has no place for it: add --no-fastpath, or leave \
+         --port-io away"
+    )]
+    PortsPastTheFastPath,
     /// No access to the node's interfaces.
     #[error(
         "the interfaces of this node are out of reach: {0}; the agent attaches ports with the \

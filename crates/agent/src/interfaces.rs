@@ -4,21 +4,28 @@
 //! Knows the kernel's doors. Refuses to know programs and the data plane. Orders are carried out one
 //! after the other: a port that is released and wanted again is open in the end.
 
+use crate::fast_path::{FastPath, FastPathError, Known, SentUp};
+use crate::link::Outgoing;
 use crate::missed::{Baseline, Missed, unheard_datagrams};
+use crate::port_io::{self, Given, PortIo};
 use catena_kernel::attach::{self, FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{LinkChange, LinkWatch, Netlink};
-use catena_kernel::{KernelError, packet, sysctl, tc};
+use catena_kernel::{KernelError, sysctl, tc};
 use catena_model::account::{InterfaceCounters, Volume};
+use catena_model::id::PortId;
 use catena_model::limits::NODE_PORTS_MAX;
 use catena_model::program::PortEntry;
 use catena_model::resource::{Attachment, NamespaceRef};
+use catena_protocol::message::{KernelUnderlay, State, to_dataplane};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 const LOOPBACK: &str = "lo";
 /// Networks whose addresses a kernel gives an interface by itself (RFC 3927).
@@ -26,6 +33,9 @@ const LINK_LOCAL_V4: [u8; 2] = [169, 254];
 
 /// How long a broken watch rests before it is opened again; ports are also looked for by time.
 const WATCH_RETRY: Duration = Duration::from_secs(1);
+
+/// How often the interface of the underlay is looked for.
+const UNDERLAY_RETRY: Duration = Duration::from_secs(1);
 
 /// Orders that may wait: those of a program that gives all its ports back, and of one that takes
 /// as many others.
@@ -36,12 +46,16 @@ const ORDERS_MAX: usize = 2 * NODE_PORTS_MAX;
 pub(crate) struct Opened {
     /// The port as it was asked for.
     pub(crate) entry: PortEntry,
-    /// Its packet socket, or what is missing.
-    pub(crate) socket: Result<OwnedFd, String>,
+    /// What the data plane is to be given of it; or what is missing.
+    pub(crate) given: Result<Given, String>,
 }
 
 enum Order {
-    Open(PortEntry),
+    /// Open it; `by_kernel`: its frames go to the kernel's program, if there is one.
+    Open {
+        entry: PortEntry,
+        by_kernel: bool,
+    },
     Release(PortEntry),
     /// The data plane that had these ports does not answer any more.
     Lost(Vec<PortEntry>),
@@ -57,12 +71,15 @@ pub(crate) struct Interfaces {
     node: Netlink,
     orders: mpsc::Sender<Order>,
     missed: Arc<Missed>,
+    /// Set once it is known whether one is in the kernel already.
+    fast_path: Arc<OnceLock<FastPath>>,
+    wants_fast_path: bool,
 }
 
 impl std::fmt::Debug for Order {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Open(entry) => f.debug_tuple("Open").field(&entry.attachment).finish(),
+            Self::Open { entry, .. } => f.debug_tuple("Open").field(&entry.attachment).finish(),
             Self::Release(entry) => f.debug_tuple("Release").field(&entry.attachment).finish(),
             Self::Lost(entries) => f.debug_tuple("Lost").field(&entries.len()).finish(),
             Self::Found { is_other } => f.debug_tuple("Found").field(is_other).finish(),
@@ -75,21 +92,102 @@ impl Interfaces {
     ///
     /// # Errors
     /// When netlink cannot be opened there.
-    pub(crate) fn of_this_node(opened: mpsc::Sender<Opened>) -> Result<Self, KernelError> {
+    pub(crate) async fn of_this_node(
+        opened: mpsc::Sender<Opened>,
+        wants_fast_path: bool,
+        io: PortIo,
+    ) -> Result<Self, KernelError> {
         let node = Netlink::open(&NetNamespace::current()?)?;
+        let fast_path = Arc::new(OnceLock::new());
         let (orders, queue) = mpsc::channel(ORDERS_MAX);
         let missed = Arc::new(Missed::default());
         let (baseline, counted) = (Baseline::default(), Arc::clone(&missed));
-        let desk = Desk { node: node.clone(), opened, baseline, missed: counted };
+        let own = Arc::clone(&fast_path);
+        let desk = Desk {
+            node: node.clone(),
+            opened,
+            baseline,
+            missed: counted,
+            fast_path: own,
+            io,
+            with_other_checksums: BTreeSet::new(),
+        };
         tokio::spawn(desk.carry_out(queue));
-        Ok(Self { node, orders, missed })
+        Ok(Self { node, orders, missed, fast_path, wants_fast_path })
+    }
+
+    /// What a data plane needs to let the kernel repeat its decisions, and what the kernel calls
+    /// it; none: it decides each packet.
+    pub(crate) async fn give_fast_path(&self) -> Option<(Vec<u32>, Vec<OwnedFd>)> {
+        if self.wants_fast_path && self.fast_path.get().is_none() {
+            self.keep_fast_path(FastPath::load(&self.node).await);
+        }
+        let fast_path = self.fast_path.get()?;
+        let given = fast_path.descriptors();
+        let SentUp { ports, tunnels } = fast_path.take_unread();
+        self.missed.at_ports.fetch_add(ports, Ordering::Relaxed);
+        self.missed.at_tunnels.fetch_add(tunnels, Ordering::Relaxed);
+        let given =
+            given.inspect_err(|error| tracing::warn!("the kernel repeats nothing: {error}"));
+        Some((fast_path.identifiers().to_vec(), given.ok()?))
+    }
+
+    /// Takes over what the data plane of this state lets the kernel repeat; false: it is not ours.
+    pub(crate) fn adopt_fast_path(&self, state: &State) -> bool {
+        if self.wants_fast_path && self.fast_path.get().is_none() {
+            self.keep_fast_path(FastPath::adopt(&self.node, state));
+        }
+        let own = self.fast_path.get();
+        own.is_some_and(|own| own.identifiers() == state.kernel_identifiers)
+    }
+
+    fn keep_fast_path(&self, made: Result<FastPath, FastPathError>) {
+        match made {
+            // There is one node in a process, and it makes one after the other.
+            Ok(fast_path) => self.fast_path.set(fast_path).unwrap_or_default(),
+            Err(error) => tracing::warn!("every packet is decided one by one: {error}"),
+        }
+    }
+
+    /// Puts the kernel's program before the interface with this underlay address, wherever that
+    /// comes and goes, and tells the data plane, for as long as it listens.
+    pub(crate) fn follow_underlay(
+        &self,
+        address: IpAddr,
+        dataplane: mpsc::Sender<Outgoing>,
+    ) -> Option<JoinHandle<()>> {
+        self.fast_path.get()?;
+        let fast_path = Arc::clone(&self.fast_path);
+        Some(tokio::spawn(async move {
+            let Some(fast_path) = fast_path.get() else { return };
+            let mut told = None;
+            let mut warned = String::new();
+            while !dataplane.is_closed() {
+                match fast_path.steer_underlay(address, told).await {
+                    Ok(Some(interface)) => {
+                        told = Some(interface);
+                        let message = KernelUnderlay { interface };
+                        let message = to_dataplane::Message::KernelUnderlay(message);
+                        let outgoing = Outgoing { message, sockets: Vec::new() };
+                        // Whoever is gone is found out above.
+                        dataplane.send(outgoing).await.ok();
+                    }
+                    Err(error) if error.to_string() != warned => {
+                        warned = error.to_string();
+                        tracing::warn!("tunnel packets are decided one by one: {warned}");
+                    }
+                    Ok(None) | Err(_) => {}
+                }
+                tokio::time::sleep(UNDERLAY_RETRY).await;
+            }
+        }))
     }
 
     /// Looks for the interface and opens it; the outcome comes through the channel. False: too many
     /// orders wait, nothing comes.
-    pub(crate) fn open(&self, entry: PortEntry) -> bool {
+    pub(crate) fn open(&self, entry: PortEntry, by_kernel: bool) -> bool {
         // The task that carries orders out ends only with the last of its clones.
-        self.orders.try_send(Order::Open(entry)).is_ok()
+        self.orders.try_send(Order::Open { entry, by_kernel }).is_ok()
     }
 
     /// Lets the host's stack see the interface again.
@@ -101,7 +199,12 @@ impl Interfaces {
     }
 
     /// Notes what the interfaces of these ports delivered until now: nobody takes more of it.
-    pub(crate) fn lost(&self, entries: Vec<PortEntry>) {
+    pub(crate) fn lost(&self, mut entries: Vec<PortEntry>) {
+        if let Some(fast_path) = self.fast_path.get() {
+            // The kernel goes on with what it knows; what it sends up is missed.
+            fast_path.unread_from_now();
+            entries.retain(|entry| !fast_path.serves(entry.id));
+        }
         self.order_note(Order::Lost(entries));
     }
 
@@ -159,6 +262,10 @@ struct Desk {
     opened: mpsc::Sender<Opened>,
     baseline: Baseline,
     missed: Arc<Missed>,
+    fast_path: Arc<OnceLock<FastPath>>,
+    io: PortIo,
+    /// Ports whose functions finish checksums for our sake.
+    with_other_checksums: BTreeSet<PortId>,
 }
 
 impl Desk {
@@ -166,7 +273,7 @@ impl Desk {
     async fn carry_out(mut self, mut queue: mpsc::Receiver<Order>) {
         while let Some(order) = queue.recv().await {
             match order {
-                Order::Open(entry) => self.open(entry).await,
+                Order::Open { entry, by_kernel } => self.open(entry, by_kernel).await,
                 Order::Release(entry) => self.release(entry).await,
                 Order::Lost(entries) => self.note(entries).await,
                 Order::Found { is_other: true } => {
@@ -178,18 +285,33 @@ impl Desk {
         }
     }
 
-    async fn open(&mut self, entry: PortEntry) {
-        let socket = open(&self.node, &entry).await.map_err(|error| error.to_string());
-        if socket.is_ok() && self.baseline.has(&entry.attachment) {
+    async fn open(&mut self, entry: PortEntry, by_kernel: bool) {
+        let fast_path = self.fast_path.get().filter(|_| by_kernel);
+        let opened = open(&self.node, &entry, fast_path, self.io).await;
+        let given = opened.map_err(|error| error.to_string());
+        if given.as_ref().is_ok_and(|given| given.has_changed_checksums) {
+            self.with_other_checksums.insert(entry.id);
+        }
+        if given.is_ok() && self.baseline.has(&entry.attachment) {
             let delivered = delivered(&self.node, &entry.attachment).await.unwrap_or_default();
             self.baseline.port_is_back(&entry.attachment, delivered, &self.missed);
         }
         // Nobody waits for it any more when the agent is stopping.
-        self.opened.send(Opened { entry, socket }).await.ok();
+        self.opened.send(Opened { entry, given }).await.ok();
     }
 
     async fn release(&mut self, entry: PortEntry) {
         self.baseline.forget(&entry.attachment);
+        if let Some(fast_path) = self.fast_path.get() {
+            fast_path.forget(entry.id);
+        }
+        if self.with_other_checksums.remove(&entry.id) {
+            port_io::leave_checksums(&entry, &namespace_of(&entry.attachment));
+        }
+        if self.io == PortIo::Tap {
+            // It was never the node's: what the data plane has closed is gone, or who made it keeps it.
+            return;
+        }
         if let Err(error) = release(&self.node, &entry).await
             && !error.is_not_found()
         {
@@ -214,7 +336,7 @@ async fn delivered(node: &Netlink, attachment: &Attachment) -> Option<u64> {
 
 /// Why an interface is not taken.
 #[derive(Debug, thiserror::Error)]
-enum OpenError {
+pub(crate) enum OpenError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
     #[error("'{LOOPBACK}' is the loopback interface of the node itself")]
@@ -225,18 +347,52 @@ enum OpenError {
          interface there, or remove the address"
     )]
     OfTheNode { interface: String, address: IpAddr },
+    #[error(
+        "interface '{interface}' receives by {queues} queues, and AF_XDP takes the frames of one: \
+         `ethtool -L {interface} rx 1`, or `combined 1`"
+    )]
+    Queues { interface: String, queues: u32 },
+    #[error(
+        "interface '{interface}' is one end of a veth, and by AF_XDP its other end must finish \
+         checksums: name the function's namespace (netns or pid) and its interface there"
+    )]
+    FarEnd { interface: String },
+    #[error("TAP '{interface}' would lead to the node itself: name the namespace that it is for")]
+    TapOfTheNode { interface: String },
+    #[error("interface '{interface}' is a {kind} and no TAP: name one that is not there yet")]
+    NoTap { interface: String, kind: String },
 }
 
 /// The filter comes first: the host's stack must not see a single frame of a tenant.
-async fn open(node: &Netlink, entry: &PortEntry) -> Result<OwnedFd, OpenError> {
+async fn open(
+    node: &Netlink,
+    entry: &PortEntry,
+    fast_path: Option<&FastPath>,
+    io: PortIo,
+) -> Result<Given, OpenError> {
+    let function = namespace_of(&entry.attachment);
+    if io == PortIo::Tap {
+        return Given::tap(entry, &function).await;
+    }
     let side = resolve(node, &entry.attachment).await?;
     if entry.attachment.namespace.is_none() {
         check_not_needed(node, &side).await?;
     }
-    tc::swallow_ingress(node, side.ifindex).await?;
+    let known = match fast_path {
+        Some(fast_path) => steer(fast_path, entry, &side).await,
+        None => None,
+    };
+    if known.is_none() {
+        tc::swallow_ingress(node, side.ifindex).await?;
+    }
     silence_ipv6(node, &side.name, true);
     node.set_up(&side.name).await?;
-    let socket = packet::open_packet_socket(node.namespace(), &side.name)?;
+    let given = match io {
+        PortIo::Xdp => {
+            Given::xdp(node.namespace(), &side, (&function, &entry.attachment.interface))?
+        }
+        PortIo::PacketRing | PortIo::Tap => Given::packet_socket(node.namespace(), &side, known)?,
+    };
     if let Some(mac) = side.function_mac.filter(|mac| *mac != entry.mac.0) {
         let [a, b, c, d, e, f] = mac;
         tracing::warn!(
@@ -246,7 +402,21 @@ async fn open(node: &Netlink, entry: &PortEntry) -> Result<OwnedFd, OpenError> {
             entry.mac
         );
     }
-    Ok(socket)
+    Ok(given)
+}
+
+/// Lets the kernel's program decide about the frames of a port. Where it cannot, the port works all
+/// the same: each frame is then decided one by one.
+async fn steer(fast_path: &FastPath, entry: &PortEntry, side: &SwitchSide) -> Option<Known> {
+    let has_peer = entry.attachment.namespace.is_some();
+    match fast_path.steer(entry.id, side.ifindex, has_peer).await {
+        Ok(known) => known,
+        Err(error) => {
+            tracing::warn!(port = entry.name, "the kernel repeats nothing for it: {error}");
+            fast_path.forget(entry.id);
+            None
+        }
+    }
 }
 
 /// Without a namespace any interface of the node can be named, the one to its controller too.

@@ -8,16 +8,19 @@
 mod absence;
 mod counters;
 mod error;
+mod fast_path;
 mod interfaces;
 mod link;
 mod missed;
 mod node;
+mod port_io;
 mod ports;
 mod southbound;
 mod start;
 mod stubs;
 
 pub use error::AgentError;
+pub use port_io::PortIo;
 
 use catena_model::NodeName;
 use std::ffi::OsString;
@@ -44,6 +47,11 @@ pub struct Config {
     pub underlay_mtu: u16,
     /// The data plane of this node.
     pub dataplane: DataplanePaths,
+    /// Let the kernel repeat what the data plane decides, if it can.
+    pub uses_fast_path: bool,
+    /// How the data plane takes frames from ports; anything but a packet ring goes past the kernel
+    /// path and needs `uses_fast_path` to be false.
+    pub port_io: PortIo,
 }
 
 /// PEM files of mutual TLS. They are read at each connection, so that they may be renewed.
@@ -77,6 +85,14 @@ pub async fn run(config: Config) -> Result<(), AgentError> {
     if config.dataplane.command.is_empty() {
         return Err(AgentError::NoCommand);
     }
+    if config.port_io != PortIo::PacketRing && config.uses_fast_path {
+        return Err(AgentError::PortsPastTheFastPath);
+    }
+    if config.port_io == PortIo::Xdp
+        && let Err(error) = catena_kernel::xdp::allow_locked_memory()
+    {
+        tracing::warn!("AF_XDP ports get small rings: {error}");
+    }
     let mut terminate = signal(SignalKind::terminate()).map_err(AgentError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(AgentError::Signals)?;
 
@@ -85,7 +101,8 @@ pub async fn run(config: Config) -> Result<(), AgentError> {
     let (announce, announced) = watch::channel(southbound::Announcement::default());
     let (opened, from_opening) = mpsc::channel(QUEUE_MESSAGES_MAX);
     let interfaces =
-        interfaces::Interfaces::of_this_node(opened).map_err(AgentError::Interfaces)?;
+        interfaces::Interfaces::of_this_node(opened, config.uses_fast_path, config.port_io).await;
+    let interfaces = interfaces.map_err(AgentError::Interfaces)?;
     let link = tokio::spawn(link::keep(config.clone(), link_events));
     let session = tokio::spawn(southbound::keep(config.clone(), announced, session_events));
     let node = node::Node::new(config, announce, interfaces);

@@ -29,8 +29,8 @@ const READ_BYTES: usize = 64 * 1024;
 pub(crate) struct Outgoing {
     /// The message.
     pub(crate) message: to_dataplane::Message,
-    /// Only beside `AttachPort`.
-    pub(crate) socket: Option<OwnedFd>,
+    /// Only beside `AttachPort` and `KernelPath`.
+    pub(crate) sockets: Vec<OwnedFd>,
 }
 
 /// What the node learns about its data plane.
@@ -132,8 +132,10 @@ async fn listen(
     events: &mpsc::Sender<LinkEvent>,
     was_up: &mut bool,
 ) -> LinkEnd {
-    let request =
-        Outgoing { message: to_dataplane::Message::StateRequest(StateRequest {}), socket: None };
+    let request = Outgoing {
+        message: to_dataplane::Message::StateRequest(StateRequest {}),
+        sockets: Vec::new(),
+    };
     if outgoing.send(request).await.is_err() {
         return LinkEnd::Closed;
     }
@@ -204,25 +206,27 @@ async fn write_all(
     mut half: OwnedWriteHalf,
     mut queue: mpsc::Receiver<Outgoing>,
 ) -> std::io::Result<()> {
-    while let Some(Outgoing { message, socket }) = queue.recv().await {
+    while let Some(Outgoing { message, sockets }) = queue.recv().await {
         let bytes = frame::encode(&ToDataplane { message: Some(message) });
-        let begun = match socket {
-            Some(socket) => write_beside(half.as_ref(), &bytes, &socket).await?,
-            None => 0,
+        let begun = if sockets.is_empty() {
+            0
+        } else {
+            write_beside(half.as_ref(), &bytes, &sockets).await?
         };
         half.write_all(bytes.get(begun..).unwrap_or_default()).await?;
     }
     Ok(())
 }
 
-/// Writes the first bytes with the socket beside them; answers how many were taken.
+/// Writes the first bytes with the sockets beside them; answers how many were taken.
 async fn write_beside(
     stream: &UnixStream,
     bytes: &[u8],
-    socket: &OwnedFd,
+    sockets: &[OwnedFd],
 ) -> std::io::Result<usize> {
+    let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
     let send = || {
-        fds::send_with_fds(stream, bytes, &[socket.as_fd()]).map_err(|error| match error.errno() {
+        fds::send_with_fds(stream, bytes, &sockets).map_err(|error| match error.errno() {
             Some(errno) => std::io::Error::from_raw_os_error(errno),
             None => std::io::Error::other(error),
         })

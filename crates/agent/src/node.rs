@@ -4,29 +4,35 @@
 //! Refuses to do I/O: connections and interfaces live in tasks of their own, which talk to this one
 //! through bounded queues.
 
+mod underlay;
+
 use crate::Config;
 use crate::absence::Absence;
 use crate::counters;
 use crate::interfaces::{Interfaces, Opened};
 use crate::link::{LinkEvent, Outgoing};
+use crate::port_io::Given;
 use crate::ports::Ports;
 use crate::southbound::{Announcement, SessionEvent};
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
 use catena_protocol::message::{
-    Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, Program, ProgramResult,
-    Question, State, ToAgent, from_agent, from_dataplane, to_agent, to_dataplane,
+    self, Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, Program,
+    ProgramResult, Question, SliceDelta, State, ToAgent, from_agent, from_dataplane, to_agent,
+    to_dataplane,
 };
-use catena_protocol::offers::{Offers, ReadProgram};
+use catena_protocol::offers::{Offer, Offers, ReadProgram};
 use catena_protocol::program;
-use catena_protocol::session::{ProgramGate, program_result};
+use catena_protocol::session::{ProgramGate, part_result, program_result};
 use prost::Message;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 /// Questions that may be open at one time; the oldest is given up.
 const QUESTIONS_MAX: usize = 64;
@@ -38,6 +44,21 @@ const DATAPLANE_GONE: &str = "the data plane of this node does not run";
 struct UnknownPorts {
     running: u64,
     attached: Vec<PortId>,
+}
+
+/// What the data plane took last.
+struct Accepted {
+    /// The number of all of it.
+    number: u64,
+    /// Its program; the slices that changes have brought since are the data plane's own.
+    program: Arc<ReadProgram>,
+}
+
+impl Accepted {
+    /// It, if it is nothing but the program.
+    fn whole(&self) -> Option<Arc<ReadProgram>> {
+        (self.program.number() == self.number).then(|| Arc::clone(&self.program))
+    }
 }
 
 /// A question of the controller that was passed on.
@@ -53,8 +74,9 @@ pub(crate) struct Node {
     config: Config,
     announce: watch::Sender<Announcement>,
     gate: ProgramGate,
-    /// The program that the data plane took last.
-    accepted: Option<Arc<ReadProgram>>,
+    accepted: Option<Accepted>,
+    /// The program whose last change the data plane still awaits.
+    followed: Option<Arc<ReadProgram>>,
     offers: Offers<Instant>,
     link: Option<mpsc::Sender<Outgoing>>,
     session: Option<mpsc::Sender<FromAgent>>,
@@ -72,6 +94,20 @@ pub(crate) struct Node {
     next_question: u64,
     interfaces: Interfaces,
     absence: Absence,
+    kernel_path: KernelPath,
+    /// Who keeps the kernel's program before the underlay with this address.
+    underlay: Option<(IpAddr, JoinHandle<()>)>,
+}
+
+/// How far the data plane of this connection has come with the kernel's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KernelPath {
+    /// It has none, or none of this agent's.
+    None,
+    /// They are on their way; ports wait for the answer.
+    Given,
+    /// It uses them.
+    Used,
 }
 
 impl Node {
@@ -86,6 +122,7 @@ impl Node {
             announce,
             gate: ProgramGate::default(),
             accepted: None,
+            followed: None,
             offers: Offers::default(),
             link: None,
             session: None,
@@ -98,6 +135,8 @@ impl Node {
             next_question: 0,
             interfaces,
             absence: Absence::default(),
+            kernel_path: KernelPath::None,
+            underlay: None,
         }
     }
 
@@ -115,7 +154,7 @@ impl Node {
             let retry = self.link.as_ref().and_then(|_| retries.into_iter().flatten().min());
             tokio::select! {
                 event = from_link.recv() => match event {
-                    Some(event) => self.take_link_event(event),
+                    Some(event) => self.take_link_event(event).await,
                     None => return,
                 },
                 event = from_session.recv() => match event {
@@ -133,13 +172,17 @@ impl Node {
     /// known now.
     fn advance(&mut self) {
         let now = Instant::now();
+        self.follow_underlay();
         if self.link.is_some() {
-            if let Some(packed) = self.offers.next(now) {
-                self.send(to_dataplane::Message::Program(packed), None);
+            if let Some(message) = self.offers.next(now) {
+                self.send(message, Vec::new());
             }
-            for entry in self.ports.take_due(now) {
+            let by_kernel = self.kernel_path == KernelPath::Used;
+            let may_open = self.kernel_path != KernelPath::Given;
+            let due = if may_open { self.ports.take_due(now) } else { Vec::new() };
+            for entry in due {
                 let id = entry.id;
-                if !self.interfaces.open(entry) {
+                if !self.interfaces.open(entry, by_kernel) {
                     self.ports.missing(id, TOO_MANY_ORDERS, now);
                 }
             }
@@ -176,6 +219,7 @@ impl Node {
             }
             SessionEvent::Message(ToAgent { message: Some(message) }) => match message {
                 to_agent::Message::Program(packed) => self.take_program(packed),
+                to_agent::Message::SliceDelta(delta) => self.take_delta(delta),
                 to_agent::Message::Question(question) => self.ask(question),
                 to_agent::Message::Welcome(_) => {}
             },
@@ -185,11 +229,11 @@ impl Node {
     }
 
     fn take_program(&mut self, packed: Program) {
-        let number = packed.number;
+        let number = packed.number.max(packed.followed_to);
         match self.admit(packed) {
             Ok(program) => {
                 tracing::info!(program = number, "program received");
-                self.offers.take(Arc::new(program), Instant::now());
+                self.offers.take(Offer::Program(Arc::new(program)), Instant::now());
             }
             Err(refusal) => self.refuse(number, refusal),
         }
@@ -203,8 +247,17 @@ impl Node {
                 packed.number, program.node, self.config.node
             ));
         }
-        self.gate.admit(packed.number)?;
+        self.gate.admit(packed.number.max(packed.followed_to))?;
         Ok(ReadProgram { packed, program })
+    }
+
+    /// What is in it is the data plane's to judge.
+    fn take_delta(&mut self, delta: SliceDelta) {
+        let number = delta.number;
+        match self.gate.admit(number) {
+            Ok(()) => self.offers.take(Offer::Slices(Arc::new(delta)), Instant::now()),
+            Err(refusal) => self.refuse(number, refusal),
+        }
     }
 
     fn refuse(&mut self, number: u64, refusal: String) {
@@ -219,7 +272,7 @@ impl Node {
             with_interfaces: counters::are_wanted_with_interfaces(&question.body),
         };
         let question = Question { request: self.next_question, body: question.body };
-        if self.send(to_dataplane::Message::Question(question), None) {
+        if self.send(to_dataplane::Message::Question(question), Vec::new()) {
             self.questions.insert(self.next_question, asked);
             if self.questions.len() > QUESTIONS_MAX {
                 self.questions.pop_first();
@@ -237,13 +290,15 @@ impl Node {
 
     // ----- the data plane -----
 
-    fn take_link_event(&mut self, event: LinkEvent) {
+    async fn take_link_event(&mut self, event: LinkEvent) {
         match event {
             LinkEvent::Up { state, was_started, outgoing } => {
+                self.leave_underlay();
                 self.link = Some(outgoing);
                 let resumed = state.program_number > 0;
                 let is_other = self.absence.answered(state.process_id, was_started, resumed);
                 self.interfaces.found(is_other);
+                self.share_kernel_path(&state).await;
                 self.take_over(&state);
             }
             LinkEvent::Down => {
@@ -257,8 +312,38 @@ impl Node {
                 from_dataplane::Message::ProgramResult(result) => self.take_result(result),
                 from_dataplane::Message::PortResult(result) => self.take_port_result(&result),
                 from_dataplane::Message::Answer(answer) => self.answer(answer),
-                from_dataplane::Message::State(_) => {}
+                from_dataplane::Message::KernelPathResult(result) => {
+                    self.kernel_path = if result.refusal.is_empty() {
+                        KernelPath::Used
+                    } else {
+                        tracing::warn!("every packet is decided one by one: {}", result.refusal);
+                        KernelPath::None
+                    };
+                }
+                from_dataplane::Message::State(_)
+                | from_dataplane::Message::KernelUnderlayResult(_) => {}
             },
+        }
+    }
+
+    /// Gives a data plane that has none the kernel's tables, and takes over those that one has from
+    /// an earlier agent. Where that fails packets flow by them all the same, and ports that come
+    /// later are decided one by one.
+    async fn share_kernel_path(&mut self, state: &State) {
+        self.kernel_path = KernelPath::None;
+        if state.has_kernel_path {
+            if self.interfaces.adopt_fast_path(state) {
+                self.kernel_path = KernelPath::Used;
+            }
+            return;
+        }
+        let Some((identifiers, descriptors)) = self.interfaces.give_fast_path().await else {
+            return;
+        };
+        let tables = catena_fastpath::TABLES_COUNT as u32;
+        let given = message::KernelPath { tables, identifiers };
+        if self.send(to_dataplane::Message::KernelPath(given), descriptors) {
+            self.kernel_path = KernelPath::Given;
         }
     }
 
@@ -267,17 +352,17 @@ impl Node {
         let running = state.program_number;
         self.gate = ProgramGate::at(self.gate.newest().max(running));
         if self.accepted_number() < running {
-            self.learn_from_file(running);
+            self.learn_from_file(running, state.base_number);
         }
         let attached: Vec<PortId> =
             state.attached_ports.iter().filter_map(|id| parse_port(id)).collect();
         self.take_over_ports(attached, running);
         self.offers.begin_again(Instant::now());
-        if let Some(accepted) = self.accepted.clone()
-            && accepted.number() > running
+        let newer = self.accepted.as_ref().filter(|accepted| accepted.number > running);
+        if let Some(program) = newer.and_then(Accepted::whole)
             && self.offers.is_empty()
         {
-            self.offers.take(accepted, Instant::now());
+            self.offers.take(Offer::Program(program), Instant::now());
         }
         let known = if self.accepted_number() == running { running } else { 0 };
         self.announce_running(known);
@@ -302,14 +387,15 @@ impl Node {
     }
 
     /// A new agent knows the ports of a running program only from the data plane's own file.
-    fn learn_from_file(&mut self, running: u64) {
+    fn learn_from_file(&mut self, running: u64, base: u64) {
         match read_program(&self.config.dataplane.program_file) {
-            Ok(packed) if packed.number == running => match program::unpack(&packed) {
+            Ok(packed) if packed.number == base => match program::unpack(&packed) {
                 Ok(program) => {
                     for entry in self.ports.want(&program.ports, Instant::now()) {
                         self.release(entry);
                     }
-                    self.accepted = Some(Arc::new(ReadProgram { packed, program }));
+                    let program = Arc::new(ReadProgram { packed, program });
+                    self.accepted = Some(Accepted { number: running, program });
                 }
                 Err(error) => tracing::warn!("the running program is unknown here: {error}"),
             },
@@ -323,17 +409,46 @@ impl Node {
     }
 
     fn take_result(&mut self, result: ProgramResult) {
-        let ProgramResult { number, refusal } = result;
         let now = Instant::now();
+        if result.needs_whole {
+            self.offers.give_up();
+            return self.tell(from_agent::Message::ProgramResult(result));
+        }
+        let ProgramResult { number, refusal, is_part, .. } = result;
         if !refusal.is_empty() {
             if self.offers.refused(number, &refusal, now) {
                 self.refuse(number, refusal);
             }
             return;
         }
-        let Some(accepted) = self.offers.accepted(number) else { return };
+        let Some(offer) = self.offers.accepted(number) else { return };
+        if is_part {
+            if let Offer::Program(program) = offer {
+                self.followed = Some(program);
+            }
+            return self.tell(from_agent::Message::ProgramResult(part_result(number)));
+        }
+        let program = match offer {
+            Offer::Program(program) => Some(program),
+            Offer::Slices(_) => self.followed.take(),
+        };
         tracing::info!(program = number, "program running");
-        for entry in self.ports.want(&accepted.program.ports, now) {
+        match program {
+            Some(program) => self.take_ports(number, program, now),
+            None => {
+                if let Some(accepted) = &mut self.accepted {
+                    accepted.number = number;
+                }
+            }
+        }
+        self.unanswered = Some(number);
+        self.announce_running(number);
+    }
+
+    /// The data plane runs another program: what has ports in it is attached.
+    fn take_ports(&mut self, number: u64, program: Arc<ReadProgram>, now: Instant) {
+        self.followed = None;
+        for entry in self.ports.want(&program.program.ports, now) {
             self.detach(entry.id, Some(entry));
         }
         if let Some(unknown) = self.unknown.take() {
@@ -345,9 +460,7 @@ impl Node {
             };
             strays.into_iter().for_each(|stray| self.detach(stray, None));
         }
-        self.accepted = Some(accepted);
-        self.unanswered = Some(number);
-        self.announce_running(number);
+        self.accepted = Some(Accepted { number, program });
     }
 
     fn announce_running(&self, number: u64) {
@@ -360,7 +473,7 @@ impl Node {
     }
 
     fn accepted_number(&self) -> u64 {
-        self.accepted.as_ref().map_or(0, |accepted| accepted.number())
+        self.accepted.as_ref().map_or(0, |accepted| accepted.number)
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -381,9 +494,9 @@ impl Node {
     }
 
     /// Was it sent?
-    fn send(&mut self, message: to_dataplane::Message, socket: Option<OwnedFd>) -> bool {
+    fn send(&mut self, message: to_dataplane::Message, sockets: Vec<OwnedFd>) -> bool {
         let Some(link) = &self.link else { return false };
-        let is_sent = link.try_send(Outgoing { message, socket }).is_ok();
+        let is_sent = link.try_send(Outgoing { message, sockets }).is_ok();
         if !is_sent {
             // Letting go of the sender ends a connection that does not keep up; a new one begins.
             self.link = None;
@@ -394,17 +507,24 @@ impl Node {
     // ----- ports -----
 
     fn take_opened(&mut self, opened: Opened) {
-        let Opened { entry, socket } = opened;
+        let Opened { entry, given } = opened;
         if !self.ports.is_wanted(&entry) {
             return self.release(entry);
         }
-        match socket {
-            Ok(socket) => {
+        match given {
+            Ok(Given { kind, descriptors, interface, known, .. }) => {
                 self.sequence += 1;
                 self.ports.sent(entry.id, self.sequence);
                 let (port_id, sequence) = (entry.id.to_string(), self.sequence);
-                let attach = AttachPort { port_id, sequence };
-                self.send(to_dataplane::Message::AttachPort(attach), Some(socket));
+                let attach = AttachPort {
+                    port_id,
+                    sequence,
+                    kernel_number: known.map_or(0, |known| u32::from(known.number)),
+                    interface,
+                    has_peer: known.is_some_and(|known| known.has_peer),
+                    kind: kind.into(),
+                };
+                self.send(to_dataplane::Message::AttachPort(attach), descriptors);
             }
             Err(reason) => self.ports.missing(entry.id, &reason, Instant::now()),
         }
@@ -441,7 +561,7 @@ impl Node {
             self.leaving.insert(self.sequence, entry);
         }
         let detach = DetachPort { port_id: id.to_string(), sequence: self.sequence };
-        self.send(to_dataplane::Message::DetachPort(detach), None);
+        self.send(to_dataplane::Message::DetachPort(detach), Vec::new());
     }
 
     /// Gives an interface back to the host, unless another port of the program is behind it.
@@ -457,7 +577,7 @@ fn read_program(path: &Path) -> std::io::Result<Program> {
     Ok(Program::decode(std::fs::read(path)?.as_slice())?)
 }
 
-fn parse_port(text: &str) -> Option<PortId> {
+pub(crate) fn parse_port(text: &str) -> Option<PortId> {
     text.parse().ok().map(PortId)
 }
 

@@ -3,9 +3,10 @@
 use catena_agent::DataplanePaths;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    FromDataplane, PortOperation, PortResult, Program, ProgramResult, State, ToDataplane,
-    from_dataplane, to_dataplane,
+    FromDataplane, PortOperation, PortResult, Program, State, ToDataplane, from_dataplane,
+    to_dataplane,
 };
+use catena_protocol::session::{program_result, whole_needed};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -114,7 +115,22 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
             program_number: book.running.as_ref().map_or(0, |program| program.number),
             attached_ports: book.ports.clone(),
             process_id: 1,
+            base_number: book.running.as_ref().map_or(0, |program| program.number),
+            ..State::default()
         }),
+        to_dataplane::Message::KernelPath(_) => {
+            let refusal = "this data plane has no kernel".into();
+            from_dataplane::Message::KernelPathResult(catena_protocol::message::KernelPathResult {
+                refusal,
+            })
+        }
+        to_dataplane::Message::KernelUnderlay(_) => from_dataplane::Message::KernelUnderlayResult(
+            catena_protocol::message::KernelUnderlayResult {},
+        ),
+        to_dataplane::Message::SliceDelta(delta) => {
+            let result = whole_needed(delta.number, "this data plane has no slices");
+            from_dataplane::Message::ProgramResult(result)
+        }
         to_dataplane::Message::Program(program) => {
             let number = program.number;
             book.offered.push(number);
@@ -122,7 +138,7 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
             if refusal.is_empty() {
                 book.running = Some(program);
             }
-            from_dataplane::Message::ProgramResult(ProgramResult { number, refusal })
+            from_dataplane::Message::ProgramResult(program_result(number, refusal))
         }
         to_dataplane::Message::AttachPort(attach) => {
             book.ports.push(attach.port_id.clone());

@@ -1,13 +1,14 @@
 //! A node in a namespace of its own, and the agent on it.
 
 use crate::programs;
-use catena_agent::{AgentError, Config, DataplanePaths, TlsPaths};
+use catena_agent::{AgentError, Config, DataplanePaths, PortIo, TlsPaths};
 use catena_kernel::namespace::{NetNamespace, enter, run_in};
 use catena_kernel::netlink::Netlink;
 use catena_kernel::{capabilities, sysctl};
 use catena_model::NodeName;
+use catena_model::resource::{Attachment, NamespaceRef};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use tokio::sync::oneshot;
 
 pub(crate) const UNDERLAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -59,6 +60,13 @@ impl Machine {
         links.set_up(&far).await.unwrap();
     }
 
+    /// Where an interface of that name is found by who looks from the node.
+    pub(crate) fn beyond(&self, number: u8, interface: &str) -> Attachment {
+        let fd = self.endpoint(number).as_fd().as_raw_fd();
+        let path = format!("/proc/{}/fd/{fd}", std::process::id());
+        Attachment { namespace: Some(NamespaceRef::Netns(path)), interface: interface.into() }
+    }
+
     /// A controller's socket on the node's loopback.
     pub(crate) fn listener(&self) -> TcpListener {
         run_in(&self.namespace, crate::controller::listener).unwrap()
@@ -76,14 +84,29 @@ impl Machine {
         tls: &TlsPaths,
         dataplane: &DataplanePaths,
     ) -> RunningAgent {
-        let config = Config {
+        self.start_as(self.config(controller, tls, dataplane))
+    }
+
+    pub(crate) fn config(
+        &self,
+        controller: SocketAddr,
+        tls: &TlsPaths,
+        dataplane: &DataplanePaths,
+    ) -> Config {
+        Config {
             node: NodeName::new("host1").unwrap(),
             controller: controller.to_string(),
             tls: tls.clone(),
             underlay_address: UNDERLAY,
             underlay_mtu: 1_500,
+            uses_fast_path: false,
+            port_io: PortIo::PacketRing,
             dataplane: dataplane.clone(),
-        };
+        }
+    }
+
+    /// An agent on this node.
+    pub(crate) fn start_as(&self, config: Config) -> RunningAgent {
         let namespace = self.namespace.clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {

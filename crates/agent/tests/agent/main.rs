@@ -5,6 +5,7 @@ mod authority;
 mod controller;
 mod dataplane;
 mod machine;
+mod port_kinds;
 mod programs;
 mod southbound;
 mod whole;

@@ -38,6 +38,14 @@ pub(crate) fn packed(number: u64, ports: &[u8]) -> Program {
 
 /// The program of this number with these ports at these interfaces.
 pub(crate) fn packed_at(number: u64, ports: &[(u8, &str)]) -> Program {
+    let here = |interface: &str| Attachment { namespace: None, interface: interface.into() };
+    let ports: Vec<(u8, Attachment)> =
+        ports.iter().map(|(place, interface)| (*place, here(interface))).collect();
+    packed_with(number, &ports)
+}
+
+/// The program of this number with these ports, wherever their interfaces are.
+pub(crate) fn packed_with(number: u64, ports: &[(u8, Attachment)]) -> Program {
     let underlay = Underlay { address: UNDERLAY, mtu: 1_500 };
     let node = NodeName::new("host1").unwrap();
     let mut program = NodeProgram::empty(node, BlueprintNumber(number), underlay);
@@ -50,14 +58,14 @@ pub(crate) fn packed_at(number: u64, ports: &[(u8, &str)]) -> Program {
         gateways: Vec::new(),
         members: Vec::new(),
     });
-    for (place, interface) in ports.iter().copied() {
+    for (place, attachment) in ports.iter().cloned() {
         program.ports.push(PortEntry {
             id: port(place),
-            name: interface.into(),
+            name: attachment.interface.clone(),
             network,
             mac: mac(place),
             role: PortRole::Endpoint,
-            attachment: Attachment { namespace: None, interface: interface.into() },
+            attachment,
         });
         program.macs.push(MacEntry { network, mac: mac(place), at: Location::Port(port(place)) });
         program.neighbours.push(NeighbourEntry {

@@ -24,16 +24,18 @@ const UDP_PORT: u16 = 7_000;
 fn the_data_plane_process() {
     let Some(dir) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
     let config = shell::Config {
+        slice_bits_per_second: None,
         node: NodeName::new("host1").unwrap(),
         control_socket: dir.join("control"),
         state_dir: dir.clone(),
         leads_session: true,
+        busy_poll_core: None,
         stop: None,
     };
     shell::run(config).unwrap();
 }
 
-fn paths(dir: &Path) -> DataplanePaths {
+pub(crate) fn paths(dir: &Path) -> DataplanePaths {
     let mut variable = std::ffi::OsString::from(format!("{DIRECTORY}="));
     variable.push(dir);
     let this = std::env::current_exe().unwrap().into_os_string();
@@ -46,7 +48,7 @@ fn paths(dir: &Path) -> DataplanePaths {
 }
 
 /// Ends the data plane that a test leaves behind.
-struct Leftover<'m>(&'m Machine);
+pub(crate) struct Leftover<'m>(pub(crate) &'m Machine);
 
 impl Leftover<'_> {
     /// The data plane processes of this test; there is one, or none for a moment.
@@ -78,7 +80,7 @@ impl Drop for Leftover<'_> {
 }
 
 /// A datagram from 1 to 2, sent again until it arrives.
-fn reach(machine: &Machine) {
+pub(crate) fn reach(machine: &Machine) {
     let bind = |number: u8, port: u16| {
         let bind = || UdpSocket::bind((address(number), port));
         run_in(machine.endpoint(number), bind).unwrap().unwrap()

@@ -1,0 +1,251 @@
+//! The kernel's program of this node: loads it, makes the punt device, and puts the program before
+//! the ports. Knows the doors of `fastpath` and of the kernel; refuses to decide what is repeated:
+//! that is the data plane's, which is given the tables.
+
+use crate::node::parse_port;
+use catena_fastpath::{Event, LoadError, PORT_NUMBER_MAX, Port, Program, Settings, Sizes, Tables};
+use catena_kernel::netlink::Netlink;
+use catena_kernel::{KernelError, packet, sysctl, tc};
+use catena_model::id::PortId;
+use catena_protocol::message::{KernelPort, State};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The punt device: the kernel's program sends into the one end, the data plane reads the other.
+const PUNT_IN: &str = "ct-punt0";
+const PUNT_OUT: &str = "ct-punt1";
+/// A veth carries what is no super-frame up to this.
+const PUNT_MTU: u32 = 65_535;
+/// Of every network namespace.
+const LOOPBACK_INDEX: u32 = 1;
+/// Each flow in the table has a gate while it is there.
+const FLOWS_MAX: u32 = 65_536;
+
+/// Why the kernel repeats nothing here.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FastPathError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("the punt device: {0}")]
+    Device(#[from] KernelError),
+    #[error("the kernel's tables: {0}")]
+    Tables(#[from] std::io::Error),
+}
+
+/// How the kernel knows a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// In the tag of its frames.
+    pub(crate) number: u16,
+    /// Its interface on the node.
+    pub(crate) interface: u32,
+    /// The other end of its pair is in another namespace.
+    pub(crate) has_peer: bool,
+}
+
+/// The program in the kernel.
+pub(crate) struct FastPath {
+    program: Program,
+    tables: Tables,
+    identifiers: Vec<u32>,
+    node: Netlink,
+    ports: Mutex<BTreeMap<PortId, Known>>,
+    /// What it had sent up when the last data plane ended, while nobody reads it.
+    unread: Mutex<Option<SentUp>>,
+}
+
+/// Frames that the program has sent up, by where they came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SentUp {
+    /// From ports.
+    pub(crate) ports: u64,
+    /// From tunnels.
+    pub(crate) tunnels: u64,
+}
+
+impl std::fmt::Debug for FastPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FastPath").finish_non_exhaustive()
+    }
+}
+
+impl FastPath {
+    /// Loads the program and makes its punt device; one that an earlier agent left goes.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses.
+    pub(crate) async fn load(node: &Netlink) -> Result<Self, FastPathError> {
+        let sizes = Sizes { flows: FLOWS_MAX, gates: FLOWS_MAX + 1, ..Sizes::default() };
+        let loaded = Self::of(Program::load(sizes)?, node)?;
+        let punt_ifindex = make_punt_device(node).await?;
+        loaded.tables.set_settings(Settings { punt_ifindex, ..Settings::default() });
+        Ok(loaded)
+    }
+
+    /// Takes over what an earlier agent loaded and the data plane of this state uses: frames go on
+    /// by it meanwhile.
+    ///
+    /// # Errors
+    /// Another version loaded it, or the kernel refuses.
+    pub(crate) fn adopt(node: &Netlink, state: &State) -> Result<Self, FastPathError> {
+        let adopted = Self::of(Program::adopt(&state.kernel_identifiers)?, node)?;
+        let known: BTreeMap<PortId, Known> = state.kernel_ports.iter().filter_map(known).collect();
+        let mut strays = Vec::new();
+        adopted.tables.walk_ports(|interface, _| {
+            if known.values().all(|port| port.interface != interface) {
+                strays.push(interface);
+            }
+        })?;
+        // The data plane does not know them: their numbers may be given to others.
+        for stray in strays {
+            adopted.tables.clear_port(stray)?;
+        }
+        *adopted.ports() = known;
+        Ok(adopted)
+    }
+
+    fn of(program: Program, node: &Netlink) -> Result<Self, FastPathError> {
+        let given = program.tables().map(|table| table.try_clone_to_owned());
+        let tables = Tables::open(given.collect::<Result<_, _>>()?)?;
+        let (identifiers, node) = (program.identifiers()?, node.clone());
+        let (ports, unread) = (Mutex::default(), Mutex::default());
+        Ok(Self { program, tables, identifiers, node, ports, unread })
+    }
+
+    /// What the kernel calls its parts.
+    pub(crate) fn identifiers(&self) -> &[u32] {
+        &self.identifiers
+    }
+
+    /// What a data plane needs: tables and programs, and last a socket of the punt device.
+    ///
+    /// # Errors
+    /// No descriptor is left, or the punt device is gone.
+    pub(crate) fn descriptors(&self) -> Result<Vec<OwnedFd>, FastPathError> {
+        let parts = self.program.parts().map(|part| part.try_clone_to_owned());
+        let mut given = parts.collect::<Result<Vec<_>, _>>()?;
+        given.push(packet::open_packet_socket(self.node.namespace(), PUNT_OUT)?);
+        Ok(given)
+    }
+
+    /// The data plane has ended: what is sent up from now on nobody reads.
+    pub(crate) fn unread_from_now(&self) {
+        let sent_up = self.sent_up();
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(sent_up);
+    }
+
+    /// There is a socket for what is sent up again; answers what was not read.
+    pub(crate) fn take_unread(&self) -> SentUp {
+        let before = self.unread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(before) = before else { return SentUp::default() };
+        let now = self.sent_up();
+        SentUp {
+            ports: now.ports.saturating_sub(before.ports),
+            tunnels: now.tunnels.saturating_sub(before.tunnels),
+        }
+    }
+
+    fn sent_up(&self) -> SentUp {
+        let all: u64 = Event::PUNTED.iter().map(|event| self.tables.events(*event)).sum();
+        let tunnels = self.tables.events(Event::FromUnderlay);
+        SentUp { ports: all.saturating_sub(tunnels), tunnels }
+    }
+
+    /// Do the frames of this port come by the program?
+    pub(crate) fn serves(&self, id: PortId) -> bool {
+        self.ports().contains_key(&id)
+    }
+
+    /// Lets the program decide about each frame that comes in by an interface.
+    ///
+    /// # Errors
+    /// The kernel's refusal; none of its frames reaches the host's stack all the same, if the
+    /// filter that was there before stays.
+    pub(crate) async fn steer(
+        &self,
+        id: PortId,
+        interface: u32,
+        has_peer: bool,
+    ) -> Result<Option<Known>, FastPathError> {
+        let Some(known) = self.number(id, interface, has_peer) else { return Ok(None) };
+        let port = Port { number: u32::from(known.number), is_watched: 0 };
+        self.tables.set_port(interface, port).map_err(std::io::Error::other)?;
+        tc::steer_ingress(&self.node, interface, self.program.for_port().as_fd()).await?;
+        Ok(Some(known))
+    }
+
+    /// Lets the program decide about tunnel packets that come in by the interface with this
+    /// address; answers that interface, if it is not `former` already; 0: nobody has the address.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) async fn steer_underlay(
+        &self,
+        address: IpAddr,
+        former: Option<u32>,
+    ) -> Result<Option<u32>, FastPathError> {
+        let found = self.node.link_with_address(address).await?;
+        // What comes in by the loopback interface is not from another node.
+        let found = found.filter(|index| *index != LOOPBACK_INDEX).unwrap_or(0);
+        if Some(found) == former {
+            return Ok(None);
+        }
+        if found > 0 {
+            tc::steer_ingress(&self.node, found, self.program.for_underlay().as_fd()).await?;
+        }
+        Ok(Some(found))
+    }
+
+    /// The port is served no longer.
+    pub(crate) fn forget(&self, id: PortId) {
+        let former = self.ports().remove(&id);
+        if let Some(former) = former {
+            // An interface that is gone took its line with it for all that it matters.
+            self.tables.clear_port(former.interface).ok();
+        }
+    }
+
+    /// The number of a port, its own as long as it is here; none: all are taken.
+    fn number(&self, id: PortId, interface: u32, has_peer: bool) -> Option<Known> {
+        self.forget(id);
+        let mut ports = self.ports();
+        let is_free = |number: &u16| ports.values().all(|known| known.number != *number);
+        let number = (1..=PORT_NUMBER_MAX).find(is_free)?;
+        let known = Known { number, interface, has_peer };
+        ports.insert(id, known);
+        Some(known)
+    }
+
+    fn ports(&self) -> MutexGuard<'_, BTreeMap<PortId, Known>> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A port as a data plane tells of it.
+fn known(port: &KernelPort) -> Option<(PortId, Known)> {
+    let number = u16::try_from(port.number).ok()?;
+    let known = Known { number, interface: port.interface, has_peer: port.has_peer };
+    Some((parse_port(&port.port_id)?, known))
+}
+
+/// Answers the index of the end that the program sends into.
+async fn make_punt_device(node: &Netlink) -> Result<u32, KernelError> {
+    if node.link(PUNT_IN).await?.is_some() {
+        node.delete_link(PUNT_IN).await?;
+    }
+    node.add_veth(PUNT_IN, PUNT_OUT, node.namespace(), PUNT_MTU, None, None).await?;
+    for end in [PUNT_IN, PUNT_OUT] {
+        let setting = format!("net/ipv6/conf/{end}/disable_ipv6");
+        match sysctl::write_in(node.namespace(), &setting, "1") {
+            // A kernel without IPv6 has nothing to silence.
+            Err(error) if !error.is_not_found() => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let index = node.existing(end).await?.index;
+        tc::swallow_ingress(node, index).await?;
+        node.set_up(end).await?;
+    }
+    Ok(node.existing(PUNT_IN).await?.index)
+}
