@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::say;
+use crate::roles::PortIoChoice;
 use catena_lab::{RunOptions, RunReport, StartOptions};
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,12 @@ pub(crate) enum LabCommand {
         /// Return when it stands; `catena lab down` ends it.
         #[arg(long)]
         detach: bool,
+        /// Decide every packet in the data planes: the kernel repeats nothing.
+        #[arg(long)]
+        no_fastpath: bool,
+        /// How data planes take frames from ports; a lab's cables are veths, hence no TAP.
+        #[arg(long, value_enum, requires = "no_fastpath")]
+        port_io: Option<PortIoChoice>,
     },
     /// Bring labs up one after the other, run their experiments, take them down.
     Run {
@@ -24,6 +31,15 @@ pub(crate) enum LabCommand {
         /// The long forms.
         #[arg(long)]
         full: bool,
+        /// Decide every packet in the data planes: the kernel repeats nothing.
+        #[arg(long)]
+        no_fastpath: bool,
+        /// How data planes take frames from ports; a lab's cables are veths, hence no TAP.
+        #[arg(long, value_enum, requires = "no_fastpath")]
+        port_io: Option<PortIoChoice>,
+        /// By the kernel path and by the engine alone, each into a folder of its own.
+        #[arg(long, conflicts_with = "no_fastpath")]
+        both: bool,
         /// Where figures and numbers go.
         #[arg(long, default_value = "results")]
         results: PathBuf,
@@ -65,10 +81,18 @@ pub(crate) enum LabCommand {
 
 pub(crate) fn run(command: LabCommand) -> Result<(), Failure> {
     match command {
-        LabCommand::Up { file, detach } => up(&file, detach),
-        LabCommand::Run { files, full, results, summary } => {
-            let options = RunOptions { is_full: full, results, start: StartOptions::foreground()? };
-            experiments(&files, &options, summary.as_deref())
+        LabCommand::Up { file, detach, no_fastpath, port_io } => {
+            let start = StartOptions { is_detached: detach, ..started(no_fastpath, port_io)? };
+            up(&file, &start)
+        }
+        LabCommand::Run { files, full, no_fastpath, port_io, both, results, summary } => {
+            let start = started(no_fastpath, port_io)?;
+            let options = RunOptions { is_full: full, results, start };
+            if both {
+                compare(&files, &options, summary.as_deref())
+            } else {
+                verdict(&experiments(&files, &options, summary.as_deref())?)
+            }
         }
         LabCommand::Status { lab } => status(lab.as_deref()),
         LabCommand::Down { lab } => {
@@ -83,12 +107,18 @@ pub(crate) fn run(command: LabCommand) -> Result<(), Failure> {
     }
 }
 
-/// Runs lab files one after the other. A failed check does not stop the rest, but the outcome.
+fn started(no_fastpath: bool, port_io: Option<PortIoChoice>) -> Result<StartOptions, Failure> {
+    let port_io = port_io.and_then(PortIoChoice::word);
+    let start = StartOptions::foreground()?;
+    Ok(StartOptions { without_fast_path: no_fastpath, port_io, ..start })
+}
+
+/// Runs lab files one after the other. A failed check does not stop the rest.
 fn experiments(
     files: &[PathBuf],
     options: &RunOptions,
     summary: Option<&Path>,
-) -> Result<(), Failure> {
+) -> Result<Vec<RunReport>, Failure> {
     let mut reports = Vec::new();
     for file in files {
         say!("── {}", file.display());
@@ -99,6 +129,11 @@ fn experiments(
         catena_lab::write_summary(&reports, summary)?;
         say!("numbers of all runs: {}", summary.display());
     }
+    Ok(reports)
+}
+
+/// A check that failed is the outcome.
+fn verdict(reports: &[RunReport]) -> Result<(), Failure> {
     let failed = reports.iter().filter(|report| !report.passed());
     let failed: Vec<String> = failed
         .map(|report| format!("{}: {}", report.name, report.failed_checks().join(", ")))
@@ -110,17 +145,37 @@ fn experiments(
     Err(Failure::check())
 }
 
+/// Runs lab files by the kernel path and by the engine alone, each into a folder of its own, and
+/// says both beside each other.
+fn compare(files: &[PathBuf], options: &RunOptions, summary: Option<&Path>) -> Result<(), Failure> {
+    let by = |folder: &str, without_fast_path| {
+        say!("══ by the {folder}");
+        let start = StartOptions { without_fast_path, ..options.start.clone() };
+        let results = options.results.join(folder);
+        let summary = summary
+            .map(|file| results.join(file.file_name().unwrap_or_else(|| "summary.json".as_ref())));
+        let options = RunOptions { start, results, ..options.clone() };
+        experiments(files, &options, summary.as_deref())
+    };
+    let kernel = by("kernel", false)?;
+    let engine = by("engine", true)?;
+    let summaries = [&kernel, &engine].map(|reports| catena_lab::summary(reports));
+    let [by_kernel, by_engine] = &summaries;
+    say!("══ both\n{}", catena_lab::beside(by_kernel, by_engine));
+    // Both are said, whichever failed.
+    verdict(&kernel).and(verdict(&engine))
+}
+
 /// One step of a lab and how long it took.
 fn tell(step: &str, seconds: f64) {
     say!("✓ {step:<64} {seconds:>6.2} s");
 }
 
-fn up(file: &Path, detach: bool) -> Result<(), Failure> {
-    let options = StartOptions { is_detached: detach, ..StartOptions::foreground()? };
-    let lab = catena_lab::up(file, &options, &mut tell)?;
+fn up(file: &Path, options: &StartOptions) -> Result<(), Failure> {
+    let lab = catena_lab::up(file, options, &mut tell)?;
     say!("API: http://{}", lab.api());
     say!("next: catena lab shell S · catena status · catena lab down");
-    if detach {
+    if options.is_detached {
         return Ok(());
     }
     say!("Ctrl-C ends everything");

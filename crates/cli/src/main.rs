@@ -15,6 +15,7 @@ mod explain;
 mod failure;
 mod function;
 mod graph;
+mod kernel_path;
 mod keystone;
 mod lab;
 mod node;
@@ -23,6 +24,7 @@ mod path;
 mod plan;
 mod receipt;
 mod roles;
+mod slice;
 mod status;
 mod stock;
 mod token;
@@ -82,6 +84,9 @@ enum Command {
     /// Graphs: chains that go on in others.
     #[command(subcommand)]
     Graph(graph::GraphCommand),
+    /// Slices of 5G networks: make, list, show, change, remove.
+    #[command(subcommand)]
+    Slice(slice::SliceCommand),
     /// Paths: what nodes know of chains.
     #[command(subcommand)]
     Path(path::PathCommand),
@@ -115,6 +120,7 @@ fn main() -> ExitCode {
         Command::Agent(arguments) => roles::agent(arguments),
         Command::Dataplane(arguments) => roles::dataplane(arguments),
         Command::Node(command) => node::run(&connection, command),
+        Command::Slice(command) => slice::run(&connection, command),
         Command::Chain(command) => chain::run(&connection, command),
         Command::Function(command) => function::run_function(&connection, command),
         Command::Instance(command) => function::run_instance(&connection, command),

@@ -1,12 +1,23 @@
 //! `catena node`: the nodes as the controller sees them, and certificates for new ones.
 
 use crate::connection::Connection;
+use crate::document;
 use crate::failure::Failure;
+use crate::kernel_path;
 use crate::output::{Format, say, table, tell};
+use crate::slice::fields;
 use catena_model::NodeName;
+use catena_model::account::SliceCounters;
+use catena_model::id::SliceId;
+use catena_model::slice::{InjectedSlice, SliceDocument};
 use catena_model::status::{NodeDetail, NodeReport, TableFill};
 use clap::Subcommand;
-use std::path::PathBuf;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// Slices on a page unless something else is said.
+const PAGE_SLICES: usize = 20;
 
 #[derive(Subcommand)]
 pub(crate) enum NodeCommand {
@@ -20,12 +31,29 @@ pub(crate) enum NodeCommand {
     Show {
         /// Name.
         name: NodeName,
-        /// The tables alone.
+        /// The tables alone, with the slices that its data plane has, page by page.
         #[arg(long)]
         tables: bool,
+        /// Slices on a page.
+        #[arg(long, requires = "tables", default_value_t = PAGE_SLICES)]
+        limit: usize,
+        /// Behind the slice of this id: the last of the page before.
+        #[arg(long, requires = "tables", value_name = "ID")]
+        after: Option<Uuid>,
         /// How it is printed.
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
+    },
+    /// Put slices in at one node for a time: no plan knows them, and they end with its data plane.
+    Set {
+        /// Name.
+        name: NodeName,
+        /// The `slices` of a document, in place of those that were put in before.
+        #[arg(long, value_name = "FILE", required_unless_present = "withdraw")]
+        inject: Option<PathBuf>,
+        /// Take out all that were put in.
+        #[arg(long, conflicts_with = "inject")]
+        withdraw: bool,
     },
     /// Make certificate and key for a node's agent (on the controller's host).
     Enroll {
@@ -46,13 +74,24 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
             let nodes = connection.client()?.nodes()?;
             tell(output, &nodes, |_| list(&nodes))?;
         }
-        NodeCommand::Show { name, tables, output } => {
-            let node = connection.client()?.node(name.as_str())?;
+        NodeCommand::Show { name, tables, limit, after, output } => {
+            let client = connection.client()?;
+            let node = client.node(name.as_str())?;
             if tables {
-                tell(output, &node.tables, |_| show_tables(&node.tables))?;
+                let page = NodeTables {
+                    injected: client.injected(name.as_str())?,
+                    slices: client.slices_at(name.as_str(), limit, after.map(SliceId))?,
+                    tables: node.tables,
+                };
+                tell(output, &page, |_| page.show(limit))?;
             } else {
                 tell(output, &node, |_| show(&node))?;
             }
+        }
+        NodeCommand::Set { name, inject, withdraw: _ } => {
+            let slices = inject.map(|file| slices_of(&file)).transpose()?.unwrap_or_default();
+            let injected = connection.client()?.inject(name.as_str(), &slices)?;
+            say!("{} slices are put in at {name} by hand", injected.len());
         }
         NodeCommand::Enroll { name, data, out } => {
             catena_controller::enroll(&data, &name, &out)?;
@@ -62,10 +101,68 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
     Ok(())
 }
 
+/// What the tables of a node hold.
+#[derive(Serialize)]
+struct NodeTables {
+    tables: Vec<TableFill>,
+    /// Put in by hand.
+    injected: Vec<InjectedSlice>,
+    /// A page.
+    slices: Vec<SliceCounters>,
+}
+
+impl NodeTables {
+    fn show(&self, limit: usize) {
+        show_tables(&self.tables);
+        if !self.injected.is_empty() {
+            let mut shown = table(["injected by hand", "chain", "vni", "teids", "qfi", "path"]);
+            for InjectedSlice { slice, path } in &self.injected {
+                let [vni, teids, qfi] = fields(slice);
+                let (name, chain) = (slice.name.clone(), slice.chain.clone());
+                shown.add_row([name, chain, vni, teids, qfi, path.to_string()]);
+            }
+            say!("{shown}");
+        }
+        if self.slices.is_empty() {
+            return;
+        }
+        let mut shown = table(["slice", "id", "path", "entered", "finished", "dropped"]);
+        for slice in &self.slices {
+            let drops: u64 = slice.dropped.values().sum();
+            shown.add_row([
+                slice.name.clone(),
+                slice.slice.to_string(),
+                slice.path.to_string(),
+                slice.entered.packets.to_string(),
+                slice.finished.packets.to_string(),
+                drops.to_string(),
+            ]);
+        }
+        say!("{shown}");
+        if let Some(last) = self.slices.last().filter(|_| self.slices.len() >= limit) {
+            say!("more: --after {}", last.slice);
+        }
+    }
+}
+
+fn slices_of(file: &Path) -> Result<Vec<SliceDocument>, Failure> {
+    let slices = document::read(file)?.slices;
+    if slices.is_empty() {
+        return Err(Failure::failed(format!("{} has no 'slices'", file.display())));
+    }
+    Ok(slices)
+}
+
 fn show(node: &NodeDetail) {
     list(std::slice::from_ref(&node.report));
     for port in &node.report.status.unbound {
         say!("port {} has no interface: {}", port.port, port.reason);
+    }
+    if let Some(counters) = &node.report.counters {
+        let kernel = counters.dataplane.kernel.as_deref();
+        for line in kernel_path::in_full(&counters.node, kernel) {
+            say!("{line}");
+        }
     }
     show_tables(&node.tables);
 }

@@ -3,13 +3,14 @@
 
 use crate::connection::default_api;
 use crate::failure::Failure;
-use catena_agent::{DataplanePaths, TlsPaths};
+use catena_agent::{DataplanePaths, PortIo, TlsPaths};
 use catena_controller::{Auth, ListenerSource, Overlap};
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -53,6 +54,34 @@ enum AuthChoice {
     Keystone,
 }
 
+/// How data planes take frames from ports.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PortIoChoice {
+    /// A packet ring at any interface; the kernel path stands in front of it.
+    Afpacket,
+    /// AF_XDP, zero-copy where the driver can.
+    Xdp,
+    /// A TAP in the namespace that the port leads to, made if it is not there.
+    Tap,
+}
+
+impl PortIoChoice {
+    /// As it stands on a command line.
+    pub(crate) fn word(self) -> Option<String> {
+        Some(self.to_possible_value()?.get_name().to_owned())
+    }
+}
+
+impl From<PortIoChoice> for PortIo {
+    fn from(choice: PortIoChoice) -> Self {
+        match choice {
+            PortIoChoice::Afpacket => Self::PacketRing,
+            PortIoChoice::Xdp => Self::Xdp,
+            PortIoChoice::Tap => Self::Tap,
+        }
+    }
+}
+
 #[derive(Args)]
 pub(crate) struct AgentArguments {
     /// Name of this node; its certificate carries the same.
@@ -73,6 +102,20 @@ pub(crate) struct AgentArguments {
     /// Largest IP packet of the data network, in bytes.
     #[arg(long, default_value_t = 1_500)]
     underlay_mtu: u16,
+    /// A core that is the data plane's worker's alone: it stays there and never sleeps. Without it the worker
+    /// sleeps when there is nothing to do.
+    #[arg(long, value_name = "CORE")]
+    busy_poll_core: Option<u32>,
+    /// Decide every packet in the data plane: the kernel repeats nothing.
+    #[arg(long)]
+    no_fastpath: bool,
+    /// How the data plane takes frames from ports; `xdp` and `tap` need --no-fastpath.
+    #[arg(long, value_enum, default_value = "afpacket")]
+    port_io: PortIoChoice,
+    /// What slices with a delay class may send together, in bits per second; without it as much as
+    /// the node can.
+    #[arg(long)]
+    slice_rate: Option<NonZeroU64>,
 }
 
 #[derive(Args)]
@@ -83,6 +126,13 @@ pub(crate) struct DataplaneArguments {
     /// Where its last program and its socket are kept.
     #[arg(long)]
     state: PathBuf,
+    /// A core that is the worker's alone: it stays there and never sleeps. Without it the worker
+    /// sleeps when there is nothing to do.
+    #[arg(long, value_name = "CORE")]
+    busy_poll_core: Option<u32>,
+    /// What slices with a delay class may send together, in bits per second.
+    #[arg(long)]
+    slice_rate: Option<NonZeroU64>,
 }
 
 /// The socket on which agent and data plane of a node meet.
@@ -127,6 +177,12 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
         "--state".into(),
         arguments.state.clone().into(),
     ]);
+    if let Some(core) = arguments.busy_poll_core {
+        command.extend(["--busy-poll-core".into(), core.to_string().into()]);
+    }
+    if let Some(rate) = arguments.slice_rate {
+        command.extend(["--slice-rate".into(), rate.to_string().into()]);
+    }
     let config = catena_agent::Config {
         node: arguments.node,
         controller: arguments.controller,
@@ -142,16 +198,20 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
             control_socket: control_socket(&arguments.state),
             program_file: catena_dataplane::shell::program_file(&arguments.state),
         },
+        uses_fast_path: !arguments.no_fastpath,
+        port_io: arguments.port_io.into(),
     };
     Ok(runtime()?.block_on(catena_agent::run(config))?)
 }
 
 pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
     let config = catena_dataplane::shell::Config {
+        slice_bits_per_second: arguments.slice_rate,
         node: arguments.node,
         control_socket: control_socket(&arguments.state),
         state_dir: arguments.state,
         leads_session: true,
+        busy_poll_core: arguments.busy_poll_core,
         stop: Some(end_of_signals()?),
     };
     Ok(catena_dataplane::shell::run(config)?)

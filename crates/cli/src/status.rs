@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::kernel_path;
 use crate::output::say;
 use catena_model::Absences;
 use catena_model::DropReason;
@@ -16,6 +17,7 @@ pub(crate) fn run(connection: &Connection) -> Result<(), Failure> {
     say!("controller   ok    {}", client.base());
     print_nodes(&nodes);
     print_data_planes(&nodes);
+    print_kernel_paths(&nodes);
     print_chains(&chains);
     print_account(&nodes);
     if let Some(next) = next(&nodes, &chains) {
@@ -65,6 +67,13 @@ fn print_data_planes(nodes: &[NodeReport]) {
         for line in absences(&life.absences).iter().chain(&life.troubles) {
             say!("data plane   {node}: {line}");
         }
+    }
+}
+
+fn print_kernel_paths(nodes: &[NodeReport]) {
+    let counters = nodes.iter().filter_map(|node| node.counters.as_ref());
+    for line in counters.filter_map(kernel_path::in_one_line) {
+        say!("kernel path  {line}");
     }
 }
 

@@ -15,9 +15,11 @@ mod vocabulary;
 mod wiring;
 
 pub use error::{LabError, Result};
+pub use run::user_frames;
 pub use run::{
-    Change, DeploySample, Evidence, Judged, LengthRow, Mean, RunEvidence, RunOptions, RunReport,
-    ThroughputRow, TrafficResult, Update, run, summary, write_summary,
+    Change, Comparison, Delays, DeploySample, Evidence, Isolation, Judged, LengthRow, Mean, Ratio,
+    RunEvidence, RunOptions, RunReport, ThroughputRow, TrafficResult, Update, UsersEvidence,
+    UsersRow, beside, run, summary, write_summary,
 };
 pub use supervisor::{
     Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,
@@ -25,8 +27,8 @@ pub use supervisor::{
 };
 pub use up::{RunningLab, up};
 pub use vocabulary::{
-    BitRate, ChangeKind, Claim, Endpoint, Function, Lab, LabChain, LabFileError, Link, Load,
-    Metric, Network, Ordered, Plot, PlotKind, Relation, Seconds, Statement, Sweep, Tool, Traffic,
-    Updates, Version,
+    BitRate, ChangeKind, Claim, Endpoint, Flood, Function, Lab, LabChain, LabFileError, Link, Load,
+    Metric, Network, Ordered, Plain, Plot, PlotKind, Relation, Seconds, Statement, Sweep, Tenant,
+    Tool, Traffic, Updates, Users, Version,
 };
 pub use wiring::NoRoom;

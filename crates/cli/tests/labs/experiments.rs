@@ -110,3 +110,10 @@ fn copies_for_taps_arrive_once_on_any_host_and_two_in_a_row() {
 fn answers_of_a_symmetric_chain_meet_the_same_instances_in_reverse_order() {
     passes("symmetric.yaml");
 }
+
+/// Users of two tenants who number theirs alike, plain packets beside them, a user who moves: every
+/// frame once, whole, in order, by its own chain.
+#[test]
+fn users_of_the_5g_test_bed_go_by_their_slices_also_while_one_moves() {
+    passes("tests/slices.yaml");
+}

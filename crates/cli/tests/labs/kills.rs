@@ -29,7 +29,7 @@ const PROOF: u32 = 50;
 
 /// Whom the kill hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Victim {
+pub(crate) enum Victim {
     Controller,
     Agent(&'static str),
     Dataplane(&'static str),
@@ -123,7 +123,7 @@ fn life(house: &House, host: &str) -> Option<DataplaneLife> {
 }
 
 /// Kills; whoever does not come back by itself is started again.
-fn strike(house: &mut House, victim: Victim) {
+pub(crate) fn strike(house: &mut House, victim: Victim) {
     let find = |house: &House| match victim {
         Victim::Controller => house.process("controller", None),
         Victim::Agent(host) => house.process("agent", Some(host)),

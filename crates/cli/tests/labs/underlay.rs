@@ -64,7 +64,7 @@ fn no_underlay_frame_is_larger_than_its_mtu(encapsulation: &str) {
             }
         }
         for host in HOSTS {
-            house.node(host).ip("link set data0 gso_max_segs 1");
+            house.node(host).ip("link set data0 gso_max_size 1514");
         }
         let mut largest = 0;
         for family in Family::BOTH {
@@ -76,7 +76,7 @@ fn no_underlay_frame_is_larger_than_its_mtu(encapsulation: &str) {
             }
         }
         for host in HOSTS {
-            house.node(host).ip("link set data0 gso_max_segs 65535");
+            house.node(host).ip("link set data0 gso_max_size 65536");
         }
         println!("{encapsulation}: largest frame {largest} bytes");
         account::assert_holds(house);

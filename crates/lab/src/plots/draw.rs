@@ -68,6 +68,7 @@ fn paint<B: DrawingBackend>(area: &DrawingArea<B, Shift>, figure: &Figure) -> Pa
     match &figure.form {
         Form::Stacked(columns) => paint_stacked(&upper, figure, columns)?,
         Form::Lines(lines) => paint_lines(&upper, figure, lines)?,
+        Form::Curves { labels, lines } => paint_curves(&upper, figure, labels, lines)?,
         Form::Bars(bars) => paint_bars(&upper, figure, bars)?,
     }
     let style = (FONT, CAPTION_POINTS).into_font().color(&BLACK.mix(0.75));
@@ -221,6 +222,30 @@ fn paint_lines<B: DrawingBackend>(
     legend!(chart, SeriesLabelPosition::UpperRight)
 }
 
+fn paint_curves<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    figure: &Figure,
+    labels: &[String],
+    lines: &[Vec<f64>],
+) -> Painted {
+    let highest = top(lines.iter().flatten().copied());
+    let mut chart = column_chart!(area, figure, labels.to_vec(), highest);
+    for ((index, line), name) in lines.iter().enumerate().zip(&figure.legend) {
+        let style = colour(index).stroke_width(2);
+        let points = line.iter().enumerate().map(|(at, value)| (place(at), *value));
+        let points: Vec<(f64, f64)> = points.filter(|(_, value)| value.is_finite()).collect();
+        chart
+            .draw_series(LineSeries::new(points.clone(), style))
+            .map_err(|error| error.to_string())?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
+        chart
+            .draw_series(points.iter().map(|point| mark(index, *point)))
+            .map_err(|error| error.to_string())?;
+    }
+    legend!(chart, SeriesLabelPosition::UpperLeft)
+}
+
 /// Lines that lie on one another are still told apart by the size of their marks.
 fn mark(index: usize, point: (f64, f64)) -> Circle<(f64, f64), i32> {
     let size = 3 + i32::try_from(index % 4).unwrap_or_default();
@@ -289,6 +314,10 @@ mod tests {
         };
         let stacked = Form::Stacked(vec![column("1", 1.0), column("2", 1.6), column("10", 3.0)]);
         let lines = Form::Lines(vec![vec![3.0, 3.0, 2.9], vec![2.0, 2.0, 0.0], vec![]]);
+        let curves = Form::Curves {
+            labels: ["64", "128", "256"].map(str::to_owned).into(),
+            lines: vec![vec![3.0, 3.1, 3.4], vec![2.0, f64::NAN, 2.5]],
+        };
         let bars = Form::Bars(vec![bar("C0", 9.1, Some((8.0, "> 8"))), bar("C1", 1.2, None)]);
         let folder = tempfile::tempdir().unwrap();
         // Where to leave them for a look, if anybody wants one.
@@ -297,6 +326,7 @@ mod tests {
         for figure in [
             figure("stacked", stacked, &["fc", "pp", "ppg", "pc"]),
             figure("lines", lines, &["v1", "v2", "v3"]),
+            figure("curves", curves, &["users", "plain"]),
             figure("bars", bars, &[]),
             figure("empty", Form::Lines(vec![]), &[]),
         ] {

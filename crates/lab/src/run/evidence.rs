@@ -4,6 +4,7 @@ use super::accounting::Account;
 use super::statistics::{Mean, mean, median, slope};
 use super::tool::TrafficResult;
 use super::updates::Update;
+use super::users::UsersEvidence;
 use catena_client::deploy::StepTimings;
 use catena_model::resource::Encapsulation;
 use serde::Serialize;
@@ -127,6 +128,9 @@ pub struct Evidence {
     pub runs: Vec<RunEvidence>,
     /// Each deployment of a sweep over lengths.
     pub deployments: Vec<DeploySample>,
+    /// The experiment with 5G users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub users: Option<UsersEvidence>,
 }
 
 impl Evidence {

@@ -7,9 +7,10 @@ use super::evidence::{DeploySample, Evidence, RunEvidence};
 use super::proof::{self, Question};
 use super::tool::{Place, TrafficResult, make};
 use super::updates::{Changing, Update};
+use super::users;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
-use crate::vocabulary::{LabChain, Traffic};
+use crate::vocabulary::{LabChain, Traffic, Users};
 use catena_client::deploy::Deployment;
 use catena_model::resource::{Encapsulation, IpFamily};
 use std::fs;
@@ -45,6 +46,10 @@ pub(crate) fn carry_out(
         deploy_lengths(running, lengths, &mut evidence, tell)?;
         return Ok(evidence);
     }
+    if let Some(users) = running.lab.users.clone() {
+        measure_users(running, &users, folder, &mut evidence, tell)?;
+        return Ok(evidence);
+    }
     for case in cases(running) {
         let start = Instant::now();
         let chains = deploy_case(running, &case)?;
@@ -58,6 +63,25 @@ pub(crate) fn carry_out(
         tell(&case_text(running, &case, &evidence), start.elapsed().as_secs_f64());
     }
     Ok(evidence)
+}
+
+/// The experiment with 5G users, with all chains of the file.
+fn measure_users(
+    running: &RunningLab,
+    users: &Users,
+    folder: &Path,
+    evidence: &mut Evidence,
+    tell: &mut dyn FnMut(&str, f64),
+) -> Result<()> {
+    let case =
+        Case { encapsulation: running.lab.sweep.encapsulations.first().copied(), chain: None };
+    deploy_case(running, &case)?;
+    let before = Snapshot::take_at_rest(&running.client)?;
+    let mut run = RunEvidence::new("users".to_owned(), case.encapsulation, None);
+    evidence.users = Some(users::carry_out(running, users, folder, tell)?);
+    run.account(settle(&running.client, &before, &running.lab)?.0);
+    evidence.runs.push(run);
+    Ok(())
 }
 
 fn cases(running: &RunningLab) -> Vec<Case> {

@@ -94,7 +94,7 @@ mod tests {
     fn evidence(verdict: Value) -> Evidence {
         let mut run = RunEvidence::new("nsh".into(), None, None);
         run.path_proof = Some(verdict);
-        Evidence { runs: vec![run], deployments: vec![] }
+        Evidence { runs: vec![run], ..Evidence::default() }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::flows;
 use super::statistics::median;
 use super::tool::TrafficResult;
 use super::updates::Update;
+use super::users::Isolation;
 use crate::vocabulary::{Claim, Metric, Statement};
 use serde::Serialize;
 use serde_json::Value;
@@ -45,6 +46,7 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
         Claim::Shares { within } => flows::shares(evidence, *within),
         Claim::Moves => flows::moves(evidence),
         Claim::BothVersions => both_versions(evidence),
+        Claim::Users => users(evidence),
         Claim::Compare { metric, subject, relation, value } => {
             match measured(evidence, *metric, subject.as_deref()) {
                 Ok(found) => (relation.holds(found, *value), metric.show(found)),
@@ -158,6 +160,30 @@ fn without(
     }
 }
 
+/// Holds if every stream of users, and beside them, was clean.
+fn users(evidence: &Evidence) -> (bool, String) {
+    let Some(users) = &evidence.users else { return (false, "was not measured".to_owned()) };
+    let (mut streams, mut frames) = (0, 0);
+    for (name, run) in users.streams() {
+        if !run.is_clean() {
+            let found = format!(
+                "{name}: of {} sent {} lost ({} of them unread by the receiver), {} twice, {} \
+                 altered, {} by another number of functions, {} out of order",
+                run.sent, run.lost, run.unread, run.twice, run.altered, run.astray, run.reordered
+            );
+            return (false, found);
+        }
+        streams += 1;
+        frames += run.sent;
+    }
+    (streams > 0, format!("{streams} streams, {frames} frames: each came once, whole, in order"))
+}
+
+fn isolation(evidence: &Evidence) -> Result<f64, String> {
+    let isolation = evidence.users.as_ref().and_then(|users| users.isolation.as_ref());
+    isolation.map_or_else(|| Err("was not measured".to_owned()), Isolation::at_most)
+}
+
 fn sum(evidence: &Evidence, whole: &str, parts: &[String]) -> (bool, String) {
     let mut found = Vec::new();
     let mut holds = true;
@@ -208,6 +234,7 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
         (Metric::Mixed, _) => of_updates(evidence, "mixed"),
         (Metric::Changes, _) => least_of_updates(evidence, |update| update.changes.len()),
         (Metric::Receipts, _) => least_of_updates(evidence, Update::counted),
+        (Metric::Isolation, _) => isolation(evidence),
         (Metric::Throughput, _) => some(of(|t| t.bits_per_second)).map(|v| median(&v)),
         (Metric::DeployPerFunction, _) => {
             evidence.deploy_seconds_per_function().ok_or_else(|| "was not measured".to_owned())
@@ -234,7 +261,7 @@ mod tests {
             "chains": {"a": {"packets": 5, "proved": 5, "missing": 0, "twice": 0,
                 "elsewhere": 0, "order": 0}},
             "packets_out": {"v1": 2, "v2": 3, "v4": 5}}));
-        Evidence { runs: vec![run], deployments: vec![] }
+        Evidence { runs: vec![run], ..Evidence::default() }
     }
 
     fn holds(text: &str, evidence: &Evidence) -> bool {
@@ -267,7 +294,7 @@ mod tests {
     fn updated(proof: Value) -> Evidence {
         let mut run = RunEvidence::new("nsh".into(), None, None);
         run.update_proof = Some(proof);
-        Evidence { runs: vec![run], deployments: vec![] }
+        Evidence { runs: vec![run], ..Evidence::default() }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! judges, draws, writes, takes the lab down.
 
 mod accounting;
+mod beside;
 mod capture;
 mod datagrams;
 mod evidence;
@@ -15,14 +16,19 @@ mod streams;
 mod summary;
 mod tool;
 mod updates;
+mod users;
 
+pub use users::frames as user_frames;
+
+pub use beside::beside;
 pub use evidence::{DeploySample, Evidence, LengthRow, RunEvidence, ThroughputRow};
 pub use judge::Judged;
 pub use report::RunReport;
-pub use statistics::Mean;
+pub use statistics::{Mean, Ratio};
 pub use summary::{summary, write_summary};
 pub use tool::TrafficResult;
 pub use updates::{Change, Update};
+pub use users::{Comparison, Delays, Isolation, UsersEvidence, UsersRow};
 
 use crate::error::{LabError, Result};
 use crate::plots;

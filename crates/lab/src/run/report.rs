@@ -3,6 +3,7 @@
 use super::capture::write_json;
 use super::evidence::{Evidence, LengthRow, RunEvidence, ThroughputRow};
 use super::judge::Judged;
+use super::users::{users_csv, users_table};
 use crate::error::{LabError, Result};
 use crate::vocabulary::Lab;
 use catena_kernel::machine::machine_description;
@@ -103,6 +104,9 @@ impl RunReport {
         if !self.throughput.is_empty() {
             self.write_text(&folder.join("throughput.csv"), &throughput_csv(&self.throughput))?;
         }
+        if let Some(csv) = self.evidence.users.as_ref().map(users_csv) {
+            self.write_text(&folder.join("users.csv"), &csv)?;
+        }
         let path = folder.join("report.json");
         self.files.push(path.clone());
         write_json(&path, self)
@@ -124,6 +128,12 @@ impl RunReport {
         }
         if !self.throughput.is_empty() {
             let _ = writeln!(text, "{}", throughput_table(&self.throughput));
+        }
+        if let Some(users) = &self.evidence.users {
+            let _ = writeln!(text, "{}", users_table(users));
+            if let Some(isolation) = &users.isolation {
+                let _ = writeln!(text, "{isolation}");
+            }
         }
         for run in &self.evidence.runs {
             if let Some(receipt) = receipt_line(run) {
@@ -189,7 +199,7 @@ fn versions() -> Value {
     })
 }
 
-fn table(header: &[&str]) -> Table {
+pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(header);
     table

@@ -52,6 +52,30 @@ pub(super) fn mean(samples: &[f64]) -> Mean {
     Mean { mean, half_width_95: student_t_95(samples.len() - 1) * deviation / n.sqrt() }
 }
 
+/// A mean of ratios with its 95 % interval, both taken of their logarithms: half and double weigh
+/// alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The geometric mean.
+    pub mean: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// Mean and interval of independent ratios; zero for none.
+#[must_use]
+pub(super) fn ratio(samples: &[f64]) -> Ratio {
+    if samples.is_empty() {
+        return Ratio::default();
+    }
+    let logarithms: Vec<f64> = samples.iter().map(|sample| sample.ln()).collect();
+    let Mean { mean, half_width_95 } = mean(&logarithms);
+    let (low, high) = ((mean - half_width_95).exp(), (mean + half_width_95).exp());
+    Ratio { mean: mean.exp(), low, high }
+}
+
 /// The middle sample, or the mean of the two middle ones; zero for none.
 #[must_use]
 pub(super) fn median(samples: &[f64]) -> f64 {
@@ -100,6 +124,14 @@ mod tests {
         for freedom in 1..200 {
             assert!(student_t_95(freedom + 1) <= student_t_95(freedom), "{freedom}");
         }
+    }
+
+    #[test]
+    fn half_and_double_are_one_together() {
+        let found = ratio(&[0.5, 2.0, 0.5, 2.0]);
+        assert!(close(found.mean, 1.0) && close(found.low * found.high, 1.0));
+        assert!(found.low < 0.5 && found.high > 2.0, "{found:?}");
+        assert_eq!(ratio(&[]), Ratio::default());
     }
 
     #[test]

@@ -8,9 +8,10 @@ use super::roles::{LAB_DIRECTORY, Roles, log_directory};
 use super::state::LabState;
 use crate::error::{LabError, Result};
 use crate::vocabulary::Lab;
-use crate::wiring::{self, CONTROLLER, MANAGEMENT_SWITCH, WiringPlan};
+use crate::wiring::{self, CONTROLLER, MANAGEMENT_SWITCH};
+use catena_kernel::mounts;
+use catena_kernel::namespace::{NAMED_NAMESPACES, NetNamespace};
 use catena_kernel::process::{become_init, inherit_fds, inherited_fd, set_name};
-use catena_kernel::{KernelError, mounts};
 use std::fs;
 use std::io::Read;
 use std::os::fd::{OwnedFd, RawFd};
@@ -164,7 +165,9 @@ fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
             .map_err(|error| LabError::io("create", directory.display().to_string(), error))?;
     }
     let plan = wiring::plan(lab)?;
-    let namespaces = wire(&plan)?;
+    // Inside the lab's own mounts a name is nobody else's.
+    let named = |name: &str| NetNamespace::create_named(Path::new(NAMED_NAMESPACES), name);
+    let namespaces = wiring::make(&plan, &named)?;
     state.change(|known| known.namespaces.clone_from(&namespaces));
     let text = format!(
         "{} hosts, {} switches, {} endpoints, {} functions, {} cables",
@@ -185,15 +188,6 @@ fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
     }
     state.step(format!("controller and {} agents started", plan.hosts.len()), start);
     Ok(())
-}
-
-fn wire(plan: &WiringPlan) -> Result<wiring::Namespaces> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| LabError::io("start", "the netlink runtime", error))?;
-    let wired: std::result::Result<_, KernelError> = runtime.block_on(wiring::apply(plan));
-    Ok(wired?)
 }
 
 #[cfg(test)]

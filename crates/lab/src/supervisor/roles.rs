@@ -1,6 +1,7 @@
 //! Starts controller and agents of a lab as processes of this same binary. Knows their command
 //! lines; refuses to link them.
 
+use super::start::{PORT_IO, WITHOUT_FAST_PATH};
 use super::state::{LabState, Running};
 use crate::error::{LabError, Result};
 use crate::wiring::{CONTROLLER, HostPlan, Namespaces, SOUTHBOUND_PORT, controller_address};
@@ -119,7 +120,7 @@ impl Roles<'_> {
             .map_err(|error| LabError::io("create", state.display().to_string(), error))?;
         let state = state.display().to_string();
         let (underlay, mtu) = (host.data.to_string(), host.data_mtu.to_string());
-        let arguments = [
+        let mut arguments = vec![
             "agent",
             "--node",
             &host.name,
@@ -134,6 +135,13 @@ impl Roles<'_> {
             "--underlay-mtu",
             &mtu,
         ];
+        if std::env::var_os(WITHOUT_FAST_PATH).is_some() {
+            arguments.push("--no-fastpath");
+        }
+        let port_io = std::env::var(PORT_IO).ok();
+        if let Some(word) = &port_io {
+            arguments.extend(["--port-io", word]);
+        }
         let name = format!("agent-{}", host.name);
         let command = self.command(&name, &host.name, &arguments)?;
         self.start(&name, command)

@@ -20,6 +20,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// Set in the environment of a lab whose data planes decide every packet.
+pub(crate) const WITHOUT_FAST_PATH: &str = "CATENA_LAB_WITHOUT_FAST_PATH";
+/// Set in the environment of a lab whose data planes take frames otherwise than by packet rings: the
+/// agents' word for it.
+pub(crate) const PORT_IO: &str = "CATENA_LAB_PORT_IO";
+
 /// How a lab shall be started.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
@@ -27,6 +33,11 @@ pub struct StartOptions {
     pub binary: PathBuf,
     /// Shall the lab outlive its starter, once it stands?
     pub is_detached: bool,
+    /// Shall every packet be decided in the data planes, so that the kernel repeats nothing?
+    pub without_fast_path: bool,
+    /// How data planes take frames from ports, in the agents' word (`--port-io`); none: as they do
+    /// of their own. Anything but packet rings goes past the fast path.
+    pub port_io: Option<String>,
 }
 
 impl StartOptions {
@@ -37,7 +48,7 @@ impl StartOptions {
     pub fn foreground() -> Result<Self> {
         let binary = std::env::current_exe()
             .map_err(|error| LabError::io("find", "this program's file", error))?;
-        Ok(Self { binary, is_detached: false })
+        Ok(Self { binary, is_detached: false, without_fast_path: false, port_io: None })
     }
 }
 
@@ -86,6 +97,13 @@ impl Started {
         let mut command = Command::new(&options.binary);
         command.args(["lab", "init"]).args(arguments.to_words()).stdin(Stdio::null());
         command.stdout(Stdio::null());
+        if options.without_fast_path {
+            // Every process of the lab inherits it.
+            command.env(WITHOUT_FAST_PATH, "1");
+        }
+        if let Some(word) = &options.port_io {
+            command.env(PORT_IO, word);
+        }
         let said = if options.is_detached { Some(detach(&mut command)?) } else { None };
         let isolation = Isolation {
             net: true,
@@ -266,7 +284,8 @@ mod tests {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/openstack-testbed.yaml");
         let lab = Lab::read(file.as_ref(), false).unwrap();
         let lab = Lab { name: format!("mute-{}", std::process::id()), ..lab };
-        let options = StartOptions { binary, is_detached: true };
+        let options =
+            StartOptions { binary, is_detached: true, without_fast_path: false, port_io: None };
         let told = Started::start(&lab, &options, &mut |_, _| {}).unwrap_err().to_string();
         assert!(told.contains("no room here"), "{told}");
         assert!(open_control(&lab.name).is_ok(), "its name is free again");

@@ -36,6 +36,9 @@ pub enum Claim {
     Moves,
     /// `both_versions`: in each update packets were seen on the old version and on the new one.
     BothVersions,
+    /// `users`: each frame of a 5G user, and each beside it, came once, whole, in order and by its
+    /// slice's chain.
+    Users,
     /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
     Sum {
         /// The function that carries the sum.
@@ -85,10 +88,12 @@ pub enum Metric {
     Stalled,
     /// Streams of ours that were reset, or whose bytes arrived wrong.
     Broken,
+    /// A slice's p99 delay beside one that floods over its value alone, upper end of the interval.
+    Isolation,
 }
 
 impl Metric {
-    const ALL: [(&'static str, Metric); 13] = [
+    const ALL: [(&'static str, Metric); 14] = [
         ("loss", Metric::Loss),
         ("throughput", Metric::Throughput),
         ("unaccounted", Metric::Unaccounted),
@@ -102,6 +107,7 @@ impl Metric {
         ("mixed", Metric::Mixed),
         ("stalled", Metric::Stalled),
         ("broken", Metric::Broken),
+        ("isolation", Metric::Isolation),
     ];
 
     /// A value with the metric's unit.
@@ -117,6 +123,7 @@ impl Metric {
             | Self::Lost
             | Self::Duplicated
             | Self::Mixed => format!("{value:.0} packets"),
+            Self::Isolation => format!("{value:.3} ×"),
             Self::Stalled => format!("{value:.0} s"),
             Self::Unanswered | Self::Changes | Self::Receipts | Self::Broken => {
                 format!("{value:.0}")
@@ -159,9 +166,9 @@ impl fmt::Display for Relation {
 }
 
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
-    'both_versions', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
+    'both_versions', 'users', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
-    duplicated, mixed, stalled, broken";
+    duplicated, mixed, stalled, broken, isolation";
 
 impl Statement {
     /// Reads one statement.
@@ -175,6 +182,7 @@ impl Statement {
             ["paths"] => Claim::Paths,
             ["moves"] => Claim::Moves,
             ["both_versions"] => Claim::BothVersions,
+            ["users"] => Claim::Users,
             ["shares", "within", points] => Claim::Shares {
                 within: points
                     .parse()

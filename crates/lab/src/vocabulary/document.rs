@@ -3,6 +3,7 @@
 
 use super::ordered::Ordered;
 use super::units::{BitRate, Seconds};
+use super::users::UsersEntry;
 use catena_client::deploy::{ChainDocument, ChainStep};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -25,6 +26,7 @@ pub(crate) struct Document {
     pub(crate) chains: Vec<ChainDocument>,
     pub(crate) traffic: Vec<TrafficEntry>,
     pub(crate) updates: Option<UpdatesEntry>,
+    pub(crate) users: Option<UsersEntry>,
     pub(crate) capture: CaptureEntry,
     pub(crate) sweep: SweepEntry,
     pub(crate) check: Vec<String>,
@@ -57,6 +59,7 @@ pub(crate) struct LinkForm {
 pub(crate) struct NetworkEntry {
     pub(crate) cidrs: Vec<IpNet>,
     pub(crate) gateway: Option<String>,
+    pub(crate) mtu: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -5,6 +5,7 @@ use super::check::Statement;
 use super::ordered::Ordered;
 use super::units::{BitRate, Seconds};
 use super::updates::Updates;
+use super::users::Users;
 use catena_client::deploy::ChainDocument;
 use catena_model::resource::{Encapsulation, IpFamily};
 use ipnet::IpNet;
@@ -37,6 +38,8 @@ pub struct Lab {
     pub traffic: Vec<Traffic>,
     /// Changes of a chain during a run.
     pub updates: Option<Updates>,
+    /// The experiment with 5G users.
+    pub users: Option<Users>,
     /// Endpoints and functions whose interfaces are captured.
     pub capture: Vec<String>,
     /// What varies between runs.
@@ -69,6 +72,8 @@ pub struct Network {
     pub cidrs: Vec<IpNet>,
     /// The endpoint that holds the first address and is everybody's default route.
     pub gateway: Option<String>,
+    /// Largest IP packet of its ports, in bytes.
+    pub mtu: u32,
 }
 
 /// An endpoint.
@@ -187,6 +192,10 @@ pub enum PlotKind {
     Bars,
     /// What was under way on the old path at each change, and how long each change took.
     Changes,
+    /// Delay of 5G users' packets by their size, beside that of plain ones.
+    DelayBySize,
+    /// Delay of 5G users' packets by hops, for each rate.
+    DelayByHops,
 }
 
 /// A figure.

@@ -9,6 +9,7 @@ mod load;
 mod ordered;
 mod units;
 mod updates;
+mod users;
 mod validate;
 mod validate_run;
 mod validate_traffic;
@@ -21,6 +22,8 @@ pub use lab::{
 pub use ordered::Ordered;
 pub use units::{BitRate, Seconds};
 pub use updates::{ChangeKind, Updates, Version};
+pub(crate) use users::HOPS_OF_SLICE;
+pub use users::{Flood, Plain, Tenant, Users};
 
 use std::path::Path;
 

@@ -7,6 +7,7 @@ use super::lab::{Endpoint, Function, Lab, Link, Network};
 use super::load::Loaded;
 use super::ordered::Ordered;
 use super::validate_run as run;
+use catena_model::limits::TENANT_MTU_BYTES;
 use ipnet::IpNet;
 use std::path::Path;
 
@@ -45,6 +46,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         chains: Vec::new(),
         traffic: Vec::new(),
         updates: None,
+        users: None,
         capture: document.capture.at.clone(),
         sweep: super::lab::Sweep::default(),
         checks: run::statements(&document.check, "check")?,
@@ -55,6 +57,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     lab.chains = run::chains(document, &lab)?;
     lab.sweep = run::sweep(document, &lab)?;
     lab.updates = super::updates::understand(document, &lab)?;
+    lab.users = super::users::understand(document, &lab)?;
     lab.traffic = super::validate_traffic::traffic(document, &lab)?;
     lab.plots = run::plots(document, &lab)?;
     run::references(&lab)?;
@@ -184,9 +187,16 @@ fn networks(document: &Document) -> Result<Ordered<Network>, Fault> {
             let advice = "write cidrs: [10.10.0.0/24, 'fd00:10::/64']";
             return Err(Fault::new(key, problem, advice));
         }
+        let mtu = entry.mtu.unwrap_or(u32::from(TENANT_MTU_BYTES));
+        if !(MTU_BYTES_MIN..=MTU_BYTES_MAX).contains(&mtu) {
+            let advice = format!("use {MTU_BYTES_MIN} to {MTU_BYTES_MAX} bytes");
+            let key = format!("networks.{name}.mtu");
+            return Err(Fault::new(key, format!("{mtu} is no MTU"), advice));
+        }
         let network = Network {
             cidrs: entry.cidrs.iter().map(IpNet::trunc).collect(),
             gateway: entry.gateway.clone(),
+            mtu,
         };
         networks.push((name.to_owned(), network));
     }

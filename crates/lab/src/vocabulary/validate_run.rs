@@ -1,7 +1,7 @@
 //! The part of a lab file that runs: chains, sweep, statements, figures. Knows what is
 //! wrong with them; refuses to know how they are carried out.
 
-use super::check::{Claim, Statement};
+use super::check::{Claim, Metric, Statement};
 use super::document::Document;
 use super::error::Fault;
 use super::lab::{Lab, LabChain, Plot, PlotKind, Sweep};
@@ -122,8 +122,11 @@ pub(crate) fn plots(document: &Document, lab: &Lab) -> Result<Vec<Plot>, Fault> 
             Some("timeline") => PlotKind::Timeline,
             Some("bars") => PlotKind::Bars,
             Some("changes") => PlotKind::Changes,
+            Some("delay_by_size") => PlotKind::DelayBySize,
+            Some("delay_by_hops") => PlotKind::DelayByHops,
             _ => {
-                let advice = "use deploy_steps, timeline, bars or changes";
+                let advice =
+                    "use deploy_steps, timeline, bars, changes, delay_by_size or delay_by_hops";
                 return Err(Fault::new(format!("{key}.kind"), "no such figure", advice));
             }
         };
@@ -180,6 +183,9 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
             let advice = "add capture: {at: [...]} with every function and both endpoints";
             Err(Fault::new(key, "is judged from captures, and there are none", advice))
         }
+        Claim::Users | Claim::Compare { metric: Metric::Isolation, .. } if lab.users.is_none() => {
+            Err(Fault::new(key, "is about 5G users, and there are none", "add users:"))
+        }
         Claim::Moves | Claim::BothVersions if lab.updates.is_none() => {
             Err(Fault::new(key, "is about updates, and there are none", "add updates:"))
         }
@@ -190,6 +196,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::Shares { .. }
         | Claim::Moves
         | Claim::BothVersions
+        | Claim::Users
         | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));

@@ -1,13 +1,13 @@
 //! Makes what the wiring plan lists, in its order, by the doors of `kernel`. Has no choices: a
-//! refusal of the kernel ends it, and the supervisor's end removes what was made.
+//! refusal of the kernel ends it, and the end of the namespaces removes what was made.
 
 use super::plan::{BRIDGE, Cable, End, PolicyRoute, Setting, WiringPlan};
-use catena_kernel::namespace::{NAMED_NAMESPACES, NetNamespace};
+use crate::error::LabError;
+use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{IpFamily, Netlink};
 use catena_kernel::{KernelError, Result, sysctl};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
 
 /// Priority of the rules «what came in by X»: before the main table (32,766), after the local.
 const RULE_PRIORITY: u32 = 1_000;
@@ -15,11 +15,25 @@ const RULE_PRIORITY: u32 = 1_000;
 /// The namespaces of a wired lab, by name.
 pub(crate) type Namespaces = BTreeMap<String, NetNamespace>;
 
-/// Makes everything of the plan. To be called inside the lab's own namespaces.
-pub(crate) async fn apply(plan: &WiringPlan) -> Result<Namespaces> {
+/// How a namespace comes into being, by its name.
+pub(crate) type MakeNamespace<'m> = &'m dyn Fn(&str) -> Result<NetNamespace>;
+
+/// Makes everything of the plan, and waits for it.
+pub(crate) fn make(
+    plan: &WiringPlan,
+    namespace: MakeNamespace<'_>,
+) -> crate::error::Result<Namespaces> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| LabError::io("start", "the netlink runtime", error))?;
+    Ok(runtime.block_on(apply(plan, namespace))?)
+}
+
+async fn apply(plan: &WiringPlan, make: MakeNamespace<'_>) -> Result<Namespaces> {
     let mut wiring = Wiring { namespaces: Namespaces::new(), doors: BTreeMap::new() };
     for name in &plan.namespaces {
-        wiring.add_namespace(name).await?;
+        wiring.add_namespace(name, make(name)?).await?;
     }
     wiring.set_all(&plan.settings)?;
     for name in &plan.bridges {
@@ -52,8 +66,7 @@ fn everything(is_v4: bool) -> (IpAddr, u8) {
 }
 
 impl Wiring {
-    async fn add_namespace(&mut self, name: &str) -> Result<()> {
-        let namespace = NetNamespace::create_named(Path::new(NAMED_NAMESPACES), name)?;
+    async fn add_namespace(&mut self, name: &str, namespace: NetNamespace) -> Result<()> {
         let door = Netlink::open(&namespace)?;
         door.set_up("lo").await?;
         self.doors.insert(name.to_owned(), door);

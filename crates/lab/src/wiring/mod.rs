@@ -5,9 +5,9 @@ mod address;
 mod apply;
 mod plan;
 
-pub(crate) use apply::{Namespaces, apply};
+pub(crate) use apply::{Namespaces, make};
 pub use plan::NoRoom;
 pub(crate) use plan::{
     CONTROLLER, HostPlan, MANAGEMENT_SWITCH, PortPlan, SOUTHBOUND_PORT, WiringPlan,
-    controller_address, plan,
+    controller_address, plan, switch_side,
 };

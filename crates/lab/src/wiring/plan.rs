@@ -3,7 +3,6 @@
 
 use super::address::{self, CONTROLLER_NUMBER, DATA_NETWORK, MANAGEMENT_NETWORK, Mac};
 use crate::vocabulary::Lab;
-use catena_model::limits::TENANT_MTU_BYTES;
 use ipnet::IpNet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -156,6 +155,22 @@ impl WiringPlan {
         self.settings.push(Setting { namespace: namespace.into(), key: key.into(), value });
     }
 
+    /// What is of these namespaces, and of these alone.
+    pub(crate) fn part(&self, members: &[&str]) -> Self {
+        let is_in = |name: &String| members.contains(&name.as_str());
+        let mut part = self.clone();
+        part.namespaces.retain(is_in);
+        part.bridges.retain(is_in);
+        part.settings.retain(|setting| is_in(&setting.namespace));
+        part.cables.retain(|cable| cable.ends.iter().all(|end| is_in(&end.namespace)));
+        part.interface_settings.retain(|setting| is_in(&setting.namespace));
+        part.policy_routes.retain(|route| is_in(&route.namespace));
+        part.default_routes.retain(|route| is_in(&route.namespace));
+        part.hosts.retain(|host| is_in(&host.name));
+        part.ports.retain(|port| is_in(&port.device));
+        part
+    }
+
     /// No IPv6 of the namespace's own: it would add frames that nobody asked for.
     fn quiet(&mut self, namespace: &str) {
         for scope in ["all", "default"] {
@@ -247,13 +262,24 @@ fn tenants(lab: &Lab, plan: &mut WiringPlan) -> Result<(), NoRoom> {
                 addresses: addresses.iter().copied().map(address::bare).collect(),
                 is_function,
             });
-            plan.cables.push(tenant_cable(device, network, host, mac, addresses));
+            plan.cables.push(tenant_cable(device, (network, of.mtu), host, mac, addresses));
         }
     }
     Ok(())
 }
 
-fn tenant_cable(device: &str, network: &str, host: &str, mac: Mac, addresses: Vec<IpNet>) -> Cable {
+/// The interface at the host to which a port's cable leads.
+pub(crate) fn switch_side(device: &str, network: &str) -> String {
+    format!("{device}.{network}")
+}
+
+fn tenant_cable(
+    device: &str,
+    (network, mtu): (&str, u32),
+    host: &str,
+    mac: Mac,
+    addresses: Vec<IpNet>,
+) -> Cable {
     let inner = End {
         namespace: device.into(),
         interface: network.into(),
@@ -263,12 +289,12 @@ fn tenant_cable(device: &str, network: &str, host: &str, mac: Mac, addresses: Ve
     };
     let switch_side = End {
         namespace: host.into(),
-        interface: format!("{device}.{network}"),
+        interface: switch_side(device, network),
         mac: None,
         addresses: Vec::new(),
         is_in_bridge: false,
     };
-    Cable { ends: [inner, switch_side], mtu: u32::from(TENANT_MTU_BYTES) }
+    Cable { ends: [inner, switch_side], mtu }
 }
 
 /// Settings before the interfaces exist. `rp_filter` may be inherited from the machine;
@@ -408,6 +434,17 @@ mod tests {
             std::fs::write(&golden, &found).unwrap();
         }
         assert_eq!(found, std::fs::read_to_string(golden).unwrap());
+    }
+
+    #[test]
+    fn a_part_of_a_wiring_has_no_cable_to_outside() {
+        let lab = Lab::read(&root().join("labs/5g-slices.yaml"), false).unwrap();
+        let whole = plan(&lab).unwrap();
+        let part = whole.part(&["gnb", "red1", "upf", "sff"]);
+        assert_eq!((part.namespaces.len(), part.cables.len(), part.ports.len()), (4, 3, 3));
+        assert_eq!((part.bridges.len(), part.policy_routes.len()), (0, 1));
+        let all: Vec<&str> = whole.namespaces.iter().map(String::as_str).collect();
+        assert_eq!(whole.part(&all), whole);
     }
 
     #[test]

@@ -1,0 +1,140 @@
+//! The kernel path of nodes in words: what the kernel repeats, what came up, and why the engine
+//! keeps flows to itself. Knows the sentences; refuses to know who prints them.
+
+use catena_model::kernel::{Declined, KernelCounters};
+use catena_model::{NodeCounters, NodeName};
+use std::collections::BTreeMap;
+
+/// Causes that are named in one look; the rest is a number.
+const CAUSES_MAX: usize = 3;
+
+/// One line of `catena status`; none: the node has no kernel path.
+pub(crate) fn in_one_line(counters: &NodeCounters) -> Option<String> {
+    let kernel = counters.dataplane.kernel.as_ref()?;
+    let KernelCounters { flows, flows_max, carried, punted, ring_full, evicted, .. } = &**kernel;
+    let mut line = format!(
+        "{}: {flows} of {flows_max} flows, carried {} packets, {punted} came up",
+        counters.node, carried.packets
+    );
+    for (count, what) in [(ring_full, "lost on the way up"), (evicted, "evicted")] {
+        if *count > 0 {
+            line.push_str(&format!(", {count} {what}"));
+        }
+    }
+    let kept = kept(&kernel.declined, CAUSES_MAX);
+    if !kept.is_empty() {
+        line.push_str(&format!("; kept by the engine: {kept}"));
+    }
+    Some(line)
+}
+
+/// All that is known of one node's.
+pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<String> {
+    let Some(kernel) = kernel else {
+        return vec![format!("kernel path  none: the engine decides every packet of {node}")];
+    };
+    let stale: u64 =
+        kernel.stale_paths.values().chain(kernel.stale_networks.values()).copied().sum();
+    let kept = kept(&kernel.declined, Declined::ALL.len());
+    vec![
+        format!(
+            "kernel path  {} of {} flows; installed {}, aged {}, ended {}, evicted {}",
+            kernel.flows,
+            kernel.flows_max,
+            kernel.installed,
+            kernel.aged,
+            kernel.ended,
+            kernel.evicted
+        ),
+        format!("carried      {} packets, {} bytes", kernel.carried.packets, kernel.carried.bytes),
+        format!(
+            "came up      {}; {stale} met a transform that had ended; {} lost on the way",
+            kernel.punted, kernel.ring_full
+        ),
+        format!("declined     {}", if kept.is_empty() { "none" } else { &kept }),
+    ]
+}
+
+/// The most frequent causes with their packets, and the rest as one.
+fn kept(declined: &BTreeMap<Declined, u64>, causes_max: usize) -> String {
+    let mut named: Vec<(u64, Declined)> =
+        declined.iter().filter(|(_, n)| **n > 0).map(|(cause, n)| (*n, *cause)).collect();
+    named.sort_by(|a, b| b.cmp(a));
+    let rest: u64 = named.iter().skip(causes_max).map(|(n, _)| *n).sum();
+    let first = named.iter().take(causes_max).map(|(n, cause)| format!("{} {n}", cause.name()));
+    let rest = (rest > 0).then(|| format!("others {rest}"));
+    first.chain(rest).collect::<Vec<_>>().join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::{Account, BlueprintNumber, DataplaneLife, Volume};
+
+    fn kernel() -> KernelCounters {
+        KernelCounters {
+            flows: 12,
+            flows_max: 65_536,
+            installed: 20,
+            aged: 5,
+            ended: 3,
+            evicted: 0,
+            punted: 40,
+            carried: Volume { packets: 1_000, bytes: 1_500_000 },
+            declined: BTreeMap::from([
+                (Declined::Dropped, 2),
+                (Declined::Tunnel, 1),
+                (Declined::AwareFunction, 9),
+                (Declined::Slices, 3),
+                (Declined::Moved, 0),
+            ]),
+            ..KernelCounters::default()
+        }
+    }
+
+    fn node(kernel: Option<KernelCounters>) -> NodeCounters {
+        NodeCounters {
+            node: NodeName::new("host1").unwrap(),
+            program: BlueprintNumber(1),
+            ports: Vec::new(),
+            tunnels: Account::default(),
+            tunnels_transmitted: Volume::default(),
+            tunnels_ring_full: 0,
+            chains: Vec::new(),
+            health: Vec::new(),
+            dataplane: DataplaneLife { kernel: kernel.map(Box::new), ..Default::default() },
+        }
+    }
+
+    #[test]
+    fn one_look_names_fill_and_the_first_causes_and_no_loss_that_was_not() {
+        assert_eq!(
+            in_one_line(&node(Some(kernel()))).unwrap(),
+            "host1: 12 of 65536 flows, carried 1000 packets, 40 came up; kept by the engine: \
+             aware_function 9 · slices 3 · dropped 2 · others 1"
+        );
+        let lossy = KernelCounters { ring_full: 7, declined: BTreeMap::new(), ..kernel() };
+        assert_eq!(
+            in_one_line(&node(Some(lossy))).unwrap(),
+            "host1: 12 of 65536 flows, carried 1000 packets, 40 came up, 7 lost on the way up"
+        );
+        assert_eq!(in_one_line(&node(None)), None);
+    }
+
+    #[test]
+    fn in_full_every_cause_has_its_name() {
+        let name = NodeName::new("host1").unwrap();
+        let said = in_full(&name, Some(&kernel())).join("\n");
+        assert_eq!(
+            said,
+            "kernel path  12 of 65536 flows; installed 20, aged 5, ended 3, evicted 0\n\
+             carried      1000 packets, 1500000 bytes\n\
+             came up      40; 0 met a transform that had ended; 0 lost on the way\n\
+             declined     aware_function 9 · slices 3 · dropped 2 · tunnel 1"
+        );
+        assert_eq!(
+            in_full(&name, None),
+            ["kernel path  none: the engine decides every packet of host1"]
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! Labs whose data planes take frames otherwise than by packet rings.
+
+use crate::house::{CATENA, LAB, lab_name, renamed_lab, turn};
+use std::process::{Command, Output};
+
+fn run(words: &[&str]) -> (Output, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab = renamed_lab("xdp.yaml", &lab_name("xdp"));
+    let mut command = Command::new(CATENA);
+    command.args(["lab", "run"]).args(words).arg("--results").arg(folder.path());
+    let output = command.arg(lab.path().join(LAB)).output().expect("the binary runs");
+    let said = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
+    (output, said)
+}
+
+#[test]
+fn a_chain_over_af_xdp_ports_steers_every_packet_as_the_captures_show() {
+    let _turn = turn();
+    let (output, said) = run(&["--no-fastpath", "--port-io", "xdp"]);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("✓ check  order"), "{said}");
+}
+
+#[test]
+fn a_kind_of_port_that_goes_past_the_kernel_path_is_not_taken_beside_it() {
+    let (output, said) = run(&["--port-io", "xdp"]);
+    assert!(!output.status.success() && said.contains("--no-fastpath"), "{said}");
+}
