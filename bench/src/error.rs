@@ -33,6 +33,17 @@ pub(crate) enum BenchError {
         /// The system's reason.
         reason: String,
     },
+    /// What is measured does not do its work.
+    #[error("{what} does not do what is measured: {reason}; the figures would mean nothing")]
+    Wrong {
+        /// Who.
+        what: &'static str,
+        /// What it does.
+        reason: String,
+    },
+    /// Our own client was refused.
+    #[error("{0}; the figures would mean nothing")]
+    Client(#[from] catena_client::ClientError),
     /// A result cannot be written.
     #[error("cannot write {path}: {reason}; make room or choose another folder")]
     Write {
@@ -41,4 +52,7 @@ pub(crate) enum BenchError {
         /// The system's reason.
         reason: String,
     },
+    /// An end of a measured connection failed.
+    #[error("the measured connection failed: {0}")]
+    Socket(#[from] std::io::Error),
 }

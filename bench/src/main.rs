@@ -4,15 +4,24 @@
 //! works inside: it speaks HTTP and reads what the kernel says of processes.
 #![forbid(unsafe_code)]
 
+mod chain_tcp;
+mod classifier;
 mod client;
+mod engine;
 mod error;
 mod load;
+mod machine;
 mod openstack;
+mod peers;
 mod plot;
+mod publish;
 mod results;
 mod servers;
+mod slices;
 
 use clap::{Parser, Subcommand};
+use error::BenchError;
+use results::Figure;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,11 +36,54 @@ struct Arguments {
 enum Bench {
     /// The networking-sfc API beside the real neutron with networking-sfc.
     Openstack(openstack::Options),
+    /// A packet in the engine, in memory.
+    Engine(engine::Options),
+    /// Users of 5G tenants in the engine, in memory.
+    Slices(slices::Options),
+    /// The rule of a packet, among one and among a hundred thousand.
+    Classifier(classifier::Options),
+    /// TCP through chains, beside raw redirection, kernel routing and Open vSwitch.
+    ChainTcp(chain_tcp::Options),
+    /// One end of round trips (started by `chain-tcp`).
+    #[command(hide = true)]
+    Echo { port: u16 },
+    /// The other end of round trips.
+    #[command(hide = true)]
+    RoundTrips { address: String, port: u16, count: usize },
+    /// Make RESULTS.md of the results that are there.
+    Summary,
+    /// What Open vSwitch and testpmd cost here just now, without ours beside them.
+    Peers(peers::Options),
 }
 
+/// A benchmark's figures.
+type Figures = fn() -> Vec<Figure>;
+
+/// Every benchmark and its figures; its results are in `results/NAME.json`.
+const BENCHES: [(&str, Figures); 5] = [
+    ("chain-tcp", chain_tcp::figures),
+    ("classifier", classifier::figures),
+    ("engine", engine::figures),
+    ("openstack", openstack::figures),
+    ("slices", slices::figures),
+];
+
 fn main() -> ExitCode {
-    let Bench::Openstack(options) = Arguments::parse().bench;
-    match openstack::run(&options, &folder()) {
+    let folder = folder();
+    let outcome = match Arguments::parse().bench {
+        Bench::Openstack(options) => openstack::run(&options, &folder),
+        Bench::Peers(options) => peers::run(&options),
+        Bench::Classifier(options) => classifier::run(&options, &folder),
+        Bench::Engine(options) => engine::run(&options, &folder),
+        Bench::Slices(options) => slices::run(&options, &folder),
+        Bench::ChainTcp(options) => chain_tcp::run(&options, &folder),
+        Bench::Echo { port } => chain_tcp::echo(port).map_err(BenchError::from),
+        Bench::RoundTrips { address, port, count } => {
+            chain_tcp::make_round_trips(&address, port, count).map_err(BenchError::from)
+        }
+        Bench::Summary => publish::summarise(&folder),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");

@@ -3,12 +3,12 @@
 
 use crate::error::BenchError;
 use crate::load::{ChainCost, Cost, Site, crowd};
-use crate::plot::{Line, draw};
-use crate::results::{Better, Figure, Goal, Results, Row, Samples, median, quantile, row};
+use crate::machine::calibrate;
+use crate::plot::{Axis, Line, Plot};
+use crate::publish::{Run, publish};
+use crate::results::{Better, Figure, Goal, Notes, median, quantile};
 use crate::servers::Server;
-use comfy_table::{Table, presets};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,6 @@ const FUNCTIONS_MIN: usize = 1_000;
 /// Calls that a step's median is taken from, where there is already much.
 const GROWTH_CALLS: usize = 200;
 const GROWN: usize = 10_000;
-const COPY_BYTES: usize = 1_500;
 /// Functions of each chain that is measured, and what its figures are called.
 const CHAINS: [(usize, &str, &str); 11] = [
     (1, "chain_1_ms", "chain_1_cpu_ms"),
@@ -85,35 +84,21 @@ pub(crate) fn figures() -> Vec<Figure> {
     all
 }
 
-#[derive(Default)]
-struct Notes(BTreeMap<String, Samples>);
-
-impl Notes {
-    fn take(&mut self, figure: &str, is_ours: bool, sample: f64) {
-        let samples = self.0.entry(figure.to_owned()).or_default();
-        if is_ours {
-            samples.ours.push(sample);
-        } else {
-            samples.peer.push(sample);
-        }
+#[allow(clippy::cast_precision_loss)]
+fn take_chain(notes: &mut Notes, is_ours: bool, functions: usize, cost: &ChainCost) {
+    let each = functions as f64;
+    if let Some((_, wall, cpu)) = CHAINS.iter().find(|(count, ..)| *count == functions) {
+        notes.take(wall, is_ours, cost.whole.wall_us() / 1e3);
+        notes.take(cpu, is_ours, cost.whole.cpu_us() / 1e3);
     }
-
-    #[allow(clippy::cast_precision_loss)]
-    fn take_chain(&mut self, is_ours: bool, functions: usize, cost: &ChainCost) {
-        let each = functions as f64;
-        if let Some((_, wall, cpu)) = CHAINS.iter().find(|(count, ..)| *count == functions) {
-            self.take(wall, is_ours, cost.whole.wall_us() / 1e3);
-            self.take(cpu, is_ours, cost.whole.cpu_us() / 1e3);
-        }
-        self.take("post_flow_classifier", is_ours, cost.classifier.wall_us());
-        cost.pairs.iter().for_each(|c| self.take("post_port_pair", is_ours, c.wall_us()));
-        cost.groups.iter().for_each(|c| self.take("post_port_pair_group", is_ours, c.wall_us()));
-        self.take("post_port_chain", is_ours, cost.chain.wall_us());
-        self.take("delete_per_function", is_ours, cost.delete.wall_us() / each);
-        if functions == TYPICAL_FUNCTIONS {
-            self.take("cpu_per_function", is_ours, cost.whole.cpu_us() / each);
-            self.take("wall_per_function", is_ours, cost.whole.wall_us() / each);
-        }
+    notes.take("post_flow_classifier", is_ours, cost.classifier.wall_us());
+    cost.pairs.iter().for_each(|c| notes.take("post_port_pair", is_ours, c.wall_us()));
+    cost.groups.iter().for_each(|c| notes.take("post_port_pair_group", is_ours, c.wall_us()));
+    notes.take("post_port_chain", is_ours, cost.chain.wall_us());
+    notes.take("delete_per_function", is_ours, cost.delete.wall_us() / each);
+    if functions == TYPICAL_FUNCTIONS {
+        notes.take("cpu_per_function", is_ours, cost.whole.cpu_us() / each);
+        notes.take("wall_per_function", is_ours, cost.whole.wall_us() / each);
     }
 }
 
@@ -123,15 +108,12 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     let work = std::env::temp_dir().join(format!("catena-bench-{}", std::process::id()));
     let outcome = measure(options, root, &work);
     let _ = std::fs::remove_dir_all(&work);
-    let results = outcome?;
-    publish(&results, folder)
+    publish(outcome?, folder)
 }
 
-fn measure(options: &Options, root: &Path, work: &Path) -> Result<Results, BenchError> {
+fn measure(options: &Options, root: &Path, work: &Path) -> Result<Run, BenchError> {
     let mut notes = Notes::default();
-    for _ in 0..5 {
-        notes.take("copy_1500_ns", true, copy_ns());
-    }
+    calibrate(&mut notes);
     let mut ours = Site::new(Server::ours(root, &work.join("ours"), None)?)?;
     let mut peer = match options.no_peer {
         true => None,
@@ -147,13 +129,13 @@ fn measure(options: &Options, root: &Path, work: &Path) -> Result<Results, Bench
     drop(ours);
     eprintln!("bench: one core");
     one_core(options, &mut notes, root, work)?;
-    let rows = figures()
-        .into_iter()
-        .filter_map(|figure| row(&figure, notes.0.get(figure.name)?))
-        .collect();
     let text = |key: &str, value: String| (key.to_owned(), value);
-    Ok(Results {
-        machine: machine(),
+    let plots = vec![picture(&notes)];
+    Ok(Run {
+        name: "openstack",
+        about: "No node is connected to either server, but for the figures with four: there ours \
+                has the four hosts of `labs/openstack-testbed.yaml` and the peer none."
+            .into(),
         versions: [
             text("ours", env!("CARGO_PKG_VERSION").into()),
             text("peer", "neutron 29.0.0, networking-sfc 23.0.0".into()),
@@ -164,8 +146,8 @@ fn measure(options: &Options, root: &Path, work: &Path) -> Result<Results, Bench
             text("nodes", "0; four where a figure says so".into()),
         ]
         .into(),
-        rows,
-        samples: notes.0,
+        notes,
+        plots,
     })
 }
 
@@ -180,17 +162,17 @@ fn chains(
         if options.quick { &[1, 2, 5, 10] } else { &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 50] };
     for functions in lengths {
         eprintln!("bench: chains of {functions}");
-        notes.take_chain(true, *functions, &ours.chain_of(*functions)?);
+        take_chain(notes, true, *functions, &ours.chain_of(*functions)?);
         if let Some(peer) = peer.as_deref_mut() {
-            notes.take_chain(false, *functions, &peer.chain_of(*functions)?);
+            take_chain(notes, false, *functions, &peer.chain_of(*functions)?);
         }
     }
     let turns = FUNCTIONS_MIN.div_ceil(TYPICAL_FUNCTIONS);
     let peer_every = if options.quick { turns / 2 } else { 1 };
     for turn in 0..turns {
-        notes.take_chain(true, TYPICAL_FUNCTIONS, &ours.chain_of(TYPICAL_FUNCTIONS)?);
+        take_chain(notes, true, TYPICAL_FUNCTIONS, &ours.chain_of(TYPICAL_FUNCTIONS)?);
         if let Some(peer) = peer.as_deref_mut().filter(|_| turn % peer_every == 0) {
-            notes.take_chain(false, TYPICAL_FUNCTIONS, &peer.chain_of(TYPICAL_FUNCTIONS)?);
+            take_chain(notes, false, TYPICAL_FUNCTIONS, &peer.chain_of(TYPICAL_FUNCTIONS)?);
         }
     }
     Ok(())
@@ -200,7 +182,7 @@ fn chains(
 /// nothing, so it is compared as it is: with no node.
 #[allow(clippy::cast_precision_loss)]
 fn four_nodes(notes: &mut Notes, root: &Path) -> Result<(), BenchError> {
-    let mut site = Site::in_lab(Server::lab(root)?)?;
+    let mut site = Site::in_lab(Server::lab(root, "openstack-testbed.yaml")?)?;
     let each = TYPICAL_FUNCTIONS as f64;
     for _ in 0..FUNCTIONS_MIN.div_ceil(TYPICAL_FUNCTIONS) {
         let cost = site.chain_of(TYPICAL_FUNCTIONS)?.whole;
@@ -208,8 +190,7 @@ fn four_nodes(notes: &mut Notes, root: &Path) -> Result<(), BenchError> {
         notes.take("wall_per_function_4_nodes", true, cost.wall_us() / each);
     }
     for figure in ["cpu_per_function", "wall_per_function"] {
-        let of_peer = notes.0.get(figure).map(|samples| samples.peer.clone()).unwrap_or_default();
-        notes.0.entry(format!("{figure}_4_nodes")).or_default().peer = of_peer;
+        notes.take_peer_of(figure, &format!("{figure}_4_nodes"));
     }
     Ok(())
 }
@@ -315,87 +296,21 @@ fn one_core(
     Ok(())
 }
 
-/// Time of a copy of one packet: how fast the machine is just now.
 #[allow(clippy::cast_precision_loss)]
-fn copy_ns() -> f64 {
-    const COPIES: u32 = 100_000;
-    let (from, mut to) = ([7u8; COPY_BYTES], [0u8; COPY_BYTES]);
-    let began = Instant::now();
-    for _ in 0..COPIES {
-        to.copy_from_slice(std::hint::black_box(&from));
-        std::hint::black_box(&mut to);
-    }
-    began.elapsed().as_nanos() as f64 / f64::from(COPIES)
-}
-
-fn machine() -> BTreeMap<String, String> {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    [
-        ("cores".to_owned(), cores.to_string()),
-        ("kernel".to_owned(), read("/proc/sys/kernel/osrelease")),
-        ("load".to_owned(), read("/proc/loadavg")),
-    ]
-    .into()
-}
-
-fn publish(results: &Results, folder: &Path) -> Result<(), BenchError> {
-    let out = folder.join("results");
-    let failed = |path: &Path, reason: String| BenchError::Write { path: path.into(), reason };
-    std::fs::create_dir_all(&out).map_err(|error| failed(&out, error.to_string()))?;
-    let file = out.join("openstack.json");
-    let text = serde_json::to_string_pretty(results).map_err(|e| failed(&file, e.to_string()))?;
-    std::fs::write(&file, text + "\n").map_err(|error| failed(&file, error.to_string()))?;
-    println!("{}", table(&results.rows, presets::UTF8_FULL_CONDENSED));
-    let page = folder.join("RESULTS.md");
-    let machine: Vec<String> = results.machine.iter().map(|(k, v)| format!("{k} {v}")).collect();
-    let text = format!(
-        "# Results\n\nMade by `cargo xtask bench openstack`. «ours» and «peer» are medians, the \
-         ratio says how many times better ours is; samples are in `results/`.\n\n## openstack\n\n\
-         {}; {}. No node is connected to either server, but for the figures with four: there \
-         ours has the four hosts of `labs/openstack-testbed.yaml` and the peer none.\n\n{}\n\n\
-         ![chains](results/openstack.svg)\n",
-        machine.join(", "),
-        results.versions.get("peer").map_or("", String::as_str),
-        table(&results.rows, presets::ASCII_MARKDOWN)
-    );
-    std::fs::write(&page, text).map_err(|error| failed(&page, error.to_string()))?;
-    picture(results, &out)
-}
-
-fn table(rows: &[Row], preset: &str) -> Table {
-    let mut table = Table::new();
-    table.load_preset(preset);
-    table.set_header(["figure", "unit", "ours", "peer", "ratio", "goal", "met", "n"]);
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
-    for row in rows {
-        let met = row.met.map_or("", |met| if met { "yes" } else { "no" });
-        table.add_row([
-            row.figure.clone(),
-            row.unit.clone(),
-            number(Some(row.ours)),
-            number(row.peer),
-            number(row.ratio),
-            number(row.goal),
-            met.to_owned(),
-            format!("{} / {}", row.n.0, row.n.1),
-        ]);
-    }
-    table
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn picture(results: &Results, out: &Path) -> Result<(), BenchError> {
-    let line = |name, is_ours: bool| {
+fn picture(notes: &Notes) -> Plot {
+    let line = |name: &str, is_ours: bool| {
         let point = |(functions, _, cpu): (usize, &str, &str)| {
-            let samples = results.samples.get(cpu)?;
+            let samples = notes.samples(cpu)?;
             let cost = median(if is_ours { &samples.ours } else { &samples.peer })?;
             Some((functions as f64, cost))
         };
-        Line { name, is_ours, points: CHAINS.into_iter().filter_map(point).collect() }
+        Line { name: name.into(), points: CHAINS.into_iter().filter_map(point).collect() }
     };
-    let lines = [line("Catena", true), line("neutron with networking-sfc", false)];
-    let lines: Vec<Line> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
-    let title = "Server processor time of one chain";
-    draw(&out.join("openstack"), title, "functions", "milliseconds (logarithmic)", &lines)
+    Plot {
+        stem: "openstack".into(),
+        title: "Server processor time of one chain".into(),
+        x: Axis::linear("functions"),
+        y: Axis::logarithmic("milliseconds (logarithmic)"),
+        lines: vec![line("Catena", true), line("neutron with networking-sfc", false)],
+    }
 }

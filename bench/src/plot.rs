@@ -1,76 +1,139 @@
-//! The picture of a result: processor time per function, ours and the peer's, on a logarithmic axis.
+//! The pictures of a result: lines over linear or logarithmic axes, as SVG and PNG.
 
 use crate::error::BenchError;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 use std::path::Path;
 
 const SIZE: (u32, u32) = (900, 560);
 const FONT: &str = "sans-serif";
-const OURS: RGBColor = RGBColor(0, 114, 178);
-const PEER: RGBColor = RGBColor(230, 159, 0);
+/// Told apart also by those who see few colours (Okabe and Ito); the first is ours.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(204, 121, 167),
+    RGBColor(0, 0, 0),
+];
+
+/// A picture.
+pub(crate) struct Plot {
+    /// Name of its files, without an ending.
+    pub(crate) stem: String,
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    /// Those without points are left out.
+    pub(crate) lines: Vec<Line>,
+}
+
+/// An axis.
+pub(crate) struct Axis {
+    name: String,
+    is_logarithmic: bool,
+}
+
+impl Axis {
+    pub(crate) fn linear(name: &str) -> Self {
+        Self { name: name.into(), is_logarithmic: false }
+    }
+
+    pub(crate) fn logarithmic(name: &str) -> Self {
+        Self { name: name.into(), is_logarithmic: true }
+    }
+
+    /// The part of the axis to be shown.
+    fn range(&self, values: impl Iterator<Item = f64> + Clone) -> std::ops::Range<f64> {
+        let most = values.clone().fold(f64::MIN, f64::max);
+        let least = values.fold(f64::MAX, f64::min);
+        if self.is_logarithmic {
+            least.max(0.001) / 2.0..most.max(0.001) * 2.0
+        } else {
+            least.min(0.0)..most.max(least.min(0.0) + 1e-6) * 1.05
+        }
+    }
+}
 
 /// A line: name and points.
 pub(crate) struct Line {
-    pub(crate) name: &'static str,
-    pub(crate) is_ours: bool,
+    pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Writes `stem.svg` and `stem.png`.
-pub(crate) fn draw(
-    stem: &Path,
-    title: &str,
-    x: &str,
-    y: &str,
-    lines: &[Line],
-) -> Result<(), BenchError> {
-    // A font that cannot be read would show as an error of the drawing.
-    let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
-    let failed = |path: &Path, reason: String| BenchError::Write { path: path.into(), reason };
-    let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));
-    paint(&SVGBackend::new(&svg, SIZE).into_drawing_area(), title, x, y, lines)
-        .map_err(|reason| failed(&svg, reason))?;
-    paint(&BitMapBackend::new(&png, SIZE).into_drawing_area(), title, x, y, lines)
-        .map_err(|reason| failed(&png, reason))
-}
-
-fn paint<B: DrawingBackend>(
-    area: &DrawingArea<B, Shift>,
-    title: &str,
-    x: &str,
-    y: &str,
-    lines: &[Line],
-) -> Result<(), String> {
-    let told = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
-    area.fill(&WHITE).map_err(told)?;
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let right = points().map(|(x, _)| *x).fold(1.0, f64::max);
-    let top = points().map(|(_, y)| *y).fold(1.0, f64::max) * 2.0;
-    let bottom = points().map(|(_, y)| *y).fold(top, f64::min).max(0.001) / 2.0;
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, (FONT, 20))
-        .margin(16)
-        .x_label_area_size(44)
-        .y_label_area_size(80)
-        .build_cartesian_2d(0.0..right * 1.05, (bottom..top).log_scale())
-        .map_err(told)?;
-    chart.configure_mesh().x_desc(x).y_desc(y).label_style((FONT, 13)).draw().map_err(told)?;
-    for line in lines {
-        let colour = if line.is_ours { OURS } else { PEER };
-        chart
-            .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)))
-            .map_err(told)?
-            .label(line.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3)));
+impl Plot {
+    /// Writes `stem.svg` and `stem.png` into a folder; false, and no file, when there is no point.
+    pub(crate) fn draw(&self, folder: &Path) -> Result<bool, BenchError> {
+        if self.points().next().is_none() {
+            return Ok(false);
+        }
+        // A font that cannot be read would show as an error of the drawing.
+        let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
+        let stem = folder.join(&self.stem);
+        let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));
+        let failed = |path: &Path, reason: String| BenchError::Write { path: path.into(), reason };
+        self.paint(&SVGBackend::new(&svg, SIZE).into_drawing_area())
+            .map_err(|reason| failed(&svg, reason))?;
+        self.paint(&BitMapBackend::new(&png, SIZE).into_drawing_area())
+            .map_err(|reason| failed(&png, reason))?;
+        Ok(true)
     }
-    let labels = &mut chart.configure_series_labels();
-    labels
-        .background_style(WHITE)
-        .border_style(BLACK)
-        .label_font((FONT, 13))
-        .draw()
-        .map_err(told)?;
-    area.present().map_err(told)
+
+    fn points(&self) -> impl Iterator<Item = (f64, f64)> + Clone + '_ {
+        self.lines.iter().flat_map(|line| line.points.iter().copied())
+    }
+
+    fn paint<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), String> {
+        let x = self.x.range(self.points().map(|(x, _)| x));
+        let y = self.y.range(self.points().map(|(_, y)| y));
+        match (self.x.is_logarithmic, self.y.is_logarithmic) {
+            (false, false) => self.chart(area, x, y),
+            (false, true) => self.chart(area, x, y.log_scale()),
+            (true, false) => self.chart(area, x.log_scale().base(2.0), y),
+            (true, true) => self.chart(area, x.log_scale().base(2.0), y.log_scale()),
+        }
+    }
+
+    fn chart<B, X, Y>(&self, area: &DrawingArea<B, Shift>, x: X, y: Y) -> Result<(), String>
+    where
+        B: DrawingBackend,
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: ValueFormatter<f64>,
+        Y::CoordDescType: ValueFormatter<f64>,
+    {
+        let told = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
+        area.fill(&WHITE).map_err(told)?;
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, (FONT, 20))
+            .margin(16)
+            .x_label_area_size(44)
+            .y_label_area_size(80)
+            .build_cartesian_2d(x, y)
+            .map_err(told)?;
+        let mesh = &mut chart.configure_mesh();
+        mesh.x_desc(&self.x.name).y_desc(&self.y.name).label_style((FONT, 13));
+        mesh.draw().map_err(told)?;
+        let lines = self.lines.iter().filter(|line| !line.points.is_empty());
+        for (line, colour) in lines.zip(COLOURS.into_iter().cycle()) {
+            chart
+                .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)))
+                .map_err(told)?
+                .label(&line.name)
+                .legend(move |(x, y)| {
+                    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3))
+                });
+        }
+        let labels = &mut chart.configure_series_labels();
+        labels
+            .background_style(WHITE)
+            .border_style(BLACK)
+            .label_font((FONT, 13))
+            .draw()
+            .map_err(told)?;
+        area.present().map_err(told)
+    }
 }

@@ -21,8 +21,10 @@ pub(crate) enum Goal {
     None,
     /// The value of ours.
     Value(f64),
-    /// The ratio.
+    /// The ratio: how many times better ours is.
     Ratio(f64),
+    /// The ratio is ours by the peer's, whichever way is better; held against this, if anything.
+    Quotient(Option<f64>),
 }
 
 /// A figure: what its samples mean.
@@ -42,6 +44,38 @@ pub(crate) struct Samples {
     pub(crate) peer: Vec<f64>,
 }
 
+/// The samples of a run, by figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Notes(BTreeMap<String, Samples>);
+
+impl Notes {
+    /// Keeps a sample.
+    pub(crate) fn take(&mut self, figure: &str, is_ours: bool, sample: f64) {
+        let samples = self.0.entry(figure.to_owned()).or_default();
+        if is_ours {
+            samples.ours.push(sample);
+        } else {
+            samples.peer.push(sample);
+        }
+    }
+
+    /// The samples of a figure, if there are any.
+    pub(crate) fn samples(&self, figure: &str) -> Option<&Samples> {
+        self.0.get(figure)
+    }
+
+    /// Gives a figure the same peer as another.
+    pub(crate) fn take_peer_of(&mut self, other: &str, figure: &str) {
+        let peer = self.0.get(other).map(|samples| samples.peer.clone()).unwrap_or_default();
+        self.0.entry(figure.to_owned()).or_default().peer = peer;
+    }
+
+    /// All samples.
+    pub(crate) fn into_samples(self) -> BTreeMap<String, Samples> {
+        self.0
+    }
+}
+
 /// One row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
@@ -52,7 +86,7 @@ pub(crate) struct Row {
     pub(crate) ours: f64,
     /// Median of the peer's.
     pub(crate) peer: Option<f64>,
-    /// How many times better ours is.
+    /// How many times better ours is, or ours by the peer's: as the figure says.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<f64>,
     pub(crate) met: Option<bool>,
@@ -65,20 +99,33 @@ pub(crate) struct Row {
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
+    /// What was done, for people.
+    #[serde(default)]
+    pub(crate) about: String,
     pub(crate) machine: BTreeMap<String, String>,
     pub(crate) versions: BTreeMap<String, String>,
     pub(crate) options: BTreeMap<String, String>,
     pub(crate) rows: Vec<Row>,
     pub(crate) samples: BTreeMap<String, Samples>,
+    /// The pictures beside the file.
+    #[serde(default)]
+    pub(crate) plots: Vec<Picture>,
+}
+
+/// A picture: `stem.svg` and `stem.png`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Picture {
+    pub(crate) stem: String,
+    pub(crate) title: String,
 }
 
 /// The row of a figure; none without samples.
 pub(crate) fn row(figure: &Figure, samples: &Samples) -> Option<Row> {
     let ours = median(&samples.ours)?;
     let peer = median(&samples.peer);
-    let ratio = peer.map(|peer| match figure.better {
-        Better::Lower => peer / ours,
-        Better::Higher => ours / peer,
+    let ratio = peer.map(|peer| match (figure.better, figure.goal) {
+        (Better::Lower, Goal::None | Goal::Value(_) | Goal::Ratio(_)) => peer / ours,
+        (Better::Higher, _) | (_, Goal::Quotient(_)) => ours / peer,
     });
     let reaches = |value: f64, goal: f64, better: Better| match better {
         Better::Lower => value <= goal,
@@ -88,6 +135,10 @@ pub(crate) fn row(figure: &Figure, samples: &Samples) -> Option<Row> {
         Goal::None => (None, None),
         Goal::Value(goal) => (Some(goal), Some(reaches(ours, goal, figure.better))),
         Goal::Ratio(goal) => (Some(goal), ratio.map(|ratio| reaches(ratio, goal, Better::Higher))),
+        Goal::Quotient(goal) => {
+            let met = ratio.zip(goal).map(|(ratio, goal)| reaches(ratio, goal, figure.better));
+            (goal, met)
+        }
     };
     let lowest = samples.ours.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = samples.ours.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -122,11 +173,10 @@ pub(crate) fn quantile(samples: &[f64], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::openstack::figures;
+    use crate::BENCHES;
 
     /// Computes every row again from the samples beside it.
-    fn recompute(results: &Results) {
-        let figures = figures();
+    fn recompute(results: &Results, figures: &[Figure]) {
         for found in &results.rows {
             let figure = figures.iter().find(|figure| figure.name == found.figure).unwrap();
             let again = row(figure, &results.samples[&found.figure]).unwrap();
@@ -144,25 +194,44 @@ mod tests {
             ours: vec![at as f64 + 1.0, 2.5, 0.1],
             peer: if at.is_multiple_of(2) { vec![300.0, 100.0] } else { Vec::new() },
         };
-        let samples: BTreeMap<String, Samples> =
-            figures().iter().enumerate().map(|(at, f)| (f.name.to_owned(), samples(at))).collect();
-        let figures = figures();
-        let rows = figures.iter().filter_map(|figure| row(figure, &samples[figure.name]));
-        let none = BTreeMap::new;
-        let results = Results {
-            rows: rows.collect(),
-            samples,
-            machine: none(),
-            versions: none(),
-            options: none(),
-        };
-        let read: Results =
-            serde_json::from_str(&serde_json::to_string(&results).unwrap()).unwrap();
-        assert_eq!(read.rows.len(), figures.len());
-        recompute(&read);
-        // And those of the last run, if there was one.
-        if let Ok(text) = std::fs::read_to_string(crate::folder().join("results/openstack.json")) {
-            recompute(&serde_json::from_str(&text).unwrap());
+        for (name, figures) in BENCHES {
+            let figures = figures();
+            let samples: BTreeMap<String, Samples> = figures
+                .iter()
+                .enumerate()
+                .map(|(at, figure)| (figure.name.to_owned(), samples(at)))
+                .collect();
+            assert_eq!(samples.len(), figures.len(), "two figures of {name} have one name");
+            let rows = figures.iter().filter_map(|figure| row(figure, &samples[figure.name]));
+            let none = BTreeMap::new;
+            let results = Results {
+                about: String::new(),
+                rows: rows.collect(),
+                samples,
+                machine: none(),
+                versions: none(),
+                options: none(),
+                plots: Vec::new(),
+            };
+            let read: Results =
+                serde_json::from_str(&serde_json::to_string(&results).unwrap()).unwrap();
+            assert_eq!(read.rows.len(), figures.len());
+            recompute(&read, &figures);
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_results_in_the_tree_follows_from_its_samples() {
+        for entry in std::fs::read_dir(crate::folder().join("results")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let stem = path.file_stem().unwrap().to_str().unwrap();
+            let bench = BENCHES.iter().find(|(name, _)| *name == stem);
+            let (_, figures) = bench.unwrap_or_else(|| panic!("{stem} is no benchmark of ours"));
+            let text = std::fs::read_to_string(&path).unwrap();
+            recompute(&serde_json::from_str(&text).unwrap(), &figures());
         }
     }
 
@@ -176,6 +245,10 @@ mod tests {
         assert_eq!(met(Better::Lower, Goal::Value(1.9)), Some(false));
         assert_eq!(met(Better::Higher, Goal::Value(2.0)), Some(true));
         assert_eq!(met(Better::Higher, Goal::None), None);
+        assert_eq!(met(Better::Lower, Goal::Quotient(Some(0.01))), Some(true));
+        assert_eq!(met(Better::Lower, Goal::Quotient(Some(0.009))), Some(false));
+        assert_eq!(met(Better::Higher, Goal::Quotient(Some(0.02))), Some(false));
+        assert_eq!(met(Better::Lower, Goal::Quotient(None)), None);
         assert_eq!(row(&figure(Better::Lower, Goal::None), &Samples::default()), None);
     }
 }

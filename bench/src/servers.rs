@@ -69,11 +69,11 @@ impl Server {
         Ok(server)
     }
 
-    /// Our controller with the four nodes of a lab; only the controller's processor time counts.
-    pub(crate) fn lab(root: &Path) -> Result<Self, BenchError> {
+    /// Our controller with the nodes of a lab; only the controller's processor time counts.
+    pub(crate) fn lab(root: &Path, lab: &str) -> Result<Self, BenchError> {
         let fail = |reason: String| BenchError::Start { what: "the lab".into(), reason };
         let mut command = Command::new(program(root));
-        command.args(["lab", "up"]).arg(root.join("labs/openstack-testbed.yaml"));
+        command.args(["lab", "up"]).arg(root.join("labs").join(lab));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
         let said = child.stdout.take().ok_or_else(|| fail("it has no output".into()))?;
@@ -153,7 +153,7 @@ impl Drop for Server {
 }
 
 /// The binary that is measured.
-fn program(root: &Path) -> PathBuf {
+pub(crate) fn program(root: &Path) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     target.unwrap_or_else(|| root.join("target")).join("release/catena")
 }

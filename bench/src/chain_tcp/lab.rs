@@ -1,0 +1,79 @@
+//! The bed of ours: the lab with all chains, as the demo runs them.
+
+use super::bed::{End, Ends};
+use crate::peers::Unavailable;
+use crate::peers::program::run;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const LAB: &str = "bench-chain-tcp";
+
+/// A lab that runs; gone with this value.
+pub(super) struct LabBed {
+    program: PathBuf,
+    child: Child,
+    api: String,
+    /// It goes on writing: whoever started it must go on listening.
+    _said: BufReader<ChildStdout>,
+}
+
+impl LabBed {
+    /// Brings it up, over the kernel path or without it.
+    pub(super) fn start(root: &Path, has_fastpath: bool) -> Result<Self, Unavailable> {
+        let program = crate::servers::program(root);
+        let mut command = Command::new(&program);
+        command.args(["lab", "up"]);
+        if !has_fastpath {
+            command.arg("--no-fastpath");
+        }
+        command.arg(root.join(format!("labs/{LAB}.yaml")));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| Unavailable::new("the lab", error))?;
+        let Some(said) = child.stdout.take() else {
+            return Err(Unavailable::new("the lab", "it has no output"));
+        };
+        let mut said = BufReader::new(said);
+        let mut line = String::new();
+        while !line.starts_with("API: ") {
+            line.clear();
+            if !said.read_line(&mut line).is_ok_and(|count| count > 0) {
+                let done = child.wait_with_output();
+                let told = done.map(|done| String::from_utf8_lossy(&done.stderr).into_owned());
+                let told = told.unwrap_or_default();
+                let reason = told.lines().next().unwrap_or("it ended without a word").to_owned();
+                return Err(Unavailable::new("the lab", reason));
+            }
+        }
+        let api = line.trim_start_matches("API: ").trim().to_owned();
+        Ok(Self { program, child, api, _said: said })
+    }
+
+    /// What each node says of its kernel path; empty: none has one.
+    pub(super) fn kernel_paths(&self) -> Result<String, Unavailable> {
+        let mut status = Command::new(&self.program);
+        let said = run(status.arg("status").env("CATENA_URL", &self.api))?;
+        let lines = said.lines().filter_map(|line| line.strip_prefix("kernel path"));
+        Ok(lines.map(str::trim).collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl Ends for LabBed {
+    fn at(&self, end: End) -> Command {
+        let node = match end {
+            End::Source => "S",
+            End::Destination => "D",
+        };
+        let mut command = Command::new(&self.program);
+        command.args(["lab", "shell", &format!("{LAB}/{node}")]);
+        command
+    }
+}
+
+impl Drop for LabBed {
+    fn drop(&mut self) {
+        let _ = Command::new(&self.program).args(["lab", "down", LAB]).output();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,181 @@
+//! A node for measurements: one network, endpoints, functions, and as many paths as asked for.
+
+use super::drive::wrong;
+use crate::error::BenchError;
+use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SliceId};
+use catena_model::program::{
+    Balance, ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry,
+    NetworkEntry, PathEntry, PortEntry, PortRole, RuleEntry, RuleMatch, RulePlace, SlicePathEntry,
+    TunnelEntry, Underlay,
+};
+use catena_model::resource::{Attachment, Encapsulation, FailurePolicy, IpFamily, Transport};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use catena_wire::scalar::{MacAddr, Vni};
+use std::net::{IpAddr, Ipv4Addr};
+use uuid::Uuid;
+
+/// VNI of the network.
+pub(crate) const VNI: u32 = 7;
+/// Where packets come from by tunnel, and where they go.
+pub(crate) const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const UNDERLAY_MTU: u16 = 9_000;
+/// The first path; the others follow.
+pub(crate) const FIRST_PATH: u32 = 100;
+
+/// The ports of the node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seat {
+    Source,
+    Sink,
+    AwareIn,
+    AwareOut,
+    BareIn,
+    BareOut,
+}
+
+impl Seat {
+    const ALL: [Self; 6] =
+        [Self::Source, Self::Sink, Self::AwareIn, Self::AwareOut, Self::BareIn, Self::BareOut];
+
+    pub(crate) fn port(self) -> PortId {
+        PortId(Uuid::from_u128(0x2000 + self as u128))
+    }
+
+    pub(crate) fn mac(self) -> MacAddr {
+        MacAddr([2, 0, 0, 0, 0, 1 + self as u8])
+    }
+
+    /// The address behind the port.
+    pub(crate) fn address(self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, 1 + self as u8)
+    }
+
+    fn role(self) -> PortRole {
+        match self {
+            Self::Source | Self::Sink => PortRole::Endpoint,
+            _ => PortRole::Function,
+        }
+    }
+}
+
+/// What a hop of the paths is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hop {
+    /// On another node.
+    Far,
+    /// Here, and reads the header.
+    Aware,
+    /// Here, behind the proxy.
+    Bare,
+}
+
+/// The program: `paths` paths of these hops; those behind the first are paths of slices, which
+/// share its hops. All UDP of the source enters the first.
+pub(crate) fn program(hops: &[Hop], paths: u32) -> Result<NodeProgram, BenchError> {
+    let [here, far] = [name(1)?, name(2)?];
+    let underlay = Underlay { address: HERE, mtu: UNDERLAY_MTU };
+    let mut program = NodeProgram::empty(here.clone(), BlueprintNumber(1), underlay);
+    program.tunnels.push(TunnelEntry { node: far.clone(), address: FAR });
+    program.networks.push(NetworkEntry {
+        id: network(),
+        name: "network".into(),
+        vni: Vni::new(VNI).map_err(|error| wrong("the program", &error))?,
+        prefixes: vec!["10.0.0.0/8".parse().map_err(|error| wrong("the program", &error))?],
+        gateways: Vec::new(),
+        members: Vec::new(),
+    });
+    for seat in Seat::ALL {
+        program.ports.push(PortEntry {
+            id: seat.port(),
+            name: format!("port{}", seat as u8),
+            network: network(),
+            mac: seat.mac(),
+            role: seat.role(),
+            attachment: Attachment { namespace: None, interface: "none".into() },
+        });
+        let (network, mac) = (network(), seat.mac());
+        program.macs.push(MacEntry { network, mac, at: Location::Port(seat.port()) });
+        let address = seat.address().into();
+        program.neighbours.push(NeighbourEntry { network, address, mac });
+    }
+    let chain = ChainId(Uuid::from_u128(0x4000));
+    program.chains.push(ChainEntry { id: chain, name: "chain".into() });
+    program.paths.push(PathEntry {
+        id: PathId(FIRST_PATH),
+        chain,
+        encapsulation: Encapsulation::Nsh,
+        context: Vec::new(),
+        hops: hops
+            .iter()
+            .enumerate()
+            .map(|(number, hop)| match hop {
+                Hop::Far => entry(number, *hop, &far),
+                Hop::Aware | Hop::Bare => entry(number, *hop, &here),
+            })
+            .collect(),
+        destination: network(),
+    });
+    program.slice_paths = (1..paths)
+        .map(|number| SlicePathEntry {
+            id: PathId(FIRST_PATH + number),
+            slice: SliceId(Uuid::from_u128(0x6000_0000 + u128::from(number))),
+            like: PathId(FIRST_PATH),
+            carries_metadata: false,
+        })
+        .collect();
+    program.rules.push(rule());
+    Ok(program)
+}
+
+fn name(number: u8) -> Result<NodeName, BenchError> {
+    NodeName::new(format!("host{number}")).map_err(|error| wrong("the program", &error))
+}
+
+fn network() -> NetworkId {
+    NetworkId(Uuid::from_u128(0x1000))
+}
+
+fn rule() -> RuleEntry {
+    RuleEntry {
+        id: RuleId(Uuid::from_u128(0x5000)),
+        name: "all UDP".into(),
+        priority: 1,
+        matches: RuleMatch {
+            place: RulePlace::Port(Seat::Source.port()),
+            vlan: None,
+            family: IpFamily::Ipv4,
+            transport: Some(Transport::Udp),
+            source: None,
+            destination: None,
+            source_ports: None,
+            destination_ports: None,
+        },
+        path: PathId(FIRST_PATH),
+    }
+}
+
+fn entry(number: usize, hop: Hop, node: &NodeName) -> HopEntry {
+    let (ingress, egress, speaks) = match hop {
+        Hop::Aware => (Seat::AwareIn, Seat::AwareOut, Some(Encapsulation::Nsh)),
+        Hop::Far | Hop::Bare => (Seat::BareIn, Seat::BareOut, None),
+    };
+    HopEntry {
+        function: FunctionId(Uuid::nil()),
+        name: format!("hop{number}"),
+        kind: HopKind::Through,
+        on_failure: FailurePolicy::Unwatched,
+        balance: Balance::Flow,
+        rewrites: None,
+        instances: vec![InstanceEntry {
+            id: InstanceId(Uuid::from_u128(0x3000 + number as u128)),
+            name: format!("instance{number}"),
+            node: node.clone(),
+            ingress: ingress.port(),
+            egress: egress.port(),
+            ingress_mac: ingress.mac(),
+            weight: 1,
+            speaks,
+        }],
+    }
+}

@@ -1,0 +1,247 @@
+//! The kinds of work: what comes in, through which program, and what must come out.
+
+use super::drive::{Came, Drive, From, Order, cpu_ns, wrong};
+use super::frames::Template;
+use super::site::{Hop, Seat, program};
+use crate::error::BenchError;
+use catena_model::NodeProgram;
+use catena_model::program::PROXY_MAC;
+
+/// Flows of the warm source.
+const FLOWS: u32 = 1_024;
+/// Read to empty the processor's caches, in bytes: twice the last-level cache.
+const SWEEP_BYTES: usize = 64 << 20;
+/// Packets that warm an engine up.
+const WARMING: usize = 1 << 15;
+/// Entries of the source of a table, for each hop.
+const TURNS_PER_HOP: usize = 10;
+
+/// One kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// From an endpoint: classified, into NSH, to another node.
+    Push,
+    /// From a tunnel, to a function here that reads NSH.
+    ForwardIn,
+    /// From that function, to the next hop on another node.
+    ForwardOut,
+    /// From a tunnel at the end of the path: delivered bare.
+    Pop,
+    /// From a tunnel, bare into a function that knows nothing of chains.
+    ProxyIn,
+    /// From that function: its path found again, to another node.
+    ProxyOut,
+    /// Between two endpoints that no rule names.
+    Switch,
+}
+
+/// Is the work in the processor's caches?
+#[derive(Clone, Copy)]
+pub(super) enum Temperature {
+    Warm,
+    Cold,
+}
+
+impl Work {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Push,
+        Self::ForwardIn,
+        Self::ForwardOut,
+        Self::Pop,
+        Self::ProxyIn,
+        Self::ProxyOut,
+        Self::Switch,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Push => "push",
+            Self::ForwardIn => "forward-in",
+            Self::ForwardOut => "forward-out",
+            Self::Pop => "pop",
+            Self::ProxyIn => "proxy-in",
+            Self::ProxyOut => "proxy-out",
+            Self::Switch => "switch",
+        }
+    }
+
+    pub(super) fn figure(self, temperature: Temperature) -> &'static str {
+        match (self, temperature) {
+            (Self::Push, Temperature::Warm) => "nsh_push_ns",
+            (Self::Push, Temperature::Cold) => "nsh_push_cold_ns",
+            (Self::ForwardIn, Temperature::Warm) => "forward_in_ns",
+            (Self::ForwardIn, Temperature::Cold) => "forward_in_cold_ns",
+            (Self::ForwardOut, Temperature::Warm) => "forward_out_ns",
+            (Self::ForwardOut, Temperature::Cold) => "forward_out_cold_ns",
+            (Self::Pop, Temperature::Warm) => "pop_ns",
+            (Self::Pop, Temperature::Cold) => "pop_cold_ns",
+            (Self::ProxyIn, Temperature::Warm) => "proxy_in_ns",
+            (Self::ProxyIn, Temperature::Cold) => "proxy_in_cold_ns",
+            (Self::ProxyOut, Temperature::Warm) => "proxy_out_ns",
+            (Self::ProxyOut, Temperature::Cold) => "proxy_out_cold_ns",
+            (Self::Switch, Temperature::Warm) => "switch_ns",
+            (Self::Switch, Temperature::Cold) => "switch_cold_ns",
+        }
+    }
+
+    /// Is it one of the steps that a goal is set for?
+    pub(super) fn is_step(self) -> bool {
+        self != Self::Switch
+    }
+
+    /// An engine with the work's program, warm, and its source.
+    pub(super) fn ready(self, frame_bytes: usize) -> Result<Bench, BenchError> {
+        let (source, sink) = (Seat::Source, Seat::Sink);
+        let plain = Template::bare(source, sink, sink.mac().0, frame_bytes);
+        let returned = Template::bare(source, sink, PROXY_MAC.0, frame_bytes);
+        let (hops, from, template, index): (&[Hop], _, _, _) = match self {
+            Self::Push => (&[Hop::Far, Hop::Far], From::Port(source), plain, 0),
+            Self::ForwardIn => {
+                (&[Hop::Aware, Hop::Far], From::Tunnel, plain.behind_nsh(255).behind_gpe(), 255)
+            }
+            Self::ForwardOut => {
+                let template = plain.behind_nsh(254).behind_ethernet(Seat::AwareOut);
+                (&[Hop::Aware, Hop::Far], From::Port(Seat::AwareOut), template, 254)
+            }
+            Self::Pop => {
+                (&[Hop::Aware, Hop::Far], From::Tunnel, plain.behind_nsh(253).behind_gpe(), 253)
+            }
+            Self::ProxyIn => {
+                (&[Hop::Bare, Hop::Far], From::Tunnel, plain.behind_nsh(255).behind_gpe(), 255)
+            }
+            Self::ProxyOut => (&[Hop::Bare, Hop::Far], From::Port(Seat::BareOut), returned, 0),
+            Self::Switch => (
+                &[Hop::Far],
+                From::Port(sink),
+                { Template::bare(sink, source, source.mac().0, frame_bytes) },
+                0,
+            ),
+        };
+        let mut drive = Drive::new(&program(hops, 1)?)?;
+        if self == Self::ProxyOut {
+            // What comes out must have gone in.
+            let into = Template::bare(source, sink, sink.mac().0, frame_bytes);
+            let into = into.behind_nsh(255).behind_gpe();
+            let order = &mut Order::flows(FLOWS, 255);
+            drive.run(From::Tunnel, &into, order, (256, FLOWS as usize))?;
+        }
+        let is_tunnelled = matches!(self, Self::Push | Self::ForwardOut | Self::ProxyOut);
+        let order = Order::flows(FLOWS, index);
+        Bench::new(drive, from, template, order, is_tunnelled)
+    }
+}
+
+/// A table of so many hops, and traffic over all of them: each path has two, as each slice of the
+/// paper, so that a table of one hop has one too many.
+pub(super) fn table(hops: u32) -> Result<Bench, BenchError> {
+    let paths = hops.div_ceil(2);
+    let indexes: &[u8] = if hops == 1 { &[255] } else { &[255, 254] };
+    let drive = Drive::new(&program(&[Hop::Aware, Hop::Aware], paths)?)?;
+    let (source, sink) = (Seat::Source, Seat::Sink);
+    let template = Template::bare(source, sink, sink.mac().0, 64).behind_nsh(255).behind_gpe();
+    let order =
+        Order::positions(paths, indexes, (hops as usize * TURNS_PER_HOP).max(1 << 14), 1 << 14);
+    Bench::new(drive, From::Tunnel, template, order, false)
+}
+
+/// An engine that takes flows it knows from a port into NSH, by a program of any rules.
+pub(crate) struct KnownFlows(Bench);
+
+/// One with this program, in which all UDP of the source enters the first path at last.
+pub(crate) fn known_flows(program: &NodeProgram) -> Result<KnownFlows, BenchError> {
+    let (source, sink) = (Seat::Source, Seat::Sink);
+    let template = Template::bare(source, sink, sink.mac().0, 64);
+    let order = Order::flows(FLOWS, 0);
+    let drive = Drive::new(program)?;
+    Bench::new(drive, From::Port(source), template, order, true).map(KnownFlows)
+}
+
+impl KnownFlows {
+    /// Nanoseconds per packet.
+    pub(crate) fn ns(&mut self, packets: usize) -> Result<f64, BenchError> {
+        self.0.warm_ns(256, packets)
+    }
+}
+
+/// An engine at work.
+pub(super) struct Bench {
+    drive: Drive,
+    from: From,
+    template: Template,
+    order: Order,
+    is_tunnelled: bool,
+    sweep: Vec<u8>,
+}
+
+impl Bench {
+    fn new(
+        drive: Drive,
+        from: From,
+        template: Template,
+        order: Order,
+        is_tunnelled: bool,
+    ) -> Result<Self, BenchError> {
+        let sweep = Vec::new();
+        let mut bench = Self { drive, from, template, order, is_tunnelled, sweep };
+        bench.drive.came();
+        bench.count(WARMING)?;
+        Ok(bench)
+    }
+
+    /// Takes packets through, and makes sure that each did what is measured.
+    pub(super) fn count(&mut self, packets: usize) -> Result<(), BenchError> {
+        self.go(256, packets)?;
+        self.check(packets.div_ceil(256) * 256)
+    }
+
+    fn go(&mut self, batch: usize, packets: usize) -> Result<(), BenchError> {
+        self.drive.run(self.from, &self.template, &mut self.order, (batch, packets))
+    }
+
+    fn check(&mut self, packets: usize) -> Result<(), BenchError> {
+        let packets = packets as u64;
+        let wanted = match self.is_tunnelled {
+            true => Came { frames: 0, datagrams: packets },
+            false => Came { frames: packets, datagrams: 0 },
+        };
+        let came = self.drive.came();
+        if came == wanted {
+            return Ok(());
+        }
+        let dropped = self.drive.dropped().unwrap_or_default();
+        Err(wrong("the engine", &format!("{came:?} came out and not {wanted:?}; {dropped}")))
+    }
+
+    /// Nanoseconds per packet.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn warm_ns(&mut self, batch: usize, packets: usize) -> Result<f64, BenchError> {
+        let began = cpu_ns();
+        self.go(batch, packets)?;
+        let packets = packets.div_ceil(batch) * batch;
+        let spent = (cpu_ns() - began) / packets as f64;
+        self.check(packets)?;
+        Ok(spent)
+    }
+
+    /// The same where the processor's caches are emptied before each vector.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn cold_ns(&mut self, vectors: usize) -> Result<f64, BenchError> {
+        let mut spent = 0.0;
+        for _ in 0..vectors {
+            self.sweep();
+            let began = cpu_ns();
+            self.go(256, 256)?;
+            spent += cpu_ns() - began;
+        }
+        self.check(vectors * 256)?;
+        Ok(spent / (vectors * 256) as f64)
+    }
+
+    fn sweep(&mut self) {
+        self.sweep.resize(SWEEP_BYTES, 0);
+        for line in self.sweep.chunks_mut(64) {
+            line[0] = line[0].wrapping_add(1);
+        }
+        std::hint::black_box(&mut self.sweep);
+    }
+}

@@ -1,0 +1,121 @@
+//! From samples to files: `results/NAME.json`, its pictures, and `RESULTS.md`, which is made of all
+//! results in the folder.
+
+use crate::BENCHES;
+use crate::error::BenchError;
+use crate::machine::machine;
+use crate::plot::Plot;
+use crate::results::{Notes, Picture, Results, Row, row};
+use comfy_table::{Table, presets};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What one benchmark brought.
+pub(crate) struct Run {
+    /// Its name on the command line and in [`BENCHES`].
+    pub(crate) name: &'static str,
+    /// What was done and what was not, for people: goes into `RESULTS.md`.
+    pub(crate) about: String,
+    pub(crate) versions: BTreeMap<String, String>,
+    pub(crate) options: BTreeMap<String, String>,
+    pub(crate) notes: Notes,
+    pub(crate) plots: Vec<Plot>,
+}
+
+/// Writes the results of a run into the folder of the benchmarks and prints them.
+pub(crate) fn publish(run: Run, folder: &Path) -> Result<(), BenchError> {
+    let out = folder.join("results");
+    std::fs::create_dir_all(&out).map_err(|error| failed(&out, error))?;
+    let mut plots = Vec::new();
+    for plot in &run.plots {
+        if plot.draw(&out)? {
+            plots.push(Picture { stem: plot.stem.clone(), title: plot.title.clone() });
+        }
+    }
+    let known = BENCHES.iter().find(|(name, _)| *name == run.name);
+    let figures = known.map(|(_, figures)| figures()).unwrap_or_default();
+    let rows = figures.iter().filter_map(|f| row(f, run.notes.samples(f.name)?)).collect();
+    let results = Results {
+        about: run.about,
+        machine: machine(),
+        versions: run.versions,
+        options: run.options,
+        rows,
+        samples: run.notes.into_samples(),
+        plots,
+    };
+    let file = out.join(format!("{}.json", run.name));
+    let text = serde_json::to_string_pretty(&results).map_err(|error| failed(&file, error))?;
+    std::fs::write(&file, text + "\n").map_err(|error| failed(&file, error))?;
+    println!("{}", table(&results.rows, presets::UTF8_FULL_CONDENSED));
+    summarise(folder)
+}
+
+/// Makes `RESULTS.md` of all results.
+pub(crate) fn summarise(folder: &Path) -> Result<(), BenchError> {
+    let out = folder.join("results");
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(&out).map_err(|error| failed(&out, error))? {
+        let path = entry.map_err(|error| failed(&out, error))?.path();
+        let name = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
+        if let Some(name) = name.filter(|_| path.extension().is_some_and(|e| e == "json")) {
+            files.insert(name, path);
+        }
+    }
+    let mut page = String::from(
+        "# Results\n\nMade by `cargo xtask bench NAME`, one section each. «ours» and «peer» are \
+         medians; samples are in `results/`. The ratio says how many times better ours is than \
+         the peer's; where a figure is named `X_vs_Y` it is X by Y.\n",
+    );
+    for (name, path) in files {
+        let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+        let results: Results = serde_json::from_str(&text).map_err(|error| failed(&path, error))?;
+        page.push_str(&section(&name, &results));
+    }
+    let file = folder.join("RESULTS.md");
+    std::fs::write(&file, page).map_err(|error| failed(&file, error))
+}
+
+fn section(name: &str, results: &Results) -> String {
+    let pairs = |map: &BTreeMap<String, String>| -> String {
+        let pairs: Vec<String> = map.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        pairs.join(", ")
+    };
+    let mut text = format!(
+        "\n## {name}\n\n{}. Versions: {}. Options: {}. {}\n\n{}\n",
+        pairs(&results.machine),
+        pairs(&results.versions),
+        pairs(&results.options),
+        results.about,
+        table(&results.rows, presets::ASCII_MARKDOWN)
+    );
+    for Picture { stem, title } in &results.plots {
+        text.push_str(&format!("\n![{title}](results/{stem}.svg)\n"));
+    }
+    text
+}
+
+fn failed(path: &Path, error: impl std::fmt::Display) -> BenchError {
+    BenchError::Write { path: path.into(), reason: error.to_string() }
+}
+
+fn table(rows: &[Row], preset: &str) -> Table {
+    let mut table = Table::new();
+    table.load_preset(preset);
+    table.set_header(["figure", "unit", "ours", "peer", "ratio", "goal", "met", "n"]);
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
+    for row in rows {
+        let met = row.met.map_or("", |met| if met { "yes" } else { "no" });
+        table.add_row([
+            row.figure.clone(),
+            row.unit.clone(),
+            number(Some(row.ours)),
+            number(row.peer),
+            number(row.ratio),
+            number(row.goal),
+            met.to_owned(),
+            format!("{} / {}", row.n.0, row.n.1),
+        ]);
+    }
+    table
+}
