@@ -14,13 +14,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &["model"]),
     ("plan", &["model", "wire"]),
     ("sim", &["plan", "protocol", "store", "model", "wire"]),
-    ("dataplane", &["io", "wire", "model", "protocol"]),
+    ("fastpath", &["wire", "model"]),
+    ("dataplane", &["fastpath", "io", "wire", "model", "protocol"]),
     ("controller", &["plan", "store", "protocol", "model", "wire"]),
-    ("agent", &["protocol", "model", "kernel"]),
-    ("lab", &["kernel", "client", "model"]),
+    ("agent", &["fastpath", "protocol", "model", "kernel"]),
+    ("lab", &["kernel", "client", "io", "model", "wire"]),
     ("cli", &["controller", "agent", "dataplane", "lab", "kernel", "client", "model"]),
-    ("bench", &[]),
-    ("xtask", &["model"]),
+    ("bench", &["client", "dataplane", "fastpath", "io", "kernel", "lab", "model", "wire"]),
+    ("xtask", &["fastpath", "model"]),
 ];
 
 pub(crate) fn check(root: &Path) -> Vec<String> {

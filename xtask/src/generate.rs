@@ -1,4 +1,5 @@
-//! Pages of the book that are made from the code, so that they cannot say something else.
+//! Files that are made from the code, so that they cannot say something else: pages of the book,
+//! and the C header of the kernel's fast path.
 
 use catena_model::DropReason;
 use catena_model::account::Created;
@@ -10,6 +11,7 @@ fn pages() -> Vec<(&'static str, String)> {
     vec![
         ("docs/book/src/reference/drop-reasons.md", drop_reasons()),
         ("docs/book/src/reference/limits.md", limits()),
+        ("crates/fastpath/bpf/transform.h", catena_fastpath::header()),
     ]
 }
 
