@@ -120,7 +120,10 @@ pub enum StoreError {
         bytes: usize,
     },
     /// A transaction above the bound.
-    #[error("the transaction has {0} writes, more than {TRANSACTION_WRITES_MAX}")]
+    #[error(
+        "this makes {0} writes at once, more than {TRANSACTION_WRITES_MAX}; nothing of it was kept: \
+         make it in parts"
+    )]
     TooManyWrites(usize),
     /// More changes wait than are kept waiting.
     #[error(

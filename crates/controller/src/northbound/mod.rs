@@ -25,6 +25,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::serve::ListenerExt;
+use catena_store::StoreError;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,6 +211,17 @@ pub(crate) fn json(status: StatusCode, content_type: &'static str, body: &Value)
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
+}
+
+/// What an answer's status says of a change that the store did not take.
+fn store_status(error: &StoreError) -> StatusCode {
+    match error {
+        StoreError::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
+        StoreError::Conflict { .. } => StatusCode::CONFLICT,
+        StoreError::Overloaded(_) => StatusCode::SERVICE_UNAVAILABLE,
+        StoreError::TooManyWrites(_) | StoreError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
 }
 
 fn pairs(query: &str) -> Vec<(String, String)> {

@@ -1,7 +1,7 @@
 //! Problem details (RFC 9457): the error body of everything that is not networking-sfc.
 
 use crate::auth::Refusal;
-use crate::northbound::{BODY_BYTES_MAX, json};
+use crate::northbound::{BODY_BYTES_MAX, json, store_status};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::preview::MOVED_ON;
@@ -133,12 +133,28 @@ impl From<Refusal> for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        Self::internal(error.to_string())
+        let (status, detail) = (store_status(&error), error.to_string());
+        let title = status.canonical_reason().unwrap_or("Internal error");
+        Self { status, title, detail }
     }
 }
 
 impl From<PlanError> for Problem {
     fn from(error: PlanError) -> Self {
         Self::conflict(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_store_does_not_take_is_told_with_what_to_do() {
+        let problem = Problem::from(StoreError::TooManyWrites(5_000));
+        assert_eq!(problem.status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert!(problem.detail.contains("5000 writes"), "{}", problem.detail);
+        assert!(problem.detail.contains("in parts"), "{}", problem.detail);
+        assert_eq!(Problem::from(StoreError::Overloaded(9)).status.as_u16(), 503);
     }
 }

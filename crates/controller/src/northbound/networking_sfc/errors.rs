@@ -2,7 +2,7 @@
 //! show the third to people.
 
 use crate::auth::Refusal;
-use crate::northbound::json;
+use crate::northbound::{json, store_status};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_plan::PlanError;
@@ -126,12 +126,13 @@ impl From<PlanError> for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        let (status, kind) = match error {
-            StoreError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "StoreFull"),
-            StoreError::Conflict { .. } => (StatusCode::CONFLICT, "StoreConflict"),
-            StoreError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "StoreOverloaded"),
-            _ => (StatusCode::INTERNAL_SERVER_ERROR, "StoreFailed"),
+        let kind = match error {
+            StoreError::Full(_) => "StoreFull",
+            StoreError::Conflict { .. } => "StoreConflict",
+            StoreError::Overloaded(_) => "StoreOverloaded",
+            StoreError::TooManyWrites(_) | StoreError::TooLarge { .. } => "StoreTooLarge",
+            _ => "StoreFailed",
         };
-        Self::new(status, kind, error.to_string())
+        Self::new(store_status(&error), kind, error.to_string())
     }
 }
