@@ -2,6 +2,7 @@
 //! and the ready files that hold promises, whole.
 
 use crate::house::{CATENA, LAB, lab_name, renamed_lab, turn};
+use crate::patience::is_full;
 use crate::procfs;
 use serde_json::Value;
 use std::path::Path;
@@ -77,12 +78,15 @@ fn passes(file: &str) -> Value {
     serde_json::from_str(&summary).expect("JSON")
 }
 
-/// The sizes of the promise: a hundred changes, at least 5,000 packets a second.
+/// The sizes of the promise: a hundred changes, a thousand in the full test, at least 5,000 packets
+/// a second.
 #[test]
 fn a_chain_changes_a_hundred_times_under_a_stream_and_nothing_is_lost_doubled_or_mixed() {
-    let update = &passes("chain-updates.yaml")["update"];
+    let (file, changes) =
+        if is_full() { ("thousand-changes.yaml", 1_000) } else { ("chain-updates.yaml", 100) };
+    let update = &passes(file)["update"];
     let number = |key: &str| update[key].as_u64();
-    assert_eq!((number("changes"), number("both_versions")), (Some(100), Some(100)));
+    assert_eq!((number("changes"), number("both_versions")), (Some(changes), Some(changes)));
     assert_eq!(
         (number("lost"), number("duplicated"), number("mixed")),
         (Some(0), Some(0), Some(0))
