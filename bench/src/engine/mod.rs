@@ -3,6 +3,7 @@
 //! are inside every figure.
 
 mod beside;
+mod counting;
 pub(crate) mod drive;
 mod frames;
 mod parse;
@@ -35,6 +36,9 @@ pub(crate) struct Options {
     /// With `--only`: so many packets, once, without a clock; for valgrind.
     #[arg(long)]
     packets: Option<usize>,
+    /// With `--only`: one sample, warm, in vectors of 256.
+    #[arg(long)]
+    sample: bool,
 }
 
 /// Samples of each figure.
@@ -107,6 +111,7 @@ pub(crate) fn figures() -> Vec<Figure> {
         };
         all.extend([ns(name, Goal::None), by(quotient, goal)]);
     }
+    all.extend(counting::figures());
     all.extend(beside::figures());
     all
 }
@@ -123,7 +128,10 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     parsing(samples, &mut notes)?;
     sizes(samples, &mut notes)?;
     hops(samples, &mut notes)?;
-    let missing = if options.no_peer { Vec::new() } else { beside::measure(&mut notes) };
+    let mut missing = counting::measure(samples, &mut notes);
+    if !options.no_peer {
+        missing.extend(beside::measure(&mut notes));
+    }
     let text = |key: &str, value: String| (key.to_owned(), value);
     let plots = vec![hops_plot(&notes)];
     let run = Run {
@@ -133,7 +141,8 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
                 emptied before each vector. «forward» and «proxy» are the dearer of their two \
                 halves, into the function and out of it. The peers get the same frames from a \
                 loop in their own forwarding thread, NSH over Ethernet where ours gets a tunnel's; \
-                Open vSwitch stands with those of its caches that serve it best."
+                Open vSwitch stands with those of its caches that serve it best. What counting \
+                costs is told beside a build that does not count, in instructions by valgrind."
             .to_owned()
             + &missing.iter().map(|what| format!(" Not measured: {what}.")).collect::<String>(),
         versions: peers::versions()
@@ -160,6 +169,10 @@ fn single(options: &Options, only: &str) -> Result<(), BenchError> {
         return work.ready(64)?.count(packets);
     }
     let mut bench = work.ready(64)?;
+    if options.sample {
+        println!("{}", bench.warm_ns(256, PACKETS)?);
+        return Ok(());
+    }
     for batch in [1, 8, 32, 64, 128, 256] {
         let samples: Result<Vec<f64>, _> =
             (0..SAMPLES_QUICK).map(|_| bench.warm_ns(batch, PACKETS)).collect();

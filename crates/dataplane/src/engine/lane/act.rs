@@ -5,7 +5,7 @@ use super::known::Known;
 use super::plans::{Instance, Plan};
 use super::sight::{Deed, Kind, Sight};
 use super::{Gate, Lane};
-use crate::engine::counters::{Booking, Books, Owner, Passage, PathSeat};
+use crate::engine::counters::{Booking, Books, IS_COUNTING, Owner, Passage, PathSeat};
 use crate::engine::encap::PathPosition;
 use crate::engine::flow_memory::{FlowMemory, Key, Visit};
 use crate::engine::flow_paths::FlowPaths;
@@ -82,12 +82,14 @@ impl Running {
                 seat
             }
         };
-        self.came.merge(volume);
+        if IS_COUNTING {
+            self.came.merge(volume);
+        }
         seat
     }
 
     fn close_path(&mut self, books: &mut Books) {
-        let Some((seat, came)) = self.path.take() else { return };
+        let Some((seat, came)) = self.path.take().filter(|_| IS_COUNTING) else { return };
         match came {
             Came::Classified => books.entered(seat, self.came),
             Came::ByTunnel => books.tunnelled_in(seat, self.came),
@@ -101,11 +103,23 @@ impl Running {
 
     #[inline]
     fn received(&mut self, owner: Owner, bytes: u64, books: &mut Books) {
+        if !IS_COUNTING {
+            return;
+        }
         if self.owner != Some(owner) {
             self.close_owner(books);
             self.owner = Some(owner);
         }
         self.received.add(1, bytes);
+    }
+
+    /// The packet is handed out, and finished its path here if it has a volume on one.
+    #[inline]
+    fn handed_out(&mut self, finished: Option<Volume>) {
+        if IS_COUNTING {
+            self.held += 1;
+            self.finished.merge(finished.unwrap_or_default());
+        }
     }
 
     /// Writes the sums down.
@@ -141,7 +155,7 @@ impl Lane {
         let mut buffer = packet.buffer.without_offload();
         if let (Kind::Switched, Deed::Deliver(port, _)) = (sight.kind, sight.deed) {
             self.running.received(owner, buffer.len() as u64, hands.books);
-            self.running.held += 1;
+            self.running.handed_out(None);
             hand_out(buffer, owner, port, hands);
             return;
         }
@@ -212,7 +226,7 @@ fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands
             let passage = Passage::Tunnelled(seat);
             let flow_hash = sight.flow_hash;
             let key = RowKey { flow_hash, to: *to, kind: *tunnel, passage, owner };
-            running.held += 1;
+            running.handed_out(None);
             hands.packer.pack_plain(traveller.buffer, volume, key, hands.pool, hands.out);
         }
         Plan::Aware { door, header } => {
@@ -257,7 +271,7 @@ fn hand_in(
 ) {
     let Traveller { buffer, owner, seat, volume, .. } = traveller;
     let passage = Passage::Delivered(seat, door.local);
-    running.held += 1;
+    running.handed_out(None);
     let booking = Booking { owner, to: door.owner, passage, volume };
     hands.out.frames.push(Frame { to: door.slot, buffer, booking });
 }
@@ -276,8 +290,7 @@ fn deliver(
         debug_assert!(set.is_ok(), "the frame was read");
     }
     let Traveller { buffer, owner, volume, .. } = traveller;
-    running.finished.merge(volume);
-    running.held += 1;
+    running.handed_out(Some(volume));
     hand_out(buffer, owner, port, hands);
 }
 
