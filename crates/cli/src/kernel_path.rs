@@ -69,7 +69,7 @@ fn kept(declined: &BTreeMap<Declined, u64>, causes_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catena_model::{Account, BlueprintNumber, DataplaneLife, Volume};
+    use catena_model::{BlueprintNumber, DataplaneLife, Volume};
 
     fn kernel() -> KernelCounters {
         KernelCounters {
@@ -94,15 +94,8 @@ mod tests {
 
     fn node(kernel: Option<KernelCounters>) -> NodeCounters {
         NodeCounters {
-            node: NodeName::new("host1").unwrap(),
-            program: BlueprintNumber(1),
-            ports: Vec::new(),
-            tunnels: Account::default(),
-            tunnels_transmitted: Volume::default(),
-            tunnels_ring_full: 0,
-            chains: Vec::new(),
-            health: Vec::new(),
             dataplane: DataplaneLife { kernel: kernel.map(Box::new), ..Default::default() },
+            ..NodeCounters::none(NodeName::new("host1").unwrap(), BlueprintNumber(1))
         }
     }
 

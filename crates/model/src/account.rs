@@ -309,6 +309,22 @@ pub struct NodeCounters {
 }
 
 impl NodeCounters {
+    /// Those of a node on which nothing has happened yet.
+    #[must_use]
+    pub fn none(node: NodeName, program: BlueprintNumber) -> Self {
+        Self {
+            node,
+            program,
+            ports: Vec::new(),
+            tunnels: Account::default(),
+            tunnels_transmitted: Volume::default(),
+            tunnels_ring_full: 0,
+            chains: Vec::new(),
+            health: Vec::new(),
+            dataplane: DataplaneLife::default(),
+        }
+    }
+
     /// The account of the whole node: of its tunnels, its ports, and what was lost between the
     /// kernel's program and the engine.
     #[must_use]
@@ -372,15 +388,10 @@ mod tests {
         port.account.dropped.insert(DropReason::NoPath, u64::MAX);
         port.account.dropped.insert(DropReason::UnknownMac, 2);
         let node = NodeCounters {
-            node: NodeName::new("host1").unwrap(),
-            program: BlueprintNumber(1),
             ports: vec![port.clone(), port.clone()],
             tunnels: port.account.clone(),
-            tunnels_transmitted: Volume::default(),
             tunnels_ring_full: 1,
-            chains: Vec::new(),
-            health: Vec::new(),
-            dataplane: DataplaneLife::default(),
+            ..NodeCounters::none(NodeName::new("host1").unwrap(), BlueprintNumber(1))
         };
         assert_eq!(port.account.dropped_total(), 1, "counters wrap, as those of volumes do");
         assert_eq!(node.ring_full(), u64::MAX);
@@ -391,15 +402,8 @@ mod tests {
     fn a_frame_lost_between_kernel_and_engine_is_received_and_dropped_by_name() {
         let kernel = KernelCounters { ring_full: 3, ..KernelCounters::default() };
         let node = NodeCounters {
-            node: NodeName::new("host1").unwrap(),
-            program: BlueprintNumber(1),
-            ports: Vec::new(),
-            tunnels: Account::default(),
-            tunnels_transmitted: Volume::default(),
-            tunnels_ring_full: 0,
-            chains: Vec::new(),
-            health: Vec::new(),
             dataplane: DataplaneLife { kernel: Some(Box::new(kernel)), ..Default::default() },
+            ..NodeCounters::none(NodeName::new("host1").unwrap(), BlueprintNumber(1))
         };
         let total = node.total();
         assert_eq!(total.received.packets, 3);

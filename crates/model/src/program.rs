@@ -12,6 +12,7 @@ use crate::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport,
     TuplePattern,
 };
+use crate::slice::Slice;
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -466,6 +467,26 @@ pub struct SliceEntry {
     /// Put in at the node by hand (`--inject`): no blueprint names it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_injected: bool,
+}
+
+impl SliceEntry {
+    /// A declared slice as nodes have it, in this path.
+    #[must_use]
+    pub fn of(slice: &Slice, path: PathId) -> Self {
+        Self {
+            id: slice.id,
+            name: slice.name(),
+            matches: SliceMatch {
+                place: slice.source_port.map_or(RulePlace::Endpoints, RulePlace::Port),
+                vni: slice.vni,
+                teids: slice.teids,
+                qfi: slice.qfi,
+            },
+            path,
+            policy: slice.policy,
+            is_injected: false,
+        }
+    }
 }
 
 /// A path of a slice: its own identifier and counters, the hops of another path.

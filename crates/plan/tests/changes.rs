@@ -8,7 +8,7 @@ use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
 use catena_model::status::{DrainProof, DrainedPath, Receipt};
 use catena_model::{
-    Account, BlueprintNumber, ChainCounters, DropReason, HopCounters, NodeCounters, PathId, Volume,
+    BlueprintNumber, ChainCounters, DropReason, HopCounters, NodeCounters, PathId, Volume,
 };
 use catena_plan::{Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
 use rig::{CUSTOMER, World, id, node};
@@ -145,17 +145,7 @@ fn hop(place: u16, instance: u32, delivered: u64, returned: u64) -> HopCounters 
 }
 
 fn answer(host: u32) -> NodeCounters {
-    NodeCounters {
-        node: node(host),
-        program: BlueprintNumber(1),
-        ports: Vec::new(),
-        tunnels: Account::default(),
-        tunnels_transmitted: Volume::default(),
-        tunnels_ring_full: 0,
-        chains: Vec::new(),
-        health: Vec::new(),
-        dataplane: catena_model::DataplaneLife::default(),
-    }
+    NodeCounters::none(node(host), BlueprintNumber(1))
 }
 
 #[test]

@@ -7,8 +7,7 @@ use crate::planted::Planted;
 use catena_model::id::PortId;
 use catena_model::program::PathEntry;
 use catena_model::{
-    Account, Answer, ChainCounters, DataplaneLife, NodeCounters, NodeName, NodeProgram, PathId,
-    Question, Volume,
+    Answer, ChainCounters, NodeCounters, NodeName, NodeProgram, PathId, Question, Volume,
 };
 use catena_protocol::message::{
     self, PortOperation, PortResult, Program, State, from_dataplane, to_dataplane,
@@ -227,15 +226,8 @@ impl Dataplane {
             }
         });
         NodeCounters {
-            node: self.node.clone(),
-            program: catena_model::BlueprintNumber(self.number()),
-            ports: Vec::new(),
-            tunnels: Account::default(),
-            tunnels_transmitted: Volume::default(),
-            tunnels_ring_full: 0,
             chains: chains.collect(),
-            health: Vec::new(),
-            dataplane: DataplaneLife::default(),
+            ..NodeCounters::none(self.node.clone(), catena_model::BlueprintNumber(self.number()))
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Programs for the tests: one network, some endpoints.
 
 use crate::machine::UNDERLAY;
-use catena_model::account::{Account, Volume};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
     Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry, PortRole, Underlay,
@@ -79,15 +78,5 @@ pub(crate) fn packed_with(number: u64, ports: &[(u8, Attachment)]) -> Program {
 
 /// Counters of a node on which nothing happened.
 pub(crate) fn no_counters() -> NodeCounters {
-    NodeCounters {
-        node: NodeName::new("host1").unwrap(),
-        program: BlueprintNumber(1),
-        ports: Vec::new(),
-        tunnels: Account::default(),
-        tunnels_transmitted: Volume::default(),
-        tunnels_ring_full: 0,
-        chains: Vec::new(),
-        health: Vec::new(),
-        dataplane: catena_model::DataplaneLife::default(),
-    }
+    NodeCounters::none(NodeName::new("host1").unwrap(), BlueprintNumber(1))
 }

@@ -293,15 +293,12 @@ fn port_states(state: &State) -> from_agent::Message {
 
 fn counters(state: &State, node: &NodeName) -> NodeCounters {
     NodeCounters {
-        node: node.clone(),
-        program: state.programs.last().map(|program| program.number).unwrap_or_default(),
-        ports: Vec::new(),
-        tunnels: catena_model::Account::default(),
-        tunnels_transmitted: catena_model::Volume::default(),
-        tunnels_ring_full: 0,
         chains: state.chains.clone(),
         health: state.health.clone(),
-        dataplane: catena_model::DataplaneLife::default(),
+        ..NodeCounters::none(
+            node.clone(),
+            state.programs.last().map(|program| program.number).unwrap_or_default(),
+        )
     }
 }
 

@@ -4,6 +4,7 @@ use super::book::{SlicePath, SlicePhase};
 use crate::blueprint::Blueprint;
 use crate::inventory::Inventory;
 use catena_model::id::SliceId;
+use catena_model::program::SliceEntry;
 use catena_model::slice::{Slice, SliceStatus};
 use catena_model::status::ChainState;
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -36,7 +37,7 @@ fn is_as_declared(current: &Blueprint, slice: &Slice, id: PathId, path: &SlicePa
     path.chain == slice.chain
         && target == Some(&path.like)
         && path.carries_metadata == slice.carries_metadata
-        && entry.is_some_and(|entry| **entry == super::step::entry(slice, id))
+        && entry.is_some_and(|entry| **entry == SliceEntry::of(slice, id))
 }
 
 fn what_is_missing(

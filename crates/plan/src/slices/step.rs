@@ -8,7 +8,7 @@ use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathPhase, PathRecord};
 use crate::render::bound_node;
 use catena_model::id::{ChainId, SliceId};
-use catena_model::program::{RulePlace, SliceEntry, SliceMatch, SlicePathEntry};
+use catena_model::program::{SliceEntry, SlicePathEntry};
 use catena_model::slice::Slice;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +107,7 @@ impl<'s> Step<'s> {
                 && !self.book.entries.contains_key(&path.slice)
                 && let Some(slice) = self.intent.slices.get(&path.slice)
             {
-                self.book.entries.insert(path.slice, Arc::new(entry(slice, *id)));
+                self.book.entries.insert(path.slice, Arc::new(SliceEntry::of(slice, *id)));
             }
             let nodes = match path.phase {
                 SlicePhase::Installed => BTreeSet::clone(&self.hops(path.like)),
@@ -247,7 +247,7 @@ impl<'s> Step<'s> {
         }
         path.phase = SlicePhase::Classified;
         path.since = self.number;
-        self.book.entries.insert(path.slice, Arc::new(entry(slice, id)));
+        self.book.entries.insert(path.slice, Arc::new(SliceEntry::of(slice, id)));
         for node in self.places(path.at.as_ref()) {
             self.tell(id, &path, &node);
         }
@@ -257,7 +257,7 @@ impl<'s> Step<'s> {
 
     /// The slice of a classified path as it is declared now.
     fn change(&mut self, id: PathId, slice: &Slice) {
-        let declared = entry(slice, id);
+        let declared = SliceEntry::of(slice, id);
         if self.book.entries.get(&slice.id).is_some_and(|known| **known == declared) {
             return;
         }
@@ -381,22 +381,5 @@ fn path_entry(id: PathId, path: &SlicePath) -> SlicePathEntry {
         slice: path.slice,
         like: path.like,
         carries_metadata: path.carries_metadata,
-    }
-}
-
-/// A slice as nodes have it.
-pub(super) fn entry(slice: &Slice, path: PathId) -> SliceEntry {
-    SliceEntry {
-        id: slice.id,
-        name: slice.name(),
-        matches: SliceMatch {
-            place: slice.source_port.map_or(RulePlace::Endpoints, RulePlace::Port),
-            vni: slice.vni,
-            teids: slice.teids,
-            qfi: slice.qfi,
-        },
-        path,
-        policy: slice.policy,
-        is_injected: false,
     }
 }

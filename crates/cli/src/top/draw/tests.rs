@@ -70,15 +70,10 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
             unbound: Vec::new(),
         },
         counters: is_connected.then(|| NodeCounters {
-            node,
-            program: BlueprintNumber(12),
-            ports: Vec::new(),
             tunnels,
-            tunnels_transmitted: Volume::default(),
             tunnels_ring_full: 2,
             chains: vec![counters],
-            health: Vec::new(),
-            dataplane: catena_model::DataplaneLife::default(),
+            ..NodeCounters::none(node, BlueprintNumber(12))
         }),
     }
 }

@@ -10,7 +10,7 @@ use crate::reconcile::Situation;
 use catena_model::account::SliceCounters;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::limits::SLICE_COUNTERS_MAX;
-use catena_model::program::{RulePlace, SliceEntry, SliceMatch};
+use catena_model::program::{RulePlace, SliceEntry};
 use catena_model::resource::Label;
 use catena_model::slice::{InjectedSlice, Slice, SliceDocument};
 use catena_model::{Answer, NodeName, ProjectId, Question};
@@ -73,19 +73,7 @@ fn entry(situation: &Situation, intent: &Intent, slice: &Slice) -> Result<SliceE
     let path = status.path.ok_or_else(|| {
         Problem::conflict(format!("The chain of slice '{}' has no path yet.", slice.name()))
     })?;
-    Ok(SliceEntry {
-        id: slice.id,
-        name: slice.name(),
-        matches: SliceMatch {
-            place: slice.source_port.map_or(RulePlace::Endpoints, RulePlace::Port),
-            vni: slice.vni,
-            teids: slice.teids,
-            qfi: slice.qfi,
-        },
-        path,
-        policy: slice.policy,
-        is_injected: true,
-    })
+    Ok(SliceEntry { is_injected: true, ..SliceEntry::of(slice, path) })
 }
 
 async fn ask(app: &App, node: &str, question: &Question) -> Result<Answer, Problem> {
