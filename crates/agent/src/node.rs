@@ -89,6 +89,8 @@ pub(crate) struct Node {
     leaving: BTreeMap<u64, PortEntry>,
     /// Program that is running, but acknowledged only when the state of its ports is known.
     unanswered: Option<u64>,
+    /// Program that a data plane came with, told only when the state of its ports is known.
+    unannounced: Option<u64>,
     /// Open questions to the data plane, by own number.
     questions: BTreeMap<u64, Asked>,
     next_question: u64,
@@ -131,6 +133,7 @@ impl Node {
             sequence: 0,
             leaving: BTreeMap::new(),
             unanswered: None,
+            unannounced: None,
             questions: BTreeMap::new(),
             next_question: 0,
             interfaces,
@@ -191,11 +194,13 @@ impl Node {
         if is_up && self.unanswered.is_some() && !self.ports.is_settled() {
             return;
         }
-        if is_up
-            && self.ports.is_settled()
-            && let Some(away) = self.absence.end(now)
-        {
-            tracing::warn!("the data plane is back after {} ms", away.as_millis());
+        if is_up && self.ports.is_settled() {
+            if let Some(away) = self.absence.end(now) {
+                tracing::warn!("the data plane is back after {} ms", away.as_millis());
+            }
+            if let Some(number) = self.unannounced.take() {
+                self.announce_running(number);
+            }
         }
         if let Some(states) = self.ports.take_changes() {
             self.tell(from_agent::Message::PortStates(states));
@@ -365,7 +370,7 @@ impl Node {
             self.offers.take(Offer::Program(program), Instant::now());
         }
         let known = if self.accepted_number() == running { running } else { 0 };
-        self.announce_running(known);
+        self.unannounced = Some(known);
     }
 
     fn take_over_ports(&mut self, attached: Vec<PortId>, running: u64) {
@@ -463,7 +468,8 @@ impl Node {
         self.accepted = Some(Accepted { number, program });
     }
 
-    fn announce_running(&self, number: u64) {
+    fn announce_running(&mut self, number: u64) {
+        self.unannounced = None;
         self.announce.send_modify(|announcement| {
             if number < announcement.running.unwrap_or_default() {
                 announcement.epoch += 1;

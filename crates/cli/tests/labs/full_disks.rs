@@ -4,6 +4,7 @@
 use crate::account::{self, ChainTotal};
 use crate::deaths::{kill, start_agent_again, start_controller_again, wait_gone};
 use crate::house::{House, in_own_house};
+use crate::patience::wait_for;
 use crate::traffic::{Family, Receiver, Sender, address, send_and_count};
 use catena_client::{ClientError, Kind};
 use catena_model::status::ChainState;
@@ -101,11 +102,14 @@ fn a_node_with_a_full_disk_says_so_keeps_its_program_and_takes_the_next_with_roo
         let receiver = Receiver::new(&house.node("D"), to(PORT));
         let sending = Sender::new(&house.node("S"), to(PORT)).keep_sending();
         let next = house.declare(document("next", PORT + 1, &["v2"]));
-        let status = house.chain(&next.chain).status;
-        println!("{}: {}", status.state.name(), status.reason);
-        assert_eq!(status.state, ChainState::Building);
-        let words = ["host2", "No space left on device", "make room"];
-        assert!(words.iter().all(|word| status.reason.contains(word)), "{}", status.reason);
+        // The other node may be the slower one to answer.
+        wait_for("a refusal by name", || {
+            let status = house.chain(&next.chain).status;
+            assert_eq!(status.state, ChainState::Building);
+            let words = ["host2", "No space left on device", "make room"];
+            let is_told = words.iter().all(|word| status.reason.contains(word));
+            if is_told { Ok(()) } else { Err(status.reason) }
+        });
         // Its packets are not steered, none of them.
         send_and_count(&house.node("S"), &house.node("D"), to(PORT + 1), 100);
         assert_eq!(ChainTotal::of(&house.chain(&next.chain)).entered, 0);
