@@ -1,7 +1,8 @@
 //! What the planner makes is what the engine runs: programs of a planned world, packets through
 //! them.
 
-#[path = "../../../plan/tests/rig/mod.rs"]
+#[path = "../../../plan/tests/plan/rig.rs"]
+#[allow(dead_code, reason = "the planner's tests use the rest")]
 mod world;
 
 use crate::frames::Spec;

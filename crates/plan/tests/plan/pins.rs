@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod rig;
-
+use crate::rig::{CUSTOMER, World, id, node};
 use catena_model::PathId;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::{PIN_IDLE_DRAINING_MS, PIN_IDLE_REWRITING_MS};
 use catena_model::program::PinEntry;
 use catena_plan::Blueprint;
-use rig::{CUSTOMER, World, id, node};
 
 const SHARED: InstanceId = InstanceId(id_of(11));
 

@@ -1,5 +1,5 @@
 //! A small declared world: nodes with functions, and a domain that acknowledges on demand.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
 use catena_model::program::Underlay;
@@ -14,36 +14,36 @@ use catena_plan::{Blueprint, Intent, Inventory, Ledger, NodeFacts};
 use catena_wire::scalar::{MacAddr, Vni};
 use uuid::Uuid;
 
-pub fn id(kind: u128, number: u32) -> Uuid {
+pub(crate) fn id(kind: u128, number: u32) -> Uuid {
     Uuid::from_u128((kind << 64) | u128::from(number))
 }
 
-pub fn node(number: u32) -> NodeName {
+pub(crate) fn node(number: u32) -> NodeName {
     NodeName::new(format!("host{number}")).unwrap()
 }
 
-pub fn label(name: impl Into<String>) -> Label {
+pub(crate) fn label(name: impl Into<String>) -> Label {
     Label { name: name.into(), description: String::new(), project: ProjectId("p".into()) }
 }
 
-pub const CUSTOMER: u32 = 1;
-pub const INTERNAL: u32 = 2;
+pub(crate) const CUSTOMER: u32 = 1;
+pub(crate) const INTERNAL: u32 = 2;
 
-pub fn port_id(machine: u32, network: u32) -> PortId {
+pub(crate) fn port_id(machine: u32, network: u32) -> PortId {
     PortId(id(3, machine * 10 + network))
 }
 
-pub struct World {
-    pub intent: Intent,
-    pub inventory: Inventory,
-    pub blueprint: Blueprint,
+pub(crate) struct World {
+    pub(crate) intent: Intent,
+    pub(crate) inventory: Inventory,
+    pub(crate) blueprint: Blueprint,
     /// All blueprints so far, oldest first.
-    pub history: Vec<Blueprint>,
+    pub(crate) history: Vec<Blueprint>,
 }
 
 impl World {
     /// Nodes host1..hostN, two networks, no machine.
-    pub fn new(nodes: u32) -> Self {
+    pub(crate) fn new(nodes: u32) -> Self {
         let mut intent = Intent::default();
         for (number, name) in [(CUSTOMER, "customer"), (INTERNAL, "internal")] {
             let network = NetworkId(id(1, number));
@@ -72,7 +72,7 @@ impl World {
     }
 
     /// A machine with a bound port in each of the networks.
-    pub fn machine(&mut self, number: u32, on: u32, networks: &[u32]) {
+    pub(crate) fn machine(&mut self, number: u32, on: u32, networks: &[u32]) {
         for network in networks {
             let port = port_id(number, *network);
             let address = format!("10.{network}0.0.{number}").parse().unwrap();
@@ -103,7 +103,7 @@ impl World {
     }
 
     /// A function with one instance on a machine, from one network to another.
-    pub fn function(&mut self, number: u32, machine: u32, ingress: u32, egress: u32) {
+    pub(crate) fn function(&mut self, number: u32, machine: u32, ingress: u32, egress: u32) {
         let instance = InstanceId(id(4, number));
         self.intent.instances.insert(
             instance,
@@ -137,7 +137,7 @@ impl World {
     }
 
     /// A chain over functions for UDP from a machine's customer port.
-    pub fn chain(&mut self, number: u32, source: u32, functions: &[u32]) -> ChainId {
+    pub(crate) fn chain(&mut self, number: u32, source: u32, functions: &[u32]) -> ChainId {
         let rule = RuleId(id(6, number));
         let ports = PortBounds {
             min: Some(5_000 + u16::try_from(number).unwrap()),
@@ -176,7 +176,7 @@ impl World {
     }
 
     /// Plans until nothing changes; answers how many blueprints that made.
-    pub fn plan(&mut self) -> usize {
+    pub(crate) fn plan(&mut self) -> usize {
         let mut made = 0;
         while let Some(next) = catena_plan::next(&self.blueprint, &self.intent, &self.inventory) {
             assert_eq!(next.parent, self.blueprint.number);
@@ -190,20 +190,20 @@ impl World {
     }
 
     /// The node acknowledges the program it should run.
-    pub fn acknowledge(&mut self, number: u32) {
+    pub(crate) fn acknowledge(&mut self, number: u32) {
         let name = node(number);
         let program = self.blueprint.programs[&name].number;
         self.inventory.nodes.get_mut(&name).unwrap().acknowledged = program;
     }
 
-    pub fn acknowledge_all(&mut self) {
+    pub(crate) fn acknowledge_all(&mut self) {
         for (name, facts) in &mut self.inventory.nodes {
             facts.acknowledged = self.blueprint.programs[name].number;
         }
     }
 
     /// Plans and acknowledges until the world rests.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..10 {
             if self.plan() == 0 {
                 return;
@@ -214,31 +214,31 @@ impl World {
     }
 
     /// As `settle`, for a world in which acknowledgements are outstanding.
-    pub fn settle_with_acknowledgements(&mut self) {
+    pub(crate) fn settle_with_acknowledgements(&mut self) {
         self.acknowledge_all();
         self.settle();
     }
 
-    pub fn drain_all(&mut self) {
+    pub(crate) fn drain_all(&mut self) {
         self.inventory.drained = catena_plan::draining(&self.blueprint).into_iter().collect();
     }
 
     /// No flow is left on the paths of before.
-    pub fn unpin_all(&mut self) {
+    pub(crate) fn unpin_all(&mut self) {
         self.inventory.unpinned = catena_plan::draining(&self.blueprint).into_iter().collect();
     }
 
-    pub fn status(&self, chain: ChainId) -> ChainStatus {
+    pub(crate) fn status(&self, chain: ChainId) -> ChainStatus {
         catena_plan::chain_status(&self.blueprint, &self.intent, &self.inventory, chain)
     }
 
     /// Paths that a node's classifier sends into.
-    pub fn classified(&self, number: u32) -> Vec<PathId> {
+    pub(crate) fn classified(&self, number: u32) -> Vec<PathId> {
         self.blueprint.programs[&node(number)].rules.iter().map(|rule| rule.path).collect()
     }
 
     /// Paths that a node knows.
-    pub fn known(&self, number: u32) -> Vec<PathId> {
+    pub(crate) fn known(&self, number: u32) -> Vec<PathId> {
         self.blueprint.programs[&node(number)].paths.iter().map(|path| path.id).collect()
     }
 }

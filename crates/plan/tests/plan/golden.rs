@@ -3,10 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod rig;
-
+use crate::rig::{CUSTOMER, INTERNAL, World, node};
 use catena_plan::{Blueprint, diff};
-use rig::{CUSTOMER, INTERNAL, World};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -38,7 +36,7 @@ fn the_program_of_the_classifying_node_reads_as_recorded() {
     let mut world = world();
     world.chain(1, 1, &[11, 12]);
     world.settle();
-    let program = serde_json::to_string_pretty(&world.blueprint.programs[&rig::node(1)]).unwrap();
+    let program = serde_json::to_string_pretty(&world.blueprint.programs[&node(1)]).unwrap();
     assert_golden("classifying-node.json", &(program + "\n"));
 }
 

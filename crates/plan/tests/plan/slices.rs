@@ -2,8 +2,7 @@
 //! had been planned at once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod rig;
-
+use crate::rig::{CUSTOMER, World, id, label, node, port_id};
 use catena_model::PathId;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::program::SlicePolicy;
@@ -11,7 +10,6 @@ use catena_model::slice::{Slice, Teid, TeidRange, Vni};
 use catena_model::status::ChainState;
 use catena_plan::{PathPhase, SliceBook, SlicePhase, SliceTable, slice_status};
 use proptest::prelude::*;
-use rig::{CUSTOMER, World, id, label, node, port_id};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn slice_id(number: u32) -> SliceId {

@@ -3,15 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod rig;
-
+use crate::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
 use catena_model::id::{ChainId, FunctionId, GraphId, InstanceId, RuleId};
 use catena_model::program::RulePlace;
 use catena_model::resource::{ChainGraph, Encapsulation};
 use catena_model::{NodeName, NodeProgram, PathId};
 use catena_plan::{Direction, PathPhase};
 use proptest::prelude::*;
-use rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
 use std::collections::{BTreeMap, BTreeSet};
 
 const HOSTS: u32 = 4;

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod rig;
-
+use crate::rig::{CUSTOMER, World, id, node};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
 use catena_model::status::{DrainProof, DrainedPath, Receipt};
@@ -11,7 +10,6 @@ use catena_model::{
     BlueprintNumber, ChainCounters, DropReason, HopCounters, NodeCounters, PathId, Volume,
 };
 use catena_plan::{Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
-use rig::{CUSTOMER, World, id, node};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

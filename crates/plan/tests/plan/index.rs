@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod rig;
-
+use crate::rig::{id, node};
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
 };
@@ -19,7 +18,6 @@ use catena_plan::{
 };
 use catena_wire::scalar::{MacAddr, Vni};
 use proptest::prelude::*;
-use rig::{id, node};
 use serde_json::Value;
 
 /// A write: what kind of thing, which one, and the dice for everything else of it.

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod rig;
-
+use crate::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
 use catena_model::program::{Location, PortRole};
@@ -11,7 +10,6 @@ use catena_model::resource::Encapsulation;
 use catena_model::status::ChainState;
 use catena_model::{BlueprintNumber, PathId};
 use catena_plan::{Blueprint, PlanError, check};
-use rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
 
 /// Source m1 on host1, destination m2 on host4; functions v11 (host1), v12 (host2), v13 (host3).
 fn testbed() -> World {

@@ -1,0 +1,13 @@
+//! The planner from outside: what it makes of what is declared and of what nodes say.
+
+mod changes;
+mod golden;
+mod graphs;
+mod index;
+mod pins;
+mod preview;
+mod properties;
+mod rig;
+mod slices;
+mod steps;
+mod ways;
