@@ -144,16 +144,16 @@ impl Drive {
             self.now_ns += VECTOR_NS;
             let Self { engine, pool, input, output, now_ns, came } = self;
             engine.forward(*now_ns, input, pool, output);
-            for frame in output.frames.drain(..) {
+            engine.booked_row_sent(output.frames.drain(..).map(|frame| {
                 came.frames += frame.booking.volume().packets;
-                engine.booked_sent(frame.booking);
                 pool.put(frame.buffer);
-            }
-            for datagram in output.datagrams.drain(..) {
+                frame.booking
+            }));
+            engine.booked_row_sent(output.datagrams.drain(..).map(|datagram| {
                 came.datagrams += datagram.booking.volume().packets;
-                engine.booked_sent(datagram.booking);
                 pool.put(datagram.buffer);
-            }
+                datagram.booking
+            }));
         }
         Ok(())
     }

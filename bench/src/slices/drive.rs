@@ -99,15 +99,15 @@ impl Drive {
         self.now_ns += VECTOR_NS;
         let Self { engine, pool, input, output, now_ns, came, .. } = self;
         engine.forward(*now_ns, input, pool, output);
-        for frame in output.frames.drain(..) {
+        engine.booked_row_sent(output.frames.drain(..).map(|frame| {
             *came += frame.booking.volume().packets;
-            engine.booked_sent(frame.booking);
             pool.put(frame.buffer);
-        }
-        for datagram in output.datagrams.drain(..) {
-            engine.booked_sent(datagram.booking);
+            frame.booking
+        }));
+        engine.booked_row_sent(output.datagrams.drain(..).map(|datagram| {
             pool.put(datagram.buffer);
-        }
+            datagram.booking
+        }));
         Ok(())
     }
 

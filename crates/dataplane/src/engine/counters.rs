@@ -71,6 +71,11 @@ impl Booking {
     pub fn volume(&self) -> Volume {
         self.volume
     }
+
+    fn is_like(&self, other: &Self) -> bool {
+        let Self { owner, to, passage, volume: _ } = self;
+        (*owner, *to, *passage) == (other.owner, other.to, other.passage)
+    }
 }
 
 /// An account with arrays in place of maps.
@@ -375,6 +380,26 @@ impl Books {
         }
     }
 
+    /// The transmission of a row went well: what follows one another and differs in volume alone is
+    /// written down as one.
+    #[inline]
+    pub(super) fn sent_row(&mut self, bookings: impl Iterator<Item = Booking>) {
+        let mut open: Option<Booking> = None;
+        for booking in bookings {
+            match &mut open {
+                Some(open) if open.is_like(&booking) => open.volume.merge(booking.volume),
+                _ => {
+                    if let Some(closed) = open.replace(booking) {
+                        self.sent(closed);
+                    }
+                }
+            }
+        }
+        if let Some(last) = open {
+            self.sent(last);
+        }
+    }
+
     /// The transmission failed, and the packets end here.
     pub(super) fn failed(&mut self, booking: Booking, reason: DropReason) {
         let packets = booking.volume.packets;
@@ -411,5 +436,45 @@ impl Books {
             chains: self.paths.export(tables),
             ..NodeCounters::none(node.clone(), tables.number())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_bookings_counts_as_each_of_them() {
+        let [one, other] = [0, 1].map(PortSlot);
+        let books = || {
+            let mut books = Books::new();
+            books.open_port(one, 1);
+            books.open_port(other, 2);
+            books.received(Owner::Tunnels, Volume { packets: 64, bytes: 64_000 });
+            books.held(Owner::Tunnels, 64);
+            books
+        };
+        let owners = [Owner::Port { slot: one, serial: 1 }, Owner::Port { slot: other, serial: 2 }];
+        let booking = |number: usize| Booking {
+            owner: Owner::Tunnels,
+            // Rows of one, two and four, and one that has no port any more.
+            to: *owners
+                .get([0, 1, 1, 0, 0, 0, 0, 2][number % 8])
+                .unwrap_or(&Owner::Port { slot: one, serial: 9 }),
+            passage: Passage::Ordinary,
+            volume: Volume { packets: 1, bytes: number as u64 },
+        };
+        let (mut each, mut row) = (books(), books());
+        (0..64).map(booking).for_each(|booking| each.sent(booking));
+        row.sent_row((0..64).map(booking));
+        let told = |books: &Books| {
+            let all =
+                books.slots.iter().map(|slot| &slot.book).chain([&books.tunnels, &books.retired]);
+            let nobody = PortId(Uuid::nil());
+            all.map(|book| book.export(nobody, String::new())).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&each), told(&row));
+        assert_eq!(told(&row)[2].account.forwarded, Volume { packets: 64, bytes: 63 * 32 });
+        assert_eq!(told(&row)[2].account.held, 0);
     }
 }

@@ -492,6 +492,12 @@ impl Engine {
         self.books.sent(booking);
     }
 
+    /// Frames or datagrams were handed to the kernel: as [`Engine::booked_sent`] for each, for less.
+    #[inline]
+    pub fn booked_row_sent(&mut self, bookings: impl Iterator<Item = Booking>) {
+        self.books.sent_row(bookings);
+    }
+
     /// A frame or datagram could not be sent and ends here: [`DropReason::TransmitFailed`],
     /// [`DropReason::MtuExceeded`] or [`DropReason::PortUnbound`].
     pub fn booked_failed(&mut self, booking: Booking, reason: DropReason) {

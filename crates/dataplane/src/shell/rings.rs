@@ -233,6 +233,9 @@ fn is_interface_gone(errno: i32) -> bool {
 
 /// Books each frame as what became of it; `refused` is in the order of the frames.
 fn book(bookings: &mut Vec<Booking>, refused: &[RefusedFrame], engine: &mut Engine) {
+    if refused.is_empty() {
+        return engine.booked_row_sent(bookings.drain(..));
+    }
     let mut refused = refused.iter().peekable();
     for (index, booking) in bookings.drain(..).enumerate() {
         match refused.next_if(|frame| frame.index == index) {
