@@ -60,6 +60,11 @@ impl Routing {
         for switch in [Node::Switch(1), Node::Switch(2)] {
             self.wires.ip(switch, &["link", "add", "br0", "type", "bridge"])?;
             self.wires.ip(switch, &["link", "set", "br0", "up"])?;
+            // As in our labs: a switch shows no frame to the host's packet filter.
+            let unfiltered = ["arptables", "ip6tables", "iptables"]
+                .map(|filter| format!("net.bridge.bridge-nf-call-{filter}=0"));
+            let mut sysctl = self.wires.inside(switch);
+            crate::peers::program::run(sysctl.args(["sysctl", "-eqw"]).args(unfiltered))?;
         }
         let mut bridged: Vec<Plug> =
             self.wires.cable(Node::Switch(1), Node::Switch(2), UNDERLAY_MTU)?.into();

@@ -37,6 +37,7 @@ async fn apply(plan: &WiringPlan, make: MakeNamespace<'_>) -> Result<Namespaces>
     }
     wiring.set_all(&plan.settings)?;
     for name in &plan.bridges {
+        wiring.forward_unfiltered(name)?;
         let door = wiring.door(name)?;
         door.add_bridge(BRIDGE).await?;
         door.set_up(BRIDGE).await?;
@@ -55,6 +56,9 @@ async fn apply(plan: &WiringPlan, make: MakeNamespace<'_>) -> Result<Namespaces>
     }
     Ok(wiring.namespaces)
 }
+
+/// Packet filters that the kernel shows bridged frames to.
+const FILTERS_OF_BRIDGES: [&str; 3] = ["arptables", "ip6tables", "iptables"];
 
 struct Wiring {
     namespaces: Namespaces,
@@ -89,6 +93,18 @@ impl Wiring {
     fn set_all(&self, settings: &[Setting]) -> Result<()> {
         settings.iter().try_for_each(|setting| {
             sysctl::write_in(self.namespace(&setting.namespace)?, &setting.key, setting.value)
+        })
+    }
+
+    /// A switch shows no frame to the host's packet filter.
+    fn forward_unfiltered(&self, switch: &str) -> Result<()> {
+        FILTERS_OF_BRIDGES.iter().try_for_each(|filter| {
+            let setting = format!("net/bridge/bridge-nf-call-{filter}");
+            match sysctl::write_in(self.namespace(switch)?, &setting, "0") {
+                // A kernel that has no such filter needs not be told.
+                Err(error) if error.is_not_found() => Ok(()),
+                other => other,
+            }
         })
     }
 
