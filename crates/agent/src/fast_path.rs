@@ -192,6 +192,10 @@ impl FastPath {
         if Some(found) == former {
             return Ok(None);
         }
+        if let Some(former) = former.filter(|former| *former > 0) {
+            // Of an interface that is gone nothing is left to be taken away.
+            tc::release_steering(&self.node, former).await.ok();
+        }
         if found > 0 {
             tc::steer_ingress(&self.node, found, self.program.for_underlay().as_fd()).await?;
         }
@@ -200,8 +204,10 @@ impl FastPath {
 
     /// The port is served no longer.
     pub(crate) fn forget(&self, id: PortId) {
-        let former = self.ports().remove(&id);
-        if let Some(former) = former {
+        let mut ports = self.ports();
+        let Some(former) = ports.remove(&id) else { return };
+        // Another port may have taken the interface over.
+        if ports.values().all(|other| other.interface != former.interface) {
             // An interface that is gone took its line with it for all that it matters.
             self.tables.clear_port(former.interface).ok();
         }
@@ -220,6 +226,18 @@ impl FastPath {
 
     fn ports(&self) -> MutexGuard<'_, BTreeMap<PortId, Known>> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes away what an earlier agent put before the interface with this underlay address: what it
+/// would send up nobody reads.
+///
+/// # Errors
+/// The kernel's refusal.
+pub(crate) async fn free_underlay(node: &Netlink, address: IpAddr) -> Result<(), KernelError> {
+    match node.link_with_address(address).await? {
+        Some(index) => tc::release_steering(node, index).await,
+        None => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@
 //! Knows the kernel's doors. Refuses to know programs and the data plane. Orders are carried out one
 //! after the other: a port that is released and wanted again is open in the end.
 
-use crate::fast_path::{FastPath, FastPathError, Known, SentUp};
+use crate::fast_path::{self, FastPath, FastPathError, Known, SentUp};
 use crate::link::Outgoing;
 use crate::missed::{Baseline, Missed, unheard_datagrams};
 use crate::port_io::{self, Given, PortIo};
@@ -183,6 +183,16 @@ impl Interfaces {
         }))
     }
 
+    /// Lets the sockets of the underlay have what comes in by the interface with this address.
+    pub(crate) fn free_underlay(&self, address: IpAddr) {
+        let node = self.node.clone();
+        tokio::spawn(async move {
+            if let Err(error) = fast_path::free_underlay(&node, address).await {
+                tracing::warn!("an earlier agent's program stays before {address}: {error}");
+            }
+        });
+    }
+
     /// Looks for the interface and opens it; the outcome comes through the channel. False: too many
     /// orders wait, nothing comes.
     pub(crate) fn open(&self, entry: PortEntry, by_kernel: bool) -> bool {
@@ -195,6 +205,13 @@ impl Interfaces {
         let name = entry.name.clone();
         if self.orders.try_send(Order::Release(entry)).is_err() {
             tracing::warn!(port = name, "the interface is not given back: too many orders wait");
+        }
+    }
+
+    /// The port is gone, and its interface is another's: its number is free again.
+    pub(crate) fn forget(&self, id: PortId) {
+        if let Some(fast_path) = self.fast_path.get() {
+            fast_path.forget(id);
         }
     }
 

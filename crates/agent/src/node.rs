@@ -99,6 +99,8 @@ pub(crate) struct Node {
     kernel_path: KernelPath,
     /// Who keeps the kernel's program before the underlay with this address.
     underlay: Option<(IpAddr, JoinHandle<()>)>,
+    /// The data plane has none of the kernel's tables: what an earlier agent left must go.
+    must_free_underlay: bool,
 }
 
 /// How far the data plane of this connection has come with the kernel's tables.
@@ -140,6 +142,7 @@ impl Node {
             absence: Absence::default(),
             kernel_path: KernelPath::None,
             underlay: None,
+            must_free_underlay: false,
         }
     }
 
@@ -322,6 +325,7 @@ impl Node {
                         KernelPath::Used
                     } else {
                         tracing::warn!("every packet is decided one by one: {}", result.refusal);
+                        self.must_free_underlay = true;
                         KernelPath::None
                     };
                 }
@@ -336,6 +340,7 @@ impl Node {
     /// later are decided one by one.
     async fn share_kernel_path(&mut self, state: &State) {
         self.kernel_path = KernelPath::None;
+        self.must_free_underlay = false;
         if state.has_kernel_path {
             if self.interfaces.adopt_fast_path(state) {
                 self.kernel_path = KernelPath::Used;
@@ -343,6 +348,7 @@ impl Node {
             return;
         }
         let Some((identifiers, descriptors)) = self.interfaces.give_fast_path().await else {
+            self.must_free_underlay = true;
             return;
         };
         let tables = catena_fastpath::TABLES_COUNT as u32;
@@ -574,6 +580,8 @@ impl Node {
     fn release(&self, entry: PortEntry) {
         if !self.ports.uses(&entry.attachment) {
             self.interfaces.release(entry);
+        } else if !self.ports.is_wanted(&entry) {
+            self.interfaces.forget(entry.id);
         }
     }
 }

@@ -38,7 +38,17 @@ const FILTER_PRIORITY: u16 = 1;
 const FILTER_HANDLE: TcHandle = TcHandle { major: 0, minor: 1 };
 const INGRESS_HOOK: TcHandle = TcHandle { major: u16::MAX, minor: TcHandle::MIN_INGRESS };
 
-/// Lets no frame that arrives on this interface reach the stack. Done twice it is done once.
+/// A filter of ours at the first place of an interface's ingress hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    /// It swallows every frame.
+    Swallows,
+    /// It is a program of the fast path.
+    Steers,
+}
+
+/// Lets no frame that arrives on this interface reach the stack, in place of any program of
+/// [`steer_ingress`]. Done twice it is done once.
 ///
 /// # Errors
 /// The interface is missing, the kernel lacks the `clsact` hook or the `bpf` filter, or
@@ -50,10 +60,14 @@ pub async fn swallow_ingress(netlink: &Netlink, ifindex: u32) -> Result<()> {
     let filter = new_filter(ifindex, filter_options())?;
     let flags = NLM_F_CREATE | NLM_F_EXCL;
     already_is_fine(netlink.change(OPERATION, &object, filter, flags).await)?;
-    if is_swallowing(netlink, ifindex).await? {
-        return Ok(());
+    match standing(netlink, ifindex).await? {
+        Some(Own::Swallows) => Ok(()),
+        Some(Own::Steers) => replace_filter(netlink, ifindex, OPERATION, filter_options()).await,
+        None => {
+            let reason = "a filter of another owner holds the first ingress place";
+            Err(KernelError::invalid(object, reason))
+        }
     }
-    Err(KernelError::invalid(object, "a filter of another owner holds the first ingress place"))
 }
 
 /// Gives every frame that arrives on this interface to a tc program, in one step in place of the
@@ -65,12 +79,16 @@ pub async fn steer_ingress(netlink: &Netlink, ifindex: u32, program: BorrowedFd<
     replace_filter(netlink, ifindex, "steer the ingress of", steering_options(program)).await
 }
 
-/// Lets no frame reach the stack, in one step in place of the program of [`steer_ingress`].
+/// Takes a program of [`steer_ingress`] away, whoever put it there: the stack sees the interface's
+/// frames. Where none stands nothing is done.
 ///
 /// # Errors
-/// As [`swallow_ingress`].
-pub async fn swallow_instead(netlink: &Netlink, ifindex: u32) -> Result<()> {
-    replace_filter(netlink, ifindex, "swallow again the ingress of", filter_options()).await
+/// The interface is missing or the request is refused.
+pub async fn release_steering(netlink: &Netlink, ifindex: u32) -> Result<()> {
+    match standing(netlink, ifindex).await? {
+        Some(Own::Steers) => release_ingress(netlink, ifindex).await,
+        Some(Own::Swallows) | None => Ok(()),
+    }
 }
 
 async fn replace_filter(
@@ -117,14 +135,19 @@ fn new_filter(ifindex: u32, options: Vec<TcOption>) -> Result<RouteNetlinkMessag
 /// # Errors
 /// The interface is missing or the request is refused.
 pub async fn is_swallowing(netlink: &Netlink, ifindex: u32) -> Result<bool> {
+    Ok(standing(netlink, ifindex).await? == Some(Own::Swallows))
+}
+
+/// The filter of ours that is in place; none: there is none, or that of another owner.
+async fn standing(netlink: &Netlink, ifindex: u32) -> Result<Option<Own>> {
     let question =
         TcMessage::from_parts(TcHeader { parent: INGRESS_HOOK, ..header(ifindex)? }, Vec::new());
     let question = RouteNetlinkMessage::GetTrafficFilter(question);
     let object = object(netlink, ifindex);
     let answers = netlink.list("list the ingress filters of", &object, question).await?;
-    Ok(answers.iter().any(|answer| match answer {
-        RouteNetlinkMessage::NewTrafficFilter(filter) => is_ours(filter),
-        _ => false,
+    Ok(answers.iter().find_map(|answer| match answer {
+        RouteNetlinkMessage::NewTrafficFilter(filter) => own(filter),
+        _ => None,
     }))
 }
 
@@ -200,11 +223,12 @@ fn steering_options(program: BorrowedFd<'_>) -> Vec<TcOption> {
     ]
 }
 
-fn is_ours(filter: &TcMessage) -> bool {
+/// Which of ours a filter is; none: it is another's.
+fn own(filter: &TcMessage) -> Option<Own> {
     if filter.header.handle != FILTER_HANDLE || filter.header.info != priority_and_protocol() {
-        return false;
+        return None;
     }
-    let mut found = (false, false);
+    let (mut swallows, mut steers, mut is_verdict) = (false, false, false);
     for attribute in &filter.attributes {
         let TcAttribute::Options(options) = attribute else { continue };
         for option in options {
@@ -213,14 +237,19 @@ fn is_ours(filter: &TcMessage) -> bool {
             option.emit_value(&mut nested);
             for part in NlasIterator::new(nested.as_slice()).flatten() {
                 match part.kind() {
-                    TCA_BPF_OPS => found.0 = part.value() == program(),
+                    TCA_BPF_OPS => swallows = part.value() == program(),
+                    TCA_BPF_NAME => steers = part.value() == STEERING_NAME,
                     TCA_BPF_FLAGS => {
-                        found.1 = part.value() == TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes();
+                        is_verdict = part.value() == TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes();
                     }
                     _ => {}
                 }
             }
         }
     }
-    found == (true, true)
+    match (swallows, steers) {
+        (true, _) if is_verdict => Some(Own::Swallows),
+        (false, true) if is_verdict => Some(Own::Steers),
+        _ => None,
+    }
 }

@@ -58,7 +58,6 @@ declined! {
     LongHeader "long_header" "Its header is longer than a transform's.",
     Full "full" "As many flows are in the kernel as may be.",
     Refused "refused" "The kernel refused its transform.",
-    Listening "listening" "Somebody waits for its packets (`explain --next`, `chain check`).",
     Moved "moved" "The tables moved while it was decided.",
 }
 

@@ -59,7 +59,7 @@ limits! {
     NODE_SLICE_PACKETS_WAITING_MAX: usize = 1_024, "packets",
         "Packets of slices with a delay class that wait at one node.";
     SLICE_PACKETS_WAITING_MAX: usize = 128, "packets",
-        "Of these, what one slice may have, and no more than are free for others: so no seven slices that flood take a place that an eighth had without them.";
+        "Of these, what one slice may have, and no more than are free for others: so no six slices that flood take a place that a seventh had without them, and each after it finds half of those that are left.";
     SLICE_QUANTUM_BYTES_MIN: u32 = 64, "bytes",
         "Least share of a round of a slice of the class shared; a smaller one counts as this.";
     NODE_PORTS_MAX: usize = 16_384, "ports",

@@ -10,6 +10,12 @@ impl Node {
         let dataplane = self.link.clone().filter(|_| self.kernel_path == KernelPath::Used);
         let accepted = self.accepted.as_ref().map(|accepted| accepted.program.program.underlay);
         let address = accepted.map(|underlay| underlay.address).filter(IpAddr::is_ipv4);
+        if self.must_free_underlay
+            && let Some(address) = address
+        {
+            self.must_free_underlay = false;
+            self.interfaces.free_underlay(address);
+        }
         let wanted = dataplane.zip(address);
         let is_followed = self.underlay.as_ref().map(|(address, _)| *address);
         if is_followed == wanted.as_ref().map(|(_, address)| *address) {

@@ -76,7 +76,7 @@ impl SliceFile {
             move |source| ProgramFileError::System { operation, path, source }
         };
         let mut file =
-            OpenOptions::new().read(true).append(true).open(&path).map_err(failed("open"))?;
+            OpenOptions::new().read(true).write(true).open(&path).map_err(failed("open"))?;
         let mut all = Vec::new();
         file.read_to_end(&mut all).map_err(failed("read"))?;
         let (changes, length) = whole_changes(&all);

@@ -233,8 +233,10 @@ async fn a_program_takes_the_place_of_the_filter_that_swallows_and_gives_it_back
     let list = Transform::default().then(Operation::transmit(stand.port(2))).unwrap();
     stand.tables.install(&key, &list, None).unwrap();
     assert!(!tc::is_swallowing(links, port).await.unwrap());
-    tc::swallow_instead(links, port).await.unwrap();
+    tc::swallow_ingress(links, port).await.unwrap();
     assert!(tc::is_swallowing(links, port).await.unwrap());
+    tc::release_steering(links, port).await.unwrap();
+    assert!(tc::is_swallowing(links, port).await.unwrap(), "that is no program");
     ends[0].put(&plain(), Offload::default());
     tc::steer_ingress(links, port, stand.program.for_port().as_fd()).await.unwrap();
     assert_eq!(stand.tables.events(Event::Hit), 0, "the program saw nothing of it");
@@ -242,4 +244,8 @@ async fn a_program_takes_the_place_of_the_filter_that_swallows_and_gives_it_back
     second[19] = 7;
     ends[0].put(&second, Offload::default());
     assert_eq!(ends[1].take().bytes(), second, "and the first is nowhere");
+    tc::release_steering(links, port).await.unwrap();
+    tc::release_steering(links, port).await.unwrap();
+    tc::swallow_ingress(links, port).await.unwrap();
+    assert!(tc::is_swallowing(links, port).await.unwrap(), "nothing stood in its way");
 }

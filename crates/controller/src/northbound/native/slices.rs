@@ -94,7 +94,7 @@ pub(super) async fn create(
 ) -> Result<SliceReport, Problem> {
     let given: SliceDocument = body(call)?;
     let id = SliceId(Uuid::new_v4());
-    write(app, identity, id, given).await
+    write(app, identity, id, given, false).await
 }
 
 /// Makes a slice what is given, and nothing else.
@@ -107,7 +107,7 @@ pub(super) async fn put(
 ) -> Result<SliceReport, Problem> {
     let given: SliceDocument = body(call)?;
     let id = slice_named(intent, name)?.id;
-    write(app, identity, id, given).await
+    write(app, identity, id, given, true).await
 }
 
 async fn write(
@@ -115,11 +115,16 @@ async fn write(
     identity: &Identity,
     id: SliceId,
     given: SliceDocument,
+    must_be_there: bool,
 ) -> Result<SliceReport, Problem> {
     let whose = identity.clone();
-    let snapshot =
-        declare(app, move |draft| put_slice(draft, &whose, id, &given, &mut Found::default()))
-            .await?;
+    let edit = move |draft: &mut Draft| {
+        if must_be_there && !draft.intent().slices.contains_key(&id) {
+            return Err(Problem::gone());
+        }
+        put_slice(draft, &whose, id, &given, &mut Found::default())
+    };
+    let snapshot = declare(app, edit).await?;
     let situation = settled(app, &snapshot, id).await;
     let slice = snapshot.intent.slices.get(&id).ok_or_else(Problem::gone)?;
     Ok(report(&situation, &snapshot.intent, slice))

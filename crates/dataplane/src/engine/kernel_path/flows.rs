@@ -52,8 +52,9 @@ pub(super) struct Flows {
     flows: HashMap<FlowKey, Flow>,
     ledgers: HashMap<Key, Ledger>,
     waiting: Vec<FlowKey>,
-    /// Whose turn it is to be looked after.
-    round: VecDeque<FlowKey>,
+    /// Whose turn it is to be looked after, and when it was put in: a later flow of the same key has
+    /// a turn of its own.
+    round: VecDeque<(FlowKey, u64)>,
 }
 
 impl Flows {
@@ -70,7 +71,7 @@ impl Flows {
             self.ledgers.entry(known).or_default().flows.push(key);
         }
         self.waiting.push(key);
-        self.round.push_back(key);
+        self.round.push_back((key, flow.installed_ns));
         self.flows.insert(key, flow);
     }
 
@@ -84,14 +85,14 @@ impl Flows {
     pub(super) fn next_round(&mut self, count: usize) -> Vec<FlowKey> {
         let mut next = Vec::with_capacity(count);
         while next.len() < count
-            && let Some(key) = self.round.pop_front()
+            && let Some((key, installed_ns)) = self.round.pop_front()
         {
-            if self.flows.contains_key(&key) {
-                next.push(key);
+            if self.flows.get(&key).is_some_and(|flow| flow.installed_ns == installed_ns) {
+                next.push((key, installed_ns));
             }
         }
         self.round.extend(&next);
-        next
+        next.into_iter().map(|(key, _)| key).collect()
     }
 
     /// A counted packet of a flow that waits has been forwarded.

@@ -56,8 +56,10 @@ pub(super) struct Accounts {
     accounts: Vec<Option<Account>>,
     by_lines: HashMap<Vec<Line>, u32>,
     free: Vec<u32>,
-    /// Accounts that no transform counts in any more; a processor may be about to.
+    /// Accounts that no transform counts in any more; a processor may be about to, so they are
+    /// read twice before another may have them.
     leaving: Vec<u32>,
+    read_once: Vec<u32>,
 }
 
 impl Accounts {
@@ -114,12 +116,13 @@ impl Accounts {
                 account.lines.iter().for_each(|line| line.book(since, books));
             }
         }
-        for number in self.leaving.drain(..) {
+        for number in self.read_once.drain(..) {
             if let Some(place) = self.accounts.get_mut(number as usize) {
                 *place = None;
                 self.free.push(number);
             }
         }
+        std::mem::swap(&mut self.leaving, &mut self.read_once);
         all
     }
 }

@@ -90,6 +90,7 @@ pub(super) struct KernelPath {
     /// Nodes whose tunnel packets the kernel takes.
     sources: BTreeSet<Ipv4Addr>,
     declined: HashMap<FlowKey, (Declined, u64)>,
+    next_sweep_ns: u64,
     /// Counted packets in the vector that is being forwarded.
     counted: Vec<FlowKey>,
     /// Instances that were dead when last looked.
@@ -140,6 +141,7 @@ impl KernelPath {
             underlay_interface: None,
             sources: BTreeSet::new(),
             declined: HashMap::new(),
+            next_sweep_ns: 0,
             counted: Vec::new(),
             dead: BTreeSet::new(),
             is_listening: false,
@@ -304,7 +306,9 @@ impl KernelPath {
 
     fn decline(&mut self, key: FlowKey, reason: Declined, now_ns: u64) {
         *self.counters.declined.entry(reason).or_default() += 1;
-        if self.declined.len() >= DECLINED_MAX {
+        // Not for every packet of a flood of flows.
+        if self.declined.len() >= DECLINED_MAX && self.next_sweep_ns <= now_ns {
+            self.next_sweep_ns = now_ns.saturating_add(ROUND_NS);
             self.declined.retain(|_, (_, until_ns)| now_ns < *until_ns);
         }
         if self.declined.len() < DECLINED_MAX {
@@ -320,12 +324,17 @@ impl KernelPath {
         self.flows.any_waits()
     }
 
-    /// Somebody looks for packets, or nobody does: then the kernel may carry them.
-    pub(super) fn listen(&mut self, is_listening: bool) {
-        if self.is_listening != is_listening {
-            self.is_listening = is_listening;
-            self.door.switch(!is_listening);
+    /// Somebody looks for packets, or nobody does: then the kernel may carry them. It begins anew
+    /// with each flow, so that none of its packets passes those that are still on their way up.
+    pub(super) fn listen(&mut self, is_listening: bool, with: &mut Surroundings<'_>) {
+        if self.is_listening == is_listening {
+            return;
         }
+        self.is_listening = is_listening;
+        if !is_listening {
+            self.end_all(with);
+        }
+        self.door.switch(!is_listening);
     }
 
     /// Everything that has been received was forwarded: flows that wait may be the kernel's now.
@@ -468,7 +477,7 @@ impl KernelPath {
         self.remove(&ended, with);
     }
 
-    /// Ends every transform: somebody wants to see packets.
+    /// Ends every transform.
     pub(super) fn end_all(&mut self, with: &mut Surroundings<'_>) {
         let all: BTreeSet<Dependency> = self.guards.all().map(|(one, _)| one).collect();
         self.end(&all, with);

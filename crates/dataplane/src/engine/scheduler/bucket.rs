@@ -25,12 +25,21 @@ impl TokenBucket {
         self.rate
     }
 
+    /// Has it filled again?
+    pub(super) fn is_full(&self, now_ns: u64) -> bool {
+        self.parts_at(now_ns) == room(self.rate)
+    }
+
+    fn parts_at(&self, now_ns: u64) -> u128 {
+        let elapsed_ns = now_ns.saturating_sub(self.filled_ns);
+        let gained = u128::from(elapsed_ns) * u128::from(self.rate.bits_per_second);
+        self.parts.saturating_add(gained).min(room(self.rate))
+    }
+
     /// Takes so many bytes out, if they are there.
     pub(super) fn take(&mut self, now_ns: u64, bytes: u64) -> bool {
-        let elapsed_ns = now_ns.saturating_sub(self.filled_ns);
+        self.parts = self.parts_at(now_ns);
         self.filled_ns = self.filled_ns.max(now_ns);
-        let gained = u128::from(elapsed_ns) * u128::from(self.rate.bits_per_second);
-        self.parts = self.parts.saturating_add(gained).min(room(self.rate));
         let asked = parts(bytes);
         let is_there = asked <= self.parts;
         if is_there {

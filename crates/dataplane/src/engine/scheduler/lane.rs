@@ -45,6 +45,12 @@ impl Lane {
             waiting_packets: 0,
         }
     }
+
+    /// Would nothing change if the slice sent for the first time?
+    pub(super) fn is_idle(&self, now_ns: u64) -> bool {
+        self.waiting + self.kept == 0
+            && self.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now_ns))
+    }
 }
 
 /// The lanes that have something to send, in turns: deficit round robin (Shreedhar and Varghese,

@@ -101,7 +101,7 @@ impl<T> Scheduler<T> {
         policy: &SlicePolicy,
         bytes: u64,
     ) -> Result<Option<LaneIndex>, DropReason> {
-        let number = self.lane_of(slice).ok_or(DropReason::SliceQueueFull)?;
+        let number = self.lane_of(now_ns, slice).ok_or(DropReason::SliceQueueFull)?;
         let lane = self.lanes.get_mut(number as usize).ok_or(DropReason::SliceQueueFull)?;
         match policy.rate {
             None => lane.bucket = None,
@@ -227,7 +227,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    fn lane_of(&mut self, slice: SliceId) -> Option<u32> {
+    fn lane_of(&mut self, now_ns: u64, slice: SliceId) -> Option<u32> {
         if let Some(known) = self.of_slice.get(&slice) {
             return Some(*known);
         }
@@ -237,7 +237,7 @@ impl<T> Scheduler<T> {
             self.shared.reserve(self.lanes.len());
             u32::try_from(self.lanes.len() - 1).ok()?
         } else {
-            let number = self.idle_lane()?;
+            let number = self.idle_lane(now_ns)?;
             let lane = self.lanes.get_mut(number as usize)?;
             self.of_slice.remove(&lane.slice);
             *lane = Lane::new(slice);
@@ -247,11 +247,11 @@ impl<T> Scheduler<T> {
         Some(number)
     }
 
-    /// A lane in which nothing waits.
-    fn idle_lane(&mut self) -> Option<u32> {
+    /// A lane in which nothing waits, and whose slice would be let through as a new one is.
+    fn idle_lane(&mut self, now_ns: u64) -> Option<u32> {
         for _ in 0..IDLE_LOOKS {
             self.hand = (self.hand + 1) % self.lanes.len().max(1);
-            if self.lanes.get(self.hand).is_some_and(|lane| lane.waiting + lane.kept == 0) {
+            if self.lanes.get(self.hand).is_some_and(|lane| lane.is_idle(now_ns)) {
                 return u32::try_from(self.hand).ok();
             }
         }

@@ -245,3 +245,24 @@ fn a_lane_goes_to_another_slice_only_when_nothing_waits_in_it() {
     assert_eq!(scheduler.report(slice(1)).unwrap().waiting, 1, "its packet still waits");
     assert_eq!(scheduler.report(slice(all)).unwrap().waiting, 1);
 }
+
+#[test]
+fn no_slice_is_let_through_beyond_its_rate_for_want_of_lanes() {
+    let mut scheduler = scheduler(1_000);
+    let rate = Some(SliceRate { bits_per_second: 8_000, burst_bytes: 1_500 });
+    let policy = SlicePolicy { rate, ..SlicePolicy::default() };
+    let all = NODE_SCHEDULED_SLICES_MAX as u128;
+    for of in 0..all {
+        assert_eq!(scheduler.meter(0, slice(of), &policy, 1_500), Ok(None));
+    }
+    // Every bucket is empty: a lane that is given away would be forgotten with what it sent.
+    let full = Err(DropReason::SliceQueueFull);
+    assert_eq!(scheduler.meter(1_000_000_000, slice(all), &policy, 64), full);
+    assert_eq!(
+        scheduler.meter(1_000_000_000, slice(0), &policy, 1_001),
+        Err(DropReason::SliceRateExceeded)
+    );
+    // A second and a half later they have filled again.
+    assert_eq!(scheduler.meter(1_500_000_000, slice(all), &policy, 64), Ok(None));
+    assert_eq!(scheduler.lanes.len(), NODE_SCHEDULED_SLICES_MAX);
+}

@@ -16,7 +16,8 @@ const JITTER_SHIFT: u32 = 4;
 /// What is known of the waits of one slice.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
-    counts: Box<[u32; BUCKETS]>,
+    /// Made by the first packet that waits: most slices have a rate alone.
+    counts: Option<Box<[u32; BUCKETS]>>,
     released: Volume,
     max_ns: u64,
     last_ns: Option<u64>,
@@ -26,20 +27,15 @@ pub(super) struct Waits {
 
 impl Waits {
     pub(super) fn new() -> Self {
-        Self {
-            counts: Box::new([0; BUCKETS]),
-            released: Volume::default(),
-            max_ns: 0,
-            last_ns: None,
-            jitter: 0,
-        }
+        Self { counts: None, released: Volume::default(), max_ns: 0, last_ns: None, jitter: 0 }
     }
 
     /// A packet, or the packets of a super-frame, waited so long.
     pub(super) fn note(&mut self, waited_ns: u64, volume: Volume) {
         self.released.merge(volume);
         self.max_ns = self.max_ns.max(waited_ns);
-        if let Some(count) = self.counts.get_mut(bucket(waited_ns)) {
+        let counts = self.counts.get_or_insert_with(|| Box::new([0; BUCKETS]));
+        if let Some(count) = counts.get_mut(bucket(waited_ns)) {
             *count = count.saturating_add(1);
         }
         if let Some(last_ns) = self.last_ns.replace(waited_ns) {
@@ -62,10 +58,11 @@ impl Waits {
 
     /// The upper end of the bucket in which so many hundredths of all waits are reached.
     fn quantile(&self, hundredths: u64) -> u64 {
-        let all: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
+        let counts = self.counts.as_deref().map_or(&[][..], |counts| &counts[..]);
+        let all: u64 = counts.iter().map(|count| u64::from(*count)).sum();
         let wanted = (all * hundredths).div_ceil(100);
         let mut seen = 0;
-        for (place, count) in self.counts.iter().enumerate() {
+        for (place, count) in counts.iter().enumerate() {
             seen += u64::from(*count);
             if seen >= wanted {
                 return upper_end(place).min(self.max_ns);

@@ -177,7 +177,6 @@ impl From<&Known> for Shown {
 pub(super) struct SliceTable {
     pub(super) path: PathId,
     pub(super) id: SliceId,
-    #[allow(dead_code, reason = "the scheduler of slices reads it")]
     pub(super) policy: SlicePolicy,
     pub(super) matches: SliceMatch,
     /// None: where it takes from is not here, so no packet comes.
