@@ -4,7 +4,7 @@
 //! Refuses to do I/O: connections and interfaces live in tasks of their own, which talk to this one
 //! through bounded queues.
 
-mod underlay;
+mod kernel_path;
 
 use crate::Config;
 use crate::absence::Absence;
@@ -17,9 +17,8 @@ use crate::southbound::{Announcement, SessionEvent};
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
 use catena_protocol::message::{
-    self, Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, Program,
-    ProgramResult, Question, SliceDelta, State, ToAgent, from_agent, from_dataplane, to_agent,
-    to_dataplane,
+    Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, Program, ProgramResult,
+    Question, SliceDelta, State, ToAgent, from_agent, from_dataplane, to_agent, to_dataplane,
 };
 use catena_protocol::offers::{Offer, Offers, ReadProgram};
 use catena_protocol::program;
@@ -332,29 +331,6 @@ impl Node {
                 from_dataplane::Message::State(_)
                 | from_dataplane::Message::KernelUnderlayResult(_) => {}
             },
-        }
-    }
-
-    /// Gives a data plane that has none the kernel's tables, and takes over those that one has from
-    /// an earlier agent. Where that fails packets flow by them all the same, and ports that come
-    /// later are decided one by one.
-    async fn share_kernel_path(&mut self, state: &State) {
-        self.kernel_path = KernelPath::None;
-        self.must_free_underlay = false;
-        if state.has_kernel_path {
-            if self.interfaces.adopt_fast_path(state) {
-                self.kernel_path = KernelPath::Used;
-            }
-            return;
-        }
-        let Some((identifiers, descriptors)) = self.interfaces.give_fast_path().await else {
-            self.must_free_underlay = true;
-            return;
-        };
-        let tables = catena_fastpath::TABLES_COUNT as u32;
-        let given = message::KernelPath { tables, identifiers };
-        if self.send(to_dataplane::Message::KernelPath(given), descriptors) {
-            self.kernel_path = KernelPath::Given;
         }
     }
 

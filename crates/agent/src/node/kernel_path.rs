@@ -1,10 +1,34 @@
-//! The underlay of the kernel path: which address it is followed for. Refuses to know how its
-//! interface is found and what is loaded there.
+//! The kernel path of the node: who has its tables, and which underlay it is followed for. Refuses to
+//! know how an interface is found and what is loaded there.
 
 use super::{KernelPath, Node};
+use catena_protocol::message::{self, State, to_dataplane};
 use std::net::IpAddr;
 
 impl Node {
+    /// Gives a data plane that has none the kernel's tables, and takes over those that one has from
+    /// an earlier agent. Where that fails packets flow by them all the same, and ports that come
+    /// later are decided one by one.
+    pub(super) async fn share_kernel_path(&mut self, state: &State) {
+        self.kernel_path = KernelPath::None;
+        self.must_free_underlay = false;
+        if state.has_kernel_path {
+            if self.interfaces.adopt_fast_path(state) {
+                self.kernel_path = KernelPath::Used;
+            }
+            return;
+        }
+        let Some((identifiers, descriptors)) = self.interfaces.give_fast_path().await else {
+            self.must_free_underlay = true;
+            return;
+        };
+        let tables = catena_fastpath::TABLES_COUNT as u32;
+        let given = message::KernelPath { tables, identifiers };
+        if self.send(to_dataplane::Message::KernelPath(given), descriptors) {
+            self.kernel_path = KernelPath::Given;
+        }
+    }
+
     /// Where the kernel repeats decisions, it does so for the tunnels of an IPv4 underlay too.
     pub(super) fn follow_underlay(&mut self) {
         let dataplane = self.link.clone().filter(|_| self.kernel_path == KernelPath::Used);
