@@ -352,7 +352,12 @@ impl Node {
             self.offers.take(Offer::Program(program), Instant::now());
         }
         let known = if self.accepted_number() == running { running } else { 0 };
-        self.unannounced = Some(known);
+        // A session that told of more is wrong already; a first one can wait for the ports.
+        if self.announce.borrow().running.is_some_and(|told| known < told) {
+            self.announce_running(known);
+        } else {
+            self.unannounced = Some(known);
+        }
     }
 
     fn take_over_ports(&mut self, attached: Vec<PortId>, running: u64) {
