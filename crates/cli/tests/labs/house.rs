@@ -177,9 +177,8 @@ impl House {
     pub(crate) fn tell(&self, arguments: &[&str]) -> String {
         let output = self.catena(arguments);
         let wrong = String::from_utf8_lossy(&output.stderr);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {wrong}{said}");
-        said
+        assert!(output.status.success(), "{arguments:?}: {wrong}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Runs the binary; it must fail with exit code 1 and say why.

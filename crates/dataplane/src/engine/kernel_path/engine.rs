@@ -83,7 +83,7 @@ impl Engine {
         let is_listening = self.checks.are_on(now_ns) || !self.traps.is_empty();
         let dead = self.health.dead();
         with_kernel!(self, |kernel, with| {
-            kernel.listen(is_listening);
+            kernel.listen(is_listening, with);
             if let Some(dead) = dead {
                 kernel.note_health(dead, with);
             }
@@ -98,9 +98,7 @@ impl Engine {
 
     /// Somebody wants to see packets: from now on they come here.
     pub(in super::super) fn listen_to_kernel_path(&mut self) {
-        if let Some(kernel) = self.kernel.as_deref_mut() {
-            kernel.listen(true);
-        }
+        with_kernel!(self, |kernel, with| kernel.listen(true, with));
     }
 
     /// How many packets of a vector pass as all others, and the key of the one behind them that

@@ -324,12 +324,17 @@ impl KernelPath {
         self.flows.any_waits()
     }
 
-    /// Somebody looks for packets, or nobody does: then the kernel may carry them.
-    pub(super) fn listen(&mut self, is_listening: bool) {
-        if self.is_listening != is_listening {
-            self.is_listening = is_listening;
-            self.door.switch(!is_listening);
+    /// Somebody looks for packets, or nobody does: then the kernel may carry them. It begins anew
+    /// with each flow, so that none of its packets passes those that are still on their way up.
+    pub(super) fn listen(&mut self, is_listening: bool, with: &mut Surroundings<'_>) {
+        if self.is_listening == is_listening {
+            return;
         }
+        self.is_listening = is_listening;
+        if !is_listening {
+            self.end_all(with);
+        }
+        self.door.switch(!is_listening);
     }
 
     /// Everything that has been received was forwarded: flows that wait may be the kernel's now.
