@@ -2,8 +2,8 @@
 //! addresses; refuses to know what becomes of a probe.
 
 use catena_model::explain::FrameBytes;
-use catena_model::id::PortId;
-use catena_model::program::{PROXY_MAC, PortRole, RuleEntry, RulePlace};
+use catena_model::id::{NetworkId, PortId};
+use catena_model::program::{NeighbourEntry, PROXY_MAC, PortRole, RuleEntry, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
 use catena_model::{NodeName, NodeProgram, PathId};
 use catena_plan::{Blueprint, PathRecord};
@@ -91,10 +91,11 @@ fn way_in(program: &NodeProgram, record: &PathRecord, rule: &RuleEntry) -> Resul
     let mut own = program.neighbours.iter().filter(|n| n.mac == port.mac);
     let source = own.find(|known| fits(known.address, matches.source)).map(|known| known.address);
     let source = source.or_else(|| host(matches.source));
-    let mut others = program.neighbours.iter().filter(|n| {
-        n.network == record.destination && n.mac != port.mac && Some(n.address) != source
+    let mut others = strangers(&program.neighbours, record.destination, |mac| {
+        mac == port.mac || record.ports.iter().any(|placed| placed.port.mac == mac)
     });
-    let known = others.find(|known| fits(known.address, matches.destination));
+    let known = others
+        .find(|known| Some(known.address) != source && fits(known.address, matches.destination));
     let destination = known.map(|known| known.address).or_else(|| host(matches.destination));
     let missing = |which| format!("no {which} address is known that rule '{rule_name}' takes");
     Ok(WayIn {
@@ -104,6 +105,15 @@ fn way_in(program: &NodeProgram, record: &PathRecord, rule: &RuleEntry) -> Resul
         source: source.ok_or_else(|| missing("source"))?,
         destination: destination.ok_or_else(|| missing("destination"))?,
     })
+}
+
+/// Those of a network whom the packets of a path may be for: a function keeps what is for itself.
+fn strangers(
+    neighbours: &[NeighbourEntry],
+    network: NetworkId,
+    is_own: impl Fn(MacAddr) -> bool,
+) -> impl Iterator<Item = &NeighbourEntry> {
+    neighbours.iter().filter(move |known| known.network == network && !is_own(known.mac))
 }
 
 /// Some host of a prefix.
@@ -152,3 +162,26 @@ impl WayIn {
 
 /// The largest packet and its Ethernet header.
 const FRAME_BYTES_MAX: usize = u16::MAX as usize + 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn no_probe_is_addressed_to_a_function_that_it_must_pass() {
+        let network = |number| NetworkId(Uuid::from_u128(number));
+        let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
+        let neighbour = |of, last| NeighbourEntry {
+            network: network(of),
+            address: IpAddr::from([10, 0, 0, last]),
+            mac: mac(last),
+        };
+        // The source, a function of the path, one of another network, and somebody else.
+        let all = [neighbour(1, 1), neighbour(1, 2), neighbour(2, 3), neighbour(1, 4)];
+        let own = [mac(1), mac(2)];
+        let found: Vec<IpAddr> =
+            strangers(&all, network(1), |mac| own.contains(&mac)).map(|n| n.address).collect();
+        assert_eq!(found, [IpAddr::from([10, 0, 0, 4])]);
+    }
+}
