@@ -172,7 +172,8 @@ fn an_instance_drains_only_where_another_takes_its_place() {
     });
     let weights = || -> Vec<u32> {
         let program = agent.program().unwrap();
-        program.paths[0].hops[0].instances.iter().map(|instance| instance.weight).collect()
+        let path = program.paths.iter().find(|path| path.id == program.rules[0].path).unwrap();
+        path.hops[0].instances.iter().map(|instance| instance.weight).collect()
     };
     assert_eq!(weights(), [0, 1], "new flows go to the other");
     // Now the other cannot drain too, and the first can be taken back.

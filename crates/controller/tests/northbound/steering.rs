@@ -259,8 +259,10 @@ fn an_update_waits_for_the_new_path_and_the_old_one_goes_when_it_is_empty() {
     assert_eq!((status, state_of(&updated)), (200, ("active", "")));
     assert_eq!(updated["port_pair_groups"], reversed["port_pair_groups"], "the order is honoured");
     for agent in [&one, &two] {
-        let program = agent.program().unwrap();
-        assert!(program.paths.iter().all(|path| path.id != first), "what drained is gone");
+        eventually("what drained is gone", || {
+            let program = agent.program().unwrap();
+            program.paths.iter().all(|path| path.id != first).then_some(())
+        });
     }
     let receipt = updated.as_object_mut().unwrap().remove("receipt").unwrap();
     assert_eq!(receipt["drained"][0]["path"], json!(first));

@@ -42,6 +42,8 @@ pub struct State {
     pub unbound: BTreeMap<String, String>,
     /// The counters it tells.
     pub chains: Vec<ChainCounters>,
+    /// How often it was asked for them.
+    pub asked: usize,
     /// How it says that instances are.
     pub health: Vec<InstanceHealth>,
     /// The slices of the newest program.
@@ -208,6 +210,7 @@ fn answers(
         to_agent::Message::Program(packed) => take_program(&mut state, &packed),
         to_agent::Message::SliceDelta(part) => take_delta(&mut state, &part),
         to_agent::Message::Question(request) => {
+            state.asked += 1;
             let counters = counters(&state, node);
             let body =
                 serde_json::to_vec(&catena_model::Answer::Counters(Box::new(counters))).unwrap();
