@@ -79,7 +79,7 @@ fn a_frame_to_an_aware_function_reads_as_its_rfc_says() {
 /// The scene with a chain whose classifier writes all that it can.
 fn with_context(hops: &[&[&str]]) -> Rig {
     let mut town = with_chain(Encapsulation::Nsh, hops);
-    town.chains[0].context = crate::metadata::all();
+    town.chains[0].context = crate::scene::all_context();
     Rig::new(town)
 }
 

@@ -3,7 +3,7 @@
 use crate::frames::Spec;
 use crate::passing::{annotation, route};
 use crate::rig::{Behaviour, Rig};
-use crate::scene::{CHAINED_PORT, packet, packet_v6, rules, three_hosts, with_chain};
+use crate::scene::{CHAINED_PORT, all_context, packet, packet_v6, rules, three_hosts, with_chain};
 use crate::town::rule;
 use catena_dataplane::engine::{Tables, TunnelKind};
 use catena_model::limits::{
@@ -18,16 +18,6 @@ use catena_wire::vxlan_gpe::VxlanGpeHeader;
 /// The destination port of another chain.
 const OTHER_PORT: u16 = 5_002;
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// All that a classifier can write.
-pub(crate) fn all() -> Vec<ContextHeader> {
-    vec![
-        ContextHeader::Tenant("acme".into()),
-        ContextHeader::IngressNode,
-        ContextHeader::FlowId,
-        ContextHeader::Policy(7),
-    ]
-}
 
 fn carrying(hops: &[&[&str]], context: &[ContextHeader]) -> Rig {
     let mut town = with_chain(Encapsulation::Nsh, hops);
@@ -70,7 +60,7 @@ fn expected(flow: &[u8]) -> Vec<u8> {
 fn what_the_classifier_wrote_arrives_at_every_node_and_leaves_with_the_path() {
     for make in [packet, packet_v6] {
         for aware in [&[][..], &["v2"], &["v1", "v2", "v3", "v4"]] {
-            let mut rig = carrying(&[&["v1"], &["v2"], &["v3"], &["v4"]], &all());
+            let mut rig = carrying(&[&["v1"], &["v2"], &["v3"], &["v4"]], &all_context());
             for name in aware {
                 rig.town.speaking(name, Encapsulation::Nsh);
                 rig.behaviours.insert((*name).into(), Behaviour::Advance(Encapsulation::Nsh));
@@ -124,7 +114,7 @@ fn each_flow_has_its_own_number_also_behind_a_proxy() {
 
 #[test]
 fn what_an_aware_function_writes_goes_on_in_place_of_it() {
-    for context in [&[][..], &all()] {
+    for context in [&[][..], &all_context()] {
         let mut rig = carrying(&[&["v1"], &["v2"], &["v3"], &["v4"]], context);
         rig.town.speaking("v1", Encapsulation::Nsh);
         rig.apply();
@@ -138,7 +128,7 @@ fn what_an_aware_function_writes_goes_on_in_place_of_it() {
 
 #[test]
 fn more_metadata_than_is_carried_ends_by_name() {
-    let mut rig = carrying(&[&["v1"], &["v2"]], &all());
+    let mut rig = carrying(&[&["v1"], &["v2"]], &all_context());
     rig.town.speaking("v1", Encapsulation::Nsh);
     rig.apply();
     rig.behaviours.insert("v1".into(), Behaviour::Annotate(NSH_CONTEXT_BYTES_MAX - 4));
@@ -173,7 +163,7 @@ fn a_path_that_declares_too_much_is_refused() {
 fn labels_carry_none() {
     let mut town = with_chain(Encapsulation::Mpls, &[&["v1"], &["v2"]]);
     let mut plain = Rig::new(town.clone());
-    town.chains[0].context = all();
+    town.chains[0].context = all_context();
     let mut rig = Rig::new(town);
     for rig in [&mut plain, &mut rig] {
         rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
@@ -184,7 +174,7 @@ fn labels_carry_none() {
 
 #[test]
 fn a_copy_for_a_tap_carries_it_too() {
-    let mut rig = carrying(&[&["v2"], &["v4"]], &all());
+    let mut rig = carrying(&[&["v2"], &["v4"]], &all_context());
     rig.town.chains[0].taps = vec![0];
     rig.apply();
     rig.behaviours.insert("v2".into(), Behaviour::Swallow);

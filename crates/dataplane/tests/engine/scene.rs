@@ -2,7 +2,7 @@
 
 use crate::frames::Spec;
 use crate::town::{Town, rule};
-use catena_model::resource::{Encapsulation, IpFamily, Transport};
+use catena_model::resource::{ContextHeader, Encapsulation, IpFamily, Transport};
 use catena_wire::scalar::IpProtocol;
 
 pub(crate) const CUSTOMER: usize = 0;
@@ -41,6 +41,16 @@ pub(crate) fn rules(port: u16) -> Vec<catena_model::program::RuleMatch> {
         .into_iter()
         .flat_map(|family| transports.map(|transport| rule(family, transport, port)))
         .collect()
+}
+
+/// All that a classifier can write.
+pub(crate) fn all_context() -> Vec<ContextHeader> {
+    vec![
+        ContextHeader::Tenant("acme".into()),
+        ContextHeader::IngressNode,
+        ContextHeader::FlowId,
+        ContextHeader::Policy(7),
+    ]
 }
 
 /// A UDP packet from S to D.

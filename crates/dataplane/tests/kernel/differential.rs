@@ -30,38 +30,47 @@ const OUTCOMES: [&str; 9] = [
 ];
 /// What the kernel must have done to them.
 const OPERATIONS: [Kind; 8] = Kind::ALL;
-/// Drops that packets can meet here; each of them must have been the engine's. The others come from
-/// rings, sockets, memories and slices, which neither of the two has here.
-const DROPS: [DropReason; 21] = [
+/// Drops that packets can meet here; each of them must have been the engine's. The others are of
+/// rings, sockets and pools, of memories that are full, of functions that are dead and of slices that
+/// have a rate: none of it is before the engine.
+const DROPS: [DropReason; 29] = [
+    DropReason::ContextTooLong,
     DropReason::ForeignChainHeader,
     DropReason::HairpinToSource,
     DropReason::IndexExhausted,
+    DropReason::MalformedArp,
     DropReason::MalformedEthernet,
     DropReason::MalformedIp,
     DropReason::MalformedMpls,
     DropReason::MalformedNsh,
     DropReason::MalformedTransport,
+    DropReason::MalformedTunnel,
     DropReason::MalformedVxlan,
     DropReason::MalformedVxlanGpe,
+    DropReason::MtuExceeded,
+    DropReason::NoInstance,
+    DropReason::NoNeighbour,
     DropReason::NoPath,
     DropReason::PathRemoved,
     DropReason::PositionElsewhere,
     DropReason::TtlExpired,
+    DropReason::TunnelTooDeep,
     DropReason::UnknownMac,
     DropReason::UnknownNetwork,
     DropReason::UnknownReturn,
     DropReason::UnknownTunnelSource,
+    DropReason::UnsupportedEncapsulation,
     DropReason::UnsupportedNextProtocol,
     DropReason::UnsupportedOffload,
     DropReason::VlanNotInNetwork,
 ];
 
-fn is_privileged() -> bool {
+pub(crate) fn is_privileged() -> bool {
     capabilities::effective_has_net_admin() && capabilities::effective_has_sys_admin()
 }
 
 /// One interface for each port, numbered from 2 on.
-async fn make_interfaces(namespace: &NetNamespace, ports: usize) -> Vec<u32> {
+pub(crate) async fn make_interfaces(namespace: &NetNamespace, ports: usize) -> Vec<u32> {
     let links = Netlink::open(namespace).unwrap();
     for pair in 0..ports.div_ceil(2) {
         let (near, far) = (format!("near{pair}"), format!("far{pair}"));
@@ -76,12 +85,12 @@ async fn make_interfaces(namespace: &NetNamespace, ports: usize) -> Vec<u32> {
 fn play(seed: u64, interfaces: &[u32], report: Report) -> Report {
     let mut dice = Dice(seed);
     let mut town = streets::empty();
-    streets::change(&mut town, &mut dice);
-    let mut twin = Twin::new(town, interfaces, report);
+    streets::change(&mut town, seed, &mut dice);
+    let mut twin = Twin::new(town, seed, interfaces, report);
     let end = twin.report.packets + PACKETS_OF_A_TOWN;
     while twin.report.packets < end {
         if dice.once_in(CHANGE_AFTER) {
-            streets::change(&mut twin.town, &mut dice);
+            streets::change(&mut twin.town, seed, &mut dice);
             twin.apply();
         }
         if dice.once_in(30) {

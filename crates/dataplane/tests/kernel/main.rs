@@ -11,11 +11,15 @@ mod frames;
 #[path = "../engine/passing.rs"]
 mod passing;
 #[allow(dead_code)]
+#[path = "../engine/scene.rs"]
+mod scene;
+#[allow(dead_code)]
 #[path = "../engine/town.rs"]
 mod town;
 
 mod dice;
 mod differential;
+mod goldens;
 mod packets;
 mod streets;
 mod twin;

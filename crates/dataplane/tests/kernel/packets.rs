@@ -3,13 +3,17 @@
 
 use crate::dice::Dice;
 use crate::frames::Spec;
+use crate::passing::annotation;
 use crate::streets::{CHAINED_PORTS, ENDPOINTS, FAR};
 use crate::town::{Town, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
+use catena_model::limits::TUNNEL_LAYERS_MAX;
+use catena_wire::gtp_u::{GtpUHeader, GtpUMessage};
 use catena_wire::mpls::SfcLabelPair;
-use catena_wire::nsh::{Metadata, NshHeader, NshNextProtocol};
-use catena_wire::scalar::{IpProtocol, MacAddr, MplsLabel, NshTtl, ServiceIndex, Spi, Vni};
+use catena_wire::nsh::{ContextHeaders, Metadata, NshHeader, NshNextProtocol};
+use catena_wire::ports;
+use catena_wire::scalar::{IpProtocol, MacAddr, MplsLabel, NshTtl, ServiceIndex, Spi, Teid, Vni};
 use catena_wire::vxlan::VxlanHeader;
 use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
 use std::net::IpAddr;
@@ -53,6 +57,9 @@ fn of_flow(
         offload = super_frame(&spec, dice);
     }
     oddness(&mut spec, dice);
+    if dice.once_in(15) && offload.segmentation.is_none() {
+        in_tunnels(&mut spec, dice);
+    }
     let mut bytes = spec.frame();
     if offload.segmentation.is_some() && spec.vlan.is_some() {
         offload = Offload::default();
@@ -112,8 +119,59 @@ fn oddness(spec: &mut Spec, dice: &mut Dice) {
         5 => spec.destination_mac = MacAddr::BROADCAST,
         6 => spec.ttl = 1,
         7 => spec.protocol = IpProtocol(132),
+        8 | 9 => spec.payload = vec![7; 1_420],
         _ => {}
     }
+}
+
+/// Makes a packet one of a tunnel: a user's, one whose header lies, or too many in one another.
+fn in_tunnels(spec: &mut Spec, dice: &mut Dice) {
+    spec.protocol = IpProtocol::UDP;
+    match dice.below(3) {
+        0 => {
+            let teid = dice.below(1_500) as u32;
+            spec.ports.1 = ports::GTP_U;
+            spec.payload = user(&spec.frame()[14..], Teid(teid));
+        }
+        1 => {
+            spec.ports.1 = ports::GTP_U;
+            // A length beyond what is there.
+            spec.payload = user(&[], Teid(7));
+            spec.payload[2] = 0x7f;
+        }
+        _ => {
+            spec.ports.1 = ports::VXLAN;
+            for _ in 0..=TUNNEL_LAYERS_MAX {
+                let mut header = [0; VxlanHeader::LEN];
+                VxlanHeader { vni: Vni::new(5).unwrap() }.emit(&mut header).unwrap();
+                spec.payload = [&header[..], &spec.frame()].concat();
+            }
+        }
+    }
+}
+
+/// A packet of a user behind its GTP-U header.
+fn user(packet: &[u8], teid: Teid) -> Vec<u8> {
+    let header = GtpUHeader {
+        message: GtpUMessage::G_PDU,
+        teid,
+        sequence: None,
+        pdu_session: None,
+        payload_bytes: packet.len() as u16,
+    };
+    let mut bytes = vec![0; header.len_bytes()];
+    header.emit(&mut bytes).unwrap();
+    bytes.extend(packet);
+    bytes
+}
+
+/// A question for an address whose end is missing.
+pub(crate) fn cut_arp(source: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = MacAddr::BROADCAST.0.to_vec();
+    bytes.extend(source);
+    bytes.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
+    bytes.extend(vec![1; dice.below(19)]);
+    bytes
 }
 
 fn super_frame(spec: &Spec, dice: &mut Dice) -> Offload {
@@ -177,11 +235,18 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
             let next = if dice.once_in(20) { 2 } else { GpeNextProtocol::NSH.0 };
             let gpe = VxlanGpeHeader { vni, next: GpeNextProtocol(next), is_oam: false };
             let first = gpe.emit(&mut bytes).unwrap();
+            // More metadata than is passed on, as one header of RFC 8300 holds it.
+            let long = [annotation(116), annotation(120)].concat();
+            let is_long = dice.once_in(8);
+            bytes.resize(first + NshHeader::LEN_MAX, 0);
             let nsh = NshHeader {
                 spi: Spi::new(path).unwrap(),
                 si: index,
                 ttl: NshTtl::new(u32::from(ttl)).unwrap(),
-                metadata: Metadata::ZERO,
+                metadata: match is_long {
+                    true => Metadata::Type2(ContextHeaders::parse(&long).unwrap()),
+                    false => Metadata::ZERO,
+                },
                 next: NshNextProtocol::ETHERNET,
                 is_oam: false,
             };

@@ -3,7 +3,11 @@
 
 use crate::dice::Dice;
 use crate::town::{Town, rule};
+use catena_model::program::{RulePlace, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
+use catena_model::{PathId, SliceId};
+use catena_wire::scalar::{Teid, TeidRange};
+use uuid::Uuid;
 
 /// Destination ports that chains may take; others take none.
 pub(crate) const CHAINED_PORTS: [u16; 4] = [5_001, 5_002, 5_003, 5_004];
@@ -14,6 +18,12 @@ pub(crate) const ENDPOINTS: [(&str, u8); 3] = [("A", 1), ("B", 2), ("C", 3)];
 pub(crate) const FAR: (&str, u8) = ("F", 9);
 const FUNCTIONS: [&str; 5] = ["f1", "f2", "f3", "f4", "f5"];
 const FAR_FUNCTION: &str = "far";
+/// The function that speaks an encapsulation in some towns.
+const AWARE: &str = "f5";
+/// The network that nobody is in but functions.
+const EMPTY_NETWORK: usize = 1;
+/// One town of so many has slices: beside them the kernel carries only what cannot hide any.
+const SLICED_ONE_IN: u64 = 6;
 
 /// The ports and functions; no chain yet.
 pub(crate) fn empty() -> Town {
@@ -31,9 +41,47 @@ pub(crate) fn empty() -> Town {
     town
 }
 
-/// Adds, takes away or rebuilds a chain.
-pub(crate) fn change(town: &mut Town, dice: &mut Dice) {
+/// Changes a chain, and now and then what functions take and speak.
+pub(crate) fn change(town: &mut Town, seed: u64, dice: &mut Dice) {
     town.number += 1;
+    change_chains(town, dice);
+    if dice.once_in(4) {
+        change_functions(town, dice);
+    }
+    if seed % SLICED_ONE_IN == 0 {
+        set_slice(town);
+    }
+}
+
+/// At most one function takes nothing, and one may speak an encapsulation.
+fn change_functions(town: &mut Town, dice: &mut Dice) {
+    town.instances.iter_mut().for_each(|instance| instance.weight = 1);
+    let idle = dice.below(town.instances.len() * 3);
+    if let Some(instance) = town.instances.get_mut(idle) {
+        instance.weight = 0;
+    }
+    let spoken = dice.pick(&[None, Some(Encapsulation::Nsh), Some(Encapsulation::Mpls)]);
+    let aware = town.instances.iter_mut().find(|instance| instance.name == AWARE);
+    aware.expect("it is built").speaks = spoken;
+}
+
+/// The users of one slice, on a path like that of a chain.
+fn set_slice(town: &mut Town) {
+    town.slices.clear();
+    town.slice_paths.clear();
+    let Some(chain) = town.chains.first() else { return };
+    let (id, path) = (SliceId(Uuid::from_u128(1)), PathId(500_000 + town.number as u32));
+    let teids = TeidRange::new(Teid(1), Teid(1_000)).unwrap();
+    let matches =
+        SliceMatch { place: RulePlace::Endpoints, vni: None, teids: Some(teids), qfi: None };
+    let (policy, name) = (SlicePolicy::default(), "users".to_owned());
+    town.slices.push(SliceEntry { id, name, matches, path, policy, is_injected: false });
+    let like = PathId(chain.path);
+    town.slice_paths.push(SlicePathEntry { id: path, slice: id, like, carries_metadata: false });
+}
+
+/// Adds, takes away or rebuilds a chain.
+fn change_chains(town: &mut Town, dice: &mut Dice) {
     if town.chains.len() > 3 || (!town.chains.is_empty() && dice.once_in(4)) {
         let gone = dice.below(town.chains.len());
         town.chains.remove(gone);
@@ -64,6 +112,9 @@ pub(crate) fn change(town: &mut Town, dice: &mut Dice) {
         chain.taps.push(dice.below(hops.len()));
     }
     chain.hops = hops;
+    if dice.once_in(8) {
+        chain.destination = EMPTY_NETWORK;
+    }
     let priority = 10 + dice.below(3) as u32;
     chain.rules.iter_mut().for_each(|(of, _)| *of = priority);
 }

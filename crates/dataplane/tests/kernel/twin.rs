@@ -2,8 +2,8 @@
 //! of each frame whether it would send it up or carry it, and how.
 
 use crate::dice::Dice;
-use crate::packets::{Sent, SentByTunnel};
-use crate::passing::route;
+use crate::packets::{Sent, SentByTunnel, cut_arp};
+use crate::passing::{advance, route};
 use crate::streets;
 use crate::town::{Port, Town, node_address, node_name};
 use catena_dataplane::engine::{Engine, EngineConfig, KernelPort, Origin, Output, Packet};
@@ -24,8 +24,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A rehearsal takes frames of these lengths, in bytes.
-const REHEARSED_BYTES: std::ops::RangeInclusive<usize> = 54..=3_400;
+/// A rehearsal takes frames up to this length, in bytes, and none whose header it finds cut short.
+const REHEARSED_BYTES_MAX: usize = 3_400;
+const REHEARSED_BYTES_MIN: usize = 54;
+const REHEARSED_IPV4_BYTES_MIN: usize = 34;
 const PUNT_INTERFACE: u32 = 1;
 const UNDERLAY_INTERFACE: u32 = 1;
 /// Frames that one packet may give rise to, one after the other.
@@ -33,7 +35,7 @@ const STEPS_MAX: usize = 64;
 
 /// Something that left a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Left {
+pub(crate) enum Left {
     Frame { port: String, bytes: Vec<u8>, is_super_frame: bool },
     Datagram { to: String, bytes: Vec<u8> },
 }
@@ -101,6 +103,8 @@ impl Side {
 
 pub(crate) struct Twin {
     pub(crate) town: Town,
+    /// Of the town.
+    seed: u64,
     alone: Side,
     beside: Side,
     program: Program,
@@ -111,7 +115,7 @@ pub(crate) struct Twin {
 
 impl Twin {
     /// `interfaces` exist in the namespace of the thread, one for each port.
-    pub(crate) fn new(town: Town, interfaces: &[u32], report: Report) -> Self {
+    pub(crate) fn new(town: Town, seed: u64, interfaces: &[u32], report: Report) -> Self {
         let sizes = Sizes { flows: 4_096, slots: 512, gates: 4_097, accounts: 2_048 };
         let program = Program::load(sizes).unwrap();
         let given = || -> Vec<OwnedFd> {
@@ -123,7 +127,8 @@ impl Twin {
         let door = KernelDoor::open(Tables::open(given()).unwrap()).unwrap();
         beside.engine.open_kernel_path(Box::new(door));
         beside.engine.set_kernel_underlay(Some(UNDERLAY_INTERFACE));
-        let mut twin = Self { town, alone, beside, program, tables, now_ns: 1_000_000_000, report };
+        let now_ns = 1_000_000_000;
+        let mut twin = Self { town, seed, alone, beside, program, tables, now_ns, report };
         twin.apply();
         for (number, port) in twin.town.ports.iter().enumerate().filter(|(_, port)| port.node == 0)
         {
@@ -159,12 +164,13 @@ impl Twin {
         let mut queue = vec![sent];
         for _ in 0..STEPS_MAX {
             let Some(sent) = queue.pop() else { return };
-            for left in self.step(&sent) {
-                queue.extend(self.function(left, &sent.offload, dice));
+            for left in self.step(&sent).0 {
+                let came = self.function(left, &sent.offload);
+                queue.extend(came.map(|came| rewritten(came, dice)));
             }
             // A chain may change while packets are inside functions.
-            if !queue.is_empty() && dice.once_in(80) {
-                streets::change(&mut self.town, dice);
+            if !queue.is_empty() && dice.once_in(40) {
+                streets::change(&mut self.town, self.seed, dice);
                 self.apply();
             }
         }
@@ -211,14 +217,30 @@ impl Twin {
         assert_eq!(left, expected, "{what} of {sent:?}");
         *self.report.outcomes.entry(format!("{what} by tunnel")).or_default() += 1;
         for left in expected {
-            if let Some(sent) = self.function(left, &Offload::default(), dice) {
-                self.send(sent, dice);
+            if let Some(sent) = self.function(left, &Offload::default()) {
+                self.send(rewritten(sent, dice), dice);
             }
         }
     }
 
-    /// One frame, at both; what left is the same.
-    fn step(&mut self, sent: &Sent) -> Vec<Left> {
+    /// Sends a frame in and lets functions do their work, and no more. Answers what left, and what
+    /// became of each frame.
+    pub(crate) fn follow(&mut self, sent: Sent) -> (Vec<Left>, Vec<String>) {
+        let (mut all, mut outcomes, mut queue) = (Vec::new(), Vec::new(), vec![sent]);
+        for _ in 0..STEPS_MAX {
+            let Some(sent) = queue.pop() else { break };
+            let (left, what) = self.step(&sent);
+            outcomes.push(what);
+            for left in left {
+                queue.extend(self.function(left.clone(), &sent.offload));
+                all.push(left);
+            }
+        }
+        (all, outcomes)
+    }
+
+    /// One frame, at both; what left is the same. What became of it?
+    fn step(&mut self, sent: &Sent) -> (Vec<Left>, String) {
         self.now_ns += 1_000;
         self.report.packets += 1;
         let port = self.town.port_named(&sent.port).clone();
@@ -226,15 +248,15 @@ impl Twin {
         let expected = self.alone.forward(self.now_ns, packet, &self.town);
         let (left, what) = self.beside_the_kernel(&port, sent);
         assert_eq!(left, expected, "{what} of a frame at {}", port.name);
-        *self.report.outcomes.entry(what).or_default() += 1;
-        expected
+        *self.report.outcomes.entry(what.clone()).or_default() += 1;
+        (expected, what)
     }
 
     fn beside_the_kernel(&mut self, port: &Port, sent: &Sent) -> (Vec<Left>, String) {
         let number = self.town.ports.iter().position(|other| other.id == port.id).unwrap();
         let interface = number as u32 + 2;
         let segment_bytes = sent.offload.segmentation.map(|one| one.segment_bytes);
-        let is_rehearsed = REHEARSED_BYTES.contains(&sent.bytes.len())
+        let is_rehearsed = is_rehearsed(&sent.bytes)
             && !self.is_pushed_super_frame(number as u16 + 1, &sent.bytes, segment_bytes);
         if !is_rehearsed {
             let packet = self.beside.packet(port, sent, None);
@@ -298,8 +320,9 @@ impl Twin {
         left
     }
 
-    /// What a function makes of a frame: most route, some give it back as it is, few rewrite it.
-    fn function(&self, left: Left, offload: &Offload, dice: &mut Dice) -> Option<Sent> {
+    /// What a function makes of a frame: most route, one gives it back as it is, who speaks an
+    /// encapsulation moves its header on.
+    fn function(&self, left: Left, offload: &Offload) -> Option<Sent> {
         let Left::Frame { port, mut bytes, .. } = left else { return None };
         let port = self.town.port_named(&port);
         if port.role != PortRole::Function {
@@ -307,19 +330,14 @@ impl Twin {
         }
         let instance =
             self.town.instances.iter().find(|one| self.town.ports[one.ingress].id == port.id)?;
-        let view = FrameView::parse(&bytes).ok().filter(|view| view.destination == port.mac)?;
+        FrameView::parse(&bytes).ok().filter(|view| view.destination == port.mac)?;
         let egress = &self.town.ports[instance.egress];
-        let is_bridge = instance.name == "f2";
-        if !is_bridge && !route(&mut bytes, PROXY_MAC, egress.mac) {
-            return None;
-        }
-        if dice.once_in(40)
-            && let Some(at) = view.l4_offset.map(usize::from)
-            && bytes.len() > at + 8
-        {
-            bytes[at + 1] ^= 0x10;
-        }
-        Some(Sent { port: egress.name.clone(), bytes, offload: *offload })
+        let has_header = [[0x89, 0x4f], [0x88, 0x47]].contains(bytes[12..].first_chunk()?);
+        let is_sent = match instance.speaks {
+            Some(encapsulation) => has_header && advance(&mut bytes, encapsulation),
+            None => instance.name == "f2" || route(&mut bytes, PROXY_MAC, egress.mac),
+        };
+        is_sent.then(|| Sent { port: egress.name.clone(), bytes, offload: *offload })
     }
 
     /// Both have counted the same.
@@ -346,6 +364,30 @@ impl Twin {
         }
         self.report
     }
+}
+
+/// Few functions rewrite, or send what they should not.
+fn rewritten(mut sent: Sent, dice: &mut Dice) -> Sent {
+    let ports = FrameView::parse(&sent.bytes).ok().and_then(|view| view.l4_offset);
+    if let Some(at) = ports.map(usize::from)
+        && dice.once_in(40)
+        && sent.bytes.len() > at + 8
+    {
+        sent.bytes[at + 1] ^= 0x10;
+    }
+    if dice.once_in(60) {
+        sent.bytes[12..14].copy_from_slice(&dice.pick(&[[0x89, 0x4f], [0x88, 0x47]]));
+    } else if dice.once_in(60) {
+        sent.bytes = cut_arp(&sent.bytes[6..12], dice);
+        sent.offload = Offload::default();
+    }
+    sent
+}
+
+fn is_rehearsed(bytes: &[u8]) -> bool {
+    let is_v4 = bytes.get(12..14) == Some(&[0x08, 0x00]);
+    let least = if is_v4 { REHEARSED_IPV4_BYTES_MIN } else { REHEARSED_BYTES_MIN };
+    (least..=REHEARSED_BYTES_MAX).contains(&bytes.len())
 }
 
 fn from_punt(origin: Origin, buffer: Buffer, cause: Option<Event>) -> Packet {
