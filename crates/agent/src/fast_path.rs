@@ -119,6 +119,17 @@ impl FastPath {
         &self.identifiers
     }
 
+    /// The ports before which the program stands.
+    pub(crate) fn steered(&self) -> Vec<KernelPort> {
+        let told = |(id, known): (&PortId, &Known)| KernelPort {
+            port_id: id.to_string(),
+            number: u32::from(known.number),
+            interface: known.interface,
+            has_peer: known.has_peer,
+        };
+        self.ports().iter().map(told).collect()
+    }
+
     /// What a data plane needs: tables and programs, and last a socket of the punt device.
     ///
     /// # Errors
@@ -215,6 +226,12 @@ impl FastPath {
 
     /// The number of a port, its own as long as it is here; none: all are taken.
     fn number(&self, id: PortId, interface: u32, has_peer: bool) -> Option<Known> {
+        let own = self.ports().get(&id).copied();
+        if let Some(own) = own
+            && (own.interface, own.has_peer) == (interface, has_peer)
+        {
+            return Some(own);
+        }
         self.forget(id);
         let mut ports = self.ports();
         let is_free = |number: &u16| ports.values().all(|known| known.number != *number);

@@ -17,7 +17,7 @@ use catena_model::id::PortId;
 use catena_model::limits::NODE_PORTS_MAX;
 use catena_model::program::PortEntry;
 use catena_model::resource::{Attachment, NamespaceRef};
-use catena_protocol::message::{KernelUnderlay, State, to_dataplane};
+use catena_protocol::message::{KernelPath, KernelUnderlay, State, to_dataplane};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -116,9 +116,8 @@ impl Interfaces {
         Ok(Self { node, orders, missed, fast_path, wants_fast_path })
     }
 
-    /// What a data plane needs to let the kernel repeat its decisions, and what the kernel calls
-    /// it; none: it decides each packet.
-    pub(crate) async fn give_fast_path(&self) -> Option<(Vec<u32>, Vec<OwnedFd>)> {
+    /// What a data plane needs to let the kernel repeat its decisions; none: it decides each packet.
+    pub(crate) async fn give_fast_path(&self) -> Option<(KernelPath, Vec<OwnedFd>)> {
         if self.wants_fast_path && self.fast_path.get().is_none() {
             self.keep_fast_path(FastPath::load(&self.node).await);
         }
@@ -129,7 +128,12 @@ impl Interfaces {
         self.missed.at_tunnels.fetch_add(tunnels, Ordering::Relaxed);
         let given =
             given.inspect_err(|error| tracing::warn!("the kernel repeats nothing: {error}"));
-        Some((fast_path.identifiers().to_vec(), given.ok()?))
+        let message = KernelPath {
+            tables: catena_fastpath::TABLES_COUNT as u32,
+            identifiers: fast_path.identifiers().to_vec(),
+            ports: fast_path.steered(),
+        };
+        Some((message, given.ok()?))
     }
 
     /// Takes over what the data plane of this state lets the kernel repeat; false: it is not ours.

@@ -2,7 +2,7 @@
 //! know how an interface is found and what is loaded there.
 
 use super::{KernelPath, Node};
-use catena_protocol::message::{self, State, to_dataplane};
+use catena_protocol::message::{State, to_dataplane};
 use std::net::IpAddr;
 
 impl Node {
@@ -18,12 +18,10 @@ impl Node {
             }
             return;
         }
-        let Some((identifiers, descriptors)) = self.interfaces.give_fast_path().await else {
+        let Some((given, descriptors)) = self.interfaces.give_fast_path().await else {
             self.must_free_underlay = true;
             return;
         };
-        let tables = catena_fastpath::TABLES_COUNT as u32;
-        let given = message::KernelPath { tables, identifiers };
         if self.send(to_dataplane::Message::KernelPath(given), descriptors) {
             self.kernel_path = KernelPath::Given;
         }

@@ -28,7 +28,7 @@ use catena_protocol::message::{
 };
 use catena_protocol::program;
 use catena_protocol::session::{ProgramGate, program_result, whole_needed};
-use ports::port_result;
+use ports::{parse_port, port_result};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use slices::{Resumed, Slices, Unfinished};
 use std::collections::BTreeMap;
@@ -343,16 +343,21 @@ impl Control {
             return Ok(Some("the kernel's tables did not come beside the message".into()));
         };
         let programs = tables.split_off(tables.len().min(given.tables as usize));
+        // First: what the tables know is sent up as soon as they are opened.
+        let ring = match PacketRing::map(socket, PUNT_RING) {
+            Ok(ring) => Box::new(ring),
+            Err(error) => return Ok(Some(format!("the punt ring cannot be made: {error}"))),
+        };
         let opened = catena_fastpath::Tables::open(tables).and_then(KernelDoor::open);
         let door = match opened {
             Ok(door) => Box::new(door),
             Err(error) => return Ok(Some(format!("the kernel's tables cannot be used: {error}"))),
         };
-        let ring = match PacketRing::map(socket, PUNT_RING) {
-            Ok(ring) => Box::new(ring),
-            Err(error) => return Ok(Some(format!("the punt ring cannot be made: {error}"))),
+        let number = |port: &message::KernelPort| {
+            Some((u16::try_from(port.number).ok()?, parse_port(&port.port_id)?))
         };
-        match self.desk.order(|done| Order::KernelPath { door, ring, done })? {
+        let ports = given.ports.iter().filter_map(number).collect();
+        match self.desk.order(|done| Order::KernelPath { door, ring, ports, done })? {
             Ok(()) => {
                 self.kernel_path = Some(KernelPath { identifiers, _programs: programs });
                 tracing::info!("the kernel repeats what is decided");

@@ -13,6 +13,7 @@ use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 
@@ -30,10 +31,12 @@ pub(super) enum Order {
         kernel: Option<KernelPort>,
         done: SyncSender<Result<Option<Box<dyn Port>>, IoError>>,
     },
-    /// Let the kernel repeat what is decided; what it does not comes by this ring.
+    /// Let the kernel repeat what is decided; what it does not comes by this ring, with the numbers
+    /// of these ports as long as they have no others.
     KernelPath {
         door: Box<KernelDoor>,
         ring: Box<PacketRing>,
+        ports: HashMap<u16, PortId>,
         done: SyncSender<Result<(), IoError>>,
     },
     /// The kernel's program stands before this interface of the underlay; none: before none.

@@ -23,8 +23,9 @@ pub(super) struct Punt {
 }
 
 impl Punt {
-    pub(super) fn new(ring: Box<PacketRing>) -> Self {
-        Self { ring, ports: HashMap::new(), scratch: Vec::new() }
+    /// These ports have numbers already.
+    pub(super) fn new(ring: Box<PacketRing>, ports: HashMap<u16, PortId>) -> Self {
+        Self { ring, ports, scratch: Vec::new() }
     }
 
     pub(super) fn ring(&self) -> &PacketRing {

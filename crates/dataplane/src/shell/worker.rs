@@ -18,7 +18,7 @@ use catena_io::{BufferPool, IoError, PacketRing, Poller};
 use catena_model::account::NodeCounters;
 use catena_model::id::PortId;
 use catena_model::{DropReason, PathId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -261,8 +261,8 @@ impl Worker {
                 self.name_kernel_port(id, None);
                 done.send(self.rings.detach(id, &mut self.poller)).ok();
             }
-            Order::KernelPath { door, ring, done } => {
-                done.send(self.open_kernel_path(door, ring)).ok();
+            Order::KernelPath { door, ring, ports, done } => {
+                done.send(self.open_kernel_path(door, ring, ports)).ok();
             }
             Order::KernelUnderlay { interface, done } => {
                 self.engine.set_kernel_underlay(interface);
@@ -296,13 +296,14 @@ impl Worker {
         &mut self,
         door: Box<KernelDoor>,
         ring: Box<PacketRing>,
+        ports: HashMap<u16, PortId>,
     ) -> Result<(), IoError> {
         if let Some(mut former) = self.punt.take() {
             self.punt_lost_before += former.ring_full();
             self.poller.remove(former.ring())?;
         }
         self.poller.add(&*ring, TOKEN_PUNT)?;
-        self.punt = Some(Punt::new(ring));
+        self.punt = Some(Punt::new(ring, ports));
         self.engine.open_kernel_path(door);
         self.tick_ns = Some(0);
         Ok(())

@@ -130,6 +130,6 @@ pub(super) fn port_result(
     from_dataplane::Message::PortResult(PortResult { port_id, refusal, operation, sequence })
 }
 
-fn parse_port(text: &str) -> Option<PortId> {
+pub(super) fn parse_port(text: &str) -> Option<PortId> {
     serde_json::from_value(serde_json::Value::String(text.into())).ok()
 }
