@@ -62,8 +62,11 @@ fn known(house: &House, host: &str) -> BTreeSet<SliceId> {
     let mut known = BTreeSet::new();
     loop {
         let last = known.last().copied();
-        let page = house.client.slices_at(host, SLICE_COUNTERS_MAX, last);
-        let page = page.unwrap_or_else(|error| panic!("{host}: {error}"));
+        // An agent that has just been killed may still be on its way back.
+        let page = wait_for("the slices of a node", || {
+            let page = house.client.slices_at(host, SLICE_COUNTERS_MAX, last);
+            page.map_err(|error| format!("{host}: {error}"))
+        });
         if page.is_empty() {
             return known;
         }

@@ -59,7 +59,7 @@ pub use classifier::Asked;
 pub use compile::CompileError;
 pub use counters::{Booking, RETIRED_PORTS_NAME};
 pub use explain::{Rehearsal, Way};
-pub use kernel_path::{Door, HandOver, KernelPort, Passed};
+pub use kernel_path::{Door, HandOver, KernelPort, Passed, Turn};
 pub use output::{Datagram, Frame, Output};
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
 pub use tables::Tables;
@@ -219,10 +219,12 @@ impl Engine {
     /// Puts new tables in force, between vectors. Ports and paths that stay keep their slots and
     /// sums; the sums of ports that leave are kept in one line of the counters. Packets that were
     /// handed out may be booked before or after.
-    pub fn replace_tables(&mut self, tables: Arc<Tables>) {
+    pub fn replace_tables(&mut self, turn: impl Into<Turn>) {
+        let mut turn = turn.into();
+        let tables = Arc::clone(&turn.tables);
         let is_same_but_slices = tables.differ_in_slices(&self.tables);
         if !is_same_but_slices || tables.has_slices() != self.tables.has_slices() {
-            self.change_kernel_path(&tables);
+            self.change_kernel_path(&mut turn);
         }
         if !is_same_but_slices {
             self.slots.align(&tables, &mut self.books);

@@ -16,7 +16,7 @@ use super::order::{Order, Report};
 use super::slice_book::SliceBook;
 use super::underlay::Underlay;
 use super::{Config, DataplaneError, program_file, slice_file};
-use crate::engine::{KernelPort, Rehearsal, Tables};
+use crate::engine::{KernelPort, Rehearsal, Tables, Turn};
 use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOTS_DEFAULT, RingConfig};
 use catena_model::explain::ExplainRequest;
 use catena_model::id::PortId;
@@ -517,9 +517,12 @@ impl Control {
     fn order_tables(&mut self, mut tables: Tables) -> Result<Arc<Tables>, DataplaneError> {
         self.keep_injected(&mut tables);
         let tables = Arc::new(tables);
-        let published = Arc::clone(&tables);
-        let is_inherited = std::mem::take(&mut self.has_predecessor);
-        self.desk.order(|done| Order::Tables { tables: published, is_inherited, done })?;
+        let turn = match &self.running {
+            Some(running) => Turn::between(&running.tables, Arc::clone(&tables)),
+            None => Arc::clone(&tables).into(),
+        };
+        let (turn, is_inherited) = (Box::new(turn), std::mem::take(&mut self.has_predecessor));
+        self.desk.order(|done| Order::Tables { turn, is_inherited, done })?;
         Ok(tables)
     }
 

@@ -6,7 +6,7 @@ use super::kernel_door::KernelDoor;
 use super::rings::LostPort;
 use super::underlay::Underlay;
 use super::wake::Bell;
-use crate::engine::{KernelPort, Rehearsal, Tables};
+use crate::engine::{KernelPort, Rehearsal, Turn};
 use catena_io::{IoError, PacketRing, Port};
 use catena_model::SliceId;
 use catena_model::account::{NodeCounters, SliceCounters};
@@ -14,13 +14,12 @@ use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 
 /// An order.
 pub(super) enum Order {
     /// Put these tables in force. Inherited: another process began to count on their paths.
-    Tables { tables: Arc<Tables>, is_inherited: bool, done: SyncSender<()> },
+    Tables { turn: Box<Turn>, is_inherited: bool, done: SyncSender<()> },
     /// Use these tunnel sockets; the former come back.
     Underlay { underlay: Box<Underlay>, done: SyncSender<Option<Box<Underlay>>> },
     /// Use this ring for the port; the one it had before comes back.

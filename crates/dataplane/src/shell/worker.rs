@@ -241,8 +241,8 @@ impl Worker {
     /// of sending it are not looked at.
     fn carry_out(&mut self, order: Order) -> Result<(), IoError> {
         match order {
-            Order::Tables { tables, is_inherited, done } => {
-                self.engine.replace_tables(tables);
+            Order::Tables { turn, is_inherited, done } => {
+                self.engine.replace_tables(*turn);
                 self.note_paths(is_inherited);
                 self.tick_ns = Some(0);
                 self.rings.index(&self.engine, &mut self.poller, &mut self.pool)?;

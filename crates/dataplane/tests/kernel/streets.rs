@@ -48,7 +48,7 @@ pub(crate) fn change(town: &mut Town, seed: u64, dice: &mut Dice) {
     if dice.once_in(4) {
         change_functions(town, dice);
     }
-    if seed % SLICED_ONE_IN == 0 {
+    if seed.is_multiple_of(SLICED_ONE_IN) {
         set_slice(town);
     }
 }

@@ -6,7 +6,7 @@ use crate::packets::{Sent, SentByTunnel, cut_arp};
 use crate::passing::{advance, route};
 use crate::streets;
 use crate::town::{Port, Town, node_address, node_name};
-use catena_dataplane::engine::{Engine, EngineConfig, KernelPort, Origin, Output, Packet};
+use catena_dataplane::engine::{Engine, EngineConfig, KernelPort, Origin, Output, Packet, Turn};
 use catena_dataplane::shell::KernelDoor;
 use catena_fastpath::reference::{self, Outcome};
 use catena_fastpath::{
@@ -146,7 +146,8 @@ impl Twin {
     pub(crate) fn apply(&mut self) {
         let tables = Arc::new(self.town.tables(0));
         self.alone.engine.replace_tables(Arc::clone(&tables));
-        self.beside.engine.replace_tables(tables);
+        let turn = Turn::between(self.beside.engine.tables(), tables);
+        self.beside.engine.replace_tables(turn);
     }
 
     /// Lets time pass at both.

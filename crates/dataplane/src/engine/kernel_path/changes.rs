@@ -13,9 +13,45 @@ use catena_wire::scalar::PortRange;
 use ipnet::IpNet;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Where more rules than that would have to be held against one another, all that they could take has
+/// changed.
+const COMPARISONS_MAX: usize = 10_000_000;
+
+/// Tables, and what they change since those before them. Who makes them has time to compare; who
+/// forwards has none.
+pub struct Turn {
+    pub(in super::super) tables: Arc<Tables>,
+    since: Option<(Arc<Tables>, BTreeSet<Dependency>)>,
+}
+
+impl Turn {
+    /// From the one to the other.
+    #[must_use]
+    pub fn between(old: &Arc<Tables>, new: Arc<Tables>) -> Self {
+        let is_compared = !new.differ_in_slices(old) || new.has_slices() != old.has_slices();
+        let since = is_compared.then(|| (Arc::clone(old), changed(old, &new)));
+        Self { tables: new, since }
+    }
+
+    /// What it changes for flows that were decided by these.
+    pub(super) fn changed(&mut self, old: &Tables) -> BTreeSet<Dependency> {
+        match self.since.take() {
+            Some((since, changed)) if std::ptr::eq(&*since, old) => changed,
+            _ => changed(old, &self.tables),
+        }
+    }
+}
+
+impl From<Arc<Tables>> for Turn {
+    fn from(tables: Arc<Tables>) -> Self {
+        Self { tables, since: None }
+    }
+}
 
 /// Everything that is not as it was, or is gone.
-pub(super) fn changed(old: &Tables, new: &Tables) -> BTreeSet<Dependency> {
+fn changed(old: &Tables, new: &Tables) -> BTreeSet<Dependency> {
     let mut changed = BTreeSet::new();
     let (before, after) = (&old.program, &new.program);
     if before.underlay != after.underlay || old.has_slices() != new.has_slices() {
@@ -60,16 +96,21 @@ struct PortView<'t> {
 struct Index<'t> {
     ports: HashMap<PortId, &'t PortTable>,
     nodes: HashMap<&'t catena_model::NodeName, IpAddr>,
-    pins: &'t [PinEntry],
+    pins: HashMap<PathId, Vec<&'t PinEntry>>,
 }
 
 impl<'t> Index<'t> {
     fn of(tables: &'t Tables) -> Self {
         let tunnels = tables.program.tunnels.iter();
+        let mut pins: HashMap<PathId, Vec<&PinEntry>> = HashMap::new();
+        for pin in &tables.program.pins {
+            pins.entry(pin.old).or_default().push(pin);
+            pins.entry(pin.new).or_default().push(pin);
+        }
         Self {
             ports: tables.ports.iter().map(|port| (port.entry.id, port)).collect(),
             nodes: tunnels.map(|tunnel| (&tunnel.node, tunnel.address)).collect(),
-            pins: &tables.program.pins,
+            pins,
         }
     }
 
@@ -83,11 +124,10 @@ impl<'t> Index<'t> {
             })
         };
         let ports = instances().flat_map(|one| [view(&one.ingress), view(&one.egress)]);
-        let pins = self.pins.iter().filter(|pin| pin.old == path.id || pin.new == path.id);
         Surroundings {
             ports: ports.collect(),
             nodes: instances().map(|one| self.nodes.get(&one.node).copied()).collect(),
-            pins: pins.collect(),
+            pins: self.pins.get(&path.id).cloned().unwrap_or_default(),
         }
     }
 }
@@ -148,11 +188,8 @@ fn changed_rules(old: &NodeProgram, new: &NodeProgram, changed: &mut BTreeSet<De
         program.rules.iter().enumerate().map(|(place, rule)| (rule.id, place)).collect()
     };
     let (before, after) = (by_id(old), by_id(new));
-    let rule_at = |program: &'_ NodeProgram, place: Option<&usize>| {
-        place.and_then(|place| program.rules.get(*place).cloned())
-    };
     for rule in &old.rules {
-        if rule_at(new, after.get(&rule.id)).as_ref() != Some(rule) {
+        if rule_at(new, after.get(&rule.id)) != Some(rule) {
             // What it took goes elsewhere.
             changed.insert(Dependency::Path(rule.path));
             if let RulePlace::After(ended) = rule.matches.place {
@@ -160,19 +197,31 @@ fn changed_rules(old: &NodeProgram, new: &NodeProgram, changed: &mut BTreeSet<De
             }
         }
     }
-    let mut last = None;
+    let (mut last, mut all_added) = (None, Vec::new());
     for rule in &new.rules {
         let place = before.get(&rule.id);
-        let is_same = rule_at(old, place).as_ref() == Some(rule);
+        let is_same = rule_at(old, place) == Some(rule);
         // Of equal priority the first counts: one that moved forward may take what others had.
         let is_in_order = place > last;
         if is_same {
             last = last.max(place);
         }
         if !is_same || !is_in_order {
-            added(rule, new, changed);
+            all_added.push(rule);
         }
     }
+    if all_added.len().saturating_mul(new.rules.len()) > COMPARISONS_MAX {
+        changed.extend(old.paths.iter().map(|path| Dependency::Path(path.id)));
+        changed.extend(old.networks.iter().map(|entry| Dependency::Ordinary(entry.id)));
+        return;
+    }
+    for rule in all_added {
+        added(rule, new, changed);
+    }
+}
+
+fn rule_at<'p>(program: &'p NodeProgram, place: Option<&usize>) -> Option<&'p RuleEntry> {
+    place.and_then(|place| program.rules.get(*place))
 }
 
 /// A rule may take what others took, or nobody did.

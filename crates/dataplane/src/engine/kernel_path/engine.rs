@@ -5,7 +5,7 @@ use super::super::packet::{Arrived, Packet};
 use super::super::trace::Trace;
 use super::super::vector::VECTOR_PACKETS_MAX;
 use super::super::{Engine, Output, Passing};
-use super::{Door, KernelPath, KernelPort, Place, Surroundings, Treatment, Witnessed};
+use super::{Door, KernelPath, KernelPort, Place, Surroundings, Treatment, Turn, Witnessed};
 use catena_io::BufferPool;
 use catena_model::id::PortId;
 use catena_model::kernel::KernelCounters;
@@ -92,8 +92,8 @@ impl Engine {
     }
 
     /// New tables are about to be in force.
-    pub(in super::super) fn change_kernel_path(&mut self, new: &super::super::Tables) {
-        with_kernel!(self, |kernel, with| kernel.change(new, with));
+    pub(in super::super) fn change_kernel_path(&mut self, turn: &mut Turn) {
+        with_kernel!(self, |kernel, with| kernel.change(turn, with));
     }
 
     /// Somebody wants to see packets: from now on they come here.

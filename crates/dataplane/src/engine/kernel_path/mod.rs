@@ -15,6 +15,7 @@ mod lines;
 mod recipe;
 mod transform;
 
+pub use changes::Turn;
 pub use door::{Door, HandOver, Passed};
 
 use super::counters::{Books, Owner};
@@ -398,8 +399,9 @@ impl KernelPath {
     }
 
     /// Ends what was decided by what changes between two programs, before the new one is in force.
-    pub(super) fn change(&mut self, new: &Tables, with: &mut Surroundings<'_>) {
-        let changed = changes::changed(with.tables, new);
+    pub(super) fn change(&mut self, turn: &mut Turn, with: &mut Surroundings<'_>) {
+        let changed = turn.changed(with.tables);
+        let new = &*turn.tables;
         self.end(&changed, with);
         let gone = self.guards.all().map(|(dependency, _)| dependency);
         let gone: Vec<Dependency> = gone.filter(|one| changes::is_gone(*one, new)).collect();
