@@ -384,6 +384,47 @@ fn a_data_plane_that_was_killed_comes_back_by_itself() {
     });
 }
 
+/// What the kernel repeats goes on without a data plane, and what it sends up while the next one gets
+/// its ports waits for them.
+#[test]
+fn flows_that_the_kernel_knows_outlive_their_data_plane() {
+    in_own_house("pair.yaml", |house| {
+        let to = SocketAddr::new(address("D", Family::V4), PORT);
+        let chain = house.deploy(document("steady", PORT, &["v1", "v2"]));
+        for host in ["host1", "host2"] {
+            let dataplane = house.process("dataplane", Some(host));
+            let receiver = Receiver::new(&house.node("D"), to);
+            let sending = Sender::new(&house.node("S"), to).keep_sending();
+            wait_for("flows in the kernel", || kernel_carries(house));
+            kill(&dataplane);
+            wait_gone(house, &dataplane);
+            wait_for("another data plane", || {
+                let is_it = |p: &Process| p.words == dataplane.words && p.pid != dataplane.pid;
+                house.processes().into_iter().find(is_it).map(drop).ok_or("none yet".into())
+            });
+            house.wait_settled();
+            house.wait_active(&chain.chain);
+            receiver.assert_all(sending.stop());
+            account::assert_holds(house);
+        }
+    });
+}
+
+/// Does each node carry packets that no engine sees: does nothing come up between two looks?
+fn kernel_carries(house: &House) -> Result<(), String> {
+    let look = || -> Vec<(u64, u64)> {
+        let nodes = account::counters(house);
+        let kernels = nodes.iter().filter_map(|node| node.dataplane.kernel.as_ref());
+        kernels.map(|kernel| (kernel.flows, kernel.punted)).collect()
+    };
+    let before = look();
+    std::thread::sleep(Duration::from_millis(100));
+    let after = look();
+    let is_carried =
+        before.len() == 2 && before == after && after.iter().all(|(flows, _)| *flows > 0);
+    if is_carried { Ok(()) } else { Err(format!("{before:?}, then {after:?}")) }
+}
+
 /// Without controller and agents the network stands: packets go on by the last program.
 #[test]
 fn with_neither_controller_nor_agents_the_packets_go_on() {

@@ -4,6 +4,7 @@
 //! force and acknowledged. Refuses to touch packets.
 
 mod injected;
+mod kernel_path;
 mod ports;
 mod slices;
 mod underlay;
@@ -11,13 +12,11 @@ mod underlay;
 use super::agent_connection::{AgentConnection, ConnectionEnd};
 use super::control_socket::ControlSocket;
 use super::desk::Desk;
-use super::kernel_door::KernelDoor;
 use super::order::{Order, Report};
 use super::slice_book::SliceBook;
 use super::underlay::Underlay;
 use super::{Config, DataplaneError, program_file, slice_file};
 use crate::engine::{KernelPort, Rehearsal, Tables, Turn};
-use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOTS_DEFAULT, RingConfig};
 use catena_model::explain::ExplainRequest;
 use catena_model::id::PortId;
 use catena_model::limits::SLICE_COUNTERS_MAX;
@@ -28,13 +27,14 @@ use catena_protocol::message::{
 };
 use catena_protocol::program;
 use catena_protocol::session::{ProgramGate, program_result, whole_needed};
-use ports::{parse_port, port_result};
+use kernel_path::{KernelPath, OPENING_REST, Opening};
+use ports::port_result;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use slices::{Resumed, Slices, Unfinished};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,12 +44,6 @@ const UNDERLAY_RETRY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How long an agent waits that could not be let in.
 const ACCEPT_REST: Duration = Duration::from_millis(200);
 const ACCEPT_RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-
-/// Descriptors of the kernel's tables and programs in one message.
-const KERNEL_PARTS_MAX: usize = 15;
-/// The ring of all ports together.
-const PUNT_RING: RingConfig =
-    RingConfig { slots: 4 * RING_SLOTS_DEFAULT, slot_bytes: RING_SLOT_BYTES_DEFAULT };
 
 /// The program in force.
 struct Running {
@@ -71,14 +65,6 @@ struct Attached {
     kernel: Option<KernelPort>,
 }
 
-/// What the kernel repeats decisions with.
-struct KernelPath {
-    /// What it calls tables and programs: the word for an agent that comes later.
-    identifiers: Vec<u32>,
-    /// Held, so that the kernel keeps them even while they stand before no port.
-    _programs: Vec<OwnedFd>,
-}
-
 /// The state of the thread.
 pub(super) struct Control {
     config: Config,
@@ -92,6 +78,10 @@ pub(super) struct Control {
     attached: BTreeMap<PortId, Attached>,
     is_confined: bool,
     kernel_path: Option<KernelPath>,
+    /// A kernel path that waits for its ports.
+    opening: Option<Opening>,
+    /// The interface of the underlay that the kernel's program stands before.
+    kernel_underlay: Option<u32>,
     /// Until when nobody is let in: there was no descriptor left for the last who came.
     deaf_until: Option<Instant>,
     /// Another data plane counted on the paths of the program that comes next.
@@ -117,6 +107,8 @@ impl Control {
             attached: BTreeMap::new(),
             is_confined: false,
             kernel_path: None,
+            opening: None,
+            kernel_underlay: None,
             deaf_until: None,
             has_predecessor: false,
             no_tunnels: None,
@@ -180,6 +172,7 @@ impl Control {
             }
             self.deaf_until = self.deaf_until.filter(|until| Instant::now() < *until);
             self.retry_underlay()?;
+            self.open_if_ready()?;
         }
     }
 
@@ -195,6 +188,7 @@ impl Control {
         fds.extend(agent.map(|(fd, interest)| PollFd::from_borrowed_fd(fd, interest)));
         fds.extend(stop.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let retries = [
+            self.opening.as_ref().map(|_| &OPENING_REST),
             self.deaf_until.map(|_| &ACCEPT_RETRY),
             self.missing_underlay().map(|_| &UNDERLAY_RETRY),
         ];
@@ -293,7 +287,7 @@ impl Control {
                 from_dataplane::Message::Answer(message::Answer { request, body })
             }
             to_dataplane::Message::KernelPath(given) => {
-                let refusal = self.open_kernel_path(given, agent)?;
+                let refusal = self.take_kernel_path(given, agent)?;
                 if let Some(reason) = &refusal {
                     tracing::warn!("every packet is decided one by one: {reason}");
                 }
@@ -301,8 +295,7 @@ impl Control {
                 from_dataplane::Message::KernelPathResult(message::KernelPathResult { refusal })
             }
             to_dataplane::Message::KernelUnderlay(underlay) => {
-                let interface = Some(underlay.interface).filter(|interface| *interface > 0);
-                self.desk.order(|done| Order::KernelUnderlay { interface, done })?;
+                self.serve_underlay(underlay.interface)?;
                 from_dataplane::Message::KernelUnderlayResult(message::KernelUnderlayResult {})
             }
             to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(self.state()),
@@ -327,43 +320,6 @@ impl Control {
             has_kernel_path: kernel_path.is_some(),
             kernel_identifiers: kernel_path.map_or_else(Vec::new, |path| path.identifiers.clone()),
             kernel_ports: kernel_ports.collect(),
-        }
-    }
-
-    /// Answers why not.
-    fn open_kernel_path(
-        &mut self,
-        given: message::KernelPath,
-        agent: &mut AgentConnection,
-    ) -> Result<Option<String>, DataplaneError> {
-        let identifiers = given.identifiers;
-        let count = identifiers.len().min(KERNEL_PARTS_MAX);
-        let mut tables: Vec<OwnedFd> = (0..count).filter_map(|_| agent.take_socket()).collect();
-        let Some(socket) = agent.take_socket() else {
-            return Ok(Some("the kernel's tables did not come beside the message".into()));
-        };
-        let programs = tables.split_off(tables.len().min(given.tables as usize));
-        // First: what the tables know is sent up as soon as they are opened.
-        let ring = match PacketRing::map(socket, PUNT_RING) {
-            Ok(ring) => Box::new(ring),
-            Err(error) => return Ok(Some(format!("the punt ring cannot be made: {error}"))),
-        };
-        let opened = catena_fastpath::Tables::open(tables).and_then(KernelDoor::open);
-        let door = match opened {
-            Ok(door) => Box::new(door),
-            Err(error) => return Ok(Some(format!("the kernel's tables cannot be used: {error}"))),
-        };
-        let number = |port: &message::KernelPort| {
-            Some((u16::try_from(port.number).ok()?, parse_port(&port.port_id)?))
-        };
-        let ports = given.ports.iter().filter_map(number).collect();
-        match self.desk.order(|done| Order::KernelPath { door, ring, ports, done })? {
-            Ok(()) => {
-                self.kernel_path = Some(KernelPath { identifiers, _programs: programs });
-                tracing::info!("the kernel repeats what is decided");
-                Ok(None)
-            }
-            Err(error) => Ok(Some(format!("the punt ring cannot be used: {error}"))),
         }
     }
 
@@ -515,6 +471,8 @@ impl Control {
     }
 
     fn order_tables(&mut self, mut tables: Tables) -> Result<Arc<Tables>, DataplaneError> {
+        // What the kernel knows is of the program before.
+        self.open_now()?;
         self.keep_injected(&mut tables);
         let tables = Arc::new(tables);
         let turn = match &self.running {

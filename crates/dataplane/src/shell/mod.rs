@@ -85,6 +85,9 @@ pub enum DataplaneError {
          look for a security policy that forbids it"
     )]
     Confine(#[source] IoError),
+    /// The kernel's tables, which the agent counts on, are of no use.
+    #[error("the kernel path is of no use: {0}; the agent will start the data plane anew")]
+    KernelPath(String),
     /// The worker cannot wait for its ports, or not be confined.
     #[error("the worker ended: {0}; the agent will start the data plane anew")]
     Worker(#[source] IoError),

@@ -30,12 +30,14 @@ pub(super) enum Order {
         kernel: Option<KernelPort>,
         done: SyncSender<Result<Option<Box<dyn Port>>, IoError>>,
     },
-    /// Let the kernel repeat what is decided; what it does not comes by this ring, with the numbers
-    /// of these ports as long as they have no others.
+    /// Let the kernel repeat what is decided; what it does not comes by this ring.
     KernelPath {
         door: Box<KernelDoor>,
         ring: Box<PacketRing>,
-        ports: HashMap<u16, PortId>,
+        /// The ports before which its program stands, whether they are attached or not.
+        numbers: HashMap<u16, PortId>,
+        /// How the kernel knows those that are.
+        attached: Vec<(PortId, KernelPort)>,
         done: SyncSender<Result<(), IoError>>,
     },
     /// The kernel's program stands before this interface of the underlay; none: before none.

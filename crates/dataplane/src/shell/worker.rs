@@ -261,8 +261,12 @@ impl Worker {
                 self.name_kernel_port(id, None);
                 done.send(self.rings.detach(id, &mut self.poller)).ok();
             }
-            Order::KernelPath { door, ring, ports, done } => {
-                done.send(self.open_kernel_path(door, ring, ports)).ok();
+            Order::KernelPath { door, ring, numbers, attached, done } => {
+                let opened = self.open_kernel_path(door, ring, numbers);
+                for (id, kernel) in attached.into_iter().filter(|_| opened.is_ok()) {
+                    self.name_kernel_port(id, Some(kernel));
+                }
+                done.send(opened).ok();
             }
             Order::KernelUnderlay { interface, done } => {
                 self.engine.set_kernel_underlay(interface);
@@ -296,14 +300,14 @@ impl Worker {
         &mut self,
         door: Box<KernelDoor>,
         ring: Box<PacketRing>,
-        ports: HashMap<u16, PortId>,
+        numbers: HashMap<u16, PortId>,
     ) -> Result<(), IoError> {
         if let Some(mut former) = self.punt.take() {
             self.punt_lost_before += former.ring_full();
             self.poller.remove(former.ring())?;
         }
         self.poller.add(&*ring, TOKEN_PUNT)?;
-        self.punt = Some(Punt::new(ring, ports));
+        self.punt = Some(Punt::new(ring, numbers));
         self.engine.open_kernel_path(door);
         self.tick_ns = Some(0);
         Ok(())

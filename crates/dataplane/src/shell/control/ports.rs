@@ -50,6 +50,7 @@ impl Control {
         match self.desk.order(|done| Order::Attach { id, ring, kernel, done })? {
             Ok(_former) => {
                 self.attached.insert(id, Attached { sequence: attach.sequence, kernel });
+                self.open_if_ready()?;
                 Ok(None)
             }
             Err(error) => {

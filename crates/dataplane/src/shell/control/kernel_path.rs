@@ -1,0 +1,144 @@
+//! The kernel path as agents give it: mapped at once, opened when the ports are here whose frames come
+//! by it, so that the kernel goes on with what a data plane before this one has decided. Refuses to
+//! know what a transform says.
+
+use super::ports::parse_port;
+use super::{Attached, Control, DataplaneError};
+use crate::engine::KernelPort;
+use crate::shell::agent_connection::AgentConnection;
+use crate::shell::kernel_door::KernelDoor;
+use crate::shell::order::Order;
+use catena_fastpath::Tables;
+use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOTS_DEFAULT, RingConfig};
+use catena_model::id::PortId;
+use catena_protocol::message;
+use rustix::event::Timespec;
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// Descriptors of the kernel's tables and programs in one message.
+const KERNEL_PARTS_MAX: usize = 15;
+/// The ring of all ports together.
+const PUNT_RING: RingConfig =
+    RingConfig { slots: 4 * RING_SLOTS_DEFAULT, slot_bytes: RING_SLOT_BYTES_DEFAULT };
+
+/// How long the kernel path waits for ports: what it sends up waits with it.
+const OPENING_MAX: Duration = Duration::from_secs(2);
+/// How often this is looked at.
+pub(super) const OPENING_REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// What the kernel repeats decisions with.
+pub(super) struct KernelPath {
+    /// What it calls tables and programs: the word for an agent that comes later.
+    pub(super) identifiers: Vec<u32>,
+    /// Held, so that the kernel keeps them even while they stand before no port.
+    _programs: Vec<OwnedFd>,
+}
+
+/// A kernel path that waits for its ports.
+pub(super) struct Opening {
+    tables: Tables,
+    ring: Box<PacketRing>,
+    /// The ports before which the program stands already, with their numbers.
+    ports: HashMap<PortId, u16>,
+    until: Instant,
+}
+
+impl Opening {
+    fn is_whole(&self, attached: &BTreeMap<PortId, Attached>) -> bool {
+        self.ports.keys().all(|port| attached.contains_key(port))
+    }
+}
+
+impl Control {
+    /// Answers why not.
+    pub(super) fn take_kernel_path(
+        &mut self,
+        given: message::KernelPath,
+        agent: &mut AgentConnection,
+    ) -> Result<Option<String>, DataplaneError> {
+        let identifiers = given.identifiers;
+        let count = identifiers.len().min(KERNEL_PARTS_MAX);
+        let mut tables: Vec<OwnedFd> = (0..count).filter_map(|_| agent.take_socket()).collect();
+        let Some(socket) = agent.take_socket() else {
+            return Ok(Some("the kernel's tables did not come beside the message".into()));
+        };
+        let programs = tables.split_off(tables.len().min(given.tables as usize));
+        let ring = match PacketRing::map(socket, PUNT_RING) {
+            Ok(ring) => Box::new(ring),
+            Err(error) => return Ok(Some(format!("the punt ring cannot be made: {error}"))),
+        };
+        let tables = match Tables::open(tables) {
+            Ok(tables) => tables,
+            Err(error) => return Ok(Some(format!("the kernel's tables cannot be used: {error}"))),
+        };
+        let number = |port: &message::KernelPort| {
+            Some((parse_port(&port.port_id)?, u16::try_from(port.number).ok()?))
+        };
+        let ports = given.ports.iter().filter_map(number).collect();
+        let until = Instant::now() + OPENING_MAX;
+        let opening = Opening { tables, ring, ports, until };
+        if opening.is_whole(&self.attached) {
+            if let Some(refusal) = self.open(opening)? {
+                return Ok(Some(refusal));
+            }
+        } else {
+            self.opening = Some(opening);
+        }
+        self.kernel_path = Some(KernelPath { identifiers, _programs: programs });
+        Ok(None)
+    }
+
+    /// Opens a kernel path whose ports are here, or that has waited long enough for them.
+    pub(super) fn open_if_ready(&mut self) -> Result<(), DataplaneError> {
+        let attached = &self.attached;
+        let is_ready =
+            |opening: &mut Opening| opening.is_whole(attached) || opening.until <= Instant::now();
+        let ready = self.opening.take_if(is_ready);
+        self.open_at_last(ready)
+    }
+
+    /// What the kernel knows holds no more, whoever is here.
+    pub(super) fn open_now(&mut self) -> Result<(), DataplaneError> {
+        let waiting = self.opening.take();
+        self.open_at_last(waiting)
+    }
+
+    /// The agent counts on it by now: a data plane that cannot have it begins anew.
+    fn open_at_last(&mut self, opening: Option<Opening>) -> Result<(), DataplaneError> {
+        let refusal = opening.map(|opening| self.open(opening)).transpose()?.flatten();
+        refusal.map_or(Ok(()), |refusal| Err(DataplaneError::KernelPath(refusal)))
+    }
+
+    /// Answers why not.
+    fn open(&mut self, opening: Opening) -> Result<Option<String>, DataplaneError> {
+        let Opening { tables, ring, ports, .. } = opening;
+        let door = match KernelDoor::open(tables) {
+            Ok(door) => Box::new(door),
+            Err(error) => return Ok(Some(format!("the kernel's tables cannot be used: {error}"))),
+        };
+        let numbers = ports.into_iter().map(|(port, number)| (number, port)).collect();
+        let attached = self.attached.iter().filter_map(|(id, port)| Some((*id, port.kernel?)));
+        let attached: Vec<(PortId, KernelPort)> = attached.collect();
+        let opened =
+            self.desk.order(|done| Order::KernelPath { door, ring, numbers, attached, done })?;
+        if let Err(error) = opened {
+            return Ok(Some(format!("the punt ring cannot be used: {error}")));
+        }
+        self.order_kernel_underlay()?;
+        tracing::info!("the kernel repeats what is decided");
+        Ok(None)
+    }
+
+    /// The kernel's program stands before this interface of the underlay; 0: before none.
+    pub(super) fn serve_underlay(&mut self, interface: u32) -> Result<(), DataplaneError> {
+        self.kernel_underlay = Some(interface).filter(|interface| *interface > 0);
+        self.order_kernel_underlay()
+    }
+
+    fn order_kernel_underlay(&mut self) -> Result<(), DataplaneError> {
+        let interface = self.kernel_underlay;
+        self.desk.order(|done| Order::KernelUnderlay { interface, done })
+    }
+}
