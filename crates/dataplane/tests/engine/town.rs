@@ -97,6 +97,13 @@ fn id(kind: u128, number: usize) -> Uuid {
     Uuid::from_u128(kind << 64 | number as u128)
 }
 
+/// The same as long as the chain has this name, on whatever path.
+fn rule_id(chain: &str, number: usize) -> RuleId {
+    let of_chain =
+        chain.bytes().fold(0, |sum: usize, byte| sum.wrapping_mul(31) + usize::from(byte));
+    RuleId(id(5, of_chain << 16 | number))
+}
+
 /// A rule for one transport and destination port of one IP version.
 pub(crate) fn rule(family: IpFamily, transport: Transport, destination_port: u16) -> RuleMatch {
     RuleMatch {
@@ -283,7 +290,7 @@ impl Town {
             program.chains.push(ChainEntry { id: self.chain_id(chain), name: name.clone() });
             for (number, (priority, matches)) in chain.rules.iter().enumerate() {
                 program.rules.push(RuleEntry {
-                    id: RuleId(id(5, number)),
+                    id: rule_id(&name, number),
                     name: format!("{name}-{number}"),
                     priority: *priority,
                     matches: matches.clone(),

@@ -1,0 +1,70 @@
+//! What a change of one chain does to the flows of others in the kernel: nothing.
+
+use crate::differential::{is_privileged, make_interfaces};
+use crate::packets::Sent;
+use crate::scene::{packet, rules, three_hosts};
+use crate::twin::{Report, Twin};
+use catena_io::Offload;
+use catena_kernel::namespace::{NetNamespace, run_in};
+use catena_model::resource::Encapsulation::{Mpls, Nsh};
+
+const PORTS: usize = 10;
+/// Packets after which a flow is the kernel's.
+const TIMES: usize = 4;
+/// The destination ports of the chain that changes, of another, and of one that comes.
+const CHANGED: u16 = 5_001;
+const OTHER: u16 = 5_002;
+const NEW: u16 = 5_003;
+
+/// What became of each frame of the flow to a port, at its source and behind its functions.
+fn outcomes(twin: &mut Twin, port: u16) -> Vec<String> {
+    let bytes = packet(&twin.town, port).frame();
+    twin.follow(Sent { port: "S".to_owned(), bytes, offload: Offload::default() }).1
+}
+
+fn is_carried(outcomes: &[String]) -> bool {
+    !outcomes.is_empty() && outcomes.iter().all(|what| what == "carried")
+}
+
+fn check(interfaces: &[u32]) {
+    let mut town = three_hosts();
+    town.chain("changed", Nsh, &[&["v1"]], &rules(CHANGED));
+    town.chain("other", Mpls, &[&["v1"], &["v2"]], &rules(OTHER));
+    let mut twin = Twin::new(town, 0, interfaces, Report::default());
+    for port in [CHANGED, OTHER] {
+        let last = (0..TIMES).map(|_| outcomes(&mut twin, port)).last().unwrap();
+        assert!(is_carried(&last), "{port}: {last:?}");
+    }
+
+    // Another path through other functions.
+    twin.town.number += 1;
+    twin.town.chains[0].path = 300;
+    twin.town.chains[0].hops = vec![vec!["v2".to_owned()]];
+    twin.apply();
+    assert!(is_carried(&outcomes(&mut twin, OTHER)), "a change of another chain ended its flow");
+    assert!(!is_carried(&outcomes(&mut twin, CHANGED)), "it goes on by the path of before");
+
+    // A chain more, which takes nothing of it.
+    twin.town.number += 1;
+    twin.town.chain("new", Nsh, &[&["v1"]], &rules(NEW)).path = 301;
+    twin.apply();
+    assert!(is_carried(&outcomes(&mut twin, OTHER)), "a new chain ended its flow");
+
+    // One less.
+    twin.town.number += 1;
+    twin.town.chains.pop();
+    twin.apply();
+    assert!(is_carried(&outcomes(&mut twin, OTHER)), "the end of another chain ended its flow");
+    twin.compare_counters();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_one_chain_ends_no_flow_of_another() {
+    if !is_privileged() {
+        println!("SKIPPED: a_change_of_one_chain_ends_no_flow_of_another: no capabilities");
+        return;
+    }
+    let namespace = NetNamespace::create_unnamed("neighbours").unwrap();
+    let interfaces = make_interfaces(&namespace, PORTS).await;
+    run_in(&namespace, || check(&interfaces)).unwrap();
+}
