@@ -74,7 +74,8 @@ impl Server {
         let fail = |reason: String| BenchError::Start { what: "the lab".into(), reason };
         let mut command = Command::new(program(root));
         command.args(["lab", "up"]).arg(root.join("labs").join(lab));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // What keeps it from coming up is told there.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
         let said = child.stdout.take().ok_or_else(|| fail("it has no output".into()))?;
         let mut said = BufReader::new(said);
@@ -144,6 +145,11 @@ impl Drop for Server {
             End::Child(child) | End::Lab { child, .. } => {
                 let _ = child.kill();
                 let _ = child.wait();
+                // The controller of a lab ends by itself, and its address is free after that.
+                let (began, process) = (Instant::now(), format!("/proc/{}", self.pid));
+                while self.pid > 0 && Path::new(&process).exists() && began.elapsed() < START_WAIT {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
             }
             End::Script { down, work } => {
                 let _ = Command::new(down).arg(work).stdout(Stdio::null()).status();
