@@ -361,13 +361,7 @@ fn a_data_plane_that_was_killed_comes_back_by_itself() {
             let receiver = Receiver::new(&house.node("D"), to);
             let sending = Sender::new(&house.node("S"), to).keep_sending();
             std::thread::sleep(Duration::from_millis(100));
-            kill(&dataplane);
-            wait_gone(house, &dataplane);
-            wait_for("another data plane", || {
-                let is_it = |p: &Process| p.words == dataplane.words && p.pid != dataplane.pid;
-                house.processes().into_iter().find(is_it).map(drop).ok_or("none yet".into())
-            });
-            house.wait_settled();
+            kill_until_replaced(house, &dataplane);
             house.wait_active(&chain.chain);
             std::thread::sleep(Duration::from_millis(100));
             let sent = sending.stop();
@@ -385,6 +379,17 @@ fn a_data_plane_that_was_killed_comes_back_by_itself() {
     });
 }
 
+/// Kills a data plane and waits until the node has settled with another.
+fn kill_until_replaced(house: &House, dataplane: &Process) {
+    kill(dataplane);
+    wait_gone(house, dataplane);
+    wait_for("another data plane", || {
+        let is_it = |p: &Process| p.words == dataplane.words && p.pid != dataplane.pid;
+        house.processes().into_iter().find(is_it).map(drop).ok_or("none yet".into())
+    });
+    house.wait_settled();
+}
+
 /// What the kernel repeats goes on without a data plane, and what it sends up while the next one gets
 /// its ports waits for them. Packets that are inside a function when the next one begins were let in
 /// by nobody that it knows: those it drops by name.
@@ -398,13 +403,7 @@ fn flows_that_the_kernel_knows_outlive_their_data_plane() {
             let receiver = Receiver::new(&house.node("D"), to);
             let sending = Sender::new(&house.node("S"), to).keep_sending();
             wait_for("flows in the kernel", || kernel_carries(house));
-            kill(&dataplane);
-            wait_gone(house, &dataplane);
-            wait_for("another data plane", || {
-                let is_it = |p: &Process| p.words == dataplane.words && p.pid != dataplane.pid;
-                house.processes().into_iter().find(is_it).map(drop).ok_or("none yet".into())
-            });
-            house.wait_settled();
+            kill_until_replaced(house, &dataplane);
             house.wait_active(&chain.chain);
             let sent = sending.stop();
             let came = receiver.stop(sent);

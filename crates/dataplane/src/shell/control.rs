@@ -476,8 +476,10 @@ impl Control {
         self.keep_injected(&mut tables);
         let tables = Arc::new(tables);
         let turn = match &self.running {
-            Some(running) => Turn::between(&running.tables, Arc::clone(&tables)),
-            None => Arc::clone(&tables).into(),
+            Some(running) if self.kernel_path.is_some() => {
+                Turn::between(&running.tables, Arc::clone(&tables))
+            }
+            _ => Arc::clone(&tables).into(),
         };
         let (turn, is_inherited) = (Box::new(turn), std::mem::take(&mut self.has_predecessor));
         self.desk.order(|done| Order::Tables { turn, is_inherited, done })?;

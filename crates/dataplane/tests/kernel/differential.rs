@@ -65,12 +65,12 @@ const DROPS: [DropReason; 29] = [
     DropReason::VlanNotInNetwork,
 ];
 
-pub(crate) fn is_privileged() -> bool {
+fn is_privileged() -> bool {
     capabilities::effective_has_net_admin() && capabilities::effective_has_sys_admin()
 }
 
 /// One interface for each port, numbered from 2 on.
-pub(crate) async fn make_interfaces(namespace: &NetNamespace, ports: usize) -> Vec<u32> {
+async fn make_interfaces(namespace: &NetNamespace, ports: usize) -> Vec<u32> {
     let links = Netlink::open(namespace).unwrap();
     for pair in 0..ports.div_ceil(2) {
         let (near, far) = (format!("near{pair}"), format!("far{pair}"));
@@ -80,6 +80,17 @@ pub(crate) async fn make_interfaces(namespace: &NetNamespace, ports: usize) -> V
     made.sort_unstable();
     assert!(made[1..].iter().copied().eq(2..2 + made.len() as u32 - 1), "{made:?}");
     made.split_off(1)
+}
+
+/// Runs a test in a namespace with so many interfaces; without capabilities it is skipped.
+pub(crate) async fn with_interfaces(name: &str, ports: usize, test: impl FnOnce(&[u32]) + Send) {
+    if !is_privileged() {
+        println!("SKIPPED: {name}: no capabilities");
+        return;
+    }
+    let namespace = NetNamespace::create_unnamed("kernel").unwrap();
+    let interfaces = make_interfaces(&namespace, ports).await;
+    run_in(&namespace, || test(&interfaces)).unwrap();
 }
 
 fn play(seed: u64, interfaces: &[u32], report: Report) -> Report {
@@ -143,23 +154,18 @@ fn print_and_check(report: &Report) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kernel_and_the_engine_treat_every_packet_the_same() {
-    if !is_privileged() {
-        println!("SKIPPED: the_kernel_and_the_engine_treat_every_packet_the_same: no capabilities");
-        return;
-    }
     let asked = std::env::var("CATENA_CASES").ok().and_then(|text| text.parse().ok());
     let cases = asked.unwrap_or(CASES);
-    let namespace = NetNamespace::create_unnamed("twins").unwrap();
-    let interfaces = make_interfaces(&namespace, streets::empty().ports.len()).await;
-    run_in(&namespace, || {
+    let name = "the_kernel_and_the_engine_treat_every_packet_the_same";
+    with_interfaces(name, streets::empty().ports.len(), |interfaces| {
         let mut report = Report::default();
         for seed in 0.. {
             if report.packets >= cases {
                 break;
             }
-            report = play(seed, &interfaces, report);
+            report = play(seed, interfaces, report);
         }
         print_and_check(&report);
     })
-    .unwrap();
+    .await;
 }

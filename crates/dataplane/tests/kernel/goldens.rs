@@ -1,13 +1,12 @@
 //! What goes to functions and other nodes, byte for byte against `conformance/`, also where the kernel
 //! repeats it.
 
-use crate::differential::{is_privileged, make_interfaces};
+use crate::differential::with_interfaces;
 use crate::packets::Sent;
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, all_context, packet, packet_v6, with_chain};
 use crate::town::Town;
 use crate::twin::{Left, Report, Twin};
 use catena_io::Offload;
-use catena_kernel::namespace::{NetNamespace, run_in};
 use catena_model::resource::Encapsulation::{self, Mpls, Nsh};
 
 /// So often one packet after the other: the first is decided, the last is repeated.
@@ -102,11 +101,9 @@ fn check(case: Case, interfaces: &[u32]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_kernel_repeats_reads_as_it_is_stored() {
-    if !is_privileged() {
-        println!("SKIPPED: what_the_kernel_repeats_reads_as_it_is_stored: no capabilities");
-        return;
-    }
-    let namespace = NetNamespace::create_unnamed("goldens").unwrap();
-    let interfaces = make_interfaces(&namespace, PORTS).await;
-    run_in(&namespace, || cases().into_iter().for_each(|case| check(case, &interfaces))).unwrap();
+    let name = "what_the_kernel_repeats_reads_as_it_is_stored";
+    with_interfaces(name, PORTS, |interfaces| {
+        cases().into_iter().for_each(|case| check(case, interfaces));
+    })
+    .await;
 }

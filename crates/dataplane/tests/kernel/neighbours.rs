@@ -1,11 +1,10 @@
 //! What a change of one chain does to the flows of others in the kernel: nothing.
 
-use crate::differential::{is_privileged, make_interfaces};
+use crate::differential::with_interfaces;
 use crate::packets::Sent;
 use crate::scene::{packet, rules, three_hosts};
 use crate::twin::{Report, Twin};
 use catena_io::Offload;
-use catena_kernel::namespace::{NetNamespace, run_in};
 use catena_model::resource::Encapsulation::{Mpls, Nsh};
 
 const PORTS: usize = 10;
@@ -60,11 +59,6 @@ fn check(interfaces: &[u32]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_one_chain_ends_no_flow_of_another() {
-    if !is_privileged() {
-        println!("SKIPPED: a_change_of_one_chain_ends_no_flow_of_another: no capabilities");
-        return;
-    }
-    let namespace = NetNamespace::create_unnamed("neighbours").unwrap();
-    let interfaces = make_interfaces(&namespace, PORTS).await;
-    run_in(&namespace, || check(&interfaces)).unwrap();
+    let name = "a_change_of_one_chain_ends_no_flow_of_another";
+    with_interfaces(name, PORTS, check).await;
 }
