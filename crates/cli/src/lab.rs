@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use crate::output::say;
 use crate::roles::PortIoChoice;
 use catena_lab::{RunOptions, RunReport, StartOptions};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
@@ -16,12 +17,8 @@ pub(crate) enum LabCommand {
         /// Return when it stands; `catena lab down` ends it.
         #[arg(long)]
         detach: bool,
-        /// Decide every packet in the data planes: the kernel repeats nothing.
-        #[arg(long)]
-        no_fastpath: bool,
-        /// How data planes take frames from ports; a lab's cables are veths, hence no TAP.
-        #[arg(long, value_enum, requires = "no_fastpath")]
-        port_io: Option<PortIoChoice>,
+        #[command(flatten)]
+        planes: PlaneArguments,
     },
     /// Bring labs up one after the other, run their experiments, take them down.
     Run {
@@ -31,12 +28,8 @@ pub(crate) enum LabCommand {
         /// The long forms.
         #[arg(long)]
         full: bool,
-        /// Decide every packet in the data planes: the kernel repeats nothing.
-        #[arg(long)]
-        no_fastpath: bool,
-        /// How data planes take frames from ports; a lab's cables are veths, hence no TAP.
-        #[arg(long, value_enum, requires = "no_fastpath")]
-        port_io: Option<PortIoChoice>,
+        #[command(flatten)]
+        planes: PlaneArguments,
         /// By the kernel path and by the engine alone, each into a folder of its own.
         #[arg(long, conflicts_with = "no_fastpath")]
         both: bool,
@@ -79,15 +72,38 @@ pub(crate) enum LabCommand {
     },
 }
 
+/// How the data planes of a lab run.
+#[derive(Args)]
+pub(crate) struct PlaneArguments {
+    /// Decide every packet in the data planes: the kernel repeats nothing.
+    #[arg(long)]
+    no_fastpath: bool,
+    /// How data planes take frames from ports; a lab's cables are veths, hence no TAP.
+    #[arg(long, value_enum, requires = "no_fastpath")]
+    port_io: Option<PortIoChoice>,
+    /// Threads of each data plane that share its packets, by flow.
+    #[arg(long, requires = "no_fastpath")]
+    workers: Option<NonZeroUsize>,
+}
+
+impl PlaneArguments {
+    fn options(self) -> Result<StartOptions, Failure> {
+        Ok(StartOptions {
+            without_fast_path: self.no_fastpath,
+            port_io: self.port_io.and_then(PortIoChoice::word),
+            workers: self.workers,
+            ..StartOptions::foreground()?
+        })
+    }
+}
+
 pub(crate) fn run(command: LabCommand) -> Result<(), Failure> {
     match command {
-        LabCommand::Up { file, detach, no_fastpath, port_io } => {
-            let start = StartOptions { is_detached: detach, ..started(no_fastpath, port_io)? };
-            up(&file, &start)
+        LabCommand::Up { file, detach, planes } => {
+            up(&file, &StartOptions { is_detached: detach, ..planes.options()? })
         }
-        LabCommand::Run { files, full, no_fastpath, port_io, both, results, summary } => {
-            let start = started(no_fastpath, port_io)?;
-            let options = RunOptions { is_full: full, results, start };
+        LabCommand::Run { files, full, planes, both, results, summary } => {
+            let options = RunOptions { is_full: full, results, start: planes.options()? };
             if both {
                 compare(&files, &options, summary.as_deref())
             } else {
@@ -105,12 +121,6 @@ pub(crate) fn run(command: LabCommand) -> Result<(), Failure> {
         LabCommand::Init { words } => exit(catena_lab::init_main(&words)?),
         LabCommand::Supervise { words } => Ok(catena_lab::supervise_main(&words)?),
     }
-}
-
-fn started(no_fastpath: bool, port_io: Option<PortIoChoice>) -> Result<StartOptions, Failure> {
-    let port_io = port_io.and_then(PortIoChoice::word);
-    let start = StartOptions::foreground()?;
-    Ok(StartOptions { without_fast_path: no_fastpath, port_io, ..start })
 }
 
 /// Runs lab files one after the other. A failed check does not stop the rest.

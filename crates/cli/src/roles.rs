@@ -7,10 +7,11 @@ use catena_agent::{DataplanePaths, PortIo, TlsPaths};
 use catena_controller::{Auth, ListenerSource, Overlap};
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
+use catena_model::limits::NODE_WORKERS_MAX;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -102,10 +103,8 @@ pub(crate) struct AgentArguments {
     /// Largest IP packet of the data network, in bytes.
     #[arg(long, default_value_t = 1_500)]
     underlay_mtu: u16,
-    /// A core that is the data plane's worker's alone: it stays there and never sleeps. Without it the worker
-    /// sleeps when there is nothing to do.
-    #[arg(long, value_name = "CORE")]
-    busy_poll_core: Option<u32>,
+    #[command(flatten)]
+    staff: StaffArguments,
     /// Decide every packet in the data plane: the kernel repeats nothing.
     #[arg(long)]
     no_fastpath: bool,
@@ -118,6 +117,45 @@ pub(crate) struct AgentArguments {
     slice_rate: Option<NonZeroU64>,
 }
 
+/// Who moves packets in a data plane.
+#[derive(Args)]
+struct StaffArguments {
+    /// Threads of the data plane that share the packets, by flow. More than one needs --no-fastpath.
+    #[arg(long, default_value_t = NonZeroUsize::MIN)]
+    workers: NonZeroUsize,
+    /// A core that is a worker's alone: it stays there and never sleeps; once for each worker.
+    /// Without it workers sleep when there is nothing to do.
+    #[arg(long = "busy-poll-core", value_name = "CORE")]
+    busy_poll_cores: Vec<u32>,
+}
+
+impl StaffArguments {
+    /// As they stand on a command line.
+    fn words(&self) -> Vec<OsString> {
+        let mut words = vec!["--workers".into(), self.workers.to_string().into()];
+        for core in &self.busy_poll_cores {
+            words.extend(["--busy-poll-core".into(), core.to_string().into()]);
+        }
+        words
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let (workers, cores) = (self.workers.get(), self.busy_poll_cores.len());
+        if workers > NODE_WORKERS_MAX {
+            return Err(Failure::usage(format!(
+                "--workers {workers}: a data plane has at most {NODE_WORKERS_MAX}"
+            )));
+        }
+        if cores != 0 && cores != workers {
+            return Err(Failure::usage(format!(
+                "--busy-poll-core is given {cores} times for {workers} workers: name a core for \
+                 each worker, or for none"
+            )));
+        }
+        Ok(())
+    }
+}
+
 #[derive(Args)]
 pub(crate) struct DataplaneArguments {
     /// Name of this node.
@@ -126,10 +164,8 @@ pub(crate) struct DataplaneArguments {
     /// Where its last program and its socket are kept.
     #[arg(long)]
     state: PathBuf,
-    /// A core that is the worker's alone: it stays there and never sleeps. Without it the worker
-    /// sleeps when there is nothing to do.
-    #[arg(long, value_name = "CORE")]
-    busy_poll_core: Option<u32>,
+    #[command(flatten)]
+    staff: StaffArguments,
     /// What slices with a delay class may send together, in bits per second.
     #[arg(long)]
     slice_rate: Option<NonZeroU64>,
@@ -170,6 +206,13 @@ fn listener(text: &str) -> Result<ListenerSource, Failure> {
 }
 
 pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
+    arguments.staff.check()?;
+    if arguments.staff.workers > NonZeroUsize::MIN && !arguments.no_fastpath {
+        return Err(Failure::usage(format!(
+            "--workers {} needs --no-fastpath: the kernel can repeat what one worker decides alone",
+            arguments.staff.workers
+        )));
+    }
     let own = std::env::current_exe()?;
     let mut command: Vec<OsString> = vec![own.into(), "dataplane".into(), "--node".into()];
     command.extend([
@@ -177,9 +220,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
         "--state".into(),
         arguments.state.clone().into(),
     ]);
-    if let Some(core) = arguments.busy_poll_core {
-        command.extend(["--busy-poll-core".into(), core.to_string().into()]);
-    }
+    command.extend(arguments.staff.words());
     if let Some(rate) = arguments.slice_rate {
         command.extend(["--slice-rate".into(), rate.to_string().into()]);
     }
@@ -205,13 +246,15 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
 }
 
 pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
+    arguments.staff.check()?;
     let config = catena_dataplane::shell::Config {
         slice_bits_per_second: arguments.slice_rate,
         node: arguments.node,
         control_socket: control_socket(&arguments.state),
         state_dir: arguments.state,
         leads_session: true,
-        busy_poll_core: arguments.busy_poll_core,
+        workers: arguments.staff.workers,
+        busy_poll_cores: arguments.staff.busy_poll_cores,
         stop: Some(end_of_signals()?),
     };
     Ok(catena_dataplane::shell::run(config)?)

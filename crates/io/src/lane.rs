@@ -1,51 +1,50 @@
-//! One direction between two threads: a ring of buffers with one producer and one consumer.
-//! Nothing is copied and no buffer changes its pool's count: a full one and an empty one change
-//! places. Refuses to know what is in them.
+//! One direction between two threads: a ring of items with one producer and one consumer. A full item
+//! and an empty one change places, so that no buffer in them changes its pool's count. Refuses to
+//! know what is in them.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::buffer::{Buffer, BufferPool};
-
 /// A counter in a cache line of its own: the two sides write one each.
 #[repr(align(64))]
 struct Count(AtomicUsize);
 
-struct Lane {
-    slots: Box<[UnsafeCell<Buffer>]>,
-    /// Buffers put in since the start; the producer's.
+struct Lane<T> {
+    slots: Box<[UnsafeCell<T>]>,
+    /// Items put in since the start; the producer's.
     put: Count,
-    /// Buffers taken out since the start; the consumer's.
+    /// Items taken out since the start; the consumer's.
     taken: Count,
 }
 
 // SAFETY: a slot is reached by one side at a time, as the two counts say: the producer reaches those
 // that are not between `taken` and `put`, the consumer those that are. Each count is written by one
 // side, after it is done with the slot (release), and read by the other before it begins (acquire).
-unsafe impl Sync for Lane {}
+unsafe impl<T: Send> Sync for Lane<T> {}
 
 /// The end that puts in.
-pub(crate) struct LaneIn(Arc<Lane>);
+pub struct LaneIn<T>(Arc<Lane<T>>);
 
 /// The end that takes out.
-pub(crate) struct LaneOut(Arc<Lane>);
+pub struct LaneOut<T>(Arc<Lane<T>>);
 
-/// Both ends of a lane for so many buffers, a power of two.
-pub(crate) fn lane(slots: usize) -> (LaneIn, LaneOut) {
-    let slots = slots.next_power_of_two();
-    let mut pool = BufferPool::new(slots);
-    let buffers = std::iter::from_fn(|| pool.take()).map(UnsafeCell::new);
+/// Both ends of a lane with a place for each of these empty items, the number of which is rounded down
+/// to a power of two.
+pub fn lane<T: Send>(items: impl IntoIterator<Item = T>) -> (LaneIn<T>, LaneOut<T>) {
+    let mut slots: Vec<UnsafeCell<T>> = items.into_iter().map(UnsafeCell::new).collect();
+    slots.truncate(slots.len().checked_ilog2().map_or(0, |log| 1 << log));
     let count = || Count(AtomicUsize::new(0));
-    let lane = Arc::new(Lane { slots: buffers.collect(), put: count(), taken: count() });
+    let lane = Arc::new(Lane { slots: slots.into(), put: count(), taken: count() });
     (LaneIn(Arc::clone(&lane)), LaneOut(lane))
 }
 
-impl LaneIn {
-    /// Puts the buffer in and leaves an old one in its place; false (and nothing changed) when the
+impl<T: Send> LaneIn<T> {
+    /// Puts the item in and leaves an empty one in its place; false (and nothing changed) when the
     /// lane is full.
-    pub(crate) fn put(&mut self, buffer: &mut Buffer) -> bool {
+    #[must_use]
+    pub fn put(&mut self, item: &mut T) -> bool {
         let Lane { slots, put, taken } = &*self.0;
         let next = put.0.load(Ordering::Relaxed);
         if next.wrapping_sub(taken.0.load(Ordering::Acquire)) == slots.len() {
@@ -53,17 +52,18 @@ impl LaneIn {
         }
         // SAFETY: the slot is not between `taken` and `put`, so it is the producer's, and there is
         // one producer, held by `&mut self`. The index is below the length, a power of two.
-        // The caller's buffer is in no lane, so the two are apart.
-        unsafe { std::ptr::swap(slots[next & (slots.len() - 1)].get(), buffer) };
+        // The caller's item is in no lane, so the two are apart.
+        unsafe { std::ptr::swap(slots[next & (slots.len() - 1)].get(), item) };
         put.0.store(next.wrapping_add(1), Ordering::Release);
         true
     }
 }
 
-impl LaneOut {
-    /// Takes the oldest buffer out and leaves this one in its place; false (and nothing changed)
+impl<T: Send> LaneOut<T> {
+    /// Takes the oldest item out and leaves this empty one in its place; false (and nothing changed)
     /// when the lane is empty.
-    pub(crate) fn take(&mut self, buffer: &mut Buffer) -> bool {
+    #[must_use]
+    pub fn take(&mut self, item: &mut T) -> bool {
         let Lane { slots, put, taken } = &*self.0;
         let next = taken.0.load(Ordering::Relaxed);
         if next == put.0.load(Ordering::Acquire) {
@@ -71,13 +71,15 @@ impl LaneOut {
         }
         // SAFETY: the slot is between `taken` and `put`, so it is the consumer's, and there is one
         // consumer, held by `&mut self`. The index is below the length, a power of two.
-        // The caller's buffer is in no lane, so the two are apart.
-        unsafe { std::ptr::swap(slots[next & (slots.len() - 1)].get(), buffer) };
+        // The caller's item is in no lane, so the two are apart.
+        unsafe { std::ptr::swap(slots[next & (slots.len() - 1)].get(), item) };
         taken.0.store(next.wrapping_add(1), Ordering::Release);
         true
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Is there nothing to take?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.taken.0.load(Ordering::Relaxed) == self.0.put.0.load(Ordering::Acquire)
     }
 }
@@ -85,11 +87,17 @@ impl LaneOut {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::{Buffer, BufferPool};
+
+    fn buffers(count: usize) -> Vec<Buffer> {
+        let mut pool = BufferPool::new(count);
+        std::iter::from_fn(|| pool.take()).collect()
+    }
 
     #[test]
     fn a_million_buffers_cross_between_threads_in_order_and_none_is_lost() {
         const COUNT: u32 = 1_000_000;
-        let (mut into, mut out) = lane(64);
+        let (mut into, mut out) = lane(buffers(64));
         let sender = std::thread::spawn(move || {
             let mut pool = BufferPool::new(1);
             let mut buffer = pool.take().unwrap();
@@ -115,12 +123,12 @@ mod tests {
 
     #[test]
     fn a_full_lane_takes_nothing_and_keeps_what_it_has() {
-        let (mut into, mut out) = lane(3);
+        let (mut into, mut out) = lane(buffers(5));
         let mut pool = BufferPool::new(1);
         let mut buffer = pool.take().unwrap();
         for number in 0..6_u8 {
             assert!(buffer.fill(&[number]));
-            assert_eq!(into.put(&mut buffer), number < 4, "four slots: the next power of two");
+            assert_eq!(into.put(&mut buffer), number < 4, "four slots: the power of two below");
         }
         assert_eq!(buffer.bytes(), [5]);
         for number in 0..4_u8 {

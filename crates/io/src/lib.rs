@@ -2,7 +2,7 @@
 //! packet memory ([`Buffer`], [`BufferPool`], [`Offload`]); what every port can do ([`Port`]) and
 //! the kinds of it: the packet ring of any interface ([`PacketRing`]), frames shared with a driver
 //! ([`XdpPort`]), a virtual machine's TAP ([`TapPort`]), a function in this process ([`LocalPort`]),
-//! captures ([`PcapPort`]); the UDP sockets between hosts ([`TunnelReceiver`], [`TunnelSender`]); waiting
+//! captures ([`PcapPort`]); what two threads hand each other ([`lane`]); the UDP sockets between hosts ([`TunnelReceiver`], [`TunnelSender`]); waiting
 //! for any of them ([`Poller`]); descriptors from another process ([`receive_with_fds`]); giving up
 //! rights ([`drop_privileges`]).
 //!
@@ -43,6 +43,7 @@ pub use cores::stay_on_core;
 pub use counting::CountingAllocator;
 pub use error::IoError;
 pub use huge::prefer_huge_pages;
+pub use lane::{LaneIn, LaneOut, lane};
 pub use local::{LOCAL_SLOTS_MAX, LocalPort};
 pub use offload::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 pub use passed::{PASSED_FDS_MAX, receive_with_fds, send_with_fds};

@@ -46,8 +46,8 @@ impl Bell {
 
 /// One end of two lanes.
 pub struct LocalPort {
-    into: LaneIn,
-    out: LaneOut,
+    into: LaneIn<Buffer>,
+    out: LaneOut<Buffer>,
     /// Rung by the other end.
     ours: Arc<Bell>,
     theirs: Arc<Bell>,
@@ -62,7 +62,11 @@ impl LocalPort {
     /// A size outside its limits, or the kernel's refusal.
     pub fn pair(slots: usize) -> Result<(Self, Self), IoError> {
         IoError::check_range("slots of a local port", slots, 1, LOCAL_SLOTS_MAX)?;
-        let ((a_into, b_out), (b_into, a_out)) = (lane(slots), lane(slots));
+        let slots = slots.next_power_of_two();
+        let mut pool = BufferPool::new(2 * slots);
+        let mut buffers = std::iter::from_fn(|| pool.take());
+        let (a_into, b_out) = lane(buffers.by_ref().take(slots));
+        let (b_into, a_out) = lane(buffers);
         let (a, b) = (Bell::new()?, Bell::new()?);
         let end = |into, out, ours: &Arc<Bell>, theirs: &Arc<Bell>| Self {
             into,

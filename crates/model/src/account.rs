@@ -101,22 +101,6 @@ impl Account {
             - i128::from(self.held)
     }
 
-    /// Adds another account, so that a node's is the sum of its ports'.
-    pub fn merge(&mut self, other: &Account) {
-        self.received.merge(other.received);
-        self.forwarded.merge(other.forwarded);
-        self.consumed = self.consumed.wrapping_add(other.consumed);
-        self.held = self.held.wrapping_add(other.held);
-        for (kind, n) in &other.created {
-            let sum = self.created.entry(*kind).or_default();
-            *sum = sum.wrapping_add(*n);
-        }
-        for (reason, n) in &other.dropped {
-            let sum = self.dropped.entry(*reason).or_default();
-            *sum = sum.wrapping_add(*n);
-        }
-    }
-
     /// All drops together.
     #[must_use]
     pub fn dropped_total(&self) -> u64 {

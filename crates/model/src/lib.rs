@@ -14,6 +14,7 @@ pub mod explain;
 pub mod id;
 pub mod kernel;
 pub mod limits;
+mod merging;
 pub mod preview;
 pub mod program;
 pub mod question;

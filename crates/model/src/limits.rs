@@ -62,6 +62,8 @@ limits! {
         "Of these, what one slice may have, and no more than are free for others: so no six slices that flood take a place that a seventh had without them, and each after it finds half of those that are left.";
     SLICE_QUANTUM_BYTES_MIN: u32 = 64, "bytes",
         "Least share of a round of a slice of the class shared; a smaller one counts as this.";
+    NODE_WORKERS_MAX: usize = 16, "workers",
+        "Threads of one data plane that share its packets.";
     NODE_PORTS_MAX: usize = 16_384, "ports",
         "Ports in one node's program.";
     NODE_FLOWS_MAX: usize = 65_536, "flows",

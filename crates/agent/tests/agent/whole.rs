@@ -11,6 +11,7 @@ use catena_model::NodeName;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::UdpSocket;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,8 @@ fn the_data_plane_process() {
         control_socket: dir.join("control"),
         state_dir: dir.clone(),
         leads_session: true,
-        busy_poll_core: None,
+        workers: NonZeroUsize::MIN,
+        busy_poll_cores: Vec::new(),
         stop: None,
     };
     shell::run(config).unwrap();

@@ -154,6 +154,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
         rules: Arc::new(rules),
         pins: Arc::new(Pins::compile(&program.pins, &program.paths, &positions)),
         port_indexes: Arc::new(names.ports),
+        has_rewriters: ports.iter().any(|port| !port.rewrites.is_empty()),
         ports: ports.into(),
         positions,
         descent: Descent::root(),

@@ -34,9 +34,10 @@ pub(super) enum Owner {
 }
 
 /// Where a packet on a path is counted when it has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Passage {
     /// It is on no path, or has left it.
+    #[default]
     Ordinary,
     /// To another node inside the encapsulation.
     Tunnelled(PathSeat),
@@ -56,7 +57,7 @@ pub(super) struct PathSeat {
 
 /// What must be booked once a transmission has succeeded or failed. The engine counts its packets
 /// as held until then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "packets stay held until their booking is given back"]
 pub struct Booking {
     pub(super) owner: Owner,

@@ -11,9 +11,14 @@
 //! to the strongest kind of probe that it has ever answered. Packets that come back from it are
 //! evidence of their own, always.
 
+mod board;
+
+pub use board::{Board, WatchDuty};
+
 use super::rendezvous;
 use super::slots::Slots;
 use super::tables::{PortIndex, Tables};
+use board::News;
 use catena_model::PathId;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::limits::{
@@ -65,9 +70,29 @@ struct Watch {
     sent_ns: u64,
     /// When the next probe is due; 0: not placed yet.
     next_ns: u64,
+    /// What who judges has not been told yet.
+    news: News,
 }
 
 impl Watch {
+    fn new(id: InstanceId, ports: (PortId, PortId), serial: u64) -> Self {
+        Self {
+            id,
+            name: String::new(),
+            ports,
+            serial,
+            is_dead: false,
+            is_known: false,
+            answers_link: false,
+            way: None,
+            is_way_proven: false,
+            unanswered: 0,
+            sent_ns: 0,
+            next_ns: 0,
+            news: News::default(),
+        }
+    }
+
     fn saw(&mut self) {
         self.is_known = true;
         self.is_dead = false;
@@ -112,12 +137,13 @@ pub(super) struct Health {
     secret: u64,
     last_serial: u64,
     ticked_ns: Option<u64>,
+    duty: WatchDuty,
 }
 
 impl Health {
     /// Nothing is watched; `secret` seals the probes.
-    pub(super) fn new(secret: u64) -> Self {
-        Self { watches: Vec::new(), secret, last_serial: 0, ticked_ns: None }
+    pub(super) fn new(secret: u64, duty: WatchDuty) -> Self {
+        Self { watches: Vec::new(), secret, last_serial: 0, ticked_ns: None, duty }
     }
 
     /// Lines the watches up with new tables; what is known of instances that stay is kept.
@@ -130,20 +156,7 @@ impl Health {
             let known = old.remove(&instance.id).filter(|watch| watch.ports == ports);
             let mut watch = known.unwrap_or_else(|| {
                 self.last_serial += 1;
-                Watch {
-                    id: instance.id,
-                    name: String::new(),
-                    ports,
-                    serial: self.last_serial,
-                    is_dead: false,
-                    is_known: false,
-                    answers_link: false,
-                    way: None,
-                    is_way_proven: false,
-                    unanswered: 0,
-                    sent_ns: 0,
-                    next_ns: 0,
-                }
+                Watch::new(instance.id, ports, self.last_serial)
             });
             watch.name.clone_from(&instance.name);
             let is_gone = |way: &Way| {
@@ -181,6 +194,22 @@ impl Health {
         if self.watches.is_empty() {
             return None;
         }
+        match self.duty.clone() {
+            WatchDuty::Alone => Some(self.judge(now_ns, due)),
+            WatchDuty::Tells(board) => {
+                self.tell(&board);
+                Some(now_ns.saturating_add(HEARTBEAT_NS))
+            }
+            WatchDuty::Judges(board) => {
+                self.hear(&board);
+                let wake_ns = self.judge(now_ns, due);
+                self.announce(&board);
+                Some(wake_ns)
+            }
+        }
+    }
+
+    fn judge(&mut self, now_ns: u64, due: &mut Vec<Due>) -> u64 {
         let ticked_ns = self.ticked_ns.replace(now_ns).unwrap_or(now_ns);
         let has_slept = now_ns.saturating_sub(ticked_ns) > GAP_NS;
         let mut wake_ns = now_ns.saturating_add(HEARTBEAT_NS);
@@ -207,7 +236,7 @@ impl Health {
             }
             wake_ns = watch.judgement_ns().map_or(wake_ns, |at| wake_ns.min(at));
         }
-        Some(wake_ns)
+        wake_ns
     }
 
     /// A probe that was due has left.
@@ -225,8 +254,10 @@ impl Health {
     pub(super) fn saw_return(&mut self, watch: u32, way: impl FnOnce() -> Option<Way>) {
         let Some(watch) = self.watches.get_mut(watch as usize) else { return };
         watch.saw();
+        watch.news.has_returned = true;
         if !watch.is_way_proven {
             watch.way = way();
+            watch.news.way = watch.way;
         }
     }
 
@@ -236,6 +267,7 @@ impl Health {
             let is_its_port = port == instance.ingress || port == instance.egress;
             if is_its_port && address.is_none_or(|address| instance.addresses.contains(&address)) {
                 watch.answers_link = true;
+                watch.news.answers_link = true;
                 if !watch.is_way_proven {
                     watch.saw();
                 }
@@ -255,6 +287,7 @@ impl Health {
             && (port == instance.ingress || port == instance.egress)
         {
             watch.is_way_proven = watch.way.is_some();
+            watch.news.returns_marks = true;
             watch.saw();
         }
         true

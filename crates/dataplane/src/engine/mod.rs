@@ -45,6 +45,7 @@ mod sharing;
 mod short_keys;
 mod slices;
 mod slots;
+mod steering;
 mod switch;
 mod tables;
 mod tap;
@@ -59,6 +60,7 @@ pub use classifier::Asked;
 pub use compile::CompileError;
 pub use counters::{Booking, RETIRED_PORTS_NAME};
 pub use explain::{Rehearsal, Way};
+pub use health::{Board, WatchDuty};
 pub use kernel_path::{Door, HandOver, KernelPort, Passed, Turn};
 pub use output::{Datagram, Frame, Output};
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
@@ -120,6 +122,8 @@ pub struct EngineConfig {
     pub slice_bits_per_second: Option<NonZeroU64>,
     /// Seals probes, so that nobody else's packet is taken for one.
     pub probe_secret: u64,
+    /// Its part in watching instances, where several engines share a node.
+    pub watch_duty: WatchDuty,
 }
 
 impl EngineConfig {
@@ -136,6 +140,7 @@ impl EngineConfig {
             has_lane: true,
             slice_bits_per_second: None,
             probe_secret: RandomState::new().hash_one(()),
+            watch_duty: WatchDuty::Alone,
         }
     }
 }
@@ -193,7 +198,7 @@ impl Engine {
             flow_paths: FlowPaths::new(config.classified_max, config.flow_seed),
             now_ns: 0,
             tables: Arc::new(Tables::empty(config.node.clone())),
-            health: Health::new(config.probe_secret),
+            health: Health::new(config.probe_secret, config.watch_duty.clone()),
             look: Look { is_on: false, seed: config.flow_seed },
             carried: Carried::new(config.flows_max, config.flow_seed),
             checks: Checks::default(),

@@ -6,7 +6,7 @@ use catena_wire::ports;
 use std::net::IpAddr;
 
 /// A port of this node as long as the engine lives: stable while the port stays in the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortSlot(pub(crate) u16);
 
 impl PortSlot {

@@ -54,6 +54,8 @@ pub struct Tables {
     /// The instances of this node that are probed.
     pub(super) watched: Arc<[WatchedInstance]>,
     pub(super) port_indexes: Arc<HashMap<PortId, PortIndex>>,
+    /// Does a function of this node rewrite what it gets bare?
+    pub(super) has_rewriters: bool,
     pub(super) slices: Slices,
     /// The paths of slices in the order of their slices, once somebody asks.
     pub(super) slice_order: OnceLock<Box<[(SliceId, PathId)]>>,
@@ -310,6 +312,7 @@ impl Tables {
             paths: [].into(),
             watched: [].into(),
             port_indexes: Arc::default(),
+            has_rewriters: false,
             slices: Slices::default(),
             slice_order: OnceLock::new(),
         }

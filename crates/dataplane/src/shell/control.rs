@@ -17,6 +17,7 @@ use super::slice_book::SliceBook;
 use super::underlay::Underlay;
 use super::{Config, DataplaneError, program_file, slice_file};
 use crate::engine::{KernelPort, Rehearsal, Tables, Turn};
+use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::ExplainRequest;
 use catena_model::id::PortId;
 use catena_model::limits::SLICE_COUNTERS_MAX;
@@ -161,7 +162,7 @@ impl Control {
             if ready.reports {
                 self.desk.bell().silence();
                 while let Some(Report::PortLost(lost)) = self.desk.next_report()? {
-                    self.port_lost(lost);
+                    self.port_lost(lost)?;
                 }
             }
             if ready.agent {
@@ -326,7 +327,9 @@ impl Control {
     fn reply(&mut self, question: &Question) -> Result<Answer, DataplaneError> {
         Ok(match question {
             Question::Counters { .. } => {
-                let mut counters = self.desk.order(|done| Order::Counters { done })?;
+                let (mut counters, others) =
+                    self.desk.order_all(|done| Order::Counters { done })?;
+                others.iter().for_each(|other| counters.merge(other));
                 counters.dataplane.process = std::process::id();
                 counters.dataplane.troubles = self.troubles();
                 Answer::Counters(counters)
@@ -338,26 +341,52 @@ impl Control {
                 if let Some(running) = &self.running {
                     running.tables.order_slices();
                 }
-                Answer::Slices(self.desk.order(|done| Order::Slices { after, limit, done })?)
+                let told = self.desk.order_all(|done| Order::Slices { after, limit, done })?;
+                let (mut slices, others) = told;
+                for other in &others {
+                    slices.iter_mut().zip(other).for_each(|(slice, other)| slice.merge(other));
+                }
+                Answer::Slices(slices)
             }
             Question::Inject(slices) => self.inject(slices.clone())?,
             Question::Injected => Answer::Injected(self.injected.clone()),
             Question::Explain(request) => self.explain(request.clone())?,
-            Question::Check(question) => {
-                let question = question.clone();
-                match self.desk.order(|done| Order::Check { question, done })? {
-                    Ok(sightings) => Answer::Sighted(sightings),
-                    Err(reason) => Answer::Refused { reason },
-                }
-            }
+            Question::Check(question) => match self.check(question)? {
+                Ok(sightings) => Answer::Sighted(sightings),
+                Err(reason) => Answer::Refused { reason },
+            },
             Question::CatchNext(request) => {
-                let request = request.clone();
-                match self.desk.order(|done| Order::Catch { request, done })? {
-                    Ok(caught) => Answer::Caught(caught),
+                let order = |done| Order::Catch { request: request.clone(), done };
+                let (first, others) = self.desk.order_all(order)?;
+                let caught: Result<Vec<_>, String> = std::iter::once(first).chain(others).collect();
+                match caught {
+                    Ok(caught) => Answer::Caught(caught.into_iter().flatten().next()),
                     Err(reason) => Answer::Refused { reason },
                 }
             }
         })
+    }
+
+    /// Each probe goes into its chain by the worker that decides its flow, and is seen by it.
+    fn check(
+        &mut self,
+        question: &CheckQuestion,
+    ) -> Result<Result<Vec<Sighting>, String>, DataplaneError> {
+        let told = match question {
+            CheckQuestion::Inject { seal, port, frames } => {
+                self.desk.order_shared(*port, frames, |frames, done| {
+                    let question = CheckQuestion::Inject { seal: *seal, port: *port, frames };
+                    Order::Check { question, done }
+                })?
+            }
+            CheckQuestion::Arm { .. } | CheckQuestion::Sightings { .. } => {
+                let order = |done| Order::Check { question: question.clone(), done };
+                let (first, others) = self.desk.order_all(order)?;
+                std::iter::once(first).chain(others).collect()
+            }
+        };
+        let sighted: Result<Vec<_>, String> = told.into_iter().collect();
+        Ok(sighted.map(|sighted| sighted.into_iter().flatten().collect()))
     }
 
     /// The rehearsal is made and told of here, where there is time; the worker only runs it.
@@ -366,8 +395,10 @@ impl Control {
             return Ok(Answer::Refused { reason: "this data plane has no program yet".into() });
         };
         let (node, tables) = (self.config.node.clone(), Arc::clone(&running.tables));
+        let (at, frame) = (request.at.clone(), request.frame.clone());
         let rehearsal = Box::new(Rehearsal::new(node, tables, request));
-        let rehearsed = self.desk.order(|done| Order::Rehearse { rehearsal, done })?;
+        let order = |done| Order::Rehearse { rehearsal, done };
+        let rehearsed = self.desk.order_decider(&at, &frame, order)?;
         Ok(match rehearsed.reply() {
             Ok(reply) => Answer::Explained(Box::new(reply)),
             Err(reason) => Answer::Refused { reason },
@@ -475,14 +506,18 @@ impl Control {
         self.open_now()?;
         self.keep_injected(&mut tables);
         let tables = Arc::new(tables);
-        let turn = match &self.running {
+        let mut turn = Some(match &self.running {
             Some(running) if self.kernel_path.is_some() => {
                 Turn::between(&running.tables, Arc::clone(&tables))
             }
             _ => Arc::clone(&tables).into(),
-        };
-        let (turn, is_inherited) = (Box::new(turn), std::mem::take(&mut self.has_predecessor));
-        self.desk.order(|done| Order::Tables { turn, is_inherited, done })?;
+        });
+        let is_inherited = std::mem::take(&mut self.has_predecessor);
+        self.desk.order_all(|done| {
+            // Only who has the kernel path, the first, needs to know what differs.
+            let turn = turn.take().unwrap_or_else(|| Arc::clone(&tables).into());
+            Order::Tables { turn: Box::new(turn), is_inherited, done }
+        })?;
         Ok(tables)
     }
 

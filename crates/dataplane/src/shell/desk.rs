@@ -1,74 +1,270 @@
-//! The control thread's side of the worker: starts it, gives it orders and waits for their outcome.
+//! The control thread's side of the workers: starts them, gives them orders and waits for the outcome.
+//! Knows which port is at which worker; refuses to know what an order is for.
 
 use super::DataplaneError;
+use super::hall::{Hall, Meeting};
 use super::order::{Order, Report, Reports};
+use super::peers::{self, Peers};
 use super::wake::Bell;
 use super::worker::Worker;
-use crate::engine::EngineConfig;
-use catena_io::{IoError, drop_privileges, stay_on_core};
-use catena_model::NodeName;
-use std::num::NonZeroU64;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
+use crate::engine::{Board, EngineConfig, KernelPort, WatchDuty};
+use catena_io::{IoError, Port, drop_privileges, stay_on_core};
+use catena_model::explain::{ExplainAt, FrameBytes};
+use catena_model::id::PortId;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread::JoinHandle;
 
+/// The worker that is asked what any of them could answer.
+const FIRST: usize = 0;
+
 /// A running worker.
-pub(super) struct Desk {
+struct Seat {
     orders: Option<Sender<Order>>,
-    worker_bell: Bell,
-    reports: Receiver<Report>,
-    report_bell: Bell,
+    bell: Bell,
     thread: Option<JoinHandle<Result<(), IoError>>>,
 }
 
+impl Seat {
+    fn give(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // A closed channel shows when the outcome is waited for.
+            orders.send(order).ok();
+        }
+        self.bell.ring();
+    }
+}
+
+/// All workers of the node, at least one.
+pub(super) struct Desk {
+    seats: Vec<Seat>,
+    /// The worker of each attached port.
+    homes: BTreeMap<PortId, usize>,
+    reports: Receiver<Report>,
+    report_bell: Bell,
+}
+
+/// How workers are to run.
+pub(super) struct Staff {
+    pub(super) workers: NonZeroUsize,
+    /// Cores of their own, for the first of them on.
+    pub(super) own_cores: Vec<u32>,
+}
+
 impl Desk {
-    /// Starts a worker, on a core of its own if one is named. It moves packets without any privilege.
+    /// Starts the workers. They move packets without any privilege.
     ///
     /// # Errors
     /// No descriptor or thread is left.
-    pub(super) fn start(
-        node: NodeName,
-        own_core: Option<u32>,
-        slice_bits_per_second: Option<NonZeroU64>,
-    ) -> Result<Self, DataplaneError> {
-        let worker_bell = Bell::new().map_err(start_error)?;
+    pub(super) fn start(config: &EngineConfig, staff: &Staff) -> Result<Self, DataplaneError> {
         let report_bell = Bell::new().map_err(start_error)?;
-        let (orders, queue) = mpsc::channel();
         let (sender, reports) = mpsc::channel();
-        let way_back = Reports::new(sender, report_bell.clone());
-        let bell = worker_bell.clone();
-        let work = move || {
-            if let Some(core) = own_core {
-                stay_on_core(core)?;
-            }
-            drop_privileges()?;
-            let config = EngineConfig { slice_bits_per_second, ..EngineConfig::new(node) };
-            Worker::new(config, queue, bell, way_back)?.run(own_core.is_some())
-        };
-        let thread = std::thread::Builder::new()
-            .name("worker".into())
-            .spawn(work)
-            .map_err(DataplaneError::Start)?;
-        Ok(Self { orders: Some(orders), worker_bell, reports, report_bell, thread: Some(thread) })
+        let bells: Result<Vec<Bell>, _> = (0..staff.workers.get()).map(|_| Bell::new()).collect();
+        let bells = bells.map_err(start_error)?;
+        let hall = Arc::new(Hall::new(bells.iter().cloned()));
+        let board = Arc::new(Board::default());
+        let mut desk = Self { seats: Vec::new(), homes: BTreeMap::new(), reports, report_bell };
+        let peers = peers::introduce(&hall);
+        let is_alone = bells.len() == 1;
+        for (number, (bell, peers)) in bells.into_iter().zip(peers).enumerate() {
+            let watch_duty = match number {
+                _ if is_alone => WatchDuty::Alone,
+                FIRST => WatchDuty::Judges(Arc::clone(&board)),
+                _ => WatchDuty::Tells(Arc::clone(&board)),
+            };
+            let config = EngineConfig { watch_duty, ..config.clone() };
+            let reports = Reports::new(number, sender.clone(), desk.report_bell.clone());
+            let own_core = staff.own_cores.get(number).copied();
+            let peers = Some(peers).filter(|_| !is_alone);
+            desk.seats.push(hire(number, config, own_core, bell, reports, peers)?);
+        }
+        Ok(desk)
     }
 
-    /// Gives an order and waits until it has been carried out.
+    /// Workers there are.
+    pub(super) fn workers(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Gives the first worker an order and waits until it has been carried out.
     ///
     /// # Errors
-    /// The worker has ended; the reason is in the error.
+    /// A worker has ended; the reason is in the error.
     pub(super) fn order<T>(
         &mut self,
         order: impl FnOnce(SyncSender<T>) -> Order,
     ) -> Result<T, DataplaneError> {
-        let (done, outcome) = mpsc::sync_channel(1);
-        if let Some(orders) = &self.orders {
-            // A closed channel shows when the outcome is waited for.
-            orders.send(order(done)).ok();
-        }
-        self.worker_bell.ring();
-        outcome.recv().map_err(|_| self.why_ended())
+        self.meet(|desk| desk.ask(FIRST, order))
     }
 
-    /// Rings when there are reports or the worker has ended.
+    /// Gives all workers an order, between the same two packets. Answers the outcomes in the order
+    /// of workers: the first one's, and the others'.
+    ///
+    /// # Errors
+    /// As [`Self::order`].
+    pub(super) fn order_all<T>(
+        &mut self,
+        order: impl FnMut(SyncSender<T>) -> Order,
+    ) -> Result<(T, Vec<T>), DataplaneError> {
+        self.meet(|desk| desk.ask_all(order))
+    }
+
+    /// Gives an order to the worker that would decide this packet.
+    ///
+    /// # Errors
+    /// As [`Self::order`].
+    pub(super) fn order_decider<T>(
+        &mut self,
+        at: &ExplainAt,
+        frame: &FrameBytes,
+        order: impl FnOnce(SyncSender<T>) -> Order,
+    ) -> Result<T, DataplaneError> {
+        let packets = vec![(at.clone(), frame.clone())];
+        self.meet(|desk| {
+            let deciders = desk.ask(FIRST, |done| Order::Deciders { packets, done })?;
+            desk.ask(deciders.first().copied().unwrap_or(FIRST), order)
+        })
+    }
+
+    /// Gives each worker an order about those of the frames of a port that it decides.
+    ///
+    /// # Errors
+    /// As [`Self::order`].
+    pub(super) fn order_shared<T>(
+        &mut self,
+        port: PortId,
+        frames: &[FrameBytes],
+        mut order: impl FnMut(Vec<FrameBytes>, SyncSender<T>) -> Order,
+    ) -> Result<Vec<T>, DataplaneError> {
+        let at = ExplainAt::Port(port);
+        let packets = frames.iter().map(|frame| (at.clone(), frame.clone())).collect();
+        self.meet(|desk| {
+            let deciders = desk.ask(FIRST, |done| Order::Deciders { packets, done })?;
+            let mut outcomes = Vec::new();
+            for worker in 0..desk.workers() {
+                let pairs = deciders.iter().zip(frames);
+                let own = pairs.filter(|(decider, _)| **decider == worker);
+                let own: Vec<FrameBytes> = own.map(|(_, frame)| frame.clone()).collect();
+                if !own.is_empty() {
+                    outcomes.push(desk.ask(worker, |done| order(own, done))?);
+                }
+            }
+            Ok(outcomes)
+        })
+    }
+
+    /// Gives a port to a worker: the one that has it, or has fewest. Answers the ring that the port
+    /// had before.
+    ///
+    /// # Errors
+    /// As [`Self::order`]; within: the ring cannot be used.
+    pub(super) fn attach(
+        &mut self,
+        id: PortId,
+        ring: Box<dyn Port>,
+        kernel: Option<KernelPort>,
+    ) -> Result<Result<Option<Box<dyn Port>>, IoError>, DataplaneError> {
+        let home = self.homes.get(&id).copied().unwrap_or_else(|| self.emptiest());
+        self.meet(|desk| {
+            let attached = desk.ask(home, |done| Order::Attach { id, ring, kernel, done })?;
+            desk.tell_home(id, Some(home).filter(|_| attached.is_ok()))?;
+            Ok(attached)
+        })
+    }
+
+    /// Takes a port from its worker; answers its ring. None: it was not attached.
+    ///
+    /// # Errors
+    /// As [`Self::order`].
+    pub(super) fn detach(&mut self, id: PortId) -> Result<Option<Box<dyn Port>>, DataplaneError> {
+        let home = self.homes.get(&id).copied().unwrap_or(FIRST);
+        self.meet(|desk| {
+            desk.tell_home(id, None)?;
+            desk.ask(home, |done| Order::Detach { id, done })
+        })
+    }
+
+    /// A worker has given a port up.
+    ///
+    /// # Errors
+    /// As [`Self::order`].
+    pub(super) fn port_lost(&mut self, id: PortId) -> Result<(), DataplaneError> {
+        self.meet(|desk| desk.tell_home(id, None))
+    }
+
+    /// The worker with the fewest ports, and of those the last, since the first has the tunnels.
+    fn emptiest(&self) -> usize {
+        let ports = |worker: &usize| self.homes.values().filter(|home| *home == worker).count();
+        (0..self.workers()).rev().min_by_key(ports).unwrap_or(FIRST)
+    }
+
+    /// Tells all workers where a port is; none: at nobody's.
+    fn tell_home(&mut self, id: PortId, home: Option<usize>) -> Result<(), DataplaneError> {
+        match home {
+            Some(home) => self.homes.insert(id, home),
+            None => self.homes.remove(&id),
+        };
+        for worker in 0..self.workers() {
+            let elsewhere = home.filter(|home| *home != worker);
+            self.ask(worker, |done| Order::Elsewhere { id, worker: elsewhere, done })?;
+        }
+        Ok(())
+    }
+
+    /// Does something while no worker moves packets. One alone carries orders out between two
+    /// vectors anyway.
+    fn meet<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<T, DataplaneError>,
+    ) -> Result<T, DataplaneError> {
+        if self.workers() == 1 {
+            return act(self);
+        }
+        let meeting = Arc::new(Meeting::default());
+        self.seats.iter().for_each(|seat| seat.give(Order::Meet(Arc::clone(&meeting))));
+        let outcome = act(self);
+        self.seats.iter().for_each(|seat| seat.give(Order::Part));
+        outcome
+    }
+
+    fn ask<T>(
+        &mut self,
+        worker: usize,
+        order: impl FnOnce(SyncSender<T>) -> Order,
+    ) -> Result<T, DataplaneError> {
+        let (done, outcome) = mpsc::sync_channel(1);
+        if let Some(seat) = self.seats.get(worker) {
+            seat.give(order(done));
+        }
+        outcome.recv().map_err(|_| self.why_ended(worker))
+    }
+
+    fn ask_all<T>(
+        &mut self,
+        mut order: impl FnMut(SyncSender<T>) -> Order,
+    ) -> Result<(T, Vec<T>), DataplaneError> {
+        let outcomes: Vec<Receiver<T>> = self
+            .seats
+            .iter()
+            .map(|seat| {
+                let (done, outcome) = mpsc::sync_channel(1);
+                seat.give(order(done));
+                outcome
+            })
+            .collect();
+        let mut outcomes = outcomes.into_iter().enumerate();
+        let mut hear = |desk: &mut Self| {
+            let (worker, outcome) = outcomes.next()?;
+            Some(outcome.recv().map_err(|_| desk.why_ended(worker)))
+        };
+        let first = hear(self).unwrap_or(Err(DataplaneError::WorkerEnded))?;
+        let others = std::iter::from_fn(|| hear(self)).collect::<Result<_, _>>()?;
+        Ok((first, others))
+    }
+
+    /// Rings when there are reports.
     pub(super) fn bell(&self) -> &Bell {
         &self.report_bell
     }
@@ -76,32 +272,60 @@ impl Desk {
     /// The next report, until there is none.
     ///
     /// # Errors
-    /// The worker has ended; the reason is in the error.
+    /// A worker has ended; the reason is in the error.
     pub(super) fn next_report(&mut self) -> Result<Option<Report>, DataplaneError> {
         match self.reports.try_recv() {
+            Ok(Report::Ended(worker)) => Err(self.why_ended(worker)),
             Ok(report) => Ok(Some(report)),
-            Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(self.why_ended()),
+            Err(_) => Ok(None),
         }
     }
 
-    fn why_ended(&mut self) -> DataplaneError {
-        match self.thread.take().map(JoinHandle::join) {
+    fn why_ended(&mut self, worker: usize) -> DataplaneError {
+        let thread = self.seats.get_mut(worker).and_then(|seat| seat.thread.take());
+        match thread.map(JoinHandle::join) {
             Some(Ok(Err(error))) => DataplaneError::Worker(error),
             _ => DataplaneError::WorkerEnded,
         }
     }
 }
 
+/// Starts a worker.
+fn hire(
+    number: usize,
+    config: EngineConfig,
+    own_core: Option<u32>,
+    bell: Bell,
+    reports: Reports,
+    peers: Option<Peers>,
+) -> Result<Seat, DataplaneError> {
+    let (orders, queue) = mpsc::channel();
+    let worker_bell = bell.clone();
+    let work = move || {
+        if let Some(core) = own_core {
+            stay_on_core(core)?;
+        }
+        drop_privileges()?;
+        Worker::new(config, queue, bell, reports, peers)?.run(own_core.is_some())
+    };
+    // The first keeps the name that people know.
+    let name = if number == FIRST { "worker".into() } else { format!("worker{number}") };
+    let thread = std::thread::Builder::new().name(name).spawn(work);
+    let thread = Some(thread.map_err(DataplaneError::Start)?);
+    Ok(Seat { orders: Some(orders), bell: worker_bell, thread })
+}
+
 impl Drop for Desk {
     fn drop(&mut self) {
-        // A worker that nobody can order ends after its vector.
-        self.orders = None;
-        self.worker_bell.ring();
-        if let Some(thread) = self.thread.take()
-            && let Ok(Err(error)) = thread.join()
-        {
-            tracing::error!("the worker ended badly: {error}");
+        // Workers that nobody can order end after their vector.
+        for seat in &mut self.seats {
+            seat.orders = None;
+            seat.bell.ring();
+        }
+        for thread in self.seats.iter_mut().filter_map(|seat| seat.thread.take()) {
+            if let Ok(Err(error)) = thread.join() {
+                tracing::error!("a worker ended badly: {error}");
+            }
         }
     }
 }
@@ -113,26 +337,51 @@ fn start_error(errno: rustix::io::Errno) -> DataplaneError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catena_model::NodeName;
 
-    #[test]
-    fn a_worker_with_a_core_of_its_own_stays_there_and_obeys() {
+    fn start(workers: usize, own_cores: &[u32]) -> Desk {
         let node: NodeName = "host1".parse().unwrap();
-        let mut desk = Desk::start(node, Some(0), None).unwrap();
-        let counters = desk.order(|done| Order::Counters { done }).unwrap();
-        assert_eq!(counters.ports.len(), 0);
+        let workers = NonZeroUsize::new(workers).unwrap();
+        let staff = Staff { workers, own_cores: own_cores.to_vec() };
+        Desk::start(&EngineConfig::new(node), &staff).unwrap()
+    }
+
+    fn allowed_cores(thread: &str) -> Vec<String> {
         let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-        let states = threads.filter_map(|thread| {
-            let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
-            status.contains("Name:\tworker\n").then_some(status)
-        });
-        assert!(states.into_iter().any(|state| state.contains("Cpus_allowed_list:\t0\n")));
+        let states =
+            threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
+        let named = states.filter(|state| state.contains(&format!("Name:\t{thread}\n")));
+        let line = |state: String| {
+            let line = state.lines().find(|line| line.starts_with("Cpus_allowed_list:"));
+            line.unwrap().split_whitespace().last().unwrap().to_owned()
+        };
+        named.map(line).collect()
     }
 
     #[test]
-    fn a_core_that_is_not_there_ends_the_worker_with_the_reason() {
-        let node: NodeName = "host1".parse().unwrap();
-        let mut desk = Desk::start(node, Some(u32::MAX), None).unwrap();
-        let told = desk.order(|done| Order::Counters { done }).err().unwrap();
-        assert!(told.to_string().contains("core"), "{told}");
+    fn workers_with_cores_of_their_own_stay_there_and_obey() {
+        let mut desk = start(2, &[1, 0]);
+        let (first, others) = desk.order_all(|done| Order::Counters { done }).unwrap();
+        assert_eq!((first.ports.len(), others.len()), (0, 1));
+        assert!(allowed_cores("worker").contains(&"1".to_owned()));
+        assert_eq!(allowed_cores("worker1"), ["0"]);
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_ends_the_data_plane_with_the_reason() {
+        for (workers, cores) in [(1, [u32::MAX].as_slice()), (2, &[0, u32::MAX])] {
+            let mut desk = start(workers, cores);
+            let told = desk.order_all(|done| Order::Counters { done }).err().unwrap();
+            assert!(told.to_string().contains("core"), "{told}");
+        }
+    }
+
+    #[test]
+    fn workers_meet_a_thousand_times_and_part() {
+        let mut desk = start(3, &[]);
+        for _ in 0..1_000 {
+            let (_, others) = desk.order_all(|done| Order::Counters { done }).unwrap();
+            assert_eq!(others.len(), 2);
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The process around the engine: one control thread, one worker, a Unix socket for the agent, the
-//! last accepted program on disk.
+//! The process around the engine: a control thread, one worker or several with an engine each, a Unix
+//! socket for the agent, the last accepted program on disk.
 //!
 //! Knows descriptors, threads and files. Refuses to know what a packet means (that is the engine's)
 //! and to decide what runs (that is the program's). It goes on without agent and controller.
@@ -9,8 +9,11 @@ mod control;
 mod control_socket;
 mod cut_port;
 mod desk;
+mod hall;
 mod kernel_door;
+mod ledger;
 mod order;
+mod peers;
 mod program_file;
 mod punt;
 mod rings;
@@ -24,12 +27,13 @@ pub use control_socket::ControlSocketError;
 pub use kernel_door::KernelDoor;
 pub use program_file::{ProgramFileError, program_file};
 
+use crate::engine::EngineConfig;
 use catena_io::IoError;
 use catena_model::NodeName;
 use control::Control;
 use control_socket::ControlSocket;
-use desk::Desk;
-use std::num::NonZeroU64;
+use desk::{Desk, Staff};
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -49,9 +53,11 @@ pub struct Config {
     pub slice_bits_per_second: Option<NonZeroU64>,
     /// Lead a session of its own, so that whoever started it may end.
     pub leads_session: bool,
-    /// A core that is the worker's alone: it stays there and never sleeps. None: it sleeps when there
-    /// is nothing to do, wherever it runs.
-    pub busy_poll_core: Option<u32>,
+    /// Threads that share the packets, by flow. With more than one the kernel repeats nothing.
+    pub workers: NonZeroUsize,
+    /// Cores that are each a worker's alone: it stays there and never sleeps. Workers without one
+    /// sleep when there is nothing to do, wherever they run.
+    pub busy_poll_cores: Vec<u32>,
     /// Ends the process cleanly when it becomes readable or its other end is closed.
     pub stop: Option<OwnedFd>,
 }
@@ -88,11 +94,11 @@ pub enum DataplaneError {
     /// The kernel's tables, which the agent counts on, are of no use.
     #[error("the kernel path is of no use: {0}; the agent will start the data plane anew")]
     KernelPath(String),
-    /// The worker cannot wait for its ports, or not be confined.
-    #[error("the worker ended: {0}; the agent will start the data plane anew")]
+    /// A worker cannot wait for its ports, or not be confined.
+    #[error("a worker ended: {0}; the agent will start the data plane anew")]
     Worker(#[source] IoError),
-    /// The worker ended without a reason: it panicked.
-    #[error("the worker ended unexpectedly; its last words are in the log: please report them")]
+    /// A worker ended without a reason: it panicked.
+    #[error("a worker ended unexpectedly; its last words are in the log: please report them")]
     WorkerEnded,
     /// Counters have no text form.
     #[error("the counters cannot be written: {0}; please report it")]
@@ -115,8 +121,10 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
         .map_err(|source| DataplaneError::StateDir { path: config.state_dir.clone(), source })?;
     let _lock = control_socket::lock(&config.state_dir)?;
     let socket = ControlSocket::open(&config.control_socket)?;
-    let (core, rate) = (config.busy_poll_core, config.slice_bits_per_second);
-    let desk = Desk::start(config.node.clone(), core, rate)?;
+    let slice_bits_per_second = config.slice_bits_per_second;
+    let engine = EngineConfig { slice_bits_per_second, ..EngineConfig::new(config.node.clone()) };
+    let staff = Staff { workers: config.workers, own_cores: config.busy_poll_cores.clone() };
+    let desk = Desk::start(&engine, &staff)?;
     let mut control = Control::new(config, socket, desk);
     control.resume()?;
     control.serve()

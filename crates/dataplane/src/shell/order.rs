@@ -2,6 +2,7 @@
 //! vectors of packets; each carries the way back for its outcome, and what the worker lets go of
 //! travels back too, so that tables and rings are taken apart where there is time for it.
 
+use super::hall::Meeting;
 use super::kernel_door::KernelDoor;
 use super::rings::LostPort;
 use super::underlay::Underlay;
@@ -11,13 +12,22 @@ use catena_io::{IoError, PacketRing, Port};
 use catena_model::SliceId;
 use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
-use catena_model::explain::{CatchRequest, CaughtPacket};
+use catena_model::explain::{CatchRequest, CaughtPacket, ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 
 /// An order.
 pub(super) enum Order {
+    /// Meet the other workers, and move no packets until [`Order::Part`].
+    Meet(Arc<Meeting>),
+    /// The meeting is over.
+    Part,
+    /// The port is at this other worker; none: it is not.
+    Elsewhere { id: PortId, worker: Option<usize>, done: SyncSender<()> },
+    /// By which worker would these packets be decided?
+    Deciders { packets: Vec<(ExplainAt, FrameBytes)>, done: SyncSender<Vec<usize>> },
     /// Put these tables in force. Inherited: another process began to count on their paths.
     Tables { turn: Box<Turn>, is_inherited: bool, done: SyncSender<()> },
     /// Use these tunnel sockets; the former come back.
@@ -60,32 +70,31 @@ pub(super) enum Order {
 pub(super) enum Report {
     /// A port's interface is gone, and the port is detached.
     PortLost(LostPort),
+    /// The worker with this number has ended.
+    Ended(usize),
 }
 
-/// The worker's way to the control thread. Its end is heard too: the bell rings.
+/// A worker's way to the control thread. Its end is told too.
 pub(super) struct Reports {
-    sender: Option<Sender<Report>>,
+    worker: usize,
+    sender: Sender<Report>,
     bell: Bell,
 }
 
 impl Reports {
-    pub(super) fn new(sender: Sender<Report>, bell: Bell) -> Self {
-        Self { sender: Some(sender), bell }
+    pub(super) fn new(worker: usize, sender: Sender<Report>, bell: Bell) -> Self {
+        Self { worker, sender, bell }
     }
 
     pub(super) fn send(&self, report: Report) {
-        if let Some(sender) = &self.sender {
-            // A control thread that is gone needs no report.
-            sender.send(report).ok();
-        }
+        // A control thread that is gone needs no report.
+        self.sender.send(report).ok();
         self.bell.ring();
     }
 }
 
 impl Drop for Reports {
     fn drop(&mut self) {
-        // Whoever hears the bell must find the channel closed.
-        self.sender = None;
-        self.bell.ring();
+        self.send(Report::Ended(self.worker));
     }
 }

@@ -1,6 +1,7 @@
 //! The rings of all attached ports: which port sits where, what waits to be sent out of it, and
 //! what its ring lost. Knows ports by identity and by slot; refuses to look into frames.
 
+use super::ledger::Ledger;
 use crate::engine::{Booking, Engine, Frame, Origin, Packet, PortSlot};
 use catena_io::{Buffer, BufferPool, IoError, Poller, Port, RefusedFrame};
 use catena_model::DropReason;
@@ -29,6 +30,10 @@ pub(super) struct Rings {
     seats: Vec<Option<AttachedPort>>,
     /// Slot → seat.
     by_slot: Vec<Option<usize>>,
+    /// The workers of ports that are not here.
+    elsewhere: BTreeMap<PortId, usize>,
+    /// Slot → worker.
+    elsewhere_by_slot: Vec<Option<usize>>,
     /// Seats with frames to be sent.
     touched: Vec<usize>,
     /// What rings that are gone had lost, for ports still in the program.
@@ -51,6 +56,8 @@ impl Rings {
             first_token,
             seats: Vec::new(),
             by_slot: Vec::new(),
+            elsewhere: BTreeMap::new(),
+            elsewhere_by_slot: Vec::new(),
             touched: Vec::new(),
             lost_before: BTreeMap::new(),
             scratch: Vec::new(),
@@ -129,15 +136,35 @@ impl Rings {
             }
             port.slot = slot;
             if let Some(slot) = slot {
-                if self.by_slot.len() <= slot.index() {
-                    self.by_slot.resize(slot.index() + 1, None);
-                }
-                if let Some(place) = self.by_slot.get_mut(slot.index()) {
-                    *place = Some(seat);
-                }
+                set(&mut self.by_slot, slot, seat);
             }
         }
+        self.index_elsewhere(engine);
         Ok(())
+    }
+
+    /// The port is at another worker from now on; none: it is not.
+    pub(super) fn note_elsewhere(&mut self, id: PortId, worker: Option<usize>, engine: &Engine) {
+        match worker {
+            Some(worker) => self.elsewhere.insert(id, worker),
+            None => self.elsewhere.remove(&id),
+        };
+        self.index_elsewhere(engine);
+    }
+
+    fn index_elsewhere(&mut self, engine: &Engine) {
+        self.elsewhere_by_slot.clear();
+        for (id, worker) in &self.elsewhere {
+            if let Some(slot) = engine.slot_of(*id) {
+                set(&mut self.elsewhere_by_slot, slot, *worker);
+            }
+        }
+    }
+
+    /// The other worker that has the port in this slot.
+    #[inline]
+    pub(super) fn elsewhere(&self, slot: PortSlot) -> Option<usize> {
+        self.elsewhere_by_slot.get(slot.index()).copied().flatten()
     }
 
     /// Takes up to `max` frames from the ring in this seat. The port is gone when its interface is.
@@ -165,18 +192,21 @@ impl Rings {
         is_interface_gone(errno).then_some((port.id, errno))
     }
 
-    /// Has the port in this slot a ring?
+    /// Has the port in this slot a ring, here or at another worker?
     pub(super) fn has(&self, slot: PortSlot) -> bool {
+        if self.elsewhere(slot).is_some() {
+            return true;
+        }
         let seat = self.by_slot.get(slot.index()).copied().flatten();
         seat.is_some_and(|seat| self.seats.get(seat).is_some_and(Option::is_some))
     }
 
     /// Puts a frame in the queue of its port.
-    pub(super) fn queue(&mut self, frame: Frame, engine: &mut Engine, pool: &mut BufferPool) {
+    pub(super) fn queue(&mut self, frame: Frame, ledger: &mut impl Ledger, pool: &mut BufferPool) {
         let seat = self.by_slot.get(frame.to.index()).copied().flatten();
         let port = seat.and_then(|seat| Some((seat, self.seats.get_mut(seat)?.as_mut()?)));
         let Some((seat, port)) = port else {
-            engine.booked_failed(frame.booking, DropReason::PortUnbound);
+            ledger.failed(frame.booking, DropReason::PortUnbound);
             return pool.put(frame.buffer);
         };
         if port.frames.is_empty() {
@@ -186,12 +216,12 @@ impl Rings {
         port.bookings.push(frame.booking);
     }
 
-    /// Sends everything that is queued and books it.
-    pub(super) fn transmit(&mut self, engine: &mut Engine, pool: &mut BufferPool) {
+    /// Sends everything that is queued and books it: all of it is of one engine.
+    pub(super) fn transmit(&mut self, ledger: &mut impl Ledger, pool: &mut BufferPool) {
         for seat in self.touched.drain(..) {
             let Some(Some(port)) = self.seats.get_mut(seat) else { continue };
             port.ring.transmit(&mut port.frames, pool);
-            book(&mut port.bookings, port.ring.refused(), engine);
+            book(&mut port.bookings, port.ring.refused(), ledger);
         }
     }
 
@@ -223,6 +253,16 @@ impl AttachedPort {
     }
 }
 
+/// Notes what a slot has in a table by slots.
+fn set(by_slot: &mut Vec<Option<usize>>, slot: PortSlot, what: usize) {
+    if by_slot.len() <= slot.index() {
+        by_slot.resize(slot.index() + 1, None);
+    }
+    if let Some(place) = by_slot.get_mut(slot.index()) {
+        *place = Some(what);
+    }
+}
+
 fn is_of(place: &Option<AttachedPort>, id: PortId) -> bool {
     place.as_ref().is_some_and(|port| port.id == id)
 }
@@ -232,18 +272,18 @@ fn is_interface_gone(errno: i32) -> bool {
 }
 
 /// Books each frame as what became of it; `refused` is in the order of the frames.
-fn book(bookings: &mut Vec<Booking>, refused: &[RefusedFrame], engine: &mut Engine) {
+fn book(bookings: &mut Vec<Booking>, refused: &[RefusedFrame], ledger: &mut impl Ledger) {
     if refused.is_empty() {
-        return engine.booked_row_sent(bookings.drain(..));
+        return ledger.row_sent(bookings.drain(..));
     }
     let mut refused = refused.iter().peekable();
     for (index, booking) in bookings.drain(..).enumerate() {
         match refused.next_if(|frame| frame.index == index) {
-            None => engine.booked_sent(booking),
+            None => ledger.sent(booking),
             Some(frame) if frame.errno == Errno::MSGSIZE.raw_os_error() => {
-                engine.booked_failed(booking, DropReason::MtuExceeded);
+                ledger.failed(booking, DropReason::MtuExceeded);
             }
-            Some(_) => engine.booked_failed(booking, DropReason::TransmitFailed),
+            Some(_) => ledger.failed(booking, DropReason::TransmitFailed),
         }
     }
 }

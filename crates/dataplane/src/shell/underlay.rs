@@ -1,6 +1,7 @@
 //! The sockets of the tunnels between hosts, on this node's own underlay address. Knows which
 //! tunnel has which socket; refuses to know what travels in it.
 
+use super::ledger::Ledger;
 use crate::engine::{Datagram, Engine, Origin, Packet, TunnelKind};
 use catena_io::{
     Buffer, BufferPool, IoError, Poller, SendFailure, TUNNEL_SOURCE_PORTS_DEFAULT, TunnelReceiver,
@@ -80,18 +81,18 @@ impl Underlay {
     pub(super) fn transmit(
         &mut self,
         datagram: Datagram,
-        engine: &mut Engine,
+        ledger: &mut impl Ledger,
         pool: &mut BufferPool,
     ) {
         let Datagram { to, kind, entropy, segment_bytes, buffer, booking } = datagram;
         let to = SocketAddr::new(to, kind.udp_port());
         match self.sender.send(to, buffer.bytes(), segment_bytes, entropy) {
-            Ok(()) => engine.booked_sent(booking),
+            Ok(()) => ledger.sent(booking),
             Err(SendFailure::TooLarge | SendFailure::TooManySegments) => {
-                engine.booked_failed(booking, DropReason::MtuExceeded);
+                ledger.failed(booking, DropReason::MtuExceeded);
             }
             Err(SendFailure::BufferFull | SendFailure::Refused(_)) => {
-                engine.booked_failed(booking, DropReason::TransmitFailed);
+                ledger.failed(booking, DropReason::TransmitFailed);
             }
         }
         pool.put(buffer);

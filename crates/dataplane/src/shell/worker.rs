@@ -4,8 +4,10 @@
 //! Knows rings, sockets and the engine's door. Refuses to know agents, files and programs as text:
 //! whatever takes time or may fail in many ways is done by the control thread before.
 
+use super::hall::Meeting;
 use super::kernel_door::KernelDoor;
 use super::order::{Order, Report, Reports};
+use super::peers::Peers;
 use super::punt::Punt;
 use super::rings::{LostPort, Rings};
 use super::underlay::Underlay;
@@ -16,6 +18,7 @@ use crate::engine::{
 };
 use catena_io::{BufferPool, IoError, PacketRing, Poller};
 use catena_model::account::NodeCounters;
+use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use catena_model::{DropReason, PathId};
 use std::collections::{BTreeSet, HashMap};
@@ -60,6 +63,8 @@ pub(super) struct Worker {
     turn: usize,
     input: Vec<Packet>,
     output: Output,
+    /// The other workers of the node; none: it is the only one.
+    peers: Option<Peers>,
 }
 
 impl Worker {
@@ -72,6 +77,7 @@ impl Worker {
         orders: Receiver<Order>,
         bell: Bell,
         reports: Reports,
+        peers: Option<Peers>,
     ) -> Result<Self, IoError> {
         let mut poller = Poller::new()?;
         poller.add(&bell, TOKEN_BELL)?;
@@ -94,6 +100,7 @@ impl Worker {
             turn: 0,
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
             output: Output::default(),
+            peers,
         })
     }
 
@@ -112,19 +119,52 @@ impl Worker {
                     return Ok(());
                 }
             }
+            let has_relieved = self.relieve();
             self.receive();
             if self.input.is_empty() {
-                looks = LOOKS_BEFORE_SLEEP.min(looks + 1);
+                looks = if has_relieved { 0 } else { LOOKS_BEFORE_SLEEP.min(looks + 1) };
             } else {
                 looks = 0;
-                let now_ns = self.now_ns();
-                self.engine.forward(now_ns, &mut self.input, &mut self.pool, &mut self.output);
-                self.transmit();
-                self.engine.transmitted();
-                let release_ns = self.engine.next_release_ns(now_ns);
-                self.tick_ns = [self.tick_ns, release_ns].into_iter().flatten().min();
+                self.decide();
             }
             self.tick();
+        }
+    }
+
+    /// Takes the vector through the engine and sends what comes of it.
+    fn decide(&mut self) {
+        let now_ns = self.now_ns();
+        self.engine.forward(now_ns, &mut self.input, &mut self.pool, &mut self.output);
+        self.transmit();
+        self.engine.transmitted();
+        let release_ns = self.engine.next_release_ns(now_ns);
+        self.tick_ns = [self.tick_ns, release_ns].into_iter().flatten().min();
+        if let Some(peers) = &mut self.peers {
+            peers.end_vector();
+        }
+    }
+
+    /// Does what other workers want done; false: there was nothing.
+    fn relieve(&mut self) -> bool {
+        let Some(peers) = &mut self.peers else { return false };
+        let (engine, pool) = (&mut self.engine, &mut self.pool);
+        peers.relieve(engine, &mut self.rings, &mut self.underlay, pool) > 0
+    }
+
+    /// Goes on with what other workers hand over until all have come to the meeting and nothing is
+    /// on its way between them.
+    fn meet(&mut self, meeting: &Meeting) {
+        meeting.arrive();
+        while self.peers.as_ref().is_some_and(|peers| !peers.hall().is_quiet(meeting)) {
+            self.relieve();
+            if let Some(peers) = &mut self.peers {
+                peers.collect(&mut self.input, &mut self.pool, VECTOR_PACKETS_MAX);
+            }
+            if self.input.is_empty() {
+                std::thread::yield_now();
+            } else {
+                self.decide();
+            }
         }
     }
 
@@ -146,12 +186,18 @@ impl Worker {
     /// Finds out which sources have something.
     fn wait(&mut self, is_brief: bool) -> Result<(), IoError> {
         let has_pending = self.underlay.as_ref().is_some_and(|u| u.pending().next().is_some());
-        let timeout = if is_brief || has_pending {
-            Some(Duration::ZERO)
-        } else {
+        let may_sleep = !is_brief
+            && !has_pending
+            && self.peers.as_mut().is_none_or(|peers| peers.falls_asleep());
+        let timeout = if may_sleep {
             self.tick_ns.map(|at| Duration::from_nanos(at.saturating_sub(self.now_ns())))
+        } else {
+            Some(Duration::ZERO)
         };
         self.poller.wait(timeout, &mut self.ready)?;
+        if let Some(peers) = self.peers.as_ref().filter(|_| may_sleep) {
+            peers.is_awake();
+        }
         for pending in self.underlay.iter().flat_map(|underlay| underlay.pending()) {
             let token = TOKEN_UNDERLAY + pending;
             if !self.ready.contains(&token) {
@@ -161,8 +207,21 @@ impl Worker {
         Ok(())
     }
 
-    /// Fills a vector, each ready source an equal share.
+    /// Fills a vector with packets that are decided here.
     fn receive(&mut self) {
+        let Some(peers) = &self.peers else { return self.receive_from_sources() };
+        if peers.is_backed_up() {
+            return;
+        }
+        self.receive_from_sources();
+        if let Some(peers) = &mut self.peers {
+            peers.share(&self.engine, &mut self.input, &mut self.pool);
+            peers.collect(&mut self.input, &mut self.pool, VECTOR_PACKETS_MAX);
+        }
+    }
+
+    /// Fills a vector, each ready source an equal share.
+    fn receive_from_sources(&mut self) {
         let sources = self.ready.len();
         if sources == 0 {
             return;
@@ -211,6 +270,9 @@ impl Worker {
 
     fn transmit(&mut self) {
         let (engine, pool) = (&mut self.engine, &mut self.pool);
+        if let Some(peers) = &mut self.peers {
+            peers.hand_out(&mut self.output, &self.rings, pool);
+        }
         for frame in self.output.frames.drain(..) {
             self.rings.queue(frame, engine, pool);
         }
@@ -230,9 +292,26 @@ impl Worker {
     fn obey(&mut self) -> Result<bool, IoError> {
         loop {
             match self.orders.try_recv() {
+                Ok(Order::Meet(meeting)) => {
+                    self.meet(&meeting);
+                    if !self.obey_until_all_part()? {
+                        return Ok(false);
+                    }
+                }
                 Ok(order) => self.carry_out(order)?,
                 Err(TryRecvError::Empty) => return Ok(true),
                 Err(TryRecvError::Disconnected) => return Ok(false),
+            }
+        }
+    }
+
+    /// Carries out what is ordered at a meeting; false: nobody will order anything any more.
+    fn obey_until_all_part(&mut self) -> Result<bool, IoError> {
+        loop {
+            match self.orders.recv() {
+                Ok(Order::Part) => return Ok(true),
+                Ok(order) => self.carry_out(order)?,
+                Err(_) => return Ok(false),
             }
         }
     }
@@ -247,6 +326,15 @@ impl Worker {
                 self.tick_ns = Some(0);
                 self.rings.index(&self.engine, &mut self.poller, &mut self.pool)?;
                 done.send(()).ok();
+            }
+            // Only read where workers meet.
+            Order::Meet(_) | Order::Part => {}
+            Order::Elsewhere { id, worker, done } => {
+                self.rings.note_elsewhere(id, worker, &self.engine);
+                done.send(()).ok();
+            }
+            Order::Deciders { packets, done } => {
+                done.send(self.deciders(&packets)).ok();
             }
             Order::Underlay { underlay, done } => {
                 done.send(self.exchange_underlay(underlay)?).ok();
@@ -332,17 +420,32 @@ impl Worker {
             self.underlay_lost_before += former.kernel_drops();
         }
         underlay.join(&mut self.poller, TOKEN_UNDERLAY)?;
+        if let Some(peers) = &self.peers {
+            peers.hall().open_tunnels();
+        }
         Ok(self.underlay.replace(underlay))
     }
 
     /// What would be closed to the packet is closed to its rehearsal.
     fn rehearse(&self, rehearsal: &mut Rehearsal) {
+        let has_tunnels = match &self.peers {
+            Some(peers) => peers.hall().has_tunnels(),
+            None => self.underlay.is_some(),
+        };
         let refuses = |way: Way| match way {
             Way::Port(slot) if !self.rings.has(slot) => Some(DropReason::PortUnbound),
-            Way::Tunnel if self.underlay.is_none() => Some(DropReason::TransmitFailed),
+            Way::Tunnel if !has_tunnels => Some(DropReason::TransmitFailed),
             Way::Port(_) | Way::Tunnel => None,
         };
         rehearsal.run(&self.engine, self.now_ns(), &refuses);
+    }
+
+    /// By which workers such packets are decided, from 0.
+    fn deciders(&self, packets: &[(ExplainAt, FrameBytes)]) -> Vec<usize> {
+        let workers = self.peers.as_ref().map_or(1, |peers| peers.hall().workers());
+        let decider =
+            |(at, frame): &(ExplainAt, FrameBytes)| self.engine.decider_asked(at, frame, workers);
+        packets.iter().map(decider).collect()
     }
 
     fn note_paths(&mut self, are_inherited: bool) {

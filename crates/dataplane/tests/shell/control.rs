@@ -143,8 +143,8 @@ async fn a_node_has_one_data_plane() {
     TestAgent::connect(&machine.socket_path());
     let namespace = &machine.node.namespace;
     let elsewhere = machine.dir.path().join("elsewhere");
-    let second = Dataplane::start(namespace, &machine.socket_path(), &elsewhere);
+    let second = Dataplane::start(namespace, &machine.socket_path(), &elsewhere, 1);
     assert!(matches!(second.end(), Err(DataplaneError::ControlSocket(_))));
-    let second = Dataplane::start(namespace, &elsewhere.join("control"), &machine.state_dir());
+    let second = Dataplane::start(namespace, &elsewhere.join("control"), &machine.state_dir(), 1);
     assert!(matches!(second.end(), Err(DataplaneError::ControlSocket(_))));
 }

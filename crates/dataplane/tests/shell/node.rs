@@ -17,6 +17,7 @@ use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_protocol::message::Program;
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -150,12 +151,17 @@ impl Machine {
     }
 
     pub(crate) fn start(&self) -> Dataplane {
-        Dataplane::start(&self.node.namespace, &self.socket_path(), &self.state_dir())
+        self.start_with(1)
+    }
+
+    pub(crate) fn start_with(&self, workers: usize) -> Dataplane {
+        let (socket, state) = (self.socket_path(), self.state_dir());
+        Dataplane::start(&self.node.namespace, &socket, &state, workers)
     }
 
     /// A data plane with a program and all ports.
-    pub(crate) async fn start_whole(&self, number: u64) -> (Dataplane, TestAgent) {
-        let dataplane = self.start();
+    pub(crate) async fn start_whole(&self, number: u64, workers: usize) -> (Dataplane, TestAgent) {
+        let dataplane = self.start_with(workers);
         let mut agent = TestAgent::connect(&self.socket_path());
         assert_eq!(agent.offer(packed(number)), "");
         for place in [S, D, F_IN, F_OUT] {
@@ -173,7 +179,12 @@ pub(crate) struct Dataplane {
 }
 
 impl Dataplane {
-    pub(crate) fn start(namespace: &NetNamespace, socket: &Path, state: &Path) -> Self {
+    pub(crate) fn start(
+        namespace: &NetNamespace,
+        socket: &Path,
+        state: &Path,
+        workers: usize,
+    ) -> Self {
         let (watched, stop) = std::io::pipe().unwrap();
         let config = shell::Config {
             slice_bits_per_second: None,
@@ -181,7 +192,8 @@ impl Dataplane {
             control_socket: socket.into(),
             state_dir: state.into(),
             leads_session: false,
-            busy_poll_core: None,
+            workers: NonZeroUsize::new(workers).unwrap(),
+            busy_poll_cores: Vec::new(),
             stop: Some(watched.into()),
         };
         let namespace = namespace.clone();

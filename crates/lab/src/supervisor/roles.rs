@@ -1,7 +1,7 @@
 //! Starts controller and agents of a lab as processes of this same binary. Knows their command
 //! lines; refuses to link them.
 
-use super::start::{PORT_IO, WITHOUT_FAST_PATH};
+use super::start::{PORT_IO, WITHOUT_FAST_PATH, WORKERS};
 use super::state::{LabState, Running};
 use crate::error::{LabError, Result};
 use crate::wiring::{CONTROLLER, HostPlan, Namespaces, SOUTHBOUND_PORT, controller_address};
@@ -138,9 +138,10 @@ impl Roles<'_> {
         if std::env::var_os(WITHOUT_FAST_PATH).is_some() {
             arguments.push("--no-fastpath");
         }
-        let port_io = std::env::var(PORT_IO).ok();
-        if let Some(word) = &port_io {
-            arguments.extend(["--port-io", word]);
+        let told = [(PORT_IO, "--port-io"), (WORKERS, "--workers")];
+        let told = told.map(|(name, option)| (option, std::env::var(name).ok()));
+        for (option, value) in &told {
+            arguments.extend(value.iter().flat_map(|value| [option, value.as_str()]));
         }
         let name = format!("agent-{}", host.name);
         let command = self.command(&name, &host.name, &arguments)?;

@@ -13,6 +13,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
@@ -25,6 +26,8 @@ pub(crate) const WITHOUT_FAST_PATH: &str = "CATENA_LAB_WITHOUT_FAST_PATH";
 /// Set in the environment of a lab whose data planes take frames otherwise than by packet rings: the
 /// agents' word for it.
 pub(crate) const PORT_IO: &str = "CATENA_LAB_PORT_IO";
+/// Set in the environment of a lab whose data planes have so many workers.
+pub(crate) const WORKERS: &str = "CATENA_LAB_WORKERS";
 
 /// How a lab shall be started.
 #[derive(Clone, Debug)]
@@ -38,9 +41,16 @@ pub struct StartOptions {
     /// How data planes take frames from ports, in the agents' word (`--port-io`); none: as they do
     /// of their own. Anything but packet rings goes past the fast path.
     pub port_io: Option<String>,
+    /// Workers of each data plane; none: one. More than one go without the fast path.
+    pub workers: Option<NonZeroUsize>,
 }
 
 impl StartOptions {
+    /// A lab of this program, in the foreground.
+    fn of(binary: PathBuf) -> Self {
+        Self { binary, is_detached: false, without_fast_path: false, port_io: None, workers: None }
+    }
+
     /// A lab of this very program, in the foreground.
     ///
     /// # Errors
@@ -48,7 +58,7 @@ impl StartOptions {
     pub fn foreground() -> Result<Self> {
         let binary = std::env::current_exe()
             .map_err(|error| LabError::io("find", "this program's file", error))?;
-        Ok(Self { binary, is_detached: false, without_fast_path: false, port_io: None })
+        Ok(Self::of(binary))
     }
 }
 
@@ -103,6 +113,9 @@ impl Started {
         }
         if let Some(word) = &options.port_io {
             command.env(PORT_IO, word);
+        }
+        if let Some(workers) = options.workers {
+            command.env(WORKERS, workers.to_string());
         }
         let said = if options.is_detached { Some(detach(&mut command)?) } else { None };
         let isolation = Isolation {
@@ -284,8 +297,7 @@ mod tests {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/openstack-testbed.yaml");
         let lab = Lab::read(file.as_ref(), false).unwrap();
         let lab = Lab { name: format!("mute-{}", std::process::id()), ..lab };
-        let options =
-            StartOptions { binary, is_detached: true, without_fast_path: false, port_io: None };
+        let options = StartOptions { is_detached: true, ..StartOptions::of(binary) };
         let told = Started::start(&lab, &options, &mut |_, _| {}).unwrap_err().to_string();
         assert!(told.contains("no room here"), "{told}");
         assert!(open_control(&lab.name).is_ok(), "its name is free again");

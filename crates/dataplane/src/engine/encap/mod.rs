@@ -197,6 +197,9 @@ pub(super) trait PathEncap: Sync {
     /// Takes the header off each frame that was located.
     fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>);
 
+    /// Bytes before the inner frame; none when the header cannot be read.
+    fn header_bytes(&self, door: Door, bytes: &[u8]) -> Option<usize>;
+
     /// What a header says, outermost layer first, and its length in bytes; none when it cannot be
     /// read. For people: nothing is decided by it.
     fn describe(&self, door: Door, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)>;

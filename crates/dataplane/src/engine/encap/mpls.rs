@@ -63,6 +63,11 @@ impl PathEncap for Mpls {
         strip(frames);
     }
 
+    fn header_bytes(&self, _door: Door, bytes: &[u8]) -> Option<usize> {
+        let (_, inner) = SfcLabelPair::parse(bytes).ok()?;
+        Some(bytes.len() - inner.len())
+    }
+
     fn describe(&self, _door: Door, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
         let (pair, inner) = SfcLabelPair::parse(bytes).ok()?;
         let layer = HeaderLayer::Mpls {

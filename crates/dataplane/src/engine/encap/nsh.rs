@@ -74,6 +74,15 @@ impl PathEncap for Nsh {
         strip(frames);
     }
 
+    fn header_bytes(&self, door: Door, bytes: &[u8]) -> Option<usize> {
+        let behind_gpe = match door {
+            Door::Function => bytes,
+            Door::Tunnel => VxlanGpeHeader::parse(bytes).ok()?.1,
+        };
+        let (_, inner) = NshView::parse(behind_gpe).ok()?;
+        Some(bytes.len() - inner.len())
+    }
+
     fn describe(&self, door: Door, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
         let mut layers = Vec::new();
         let mut behind_gpe = bytes;

@@ -21,7 +21,7 @@ use super::packet::{Packet, PortSlot, TunnelKind};
 use super::tables::{PortIndex, Tables};
 use super::trace::{Note, Noted, Trace};
 use super::transform::{Exit, Stage};
-use super::{Engine, EngineConfig, Passing};
+use super::{Engine, EngineConfig, Passing, WatchDuty};
 use catena_io::{Buffer, BufferPool};
 use catena_model::explain::{
     Departure, ExplainAt, ExplainReply, ExplainRequest, FrameBytes, Tunnel,
@@ -83,6 +83,7 @@ impl Rehearsal {
             flow_seed: 0,
             slice_bits_per_second: None,
             probe_secret: 0,
+            watch_duty: WatchDuty::Alone,
         });
         engine.replace_tables(tables);
         Self {
@@ -310,7 +311,7 @@ fn tunnel_of(tables: &Tables, position: PathPosition) -> TunnelKind {
     encap::of(encap::carrier(tables, position)).tunnel()
 }
 
-fn kind(tunnel: Tunnel) -> TunnelKind {
+pub(super) fn kind(tunnel: Tunnel) -> TunnelKind {
     match tunnel {
         Tunnel::Vxlan => TunnelKind::Vxlan,
         Tunnel::VxlanGpe => TunnelKind::VxlanGpe,

@@ -206,6 +206,8 @@ pub(super) struct Slices {
     free: Vec<u32>,
     used: u32,
     of_id: SharedMap<SliceId, SliceIndex>,
+    /// How many have a rate or a delay class.
+    held_back: u32,
     places: SharedMap<Place, PatternCounts>,
     users: SharedMap<OneUser, Claim>,
     ranges: SharedMap<Group, Arc<Ranges>>,
@@ -311,6 +313,7 @@ impl Slices {
             self.used
         });
         let Some(claimant) = Claimant::new(place) else { return };
+        self.held_back += u32::from(!slice.policy.is_none());
         self.of_id.insert(slice.id, SliceIndex(claimant));
         let (at, matches) = (slice.place, slice.matches);
         *self.entries.entry(place as usize) = Some(slice);
@@ -361,6 +364,7 @@ impl Slices {
     fn remove(&mut self, id: SliceId) -> Option<SliceTable> {
         let SliceIndex(claimant) = self.of_id.remove(&id)?;
         let slice = self.entries.entry(claimant.get() as usize).take()?;
+        self.held_back -= u32::from(!slice.policy.is_none());
         self.free.push(claimant.get());
         if let Some(at) = slice.place {
             self.unindex(at, &slice.matches, claimant);
@@ -415,6 +419,11 @@ impl Slices {
     /// Does the path of a slice tell whose its packets are?
     pub(super) fn carries_metadata(&self, path: PathId) -> bool {
         self.paths.get(&path).is_some_and(|path| path.carries_metadata)
+    }
+
+    /// Has any slice a rate or a delay class?
+    pub(super) fn hold_back(&self) -> bool {
+        self.held_back > 0
     }
 
     /// Slices there are.

@@ -64,6 +64,13 @@ impl Control {
         let Some(socket) = agent.take_socket() else {
             return Ok(Some("the kernel's tables did not come beside the message".into()));
         };
+        let workers = self.desk.workers();
+        if workers > 1 {
+            return Ok(Some(format!(
+                "{workers} workers decide them; only one alone can have the kernel repeat what it \
+                 decides"
+            )));
+        }
         let programs = tables.split_off(tables.len().min(given.tables as usize));
         let ring = match PacketRing::map(socket, PUNT_RING) {
             Ok(ring) => Box::new(ring),

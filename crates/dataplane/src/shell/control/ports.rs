@@ -4,7 +4,6 @@
 use super::super::DataplaneError;
 use super::super::agent_connection::AgentConnection;
 use super::super::cut_port::CutPort;
-use super::super::order::Order;
 use super::super::rings::LostPort;
 use super::{Attached, Control};
 use crate::engine::KernelPort;
@@ -47,7 +46,7 @@ impl Control {
             Ok(ring) => ring,
             Err(reason) => return Ok(Some(reason)),
         };
-        match self.desk.order(|done| Order::Attach { id, ring, kernel, done })? {
+        match self.desk.attach(id, ring, kernel)? {
             Ok(_former) => {
                 self.attached.insert(id, Attached { sequence: attach.sequence, kernel });
                 self.open_if_ready()?;
@@ -66,13 +65,14 @@ impl Control {
             return Ok(Some("the port's identity cannot be read".into()));
         };
         self.attached.remove(&id);
-        let ring = self.desk.order(|done| Order::Detach { id, done })?;
+        let ring = self.desk.detach(id)?;
         Ok(ring.is_none().then(|| "the port is not attached".into()))
     }
 
-    pub(super) fn port_lost(&mut self, lost: LostPort) {
+    pub(super) fn port_lost(&mut self, lost: LostPort) -> Result<(), DataplaneError> {
         let LostPort { id, errno, ring } = lost;
         drop(ring);
+        self.desk.port_lost(id)?;
         let sequence = self.attached.remove(&id).map_or(0, |port| port.sequence);
         let error = std::io::Error::from_raw_os_error(errno);
         let reason = format!("its interface is gone ({error})");
@@ -85,6 +85,7 @@ impl Control {
             tracing::info!("{end}; the data plane goes on");
             self.agent = None;
         }
+        Ok(())
     }
 }
 

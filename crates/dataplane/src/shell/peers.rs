@@ -1,0 +1,376 @@
+//! What a worker hands to the others and they to it: packets whose flow another decides, packets that
+//! leave by a port of another, and what became of those. Knows lanes and their order; refuses to know
+//! why a packet is whose.
+//!
+//! Every port has one worker that reads and writes it, every flow one that decides it
+//! (docs/adr/0018-several-workers.md). Nothing is lost between workers: what finds a lane full waits
+//! here, and a worker for whom anything waits takes nothing from its ports. What others want sent is
+//! always sent, whatever waits, so no two of them wait for each other.
+
+use super::hall::Hall;
+use super::ledger::Ledger;
+use super::rings::Rings;
+use super::underlay::Underlay;
+use crate::engine::{Booking, Datagram, Engine, Frame, Output, Packet, PortSlot};
+use catena_io::{Buffer, BufferPool, LaneIn, LaneOut, lane};
+use catena_model::DropReason;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Items on their way from one worker to another, of each kind.
+const LANE_SLOTS: usize = 256;
+/// Items that may wait for a place without an allocation: what one vector makes.
+const WAITING: usize = 1_024;
+/// The worker that has the tunnel sockets.
+const TUNNELS_OF: usize = 0;
+
+/// What leaves by another worker.
+enum Leaving {
+    Frame(Frame),
+    Datagram(Datagram),
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Default)]
+struct Settled {
+    booking: Booking,
+    /// None: it was sent.
+    reason: Option<DropReason>,
+}
+
+/// A lane, and what waits before it.
+struct Outgoing<T> {
+    lane: LaneIn<T>,
+    waiting: VecDeque<T>,
+}
+
+/// Another worker.
+struct Peer {
+    number: usize,
+    /// Something was handed to it since it was woken last.
+    is_touched: bool,
+    decides: Outgoing<Packet>,
+    sends: Outgoing<Leaving>,
+    settles: Outgoing<Settled>,
+    /// What it hands over.
+    to_decide: LaneOut<Packet>,
+    to_send: LaneOut<Leaving>,
+    settled: LaneOut<Settled>,
+}
+
+/// All other workers, as one of them sees them.
+pub(super) struct Peers {
+    own: usize,
+    hall: Arc<Hall>,
+    others: Vec<Peer>,
+    /// For a time when the pool has none, so that what others want sent can leave; taken from it.
+    reserve: Option<Buffer>,
+    /// Packets that this worker decides, out of those that it has read.
+    kept: Vec<Packet>,
+    /// Packets of others that are in the worker's vector.
+    in_hand: u64,
+}
+
+/// Lanes between each two workers of a hall; answers what each of them gets.
+pub(super) fn introduce(hall: &Arc<Hall>) -> Vec<Peers> {
+    let workers = hall.workers();
+    let mut all: Vec<Peers> = (0..workers).map(|own| Peers::new(own, hall)).collect();
+    for one in 0..workers {
+        for other in one + 1..workers {
+            let (there, back) = peers(one, other);
+            for (worker, peer) in [(one, there), (other, back)] {
+                all.get_mut(worker).map(|peers| peers.others.push(peer)).unwrap_or_default();
+            }
+        }
+    }
+    all
+}
+
+/// The other worker as the one sees it, and the one as the other does.
+fn peers(one: usize, other: usize) -> (Peer, Peer) {
+    let packet = |buffer| Packet::from_port(PortSlot::default(), buffer);
+    let leaving = |buffer| {
+        Leaving::Frame(Frame { to: PortSlot::default(), buffer, booking: Booking::default() })
+    };
+    let [(there, decide_back), (back, decide_there)] = lanes(packet);
+    let [(send_there, send_back), (send_other, send_one)] = lanes(leaving);
+    let [(settle_there, settled_back), (settle_other, settled_one)] =
+        [(); 2].map(|()| lane((0..LANE_SLOTS).map(|_| Settled::default())));
+    let peer = |number, decides, sends, settles, to_decide, to_send, settled| Peer {
+        number,
+        is_touched: false,
+        decides: Outgoing::new(decides),
+        sends: Outgoing::new(sends),
+        settles: Outgoing::new(settles),
+        to_decide,
+        to_send,
+        settled,
+    };
+    (
+        peer(other, there, send_there, settle_there, decide_there, send_one, settled_one),
+        peer(one, back, send_other, settle_other, decide_back, send_back, settled_back),
+    )
+}
+
+/// Two lanes of items around empty buffers.
+fn lanes<T: Send>(item: impl Fn(Buffer) -> T) -> [(LaneIn<T>, LaneOut<T>); 2] {
+    [(); 2].map(|()| {
+        let mut pool = BufferPool::new(LANE_SLOTS);
+        lane(std::iter::from_fn(|| pool.take()).map(&item))
+    })
+}
+
+impl<T: Send> Outgoing<T> {
+    fn new(lane: LaneIn<T>) -> Self {
+        Self { lane, waiting: VecDeque::with_capacity(WAITING) }
+    }
+
+    /// Hands an item over; `emptied` gets the one that stood in its place.
+    fn hand(&mut self, mut item: T, emptied: impl FnOnce(T)) {
+        if self.waiting.is_empty() && self.lane.put(&mut item) {
+            emptied(item);
+        } else {
+            self.waiting.push_back(item);
+        }
+    }
+
+    /// Hands over what waits, as far as there is room.
+    fn flush(&mut self, mut emptied: impl FnMut(T)) {
+        while let Some(item) = self.waiting.front_mut()
+            && self.lane.put(item)
+        {
+            self.waiting.pop_front().map(&mut emptied).unwrap_or_default();
+        }
+    }
+}
+
+impl Leaving {
+    fn into_buffer(self) -> Buffer {
+        match self {
+            Self::Frame(frame) => frame.buffer,
+            Self::Datagram(datagram) => datagram.buffer,
+        }
+    }
+}
+
+/// The books of the worker whose packets are sent here.
+struct TheirBooks<'p> {
+    settles: &'p mut Outgoing<Settled>,
+    hall: &'p Hall,
+    own: usize,
+}
+
+impl TheirBooks<'_> {
+    fn settle(&mut self, settled: Settled) {
+        self.hall.hands(self.own);
+        self.settles.hand(settled, drop);
+    }
+}
+
+impl Ledger for TheirBooks<'_> {
+    fn sent(&mut self, booking: Booking) {
+        self.settle(Settled { booking, reason: None });
+    }
+
+    fn row_sent(&mut self, bookings: impl Iterator<Item = Booking>) {
+        bookings.for_each(|booking| self.sent(booking));
+    }
+
+    fn failed(&mut self, booking: Booking, reason: DropReason) {
+        self.settle(Settled { booking, reason: Some(reason) });
+    }
+}
+
+impl Peers {
+    fn new(own: usize, hall: &Arc<Hall>) -> Self {
+        let hall = Arc::clone(hall);
+        Self { own, hall, others: Vec::new(), reserve: None, kept: Vec::new(), in_hand: 0 }
+    }
+
+    pub(super) fn hall(&self) -> &Hall {
+        &self.hall
+    }
+
+    /// Is it this worker that has the tunnel sockets?
+    pub(super) fn has_tunnels(&self) -> bool {
+        self.own == TUNNELS_OF
+    }
+
+    /// Does anything wait for a place? Then nothing more must be taken from ports.
+    pub(super) fn is_backed_up(&self) -> bool {
+        let waits = |peer: &Peer| {
+            !(peer.decides.waiting.is_empty()
+                && peer.sends.waiting.is_empty()
+                && peer.settles.waiting.is_empty())
+        };
+        self.others.iter().any(waits)
+    }
+
+    /// Leaves in the vector what this worker decides and hands the rest to who does.
+    pub(super) fn share(
+        &mut self,
+        engine: &Engine,
+        input: &mut Vec<Packet>,
+        pool: &mut BufferPool,
+    ) {
+        for packet in input.drain(..) {
+            let decider = engine.decider(&packet, self.hall.workers());
+            match self.others.iter_mut().find(|peer| peer.number == decider) {
+                None => self.kept.push(packet),
+                Some(peer) => {
+                    self.hall.hands(self.own);
+                    peer.is_touched = true;
+                    peer.decides.hand(packet, |emptied| pool.put(emptied.buffer));
+                }
+            }
+        }
+        std::mem::swap(input, &mut self.kept);
+        self.wake();
+    }
+
+    /// Adds to the vector what others have handed over, up to `max` packets in all.
+    pub(super) fn collect(&mut self, input: &mut Vec<Packet>, pool: &mut BufferPool, max: usize) {
+        let share = max.saturating_sub(input.len()) / self.others.len().max(1);
+        for peer in &mut self.others {
+            for _ in 0..share {
+                if peer.to_decide.is_empty() {
+                    break;
+                }
+                let Some(buffer) = pool.take() else { return };
+                let mut packet = Packet::from_port(PortSlot::default(), buffer);
+                if !peer.to_decide.take(&mut packet) {
+                    pool.put(packet.buffer);
+                    break;
+                }
+                input.push(packet);
+                self.in_hand += 1;
+            }
+        }
+    }
+
+    /// The vector has passed, and what came of it was handed over.
+    pub(super) fn end_vector(&mut self) {
+        self.hall.is_done(self.own, std::mem::take(&mut self.in_hand));
+    }
+
+    /// Hands over what leaves by others, and leaves the rest in `output`.
+    pub(super) fn hand_out(&mut self, output: &mut Output, rings: &Rings, pool: &mut BufferPool) {
+        let is_theirs = |frame: &mut Frame| rings.elsewhere(frame.to).is_some();
+        for frame in output.frames.extract_if(.., is_theirs) {
+            let worker = rings.elsewhere(frame.to).unwrap_or(self.own);
+            self.hand(worker, Leaving::Frame(frame), pool);
+        }
+        if !self.has_tunnels() {
+            for datagram in output.datagrams.drain(..) {
+                self.hand(TUNNELS_OF, Leaving::Datagram(datagram), pool);
+            }
+        }
+        self.wake();
+    }
+
+    fn hand(&mut self, worker: usize, leaving: Leaving, pool: &mut BufferPool) {
+        if let Some(peer) = self.others.iter_mut().find(|peer| peer.number == worker) {
+            self.hall.hands(self.own);
+            peer.is_touched = true;
+            peer.sends.hand(leaving, |emptied| pool.put(emptied.into_buffer()));
+        }
+    }
+
+    /// Sends what others want sent, books what they have sent, hands over what waits. Answers how
+    /// much of all that there was.
+    pub(super) fn relieve(
+        &mut self,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        underlay: &mut Option<Box<Underlay>>,
+        pool: &mut BufferPool,
+    ) -> u64 {
+        if self.reserve.is_none() {
+            self.reserve = pool.take();
+        }
+        let mut done = 0;
+        for peer in &mut self.others {
+            let Peer { settles, to_send, settled, .. } = peer;
+            let theirs = &mut TheirBooks { settles, hall: &self.hall, own: self.own };
+            done += send(to_send, theirs, (rings, underlay, pool), &mut self.reserve);
+            let mut outcome = Settled::default();
+            while settled.take(&mut outcome) {
+                done += 1;
+                match outcome.reason {
+                    None => engine.booked_sent(outcome.booking),
+                    Some(reason) => engine.booked_failed(outcome.booking, reason),
+                }
+            }
+            peer.decides.flush(|emptied| pool.put(emptied.buffer));
+            peer.sends.flush(|emptied| pool.put(emptied.into_buffer()));
+            peer.settles.flush(drop);
+        }
+        self.hall.is_done(self.own, done);
+        done
+    }
+
+    /// Wakes who got something and sleeps.
+    fn wake(&mut self) {
+        for peer in self.others.iter_mut().filter(|peer| peer.is_touched) {
+            peer.is_touched = false;
+            self.hall.wake(peer.number);
+        }
+    }
+
+    /// May this worker sleep? If so, whoever hands something to it wakes it, until
+    /// [`Peers::is_awake`].
+    pub(super) fn falls_asleep(&mut self) -> bool {
+        self.hall.falls_asleep(self.own);
+        let has_come = |peer: &Peer| {
+            !(peer.to_decide.is_empty() && peer.to_send.is_empty() && peer.settled.is_empty())
+        };
+        let may_sleep = !self.is_backed_up() && !self.others.iter().any(has_come);
+        if !may_sleep {
+            self.is_awake();
+        }
+        may_sleep
+    }
+
+    pub(super) fn is_awake(&self) {
+        self.hall.is_awake(self.own);
+    }
+}
+
+/// Sends what another worker has handed over, at most a lane of it. Answers how much.
+fn send(
+    to_send: &mut LaneOut<Leaving>,
+    theirs: &mut TheirBooks<'_>,
+    (rings, underlay, pool): (&mut Rings, &mut Option<Box<Underlay>>, &mut BufferPool),
+    reserve: &mut Option<Buffer>,
+) -> u64 {
+    let mut sent = 0;
+    while sent < LANE_SLOTS as u64 && !to_send.is_empty() {
+        let Some(buffer) = pool.take().or_else(|| reserve.take()) else { break };
+        let empty = Frame { to: PortSlot::default(), buffer, booking: Booking::default() };
+        let mut leaving = Leaving::Frame(empty);
+        if !to_send.take(&mut leaving) {
+            pool.put(leaving.into_buffer());
+            break;
+        }
+        sent += 1;
+        match (leaving, &mut *underlay) {
+            (Leaving::Frame(frame), _) => rings.queue(frame, theirs, pool),
+            (Leaving::Datagram(datagram), Some(underlay)) => {
+                underlay.transmit(datagram, theirs, pool);
+            }
+            (Leaving::Datagram(datagram), None) => {
+                theirs.failed(datagram.booking, DropReason::TransmitFailed);
+                pool.put(datagram.buffer);
+            }
+        }
+    }
+    rings.transmit(theirs, pool);
+    sent
+}
+
+impl Drop for Peers {
+    /// Whoever waits for this worker must not do so for ever.
+    fn drop(&mut self) {
+        self.hall.breaks();
+    }
+}
