@@ -513,7 +513,7 @@ impl Control {
             _ => Arc::clone(&tables).into(),
         });
         let is_inherited = std::mem::take(&mut self.has_predecessor);
-        self.desk.order_all(|done| {
+        self.desk.order_at_once(|done| {
             // Only who has the kernel path, the first, needs to know what differs.
             let turn = turn.take().unwrap_or_else(|| Arc::clone(&tables).into());
             Order::Tables { turn: Box::new(turn), is_inherited, done }

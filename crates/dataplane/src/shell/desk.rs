@@ -96,19 +96,47 @@ impl Desk {
         &mut self,
         order: impl FnOnce(SyncSender<T>) -> Order,
     ) -> Result<T, DataplaneError> {
-        self.meet(|desk| desk.ask(FIRST, order))
+        self.ask(FIRST, order)
     }
 
-    /// Gives all workers an order, between the same two packets. Answers the outcomes in the order
-    /// of workers: the first one's, and the others'.
+    /// Gives all workers an order, to be carried out between the same two packets. Answers the
+    /// outcomes in the order of workers: the first one's, and the others'.
+    ///
+    /// # Errors
+    /// As [`Self::order`].
+    pub(super) fn order_at_once<T>(
+        &mut self,
+        order: impl FnMut(SyncSender<T>) -> Order,
+    ) -> Result<(T, Vec<T>), DataplaneError> {
+        self.meet(|desk| desk.order_all(order))
+    }
+
+    /// Gives all workers an order, each to be carried out between two vectors of its own: what each
+    /// of them tells of its packets is whole by itself. Answers as [`Self::order_at_once`].
     ///
     /// # Errors
     /// As [`Self::order`].
     pub(super) fn order_all<T>(
         &mut self,
-        order: impl FnMut(SyncSender<T>) -> Order,
+        mut order: impl FnMut(SyncSender<T>) -> Order,
     ) -> Result<(T, Vec<T>), DataplaneError> {
-        self.meet(|desk| desk.ask_all(order))
+        let outcomes: Vec<Receiver<T>> = self
+            .seats
+            .iter()
+            .map(|seat| {
+                let (done, outcome) = mpsc::sync_channel(1);
+                seat.give(order(done));
+                outcome
+            })
+            .collect();
+        let mut outcomes = outcomes.into_iter().enumerate();
+        let mut hear = |desk: &mut Self| {
+            let (worker, outcome) = outcomes.next()?;
+            Some(outcome.recv().map_err(|_| desk.why_ended(worker)))
+        };
+        let first = hear(self).unwrap_or(Err(DataplaneError::WorkerEnded))?;
+        let others = std::iter::from_fn(|| hear(self)).collect::<Result<_, _>>()?;
+        Ok((first, others))
     }
 
     /// Gives an order to the worker that would decide this packet.
@@ -122,10 +150,8 @@ impl Desk {
         order: impl FnOnce(SyncSender<T>) -> Order,
     ) -> Result<T, DataplaneError> {
         let packets = vec![(at.clone(), frame.clone())];
-        self.meet(|desk| {
-            let deciders = desk.ask(FIRST, |done| Order::Deciders { packets, done })?;
-            desk.ask(deciders.first().copied().unwrap_or(FIRST), order)
-        })
+        let deciders = self.ask(FIRST, |done| Order::Deciders { packets, done })?;
+        self.ask(deciders.first().copied().unwrap_or(FIRST), order)
     }
 
     /// Gives each worker an order about those of the frames of a port that it decides.
@@ -140,19 +166,17 @@ impl Desk {
     ) -> Result<Vec<T>, DataplaneError> {
         let at = ExplainAt::Port(port);
         let packets = frames.iter().map(|frame| (at.clone(), frame.clone())).collect();
-        self.meet(|desk| {
-            let deciders = desk.ask(FIRST, |done| Order::Deciders { packets, done })?;
-            let mut outcomes = Vec::new();
-            for worker in 0..desk.workers() {
-                let pairs = deciders.iter().zip(frames);
-                let own = pairs.filter(|(decider, _)| **decider == worker);
-                let own: Vec<FrameBytes> = own.map(|(_, frame)| frame.clone()).collect();
-                if !own.is_empty() {
-                    outcomes.push(desk.ask(worker, |done| order(own, done))?);
-                }
+        let deciders = self.ask(FIRST, |done| Order::Deciders { packets, done })?;
+        let mut outcomes = Vec::new();
+        for worker in 0..self.workers() {
+            let pairs = deciders.iter().zip(frames);
+            let own = pairs.filter(|(decider, _)| **decider == worker);
+            let own: Vec<FrameBytes> = own.map(|(_, frame)| frame.clone()).collect();
+            if !own.is_empty() {
+                outcomes.push(self.ask(worker, |done| order(own, done))?);
             }
-            Ok(outcomes)
-        })
+        }
+        Ok(outcomes)
     }
 
     /// Gives a port to a worker: the one that has it, or has fewest. Answers the ring that the port
@@ -239,29 +263,6 @@ impl Desk {
             seat.give(order(done));
         }
         outcome.recv().map_err(|_| self.why_ended(worker))
-    }
-
-    fn ask_all<T>(
-        &mut self,
-        mut order: impl FnMut(SyncSender<T>) -> Order,
-    ) -> Result<(T, Vec<T>), DataplaneError> {
-        let outcomes: Vec<Receiver<T>> = self
-            .seats
-            .iter()
-            .map(|seat| {
-                let (done, outcome) = mpsc::sync_channel(1);
-                seat.give(order(done));
-                outcome
-            })
-            .collect();
-        let mut outcomes = outcomes.into_iter().enumerate();
-        let mut hear = |desk: &mut Self| {
-            let (worker, outcome) = outcomes.next()?;
-            Some(outcome.recv().map_err(|_| desk.why_ended(worker)))
-        };
-        let first = hear(self).unwrap_or(Err(DataplaneError::WorkerEnded))?;
-        let others = std::iter::from_fn(|| hear(self)).collect::<Result<_, _>>()?;
-        Ok((first, others))
     }
 
     /// Rings when there are reports.

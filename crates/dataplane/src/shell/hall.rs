@@ -4,7 +4,7 @@
 //! Orders that all workers must carry out together are carried out at a meeting: nobody takes
 //! packets from ports any more, everybody goes on with what the others hand over until nothing is on
 //! its way, and only then the order is read. So tables change for all of them between the same two
-//! packets, and counters add up.
+//! packets, and what is on its way between two of them means the same to both.
 
 use super::wake::Bell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};

@@ -31,6 +31,9 @@ const POOL_BUFFERS: usize = 2_048;
 /// up costs several; sleeping sooner leaves the processor to the functions.
 const LOOKS_BEFORE_SLEEP: u32 = 16;
 
+/// How long a worker that has come to a meeting sleeps before it looks again.
+const MEETING_REST: Duration = Duration::from_micros(20);
+
 const TOKEN_BELL: u64 = 0;
 const TOKEN_UNDERLAY: u64 = 1;
 const TOKEN_PUNT: u64 = TOKEN_UNDERLAY + TunnelKind::ALL.len() as u64;
@@ -156,14 +159,15 @@ impl Worker {
     fn meet(&mut self, meeting: &Meeting) {
         meeting.arrive();
         while self.peers.as_ref().is_some_and(|peers| !peers.hall().is_quiet(meeting)) {
-            self.relieve();
+            let has_relieved = self.relieve();
             if let Some(peers) = &mut self.peers {
                 peers.collect(&mut self.input, &mut self.pool, VECTOR_PACKETS_MAX);
             }
-            if self.input.is_empty() {
-                std::thread::yield_now();
-            } else {
+            if !self.input.is_empty() {
                 self.decide();
+            } else if !has_relieved {
+                // Who is waited for may need this very core.
+                std::thread::sleep(MEETING_REST);
             }
         }
     }

@@ -11,7 +11,7 @@ use std::cell::Cell;
 
 /// What is sent.
 #[derive(Clone, Debug)]
-enum Sent {
+pub(crate) enum Sent {
     /// Anything, anywhere.
     Any(Shot),
     /// From an endpoint, rarely with anything special about it.
@@ -34,7 +34,7 @@ prop_compose! {
     }
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+pub(crate) fn sent() -> impl Strategy<Value = Sent> {
     // What a replay repeats hangs on the order of the datagrams, which rows may change.
     let shots = shots().prop_filter("no replay", |shot| !matches!(shot, Shot::Replay { .. }));
     prop_oneof![1 => shots.prop_map(Sent::Any), 4 => plain()]
@@ -51,7 +51,7 @@ fn send(rig: &mut Rig, sent: &Sent) {
 }
 
 /// Wire packets of the underlay, in an order of their own: rows may be cut elsewhere.
-fn wire_packets(datagrams: &[SeenDatagram]) -> Vec<(usize, String, u16, Vec<u8>)> {
+pub(crate) fn wire_packets(datagrams: &[SeenDatagram]) -> Vec<(usize, String, u16, Vec<u8>)> {
     let mut packets: Vec<_> = datagrams
         .iter()
         .flat_map(|seen| {
@@ -66,8 +66,8 @@ fn wire_packets(datagrams: &[SeenDatagram]) -> Vec<(usize, String, u16, Vec<u8>)
     packets
 }
 
-fn run(
-    has_lane: bool,
+pub(crate) fn run(
+    (has_lane, engines): (bool, usize),
     (first, second): (&Town, &Town),
     behaviours: &[usize],
     volleys: &[Vec<Sent>],
@@ -77,7 +77,7 @@ fn run(
         // Which segments are joined hangs on what comes between them.
         config.is_coalescing = false;
     };
-    let mut rig = Rig::with(first.clone(), change, 384);
+    let mut rig = Rig::of_engines(engines, first.clone(), change, 384);
     behave(&mut rig, first, behaviours);
     for (round, volley) in volleys.iter().enumerate() {
         if round == volleys.len() / 2 {
@@ -105,8 +105,8 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
     let inputs = (towns(), towns(), behaviours, volleys);
     let mut runner = TestRunner::new(Config { cases: 600, ..Config::default() });
     let outcome = runner.run(&inputs, |(first, second, behaviours, volleys)| {
-        let mut with = run(true, (&first, &second), &behaviours, &volleys);
-        let mut without = run(false, (&first, &second), &behaviours, &volleys);
+        let mut with = run((true, 1), (&first, &second), &behaviours, &volleys);
+        let mut without = run((false, 1), (&first, &second), &behaviours, &volleys);
         by_lane.set(by_lane.get() + with.by_lane());
         prop_assert_eq!(without.by_lane(), 0);
         prop_assert_eq!(with.counters(), without.counters());

@@ -29,6 +29,7 @@ mod refusals;
 mod returns;
 mod rig;
 mod scene;
+mod sharing;
 mod slices;
 mod super_frames;
 mod switching;

@@ -6,13 +6,16 @@ use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
 use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
-    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables, TunnelKind,
-    Way,
+    Board, Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables,
+    TunnelKind, WatchDuty, Way,
 };
 use catena_io::{Buffer, BufferPool, Offload};
 use catena_model::account::{Account, NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
-use catena_model::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
+use catena_model::explain::{
+    CatchRequest, CaughtPacket, ExplainAt, ExplainReply, ExplainRequest, FrameBytes,
+};
+use catena_model::id::PortId;
 use catena_model::program::{PROXY_MAC, PortRole, SliceDelta};
 use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
@@ -82,10 +85,67 @@ pub(crate) enum Happening {
     Datagram { from: usize, bytes: Vec<u8> },
 }
 
+/// A node, with one engine or several that share its packets.
 struct Node {
-    engine: Engine,
+    engines: Vec<Engine>,
     pool: BufferPool,
     inbox: Vec<Packet>,
+}
+
+impl Node {
+    fn new(
+        node: usize,
+        change: &impl Fn(&mut EngineConfig),
+        buffers: usize,
+        engines: usize,
+    ) -> Self {
+        let board = Arc::new(Board::default());
+        let engine = |number| {
+            let mut config = EngineConfig::new(node_name(node));
+            config.flow_seed = 7;
+            config.probe_secret = 8;
+            config.watch_duty = match number {
+                _ if engines == 1 => WatchDuty::Alone,
+                0 => WatchDuty::Judges(Arc::clone(&board)),
+                _ => WatchDuty::Tells(Arc::clone(&board)),
+            };
+            change(&mut config);
+            Engine::new(config)
+        };
+        let engines = (0..engines).map(engine).collect();
+        Self { engines, pool: BufferPool::new(buffers), inbox: Vec::new() }
+    }
+
+    /// The one that is asked what all of them know.
+    fn first(&self) -> &Engine {
+        &self.engines[0]
+    }
+
+    fn slot_of(&self, port: PortId) -> Option<PortSlot> {
+        let slot = self.first().slot_of(port);
+        assert!(self.engines.iter().all(|engine| engine.slot_of(port) == slot));
+        slot
+    }
+
+    fn replace_tables(&mut self, tables: Tables) {
+        let tables = Arc::new(tables);
+        for engine in &mut self.engines {
+            engine.replace_tables(Arc::clone(&tables));
+        }
+    }
+
+    fn counters(&self) -> NodeCounters {
+        let mut counters = self.first().counters();
+        for other in &self.engines[1..] {
+            counters.merge(&other.counters());
+        }
+        counters
+    }
+
+    /// The engine that decides such a packet.
+    fn decider_asked(&self, at: &ExplainAt, frame: &FrameBytes) -> usize {
+        self.first().decider_asked(at, frame, self.engines.len())
+    }
 }
 
 pub(crate) struct Rig {
@@ -110,13 +170,22 @@ impl Rig {
     }
 
     pub(crate) fn with(town: Town, change: impl Fn(&mut EngineConfig), buffers: usize) -> Self {
-        let nodes = (0..town.nodes).map(|node| {
-            let mut config = EngineConfig::new(node_name(node));
-            config.flow_seed = 7;
-            change(&mut config);
-            let engine = Engine::new(config);
-            Node { engine, pool: BufferPool::new(buffers), inbox: Vec::new() }
-        });
+        Self::of_engines(
+            std::env::var("RIG").map_or(1, |n| n.parse().unwrap()),
+            town,
+            change,
+            buffers,
+        )
+    }
+
+    /// With so many engines at each node.
+    pub(crate) fn of_engines(
+        engines: usize,
+        town: Town,
+        change: impl Fn(&mut EngineConfig),
+        buffers: usize,
+    ) -> Self {
+        let nodes = (0..town.nodes).map(|node| Node::new(node, &change, buffers, engines));
         let behaviours = town.instances.iter().map(|instance| {
             let behaviour = instance.speaks.map_or(Behaviour::Route(PROXY_MAC), Behaviour::Advance);
             (instance.name.clone(), behaviour)
@@ -141,15 +210,15 @@ impl Rig {
     /// Puts the town as it is now in force at every node.
     pub(crate) fn apply(&mut self) {
         for node in 0..self.nodes.len() {
-            let tables = Arc::new(self.town.tables(node));
-            self.nodes[node].engine.replace_tables(tables);
+            let tables = self.town.tables(node);
+            self.nodes[node].replace_tables(tables);
         }
     }
 
     /// Puts another program in force at one node.
     pub(crate) fn apply_program(&mut self, node: usize, program: &NodeProgram) {
         let tables = catena_dataplane::engine::Tables::compile(program).unwrap();
-        self.nodes[node].engine.replace_tables(Arc::new(tables));
+        self.nodes[node].replace_tables(tables);
     }
 
     /// Sends one frame into a port and lets everything happen.
@@ -173,7 +242,7 @@ impl Rig {
     pub(crate) fn queue(&mut self, port: &str, bytes: &[u8], offload: Offload) {
         let port = self.town.port_named(port);
         let node = &mut self.nodes[port.node];
-        let slot = node.engine.slot_of(port.id).expect("the port is in the program");
+        let slot = node.slot_of(port.id).expect("the port is in the program");
         queue_at(node, slot, bytes, offload);
     }
 
@@ -210,7 +279,7 @@ impl Rig {
 
     pub(crate) fn slot(&self, port: &str) -> Option<PortSlot> {
         let port = self.town.port_named(port);
-        self.nodes[port.node].engine.slot_of(port.id)
+        self.nodes[port.node].slot_of(port.id)
     }
 
     /// Drives all nodes until nothing moves any more, then checks the books.
@@ -238,10 +307,12 @@ impl Rig {
     pub(crate) fn sleep(&mut self, milliseconds: u64) {
         self.now_ns += milliseconds * 1_000_000;
         for number in 0..self.nodes.len() {
-            let mut out = Output::default();
-            let node = &mut self.nodes[number];
-            node.engine.tick(self.now_ns, &mut node.pool, &mut out);
-            self.deliver(number, out);
+            for engine in 0..self.nodes[number].engines.len() {
+                let mut out = Output::default();
+                let Node { engines, pool, .. } = &mut self.nodes[number];
+                engines[engine].tick(self.now_ns, pool, &mut out);
+                self.deliver((number, engine), out);
+            }
         }
         self.run();
     }
@@ -252,12 +323,28 @@ impl Rig {
         number: usize,
         question: &CheckQuestion,
     ) -> Result<Vec<Sighting>, String> {
-        let mut out = Output::default();
-        let node = &mut self.nodes[number];
-        let answer = node.engine.check(question, self.now_ns, &mut node.pool, &mut out);
-        self.deliver(number, out);
+        let mut sightings = Vec::new();
+        for engine in 0..self.nodes[number].engines.len() {
+            let own = self.own_question(number, engine, question);
+            let mut out = Output::default();
+            let Node { engines, pool, .. } = &mut self.nodes[number];
+            let answer = engines[engine].check(&own, self.now_ns, pool, &mut out);
+            self.deliver((number, engine), out);
+            sightings.extend(answer?);
+        }
         self.run();
-        answer
+        Ok(sightings)
+    }
+
+    /// What one of the engines of a node is asked: of probes to be sent, those that it decides.
+    fn own_question(&self, node: usize, engine: usize, question: &CheckQuestion) -> CheckQuestion {
+        let CheckQuestion::Inject { seal, port, frames } = question else {
+            return question.clone();
+        };
+        let (seal, port, at) = (*seal, *port, ExplainAt::Port(*port));
+        let is_own = |frame: &&FrameBytes| self.nodes[node].decider_asked(&at, frame) == engine;
+        let frames = frames.iter().filter(is_own).cloned().collect();
+        CheckQuestion::Inject { seal, port, frames }
     }
 
     /// How the watched instances of all nodes are, by name.
@@ -267,25 +354,34 @@ impl Rig {
     }
 
     fn step(&mut self, number: usize) {
-        let mut out = Output::default();
         let node = &mut self.nodes[number];
-        let mut inbox = std::mem::take(&mut node.inbox);
-        node.engine.forward(self.now_ns, &mut inbox, &mut node.pool, &mut out);
-        self.deliver(number, out);
+        let mut shares: Vec<Vec<Packet>> = node.engines.iter().map(|_| Vec::new()).collect();
+        for packet in std::mem::take(&mut node.inbox) {
+            shares[node.first().decider(&packet, node.engines.len())].push(packet);
+        }
+        for (engine, mut share) in shares.into_iter().enumerate() {
+            let mut out = Output::default();
+            let Node { engines, pool, .. } = &mut self.nodes[number];
+            engines[engine].forward(self.now_ns, &mut share, pool, &mut out);
+            self.deliver((number, engine), out);
+        }
     }
 
-    fn deliver(&mut self, number: usize, out: Output) {
-        assert_held(&self.nodes[number].engine.counters(), &out);
+    /// Sends what an engine of a node has handed out.
+    fn deliver(&mut self, from: (usize, usize), out: Output) {
+        let number = from.0;
+        assert_held(&self.nodes[number].engines[from.1].counters(), &out);
         for frame in out.frames {
             let seen = Seen { bytes: frame.buffer.bytes().to_vec(), offload: frame.buffer.offload };
             let node = &mut self.nodes[number];
             node.pool.put(frame.buffer);
-            let port =
-                self.town.ports.iter().find(|port| {
-                    port.node == number && node.engine.slot_of(port.id) == Some(frame.to)
-                });
+            let port = self
+                .town
+                .ports
+                .iter()
+                .find(|port| port.node == number && node.slot_of(port.id) == Some(frame.to));
             let port = port.expect("a frame for a port of the node").clone();
-            self.book(number, frame.booking, self.refusals.get(&port.name).copied());
+            self.book(from, frame.booking, self.refusals.get(&port.name).copied());
             if self.refusals.contains_key(&port.name) {
                 continue;
             }
@@ -297,22 +393,28 @@ impl Rig {
             self.seen.entry(port.name).or_default().push(seen);
         }
         for datagram in out.datagrams {
-            self.carry(number, datagram);
+            self.carry(from, datagram);
         }
     }
 
-    fn book(&mut self, node: usize, booking: Booking, refusal: Option<DropReason>) {
-        let engine = &mut self.nodes[node].engine;
+    fn book(
+        &mut self,
+        (node, engine): (usize, usize),
+        booking: Booking,
+        refusal: Option<DropReason>,
+    ) {
+        let engine = &mut self.nodes[node].engines[engine];
         match refusal {
             None => engine.booked_sent(booking),
             Some(reason) => engine.booked_failed(booking, reason),
         }
     }
 
-    fn carry(&mut self, from: usize, datagram: catena_dataplane::engine::Datagram) {
+    fn carry(&mut self, sender: (usize, usize), datagram: catena_dataplane::engine::Datagram) {
+        let from = sender.0;
         let bytes = datagram.buffer.bytes().to_vec();
         self.nodes[from].pool.put(datagram.buffer);
-        self.book(from, datagram.booking, None);
+        self.book(sender, datagram.booking, None);
         let size = datagram.segment_bytes.map_or(bytes.len(), usize::from);
         assert!(bytes.len() <= catena_io::TUNNEL_PAYLOAD_BYTES_MAX);
         assert!(bytes.len().div_ceil(size) <= catena_io::TUNNEL_SEGMENTS_MAX);
@@ -390,19 +492,19 @@ impl Rig {
 
     /// Tells the nodes the time, though there are no packets.
     pub(crate) fn elapse(&mut self) {
-        for node in &mut self.nodes {
-            node.engine.elapse(self.now_ns);
+        for engine in self.nodes.iter_mut().flat_map(|node| &mut node.engines) {
+            engine.elapse(self.now_ns);
         }
     }
 
     /// The tables in force at one node.
     pub(crate) fn tables(&self, node: usize) -> &Tables {
-        self.nodes[node].engine.tables()
+        self.nodes[node].first().tables()
     }
 
     /// Puts others in force.
     pub(crate) fn replace_tables(&mut self, node: usize, tables: Tables) {
-        self.nodes[node].engine.replace_tables(Arc::new(tables));
+        self.nodes[node].replace_tables(tables);
     }
 
     /// Puts a change of slices in force at one node.
@@ -416,7 +518,11 @@ impl Rig {
         let mut all: Vec<SliceCounters> = Vec::new();
         loop {
             let after = all.last().map(|slice| slice.slice);
-            let part = self.nodes[node].engine.slice_counters(after, 2);
+            let mut parts = self.nodes[node].engines.iter().map(|e| e.slice_counters(after, 2));
+            let mut part = parts.next().unwrap();
+            for other in parts {
+                part.iter_mut().zip(&other).for_each(|(own, other)| own.merge(other));
+            }
             let is_last = part.len() < 2;
             all.extend(part);
             if is_last {
@@ -425,19 +531,25 @@ impl Rig {
         }
     }
 
+    /// Packets that another engine than the first of their node has received.
+    pub(crate) fn received_by_others(&self) -> u64 {
+        let others = self.nodes.iter().flat_map(|node| &node.engines[1..]);
+        others.map(|engine| engine.counters().total().received.packets).sum()
+    }
+
     /// Packets that took the lane.
     pub(crate) fn by_lane(&self) -> u64 {
-        self.nodes.iter().map(|node| node.engine.by_lane()).sum()
+        self.nodes.iter().flat_map(|node| &node.engines).map(Engine::by_lane).sum()
     }
 
     pub(crate) fn counters(&self) -> Vec<NodeCounters> {
-        self.nodes.iter().map(|node| node.engine.counters()).collect()
+        self.nodes.iter().map(Node::counters).collect()
     }
 
     /// The identity at every port, for the tunnels, the node and each path; no buffer is lost.
     pub(crate) fn check(&self) {
         for node in &self.nodes {
-            let counters = node.engine.counters();
+            let counters = node.counters();
             let accounts = counters.ports.iter().map(|port| (port.name.as_str(), &port.account));
             for (name, account) in accounts.chain([("tunnels", &counters.tunnels)]) {
                 assert_eq!(account.unaccounted(), 0, "{} {name}: {account:?}", counters.node);
@@ -543,7 +655,9 @@ impl Rig {
         node: usize,
         request: ExplainRequest,
     ) -> Result<ExplainReply, String> {
-        let live = &self.nodes[node].engine;
+        let node_asked = &self.nodes[node];
+        let decider = node_asked.decider_asked(&request.at, &request.frame);
+        let live = &node_asked.engines[decider];
         let tables = Arc::clone(live.tables());
         let refuses = |way: Way| {
             let of_node = self.town.ports.iter().filter(|port| port.node == node);
@@ -562,12 +676,14 @@ impl Rig {
         node: usize,
         request: &CatchRequest,
     ) -> Result<Option<CaughtPacket>, String> {
-        self.nodes[node].engine.catch_next(request, self.now_ns)
+        let engines = self.nodes[node].engines.iter_mut();
+        let caught = engines.map(|engine| engine.catch_next(request, self.now_ns));
+        Ok(caught.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().next())
     }
 
     /// Lost before the engine, as the shell tells.
     pub(crate) fn note_lost(&mut self, node: usize, origin: Origin, reason: DropReason) {
-        self.nodes[node].engine.note_received_lost(origin, reason, 1, 60);
+        self.nodes[node].engines[0].note_received_lost(origin, reason, 1, 60);
     }
 }
 
