@@ -2,13 +2,13 @@
 //! packet memory ([`Buffer`], [`BufferPool`], [`Offload`]); what every port can do ([`Port`]) and
 //! the kinds of it: the packet ring of any interface ([`PacketRing`]), frames shared with a driver
 //! ([`XdpPort`]), a virtual machine's TAP ([`TapPort`]), a function in this process ([`LocalPort`]),
-//! captures ([`PcapPort`]); what two threads hand each other ([`lane`]); the UDP sockets between hosts ([`TunnelReceiver`], [`TunnelSender`]); waiting
-//! for any of them ([`Poller`]); descriptors from another process ([`receive_with_fds`]); giving up
-//! rights ([`drop_privileges`]).
+//! captures ([`PcapPort`]); what two threads hand each other ([`lane`]); the UDP sockets between
+//! hosts ([`TunnelReceiver`], [`TunnelSender`]); waiting for any of them ([`Poller`]); descriptors
+//! from another process ([`receive_with_fds`]); giving up rights ([`drop_privileges`]).
 //!
 //! It knows Linux sockets and bytes. It refuses to know packet formats, programs and who opens a
-//! socket in which namespace. Unsafe code stands in `counting`, `huge`, `slots`, `datagram`,
-//! `stamped`, `options` and `prefetch` alone.
+//! socket in which namespace. Unsafe code stands in `counting`, `huge`, `lane`, `slots`,
+//! `datagram`, `stamped`, `options` and `prefetch` alone.
 
 mod buffer;
 mod confine;

@@ -69,8 +69,9 @@ impl Engine {
 }
 
 impl Tables {
-    /// Must one engine decide all packets?
-    pub(super) fn are_for_one(&self) -> bool {
+    /// Must one engine decide all packets, since a function rewrites some or a slice is held back?
+    #[must_use]
+    pub fn are_for_one(&self) -> bool {
         self.has_rewriters || self.slices.hold_back()
     }
 }

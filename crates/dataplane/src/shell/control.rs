@@ -512,6 +512,13 @@ impl Control {
             }
             _ => Arc::clone(&tables).into(),
         });
+        let workers = self.desk.workers();
+        if workers > 1 && tables.are_for_one() {
+            tracing::warn!(
+                "a function rewrites packets or a slice has a rate or delay class: one of \
+                 {workers} workers decides all packets"
+            );
+        }
         let is_inherited = std::mem::take(&mut self.has_predecessor);
         self.desk.order_at_once(|done| {
             // Only who has the kernel path, the first, needs to know what differs.

@@ -190,9 +190,8 @@ impl Worker {
     /// Finds out which sources have something.
     fn wait(&mut self, is_brief: bool) -> Result<(), IoError> {
         let has_pending = self.underlay.as_ref().is_some_and(|u| u.pending().next().is_some());
-        let may_sleep = !is_brief
-            && !has_pending
-            && self.peers.as_mut().is_none_or(|peers| peers.falls_asleep());
+        let may_sleep =
+            !is_brief && !has_pending && self.peers.as_mut().is_none_or(Peers::falls_asleep);
         let timeout = if may_sleep {
             self.tick_ns.map(|at| Duration::from_nanos(at.saturating_sub(self.now_ns())))
         } else {

@@ -1,21 +1,22 @@
 //! A rig of engines: carries datagrams between them, lets functions do their work, and watches the
 //! books. No clock and no kernel: everything a test sees is a consequence of what it sent.
 
+use crate::flat::flat;
+use crate::node::Node;
 pub(crate) use crate::passing::route;
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
 use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
-    Board, Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables,
-    TunnelKind, WatchDuty, Way,
+    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables, TunnelKind,
+    Way,
 };
-use catena_io::{Buffer, BufferPool, Offload};
-use catena_model::account::{Account, NodeCounters, SliceCounters};
+use catena_io::Offload;
+use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{
     CatchRequest, CaughtPacket, ExplainAt, ExplainReply, ExplainRequest, FrameBytes,
 };
-use catena_model::id::PortId;
 use catena_model::program::{PROXY_MAC, PortRole, SliceDelta};
 use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
@@ -83,69 +84,6 @@ pub(crate) struct SeenDatagram {
 pub(crate) enum Happening {
     Frame { port: String, bytes: Vec<u8> },
     Datagram { from: usize, bytes: Vec<u8> },
-}
-
-/// A node, with one engine or several that share its packets.
-struct Node {
-    engines: Vec<Engine>,
-    pool: BufferPool,
-    inbox: Vec<Packet>,
-}
-
-impl Node {
-    fn new(
-        node: usize,
-        change: &impl Fn(&mut EngineConfig),
-        buffers: usize,
-        engines: usize,
-    ) -> Self {
-        let board = Arc::new(Board::default());
-        let engine = |number| {
-            let mut config = EngineConfig::new(node_name(node));
-            config.flow_seed = 7;
-            config.probe_secret = 8;
-            config.watch_duty = match number {
-                _ if engines == 1 => WatchDuty::Alone,
-                0 => WatchDuty::Judges(Arc::clone(&board)),
-                _ => WatchDuty::Tells(Arc::clone(&board)),
-            };
-            change(&mut config);
-            Engine::new(config)
-        };
-        let engines = (0..engines).map(engine).collect();
-        Self { engines, pool: BufferPool::new(buffers), inbox: Vec::new() }
-    }
-
-    /// The one that is asked what all of them know.
-    fn first(&self) -> &Engine {
-        &self.engines[0]
-    }
-
-    fn slot_of(&self, port: PortId) -> Option<PortSlot> {
-        let slot = self.first().slot_of(port);
-        assert!(self.engines.iter().all(|engine| engine.slot_of(port) == slot));
-        slot
-    }
-
-    fn replace_tables(&mut self, tables: Tables) {
-        let tables = Arc::new(tables);
-        for engine in &mut self.engines {
-            engine.replace_tables(Arc::clone(&tables));
-        }
-    }
-
-    fn counters(&self) -> NodeCounters {
-        let mut counters = self.first().counters();
-        for other in &self.engines[1..] {
-            counters.merge(&other.counters());
-        }
-        counters
-    }
-
-    /// The engine that decides such a packet.
-    fn decider_asked(&self, at: &ExplainAt, frame: &FrameBytes) -> usize {
-        self.first().decider_asked(at, frame, self.engines.len())
-    }
 }
 
 pub(crate) struct Rig {
@@ -243,12 +181,12 @@ impl Rig {
         let port = self.town.port_named(port);
         let node = &mut self.nodes[port.node];
         let slot = node.slot_of(port.id).expect("the port is in the program");
-        queue_at(node, slot, bytes, offload);
+        node.queue(slot, bytes, offload);
     }
 
     /// Puts a frame into the inbox of a slot that may have no port.
     pub(crate) fn queue_at_slot(&mut self, node: usize, slot: PortSlot, bytes: &[u8]) {
-        queue_at(&mut self.nodes[node], slot, bytes, Offload::default());
+        self.nodes[node].queue(slot, bytes, Offload::default());
     }
 
     /// Puts a datagram into a node's inbox.
@@ -293,7 +231,7 @@ impl Rig {
                 self.step(node);
             }
         }
-        panic!("packets go round in circles: {:#?}", self.flat());
+        panic!("packets go round in circles: {:#?}", flat(&self.counters()));
     }
 
     /// Lets time pass as the shell does: every node is told it every ten milliseconds.
@@ -354,11 +292,7 @@ impl Rig {
     }
 
     fn step(&mut self, number: usize) {
-        let node = &mut self.nodes[number];
-        let mut shares: Vec<Vec<Packet>> = node.engines.iter().map(|_| Vec::new()).collect();
-        for packet in std::mem::take(&mut node.inbox) {
-            shares[node.first().decider(&packet, node.engines.len())].push(packet);
-        }
+        let shares = self.nodes[number].shares();
         for (engine, mut share) in shares.into_iter().enumerate() {
             let mut out = Output::default();
             let Node { engines, pool, .. } = &mut self.nodes[number];
@@ -588,43 +522,9 @@ impl Rig {
         came - went
     }
 
-    fn flat(&self) -> BTreeMap<String, u64> {
-        let mut flat = BTreeMap::new();
-        for counters in self.counters() {
-            let node = &counters.node;
-            for port in &counters.ports {
-                let name = &port.name;
-                flatten(&mut flat, &format!("{name} "), &port.account);
-                flat.insert(format!("{name} transmitted"), port.transmitted.packets);
-                flat.insert(format!("{name} created by function"), port.created_by_function);
-                flat.insert(format!("{name} lost in function"), port.lost_in_function);
-            }
-            flatten(&mut flat, &format!("{node} tunnels "), &counters.tunnels);
-            let out = counters.tunnels_transmitted.packets;
-            flat.insert(format!("{node} tunnels transmitted"), out);
-            for path in &counters.chains {
-                let name = format!("{node} path {}", path.path);
-                flat.insert(format!("{name} entered"), path.entered.packets);
-                flat.insert(format!("{name} finished"), path.finished.packets);
-                flat.insert(format!("{name} tapped"), path.tapped.packets);
-                flat.insert(format!("{name} tunnelled out"), path.tunnelled_out.packets);
-                flat.insert(format!("{name} tunnelled in"), path.tunnelled_in.packets);
-                for (reason, packets) in &path.dropped {
-                    flat.insert(format!("{name} dropped {reason}"), *packets);
-                }
-                for hop in &path.hops {
-                    flat.insert(format!("{name} to {}", hop.name), hop.delivered.packets);
-                    flat.insert(format!("{name} from {}", hop.name), hop.returned.packets);
-                    flat.insert(format!("{name} past {}", hop.name), hop.bypassed.packets);
-                }
-            }
-        }
-        flat
-    }
-
     /// The counters that moved since the last call, by how much.
     pub(crate) fn moved(&mut self) -> BTreeMap<String, u64> {
-        let now = self.flat();
+        let now = flat(&self.counters());
         let before = std::mem::replace(&mut self.before, now.clone());
         let moved = now.into_iter().map(|(name, value)| {
             let old = before.get(&name).copied().unwrap_or(0);
@@ -687,30 +587,10 @@ impl Rig {
     }
 }
 
-fn queue_at(node: &mut Node, slot: PortSlot, bytes: &[u8], offload: Offload) {
-    // Without a buffer the kernel would lose it, before anybody counts.
-    let Some(mut buffer): Option<Buffer> = node.pool.take() else { return };
-    assert!(buffer.fill(bytes));
-    buffer.offload = offload;
-    node.inbox.push(Packet::from_port(slot, buffer));
-}
-
 /// What is handed out and not booked yet is held.
 fn assert_held(counters: &NodeCounters, out: &Output) {
     let frames = out.frames.iter().map(|frame| frame.booking.volume().packets);
     let datagrams = out.datagrams.iter().map(|datagram| datagram.booking.volume().packets);
     assert_eq!(counters.total().held, frames.sum::<u64>() + datagrams.sum::<u64>());
     assert_eq!(counters.total().unaccounted(), 0);
-}
-
-fn flatten(flat: &mut BTreeMap<String, u64>, name: &str, account: &Account) {
-    flat.insert(format!("{name}received"), account.received.packets);
-    flat.insert(format!("{name}forwarded"), account.forwarded.packets);
-    flat.insert(format!("{name}consumed"), account.consumed);
-    for (kind, packets) in &account.created {
-        flat.insert(format!("{name}created {}", kind.name()), *packets);
-    }
-    for (reason, packets) in &account.dropped {
-        flat.insert(format!("{name}dropped {reason}"), *packets);
-    }
 }

@@ -1,0 +1,90 @@
+//! A node of the rig: its engines, its buffers, what has come to it. Knows whose each packet is.
+
+use crate::town::node_name;
+use catena_dataplane::engine::{Board, Engine, EngineConfig, Packet, PortSlot, Tables, WatchDuty};
+use catena_io::{BufferPool, Offload};
+use catena_model::account::NodeCounters;
+use catena_model::explain::{ExplainAt, FrameBytes};
+use catena_model::id::PortId;
+use std::sync::Arc;
+
+/// A node, with one engine or several that share its packets.
+pub(crate) struct Node {
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) pool: BufferPool,
+    pub(crate) inbox: Vec<Packet>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        node: usize,
+        change: &impl Fn(&mut EngineConfig),
+        buffers: usize,
+        engines: usize,
+    ) -> Self {
+        let board = Arc::new(Board::default());
+        let engine = |number| {
+            let mut config = EngineConfig::new(node_name(node));
+            config.flow_seed = 7;
+            config.probe_secret = 8;
+            config.watch_duty = match number {
+                _ if engines == 1 => WatchDuty::Alone,
+                0 => WatchDuty::Judges(Arc::clone(&board)),
+                _ => WatchDuty::Tells(Arc::clone(&board)),
+            };
+            change(&mut config);
+            Engine::new(config)
+        };
+        let engines = (0..engines).map(engine).collect();
+        Self { engines, pool: BufferPool::new(buffers), inbox: Vec::new() }
+    }
+
+    /// The one that is asked what all of them know.
+    pub(crate) fn first(&self) -> &Engine {
+        &self.engines[0]
+    }
+
+    pub(crate) fn slot_of(&self, port: PortId) -> Option<PortSlot> {
+        let slot = self.first().slot_of(port);
+        assert!(self.engines.iter().all(|engine| engine.slot_of(port) == slot));
+        slot
+    }
+
+    pub(crate) fn replace_tables(&mut self, tables: Tables) {
+        let tables = Arc::new(tables);
+        for engine in &mut self.engines {
+            engine.replace_tables(Arc::clone(&tables));
+        }
+    }
+
+    pub(crate) fn counters(&self) -> NodeCounters {
+        let mut counters = self.first().counters();
+        for other in &self.engines[1..] {
+            counters.merge(&other.counters());
+        }
+        counters
+    }
+
+    /// The engine that decides such a packet.
+    pub(crate) fn decider_asked(&self, at: &ExplainAt, frame: &FrameBytes) -> usize {
+        self.first().decider_asked(at, frame, self.engines.len())
+    }
+
+    /// Puts a frame of a port into the inbox.
+    pub(crate) fn queue(&mut self, slot: PortSlot, bytes: &[u8], offload: Offload) {
+        // Without a buffer the kernel would lose it, before anybody counts.
+        let Some(mut buffer) = self.pool.take() else { return };
+        assert!(buffer.fill(bytes));
+        buffer.offload = offload;
+        self.inbox.push(Packet::from_port(slot, buffer));
+    }
+
+    /// Takes what is in the inbox apart by the engines that decide it.
+    pub(crate) fn shares(&mut self) -> Vec<Vec<Packet>> {
+        let mut shares: Vec<Vec<Packet>> = self.engines.iter().map(|_| Vec::new()).collect();
+        for packet in std::mem::take(&mut self.inbox) {
+            shares[self.first().decider(&packet, self.engines.len())].push(packet);
+        }
+        shares
+    }
+}
