@@ -7,6 +7,7 @@ use catena_fastpath::{Event, LoadError, PORT_NUMBER_MAX, Port, Program, Settings
 use catena_kernel::netlink::Netlink;
 use catena_kernel::{KernelError, packet, sysctl, tc};
 use catena_model::id::PortId;
+use catena_model::limits::{KERNEL_ACCOUNTS_MAX, KERNEL_EPOCHS_MAX, KERNEL_FLOWS_MAX};
 use catena_protocol::message::{KernelPort, State};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,8 +21,6 @@ const PUNT_OUT: &str = "ct-punt1";
 const PUNT_MTU: u32 = 65_535;
 /// Of every network namespace.
 const LOOPBACK_INDEX: u32 = 1;
-/// Each flow in the table has a gate while it is there.
-const FLOWS_MAX: u32 = 65_536;
 
 /// Why the kernel repeats nothing here.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +76,13 @@ impl FastPath {
     /// # Errors
     /// What the kernel lacks or refuses.
     pub(crate) async fn load(node: &Netlink) -> Result<Self, FastPathError> {
-        let sizes = Sizes { flows: FLOWS_MAX, gates: FLOWS_MAX + 1, ..Sizes::default() };
+        let sizes = Sizes {
+            flows: KERNEL_FLOWS_MAX,
+            slots: KERNEL_EPOCHS_MAX,
+            // Each flow in the table has one while it is there; gate 0 is no one's.
+            gates: KERNEL_FLOWS_MAX + 1,
+            accounts: KERNEL_ACCOUNTS_MAX,
+        };
         let loaded = Self::of(Program::load(sizes)?, node)?;
         let punt_ifindex = make_punt_device(node).await?;
         loaded.tables.set_settings(Settings { punt_ifindex, ..Settings::default() });

@@ -11,13 +11,13 @@ const CAUSES_MAX: usize = 3;
 /// One line of `catena status`; none: the node has no kernel path.
 pub(crate) fn in_one_line(counters: &NodeCounters) -> Option<String> {
     let kernel = counters.dataplane.kernel.as_ref()?;
-    let KernelCounters { flows, flows_max, carried, punted, ring_full, evicted, .. } = &**kernel;
+    let KernelCounters { flows, flows_max, carried, punted, evicted, .. } = &**kernel;
     let mut line = format!(
         "{}: {flows} of {flows_max} flows, carried {} packets, {punted} came up",
         counters.node, carried.packets
     );
-    for (count, what) in [(ring_full, "lost on the way up"), (evicted, "evicted")] {
-        if *count > 0 {
+    for (count, what) in losses(kernel).into_iter().chain([(*evicted, "evicted")]) {
+        if count > 0 {
             line.push_str(&format!(", {count} {what}"));
         }
     }
@@ -36,6 +36,8 @@ pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<S
     let stale: u64 =
         kernel.stale_paths.values().chain(kernel.stale_networks.values()).copied().sum();
     let kept = kept(&kernel.declined, Declined::ALL.len());
+    let lost: Vec<String> =
+        losses(kernel).iter().map(|(count, what)| format!("{count} {what}")).collect();
     vec![
         format!(
             "kernel path  {} of {} flows; installed {}, aged {}, ended {}, evicted {}",
@@ -48,10 +50,21 @@ pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<S
         ),
         format!("carried      {} packets, {} bytes", kernel.carried.packets, kernel.carried.bytes),
         format!(
-            "came up      {}; {stale} met a transform that had ended; {} lost on the way",
-            kernel.punted, kernel.ring_full
+            "came up      {}; {stale} met a transform that had ended",
+            kernel.punted
         ),
+        format!("lost         {}", lost.join(", ")),
         format!("declined     {}", if kept.is_empty() { "none" } else { &kept }),
+    ]
+}
+
+/// What was lost in the kernel, each with its words.
+fn losses(kernel: &KernelCounters) -> [(u64, &'static str); 4] {
+    [
+        (kernel.ring_full, "lost on the way up"),
+        (kernel.refused, "refused half way"),
+        (kernel.copies_refused, "copies refused"),
+        (kernel.strays, "at no port's interface"),
     ]
 }
 
@@ -106,10 +119,11 @@ mod tests {
             "host1: 12 of 65536 flows, carried 1000 packets, 40 came up; kept by the engine: \
              aware_function 9 · slices 3 · dropped 2 · others 1"
         );
-        let lossy = KernelCounters { ring_full: 7, declined: BTreeMap::new(), ..kernel() };
+        let lossy = KernelCounters { ring_full: 7, strays: 2, declined: BTreeMap::new(), ..kernel() };
         assert_eq!(
             in_one_line(&node(Some(lossy))).unwrap(),
-            "host1: 12 of 65536 flows, carried 1000 packets, 40 came up, 7 lost on the way up"
+            "host1: 12 of 65536 flows, carried 1000 packets, 40 came up, 7 lost on the way up, \
+             2 at no port's interface"
         );
         assert_eq!(in_one_line(&node(None)), None);
     }
@@ -117,12 +131,15 @@ mod tests {
     #[test]
     fn in_full_every_cause_has_its_name() {
         let name = NodeName::new("host1").unwrap();
-        let said = in_full(&name, Some(&kernel())).join("\n");
+        let kernel = KernelCounters { refused: 1, ..kernel() };
+        let said = in_full(&name, Some(&kernel)).join("\n");
         assert_eq!(
             said,
             "kernel path  12 of 65536 flows; installed 20, aged 5, ended 3, evicted 0\n\
              carried      1000 packets, 1500000 bytes\n\
-             came up      40; 0 met a transform that had ended; 0 lost on the way\n\
+             came up      40; 0 met a transform that had ended\n\
+             lost         0 lost on the way up, 1 refused half way, 0 copies refused, 0 at no \
+             port's interface\n\
              declined     aware_function 9 · slices 3 · dropped 2 · tunnel 1"
         );
         assert_eq!(

@@ -30,12 +30,6 @@ pub struct Sizes {
     pub accounts: u32,
 }
 
-impl Default for Sizes {
-    fn default() -> Self {
-        Self { flows: 65_536, slots: 131_072, gates: 4_096, accounts: 16_384 }
-    }
-}
-
 /// Why the program is not in the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {

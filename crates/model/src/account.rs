@@ -309,13 +309,13 @@ impl NodeCounters {
         }
     }
 
-    /// The account of the whole node: of its tunnels, its ports, and what was lost between the
-    /// kernel's program and the engine.
+    /// The account of the whole node: of its tunnels, its ports, and what was lost in the kernel's
+    /// program and between it and the engine.
     #[must_use]
     pub fn total(&self) -> Account {
         let mut total = self.tunnels.clone();
         if let Some(kernel) = &self.dataplane.kernel {
-            total.merge(&kernel.lost_on_the_way_up());
+            total.merge(&kernel.lost_in_kernel());
         }
         for port in &self.ports {
             total.merge(&port.account);
@@ -384,14 +384,15 @@ mod tests {
 
     #[test]
     fn a_frame_lost_between_kernel_and_engine_is_received_and_dropped_by_name() {
-        let kernel = KernelCounters { ring_full: 3, ..KernelCounters::default() };
+        let kernel = KernelCounters { ring_full: 3, refused: 2, ..KernelCounters::default() };
         let node = NodeCounters {
             dataplane: DataplaneLife { kernel: Some(Box::new(kernel)), ..Default::default() },
             ..NodeCounters::none(NodeName::new("host1").unwrap(), BlueprintNumber(1))
         };
         let total = node.total();
-        assert_eq!(total.received.packets, 3);
-        assert_eq!(total.dropped, BTreeMap::from([(DropReason::PuntRingFull, 3)]));
+        assert_eq!(total.received.packets, 5);
+        let lost = [(DropReason::PuntRingFull, 3), (DropReason::KernelRefused, 2)];
+        assert_eq!(total.dropped, BTreeMap::from(lost));
         assert_eq!((total.unaccounted(), node.ring_full()), (0, 3));
     }
 

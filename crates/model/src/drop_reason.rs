@@ -54,6 +54,7 @@ drop_reasons! {
     TunnelTooDeep "tunnel_too_deep" "More tunnels are in one another than slices look into.",
     TruncatedByRing "truncated_by_ring" "The frame was longer than a slot of the port's ring.",
     PuntRingFull "punt_ring_full" "The kernel path had no transform for the frame, and the ring to the engine was full.",
+    KernelRefused "kernel_refused" "The kernel refused a step of the kernel path half way.",
     UnsupportedOffload "unsupported_offload" "The kernel marked the frame with an offload that is unknown here.",
     UnsupportedNextProtocol "unsupported_next_protocol" "The tunnel carries something that is neither Ethernet nor NSH.",
     UnsupportedEncapsulation "unsupported_encapsulation" "The frame speaks an encapsulation that this port does not take.",

@@ -80,6 +80,15 @@ pub struct KernelCounters {
     pub punted: u64,
     /// Frames on their way up that were lost because the ring was full.
     pub ring_full: u64,
+    /// Frames that ended in the kernel because it refused a step half way.
+    #[serde(default)]
+    pub refused: u64,
+    /// Copies for taps that the kernel refused; they are in the accounts as if it had made them.
+    #[serde(default)]
+    pub copies_refused: u64,
+    /// Frames that came to the program at an interface that is no port's, and ended there.
+    #[serde(default)]
+    pub strays: u64,
     /// Packets that the kernel carried by itself: they are in the accounts of ports and paths too.
     pub carried: Volume,
     /// How often a packet met a transform that had ended, by path.
@@ -94,11 +103,15 @@ impl KernelCounters {
     /// What was received by the program and is in no port's account, since it never came up. A
     /// super-frame counts once: what it stood for went with it.
     #[must_use]
-    pub fn lost_on_the_way_up(&self) -> Account {
+    pub fn lost_in_kernel(&self) -> Account {
         let mut account = Account::default();
-        if self.ring_full > 0 {
-            account.received.add(self.ring_full, 0);
-            account.dropped.insert(DropReason::PuntRingFull, self.ring_full);
+        let lost = [
+            (DropReason::PuntRingFull, self.ring_full),
+            (DropReason::KernelRefused, self.refused),
+        ];
+        for (reason, frames) in lost.into_iter().filter(|(_, frames)| *frames > 0) {
+            account.received.add(frames, 0);
+            account.dropped.insert(reason, frames);
         }
         account
     }

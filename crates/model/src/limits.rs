@@ -70,6 +70,12 @@ limits! {
         "Flows that the proxies of one node remember.";
     NODE_CLASSIFIED_FLOWS_MAX: usize = 262_144, "flows",
         "Flows whose path the classifier of one node remembers; beyond it, of eight at a time the one unseen for longest is forgotten.";
+    KERNEL_FLOWS_MAX: u32 = 65_536, "flows",
+        "Flows that the kernel path of one node repeats; beyond it the one unused for longest goes back to the engine.";
+    KERNEL_EPOCHS_MAX: u32 = 131_072, "epochs",
+        "Paths and networks of one node that flows in the kernel can depend on.";
+    KERNEL_ACCOUNTS_MAX: u32 = 16_384, "accounts",
+        "Different lists of bookings that flows in the kernel have; flows that need another stay with the engine.";
     NODE_PACKETS_INSIDE_MAX: usize = 65_536, "packets",
         "Packets inside functions shared by two versions of a path that the proxies of one node know one by one; beyond it the oldest is forgotten.";
     PROGRAM_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",

@@ -61,7 +61,7 @@ pub use compile::CompileError;
 pub use counters::{Booking, RETIRED_PORTS_NAME};
 pub use explain::{Rehearsal, Way};
 pub use health::{Board, WatchDuty};
-pub use kernel_path::{Door, HandOver, KernelPort, Passed, Turn};
+pub use kernel_path::{Door, HandOver, KernelPort, Losses, Passed, Turn};
 pub use output::{Datagram, Frame, Output};
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
 pub use tables::Tables;

@@ -1,8 +1,8 @@
 //! The engine's door to the kernel's tables: gates for flows on their way, and clocks. Knows
 //! `fastpath`'s tables; refuses to know why a flow is put there.
 
-use crate::engine::{Door, HandOver, Passed};
-use catena_fastpath::{FlowKey, Settings, Tables, Transform};
+use crate::engine::{Door, HandOver, Losses, Passed};
+use catena_fastpath::{Event, FlowKey, Settings, Tables, Transform};
 use catena_model::account::Volume;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, VecDeque};
@@ -15,6 +15,8 @@ pub struct KernelDoor {
     gates: HashMap<FlowKey, u32>,
     /// A gate that was let go goes to the end: a processor may still be reading the old flow.
     free: VecDeque<u32>,
+    /// What had been lost before.
+    lost_before: Losses,
 }
 
 impl KernelDoor {
@@ -30,7 +32,8 @@ impl KernelDoor {
             tables.remove(&key)?;
         }
         let free = (1..tables.gates_max()).collect();
-        let door = Self { tables, gates: HashMap::new(), free };
+        let lost_before = lost(&tables);
+        let door = Self { tables, gates: HashMap::new(), free, lost_before };
         door.set_off(false);
         Ok(door)
     }
@@ -130,6 +133,24 @@ impl Door for KernelDoor {
 
     fn stale(&mut self, slot: u32) -> u64 {
         self.tables.stale(slot)
+    }
+
+    fn losses(&mut self) -> Losses {
+        let (now, before) = (lost(&self.tables), self.lost_before);
+        Losses {
+            refused: now.refused.saturating_sub(before.refused),
+            copies_refused: now.copies_refused.saturating_sub(before.copies_refused),
+            strays: now.strays.saturating_sub(before.strays),
+        }
+    }
+}
+
+/// What the program has lost since it was loaded.
+fn lost(tables: &Tables) -> Losses {
+    Losses {
+        refused: tables.events(Event::Broken),
+        copies_refused: tables.events(Event::CloneFailed),
+        strays: tables.events(Event::Swallowed),
     }
 }
 

@@ -20,6 +20,7 @@ mod town;
 mod dice;
 mod differential;
 mod goldens;
+mod losses;
 mod neighbours;
 mod packets;
 mod streets;

@@ -10,8 +10,8 @@ use catena_dataplane::engine::{Engine, EngineConfig, KernelPort, Origin, Output,
 use catena_dataplane::shell::KernelDoor;
 use catena_fastpath::reference::{self, Outcome};
 use catena_fastpath::{
-    Event, FLAG_PUSHES, Hook, Kind, OuterHeader, Program, PuntedFrom, Settings, Sight, Sizes,
-    Tables, Verdict,
+    Event, FLAG_PUSHES, Hook, Kind, Operation, OuterHeader, Program, PuntedFrom, Settings, Sight,
+    Sizes, Tables, Transform, Verdict,
 };
 use catena_io::{Buffer, BufferPool, Offload};
 use catena_model::NodeCounters;
@@ -140,6 +140,26 @@ impl Twin {
             twin.beside.engine.set_kernel_port(port.id, Some(port_of_kernel));
         }
         twin
+    }
+
+    /// A frame comes to the program at an interface.
+    pub(crate) fn send_at_interface(&mut self, interface: u32, frame: &[u8]) {
+        self.program.rehearse(Hook::Port, interface, frame, None, 1).unwrap();
+    }
+
+    /// The kernel repeats this for frames like it at the port with this number.
+    pub(crate) fn install(&mut self, number: u16, frame: &[u8], operations: &[Operation]) {
+        let list = operations.iter().try_fold(Transform::default(), |list, one| list.then(*one));
+        let key = Sight::at_port(number, frame, None).unwrap().key;
+        self.tables.install(&key, &list.unwrap(), None).unwrap();
+    }
+
+    /// What the data plane beside the kernel tells.
+    pub(crate) fn counters_beside(&mut self) -> NodeCounters {
+        let kernel = self.beside.engine.settle_kernel_path();
+        let mut counters = self.beside.engine.counters();
+        counters.dataplane.kernel = kernel.map(Box::new);
+        counters
     }
 
     /// Puts the town as it is in force at both.

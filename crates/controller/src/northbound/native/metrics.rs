@@ -45,6 +45,7 @@ struct Metrics {
     kernel_carried: Counters,
     kernel_punted: Counters,
     kernel_ring_full: Counters,
+    kernel_lost: Counters,
     kernel_transforms: Counters,
     kernel_declined: Counters,
     kernel_flows: Gauges,
@@ -92,6 +93,7 @@ impl Metrics {
             "Lost between the kernel's program and the engine",
             &self.kernel_ring_full,
         );
+        counter("kernel_lost_frames", "Lost in the kernel's program", &self.kernel_lost);
         counter(
             "kernel_transforms",
             "Transforms put in and taken out, by what happened",
@@ -153,6 +155,13 @@ impl Metrics {
         add(&self.kernel_carried, here, kernel.carried);
         count(&self.kernel_punted, here, kernel.punted);
         count(&self.kernel_ring_full, here, kernel.ring_full);
+        for (cause, frames) in [
+            ("refused", kernel.refused),
+            ("copy_refused", kernel.copies_refused),
+            ("no_port", kernel.strays),
+        ] {
+            count(&self.kernel_lost, &with(here, &[("cause", cause)]), frames);
+        }
         for (event, transforms) in [
             ("installed", kernel.installed),
             ("aged", kernel.aged),

@@ -25,6 +25,17 @@ pub enum HandOver {
     Gone,
 }
 
+/// What the kernel has lost since the door was opened, in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// A step was refused half way.
+    pub refused: u64,
+    /// Copies that were refused.
+    pub copies_refused: u64,
+    /// Came to the program at an interface that is no port's.
+    pub strays: u64,
+}
+
 /// The kernel's tables.
 pub trait Door: Send {
     /// How many flows it can hold.
@@ -67,4 +78,7 @@ pub trait Door: Send {
 
     /// How often a packet met a transform that had ended by this slot.
     fn stale(&mut self, slot: u32) -> u64;
+
+    /// What has been lost since the door was opened.
+    fn losses(&mut self) -> Losses;
 }

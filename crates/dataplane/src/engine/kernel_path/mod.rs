@@ -16,7 +16,7 @@ mod recipe;
 mod transform;
 
 pub use changes::Turn;
-pub use door::{Door, HandOver, Passed};
+pub use door::{Door, HandOver, Losses, Passed};
 
 use super::counters::{Books, Owner};
 use super::flow_memory::{FlowMemory, Key};
@@ -533,6 +533,9 @@ impl KernelPath {
         let mut counters = self.counters.clone();
         counters.flows = self.flows.len() as u64;
         counters.flows_max = u64::from(self.door.flows());
+        let Losses { refused, copies_refused, strays } = self.door.losses();
+        (counters.refused, counters.copies_refused) = (refused, copies_refused);
+        counters.strays = strays;
         let slots: Vec<(Dependency, u32)> = self.guards.all().collect();
         for (dependency, slot) in slots {
             let stale = self.door.stale(slot);
