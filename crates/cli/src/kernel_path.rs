@@ -49,10 +49,7 @@ pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<S
             kernel.evicted
         ),
         format!("carried      {} packets, {} bytes", kernel.carried.packets, kernel.carried.bytes),
-        format!(
-            "came up      {}; {stale} met a transform that had ended",
-            kernel.punted
-        ),
+        format!("came up      {}; {stale} met a transform that had ended", kernel.punted),
         format!("lost         {}", lost.join(", ")),
         format!("declined     {}", if kept.is_empty() { "none" } else { &kept }),
     ]
@@ -119,7 +116,8 @@ mod tests {
             "host1: 12 of 65536 flows, carried 1000 packets, 40 came up; kept by the engine: \
              aware_function 9 · slices 3 · dropped 2 · others 1"
         );
-        let lossy = KernelCounters { ring_full: 7, strays: 2, declined: BTreeMap::new(), ..kernel() };
+        let lossy =
+            KernelCounters { ring_full: 7, strays: 2, declined: BTreeMap::new(), ..kernel() };
         assert_eq!(
             in_one_line(&node(Some(lossy))).unwrap(),
             "host1: 12 of 65536 flows, carried 1000 packets, 40 came up, 7 lost on the way up, \

@@ -105,10 +105,8 @@ impl KernelCounters {
     #[must_use]
     pub fn lost_in_kernel(&self) -> Account {
         let mut account = Account::default();
-        let lost = [
-            (DropReason::PuntRingFull, self.ring_full),
-            (DropReason::KernelRefused, self.refused),
-        ];
+        let lost =
+            [(DropReason::PuntRingFull, self.ring_full), (DropReason::KernelRefused, self.refused)];
         for (reason, frames) in lost.into_iter().filter(|(_, frames)| *frames > 0) {
             account.received.add(frames, 0);
             account.dropped.insert(reason, frames);

@@ -20,10 +20,10 @@ fn check(interfaces: &[u32]) {
     let mut twin = Twin::new(town, 0, interfaces, Report::default());
     let frame = packet(&twin.town, 5_001).frame();
     let none = twin.counters_beside();
-    assert_eq!(none.dataplane.kernel.as_deref(), Some(&KernelCounters {
-        flows_max: 4_096,
-        ..KernelCounters::default()
-    }));
+    assert_eq!(
+        none.dataplane.kernel.as_deref(),
+        Some(&KernelCounters { flows_max: 4_096, ..KernelCounters::default() })
+    );
 
     twin.send_at_interface(NOBODYS, &frame);
     let (to, out) = (MacAddr([2; 6]), interfaces[1]);
