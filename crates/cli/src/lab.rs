@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::say;
-use crate::roles::PortIoChoice;
+use crate::roles::{PortIoChoice, check_workers};
 use catena_lab::{RunOptions, RunReport, StartOptions};
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
@@ -88,6 +88,7 @@ pub(crate) struct PlaneArguments {
 
 impl PlaneArguments {
     fn options(self) -> Result<StartOptions, Failure> {
+        self.workers.map(check_workers).transpose()?;
         Ok(StartOptions {
             without_fast_path: self.no_fastpath,
             port_io: self.port_io.and_then(PortIoChoice::word),

@@ -9,6 +9,7 @@ use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use catena_model::limits::NODE_WORKERS_MAX;
 use clap::{Args, ValueEnum};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -129,6 +130,16 @@ struct StaffArguments {
     busy_poll_cores: Vec<u32>,
 }
 
+/// Refuses more workers than a data plane has.
+pub(crate) fn check_workers(workers: NonZeroUsize) -> Result<(), Failure> {
+    if workers.get() > NODE_WORKERS_MAX {
+        return Err(Failure::usage(format!(
+            "--workers {workers}: a data plane has at most {NODE_WORKERS_MAX}"
+        )));
+    }
+    Ok(())
+}
+
 impl StaffArguments {
     /// As they stand on a command line.
     fn words(&self) -> Vec<OsString> {
@@ -140,11 +151,13 @@ impl StaffArguments {
     }
 
     fn check(&self) -> Result<(), Failure> {
+        check_workers(self.workers)?;
         let (workers, cores) = (self.workers.get(), self.busy_poll_cores.len());
-        if workers > NODE_WORKERS_MAX {
-            return Err(Failure::usage(format!(
-                "--workers {workers}: a data plane has at most {NODE_WORKERS_MAX}"
-            )));
+        let distinct: BTreeSet<&u32> = self.busy_poll_cores.iter().collect();
+        if distinct.len() < cores {
+            return Err(Failure::usage(
+                "--busy-poll-core names a core twice: a worker that never sleeps starves the other",
+            ));
         }
         if cores != 0 && cores != workers {
             return Err(Failure::usage(format!(

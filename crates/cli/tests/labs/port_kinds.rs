@@ -46,6 +46,10 @@ fn several_workers_are_not_taken_beside_the_kernel_path() {
         (&["--workers", "3"][..], "--no-fastpath"),
         (&["--workers", "17", "--no-fastpath"], "at most 16"),
         (&["--workers", "2", "--no-fastpath", "--busy-poll-core", "0"], "name a core for each"),
+        (
+            &["--workers", "2", "--no-fastpath", "--busy-poll-core", "0", "--busy-poll-core", "0"],
+            "names a core twice",
+        ),
         (&["--workers", "0"], "--workers"),
     ] {
         let mut command = Command::new(CATENA);

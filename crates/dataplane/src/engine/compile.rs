@@ -154,7 +154,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
         rules: Arc::new(rules),
         pins: Arc::new(Pins::compile(&program.pins, &program.paths, &positions)),
         port_indexes: Arc::new(names.ports),
-        has_rewriters: ports.iter().any(|port| !port.rewrites.is_empty()),
+        has_rewriters: paths.iter().any(PathTable::is_rewritten_here),
         ports: ports.into(),
         positions,
         descent: Descent::root(),

@@ -28,7 +28,7 @@ use catena_model::status::{Health as HealthState, InstanceHealth};
 use catena_wire::flow::FlowKey;
 use catena_wire::probe::ProbeMark;
 use catena_wire::scalar::MacAddr;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 const MS: u64 = 1_000_000;
@@ -108,6 +108,7 @@ impl Watch {
 
     fn forget_way(&mut self) {
         self.way = None;
+        self.news.way = None;
         self.is_way_proven = false;
     }
 
@@ -138,12 +139,24 @@ pub(super) struct Health {
     last_serial: u64,
     ticked_ns: Option<u64>,
     duty: WatchDuty,
+    /// When the board is looked at next.
+    beat_ns: Option<u64>,
+    /// The last beat of each who tells, and when it was heard.
+    tellers: BTreeMap<usize, (u64, u64)>,
 }
 
 impl Health {
     /// Nothing is watched; `secret` seals the probes.
     pub(super) fn new(secret: u64, duty: WatchDuty) -> Self {
-        Self { watches: Vec::new(), secret, last_serial: 0, ticked_ns: None, duty }
+        Self {
+            watches: Vec::new(),
+            secret,
+            last_serial: 0,
+            ticked_ns: None,
+            duty,
+            beat_ns: None,
+            tellers: BTreeMap::new(),
+        }
     }
 
     /// Lines the watches up with new tables; what is known of instances that stay is kept.
@@ -173,7 +186,9 @@ impl Health {
         }
         if self.watches.is_empty() {
             self.ticked_ns = None;
+            self.tellers.clear();
         }
+        self.align_board();
     }
 
     /// Was anything watched since the start? Probes may still be under way then.
@@ -194,24 +209,25 @@ impl Health {
         if self.watches.is_empty() {
             return None;
         }
+        let is_beat = self.beat_ns.is_none_or(|beat_ns| beat_ns <= now_ns);
+        if is_beat {
+            self.beat_ns = Some(now_ns.saturating_add(HEARTBEAT_NS));
+        }
         match self.duty.clone() {
-            WatchDuty::Alone => Some(self.judge(now_ns, due)),
-            WatchDuty::Tells(board) => {
-                self.tell(&board);
-                Some(now_ns.saturating_add(HEARTBEAT_NS))
+            WatchDuty::Tells(board, teller) => {
+                if is_beat {
+                    self.tell(&board, teller);
+                }
+                self.beat_ns
             }
-            WatchDuty::Judges(board) => {
-                self.hear(&board);
-                let wake_ns = self.judge(now_ns, due);
-                self.announce(&board);
-                Some(wake_ns)
-            }
+            WatchDuty::Judges(board) if is_beat => Some(self.judge_by(&board, now_ns, due)),
+            WatchDuty::Judges(_) | WatchDuty::Alone => Some(self.judge(now_ns, due)),
         }
     }
 
     fn judge(&mut self, now_ns: u64, due: &mut Vec<Due>) -> u64 {
         let ticked_ns = self.ticked_ns.replace(now_ns).unwrap_or(now_ns);
-        let has_slept = now_ns.saturating_sub(ticked_ns) > GAP_NS;
+        let has_slept = now_ns.saturating_sub(ticked_ns) > GAP_NS || self.is_deaf(now_ns);
         let mut wake_ns = now_ns.saturating_add(HEARTBEAT_NS);
         for (number, watch) in (0u32..).zip(&mut self.watches) {
             if has_slept && !watch.is_dead {

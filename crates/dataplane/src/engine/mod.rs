@@ -359,6 +359,11 @@ impl Engine {
         self.traps.ask(request, now_ns)
     }
 
+    /// Another engine of the node has caught the packet that was asked for by this token.
+    pub fn forget_catch(&mut self, token: u64) {
+        self.traps.forget(token);
+    }
+
     /// Takes a probe through the stages, and tells what became of it.
     fn forward_probe(
         &mut self,

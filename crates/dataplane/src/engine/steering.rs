@@ -10,7 +10,7 @@
 use super::Engine;
 use super::encap::{self, Door};
 use super::explain;
-use super::packet::{Origin, Packet, TunnelKind};
+use super::packet::{Origin, Packet, PortSlot, TunnelKind};
 use super::receive;
 use super::rendezvous::mix;
 use super::tables::Tables;
@@ -24,35 +24,39 @@ impl Engine {
     /// Which of so many engines with the same tables decides this packet, from 0.
     #[must_use]
     pub fn decider(&self, packet: &Packet, engines: usize) -> usize {
-        let tunnel = match packet.origin {
-            Origin::Port(_) => None,
-            Origin::Tunnel { kind, .. } => Some(kind),
-        };
-        self.decider_of(tunnel, packet.buffer.bytes(), engines)
+        self.decider_of(packet.origin, packet.buffer.bytes(), engines)
     }
 
     /// The same for a packet that somebody asks about.
     #[must_use]
     pub fn decider_asked(&self, at: &ExplainAt, frame: &FrameBytes, engines: usize) -> usize {
-        let tunnel = match at {
-            ExplainAt::Port(_) => None,
-            ExplainAt::Tunnel { tunnel, .. } => Some(explain::kind(*tunnel)),
+        let origin = match at {
+            ExplainAt::Port(id) => self.slot_of(*id).map(Origin::Port),
+            ExplainAt::Tunnel { tunnel, source } => {
+                Some(Origin::Tunnel { kind: explain::kind(*tunnel), source: *source })
+            }
         };
-        self.decider_of(tunnel, &frame.0, engines)
+        origin.map_or(0, |origin| self.decider_of(origin, &frame.0, engines))
     }
 
-    fn decider_of(&self, tunnel: Option<TunnelKind>, bytes: &[u8], engines: usize) -> usize {
+    fn decider_of(&self, origin: Origin, bytes: &[u8], engines: usize) -> usize {
         if engines < 2 || self.tables.are_for_one() {
             return 0;
         }
-        let frame = match tunnel {
-            None => from_port(bytes),
-            Some(kind) => from_tunnel(kind, bytes),
+        let frame = match origin {
+            Origin::Tunnel { kind, .. } => from_tunnel(kind, bytes),
+            Origin::Port(slot) if self.is_of_function(slot) => from_function(bytes),
+            Origin::Port(_) => Some(bytes),
         };
-        // What cannot be read is dropped by name, wherever.
+        // What cannot be read is dropped by name, wherever that is.
         let Some(hash) = frame.and_then(|frame| self.constant(frame)) else { return 0 };
         let spread = mix(hash ^ self.config.flow_seed);
         ((u128::from(spread) * engines as u128) >> 64) as usize
+    }
+
+    fn is_of_function(&self, slot: PortSlot) -> bool {
+        let port = self.slots.owner(slot).1;
+        port.is_some_and(|port| self.tables.port(port).is_function())
     }
 
     /// What all packets of a flow have in common, wherever this node sees them.
@@ -76,8 +80,8 @@ impl Tables {
     }
 }
 
-/// The frame that a port brought, without the chain header of a function that speaks one.
-fn from_port(bytes: &[u8]) -> Option<&[u8]> {
+/// The frame that a function has sent, without the chain header of one that speaks any.
+fn from_function(bytes: &[u8]) -> Option<&[u8]> {
     let ethernet = EthernetView::parse(bytes).ok()?;
     let Some(encapsulation) = encap::by_ether_type(ethernet.ethertype()) else {
         return Some(bytes);

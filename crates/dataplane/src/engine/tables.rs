@@ -54,7 +54,7 @@ pub struct Tables {
     /// The instances of this node that are probed.
     pub(super) watched: Arc<[WatchedInstance]>,
     pub(super) port_indexes: Arc<HashMap<PortId, PortIndex>>,
-    /// Does a function of this node rewrite what it gets bare?
+    /// Does a function of this node rewrite packets?
     pub(super) has_rewriters: bool,
     pub(super) slices: Slices,
     /// The paths of slices in the order of their slices, once somebody asks.
@@ -164,6 +164,13 @@ pub(super) struct PathTable {
 }
 
 impl PathTable {
+    /// Does a function of this node rewrite what goes by the path?
+    pub(super) fn is_rewritten_here(&self) -> bool {
+        let is_here =
+            |instance: &InstanceTable| matches!(instance.place, InstancePlace::Here { .. });
+        self.hops.iter().any(|hop| hop.rewrites.is_some() && hop.instances.iter().any(is_here))
+    }
+
     /// Is it the MAC under which an instance of the last hop is reached here? A tap is no hop that
     /// anything comes back from.
     pub(super) fn ends_at(&self, mac: MacAddr) -> bool {

@@ -73,6 +73,14 @@ impl Traps {
         Ok(Some(CaughtPacket { frame: FrameBytes(frame), ago_ms }))
     }
 
+    /// Disarms a trap.
+    pub(super) fn forget(&mut self, token: u64) {
+        self.traps.retain(|trap| trap.token != token);
+        if self.traps.is_empty() {
+            self.pool = None;
+        }
+    }
+
     /// Traps that nobody asks for any more.
     fn disarm_idle(&mut self, now_ns: u64) {
         self.traps.retain(|trap| now_ns.saturating_sub(trap.asked_ns) <= TRAP_IDLE_NS);

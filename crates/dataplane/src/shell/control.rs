@@ -18,7 +18,7 @@ use super::underlay::Underlay;
 use super::{Config, DataplaneError, program_file, slice_file};
 use crate::engine::{KernelPort, Rehearsal, Tables, Turn};
 use catena_model::check::{CheckQuestion, Sighting};
-use catena_model::explain::ExplainRequest;
+use catena_model::explain::{CatchRequest, CaughtPacket, ExplainRequest};
 use catena_model::id::PortId;
 use catena_model::limits::SLICE_COUNTERS_MAX;
 use catena_model::program::SliceEntry;
@@ -355,16 +355,28 @@ impl Control {
                 Ok(sightings) => Answer::Sighted(sightings),
                 Err(reason) => Answer::Refused { reason },
             },
-            Question::CatchNext(request) => {
-                let order = |done| Order::Catch { request: request.clone(), done };
-                let (first, others) = self.desk.order_all(order)?;
-                let caught: Result<Vec<_>, String> = std::iter::once(first).chain(others).collect();
-                match caught {
-                    Ok(caught) => Answer::Caught(caught.into_iter().flatten().next()),
-                    Err(reason) => Answer::Refused { reason },
-                }
-            }
+            Question::CatchNext(request) => match self.catch_next(request)? {
+                Ok(caught) => Answer::Caught(caught),
+                Err(reason) => Answer::Refused { reason },
+            },
         })
+    }
+
+    /// Any worker may have it: the first that came is told, and nobody looks for another.
+    fn catch_next(
+        &mut self,
+        request: &CatchRequest,
+    ) -> Result<Result<Option<CaughtPacket>, String>, DataplaneError> {
+        let order = |done| Order::Catch { request: request.clone(), done };
+        let (first, others) = self.desk.order_all(order)?;
+        let told: Vec<_> = std::iter::once(first).chain(others).collect();
+        let caught = told.iter().filter_map(|told| told.as_ref().ok()?.as_ref());
+        if let Some(caught) = caught.max_by_key(|caught| caught.ago_ms).cloned() {
+            let token = request.token;
+            self.desk.order_all(|done| Order::ForgetCatch { token, done })?;
+            return Ok(Ok(Some(caught)));
+        }
+        Ok(told.into_iter().find(Result::is_err).unwrap_or(Ok(None)))
     }
 
     /// Each probe goes into its chain by the worker that decides its flow, and is seen by it.
@@ -512,13 +524,6 @@ impl Control {
             }
             _ => Arc::clone(&tables).into(),
         });
-        let workers = self.desk.workers();
-        if workers > 1 && tables.are_for_one() {
-            tracing::warn!(
-                "a function rewrites packets or a slice has a rate or delay class: one of \
-                 {workers} workers decides all packets"
-            );
-        }
         let is_inherited = std::mem::take(&mut self.has_predecessor);
         self.desk.order_at_once(|done| {
             // Only who has the kernel path, the first, needs to know what differs.
@@ -531,7 +536,19 @@ impl Control {
     /// What is in the way of the program in force.
     fn troubles(&self) -> Vec<String> {
         let no_tunnels = self.missing_underlay().and(self.no_tunnels.clone());
-        no_tunnels.into_iter().chain(self.injected_by_hand()).collect()
+        let troubles = no_tunnels.into_iter().chain(self.injected_by_hand());
+        troubles.chain(self.one_for_all()).collect()
+    }
+
+    /// Is one of several workers the only one who decides?
+    fn one_for_all(&self) -> Option<String> {
+        let (workers, running) = (self.desk.workers(), self.running.as_ref()?);
+        (workers > 1 && running.tables.are_for_one()).then(|| {
+            format!(
+                "one of {workers} workers decides all packets, since a function rewrites some or a \
+                 slice has a rate or delay class"
+            )
+        })
     }
 }
 

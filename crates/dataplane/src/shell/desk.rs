@@ -72,7 +72,7 @@ impl Desk {
             let watch_duty = match number {
                 _ if is_alone => WatchDuty::Alone,
                 FIRST => WatchDuty::Judges(Arc::clone(&board)),
-                _ => WatchDuty::Tells(Arc::clone(&board)),
+                _ => WatchDuty::Tells(Arc::clone(&board), number),
             };
             let config = EngineConfig { watch_duty, ..config.clone() };
             let reports = Reports::new(number, sender.clone(), desk.report_bell.clone());
@@ -208,14 +208,6 @@ impl Desk {
             desk.tell_home(id, None)?;
             desk.ask(home, |done| Order::Detach { id, done })
         })
-    }
-
-    /// A worker has given a port up.
-    ///
-    /// # Errors
-    /// As [`Self::order`].
-    pub(super) fn port_lost(&mut self, id: PortId) -> Result<(), DataplaneError> {
-        self.meet(|desk| desk.tell_home(id, None))
     }
 
     /// The worker with the fewest ports, and of those the last, since the first has the tunnels.
@@ -381,7 +373,7 @@ mod tests {
     fn workers_meet_a_thousand_times_and_part() {
         let mut desk = start(3, &[]);
         for _ in 0..1_000 {
-            let (_, others) = desk.order_all(|done| Order::Counters { done }).unwrap();
+            let (_, others) = desk.order_at_once(|done| Order::Counters { done }).unwrap();
             assert_eq!(others.len(), 2);
         }
     }

@@ -58,6 +58,8 @@ pub(super) enum Order {
     Rehearse { rehearsal: Box<Rehearsal>, done: SyncSender<Box<Rehearsal>> },
     /// Look for the next packet at a port.
     Catch { request: CatchRequest, done: SyncSender<Result<Option<CaughtPacket>, String>> },
+    /// Do not look for the packet that was asked for by this token any more.
+    ForgetCatch { token: u64, done: SyncSender<()> },
     /// About the probes of a check.
     Check { question: CheckQuestion, done: SyncSender<Result<Vec<Sighting>, String>> },
     /// Tell all counters.

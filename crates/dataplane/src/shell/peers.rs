@@ -5,20 +5,26 @@
 //! Every port has one worker that reads and writes it, every flow one that decides it
 //! (docs/adr/0018-several-workers.md). Nothing is lost between workers: what finds a lane full waits
 //! here, and a worker for whom anything waits takes nothing from its ports. What others want sent is
-//! always sent, whatever waits, so no two of them wait for each other.
+//! always sent and booked, whatever waits, and what they want decided always is unless something of
+//! this worker waits to be sent: so no workers wait for each other in a ring.
+
+#[cfg(test)]
+mod tests;
 
 use super::hall::Hall;
 use super::ledger::Ledger;
 use super::rings::Rings;
 use super::underlay::Underlay;
-use crate::engine::{Booking, Datagram, Engine, Frame, Output, Packet, PortSlot};
+use crate::engine::{
+    Booking, Datagram, Engine, Frame, Output, Packet, PortSlot, VECTOR_PACKETS_MAX,
+};
 use catena_io::{Buffer, BufferPool, LaneIn, LaneOut, lane};
 use catena_model::DropReason;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Items on their way from one worker to another, of each kind.
-const LANE_SLOTS: usize = 256;
+/// Items on their way from one worker to another, of each kind. Few in tests, so that lanes are full.
+const LANE_SLOTS: usize = if cfg!(test) { 4 } else { 256 };
 /// Items that may wait for a place without an allocation: what one vector makes.
 const WAITING: usize = 1_024;
 /// The worker that has the tunnel sockets.
@@ -125,7 +131,7 @@ impl<T: Send> Outgoing<T> {
         Self { lane, waiting: VecDeque::with_capacity(WAITING) }
     }
 
-    /// Hands an item over; `emptied` gets the one that stood in its place.
+    /// Hands an item over, or lets it wait; `emptied` gets the one that stood in its place.
     fn hand(&mut self, mut item: T, emptied: impl FnOnce(T)) {
         if self.waiting.is_empty() && self.lane.put(&mut item) {
             emptied(item);
@@ -134,13 +140,15 @@ impl<T: Send> Outgoing<T> {
         }
     }
 
-    /// Hands over what waits, as far as there is room.
-    fn flush(&mut self, mut emptied: impl FnMut(T)) {
+    /// Hands over what waits, as far as there is room; false: nothing.
+    fn flush(&mut self, mut emptied: impl FnMut(T)) -> bool {
+        let before = self.waiting.len();
         while let Some(item) = self.waiting.front_mut()
             && self.lane.put(item)
         {
             self.waiting.pop_front().map(&mut emptied).unwrap_or_default();
         }
+        self.waiting.len() < before
     }
 }
 
@@ -191,9 +199,14 @@ impl Peers {
         &self.hall
     }
 
-    /// Is it this worker that has the tunnel sockets?
-    pub(super) fn has_tunnels(&self) -> bool {
-        self.own == TUNNELS_OF
+    /// Does anything wait that others shall send? Then no packet must be decided: that makes more.
+    pub(super) fn are_sends_waiting(&self) -> bool {
+        self.others.iter().any(|peer| !peer.sends.waiting.is_empty())
+    }
+
+    /// Have others handed packets over to be decided?
+    pub(super) fn has_to_decide(&self) -> bool {
+        self.others.iter().any(|peer| !peer.to_decide.is_empty())
     }
 
     /// Does anything wait for a place? Then nothing more must be taken from ports.
@@ -228,9 +241,11 @@ impl Peers {
         self.wake();
     }
 
-    /// Adds to the vector what others have handed over, up to `max` packets in all.
-    pub(super) fn collect(&mut self, input: &mut Vec<Packet>, pool: &mut BufferPool, max: usize) {
-        let share = max.saturating_sub(input.len()) / self.others.len().max(1);
+    /// Fills the vector up with what others have handed over, each an equal share.
+    pub(super) fn collect(&mut self, input: &mut Vec<Packet>, pool: &mut BufferPool) {
+        let handing = self.others.iter().filter(|peer| !peer.to_decide.is_empty()).count();
+        let room = VECTOR_PACKETS_MAX.saturating_sub(input.len());
+        let share = (room / handing.max(1)).max(1);
         for peer in &mut self.others {
             for _ in 0..share {
                 if peer.to_decide.is_empty() {
@@ -260,7 +275,7 @@ impl Peers {
             let worker = rings.elsewhere(frame.to).unwrap_or(self.own);
             self.hand(worker, Leaving::Frame(frame), pool);
         }
-        if !self.has_tunnels() {
+        if self.own != TUNNELS_OF {
             for datagram in output.datagrams.drain(..) {
                 self.hand(TUNNELS_OF, Leaving::Datagram(datagram), pool);
             }
@@ -285,14 +300,11 @@ impl Peers {
         underlay: &mut Option<Box<Underlay>>,
         pool: &mut BufferPool,
     ) -> u64 {
-        if self.reserve.is_none() {
-            self.reserve = pool.take();
-        }
         let mut done = 0;
         for peer in &mut self.others {
             let Peer { settles, to_send, settled, .. } = peer;
             let theirs = &mut TheirBooks { settles, hall: &self.hall, own: self.own };
-            done += send(to_send, theirs, (rings, underlay, pool), &mut self.reserve);
+            let sent = send(to_send, theirs, (rings, underlay, pool), &mut self.reserve);
             let mut outcome = Settled::default();
             while settled.take(&mut outcome) {
                 done += 1;
@@ -301,11 +313,14 @@ impl Peers {
                     Some(reason) => engine.booked_failed(outcome.booking, reason),
                 }
             }
-            peer.decides.flush(|emptied| pool.put(emptied.buffer));
-            peer.sends.flush(|emptied| pool.put(emptied.into_buffer()));
-            peer.settles.flush(drop);
+            done += sent;
+            let has_flushed = peer.decides.flush(|emptied| pool.put(emptied.buffer))
+                | peer.sends.flush(|emptied| pool.put(emptied.into_buffer()))
+                | peer.settles.flush(drop);
+            peer.is_touched |= has_flushed || sent > 0;
         }
         self.hall.is_done(self.own, done);
+        self.wake();
         done
     }
 
@@ -336,13 +351,17 @@ impl Peers {
     }
 }
 
-/// Sends what another worker has handed over, at most a lane of it. Answers how much.
+/// Sends what another worker has handed over, at most a lane of it. Answers how much. The reserve is
+/// filled again before anybody else can take a buffer.
 fn send(
     to_send: &mut LaneOut<Leaving>,
     theirs: &mut TheirBooks<'_>,
     (rings, underlay, pool): (&mut Rings, &mut Option<Box<Underlay>>, &mut BufferPool),
     reserve: &mut Option<Buffer>,
 ) -> u64 {
+    if reserve.is_none() {
+        *reserve = pool.take();
+    }
     let mut sent = 0;
     while sent < LANE_SLOTS as u64 && !to_send.is_empty() {
         let Some(buffer) = pool.take().or_else(|| reserve.take()) else { break };
@@ -365,6 +384,9 @@ fn send(
         }
     }
     rings.transmit(theirs, pool);
+    if reserve.is_none() {
+        *reserve = pool.take();
+    }
     sent
 }
 

@@ -160,8 +160,8 @@ impl Worker {
         meeting.arrive();
         while self.peers.as_ref().is_some_and(|peers| !peers.hall().is_quiet(meeting)) {
             let has_relieved = self.relieve();
-            if let Some(peers) = &mut self.peers {
-                peers.collect(&mut self.input, &mut self.pool, VECTOR_PACKETS_MAX);
+            if let Some(peers) = self.peers.as_mut().filter(|peers| !peers.are_sends_waiting()) {
+                peers.collect(&mut self.input, &mut self.pool);
             }
             if !self.input.is_empty() {
                 self.decide();
@@ -212,24 +212,30 @@ impl Worker {
 
     /// Fills a vector with packets that are decided here.
     fn receive(&mut self) {
-        let Some(peers) = &self.peers else { return self.receive_from_sources() };
-        if peers.is_backed_up() {
+        let Some(peers) = &self.peers else {
+            return self.receive_from_sources(VECTOR_PACKETS_MAX);
+        };
+        if peers.are_sends_waiting() {
             return;
         }
-        self.receive_from_sources();
+        if !peers.is_backed_up() {
+            // A flood at the own ports must not starve those of others.
+            let others = if peers.has_to_decide() { VECTOR_PACKETS_MAX / 2 } else { 0 };
+            self.receive_from_sources(VECTOR_PACKETS_MAX - others);
+        }
         if let Some(peers) = &mut self.peers {
             peers.share(&self.engine, &mut self.input, &mut self.pool);
-            peers.collect(&mut self.input, &mut self.pool, VECTOR_PACKETS_MAX);
+            peers.collect(&mut self.input, &mut self.pool);
         }
     }
 
-    /// Fills a vector, each ready source an equal share.
-    fn receive_from_sources(&mut self) {
+    /// Takes up to `max` packets, each ready source an equal share.
+    fn receive_from_sources(&mut self, max: usize) {
         let sources = self.ready.len();
         if sources == 0 {
             return;
         }
-        let share = (VECTOR_PACKETS_MAX / sources).max(1);
+        let share = (max / sources).max(1);
         self.turn = self.turn.wrapping_add(1);
         // What another node's engine has sent comes by a socket, what its kernel sends for the same
         // flow later comes up here: in this order.
@@ -238,7 +244,7 @@ impl Worker {
         let others = self.ready.len();
         let punted = has_punted.then_some(TOKEN_PUNT);
         for number in 0..sources {
-            let room = VECTOR_PACKETS_MAX.saturating_sub(self.input.len());
+            let room = max.saturating_sub(self.input.len());
             let place = self.turn.wrapping_add(number) % others.max(1);
             let other = self.ready.get(place).copied().filter(|_| number < others);
             let Some(token) = other.or(punted) else { continue };
@@ -367,6 +373,10 @@ impl Worker {
                 self.rehearse(&mut rehearsal);
                 done.send(rehearsal).ok();
             }
+            Order::ForgetCatch { token, done } => {
+                self.engine.forget_catch(token);
+                done.send(()).ok();
+            }
             Order::Catch { request, done } => {
                 done.send(self.engine.catch_next(&request, self.now_ns())).ok();
             }
@@ -378,6 +388,8 @@ impl Worker {
                 done.send(answer).ok();
             }
             Order::Counters { done } => {
+                // What others have sent is not held any more.
+                self.relieve();
                 done.send(Box::new(self.counters())).ok();
             }
             Order::Slices { after, limit, done } => {

@@ -30,7 +30,7 @@ impl Node {
             config.watch_duty = match number {
                 _ if engines == 1 => WatchDuty::Alone,
                 0 => WatchDuty::Judges(Arc::clone(&board)),
-                _ => WatchDuty::Tells(Arc::clone(&board)),
+                _ => WatchDuty::Tells(Arc::clone(&board), number),
             };
             change(&mut config);
             Engine::new(config)

@@ -2,8 +2,8 @@
 //! probes and judges; what the others see come back is evidence for it, and its verdicts are theirs.
 //! Each looks once in a heartbeat, so no packet waits for the lock.
 
-use super::{Health, Watch, Way};
-use std::collections::HashMap;
+use super::{Due, GAP_NS, Health, Watch, Way};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Which part an engine has in watching.
@@ -14,13 +14,21 @@ pub enum WatchDuty {
     Alone,
     /// It probes and judges, for others too.
     Judges(Arc<Board>),
-    /// It tells what it sees.
-    Tells(Arc<Board>),
+    /// It tells what it sees, under a number of its own.
+    Tells(Arc<Board>, usize),
 }
 
-/// The board, with a line for each watch by its serial, which all engines know it by.
+/// The board.
 #[derive(Debug, Default)]
-pub struct Board(Mutex<HashMap<u64, Line>>);
+pub struct Board(Mutex<Notes>);
+
+#[derive(Debug, Default)]
+struct Notes {
+    /// Of each watch, by the serial that all engines know it by.
+    lines: HashMap<u64, Line>,
+    /// How often each who tells has been here.
+    beats: BTreeMap<usize, u64>,
+}
 
 #[derive(Debug, Default)]
 struct Line {
@@ -48,7 +56,7 @@ impl News {
 }
 
 impl Board {
-    fn lines(&self) -> MutexGuard<'_, HashMap<u64, Line>> {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
         // A line is whole whoever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,37 +64,54 @@ impl Board {
 
 impl Health {
     /// Tells the news, and takes the verdicts over.
-    pub(super) fn tell(&mut self, board: &Board) {
-        let mut lines = board.lines();
+    pub(super) fn tell(&mut self, board: &Board, teller: usize) {
+        let mut notes = board.notes();
+        *notes.beats.entry(teller).or_default() += 1;
         for watch in &mut self.watches {
-            let line = lines.entry(watch.serial).or_default();
+            let line = notes.lines.entry(watch.serial).or_default();
             line.news.add(std::mem::take(&mut watch.news));
+            watch.is_way_proven = line.is_way_proven;
             // What was judged without the news is no verdict.
             if line.news == News::default() {
                 watch.is_dead = line.is_dead;
-                watch.is_way_proven = line.is_way_proven;
             }
         }
     }
 
-    /// Takes what others have seen as if it had been seen here.
-    pub(super) fn hear(&mut self, board: &Board) {
-        let mut lines = board.lines();
+    /// Takes what others have seen as if it had been seen here, judges, and tells who is dead.
+    pub(super) fn judge_by(&mut self, board: &Board, now_ns: u64, due: &mut Vec<Due>) -> u64 {
+        let notes = &mut *board.notes();
+        for (teller, beat) in &notes.beats {
+            let heard = self.tellers.entry(*teller).or_insert((*beat, now_ns));
+            if heard.0 != *beat {
+                *heard = (*beat, now_ns);
+            }
+        }
         for watch in &mut self.watches {
-            if let Some(line) = lines.get_mut(&watch.serial) {
+            if let Some(line) = notes.lines.get_mut(&watch.serial) {
                 watch.hear(std::mem::take(&mut line.news));
             }
         }
-    }
-
-    /// Tells who is dead.
-    pub(super) fn announce(&self, board: &Board) {
-        let mut lines = board.lines();
-        lines.retain(|serial, _| self.watches.iter().any(|watch| watch.serial == *serial));
+        let wake_ns = self.judge(now_ns, due);
         for watch in &self.watches {
-            let line = lines.entry(watch.serial).or_default();
+            let line = notes.lines.entry(watch.serial).or_default();
             (line.is_dead, line.is_way_proven) = (watch.is_dead, watch.is_way_proven);
         }
+        wake_ns
+    }
+
+    /// Has somebody who tells not been heard for so long that silence means nothing?
+    pub(super) fn is_deaf(&self, now_ns: u64) -> bool {
+        self.tellers.values().any(|(_, heard_ns)| now_ns.saturating_sub(*heard_ns) > GAP_NS)
+    }
+
+    /// Lines the board up with new tables: ways that were told may be gone with the old.
+    pub(super) fn align_board(&self) {
+        let WatchDuty::Judges(board) = &self.duty else { return };
+        let serials: BTreeSet<u64> = self.watches.iter().map(|watch| watch.serial).collect();
+        let mut notes = board.notes();
+        notes.lines.retain(|serial, _| serials.contains(serial));
+        notes.lines.values_mut().for_each(|line| line.news.way = None);
     }
 }
 
@@ -124,7 +149,7 @@ mod tests {
         let health = |duty| Health { watches: vec![watch.clone()], ..Health::new(7, duty) };
         let board = Arc::new(Board::default());
         let judges = health(WatchDuty::Judges(Arc::clone(&board)));
-        (judges, health(WatchDuty::Tells(Arc::clone(&board))), board)
+        (judges, health(WatchDuty::Tells(Arc::clone(&board), 1)), board)
     }
 
     #[test]
@@ -161,21 +186,35 @@ mod tests {
     }
 
     #[test]
+    fn while_somebody_who_tells_is_silent_nobody_dies() {
+        let (mut judge, mut teller, _) = both();
+        let mut due = Vec::new();
+        teller.tick(MS, &mut due);
+        for ms in 1..=PROBE_PERIOD_MS * 20 {
+            judge.tick(ms * MS, &mut due);
+            for due in due.drain(..) {
+                judge.sent(due.watch, ms * MS);
+            }
+            assert!(!judge.is_dead(Some(0)), "after {ms} ms");
+        }
+    }
+
+    #[test]
     fn who_is_dead_lives_again_by_what_another_engine_saw() {
         let (mut judge, mut teller, board) = both();
+        let mut due = Vec::new();
         judge.watches[0].is_dead = true;
-        judge.announce(&board);
-        teller.tell(&board);
+        judge.judge_by(&board, MS, &mut due);
+        teller.tell(&board, 1);
         assert!(teller.is_dead(Some(0)));
         teller.saw_return(0, || None);
         assert!(!teller.is_dead(Some(0)));
         // Not judged anew yet: the old verdict must not come back.
-        teller.tell(&board);
+        teller.tell(&board, 1);
         assert!(!teller.is_dead(Some(0)));
-        let mut due = Vec::new();
-        judge.tick(MS, &mut due);
+        judge.judge_by(&board, 2 * MS, &mut due);
         assert!(!judge.is_dead(Some(0)));
-        teller.tell(&board);
+        teller.tell(&board, 1);
         assert!(!teller.is_dead(Some(0)));
     }
 }

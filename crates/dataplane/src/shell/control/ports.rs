@@ -72,7 +72,8 @@ impl Control {
     pub(super) fn port_lost(&mut self, lost: LostPort) -> Result<(), DataplaneError> {
         let LostPort { id, errno, ring } = lost;
         drop(ring);
-        self.desk.port_lost(id)?;
+        // Another may have been attached in its place meanwhile: the agent is told that it has none.
+        drop(self.desk.detach(id)?);
         let sequence = self.attached.remove(&id).map_or(0, |port| port.sequence);
         let error = std::io::Error::from_raw_os_error(errno);
         let reason = format!("its interface is gone ({error})");
