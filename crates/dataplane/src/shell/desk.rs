@@ -357,7 +357,7 @@ mod tests {
         let (first, others) = desk.order_all(|done| Order::Counters { done }).unwrap();
         assert_eq!((first.ports.len(), others.len()), (0, 1));
         assert!(allowed_cores("worker").contains(&"1".to_owned()));
-        assert_eq!(allowed_cores("worker1"), ["0"]);
+        assert!(allowed_cores("worker1").contains(&"0".to_owned()));
     }
 
     #[test]

@@ -126,6 +126,10 @@ impl Worker {
             self.receive();
             if self.input.is_empty() {
                 looks = if has_relieved { 0 } else { LOOKS_BEFORE_SLEEP.min(looks + 1) };
+                if !has_relieved && self.peers.as_ref().is_some_and(Peers::is_backed_up) {
+                    // Whoever must make room may need this very core.
+                    std::thread::yield_now();
+                }
             } else {
                 looks = 0;
                 self.decide();

@@ -4,7 +4,7 @@
 use crate::engine::{EngineConfig, Tables};
 use crate::shell::desk::{Desk, Staff};
 use crate::shell::order::Order;
-use catena_io::{Buffer, BufferPool, LOCAL_SLOTS_MAX, LocalPort, Port};
+use catena_io::{Buffer, BufferPool, LocalPort, Port};
 use catena_model::account::NodeCounters;
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{Location, MacEntry, NetworkEntry, PortEntry, PortRole, Underlay};
@@ -21,10 +21,12 @@ use uuid::Uuid;
 const PORTS: u8 = 6;
 /// Flows from each port to each other, and frames of each.
 const FLOWS: u8 = 4;
-const FRAMES: u32 = 400;
+const FRAMES: u32 = 200;
 /// Frames that a port sends before it looks whether any have come.
 const TURN: usize = 48;
-const TABLES_EVERY: u32 = 4_000;
+/// Frames that may be under way: a port has room for all of them.
+const UNDER_WAY_MAX: u32 = 1_024;
+const TABLES_EVERY: u32 = 2_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn mac(port: u8) -> MacAddr {
@@ -102,16 +104,18 @@ impl Far {
         Self { port, pool: BufferPool::new(2 * TURN), to_send, next: BTreeMap::new() }
     }
 
-    fn send(&mut self) {
-        for _ in 0..TURN {
-            let Some((flow, number)) = self.to_send.last() else { return };
+    /// How many have left.
+    fn send(&mut self, max: usize) -> u32 {
+        let frame = |(flow, number)| {
             let mut buffer = self.pool.take().unwrap();
-            fill(&mut buffer, *flow, *number);
-            if self.port.transmit(&mut vec![buffer], &mut self.pool).sent == 0 {
-                return;
-            }
-            self.to_send.pop();
-        }
+            fill(&mut buffer, flow, number);
+            buffer
+        };
+        let rest = self.to_send.len().saturating_sub(max);
+        let mut frames: Vec<Buffer> = self.to_send.drain(rest..).rev().map(frame).collect();
+        let sent = self.port.transmit(&mut frames, &mut self.pool);
+        assert_eq!(sent.failed, 0);
+        sent.sent
     }
 
     /// How many have come.
@@ -132,7 +136,7 @@ impl Far {
 fn counted(desk: &mut Desk) -> NodeCounters {
     let (mut counters, others) = desk.order_all(|done| Order::Counters { done }).unwrap();
     others.iter().for_each(|other| counters.merge(other));
-    counters
+    *counters
 }
 
 fn cross(workers: usize) {
@@ -141,16 +145,17 @@ fn cross(workers: usize) {
     let mut desk = Desk::start(&config, &staff).unwrap();
     change(&mut desk, 1);
     let attach = |port| {
-        let (near, far) = LocalPort::pair(LOCAL_SLOTS_MAX).unwrap();
+        let (near, far) = LocalPort::pair(UNDER_WAY_MAX as usize).unwrap();
         assert!(desk.attach(port_id(port), Box::new(near), None).unwrap().is_ok());
         Far::new(port, far)
     };
     let mut fars: Vec<Far> = (0..PORTS).map(attach).collect();
     let all = u32::from(PORTS) * u32::from(PORTS - 1) * u32::from(FLOWS) * FRAMES;
-    let (mut came, mut number, begun) = (0, 1, Instant::now());
+    let (mut sent, mut came, mut number, begun) = (0, 0, 1, Instant::now());
     while came < all {
         for far in &mut fars {
-            far.send();
+            let room = UNDER_WAY_MAX - (sent - came);
+            sent += far.send(TURN.min(room as usize));
             came += far.receive();
         }
         if came / TABLES_EVERY >= number {
