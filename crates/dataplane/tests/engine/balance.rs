@@ -104,17 +104,6 @@ fn shares_by_a_named_field_meet_the_weights_within_two_points() {
     }
 }
 
-fn answer(sent: &Spec) -> Spec {
-    Spec {
-        source_mac: sent.destination_mac,
-        destination_mac: sent.source_mac,
-        source: sent.destination,
-        destination: sent.source,
-        ports: (sent.ports.1, sent.ports.0),
-        ..sent.clone()
-    }
-}
-
 #[test]
 fn answers_meet_the_instance_that_the_opposite_fields_choose() {
     for encapsulation in BOTH {
@@ -146,7 +135,7 @@ fn answers_meet_the_instance_that_the_opposite_fields_choose() {
             let forth = rig.seen.keys().find_map(|port| port.strip_suffix(".in"));
             let forth = forth.unwrap().to_owned();
             rig.seen.clear();
-            rig.send("D", &answer(&sent).frame());
+            rig.send("D", &sent.answer().frame());
             let back = rig.seen.keys().find_map(|port| port.strip_suffix(".out"));
             assert_eq!(back, Some(forth.as_str()));
             all.insert(forth);

@@ -30,6 +30,18 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
+    /// The answer to it.
+    pub(crate) fn answer(&self) -> Self {
+        Self {
+            source_mac: self.destination_mac,
+            destination_mac: self.source_mac,
+            source: self.destination,
+            destination: self.source,
+            ports: (self.ports.1, self.ports.0),
+            ..self.clone()
+        }
+    }
+
     /// The whole frame, checksums included.
     pub(crate) fn frame(&self) -> Vec<u8> {
         let transport = self.transport();

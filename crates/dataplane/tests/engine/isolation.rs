@@ -17,7 +17,7 @@ const GIGABIT: u64 = 1_000_000_000;
 const BUFFERS: usize = 2_048;
 
 /// Users of networks 5, 6 … through v1, a slice for each network.
-fn town(policies: &[SlicePolicy]) -> Town {
+pub(crate) fn town(policies: &[SlicePolicy]) -> Town {
     let mut town = three_hosts();
     town.chain("west", Encapsulation::Nsh, &[&["v1"], &["v2"]], &[]);
     for (number, policy) in (1..).zip(policies) {

@@ -465,6 +465,11 @@ impl Rig {
         }
     }
 
+    /// The engine of a node that decides such a packet.
+    pub(crate) fn decider(&self, node: usize, at: &ExplainAt, frame: &[u8]) -> usize {
+        self.nodes[node].decider_asked(at, &FrameBytes(frame.to_vec()))
+    }
+
     /// Packets that another engine than the first of their node has received.
     pub(crate) fn received_by_others(&self) -> u64 {
         let others = self.nodes.iter().flat_map(|node| &node.engines[1..]);

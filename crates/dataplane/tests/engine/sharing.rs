@@ -2,7 +2,19 @@
 //! same leaves and the same is counted.
 
 use crate::accounting::towns;
+use crate::frames::Spec;
+use crate::isolation;
 use crate::lane::{run, sent, wire_packets};
+use crate::rig::Rig;
+use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
+use crate::slices::{frame, user};
+use crate::town::{Town, node_address};
+use catena_dataplane::engine::TunnelKind;
+use catena_model::explain::{ExplainAt, Tunnel};
+use catena_model::program::{DelayClass, RewriteEntry, SlicePolicy, TupleField};
+use catena_model::resource::Encapsulation::{Mpls, Nsh};
+use catena_model::resource::TuplePattern;
+use catena_wire::scalar::IpProtocol;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -32,4 +44,92 @@ fn packets_and_books_are_the_same_by_one_engine_and_by_several() {
         panic!("{error}");
     }
     assert!(by_others.get() > 1_000, "only {} packets were others'", by_others.get());
+}
+
+const ENGINES: usize = 3;
+const FLOWS: u16 = 64;
+
+fn rig(town: Town) -> Rig {
+    Rig::of_engines(ENGINES, town, |_| {}, 512)
+}
+
+#[test]
+fn all_packets_of_a_flow_have_one_decider_wherever_a_node_sees_them() {
+    let mut by_engine = [0; ENGINES];
+    for encapsulation in [Nsh, Mpls] {
+        let mut rig = rig(with_chain(encapsulation, &[&["v1"], &["v2"]]));
+        let at = |port: &str| ExplainAt::Port(rig.town.port_named(port).id);
+        let (source, into, out_of) = (at("S"), at("v1.in"), at("v1.out"));
+        let specs = (0..FLOWS).map(|number| {
+            let spec = if number % 2 == 0 { packet } else { packet_v6 }(&rig.town, CHAINED_PORT);
+            let protocol = if number % 3 == 0 { IpProtocol::TCP } else { spec.protocol };
+            Spec { ports: (20_000 + number, CHAINED_PORT), protocol, ..spec }
+        });
+        for spec in specs.collect::<Vec<_>>() {
+            let decider = rig.decider(0, &source, &spec.frame());
+            by_engine[decider] += 1;
+            let tagged = Spec { vlan: Some(7), ..spec.clone() };
+            for (at, spec) in [(&out_of, &spec), (&into, &spec.answer()), (&source, &tagged)] {
+                assert_eq!(rig.decider(0, at, &spec.frame()), decider, "{spec:?}");
+            }
+            let mut plain = vec![8, 0, 0, 0, 0, 0, 100, 0];
+            plain.extend(spec.frame());
+            let by = |tunnel| ExplainAt::Tunnel { tunnel, source: node_address(1) };
+            assert_eq!(rig.decider(0, &by(Tunnel::Vxlan), &plain), decider, "{spec:?}");
+            rig.datagrams.clear();
+            rig.send("S", &spec.frame());
+            // On its path to the next node, and from there to the last: the frame is the same.
+            for seen in &rig.datagrams {
+                let tunnel = match seen.kind {
+                    TunnelKind::VxlanGpe => Tunnel::VxlanGpe,
+                    TunnelKind::MplsUdp => Tunnel::MplsUdp,
+                    TunnelKind::Vxlan => Tunnel::Vxlan,
+                };
+                assert_eq!(rig.decider(0, &by(tunnel), &seen.bytes), decider, "{spec:?}");
+            }
+            assert!(!rig.datagrams.is_empty());
+        }
+    }
+    assert!(by_engine.iter().all(|flows| *flows > FLOWS / ENGINES as u16 / 2), "{by_engine:?}");
+}
+
+#[test]
+fn all_fragments_of_a_datagram_have_one_decider() {
+    let rig = rig(with_chain(Nsh, &[&["v1"]]));
+    let at = ExplainAt::Port(rig.town.port_named("S").id);
+    for number in 0..FLOWS {
+        let spec = packet(&rig.town, CHAINED_PORT);
+        let first = Spec { fragment: (0, true), ports: (number, CHAINED_PORT), ..spec.clone() };
+        let later = Spec { fragment: (3, false), ..first.clone() };
+        let deciders = [first, later].map(|spec| rig.decider(0, &at, &spec.frame()));
+        assert_eq!(deciders[0], deciders[1]);
+    }
+}
+
+#[test]
+fn where_one_engine_must_know_all_it_decides_all() {
+    let sends = |town: Town, frames: &dyn Fn(&Town) -> Vec<Vec<u8>>| {
+        let mut rig = rig(town);
+        for frame in frames(&rig.town) {
+            rig.send("S", &frame);
+        }
+        rig.received_by_others()
+    };
+    let flows = |town: &Town| -> Vec<Vec<u8>> {
+        let spec = packet(town, CHAINED_PORT);
+        let ports = (0..FLOWS).map(|number| (20_000 + number, CHAINED_PORT));
+        ports.map(|ports| Spec { ports, ..spec.clone() }.frame()).collect()
+    };
+    let mut town = with_chain(Nsh, &[&["v1"]]);
+    assert!(sends(town.clone(), &flows) > 0);
+    let fields = vec![TupleField::Source];
+    let rewrites = RewriteEntry { fields, leaves: TuplePattern::default() };
+    town.chains[0].rewrites.insert(0, rewrites);
+    assert_eq!(sends(town, &flows), 0, "a function rewrites");
+
+    let users = |town: &Town| -> Vec<Vec<u8>> {
+        (1..FLOWS).map(|teid| frame(town, user(5, teid.into()))).collect()
+    };
+    let urgent = SlicePolicy { rate: None, class: DelayClass::Urgent };
+    assert_eq!(sends(isolation::town(&[urgent]), &users), 0, "a slice is held back");
 }

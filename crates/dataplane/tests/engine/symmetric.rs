@@ -42,18 +42,6 @@ fn reversed(rule: &RuleMatch) -> RuleMatch {
     }
 }
 
-/// The answer to a packet.
-fn answer(sent: &Spec) -> Spec {
-    Spec {
-        source_mac: sent.destination_mac,
-        destination_mac: sent.source_mac,
-        source: sent.destination,
-        destination: sent.source,
-        ports: (sent.ports.1, sent.ports.0),
-        ..sent.clone()
-    }
-}
-
 /// The instance of the group that saw one frame at this side, and forgets all.
 fn met(rig: &mut Rig, side: &str) -> &'static str {
     let seen: Vec<&str> = GROUP
@@ -79,7 +67,7 @@ fn every_answer_meets_the_instance_that_the_question_met() {
                     let sent = Spec { protocol, ports, ..make(&rig.town, CHAINED_PORT) };
                     rig.send("S", &sent.frame());
                     let there = met(&mut rig, "in");
-                    rig.send("D", &answer(&sent).frame());
+                    rig.send("D", &sent.answer().frame());
                     assert_eq!(rig.take("v1.out").len(), 1);
                     assert_eq!(rig.take("S").len(), 1);
                     assert_eq!(met(&mut rig, "out"), there, "flow {flow}");
@@ -103,7 +91,7 @@ fn both_directions_are_counted_on_their_own_path() {
     let sent = packet(&rig.town, CHAINED_PORT);
     rig.send("S", &sent.frame());
     rig.moved();
-    rig.send("D", &answer(&sent).frame());
+    rig.send("D", &sent.answer().frame());
     rig.assert_moved(&[
         ("D received", 1),
         ("D forwarded", 1),
@@ -121,7 +109,7 @@ fn both_directions_are_counted_on_their_own_path() {
         ("host1 path 101 finished", 1),
         ("S transmitted", 1),
     ]);
-    let back = answer(&sent);
+    let back = sent.answer();
     let expected = Spec { source_mac: rig.town.mac("v1.in"), ttl: back.ttl - 1, ..back };
     assert_eq!(rig.take("S"), [expected.frame()]);
 }
@@ -144,7 +132,7 @@ fn a_function_with_one_port_takes_both_directions_by_it() {
                 rig.send("S", &sent.frame());
                 assert_eq!((rig.take("v1.in").len(), rig.take("D").len()), (1, 1));
                 let there = met(&mut rig, "in");
-                rig.send("D", &answer(&sent).frame());
+                rig.send("D", &sent.answer().frame());
                 assert_eq!((rig.take("v1.in").len(), rig.take("S").len()), (1, 1));
                 assert_eq!(met(&mut rig, "in"), there);
             }
@@ -173,7 +161,7 @@ fn an_echo_and_its_reply_meet_the_same_instances() {
                 rig.send("S", &sent.frame());
                 assert_eq!(rig.take("D").len(), 1);
                 let there = met(&mut rig, "in");
-                let reply = Spec { payload: echo(kinds[1]), ..answer(&sent) };
+                let reply = Spec { payload: echo(kinds[1]), ..sent.answer() };
                 rig.send("D", &reply.frame());
                 assert_eq!(rig.take("S").len(), 1);
                 assert_eq!(met(&mut rig, "out"), there, "identifier {identifier}");
@@ -196,8 +184,8 @@ fn an_aware_function_moves_the_header_of_both_directions() {
         let sent = packet(&rig.town, CHAINED_PORT);
         rig.send("S", &sent.frame());
         let there = met(&mut rig, "in");
-        rig.send("D", &answer(&sent).frame());
-        assert_eq!(rig.take("S"), [answer(&sent).frame()]);
+        rig.send("D", &sent.answer().frame());
+        assert_eq!(rig.take("S"), [sent.answer().frame()]);
         assert_eq!(met(&mut rig, "out"), there);
     }
 }
