@@ -470,9 +470,9 @@ impl Rig {
         self.nodes[node].decider_asked(at, &FrameBytes(frame.to_vec()))
     }
 
-    /// Packets that another engine than the first of their node has received.
-    pub(crate) fn received_by_others(&self) -> u64 {
-        let others = self.nodes.iter().flat_map(|node| &node.engines[1..]);
+    /// Packets that another engine of a node than its first has received.
+    pub(crate) fn received_by_others(&self, node: usize) -> u64 {
+        let others = self.nodes[node].engines[1..].iter();
         others.map(|engine| engine.counters().total().received.packets).sum()
     }
 
