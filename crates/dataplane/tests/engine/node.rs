@@ -4,6 +4,7 @@ use crate::town::node_name;
 use catena_dataplane::engine::{Board, Engine, EngineConfig, Packet, PortSlot, Tables, WatchDuty};
 use catena_io::{BufferPool, Offload};
 use catena_model::account::NodeCounters;
+use catena_model::check::CheckQuestion;
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use std::sync::Arc;
@@ -68,6 +69,23 @@ impl Node {
     /// The engine that decides such a packet.
     pub(crate) fn decider_asked(&self, at: &ExplainAt, frame: &FrameBytes) -> usize {
         self.first().decider_asked(at, frame, self.engines.len())
+    }
+
+    /// What one of the engines is asked: of probes to be sent, those that it decides.
+    pub(crate) fn own_question(&self, engine: usize, question: &CheckQuestion) -> CheckQuestion {
+        let CheckQuestion::Inject { seal, port, frames } = question else {
+            return question.clone();
+        };
+        let (seal, port, at) = (*seal, *port, ExplainAt::Port(*port));
+        let is_own = |frame: &&FrameBytes| self.decider_asked(&at, frame) == engine;
+        let frames = frames.iter().filter(is_own).cloned().collect();
+        CheckQuestion::Inject { seal, port, frames }
+    }
+
+    /// Packets that another engine than the first has received.
+    pub(crate) fn received_by_others(&self) -> u64 {
+        let others = self.engines[1..].iter();
+        others.map(|engine| engine.counters().total().received.packets).sum()
     }
 
     /// Puts a frame of a port into the inbox.

@@ -263,7 +263,7 @@ impl Rig {
     ) -> Result<Vec<Sighting>, String> {
         let mut sightings = Vec::new();
         for engine in 0..self.nodes[number].engines.len() {
-            let own = self.own_question(number, engine, question);
+            let own = self.nodes[number].own_question(engine, question);
             let mut out = Output::default();
             let Node { engines, pool, .. } = &mut self.nodes[number];
             let answer = engines[engine].check(&own, self.now_ns, pool, &mut out);
@@ -272,17 +272,6 @@ impl Rig {
         }
         self.run();
         Ok(sightings)
-    }
-
-    /// What one of the engines of a node is asked: of probes to be sent, those that it decides.
-    fn own_question(&self, node: usize, engine: usize, question: &CheckQuestion) -> CheckQuestion {
-        let CheckQuestion::Inject { seal, port, frames } = question else {
-            return question.clone();
-        };
-        let (seal, port, at) = (*seal, *port, ExplainAt::Port(*port));
-        let is_own = |frame: &&FrameBytes| self.nodes[node].decider_asked(&at, frame) == engine;
-        let frames = frames.iter().filter(is_own).cloned().collect();
-        CheckQuestion::Inject { seal, port, frames }
     }
 
     /// How the watched instances of all nodes are, by name.
@@ -472,8 +461,7 @@ impl Rig {
 
     /// Packets that another engine of a node than its first has received.
     pub(crate) fn received_by_others(&self, node: usize) -> u64 {
-        let others = self.nodes[node].engines[1..].iter();
-        others.map(|engine| engine.counters().total().received.packets).sum()
+        self.nodes[node].received_by_others()
     }
 
     /// Packets that took the lane.

@@ -10,9 +10,11 @@ use catena_model::resource::Encapsulation::Nsh;
 use catena_wire::scalar::MacAddr;
 
 const PORTS: usize = 10;
-/// The number of the first port, and an interface that nobody has.
+/// The number of the first port, an interface that nobody has, and the place of one that is no port
+/// of this node.
 const FIRST: u16 = 1;
 const NOBODYS: u32 = 4_242;
+const STRAY: usize = PORTS - 1;
 
 fn check(interfaces: &[u32]) {
     let mut town = three_hosts();
@@ -25,7 +27,7 @@ fn check(interfaces: &[u32]) {
         Some(&KernelCounters { flows_max: 4_096, ..KernelCounters::default() })
     );
 
-    twin.send_at_interface(NOBODYS, &frame);
+    twin.send_at_interface(interfaces[STRAY], &frame);
     let (to, out) = (MacAddr([2; 6]), interfaces[1]);
     // Longer than the frame: nothing that could be taken off.
     let half_way = [Operation::set_destination(to), Operation::trim(200), Operation::transmit(out)];
