@@ -98,32 +98,32 @@ fn peers(one: usize, other: usize) -> (Peer, Peer) {
     let leaving = |buffer| {
         Leaving::Frame(Frame { to: PortSlot::default(), buffer, booking: Booking::default() })
     };
-    let [(there, decide_back), (back, decide_there)] = lanes(packet);
-    let [(send_there, send_back), (send_other, send_one)] = lanes(leaving);
-    let [(settle_there, settled_back), (settle_other, settled_one)] =
-        [(); 2].map(|()| lane((0..LANE_SLOTS).map(|_| Settled::default())));
-    let peer = |number, decides, sends, settles, to_decide, to_send, settled| Peer {
-        number,
-        is_touched: false,
-        decides: Outgoing::new(decides),
-        sends: Outgoing::new(sends),
-        settles: Outgoing::new(settles),
-        to_decide,
-        to_send,
-        settled,
-    };
+    let mut pool = BufferPool::new(4 * LANE_SLOTS);
+    let [packets, packets_back] = ends(|| pool.take().map(packet));
+    let [leavers, leavers_back] = ends(|| pool.take().map(leaving));
+    let [outcomes, outcomes_back] = ends(|| Some(Settled::default()));
     (
-        peer(other, there, send_there, settle_there, decide_there, send_one, settled_one),
-        peer(one, back, send_other, settle_other, decide_back, send_back, settled_back),
+        Peer::new(other, packets, leavers, outcomes),
+        Peer::new(one, packets_back, leavers_back, outcomes_back),
     )
 }
 
-/// Two lanes of items around empty buffers.
-fn lanes<T: Send>(item: impl Fn(Buffer) -> T) -> [(LaneIn<T>, LaneOut<T>); 2] {
-    [(); 2].map(|()| {
-        let mut pool = BufferPool::new(LANE_SLOTS);
-        lane(std::iter::from_fn(|| pool.take()).map(&item))
-    })
+/// Both ends of two lanes that go to and fro: what each of two workers puts in, the other takes out.
+fn ends<T: Send>(mut empty: impl FnMut() -> Option<T>) -> [(Outgoing<T>, LaneOut<T>); 2] {
+    let mut places = || std::iter::from_fn(&mut empty).take(LANE_SLOTS).collect::<Vec<T>>();
+    let ((to, from_one), (fro, from_other)) = (lane(places()), lane(places()));
+    [(Outgoing::new(to), from_other), (Outgoing::new(fro), from_one)]
+}
+
+impl Peer {
+    fn new(
+        number: usize,
+        (decides, to_decide): (Outgoing<Packet>, LaneOut<Packet>),
+        (sends, to_send): (Outgoing<Leaving>, LaneOut<Leaving>),
+        (settles, settled): (Outgoing<Settled>, LaneOut<Settled>),
+    ) -> Self {
+        Self { number, is_touched: false, decides, sends, settles, to_decide, to_send, settled }
+    }
 }
 
 impl<T: Send> Outgoing<T> {
