@@ -317,7 +317,8 @@ impl Peers {
             let has_flushed = peer.decides.flush(|emptied| pool.put(emptied.buffer))
                 | peer.sends.flush(|emptied| pool.put(emptied.into_buffer()))
                 | peer.settles.flush(drop);
-            peer.is_touched |= has_flushed || sent > 0;
+            // A booking wakes nobody while there is room for more of them.
+            peer.is_touched |= has_flushed || !peer.settles.waiting.is_empty();
         }
         self.hall.is_done(self.own, done);
         self.wake();

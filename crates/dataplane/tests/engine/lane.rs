@@ -65,7 +65,7 @@ fn is_from_function(rig: &Rig, shot: &Shot) -> bool {
 }
 
 /// Wire packets of the underlay, in an order of their own: rows may be cut elsewhere.
-pub(crate) fn wire_packets(datagrams: &[SeenDatagram]) -> Vec<(usize, String, u16, Vec<u8>)> {
+fn wire_packets(datagrams: &[SeenDatagram]) -> Vec<(usize, String, u16, Vec<u8>)> {
     let mut packets: Vec<_> = datagrams
         .iter()
         .flat_map(|seen| {
@@ -109,6 +109,17 @@ pub(crate) fn run(
     rig
 }
 
+/// What left both rigs and what they counted is the same, in whatever order.
+pub(crate) fn compare(one: &mut Rig, other: &mut Rig) -> Result<(), TestCaseError> {
+    prop_assert_eq!(one.counters(), other.counters());
+    prop_assert_eq!(wire_packets(&one.datagrams), wire_packets(&other.datagrams));
+    for rig in [&mut *one, &mut *other] {
+        rig.seen.values_mut().for_each(|seen| seen.sort_by(|a, b| a.bytes.cmp(&b.bytes)));
+    }
+    prop_assert_eq!(&one.seen, &other.seen);
+    Ok(())
+}
+
 #[test]
 fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
     let by_lane = Cell::new(0);
@@ -123,13 +134,7 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
         let mut without = run((false, 1), (&first, &second), &behaviours, &volleys);
         by_lane.set(by_lane.get() + with.by_lane());
         prop_assert_eq!(without.by_lane(), 0);
-        prop_assert_eq!(with.counters(), without.counters());
-        prop_assert_eq!(wire_packets(&with.datagrams), wire_packets(&without.datagrams));
-        for rig in [&mut with, &mut without] {
-            rig.seen.values_mut().for_each(|seen| seen.sort_by(|a, b| a.bytes.cmp(&b.bytes)));
-        }
-        prop_assert_eq!(&with.seen, &without.seen);
-        Ok(())
+        compare(&mut with, &mut without)
     });
     if let Err(error) = outcome {
         panic!("{error}");
