@@ -1,11 +1,12 @@
-//! Which keys are surely not in a table: a bit for each hash, so that most tables are passed by with
+//! Which keys are surely not in a table: two bits of a word for each hash, so that most tables are passed by with
 //! one look at a line that stays in the processor's cache. Knows hashes; refuses to forget one: what is
 //! taken out leaves its bit, which costs only time, until there are so many that a new filter is due.
 
+use catena_io::prefetch;
 use std::sync::Arc;
 
 /// Bits for each key at least, so that one of sixteen keys that are not there seems to be.
-const BITS_PER_KEY: usize = 16;
+const BITS_PER_KEY: usize = 8;
 
 #[derive(Clone)]
 pub(super) struct Filter {
@@ -27,8 +28,16 @@ impl Filter {
     /// False: no key with this hash is in the table.
     #[inline]
     pub(super) fn may_hold(&self, hash: u64) -> bool {
-        let (word, bit) = self.place(hash);
-        self.words.get(word).is_some_and(|word| word & bit != 0)
+        let (word, bits) = self.place(hash);
+        self.words.get(word).is_some_and(|word| word & bits == bits)
+    }
+
+    /// Asks the processor for what [`Self::may_hold`] reads.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        if let Some(word) = self.words.get(self.place(hash).0) {
+            prefetch(word);
+        }
     }
 
     /// Is it still as sure as it shall be?
@@ -37,15 +46,16 @@ impl Filter {
     }
 
     pub(super) fn add(&mut self, hash: u64) {
-        let (word, bit) = self.place(hash);
-        Arc::make_mut(&mut self.words)[word] |= bit;
+        let (word, bits) = self.place(hash);
+        Arc::make_mut(&mut self.words)[word] |= bits;
         self.added += 1;
     }
 
     /// From the middle of the hash: both ends say where in the table the key is.
     #[inline]
     fn place(&self, hash: u64) -> (usize, u64) {
-        (((hash >> 22) as usize) & (self.words.len() - 1), 1 << (hash >> 16 & 63))
+        let bits = 1 << (hash >> 16 & 63) | 1 << (hash >> 22 & 63);
+        (((hash >> 28) as usize) & (self.words.len() - 1), bits)
     }
 }
 

@@ -8,13 +8,18 @@
 mod filter;
 mod rule;
 mod rules;
+mod search;
+mod table;
 #[cfg(test)]
 mod tests;
 mod tuples;
+mod words;
 
 pub(super) use rule::{Failing, has_ports};
 pub use rules::Asked;
+use rules::AtPort;
 pub(super) use rules::{Rules, Surroundings};
+use search::GROUP;
 
 use super::context::Context;
 use super::encap::{self, PathPosition};
@@ -32,38 +37,59 @@ use catena_wire::plain::PlainFrame;
 /// Sends each packet of an endpoint into its path, or on as ordinary traffic. A flow that a pin
 /// holds goes on into the path that it went into before.
 pub(super) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context: &mut Context<'_>) {
+    for group in vector.chunks_mut(GROUP) {
+        let asked = group.iter().map(|work| asking(work, context));
+        let found = context.tables.rules.find_each(asked);
+        for (work, found) in group.iter_mut().zip(found) {
+            if let Step::FromEndpoint(port) = work.step {
+                classify_one(work, port, found, flow_paths, context);
+            }
+        }
+    }
+}
+
+/// What the rules will be asked for a packet, unless a slice takes it.
+fn asking<'w>(work: &'w Work, context: &Context<'_>) -> Option<AtPort<'w>> {
+    let Step::FromEndpoint(port) = work.step else { return None };
+    let flow = work.view.flow.as_ref().filter(|_| !is_never_classified(&work.view))?;
+    Some((port, context.tables.port(port).network, &work.view, flow))
+}
+
+/// `found`: the rule that takes the packet unless a slice does, and where that sends it.
+fn classify_one(
+    work: &mut Work,
+    port: PortIndex,
+    found: Option<(u32, PathPosition)>,
+    flow_paths: &mut FlowPaths,
+    context: &mut Context<'_>,
+) {
     let tables = context.tables;
-    for work in vector {
-        let Step::FromEndpoint(port) = work.step else { continue };
-        let network = tables.port(port).network;
-        if encap::by_ether_type(work.view.ethertype).is_some() {
-            work.drop(DropReason::ForeignChainHeader);
-            continue;
-        }
-        let never = is_never_classified(&work.view);
-        if !never && slices::classify(work, port, network, context) {
-            continue;
-        }
-        let flow = work.view.flow.filter(|_| !never);
-        let found = flow.and_then(|flow| tables.rules.find(port, network, &work.view, &flow));
-        let Some(((rule, position), flow)) = found.zip(flow) else {
-            context.trace.note(work.copy, || Note::Unclassified { port, never });
-            learn(work, port, None, context);
-            work.switch_from_port(network, port);
-            continue;
-        };
-        let key = flow_paths.key(&flow);
-        learn(work, port, Some(position), context);
-        let position = enter(position, key, work, flow_paths, context);
-        context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
-        let seat = context.books.seat(position);
-        context.books.entered(seat, work.volume);
-        work.path = Some(seat);
-        let shown = Shown::default();
-        match encap::enter(tables, position, work.flow_hash, shown, context.carried) {
-            Ok(position) => work.step = Step::OnPath { position, network: Some(network) },
-            Err(reason) => work.drop(reason),
-        }
+    let network = tables.port(port).network;
+    if encap::by_ether_type(work.view.ethertype).is_some() {
+        work.drop(DropReason::ForeignChainHeader);
+        return;
+    }
+    let never = is_never_classified(&work.view);
+    if !never && slices::classify(work, port, network, context) {
+        return;
+    }
+    let Some(((rule, position), flow)) = found.zip(work.view.flow) else {
+        context.trace.note(work.copy, || Note::Unclassified { port, never });
+        learn(work, port, None, context);
+        work.switch_from_port(network, port);
+        return;
+    };
+    let key = flow_paths.key(&flow);
+    learn(work, port, Some(position), context);
+    let position = enter(position, key, work, flow_paths, context);
+    context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
+    let seat = context.books.seat(position);
+    context.books.entered(seat, work.volume);
+    work.path = Some(seat);
+    let shown = Shown::default();
+    match encap::enter(tables, position, work.flow_hash, shown, context.carried) {
+        Ok(position) => work.step = Step::OnPath { position, network: Some(network) },
+        Err(reason) => work.drop(reason),
     }
 }
 

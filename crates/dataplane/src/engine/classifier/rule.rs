@@ -8,26 +8,26 @@ use catena_wire::scalar::{IpProtocol, PortRange, VlanId};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Addresses that agree with `base` in the bits of `mask`; of one family, so no length is kept.
+/// Addresses that agree with `base` in all bits but the last `free` ones. Of one family, and kept
+/// small: rules lie in the hash tables themselves, and what a look-up costs is lines of memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefix {
     pub(super) base: u128,
-    pub(super) mask: u128,
     /// Bits that are given.
     pub(super) bits: u8,
+    free: u8,
 }
 
 impl Prefix {
-    const ANY: Self = Self { base: 0, mask: 0, bits: 0 };
-
-    fn new(net: IpNet) -> Self {
-        let (base, mask) = (number(net.network()), number(net.netmask()));
-        Self { base: base & mask, mask, bits: net.prefix_len() }
+    fn new(net: Option<IpNet>, family: IpFamily) -> Self {
+        let width = if family == IpFamily::Ipv4 { 32 } else { 128 };
+        let (base, bits) = net.map_or((0, 0), |net| (number(net.network()), net.prefix_len()));
+        Self { base, bits, free: width - bits }
     }
 
     #[inline]
     fn contains(self, address: u128) -> bool {
-        address & self.mask == self.base
+        (address ^ self.base).checked_shr(self.free.into()).unwrap_or(0) == 0
     }
 }
 
@@ -75,8 +75,8 @@ impl Rule {
             family: matches.family,
             vlan: matches.vlan,
             protocol,
-            source: matches.source.map_or(Prefix::ANY, Prefix::new),
-            destination: matches.destination.map_or(Prefix::ANY, Prefix::new),
+            source: Prefix::new(matches.source, matches.family),
+            destination: Prefix::new(matches.destination, matches.family),
             source_ports: matches.source_ports,
             destination_ports: matches.destination_ports,
         }

@@ -3,7 +3,9 @@
 //! outside their network; those at the end of a path stand apart.
 
 use super::rule::{Failing, Rule};
-use super::tuples::{Rank, Tuples};
+use super::search::{Asking, GROUP};
+use super::table::{Rank, Ranked};
+use super::tuples::Tuples;
 use crate::engine::compile::CompileError;
 use crate::engine::encap::{PathPosition, Positions};
 use crate::engine::sharing::{Chunks, SharedMap};
@@ -15,6 +17,9 @@ use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// A packet that came in by a port of a network.
+pub(in crate::engine) type AtPort<'p> = (PortIndex, NetworkIndex, &'p FrameView, &'p FlowKey);
 
 /// A rule as it was told, and where it sends.
 #[derive(Clone)]
@@ -101,7 +106,8 @@ impl Rules {
         };
         if let Some(place) = place {
             let rank = Rank::from(u32::MAX - entry.priority) << 32 | Rank::from(number);
-            self.tuples.insert(place.0, rank, number, Rule::compile(&entry.matches));
+            let rule = Rule::compile(&entry.matches);
+            self.tuples.insert(Ranked { rank, number, scope: place.0, start, rule });
             let count = self.places.get(&place).copied().unwrap_or(0);
             self.places.insert(place, count + 1);
             if let RulePlace::After(_) = entry.matches.place {
@@ -136,18 +142,40 @@ impl Rules {
         self.first([Place::after(ended)], view, flow)
     }
 
-    #[inline]
     fn first<const N: usize>(
         &self,
         places: [Place; N],
         view: &FrameView,
         flow: &FlowKey,
     ) -> Option<(u32, PathPosition)> {
-        let has_rules = places.map(|place| self.places.get(&place).is_some());
-        let asked = places.into_iter().zip(has_rules).filter(|(_, has_rules)| *has_rules);
-        let scopes = asked.map(|(place, _)| place.0);
-        let number = self.tuples.find(&scopes, view, flow)?;
-        Some((number, self.told(number)?.start))
+        let [found] = self.tuples.find_each([Some(self.asking(places, view, flow))].into_iter());
+        found.map(|rule| (rule.number, rule.start))
+    }
+
+    /// As [`Self::find`] for the packets of a group: they wait for memory together.
+    pub(in crate::engine) fn find_each<'p>(
+        &self,
+        packets: impl Iterator<Item = Option<AtPort<'p>>>,
+    ) -> [Option<(u32, PathPosition)>; GROUP] {
+        let asking = |(port, network, view, flow)| {
+            self.asking([Place::port(port), Place::network(network)], view, flow)
+        };
+        let found = self.tuples.find_each(packets.map(|packet| packet.map(asking)));
+        found.map(|rule| rule.map(|rule| (rule.number, rule.start)))
+    }
+
+    #[inline]
+    fn asking<'p, const N: usize>(
+        &self,
+        places: [Place; N],
+        view: &'p FrameView,
+        flow: &'p FlowKey,
+    ) -> Asking<'p> {
+        let mut scopes = [None; 2];
+        for (scope, place) in scopes.iter_mut().zip(places) {
+            *scope = self.places.get(&place).map(|_| place.0);
+        }
+        Asking { scopes, view, flow }
     }
 
     fn told(&self, rule: u32) -> Option<&Told> {
@@ -207,6 +235,16 @@ impl Asked<'_> {
     pub fn rule(&self, view: &FrameView) -> Option<u32> {
         let flow = view.flow?;
         self.rules.find(self.port, self.network, view, &flow).map(|(number, _)| number)
+    }
+
+    /// As [`Self::rule`] for each of some packets, a group at a time, as the engine asks.
+    pub fn rules(&self, views: &[FrameView], mut tell: impl FnMut(Option<u32>)) {
+        for group in views.chunks(GROUP) {
+            let asked =
+                group.iter().map(|view| Some((self.port, self.network, view, view.flow.as_ref()?)));
+            let found = self.rules.find_each(asked);
+            group.iter().zip(found).for_each(|(_, found)| tell(found.map(|(number, _)| number)));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::rule::Rule;
 use super::rules::{Rules, Surroundings};
+use super::search::GROUP;
 use crate::engine::encap::{Positions, Written};
 use crate::engine::tables::{NetworkIndex, PathTable, PortIndex};
 use catena_model::PathId;
@@ -84,6 +85,21 @@ fn found(rules: &Rules, ground: &Ground, at: At, view: &FrameView, flow: &FlowKe
         }
     };
     found.map(|(number, _)| number)
+}
+
+/// What is found for packets that are asked for together, some of which are on their way already.
+fn found_each(rules: &Rules, at: At, packets: &[(FrameView, FlowKey)]) -> Vec<Option<u32>> {
+    let At::Port(port, network) = at else { return Vec::new() };
+    let at = (PortIndex(port), NetworkIndex(network));
+    let groups = packets.chunks(GROUP).flat_map(|group| {
+        let asked = group
+            .iter()
+            .enumerate()
+            .map(|(number, (view, flow))| (number % 3 > 0).then_some((at.0, at.1, view, flow)));
+        let found = rules.find_each(asked);
+        found.into_iter().take(group.len()).map(|found| found.map(|(number, _)| number))
+    });
+    groups.collect()
 }
 
 fn net(is_v4: bool) -> impl Strategy<Value = Option<IpNet>> {
@@ -199,10 +215,14 @@ proptest! {
         let ground = Ground::new();
         let mut rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
         let agree = |rules: &Rules, entries: &[RuleEntry]| {
-            for (view, flow) in &packets {
-                for at in PLACES {
+            for at in PLACES {
+                let together = found_each(rules, at, &packets);
+                for (number, (view, flow)) in packets.iter().enumerate() {
                     let expected = reference(entries, at, view, flow);
                     assert_eq!(found(rules, &ground, at, view, flow), expected, "{at:?} {flow:?}");
+                    let Some(found) = together.get(number) else { continue };
+                    let expected = expected.filter(|_| !(number % GROUP).is_multiple_of(3));
+                    assert_eq!(*found, expected, "together: {at:?} {flow:?}");
                 }
             }
         };

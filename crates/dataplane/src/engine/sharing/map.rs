@@ -5,6 +5,7 @@
 //! in the cache, and as a rule one cache line of the part. Removal shifts back, so that no marks of
 //! the removed are left over.
 
+use catena_io::prefetch_whole;
 use std::sync::Arc;
 
 /// Places of the smallest part.
@@ -47,6 +48,17 @@ impl<K: Hashed, V: Clone, const PARTS: usize> SharedMap<K, V, PARTS> {
         let part = self.parts.get(part_of::<PARTS>(hash))?;
         let place = find(part, key, hash)?;
         part[place].as_ref().map(|(_, value)| value)
+    }
+
+    /// Asks the processor for the place of a key, if it is there. Worth it where much else is asked for
+    /// before the key is looked up.
+    #[inline]
+    pub(in crate::engine) fn prefetch(&self, key: &K) {
+        let hash = key.hash();
+        let part = self.parts.get(part_of::<PARTS>(hash));
+        if let Some(place) = part.and_then(|part| part.get(place_of(hash, part.len()))) {
+            prefetch_whole(place);
+        }
     }
 
     /// All values, in no order.
