@@ -58,10 +58,11 @@ impl Context<'_> {
     }
 
     /// A copy of a packet, created and accounted for; when no buffer is free it ends at once, on
-    /// the book of `path` too.
+    /// the book of `path` too. `number`: that of the copy in what is told of the packet.
     pub(super) fn copy(
         &mut self,
         work: &Work,
+        number: u16,
         kind: Created,
         path: Option<PathSeat>,
     ) -> Option<Work> {
@@ -75,11 +76,12 @@ impl Context<'_> {
         });
         let Some(mut buffer) = copied else {
             let reason = DropReason::BuffersExhausted;
+            self.trace.note(number, || Note::Dropped { reason });
             self.books.dropped(work.owner, path, reason, work.volume.packets);
             return None;
         };
         buffer.offload = work.buffer.offload;
-        Some(Work { buffer, path, ..*work })
+        Some(Work { buffer, path, copy: number, ..*work })
     }
 
     /// Ends a packet that was for the data plane itself.

@@ -316,7 +316,9 @@ impl Leaving<'_, '_> {
             let copy = if is_last {
                 original.take()
             } else {
-                original.as_ref().and_then(|work| self.context.copy(work, Created::Replica, None))
+                original
+                    .as_ref()
+                    .and_then(|work| self.context.copy(work, number, Created::Replica, None))
             };
             let Some(mut copy) = copy else { continue };
             copy.copy = number;

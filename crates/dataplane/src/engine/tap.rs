@@ -40,8 +40,7 @@ fn copy(
         if let Some(seat) = work.path {
             context.books.tapped(seat, work.volume);
         }
-        if let Some(mut copy) = context.copy(work, Created::Tap, work.path) {
-            copy.copy = number;
+        if let Some(mut copy) = context.copy(work, number, Created::Tap, work.path) {
             forwarder::reach(&mut copy, position, hop, false, context);
             vector.push(copy);
         }

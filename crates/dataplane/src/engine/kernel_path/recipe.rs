@@ -246,6 +246,7 @@ impl Observed<'_> {
                 Note::Leaves { exit: Exit::Port(_), stage: Stage::Into(_), header }
                     if header.is_empty() => {}
                 Note::Leaves { exit: Exit::Node(_), .. } => return Err(Declined::TapElsewhere),
+                Note::Dropped { .. } => return Err(Declined::Dropped),
                 _ => return Err(Declined::Replicated),
             }
         }
