@@ -31,9 +31,10 @@ const OUTCOMES: [&str; 9] = [
 /// What the kernel must have done to them.
 const OPERATIONS: [Kind; 8] = Kind::ALL;
 /// Drops that packets can meet here; each of them must have been the engine's. The others are of
-/// rings, sockets and pools, of memories that are full, of functions that are dead and of slices that
-/// have a rate: none of it is before the engine.
-const DROPS: [DropReason; 29] = [
+/// rings, of memories that are full, of functions that are dead and of slices that wait: none of it is
+/// before the engine.
+const DROPS: [DropReason; 33] = [
+    DropReason::BuffersExhausted,
     DropReason::ContextTooLong,
     DropReason::ForeignChainHeader,
     DropReason::HairpinToSource,
@@ -52,7 +53,10 @@ const DROPS: [DropReason; 29] = [
     DropReason::NoNeighbour,
     DropReason::NoPath,
     DropReason::PathRemoved,
+    DropReason::PortUnbound,
     DropReason::PositionElsewhere,
+    DropReason::SliceRateExceeded,
+    DropReason::TransmitFailed,
     DropReason::TtlExpired,
     DropReason::TunnelTooDeep,
     DropReason::UnknownMac,

@@ -57,7 +57,8 @@ fn of_flow(
         offload = super_frame(&spec, dice);
     }
     oddness(&mut spec, dice);
-    if dice.once_in(15) && offload.segmentation.is_none() {
+    let in_tunnels_one_in = if town.slices.is_empty() { 15 } else { 3 };
+    if dice.once_in(in_tunnels_one_in) && offload.segmentation.is_none() {
         in_tunnels(&mut spec, dice);
     }
     let mut bytes = spec.frame();
@@ -126,12 +127,13 @@ fn oddness(spec: &mut Spec, dice: &mut Dice) {
 
 /// Makes a packet one of a tunnel: a user's, one whose header lies, or too many in one another.
 fn in_tunnels(spec: &mut Spec, dice: &mut Dice) {
+    let inner = spec.frame().split_off(14);
     spec.protocol = IpProtocol::UDP;
     match dice.below(3) {
         0 => {
             let teid = dice.below(1_500) as u32;
             spec.ports.1 = ports::GTP_U;
-            spec.payload = user(&spec.frame()[14..], Teid(teid));
+            spec.payload = user(&inner, Teid(teid));
         }
         1 => {
             spec.ports.1 = ports::GTP_U;

@@ -3,7 +3,9 @@
 
 use crate::dice::Dice;
 use crate::town::{Town, rule};
-use catena_model::program::{RulePlace, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy};
+use catena_model::program::{
+    RulePlace, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
+};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
 use catena_model::{PathId, SliceId};
 use catena_wire::scalar::{Teid, TeidRange};
@@ -74,7 +76,10 @@ fn set_slice(town: &mut Town) {
     let teids = TeidRange::new(Teid(1), Teid(1_000)).unwrap();
     let matches =
         SliceMatch { place: RulePlace::Endpoints, vni: None, teids: Some(teids), qfi: None };
-    let (policy, name) = (SlicePolicy::default(), "users".to_owned());
+    // Two of three have a rate, that of one packet now and then.
+    let rate = SliceRate { bits_per_second: 80_000, burst_bytes: 180 };
+    let rate = Some(rate).filter(|_| !town.number.is_multiple_of(3));
+    let (policy, name) = (SlicePolicy { rate, ..SlicePolicy::default() }, "users".to_owned());
     town.slices.push(SliceEntry { id, name, matches, path, policy, is_injected: false });
     let like = PathId(chain.path);
     town.slice_paths.push(SlicePathEntry { id: path, slice: id, like, carries_metadata: false });

@@ -6,7 +6,9 @@ use crate::packets::{Sent, SentByTunnel, cut_arp};
 use crate::passing::{advance, route};
 use crate::streets;
 use crate::town::{Port, Town, node_address, node_name};
-use catena_dataplane::engine::{Engine, EngineConfig, KernelPort, Origin, Output, Packet, Turn};
+use catena_dataplane::engine::{
+    Booking, Engine, EngineConfig, KernelPort, Origin, Output, Packet, Turn,
+};
 use catena_dataplane::shell::KernelDoor;
 use catena_fastpath::reference::{self, Outcome};
 use catena_fastpath::{
@@ -14,9 +16,9 @@ use catena_fastpath::{
     Sizes, Tables, Transform, Verdict,
 };
 use catena_io::{Buffer, BufferPool, Offload};
-use catena_model::NodeCounters;
 use catena_model::kernel::Declined;
 use catena_model::program::{PROXY_MAC, PortRole};
+use catena_model::{DropReason, NodeCounters};
 use catena_wire::frame::FrameView;
 use catena_wire::segment::{SegmentKind, SuperFrame};
 use std::collections::BTreeMap;
@@ -32,6 +34,12 @@ const PUNT_INTERFACE: u32 = 1;
 const UNDERLAY_INTERFACE: u32 = 1;
 /// Frames that one packet may give rise to, one after the other.
 const STEPS_MAX: usize = 64;
+
+/// Where there is no lane, one of so many frames that come up finds no buffer for what is made of it:
+/// the lane needs fewer buffers than the walk, which a frame takes whose decisions are recorded.
+const STARVED_ONE_IN: usize = 5;
+/// One of so many that leave by the engine cannot be sent, for each of two reasons.
+const UNSENT_ONE_IN: usize = 150;
 
 /// Something that left a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,46 +58,72 @@ pub(crate) struct Report {
     pub(crate) declined: BTreeMap<Declined, u64>,
 }
 
+/// What the kernel's program has done to a frame.
+enum Done {
+    /// It has sent these.
+    Carried(Vec<Left>),
+    /// It has left the frame to the engine; none: it was not asked.
+    Up(Option<Event>),
+}
+
 struct Side {
     engine: Engine,
     pool: BufferPool,
 }
 
 impl Side {
-    fn new() -> Self {
-        let mut config = EngineConfig::new(node_name(0));
+    fn new(has_lane: bool) -> Self {
+        let mut config = EngineConfig { has_lane, ..EngineConfig::new(node_name(0)) };
         config.flow_seed = 7;
         Self { engine: Engine::new(config), pool: BufferPool::new(256) }
     }
 
-    /// Lets the engine forward one packet and books what leaves.
-    fn forward(&mut self, now_ns: u64, packet: Packet, town: &Town) -> Vec<Left> {
+    /// Lets the engine decide one packet. Answers what leaves, in order, and how it is booked.
+    /// `is_starved`: while no further buffer is free.
+    fn forward(
+        &mut self,
+        now_ns: u64,
+        packet: Packet,
+        is_starved: bool,
+        town: &Town,
+    ) -> Vec<(Left, Booking)> {
         let mut out = Output::default();
+        let taken = std::iter::from_fn(|| is_starved.then(|| self.pool.take()).flatten());
+        let taken: Vec<Buffer> = taken.collect();
         self.engine.forward(now_ns, &mut vec![packet], &mut self.pool, &mut out);
-        let left = self.book(out, town);
-        self.engine.transmitted();
-        left
+        taken.into_iter().for_each(|buffer| self.pool.put(buffer));
+        self.left(out, town)
     }
 
-    fn book(&mut self, out: Output, town: &Town) -> Vec<Left> {
+    fn left(&mut self, out: Output, town: &Town) -> Vec<(Left, Booking)> {
         let mut left = Vec::new();
         for frame in out.frames {
             let here = town.ports.iter().filter(|port| port.node == 0);
             let mut here = here.filter(|port| self.engine.slot_of(port.id) == Some(frame.to));
             let port = here.next().expect("a port of the node").name.clone();
             let is_super_frame = frame.buffer.offload.segmentation.is_some();
-            left.push(Left::Frame { port, bytes: frame.buffer.bytes().to_vec(), is_super_frame });
-            self.engine.booked_sent(frame.booking);
+            let bytes = frame.buffer.bytes().to_vec();
+            left.push((Left::Frame { port, bytes, is_super_frame }, frame.booking));
             self.pool.put(frame.buffer);
         }
         for datagram in out.datagrams {
             let (to, bytes) = (datagram.to.to_string(), datagram.buffer.bytes().to_vec());
-            left.push(Left::Datagram { to, bytes });
-            self.engine.booked_sent(datagram.booking);
+            left.push((Left::Datagram { to, bytes }, datagram.booking));
             self.pool.put(datagram.buffer);
         }
-        left.sort();
+        left.sort_by(|one, other| one.0.cmp(&other.0));
         left
+    }
+
+    /// Books what has left, or why it could not.
+    fn book(&mut self, left: Vec<(Left, Booking)>, fate: impl Fn(&Left) -> Option<DropReason>) {
+        for (left, booking) in left {
+            match fate(&left) {
+                None => self.engine.booked_sent(booking),
+                Some(reason) => self.engine.booked_failed(booking, reason),
+            }
+        }
+        self.engine.transmitted();
     }
 
     fn packet(&mut self, port: &Port, sent: &Sent, cause: Option<Event>) -> Packet {
@@ -123,7 +157,8 @@ impl Twin {
         };
         let tables = Tables::open(given()).unwrap();
         tables.set_settings(Settings { punt_ifindex: PUNT_INTERFACE, ..Settings::default() });
-        let (alone, mut beside) = (Side::new(), Side::new());
+        let has_lane = has_lane(seed);
+        let (alone, mut beside) = (Side::new(has_lane), Side::new(has_lane));
         let door = KernelDoor::open(Tables::open(given()).unwrap()).unwrap();
         beside.engine.open_kernel_path(Box::new(door));
         beside.engine.set_kernel_underlay(Some(UNDERLAY_INTERFACE));
@@ -176,7 +211,7 @@ impl Twin {
         for side in [&mut self.alone, &mut self.beside] {
             let mut out = Output::default();
             side.engine.tick(self.now_ns, &mut side.pool, &mut out);
-            assert_eq!(side.book(out, &self.town), []);
+            assert!(side.left(out, &self.town).is_empty());
         }
     }
 
@@ -212,34 +247,66 @@ impl Twin {
         let total = (frame.len() - 14) as u16;
         catena_wire::ipv4::set_total_length(&mut frame[14..], total).unwrap();
         catena_wire::udp::set_length(&mut frame[34..], total - 20).unwrap();
-        let mut buffer = self.alone.pool.take().unwrap();
-        assert!(buffer.fill(&sent.bytes));
-        let packet = Packet::from_tunnel(sent.kind, sent.source, buffer);
-        let expected = self.alone.forward(self.now_ns, packet, &self.town);
         let run = self.program.rehearse(Hook::Underlay, UNDERLAY_INTERFACE, &frame, None, 1);
         let run = run.unwrap();
-        let (left, what) = match run.verdict {
+        let (done, what) = match run.verdict {
             Verdict::Punt(PUNT_INTERFACE, tag) => {
                 assert_eq!((tag.from, run.bytes), (PuntedFrom::Underlay, frame));
-                let mut buffer = self.beside.pool.take().unwrap();
-                assert!(buffer.fill(&sent.bytes));
-                let origin = Origin::Tunnel { kind: sent.kind, source: sent.source };
-                let packet = from_punt(origin, buffer, Some(tag.cause));
-                (self.beside.forward(self.now_ns, packet, &self.town), tag.cause.name())
+                (Done::Up(Some(tag.cause)), tag.cause.name())
             }
             Verdict::Leave(kind, interface) => {
                 let sight = Sight::at_underlay(v4(node_address(0)), &frame, None).unwrap();
                 let done = self.repeated(&frame, &sight);
                 assert_eq!((run.bytes, Some((kind, interface))), (done.bytes.clone(), done.exit));
-                (self.carried(done, &Offload::default()), "carried")
+                (Done::Carried(self.carried(done, &Offload::default())), "carried")
             }
             other => panic!("the kernel's program says {other:?} of a datagram"),
         };
-        assert_eq!(left, expected, "{what} of {sent:?}");
+        let origin = Origin::Tunnel { kind: sent.kind, source: sent.source };
+        let packet = |side: &mut Side, cause| {
+            let mut buffer = side.pool.take().unwrap();
+            assert!(buffer.fill(&sent.bytes));
+            from_punt(origin, buffer, cause)
+        };
+        let left = self.decide(done, packet, &format!("{what} of {sent:?}"));
         *self.report.outcomes.entry(format!("{what} by tunnel")).or_default() += 1;
-        for left in expected {
+        for left in left {
             if let Some(sent) = self.function(left, &Offload::default()) {
                 self.send(rewritten(sent, dice), dice);
+            }
+        }
+    }
+
+    /// Lets both decide a packet, the one beside the kernel if it came up to it, and books what became
+    /// of what they sent. The same leaves; answers what arrives.
+    fn decide(
+        &mut self,
+        done: Done,
+        packet: impl Fn(&mut Side, Option<Event>) -> Packet,
+        what: &str,
+    ) -> Vec<Left> {
+        let now_ns = self.now_ns;
+        let may_starve = matches!(done, Done::Up(_)) && !has_lane(self.seed);
+        let is_starved = may_starve && Dice(now_ns).once_in(STARVED_ONE_IN);
+        let names = |left: &[(Left, Booking)]| -> Vec<Left> {
+            left.iter().map(|(left, _)| left.clone()).collect()
+        };
+        let arrived = packet(&mut self.alone, None);
+        let alone = self.alone.forward(now_ns, arrived, is_starved, &self.town);
+        let expected = names(&alone);
+        match done {
+            Done::Carried(left) => {
+                assert_eq!(left, expected, "{what}");
+                self.alone.book(alone, |_| None);
+                expected
+            }
+            Done::Up(cause) => {
+                let arrived = packet(&mut self.beside, cause);
+                let beside = self.beside.forward(now_ns, arrived, is_starved, &self.town);
+                assert_eq!(names(&beside), expected, "{what}");
+                self.alone.book(alone, |left| fate(now_ns, left));
+                self.beside.book(beside, |left| fate(now_ns, left));
+                expected.into_iter().filter(|left| fate(now_ns, left).is_none()).collect()
             }
         }
     }
@@ -265,40 +332,35 @@ impl Twin {
         self.now_ns += 1_000;
         self.report.packets += 1;
         let port = self.town.port_named(&sent.port).clone();
-        let packet = self.alone.packet(&port, sent, None);
-        let expected = self.alone.forward(self.now_ns, packet, &self.town);
-        let (left, what) = self.beside_the_kernel(&port, sent);
-        assert_eq!(left, expected, "{what} of a frame at {}", port.name);
+        let (done, what) = self.before_the_engine(&port, sent);
+        let packet = |side: &mut Side, cause| side.packet(&port, sent, cause);
+        let left = self.decide(done, packet, &format!("{what} of a frame at {}", port.name));
         *self.report.outcomes.entry(what.clone()).or_default() += 1;
-        (expected, what)
+        (left, what)
     }
 
-    fn beside_the_kernel(&mut self, port: &Port, sent: &Sent) -> (Vec<Left>, String) {
+    /// What the kernel's program does to a frame, and what that is called.
+    fn before_the_engine(&mut self, port: &Port, sent: &Sent) -> (Done, String) {
         let number = self.town.ports.iter().position(|other| other.id == port.id).unwrap();
         let interface = number as u32 + 2;
         let segment_bytes = sent.offload.segmentation.map(|one| one.segment_bytes);
         let is_rehearsed = is_rehearsed(&sent.bytes)
             && !self.is_pushed_super_frame(number as u16 + 1, &sent.bytes, segment_bytes);
         if !is_rehearsed {
-            let packet = self.beside.packet(port, sent, None);
-            let left = self.beside.forward(self.now_ns, packet, &self.town);
-            return (left, "not rehearsed".to_owned());
+            return (Done::Up(None), "not rehearsed".to_owned());
         }
         let run = self.program.rehearse(Hook::Port, interface, &sent.bytes, segment_bytes, 1);
         let run = run.unwrap();
         match run.verdict {
             Verdict::Punt(PUNT_INTERFACE, tag) => {
                 assert_eq!(run.bytes, sent.bytes);
-                let packet = self.beside.packet(port, sent, Some(tag.cause));
-                let left = self.beside.forward(self.now_ns, packet, &self.town);
-                (left, tag.cause.name().to_owned())
+                (Done::Up(Some(tag.cause)), tag.cause.name().to_owned())
             }
             Verdict::Leave(kind, interface) => {
                 let sight = Sight::at_port(number as u16 + 1, &sent.bytes, segment_bytes).unwrap();
                 let done = self.repeated(&sent.bytes, &sight);
                 assert_eq!((&run.bytes, Some((kind, interface))), (&done.bytes, done.exit));
-                let left = self.carried(done, &sent.offload);
-                (left, "carried".to_owned())
+                (Done::Carried(self.carried(done, &sent.offload)), "carried".to_owned())
             }
             other => panic!("the kernel's program says {other:?}"),
         }
@@ -403,6 +465,26 @@ fn rewritten(mut sent: Sent, dice: &mut Dice) -> Sent {
         sent.offload = Offload::default();
     }
     sent
+}
+
+/// Every second town does without.
+fn has_lane(seed: u64) -> bool {
+    seed.is_multiple_of(2)
+}
+
+/// Why what leaves by the engine cannot be sent; none: it can.
+fn fate(now_ns: u64, left: &Left) -> Option<DropReason> {
+    let (bytes, is_frame) = match left {
+        Left::Frame { bytes, .. } => (bytes, true),
+        Left::Datagram { bytes, .. } => (bytes, false),
+    };
+    let sum =
+        bytes.iter().fold(now_ns, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    match Dice(sum).below(UNSENT_ONE_IN) {
+        0 => Some(DropReason::TransmitFailed),
+        1 if is_frame => Some(DropReason::PortUnbound),
+        _ => None,
+    }
 }
 
 fn is_rehearsed(bytes: &[u8]) -> bool {
