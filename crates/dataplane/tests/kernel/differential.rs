@@ -30,9 +30,10 @@ const OUTCOMES: [&str; 9] = [
 ];
 /// What the kernel must have done to them.
 const OPERATIONS: [Kind; 8] = Kind::ALL;
-/// Drops that packets can meet here; each of them must have been the engine's. The others are of
-/// rings, of memories that are full, of functions that are dead and of slices that wait: none of it is
-/// before the engine.
+/// Drops that packets can meet here; each of them must have been the engine's. Of the others, some are of
+/// rings and of the kernel itself (`losses`); where an engine's memory is full, the kernel goes on with
+/// what it knows and needs no memory for; and of functions, an engine finds dead whom it sees no packet
+/// of, which hangs on who carries them.
 const DROPS: [DropReason; 33] = [
     DropReason::BuffersExhausted,
     DropReason::ContextTooLong,
