@@ -181,11 +181,15 @@ impl Asked {
     fn check(&self, tables: &Tables, rules: &[RuleEntry]) -> Result<(), BenchError> {
         let asked = tables.asked(Seat::Source.port());
         let asked = asked.ok_or_else(|| wrong("the program", &"the port is missing"))?;
-        for view in self.views.iter().step_by(PACKETS / CHECKED) {
+        let mut together = Vec::with_capacity(PACKETS);
+        asked.rules(&self.views, |rule| together.push(rule));
+        for (view, found) in self.views.iter().zip(together).step_by(PACKETS / CHECKED) {
             let walked = rules.iter().position(|rule| rules::meets(&rule.matches, view));
-            let found = asked.rule(view).map(|number| number as usize);
-            if found != walked {
-                return Err(wrong("the classifier", &format!("{found:?} and not {walked:?}")));
+            let alone = asked.rule(view).map(|number| number as usize);
+            let found = found.map(|number| number as usize);
+            if (found, alone) != (walked, walked) {
+                let told = format!("{found:?}, alone {alone:?}, and not {walked:?}");
+                return Err(wrong("the classifier", &told));
             }
         }
         Ok(())

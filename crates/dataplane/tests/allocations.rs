@@ -17,14 +17,18 @@ use catena_dataplane::engine::{
     Engine, EngineConfig, Output, Packet, PortSlot, TunnelKind, VECTOR_PACKETS_MAX,
 };
 use catena_io::{BufferPool, CountingAllocator, PartialChecksum};
-use catena_model::program::PROXY_MAC;
+use catena_model::program::{
+    PROXY_MAC, RulePlace, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
+};
 use catena_model::resource::Encapsulation;
-use catena_wire::scalar::{EtherType, IpProtocol, MacAddr};
+use catena_model::{PathId, SliceId};
+use catena_wire::scalar::{EtherType, IpProtocol, MacAddr, Teid, TeidRange};
 use frames::Spec;
 use scene::{PLAIN_PORT, packet, packet_v6, rules, three_hosts};
 use std::net::IpAddr;
 use std::sync::Arc;
 use town::{Town, node_address, node_name};
+use uuid::Uuid;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -135,7 +139,11 @@ impl Street {
     }
 }
 
-/// Chains in both encapsulations, past proxies and functions that read headers, and past a tap.
+/// Users of these tunnels have a slice with a rate, whose packets carry who they are.
+const USERS: (u32, u32) = (1, 1_000);
+
+/// Chains in both encapsulations, past proxies and functions that read headers, and past a tap; and a
+/// slice of users.
 fn town() -> Town {
     let mut town = three_hosts();
     town.speaking("v3", Encapsulation::Nsh);
@@ -144,7 +152,28 @@ fn town() -> Town {
     town.chain("labels", Encapsulation::Mpls, &[&["v2"], &["v4"]], &rules(5_003));
     town.chain("either", Encapsulation::Nsh, &[&["v1", "v2"], &["v4"]], &rules(5_004));
     town.chain("tapped", Encapsulation::Nsh, &[&["v2"], &["v4"]], &rules(5_005)).taps = vec![0];
+    let (id, path, like) = (SliceId(Uuid::from_u128(1)), PathId(500_000), town.chains[0].path);
+    let teids = TeidRange::new(Teid(USERS.0), Teid(USERS.1)).unwrap();
+    let place = RulePlace::Endpoints;
+    let matches = SliceMatch { place, vni: None, teids: Some(teids), qfi: None };
+    let rate = SliceRate { bits_per_second: 10_000_000_000, burst_bytes: 1_000_000 };
+    let policy = SlicePolicy { rate: Some(rate), ..SlicePolicy::default() };
+    let name = "users".to_owned();
+    town.slices.push(SliceEntry { id, name, matches, path, policy, is_injected: false });
+    let like = PathId(like);
+    town.slice_paths.push(SlicePathEntry { id: path, slice: id, like, carries_metadata: true });
     town
+}
+
+/// A packet of a user behind his GTP-U header (3GPP TS 29.281, section 5.1).
+fn of_user(town: &Town, teid: u32, flow: u16) -> Vec<u8> {
+    let outer = packet(town, PLAIN_PORT);
+    let inner = Spec { ports: (flow, 80), ..outer.clone() }.frame().split_off(14);
+    let mut payload = vec![0x30, 0xff];
+    payload.extend((inner.len() as u16).to_be_bytes());
+    payload.extend(teid.to_be_bytes());
+    payload.extend(inner);
+    Spec { protocol: IpProtocol::UDP, ports: (2_152, 2_152), payload, ..outer }.frame()
 }
 
 /// Every kind of packet: chained and not, both families, TCP and UDP, and those that end by name.
@@ -163,6 +192,10 @@ fn kinds(town: &Town) -> Vec<(Vec<u8>, Option<u16>)> {
                 kinds.push((spec.frame(), None));
             }
         }
+    }
+    // Users of the slice, and one of none.
+    for teid in [USERS.0, USERS.1, USERS.1 + 1] {
+        kinds.extend((0..3).map(|flow| (of_user(town, teid, 50_000 + flow), None)));
     }
     let plain = packet(town, PLAIN_PORT);
     kinds.push((packet(town, 5_001).frame(), Some(34)));
@@ -203,6 +236,8 @@ fn allocations_of(has_lane: bool) -> (u64, usize, u64) {
         }
     }
     let asked = CountingAllocator::asked() - asked;
+    let of_users = street.nodes[0].engine.slice_counters(None, 1);
+    assert_eq!(of_users[0].entered.packets, 2 * ROUNDS as u64 * 6, "{:?}", of_users[0]);
     assert_eq!(street.pool.free(), BUFFERS, "a buffer is lost");
     (asked, street.delivered, street.nodes.iter().map(|node| node.engine.by_lane()).sum())
 }

@@ -320,9 +320,10 @@ impl Leaving<'_, '_> {
                     .as_ref()
                     .and_then(|work| self.context.copy(work, number, Created::Replica, None))
             };
-            let Some(mut copy) = copy else { continue };
-            copy.copy = number;
+            let own_number = number;
             number = number.saturating_add(1);
+            let Some(mut copy) = copy else { continue };
+            copy.copy = own_number;
             let transform = Transform::new(exit, Stage::Ordinary, self.context.epoch);
             match exit {
                 Exit::Port(_) => self.forward(copy, &transform, &(Header::EMPTY, Ok(()))),

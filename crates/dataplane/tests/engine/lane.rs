@@ -80,6 +80,9 @@ fn wire_packets(datagrams: &[SeenDatagram]) -> Vec<(usize, String, u16, Vec<u8>)
     packets
 }
 
+/// Between the repetitions of a volley.
+const PAUSES_NS: [u64; 4] = [0, 0, 1_500_000, 61_000_000_000];
+
 pub(crate) fn run(
     (has_lane, engines): (bool, usize),
     (first, second): (&Town, &Town),
@@ -97,8 +100,10 @@ pub(crate) fn run(
         if round == volleys.len() / 2 {
             chains_of(&mut rig, second, 1);
         }
-        // Twice: the second time the flows are known.
-        for _ in 0..2 {
+        // Several times: first the flows are new, then they are known; then what is remembered of
+        // them is due to be noted again, and at last too old.
+        for pause_ns in PAUSES_NS {
+            rig.now_ns += pause_ns;
             for sent in volley {
                 send(&mut rig, sent);
             }

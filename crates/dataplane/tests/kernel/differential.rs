@@ -30,10 +30,10 @@ const OUTCOMES: [&str; 9] = [
 ];
 /// What the kernel must have done to them.
 const OPERATIONS: [Kind; 8] = Kind::ALL;
-/// Drops that packets can meet here; each of them must have been the engine's. Of the others, some are of
-/// rings and of the kernel itself (`losses`); where an engine's memory is full, the kernel goes on with
-/// what it knows and needs no memory for; and of functions, an engine finds dead whom it sees no packet
-/// of, which hangs on who carries them.
+/// Drops that packets can meet here; each of them must have been the engine's. The others are those of
+/// rings and of the kernel itself (`losses`), of slices that wait and of ports that leave; of memories
+/// that are full, since the kernel goes on without them; and of dead functions: an engine finds them
+/// dead by the packets that it sees, and beside the kernel it sees fewer.
 const DROPS: [DropReason; 33] = [
     DropReason::BuffersExhausted,
     DropReason::ContextTooLong,
@@ -103,6 +103,7 @@ fn play(seed: u64, interfaces: &[u32], report: Report) -> Report {
     let mut town = streets::empty();
     streets::change(&mut town, seed, &mut dice);
     let mut twin = Twin::new(town, seed, interfaces, report);
+    twin.is_rough = true;
     let end = twin.report.packets + PACKETS_OF_A_TOWN;
     while twin.report.packets < end {
         if dice.once_in(CHANGE_AFTER) {

@@ -127,7 +127,7 @@ fn oddness(spec: &mut Spec, dice: &mut Dice) {
 
 /// Makes a packet one of a tunnel: a user's, one whose header lies, or too many in one another.
 fn in_tunnels(spec: &mut Spec, dice: &mut Dice) {
-    let inner = spec.frame().split_off(14);
+    let inner = spec.frame().split_off(if spec.vlan.is_some() { 18 } else { 14 });
     spec.protocol = IpProtocol::UDP;
     match dice.below(3) {
         0 => {
@@ -219,7 +219,9 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
     let number = dice.below(FLOWS);
     let flow = &mut Dice(seed.wrapping_mul(FLOWS as u64) + 1_000 + number as u64);
     // A flow is on one path until chains change.
-    let known = town.chains.get(number % town.chains.len().max(1)).map(|chain| chain.path);
+    let of_users = town.slice_paths.first().filter(|_| number == 0).map(|path| path.id.0);
+    let of_chain = town.chains.get(number % town.chains.len().max(1)).map(|chain| chain.path);
+    let known = of_users.or(of_chain);
     let path = known.filter(|_| !dice.once_in(5)).unwrap_or(90_000);
     let (index, ttl) = (ServiceIndex(255 - dice.below(4) as u8), 1 + dice.below(3) as u8);
     let mut bytes = vec![0; 64];

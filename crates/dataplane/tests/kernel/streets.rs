@@ -69,6 +69,14 @@ fn change_functions(town: &mut Town, dice: &mut Dice) {
 
 /// The users of one slice, on a path like that of a chain.
 fn set_slice(town: &mut Town) {
+    // Users stay on their path as long as it has its chain.
+    let path = town
+        .slice_paths
+        .first()
+        .filter(|path| town.chains.iter().any(|chain| PathId(chain.path) == path.like));
+    if path.is_some() && !town.number.is_multiple_of(8) {
+        return;
+    }
     town.slices.clear();
     town.slice_paths.clear();
     let Some(chain) = town.chains.first() else { return };

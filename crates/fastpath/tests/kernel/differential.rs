@@ -48,6 +48,9 @@ impl Report {
                 assert!(*count >= HITS_MIN, "{title} {name} happened {count} times only");
             }
         }
+        for way in Way::ALL {
+            assert!(self.ways.contains_key(&format!("{way:?}")), "none came by {way:?}");
+        }
         for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::CloneTo) {
             assert!(self.operations.contains_key(&format!("{kind:?}")), "{kind:?} never happened");
         }

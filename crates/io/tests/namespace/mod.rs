@@ -13,7 +13,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 /// Without root it says so and passes.
 pub(crate) fn in_new_namespace(name: &str, test: impl FnOnce() + Send + 'static) {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED {name}: making a network namespace needs root");
+        println!("SKIPPED: {name}: making a network namespace needs root");
         return;
     }
     let outcome = thread::spawn(move || {

@@ -48,7 +48,7 @@ pub(super) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context:
     }
 }
 
-/// What the rules will be asked for a packet, unless a slice takes it.
+/// What the rules are asked for a packet, also for one that a slice takes: which, is not known yet.
 fn asking<'w>(work: &'w Work, context: &Context<'_>) -> Option<AtPort<'w>> {
     let Step::FromEndpoint(port) = work.step else { return None };
     let flow = work.view.flow.as_ref().filter(|_| !is_never_classified(&work.view))?;

@@ -21,7 +21,14 @@ pub(super) struct Prefix {
 impl Prefix {
     fn new(net: Option<IpNet>, family: IpFamily) -> Self {
         let width = if family == IpFamily::Ipv4 { 32 } else { 128 };
-        let (base, bits) = net.map_or((0, 0), |net| (number(net.network()), net.prefix_len()));
+        let (base, bits) = match net {
+            None => (0, 0),
+            Some(net) if IpFamily::of(net.addr()) == family => {
+                (number(net.network()), net.prefix_len())
+            }
+            // Of the other family: no packet's address, and none of IPv4 at all.
+            Some(_) => (u128::MAX, width),
+        };
         Self { base, bits, free: width - bits }
     }
 

@@ -26,8 +26,8 @@ pub(super) struct Asking<'p> {
 struct Search<'t, 'p> {
     asked: Asking<'p>,
     words: Words,
-    /// Where the packet is now: its scope, and what that begins keys with.
-    at: Option<(u32, u64)>,
+    /// Where the packet is now, and what that begins keys with.
+    at: (u32, u64),
     /// The tables that are asked, the best first, and those behind them.
     block: &'t [Arc<Table>],
     rest: &'t [Arc<Table>],
@@ -43,7 +43,7 @@ impl<'t, 'p> Search<'t, 'p> {
         Self {
             asked,
             words: Words::of(asked.flow),
-            at: None,
+            at: (0, 0),
             block: &[],
             rest: &[],
             keys: [Key(0); BLOCK],
@@ -60,16 +60,12 @@ impl<'t, 'p> Search<'t, 'p> {
                 self.block = &[];
                 return false;
             };
-            self.at = Some((scope, start(scope, self.asked.view.vlan)));
+            self.at = (scope, start(scope, self.asked.view.vlan));
             self.rest = tables;
-            if tables.is_empty() {
-                return false;
-            }
         }
         (self.block, self.rest) = self.rest.split_at(BLOCK.min(self.rest.len()));
-        let start = self.at.map_or(0, |(_, start)| start);
         for (key, table) in self.keys.iter_mut().zip(self.block) {
-            *key = table.key(&self.words, start);
+            *key = table.key(&self.words, self.at.1);
             table.prefetch_filter(*key);
         }
         true
@@ -96,8 +92,7 @@ impl<'t, 'p> Search<'t, 'p> {
                 break;
             }
             let better = table.rules(key).take_while(|one| one.rank < self.bound());
-            let mut here =
-                better.filter(|one| self.at.is_some_and(|(scope, _)| one.scope == scope));
+            let mut here = better.filter(|one| one.scope == self.at.0);
             self.found = here.find(|one| one.rule.failing(view, flow).is_none()).or(self.found);
         }
     }

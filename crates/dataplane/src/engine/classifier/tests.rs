@@ -1,6 +1,5 @@
 //! Rules beside a walk over all of them.
 
-use super::rule::Rule;
 use super::rules::{Rules, Surroundings};
 use super::search::GROUP;
 use crate::engine::encap::{Positions, Written};
@@ -15,6 +14,7 @@ use catena_wire::frame::FrameView;
 use catena_wire::scalar::{EtherType, IpProtocol, MacAddr, PortRange, VlanId};
 use ipnet::IpNet;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use uuid::Uuid;
@@ -61,6 +61,30 @@ enum At {
     End(PathId),
 }
 
+/// Does a packet meet a rule? Written down once more, by other means.
+fn meets(entry: &RuleEntry, view: &FrameView, flow: &FlowKey) -> bool {
+    let RuleMatch { vlan, family, transport, source, destination, .. } = entry.matches;
+    let inside = |net: Option<IpNet>, address| net.is_none_or(|net| net.contains(&address));
+    let shows_ports =
+        [6, 17].contains(&flow.protocol.0) && (flow.source_port, flow.destination_port) != (0, 0);
+    let within = |range: Option<PortRange>, port| {
+        range.is_none_or(|range| shows_ports && (range.min()..=range.max()).contains(&port))
+    };
+    let protocol = match transport {
+        None => None,
+        Some(Transport::Tcp) => Some(6),
+        Some(Transport::Udp) => Some(17),
+        Some(Transport::Icmp) => Some(if family == IpFamily::Ipv4 { 1 } else { 58 }),
+    };
+    flow.source.is_ipv4() == (family == IpFamily::Ipv4)
+        && view.vlan == vlan
+        && protocol.is_none_or(|protocol| protocol == flow.protocol.0)
+        && inside(source, flow.source)
+        && inside(destination, flow.destination)
+        && within(entry.matches.source_ports, flow.source_port)
+        && within(entry.matches.destination_ports, flow.destination_port)
+}
+
 /// The rule that the docstring of the program says: highest priority, then the order of the list.
 fn reference(entries: &[RuleEntry], at: At, view: &FrameView, flow: &FlowKey) -> Option<u32> {
     let network = |path: PathId| if path == PATH { 0 } else { 1 };
@@ -70,9 +94,8 @@ fn reference(entries: &[RuleEntry], at: At, view: &FrameView, flow: &FlowKey) ->
         (RulePlace::After(ended), At::End(own)) => ended == own,
         _ => false,
     };
-    let matching = (0..).zip(entries).filter(|(_, entry)| {
-        is_here(entry) && Rule::compile(&entry.matches).failing(view, flow).is_none()
-    });
+    let matching =
+        (0..).zip(entries).filter(|(_, entry)| is_here(entry) && meets(entry, view, flow));
     matching.min_by_key(|(number, entry)| (u32::MAX - entry.priority, *number)).map(|(n, _)| n)
 }
 
@@ -238,37 +261,117 @@ proptest! {
     }
 }
 
+/// A rule of the first port between two networks of IPv4.
+fn between(source: IpNet, destination: IpNet, priority: u32) -> RuleEntry {
+    RuleEntry {
+        id: RuleId(Uuid::nil()),
+        name: String::new(),
+        priority,
+        matches: RuleMatch {
+            place: RulePlace::Port(port(0)),
+            vlan: None,
+            family: IpFamily::Ipv4,
+            transport: None,
+            source: Some(source),
+            destination: Some(destination),
+            source_ports: None,
+            destination_ports: None,
+        },
+        path: PATH,
+    }
+}
+
+/// Numbers without pattern, below a bound.
+fn numbers() -> impl FnMut(u32) -> u32 {
+    let mut word = 1_u64;
+    move |bound| {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (word >> 33) as u32 % bound
+    }
+}
+
 #[test]
 fn a_hundred_thousand_rules_of_all_lengths_lie_in_few_tables() {
     let ground = Ground::new();
-    let mut word = 1_u64;
-    let mut next = |bound: u32| {
-        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (word >> 33) as u32 % bound
-    };
+    let mut next = numbers();
     let mut net = || {
         let bits = [0, 8, 13, 16, 20, 24, 27, 32][next(8) as usize];
         let address = Ipv4Addr::from_bits(10 << 24 | next(1 << 24));
         IpNet::new(address.into(), bits).unwrap()
     };
-    let entries: Vec<RuleEntry> = (0..100_000)
-        .map(|_| RuleEntry {
-            id: RuleId(Uuid::nil()),
-            name: String::new(),
-            priority: 1,
-            matches: RuleMatch {
-                place: RulePlace::Port(port(0)),
-                vlan: None,
-                family: IpFamily::Ipv4,
-                transport: None,
-                source: Some(net()),
-                destination: Some(net()),
-                source_ports: None,
-                destination_ports: None,
-            },
-            path: PATH,
+    let entries: Vec<RuleEntry> = (0..100_000).map(|_| between(net(), net(), 1)).collect();
+    let rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
+    assert!(rules.tables() <= 64, "{}", rules.tables());
+}
+
+/// Buckets overflow into tables that ask for more, again and again.
+#[test]
+fn rules_that_crowd_in_few_networks_are_found_too() {
+    let ground = Ground::new();
+    let mut next = numbers();
+    // Wide sources, and single destinations in two small networks.
+    let mut entries: Vec<RuleEntry> = (0..4_000)
+        .map(|_| {
+            let source = Ipv4Addr::from_bits(10 << 24 | next(1 << 20));
+            let source = IpNet::new(source.into(), 8 + next(25) as u8).unwrap();
+            let destination = Ipv4Addr::new(10, 0, next(2) as u8, next(256) as u8);
+            let bits = if next(2) == 0 { 32 } else { 22 + next(10) as u8 };
+            let destination = IpNet::new(destination.into(), bits).unwrap();
+            let specific = source.prefix_len() + destination.prefix_len();
+            between(source, destination, specific.into())
         })
         .collect();
     let rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
-    assert!(rules.tables() <= 64, "{}", rules.tables());
+    assert!(rules.tables() > 64, "{}: they do not crowd", rules.tables());
+
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let (view, flow) = packet().new_tree(&mut runner).unwrap().current();
+    let packets: Vec<(FrameView, FlowKey)> = (0..800)
+        .map(|_| {
+            let source = Ipv4Addr::from_bits(10 << 24 | next(1 << 20)).into();
+            let destination = Ipv4Addr::new(10, 0, next(8) as u8, next(256) as u8).into();
+            let flow = FlowKey { source, destination, ..flow };
+            (FrameView { flow: Some(flow), vlan: None, ..view }, flow)
+        })
+        .collect();
+    let agree = |entries: &[RuleEntry], rules: &Rules| {
+        let at = At::Port(0, 0);
+        let together = found_each(rules, at, &packets);
+        let mut all = Vec::new();
+        for (number, (view, flow)) in packets.iter().enumerate() {
+            let expected = reference(entries, at, view, flow);
+            assert_eq!(found(rules, &ground, at, view, flow), expected, "{flow:?}");
+            let is_asked = !(number % GROUP).is_multiple_of(3);
+            assert_eq!(together[number], expected.filter(|_| is_asked), "{flow:?}");
+            all.push(expected);
+        }
+        all
+    };
+    let before = agree(&entries, &rules);
+    let hits = before.iter().flatten().count();
+    assert!((200..800).contains(&hits), "{hits}");
+
+    // Most of them go elsewhere.
+    let mut changed = rules.clone();
+    for number in (0..entries.len()).filter(|number| !number.is_multiple_of(8)) {
+        entries[number].matches.place = RulePlace::Port(port(1));
+        let new = &entries[number];
+        changed.replace(u32::try_from(number).unwrap(), new, &ground.surroundings()).unwrap();
+    }
+    let after = agree(&entries, &changed);
+    let differ = before.iter().zip(&after).filter(|(before, after)| before != after);
+    assert!(differ.count() > hits / 2);
+}
+
+#[test]
+fn a_prefix_of_the_other_family_is_met_by_nothing() {
+    let ground = Ground::new();
+    let any_v4: IpNet = "0.0.0.0/0".parse().unwrap();
+    let entries = [between("::/0".parse().unwrap(), any_v4, 1)];
+    let rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for _ in 0..64 {
+        let (view, flow) = packet().new_tree(&mut runner).unwrap().current();
+        assert_eq!(found(&rules, &ground, At::Port(0, 0), &view, &flow), None);
+    }
 }

@@ -6,7 +6,8 @@
 //! A table asks for fewer bits than most of its rules give, so that few tables serve many shapes of
 //! rules; what shares a bucket is compared one by one, and a bucket that is full sends further rules
 //! to a table that asks for more. Tables stand in the order of the best rank in them: once a match
-//! is better than all that follows, the search ends.
+//! is better than all that follows, the search ends. Strangers may share a bucket: every rule in it is
+//! held against the packet.
 
 use super::rule::Rule;
 use super::search::{self, Asking};
@@ -46,16 +47,23 @@ impl Tuple {
         }
     }
 
-    /// Less than that, so that rules of other shapes fit too.
-    fn relaxed(self) -> Self {
+    /// Less than that, so that rules of other shapes fit too; the least first.
+    fn relaxed(self) -> [Self; 2] {
         let (step, width) = if self.family == IpFamily::Ipv4 { (8, 32) } else { (16, 128) };
-        let [mut source, mut destination] =
-            [self.source, self.destination].map(|bits| bits / step * step);
+        let [source, destination] = [self.source, self.destination].map(|bits| bits / step * step);
+        let relaxed = self.asking(source, destination);
         // The last quarter of an address tells little that the other address does not.
         let most = width / 4 * 3;
-        if source.min(most) + destination.min(most) >= width {
-            (source, destination) = (source.min(most), destination.min(most));
+        match (source.min(most), destination.min(most)) {
+            (source, destination) if source + destination >= width => {
+                [self.asking(source, destination), relaxed]
+            }
+            _ => [relaxed; 2],
         }
+    }
+
+    /// The same with so many bits of both addresses.
+    fn asking(self, source: u8, destination: u8) -> Self {
         let is_coarse = u16::from(source) + u16::from(destination) < BITS_WITHOUT_PORTS;
         Self {
             source,
@@ -131,8 +139,9 @@ impl Tuples {
         let place = |tables: &[Arc<Table>], tuple: Tuple| {
             tables.iter().position(|table| table.tuple == tuple)
         };
-        let relaxed = whole.relaxed();
-        let tuple = if place(&self.tables, relaxed).is_none() { relaxed } else { whole };
+        let relaxed = whole.relaxed().into_iter();
+        let mut new = relaxed.filter(|tuple| place(&self.tables, *tuple).is_none());
+        let tuple = new.next().unwrap_or(whole);
         place(&self.tables, tuple).unwrap_or_else(|| {
             self.tables.push(Arc::new(Table::new(tuple)));
             self.tables.len() - 1

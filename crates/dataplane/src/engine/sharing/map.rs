@@ -2,7 +2,7 @@
 //! that tell their hash; refuses to know what is kept.
 //!
 //! Open addressing with linear probing: a look-up is one access to the list of parts, which stays
-//! in the cache, and as a rule one cache line of the part. Removal shifts back, so that no marks of
+//! in the cache, and as a rule one entry of the part. Removal shifts back, so that no marks of
 //! the removed are left over.
 
 use catena_io::prefetch_whole;

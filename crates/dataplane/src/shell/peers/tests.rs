@@ -173,6 +173,13 @@ fn cross(workers: usize) {
     let total = counters.total();
     assert_eq!((total.received.packets, total.forwarded.packets), (all.into(), all.into()));
     assert_eq!((total.held, total.dropped_total(), total.unaccounted()), (0, 0, 0));
+    // Everybody has had a share.
+    let (first, others) = desk.order_all(|done| Order::Counters { done }).unwrap();
+    assert_eq!(others.len() + 1, workers);
+    for counters in std::iter::once(&first).chain(&others) {
+        let decided = counters.total().received.packets;
+        assert!(decided > u64::from(all) / (4 * workers as u64), "{decided} of {all}");
+    }
 }
 
 #[test]
