@@ -4,10 +4,12 @@
 use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{packet, packet_v6, rules, three_hosts};
+use crate::slices::{claims, path, slice, users};
 use crate::town::{Town, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
-use catena_model::program::PROXY_MAC;
+use catena_model::PathId;
+use catena_model::program::{PROXY_MAC, SlicePathEntry};
 use catena_model::resource::Encapsulation;
 use catena_wire::scalar::{IpProtocol, MacAddr};
 use proptest::prelude::*;
@@ -34,6 +36,9 @@ prop_compose! {
         chains in prop::collection::vec(chains(), 1..4),
         weights in prop::collection::vec(0u32..3, 4),
         speaks in prop::collection::vec(prop::option::weighted(0.25, encapsulations()), 4),
+        taps in prop::collection::vec(prop::bool::weighted(0.25), 4),
+        has_users in prop::bool::weighted(0.3),
+        carries_metadata in any::<bool>(),
     ) -> Town {
         let mut town = three_hosts();
         for (instance, (weight, speaks)) in town.instances.iter_mut().zip(weights.iter().zip(&speaks)) {
@@ -43,9 +48,30 @@ prop_compose! {
         for (number, (encapsulation, hops)) in chains.iter().enumerate() {
             let hops: Vec<&[&str]> = hops.iter().map(Vec::as_slice).collect();
             let port = 5_001 + u16::try_from(number).unwrap();
-            town.chain(&format!("c{number}"), *encapsulation, &hops, &rules(port));
+            let chain = town.chain(&format!("c{number}"), *encapsulation, &hops, &rules(port));
+            if taps[number] && hops.len() > 1 {
+                chain.taps = vec![0];
+            }
+        }
+        if has_users {
+            town.slices = vec![slice(1, claims(Some(USERS_VNI), users(1, USERS_LAST)))];
+            town.slice_paths = vec![SlicePathEntry { carries_metadata, ..path(1, FIRST_PATH) }];
+            users_follow(&mut town);
         }
         town
+    }
+}
+
+/// Users of a slice, on a path like that of the first chain.
+pub(crate) const USERS_VNI: u32 = 5;
+pub(crate) const USERS_LAST: u32 = 3;
+const FIRST_PATH: PathId = PathId(100);
+
+/// Their path is like that of the first chain, whatever that is.
+fn users_follow(town: &mut Town) {
+    let first = town.chains.first().map(|chain| PathId(chain.path));
+    for path in &mut town.slice_paths {
+        path.like = first.unwrap_or(FIRST_PATH);
     }
 }
 
@@ -211,6 +237,9 @@ pub(crate) fn chains_of(rig: &mut Rig, second: &Town, shift: u32) {
     for (number, chain) in (0..).zip(&mut rig.town.chains) {
         chain.path = 100 + (number + shift) % 4;
     }
+    rig.town.slices.clone_from(&second.slices);
+    rig.town.slice_paths.clone_from(&second.slice_paths);
+    users_follow(&mut rig.town);
     rig.apply();
 }
 

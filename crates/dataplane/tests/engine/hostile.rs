@@ -168,6 +168,9 @@ fn families(town: &Town) -> Vec<Family> {
     let gtp = inner_ip + 28;
     let of_gre = ip(town, IpProtocol::GRE, [gre(Some(7)), plain[IP..].to_vec()].concat());
     let options = udp(town, ports::GENEVE, [geneve(&[0; 8]), plain.clone()].concat());
+    let cut_inside =
+        (DATA..users.len()).map(|end| udp(town, ports::VXLAN, users[DATA..end].to_vec()));
+    let cut_inside = cut_inside.collect();
     let every_prefix = (0..users.len()).map(|length| users[..length].to_vec()).collect();
     let chain_header = [&plain[..12], &[0x89, 0x4f], &plain[14..]].concat();
     vec![
@@ -294,6 +297,7 @@ fn families(town: &Town) -> Vec<Family> {
             &[None],
         ),
         family("chain headers of a tenant", vec![chain_header], &[Some(ForeignChainHeader)]),
+        family("a user's tunnels cut anywhere, the outer headers whole", cut_inside, tunnel),
         family(
             "a user's frame cut anywhere",
             every_prefix,

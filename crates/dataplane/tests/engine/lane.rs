@@ -1,8 +1,12 @@
 //! The lane against the long way: whatever comes, an engine with it and one without do the same.
 
-use crate::accounting::{Content, Shot, behave, chains_of, shoot, shots, towns};
+use crate::accounting::{
+    Content, Shot, USERS_LAST, USERS_VNI, behave, chains_of, shoot, shots, towns,
+};
 use crate::rig::{Rig, SeenDatagram};
+use crate::slices;
 use crate::town::Town;
+use catena_io::Offload;
 use catena_model::program::PortRole;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -17,6 +21,8 @@ pub(crate) enum Sent {
     Any(Shot),
     /// From an endpoint, rarely with anything special about it.
     Plain { from: &'static str, what: Content },
+    /// By a user inside a tunnel, who may be in a slice.
+    User { teid: u32, port: u16 },
 }
 
 prop_compose! {
@@ -38,7 +44,12 @@ prop_compose! {
 pub(crate) fn sent() -> impl Strategy<Value = Sent> {
     // What a replay repeats hangs on the order of the datagrams, which rows may change.
     let shots = shots().prop_filter("no replay", |shot| !matches!(shot, Shot::Replay { .. }));
-    prop_oneof![1 => shots.prop_map(Sent::Any), 4 => plain()]
+    let users = (0..USERS_LAST + 2, 1_000u16..1_004);
+    prop_oneof![
+        2 => shots.prop_map(Sent::Any),
+        7 => plain(),
+        1 => users.prop_map(|(teid, port)| Sent::User { teid, port }),
+    ]
 }
 
 fn send(rig: &mut Rig, sent: &Sent) {
@@ -54,6 +65,11 @@ fn send(rig: &mut Rig, sent: &Sent) {
         Sent::Plain { from, what } => {
             let (bytes, offload) = what.make(&rig.town);
             rig.queue(from, &bytes, offload);
+        }
+        Sent::User { teid, port } => {
+            let user = slices::with_port(slices::user(USERS_VNI, *teid), *port);
+            let bytes = slices::frame(&rig.town, user);
+            rig.queue("S", &bytes, Offload::default());
         }
     }
 }
@@ -114,6 +130,11 @@ pub(crate) fn run(
     rig
 }
 
+/// Packets that entered the path of a slice.
+pub(crate) fn entered(rig: &Rig) -> u64 {
+    rig.slice_counters(0).iter().map(|slice| slice.entered.packets).sum()
+}
+
 /// What left both rigs and what they counted is the same, in whatever order.
 pub(crate) fn compare(one: &mut Rig, other: &mut Rig) -> Result<(), TestCaseError> {
     prop_assert_eq!(one.counters(), other.counters());
@@ -127,7 +148,7 @@ pub(crate) fn compare(one: &mut Rig, other: &mut Rig) -> Result<(), TestCaseErro
 
 #[test]
 fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
-    let by_lane = Cell::new(0);
+    let (by_lane, of_users) = (Cell::new(0), Cell::new(0));
     let volleys = vec(vec(sent(), 1..12), 1..4);
     // Without 1: a function that says of every hop that it was visited meets itself for ever where it
     // serves two hops in a row, by either way.
@@ -138,6 +159,7 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
         let mut with = run((true, 1), (&first, &second), &behaviours, &volleys);
         let mut without = run((false, 1), (&first, &second), &behaviours, &volleys);
         by_lane.set(by_lane.get() + with.by_lane());
+        of_users.set(of_users.get() + entered(&with));
         prop_assert_eq!(without.by_lane(), 0);
         compare(&mut with, &mut without)
     });
@@ -145,4 +167,5 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
         panic!("{error}");
     }
     assert!(by_lane.get() > 1_000, "only {} packets went by the lane", by_lane.get());
+    assert!(of_users.get() > 200, "only {} packets were of users of a slice", of_users.get());
 }

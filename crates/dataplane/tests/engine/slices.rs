@@ -32,6 +32,11 @@ pub(crate) struct User {
     port: u16,
 }
 
+/// The same user's packet of another flow.
+pub(crate) fn with_port(user: User, port: u16) -> User {
+    User { port, ..user }
+}
+
 pub(crate) fn user(vni: u32, teid: u32) -> User {
     User { vni: Some(vni), teid, qfi: None, port: 1_000 }
 }
