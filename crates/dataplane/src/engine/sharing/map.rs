@@ -55,7 +55,7 @@ impl<K: Hashed, V: Clone, const PARTS: usize> SharedMap<K, V, PARTS> {
     #[inline]
     pub(in crate::engine) fn prefetch(&self, key: &K) {
         let hash = key.hash();
-        let part = self.parts.get(part_of::<PARTS>(hash));
+        let part = self.parts.get(part_of::<PARTS>(hash)).filter(|part| !part.is_empty());
         if let Some(place) = part.and_then(|part| part.get(place_of(hash, part.len()))) {
             prefetch_whole(place);
         }
