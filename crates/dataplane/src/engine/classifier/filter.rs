@@ -1,6 +1,7 @@
-//! Which keys are surely not in a table: two bits of a word for each hash, so that most tables are passed by with
-//! one look at a line that stays in the processor's cache. Knows hashes; refuses to forget one: what is
-//! taken out leaves its bit, which costs only time, until there are so many that a new filter is due.
+//! Which keys are surely not in a table: two bits of a word for each hash, so that most tables are
+//! passed by with one look at a line that stays in the processor's cache. Knows hashes; refuses to
+//! forget one: what is taken out leaves its bits, which costs only time, until there are so many that
+//! a new filter is due.
 
 use catena_io::prefetch;
 use std::sync::Arc;

@@ -50,8 +50,8 @@ impl<K: Hashed, V: Clone, const PARTS: usize> SharedMap<K, V, PARTS> {
         part[place].as_ref().map(|(_, value)| value)
     }
 
-    /// Asks the processor for the place of a key, if it is there. Worth it where much else is asked for
-    /// before the key is looked up.
+    /// Asks the processor for the place of a key, if it is there. Worth it where much else is asked
+    /// for before the key is looked up.
     #[inline]
     pub(in crate::engine) fn prefetch(&self, key: &K) {
         let hash = key.hash();
