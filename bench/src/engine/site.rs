@@ -115,6 +115,7 @@ pub(crate) fn program(hops: &[Hop], paths: u32) -> Result<NodeProgram, BenchErro
             })
             .collect(),
         destination: network(),
+        is_way_back: false,
     });
     program.slice_paths = (1..paths)
         .map(|number| SlicePathEntry {

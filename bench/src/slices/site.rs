@@ -6,7 +6,8 @@ use crate::engine::site::{self, Hop, Seat};
 use crate::error::BenchError;
 use catena_lab::user_frames::{Content, Ends, Mark, Template, User};
 use catena_model::NodeProgram;
-use catena_model::program::{RulePlace, SliceEntry, SliceMatch, SlicePolicy};
+use catena_model::program::{SliceEntry, SliceMatch, SlicePolicy};
+use catena_model::slice::SlicePlace;
 use catena_wire::scalar::{Teid, TeidRange, Vni};
 use std::net::Ipv4Addr;
 
@@ -33,7 +34,7 @@ pub(super) fn program(slices: u32) -> Result<NodeProgram, BenchError> {
                 id: path.slice,
                 name: format!("user{number}"),
                 matches: SliceMatch {
-                    place: RulePlace::Port(Seat::Source.port()),
+                    place: SlicePlace::Port(Seat::Source.port()),
                     vni: Some(vni),
                     teids: Some(TeidRange::one(teid)),
                     qfi: None,

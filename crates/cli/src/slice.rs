@@ -64,6 +64,9 @@ pub(crate) struct Fields {
     /// The port that its packets enter by, by name or id.
     #[arg(long)]
     source_port: Option<String>,
+    /// The chain at whose end it takes packets, by name or id, instead of at ports.
+    #[arg(long, conflicts_with = "source_port")]
+    after: Option<String>,
     /// Identifier of the tenant's network (VXLAN, VXLAN-GPE, GENEVE).
     #[arg(long)]
     vni: Option<u32>,
@@ -126,8 +129,11 @@ fn class(text: &str) -> Result<DelayClass, String> {
 impl Fields {
     /// Puts down what was given.
     fn say(self, slice: &mut SliceDocument) {
-        let Self { source_port, vni, teids, qfi, metadata, rate, burst, class } = self;
-        slice.source_port = source_port.or(slice.source_port.take());
+        let Self { source_port, after, vni, teids, qfi, metadata, rate, burst, class } = self;
+        // One place instead of the other.
+        if source_port.is_some() || after.is_some() {
+            (slice.source_port, slice.after) = (source_port, after);
+        }
         slice.vni = vni.or(slice.vni);
         if teids.is_some() {
             (slice.teids, slice.teid) = (teids, None);
@@ -200,9 +206,18 @@ pub(crate) fn fields(slice: &SliceDocument) -> [String; 3] {
     [or_any(slice.vni), teids, or_any(slice.qfi)]
 }
 
+/// Where a slice takes packets.
+fn place(slice: &SliceDocument) -> String {
+    match (&slice.source_port, &slice.after) {
+        (_, Some(chain)) => format!("end of {chain}"),
+        (Some(port), None) => port.clone(),
+        (None, None) => "any endpoint".into(),
+    }
+}
+
 fn list(slices: &[SliceReport], is_wide: bool) {
     let mut table =
-        table(["slice", "chain", "vni", "teids", "qfi", "rate", "class", "path", "state"]);
+        table(["slice", "from", "chain", "vni", "teids", "qfi", "rate", "class", "path", "state"]);
     for SliceReport { id, slice, status, .. } in slices {
         let name = if is_wide { format!("{} ({id})", slice.name) } else { slice.name.clone() };
         let [vni, teids, qfi] = fields(slice);
@@ -212,6 +227,7 @@ fn list(slices: &[SliceReport], is_wide: bool) {
         };
         table.add_row([
             name,
+            place(slice),
             slice.chain.clone(),
             vni,
             teids,

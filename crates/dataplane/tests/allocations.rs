@@ -18,9 +18,10 @@ use catena_dataplane::engine::{
 };
 use catena_io::{BufferPool, CountingAllocator, PartialChecksum};
 use catena_model::program::{
-    PROXY_MAC, RulePlace, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
+    PROXY_MAC, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
 };
 use catena_model::resource::Encapsulation;
+use catena_model::slice::SlicePlace;
 use catena_model::{PathId, SliceId};
 use catena_wire::scalar::{EtherType, IpProtocol, MacAddr, Teid, TeidRange};
 use frames::Spec;
@@ -154,7 +155,7 @@ fn town() -> Town {
     town.chain("tapped", Encapsulation::Nsh, &[&["v2"], &["v4"]], &rules(5_005)).taps = vec![0];
     let (id, path, like) = (SliceId(Uuid::from_u128(1)), PathId(500_000), town.chains[0].path);
     let teids = TeidRange::new(Teid(USERS.0), Teid(USERS.1)).unwrap();
-    let place = RulePlace::Endpoints;
+    let place = SlicePlace::Endpoints;
     let matches = SliceMatch { place, vni: None, teids: Some(teids), qfi: None };
     let rate = SliceRate { bits_per_second: 10_000_000_000, burst_bytes: 1_000_000 };
     let policy = SlicePolicy { rate: Some(rate), ..SlicePolicy::default() };

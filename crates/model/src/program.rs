@@ -12,7 +12,7 @@ use crate::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport,
     TuplePattern,
 };
-use crate::slice::Slice;
+use crate::slice::{Slice, SlicePlace};
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -254,6 +254,9 @@ pub struct PathEntry {
     pub hops: Vec<HopEntry>,
     /// The network in which packets are delivered after the last hop.
     pub destination: NetworkId,
+    /// It carries the answers of a symmetric chain: no slice takes packets at its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_way_back: bool,
 }
 
 /// What a function does to the path.
@@ -382,7 +385,7 @@ pub struct ChainEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceMatch {
     /// Where it is taken from.
-    pub place: RulePlace,
+    pub place: SlicePlace,
     /// The tenant: identifier of the VXLAN (or VXLAN-GPE, GENEVE) network; none: any, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<Vni>,
@@ -477,7 +480,7 @@ impl SliceEntry {
             id: slice.id,
             name: slice.name(),
             matches: SliceMatch {
-                place: slice.source_port.map_or(RulePlace::Endpoints, RulePlace::Port),
+                place: slice.place(),
                 vni: slice.vni,
                 teids: slice.teids,
                 qfi: slice.qfi,

@@ -18,6 +18,18 @@ pub const SLICE_RATE_BITS_MIN: u64 = 8_000;
 /// would never let one pass.
 pub const SLICE_BURST_BYTES_MIN: u32 = 1_518;
 
+/// Where packets are when a slice takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SlicePlace {
+    /// At any endpoint's port of the network in which the chain delivers.
+    Endpoints,
+    /// At this port.
+    Port(PortId),
+    /// At the end of this chain, on its way forward: behind its own paths and those of its slices.
+    After(ChainId),
+}
+
 /// The traffic of some 5G users, and the chain that it goes through on a path of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
@@ -27,10 +39,12 @@ pub struct Slice {
     pub label: Label,
     /// The chain whose functions it meets.
     pub chain: ChainId,
-    /// The port that its packets enter by; none: any endpoint's port of the network in which the
-    /// chain delivers.
+    /// The port that its packets enter by; none: see [`Slice::place`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_port: Option<PortId>,
+    /// The chain at whose end it takes packets; none: see [`Slice::place`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<ChainId>,
     /// The tenant's network identifier; none: any, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<Vni>,
@@ -55,9 +69,22 @@ impl Slice {
         if self.label.name.is_empty() { self.id.to_string() } else { self.label.name.clone() }
     }
 
+    /// Where it takes packets.
+    #[must_use]
+    pub const fn place(&self) -> SlicePlace {
+        match (self.after, self.source_port) {
+            (Some(chain), _) => SlicePlace::After(chain),
+            (None, Some(port)) => SlicePlace::Port(port),
+            (None, None) => SlicePlace::Endpoints,
+        }
+    }
+
     /// Why it cannot be, looking at nothing else; none: it can.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
+        if self.source_port.is_some() && self.after.is_some() {
+            return Some("it begins at a port or at the end of a chain; give one of them".into());
+        }
         if self.vni.is_none() && self.teids.is_none() && self.qfi.is_none() {
             return Some("it takes every packet; give 'vni', 'teids' or 'qfi'".into());
         }
@@ -98,6 +125,9 @@ pub struct SliceDocument {
     /// in which the chain delivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_port: Option<String>,
+    /// Name or id of the chain at whose end it takes packets, instead of at ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// Identifier of the tenant's network in VXLAN, VXLAN-GPE or GENEVE (24 bits).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<u32>,
@@ -148,15 +178,16 @@ impl SliceDocument {
         SlicePolicy { rate: self.rate, class: self.class }
     }
 
-    /// The words for a slice, whose chain and port people call so.
+    /// The words for a slice, whose chain and port, or chain before it, people call so.
     #[must_use]
-    pub fn of(slice: &Slice, chain: String, source_port: Option<String>) -> Self {
+    pub fn of(slice: &Slice, chain: String, start: Option<String>) -> Self {
         let range = slice.teids.map(<(u32, u32)>::from);
         let one = range.filter(|(first, last)| first == last).map(|(first, _)| first);
         Self {
             name: slice.name(),
             chain,
-            source_port,
+            source_port: start.clone().filter(|_| slice.source_port.is_some()),
+            after: start.filter(|_| slice.after.is_some()),
             vni: slice.vni.map(catena_wire::scalar::Vni::get),
             teids: range.filter(|_| one.is_none()),
             teid: one,
@@ -227,6 +258,7 @@ mod tests {
             },
             chain: ChainId::MIN,
             source_port: None,
+            after: document.after.as_ref().map(|_| ChainId::MIN),
             vni,
             teids,
             qfi,
@@ -241,11 +273,12 @@ mod tests {
             r#"{"name":"a","chain":"c","vni":7}"#,
             r#"{"name":"a","chain":"c","teids":[1,9],"qfi":63,"carries_metadata":true}"#,
             r#"{"name":"a","chain":"c","teid":4294967295,"class":"urgent"}"#,
+            r#"{"name":"a","chain":"c","after":"b","teid":1}"#,
             r#"{"name":"a","chain":"c","qfi":1,"rate":{"bits_per_second":8000,"burst_bytes":1518},"class":{"shared":{"quantum_bytes":64}}}"#,
         ] {
             let document: SliceDocument = serde_json::from_str(text).unwrap();
             assert_eq!(slice(&document).fault(), None, "{text}");
-            let told = SliceDocument::of(&slice(&document), "c".into(), None);
+            let told = SliceDocument::of(&slice(&document), "c".into(), document.after.clone());
             assert_eq!(serde_json::to_string(&told).unwrap(), text);
         }
     }

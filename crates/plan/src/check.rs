@@ -2,6 +2,7 @@
 
 mod graphs;
 mod room;
+mod routes;
 mod slices;
 mod written;
 

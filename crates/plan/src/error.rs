@@ -188,13 +188,36 @@ pub enum PlanError {
     /// Two slices take the same packets at the same place.
     #[error(
         "slices '{first}' and '{second}' take the same packets at the same place; give one of them \
-         another 'vni', 'teids', 'qfi' or 'source_port'"
+         another 'vni', 'teids', 'qfi', 'source_port' or 'after'"
     )]
     SameSlice {
         /// A slice.
         first: String,
         /// The other.
         second: String,
+    },
+    /// A packet would never come to the end of its chains.
+    #[error(
+        "slices at the end of chains lead from chain '{chain}' back to it; let one of them begin at \
+         a port, or at the end of another chain"
+    )]
+    SliceLoop {
+        /// A chain of the circle.
+        chain: String,
+    },
+    /// A packet would be dropped on its way through the chains.
+    #[error(
+        "with slices at the end of chains a route from chain '{chain}' on has {length} functions and \
+         steps between chains, more than the limit of {limit}; shorten a chain, or let a slice \
+         begin elsewhere"
+    )]
+    SliceRouteTooLong {
+        /// Where the route begins.
+        chain: String,
+        /// Its length.
+        length: usize,
+        /// [`catena_model::limits::CHAIN_FUNCTIONS_MAX`].
+        limit: usize,
     },
     /// Something a slice names does not exist.
     #[error("slice '{slice}' names the {kind} {id}, which does not exist; create it first")]

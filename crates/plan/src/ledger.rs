@@ -227,6 +227,7 @@ impl PathRecord {
             context: self.context.clone(),
             hops: self.hops.clone(),
             destination: self.destination,
+            is_way_back: self.direction == Direction::Reverse,
         }
     }
 }

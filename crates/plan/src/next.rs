@@ -9,9 +9,8 @@ use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, SliceReach};
 use crate::link::link;
 use crate::pins::{release_pins, turn_again};
 use crate::program::programs;
-use crate::render::bound_node;
 use crate::rest::ChainsAtRest;
-use crate::slices::{SliceBook, next_slices, with_all_nodes};
+use crate::slices::{SliceBook, classifier_of, next_slices, with_all_nodes};
 use catena_model::id::ChainId;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,10 +100,8 @@ fn reach(ledger: &mut Ledger, slices: &SliceBook, intent: &Intent, inventory: &I
         slices.users(*id).for_each(|at| reach.add(at.clone()));
         if path.phase != PathPhase::Superseded && path.direction == Direction::Forward {
             for place in slices.places().of(path.chain) {
-                match place.map(|port| bound_node(intent, inventory, port)) {
-                    None => reach.add(None),
-                    Some(Ok(node)) => reach.add(Some(node)),
-                    Some(Err(_)) => {}
+                if let Ok(node) = classifier_of(intent, inventory, place) {
+                    reach.add(node);
                 }
             }
         }

@@ -1,13 +1,12 @@
 //! How a change of slices travels and rests: numbers in a few bytes each, because there are many.
 
 use crate::message;
-use catena_model::id::{PortId, SliceId};
+use catena_model::id::{ChainId, PortId, SliceId};
 use catena_model::limits::SLICE_DELTA_ENTRIES_MAX;
 use catena_model::program::{
-    DelayClass, RulePlace, SliceDelta, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy,
-    SliceRate,
+    DelayClass, SliceDelta, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
 };
-use catena_model::slice::{Qfi, ScalarError, Teid, TeidRange, Vni};
+use catena_model::slice::{Qfi, ScalarError, SlicePlace, Teid, TeidRange, Vni};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use uuid::Uuid;
 
@@ -58,15 +57,17 @@ fn pack_path(path: &SlicePathEntry) -> message::SlicePath {
 fn pack_slice(slice: &SliceEntry) -> message::Slice {
     let SliceMatch { place, vni, teids, qfi } = slice.matches;
     let last = teids.map(|range| range.last().0);
+    let (port, after) = match place {
+        SlicePlace::Endpoints => (Vec::new(), Vec::new()),
+        SlicePlace::Port(port) => (port.0.as_bytes().to_vec(), Vec::new()),
+        SlicePlace::After(chain) => (Vec::new(), chain.0.as_bytes().to_vec()),
+    };
     message::Slice {
         id: slice.id.0.as_bytes().to_vec(),
         name: slice.name.clone(),
         path: slice.path.0,
-        port: place.port().map(|port| port.0.as_bytes().to_vec()).unwrap_or_default(),
-        after: match place {
-            RulePlace::After(path) => Some(path.0),
-            RulePlace::Endpoints | RulePlace::Port(_) => None,
-        },
+        port,
+        after,
         vni: vni.map(Vni::get),
         teid_first: teids.map(|range| range.first().0),
         teid_last: last.filter(|last| teids.is_some_and(|range| range.first().0 != *last)),
@@ -121,10 +122,10 @@ fn unpack_path(path: &message::SlicePath) -> Result<SlicePathEntry, SliceDeltaEr
 }
 
 fn unpack_slice(slice: &message::Slice) -> Result<SliceEntry, SliceDeltaError> {
-    let place = match (slice.port.as_slice(), slice.after) {
-        ([], None) => RulePlace::Endpoints,
-        ([], Some(path)) => RulePlace::After(PathId(path)),
-        (port, _) => RulePlace::Port(PortId(identity(port)?)),
+    let place = match (slice.port.as_slice(), slice.after.as_slice()) {
+        ([], []) => SlicePlace::Endpoints,
+        ([], chain) => SlicePlace::After(ChainId(identity(chain)?)),
+        (port, _) => SlicePlace::Port(PortId(identity(port)?)),
     };
     let teids = slice.teid_first.map(|first| {
         let last = slice.teid_last.unwrap_or(first);
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
     use prost::Message;
 
-    fn entry(number: u32, place: RulePlace, class: DelayClass) -> SliceEntry {
+    fn entry(number: u32, place: SlicePlace, class: DelayClass) -> SliceEntry {
         let rate = SliceRate { bits_per_second: u64::from(number), burst_bytes: 9_000 };
         SliceEntry {
             id: SliceId(Uuid::from_u128(number.into())),
@@ -176,7 +177,7 @@ mod tests {
     }
 
     fn delta() -> SliceDelta {
-        let port = RulePlace::Port(PortId(Uuid::from_u128(5)));
+        let port = SlicePlace::Port(PortId(Uuid::from_u128(5)));
         SliceDelta {
             node: NodeName::new("host1").unwrap(),
             base: BlueprintNumber(7),
@@ -190,10 +191,14 @@ mod tests {
                 carries_metadata: true,
             }],
             slices: vec![
-                entry(1, RulePlace::Endpoints, DelayClass::Unscheduled),
+                entry(1, SlicePlace::Endpoints, DelayClass::Unscheduled),
                 entry(2, port, DelayClass::Urgent),
-                entry(3, RulePlace::After(PathId(2)), DelayClass::Shared { quantum_bytes: 1_500 }),
-                entry(7, RulePlace::Endpoints, DelayClass::Unscheduled),
+                entry(
+                    3,
+                    SlicePlace::After(ChainId(Uuid::from_u128(2))),
+                    DelayClass::Shared { quantum_bytes: 1_500 },
+                ),
+                entry(7, SlicePlace::Endpoints, DelayClass::Unscheduled),
             ],
         }
     }

@@ -5,6 +5,7 @@ use crate::account;
 use crate::house::{House, in_shared_house};
 use crate::patience::wait_for;
 use crate::traffic::{Family, address};
+use catena_client::deploy::Deployment;
 use catena_lab::user_frames::{Content, Ends, Mark, Template, User, mark_of};
 use catena_model::DropReason;
 use catena_model::account::SliceCounters;
@@ -12,7 +13,7 @@ use catena_model::program::SliceRate;
 use catena_model::slice::{Qfi, SliceDocument, Teid, Vni};
 use catena_model::status::ChainState;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -104,14 +105,17 @@ impl Users {
     }
 }
 
-/// A chain whose own classifier takes nothing here, with functions on two hosts.
-fn chain(house: &House, name: &str, port: u16, functions: [&str; 2]) -> String {
+/// A chain of the packets to a port, with functions on two hosts.
+fn document(name: &str, port: u16, functions: [&str; 2]) -> Value {
     let chain = functions.map(|function| json!({"name": function, "direction": "same"}));
-    let document = json!({
+    json!({
         "name": name, "source": "S", "destination": "D", "encapsulation": "nsh",
         "match_fields": {"protocol": "udp", "destination_port": port}, "chain": chain,
-    });
-    house.deploy(document).chain
+    })
+}
+
+fn chain(house: &House, name: &str, port: u16, functions: [&str; 2]) -> String {
+    house.deploy(document(name, port, functions)).chain
 }
 
 fn declare(house: &House, slice: &SliceDocument) {
@@ -255,5 +259,50 @@ fn a_slice_that_floods_is_held_to_its_rate_and_the_slice_beside_it_loses_nothing
         assert_counted(house, "quiet", (250, 250, 0));
         account::assert_holds(house);
         remove(house, &["flood", "quiet"], &chains);
+    });
+}
+
+/// Users of rules and of a slice go through a gate; behind it one of them is taken into another chain
+/// that shares a function with it, also after the gate has changed.
+#[test]
+fn a_slice_at_the_end_of_a_chain_takes_its_user_wherever_that_chain_ends() {
+    in_shared_house(|house| {
+        let gate = chain(house, "gate", VXLAN_PORT, ["v11", "v9"]);
+        let scrub = chain(house, "scrub", 5_705, ["v9", "v12"]);
+        let members =
+            SliceDocument { carries_metadata: true, ..slice("members", "gate", 5_001, (1, 9)) };
+        declare(house, &members);
+        let create = ["slice", "create", "deep", "--chain", "scrub", "--after", "gate"];
+        let told = house.tell(&[&create[..], &["--teids", "3"]].concat());
+        assert!(told.contains("'deep' of chain 'scrub' is active"), "{told}");
+        assert!(house.tell(&["slice", "list"]).contains("end of gate"));
+        let refused = house.refuse(&[
+            "slice", "create", "round", "--chain", "gate", "--after", "scrub", "--vni", "7",
+        ]);
+        assert!(refused.contains("back to it"), "{refused}");
+
+        let mut users = Users::new(house);
+        let send = |users: &mut Users| {
+            for teid in 1..=4 {
+                // Those of the slice carry whose they are, the other tenant's come by the rule.
+                users.send(user(5_001, teid, None), 20);
+                users.send(user(5_002, teid, None), 10);
+            }
+        };
+        send(&mut users);
+        assert_counted(house, "members", (80, 80, 0));
+        let other = document("gate", VXLAN_PORT, ["v9", "v10"]);
+        let other = serde_json::from_value(other).expect("a chain document");
+        Deployment::update(&house.client, "gate", &other).unwrap_or_else(|e| panic!("{e}"));
+        send(&mut users);
+        users.assert_all_arrived();
+        // Those have a path of the new gate, with counters of its own; behind it nothing has changed.
+        assert_counted(house, "members", (80, 80, 0));
+        assert_counted(house, "deep", (60, 60, 0));
+        account::assert_holds(house);
+        remove(house, &["members"], &[]);
+        let refused = Deployment::undeploy(&house.client, "gate").unwrap_err().to_string();
+        assert!(refused.contains("in use by slice 'deep'"), "{refused}");
+        remove(house, &["deep"], &[gate, scrub]);
     });
 }

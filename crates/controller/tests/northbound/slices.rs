@@ -22,6 +22,15 @@ fn start(data: &Path) -> (Controller, [FakeAgent; 2]) {
     (controller, agents)
 }
 
+/// Another chain beside `web`, over `v3` on `host2`, without classifiers; its identity.
+fn add_deep(controller: &Controller) -> String {
+    let lab = Lab::new(controller);
+    let function = lab.function_on("v3", "host2");
+    let chain = lab.chain("deep", &[&function], &[]);
+    let made = controller.create("/v2.0/sfc/port_chains", &chain);
+    made["id"].as_str().unwrap().to_owned()
+}
+
 fn connect(controller: &Controller) -> [FakeAgent; 2] {
     [("host1", 1), ("host2", 2)]
         .map(|(node, host)| FakeAgent::connect(&controller.data, node, host, controller.southbound))
@@ -100,6 +109,44 @@ fn what_no_slice_can_be_is_refused_in_the_names_that_people_gave() {
     // The same packets at another place are others.
     let elsewhere = json!({"name": "two", "chain": "web", "vni": 7, "source_port": "S"});
     assert_eq!(post(elsewhere).0, 201);
+}
+
+#[test]
+fn a_slice_at_the_end_of_a_chain_is_known_everywhere_and_keeps_the_chain() {
+    let data = tempfile::tempdir().unwrap();
+    let (controller, agents) = start(data.path());
+    let deep = add_deep(&controller);
+    let slice = json!({"name": "scrubbed", "chain": "deep", "after": "web", "teid": 3});
+    let (status, made) = controller.call("POST", "/v1/slices", Some(&slice));
+    assert_eq!((status, made["status"]["state"].as_str()), (201, Some("active")), "{made}");
+    assert_eq!(made["slice"], slice, "told as it was declared");
+    assert_eq!(agents.each_ref().map(counted), [(1, 1), (1, 1)], "web may end at either node");
+    let chains = controller.get("/v2.0/sfc/port_chains")["port_chains"].clone();
+    let web = chains.as_array().unwrap().iter().find(|chain| chain["name"] == "web").unwrap();
+    for chain in [web["id"].as_str().unwrap(), &deep] {
+        let path = format!("/v2.0/sfc/port_chains/{chain}");
+        let (status, problem) = controller.call("DELETE", &path, None);
+        assert!(status == 409 && problem.to_string().contains("'scrubbed'"), "{problem}");
+    }
+    for (slice, status, word) in [
+        (json!({"name": "x", "chain": "web", "after": "deep", "vni": 7}), 409, "back to it"),
+        (json!({"name": "x", "chain": "web", "after": "web", "vni": 7}), 409, "back to it"),
+        (json!({"name": "x", "chain": "deep", "after": "web", "teid": 3}), 409, "'scrubbed' and"),
+        (json!({"name": "x", "chain": "deep", "after": "none", "vni": 7}), 404, "none"),
+        (
+            json!({"name": "x", "chain": "deep", "after": "web", "source_port": "S", "vni": 7}),
+            409,
+            "give one of them",
+        ),
+    ] {
+        let (told, problem) = controller.call("POST", "/v1/slices", Some(&slice));
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(told == status && detail.contains(word), "{slice}: {told} {problem}");
+    }
+    // At a port now instead of behind a chain.
+    let moved = json!({"name": "scrubbed", "chain": "deep", "source_port": "S", "teid": 3});
+    let (status, put) = controller.call("PUT", "/v1/slices/scrubbed", Some(&moved));
+    assert_eq!((status, &put["slice"]), (200, &moved), "{put}");
 }
 
 #[test]

@@ -128,8 +128,13 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
     let vnis = index(&program.networks, "VNI", |entry| u32::from(entry.vni), NetworkIndex)?;
     let mut paths = Vec::with_capacity(program.paths.len());
     let mut watched = Vec::new();
+    let mut chain_ends = HashMap::new();
     for entry in &program.paths {
-        paths.push(path_table(entry, &names, &mut watched)?);
+        let mut path = path_table(entry, &names, &mut watched)?;
+        let next = u32::try_from(chain_ends.len()).unwrap_or(u32::MAX);
+        path.chain_end =
+            (!entry.is_way_back).then(|| *chain_ends.entry(entry.chain).or_insert(next));
+        paths.push(path);
     }
     for instance in &mut watched {
         let network = program.ports[usize::from(instance.ingress.0)].network;
@@ -157,6 +162,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
         has_rewriters: paths.iter().any(PathTable::is_rewritten_here),
         ports: ports.into(),
         positions,
+        chain_ends: Arc::new(chain_ends),
         descent: Descent::root(),
         paths: paths.into(),
         watched: watched.into(),
@@ -396,6 +402,7 @@ fn path_table(
         hops,
         context,
         destination: names.networks.get(&entry.destination).copied(),
+        chain_end: None,
         local_instances,
     })
 }

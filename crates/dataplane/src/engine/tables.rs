@@ -54,6 +54,8 @@ pub struct Tables {
     /// The instances of this node that are probed.
     pub(super) watched: Arc<[WatchedInstance]>,
     pub(super) port_indexes: Arc<HashMap<PortId, PortIndex>>,
+    /// The numbers that slices know the ends of chains by.
+    pub(super) chain_ends: Arc<HashMap<ChainId, u32>>,
     /// Does a function of this node rewrite packets?
     pub(super) has_rewriters: bool,
     pub(super) slices: Slices,
@@ -159,6 +161,9 @@ pub(super) struct PathTable {
     pub(super) hops: Vec<HopTable>,
     /// None: the network is not on this node.
     pub(super) destination: Option<NetworkIndex>,
+    /// The number that slices know the end of its chain by; none: nothing of theirs is taken there,
+    /// as on the way back.
+    pub(super) chain_end: Option<u32>,
     /// The instances on this node, in order of hops: their counters.
     pub(super) local_instances: Vec<LocalInstance>,
 }
@@ -319,6 +324,7 @@ impl Tables {
             paths: [].into(),
             watched: [].into(),
             port_indexes: Arc::default(),
+            chain_ends: Arc::default(),
             has_rewriters: false,
             slices: Slices::default(),
             slice_order: OnceLock::new(),

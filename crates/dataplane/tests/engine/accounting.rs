@@ -9,8 +9,9 @@ use crate::town::{Town, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 use catena_model::PathId;
-use catena_model::program::{PROXY_MAC, SlicePathEntry};
+use catena_model::program::{PROXY_MAC, SliceMatch, SlicePathEntry};
 use catena_model::resource::Encapsulation;
+use catena_model::slice::SlicePlace;
 use catena_wire::scalar::{IpProtocol, MacAddr};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -54,24 +55,29 @@ prop_compose! {
             }
         }
         if has_users {
-            town.slices = vec![slice(1, claims(Some(USERS_VNI), users(1, USERS_LAST)))];
-            town.slice_paths = vec![SlicePathEntry { carries_metadata, ..path(1, FIRST_PATH) }];
+            let first = SlicePlace::After(town.chain_id(&town.chains[0]));
+            let behind = SliceMatch { place: first, ..claims(None, users(2, 2)) };
+            let all = claims(Some(USERS_VNI), users(1, USERS_LAST));
+            town.slices = vec![slice(1, all), slice(2, behind)];
+            let own = SlicePathEntry { carries_metadata, ..path(1, FIRST_PATH) };
+            town.slice_paths = vec![own, path(2, FIRST_PATH)];
             users_follow(&mut town);
         }
         town
     }
 }
 
-/// Users of a slice, on a path like that of the first chain.
+/// Users of a slice, on a path like that of the first chain; user 2 goes on in the last, which may be
+/// the first again.
 pub(crate) const USERS_VNI: u32 = 5;
 pub(crate) const USERS_LAST: u32 = 3;
 const FIRST_PATH: PathId = PathId(100);
 
-/// Their path is like that of the first chain, whatever that is.
+/// Their paths are like those of the first and the last chain, whatever these are.
 fn users_follow(town: &mut Town) {
-    let first = town.chains.first().map(|chain| PathId(chain.path));
-    for path in &mut town.slice_paths {
-        path.like = first.unwrap_or(FIRST_PATH);
+    let ends = [town.chains.first(), town.chains.last()];
+    for (path, chain) in town.slice_paths.iter_mut().zip(ends) {
+        path.like = chain.map_or(FIRST_PATH, |chain| PathId(chain.path));
     }
 }
 

@@ -11,6 +11,7 @@ mod check;
 mod explain;
 mod flat;
 mod flows;
+mod followers;
 mod fragments;
 mod frames;
 mod goldens;

@@ -7,9 +7,10 @@ use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, rules, three_hosts};
 use crate::town::{Town, node_name};
 use catena_model::program::{
-    PROXY_MAC, RulePlace, SliceDelta, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy,
+    PROXY_MAC, SliceDelta, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy,
 };
 use catena_model::resource::Encapsulation;
+use catena_model::slice::SlicePlace;
 use catena_model::{BlueprintNumber, DropReason, PathId, SliceCounters, SliceId};
 use catena_wire::gtp_u::{GtpUHeader, GtpUMessage, PduSession};
 use catena_wire::ports;
@@ -17,10 +18,10 @@ use catena_wire::scalar::{IpProtocol, Qfi, Teid, TeidRange, Vni};
 use catena_wire::vxlan::VxlanHeader;
 use uuid::Uuid;
 
-const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
+pub(crate) const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
 /// The paths of the scene's chains.
-const WEST: PathId = PathId(100);
-const EAST: PathId = PathId(101);
+pub(crate) const WEST: PathId = PathId(100);
+pub(crate) const EAST: PathId = PathId(101);
 
 /// Whose packet a frame is.
 #[derive(Clone, Copy)]
@@ -35,6 +36,11 @@ pub(crate) struct User {
 /// The same user's packet of another flow.
 pub(crate) fn with_port(user: User, port: u16) -> User {
     User { port, ..user }
+}
+
+/// The same user's packet of a QoS flow.
+pub(crate) fn with_qfi(user: User, qfi: u32) -> User {
+    User { qfi: Some(qfi), ..user }
 }
 
 pub(crate) fn user(vni: u32, teid: u32) -> User {
@@ -89,7 +95,7 @@ pub(crate) fn users(first: u32, last: u32) -> Option<TeidRange> {
 
 pub(crate) fn claims(vni: Option<u32>, teids: Option<TeidRange>) -> SliceMatch {
     let vni = vni.map(|vni| Vni::new(vni).unwrap());
-    SliceMatch { place: RulePlace::Endpoints, vni, teids, qfi: None }
+    SliceMatch { place: SlicePlace::Endpoints, vni, teids, qfi: None }
 }
 
 /// The path that slices with this number have of their own.
@@ -128,7 +134,7 @@ pub(crate) fn scene(encapsulation: Encapsulation) -> Town {
     town
 }
 
-fn delta() -> SliceDelta {
+pub(crate) fn delta() -> SliceDelta {
     SliceDelta {
         node: node_name(0),
         base: BlueprintNumber(1),
@@ -140,7 +146,7 @@ fn delta() -> SliceDelta {
     }
 }
 
-fn visited(rig: &mut Rig) -> Vec<&'static str> {
+pub(crate) fn visited(rig: &mut Rig) -> Vec<&'static str> {
     let all = ["v1", "v2", "v3", "v4"];
     let met = all.into_iter().filter(|name| !rig.take(&format!("{name}.in")).is_empty());
     met.collect()
@@ -357,8 +363,10 @@ fn frames_are_judged_by_what_is_inside_only_where_a_slice_takes_from() {
     rig.assert_only_dropped("S", DropReason::TunnelTooDeep);
     // The same at a port that no slice takes from, and on a node without slices.
     let other = Spec { source_mac: rig.town.mac("D"), destination_mac: rig.town.mac("S"), ..deep };
-    let by_port =
-        SliceMatch { place: RulePlace::Port(rig.town.port_named("S").id), ..claims(Some(5), None) };
+    let by_port = SliceMatch {
+        place: SlicePlace::Port(rig.town.port_named("S").id),
+        ..claims(Some(5), None)
+    };
     rig.town.slices = vec![slice(1, by_port)];
     rig.apply();
     rig.send("D", &other.frame());
@@ -390,76 +398,6 @@ fn all_fragments_of_a_tunnels_datagram_go_the_way_of_the_first() {
     rig.send("S", &later.frame());
     assert_eq!(rig.visits().get("v4.in"), Some(&2));
     assert_eq!(of(&rig.slice_counters(0), 2).entered.packets, 2);
-    rig.check();
-}
-
-/// The frames that a function got, each with its NSH behind the Ethernet header.
-fn context_of(bytes: &[u8]) -> Vec<u8> {
-    let (nsh, _) = catena_wire::nsh::NshView::parse(&bytes[14..]).unwrap();
-    match nsh.metadata() {
-        catena_wire::nsh::Metadata::Type2(headers) => headers.bytes().to_vec(),
-        catena_wire::nsh::Metadata::Type1(_) => Vec::new(),
-    }
-}
-
-/// Behind the end of slice 1's path slice 5 takes user 3, slice 6 the others of network 5.
-fn with_branches() -> Town {
-    let mut town = scene(Encapsulation::Nsh);
-    town.speaking("v1", Encapsulation::Nsh);
-    town.speaking("v2", Encapsulation::Nsh);
-    town.chain("north", Encapsulation::Nsh, &[&["v3"]], &[]);
-    town.chain("south", Encapsulation::Nsh, &[&["v4"]], &[]);
-    let after = |number, claims: SliceMatch| {
-        slice(number, SliceMatch { place: RulePlace::After(own_path(1)), ..claims })
-    };
-    town.slices.push(after(5, claims(Some(5), users(3, 3))));
-    town.slices.push(after(6, claims(Some(5), None)));
-    town.slice_paths.push(path(5, PathId(102)));
-    town.slice_paths.push(path(6, PathId(103)));
-    town
-}
-
-#[test]
-fn tenant_and_user_travel_as_metadata_and_a_function_may_set_them() {
-    let mut town = with_branches();
-    town.slice_paths[0].carries_metadata = true;
-    let mut rig = Rig::new(town);
-    let sent = frame(&rig.town, User { qfi: Some(9), ..user(5, 2) });
-    rig.send("S", &sent);
-    let context = [[0, 0, 4, 4, 0x30, 0, 0, 5], [0, 0, 0, 4, 0, 0, 0, 2], [0, 0, 1, 4, 0, 0, 0, 9]];
-    assert_eq!(context_of(&rig.take("v2.in")[0]), context.concat());
-    assert_eq!(rig.visits().get("v4.in"), Some(&1), "by its metadata it is another user's");
-    rig.take("D");
-
-    // An aware function says that it is user 3's: the classifier behind it believes it.
-    rig.behaviours.insert("v2".into(), Behaviour::Swallow);
-    rig.send("S", &sent);
-    let mut changed = rig.take("v2.in").remove(0);
-    let si = 14 + 7;
-    changed[si] -= 1;
-    let teid = 14 + 8 + 8 + 7;
-    assert_eq!(changed[teid], 2);
-    changed[teid] = 3;
-    let (destination, source) = (PROXY_MAC, rig.town.mac("v2.out"));
-    changed[..6].copy_from_slice(&destination.0);
-    changed[6..12].copy_from_slice(&source.0);
-    rig.send("v2.out", &changed);
-    assert_eq!(rig.visits().get("v3.in"), Some(&1));
-    assert_eq!(rig.take("D").len(), 1);
-    rig.check();
-}
-
-#[test]
-fn behind_a_path_without_metadata_the_packet_itself_says_whose_it_is() {
-    let mut rig = Rig::new(with_branches());
-    for (teid, port) in [(3, "v3.in"), (2, "v4.in")] {
-        rig.send("S", &frame(&rig.town, user(5, teid)));
-        assert_eq!(rig.take(port).len(), 1, "user {teid}");
-        assert_eq!(rig.take("D").len(), 1);
-    }
-    let counters = rig.slice_counters(1);
-    assert_eq!(of(&counters, 1).finished.packets, 2);
-    assert_eq!((of(&counters, 5).entered.packets, of(&counters, 6).entered.packets), (1, 1));
     rig.check();
 }
 

@@ -250,10 +250,11 @@ impl Town {
             context: chain.context.clone(),
             hops: hops.collect(),
             destination: self.networks[chain.destination].id,
+            is_way_back: chain.is_reverse,
         }
     }
 
-    fn chain_id(&self, chain: &Chain) -> ChainId {
+    pub(crate) fn chain_id(&self, chain: &Chain) -> ChainId {
         let number = self.chains.iter().position(|other| other.name == chain.name);
         ChainId(id(4, number.unwrap_or(usize::MAX)))
     }

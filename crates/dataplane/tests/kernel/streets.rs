@@ -3,10 +3,9 @@
 
 use crate::dice::Dice;
 use crate::town::{Town, rule};
-use catena_model::program::{
-    RulePlace, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
-};
+use catena_model::program::{SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
+use catena_model::slice::SlicePlace;
 use catena_model::{PathId, SliceId};
 use catena_wire::scalar::{Teid, TeidRange};
 use uuid::Uuid;
@@ -51,7 +50,7 @@ pub(crate) fn change(town: &mut Town, seed: u64, dice: &mut Dice) {
         change_functions(town, dice);
     }
     if seed.is_multiple_of(SLICED_ONE_IN) {
-        set_slice(town);
+        set_slices(town);
     }
 }
 
@@ -67,30 +66,35 @@ fn change_functions(town: &mut Town, dice: &mut Dice) {
     aware.expect("it is built").speaks = spoken;
 }
 
-/// The users of one slice, on a path like that of a chain.
-fn set_slice(town: &mut Town) {
-    // Users stay on their path as long as it has its chain.
-    let path = town
-        .slice_paths
-        .first()
-        .filter(|path| town.chains.iter().any(|chain| PathId(chain.path) == path.like));
-    if path.is_some() && !town.number.is_multiple_of(8) {
+/// The users of one slice, on a path like that of a chain; behind it half of them go on by another.
+fn set_slices(town: &mut Town) {
+    // Users stay on their paths as long as these have their chains.
+    let is_there = |path: &SlicePathEntry| {
+        town.chains.iter().any(|chain| PathId(chain.path) == path.like)
+    };
+    let are_there = !town.slice_paths.is_empty() && town.slice_paths.iter().all(is_there);
+    if are_there && !town.number.is_multiple_of(8) {
         return;
     }
     town.slices.clear();
     town.slice_paths.clear();
-    let Some(chain) = town.chains.first() else { return };
-    let (id, path) = (SliceId(Uuid::from_u128(1)), PathId(500_000 + town.number as u32));
-    let teids = TeidRange::new(Teid(1), Teid(1_000)).unwrap();
-    let matches =
-        SliceMatch { place: RulePlace::Endpoints, vni: None, teids: Some(teids), qfi: None };
+    let (Some(first), Some(last)) = (town.chains.first(), town.chains.last()) else { return };
+    let behind = SlicePlace::After(town.chain_id(first));
+    let likes = [first, last].map(|chain| PathId(chain.path));
     // Two of three have a rate, that of one packet now and then.
     let rate = SliceRate { bits_per_second: 80_000, burst_bytes: 180 };
     let rate = Some(rate).filter(|_| !town.number.is_multiple_of(3));
-    let (policy, name) = (SlicePolicy { rate, ..SlicePolicy::default() }, "users".to_owned());
-    town.slices.push(SliceEntry { id, name, matches, path, policy, is_injected: false });
-    let like = PathId(chain.path);
-    town.slice_paths.push(SlicePathEntry { id: path, slice: id, like, carries_metadata: false });
+    let whose = [(SlicePlace::Endpoints, 1_000, rate), (behind, 500, None)];
+    for ((number, (place, last_user, rate)), like) in (1..).zip(whose).zip(likes) {
+        let id = SliceId(Uuid::from_u128(number.into()));
+        let path = PathId(500_000 + 2 * town.number as u32 + number);
+        let teids = TeidRange::new(Teid(1), Teid(last_user)).unwrap();
+        let matches = SliceMatch { place, vni: None, teids: Some(teids), qfi: None };
+        let (policy, name) = (SlicePolicy { rate, ..SlicePolicy::default() }, "users".to_owned());
+        town.slices.push(SliceEntry { id, name, matches, path, policy, is_injected: false });
+        let carries_metadata = false;
+        town.slice_paths.push(SlicePathEntry { id: path, slice: id, like, carries_metadata });
+    }
 }
 
 /// Adds, takes away or rebuilds a chain.

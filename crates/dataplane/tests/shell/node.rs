@@ -306,6 +306,7 @@ pub(crate) fn program(number: u64) -> NodeProgram {
             }],
         }],
         destination: network,
+        is_way_back: false,
     });
     program.chains.push(ChainEntry { id: chain, name: "c1".into() });
     program

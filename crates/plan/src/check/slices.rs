@@ -1,14 +1,15 @@
 //! What no slice can be: alone, beside another, of a chain that cannot carry it.
 
+use super::routes::{Fault, Routes};
 use crate::error::PlanError;
 use crate::index::{Index, SliceKey, slice_key};
 use crate::intent::Intent;
 use crate::render::chain_name;
-use catena_model::id::PortId;
-use catena_model::limits::NODE_SLICES_MAX;
+use catena_model::id::{ChainId, PortId};
+use catena_model::limits::{CHAIN_FUNCTIONS_MAX, NODE_SLICES_MAX};
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::slice::Slice;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Checks all slices.
 pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
@@ -21,11 +22,15 @@ pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
             return Err(same(first, slice));
         }
     }
-    Ok(())
+    let links = intent.slices.values().filter_map(|slice| Some((slice.after?, slice.chain)));
+    check_links(intent, &links.collect::<BTreeSet<_>>())
 }
 
 /// Checks those that were written since the last check.
 pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), PlanError> {
+    if !index.unchecked.chains.is_empty() || !index.unchecked.slices.is_empty() {
+        check_links(intent, &index.slice_links().collect())?;
+    }
     if index.unchecked.slices.is_empty() {
         return Ok(());
     }
@@ -43,6 +48,9 @@ pub(crate) fn check_one(intent: &Intent, index: &Index, slice: &Slice) -> Result
         let mut instances = index.instances_of_port(port);
         instances.any(|id| index.chains_of_instance(id).next().is_some())
     })?;
+    if let Some(before) = slice.after.filter(|before| !index.has_slice_link(*before, slice.chain)) {
+        check_links(intent, &index.slice_links().chain([(before, slice.chain)]).collect())?;
+    }
     let rival = index.rival_of_slice(slice).and_then(|id| intent.slices.get(&id));
     rival.map_or(Ok(()), |rival| Err(same(rival, slice)))
 }
@@ -54,6 +62,21 @@ pub(super) fn check_chain(intent: &Intent, index: &Index, chain: &Chain) -> Resu
     }
     let mut slices = index.slices_of_chain(chain.id).filter_map(|id| intent.slices.get(&id));
     slices.try_for_each(|slice| check_metadata(chain, slice))
+}
+
+/// Packets that go on in other chains by slices, and by graphs, come to an end in time.
+fn check_links(intent: &Intent, links: &BTreeSet<(ChainId, ChainId)>) -> Result<(), PlanError> {
+    if links.is_empty() {
+        return Ok(());
+    }
+    let mut routes = Routes::of(intent, intent.graphs.values());
+    links.iter().for_each(|(before, chain)| routes.add(*before, *chain));
+    routes.check().map_err(|fault| match fault {
+        Fault::Loop(chain) => PlanError::SliceLoop { chain },
+        Fault::TooLong { chain, length } => {
+            PlanError::SliceRouteTooLong { chain, length, limit: CHAIN_FUNCTIONS_MAX }
+        }
+    })
 }
 
 fn check_count(intent: &Intent) -> Result<(), PlanError> {
@@ -76,6 +99,9 @@ fn check_alone(
     let missing = |kind, id: String| PlanError::SliceMissing { slice: slice.name(), kind, id };
     let chain = intent.chains.get(&slice.chain);
     check_metadata(chain.ok_or_else(|| missing("chain", slice.chain.to_string()))?, slice)?;
+    if let Some(before) = slice.after.filter(|before| !intent.chains.contains_key(before)) {
+        return Err(missing("chain", before.to_string()));
+    }
     let Some(port) = slice.source_port else { return Ok(()) };
     if !intent.ports.contains_key(&port) {
         return Err(missing("port", port.to_string()));

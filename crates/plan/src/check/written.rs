@@ -11,7 +11,7 @@ use crate::graph::Graphs;
 use crate::index::Index;
 use crate::intent::Intent;
 use crate::ledger::Direction;
-use catena_model::id::{GraphId, InstanceId, PortId};
+use catena_model::id::{GraphId, InstanceId, PortId, SliceId};
 use catena_model::resource::{Chain, Instance};
 use std::collections::BTreeSet;
 
@@ -31,7 +31,9 @@ pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
     }
     for id in index.unchecked.chains.iter().filter(|id| !intent.chains.contains_key(*id)) {
         // Who is left without a chain is found as one that was written.
-        index.unchecked.slices.extend(index.slices_of_chain(*id).collect::<Vec<_>>());
+        let slices = index.slices_of_chain(*id).chain(index.slices_after_chain(*id));
+        let slices: Vec<SliceId> = slices.collect();
+        index.unchecked.slices.extend(slices);
     }
     slices::check_written(intent, index)?;
     count_rooms(intent, index);

@@ -62,8 +62,10 @@ pub struct Index {
     chain_rules: Overlaps<ChainRule>,
     chain_slices: Relation<ChainId, SliceId>,
     port_slices: Relation<PortId, SliceId>,
-    /// The ports (none: any endpoint's) that slices of a chain begin at.
-    slice_places: Relation<(ChainId, Option<PortId>), SliceId>,
+    /// The slices at the end of a chain.
+    followers: Relation<ChainId, SliceId>,
+    /// How many of them go on from the one chain in the other.
+    slice_links: OrdMap<(ChainId, ChainId), u32>,
     slice_matches: Relation<SliceKey, SliceId>,
     /// What each chain takes of the nodes' room, as of the last check.
     pub(crate) chain_rooms: Table<ChainId, BTreeMap<NodeName, Room>>,
@@ -105,7 +107,8 @@ impl Default for Index {
             chain_rules: Overlaps::new(true),
             chain_slices: Relation::default(),
             port_slices: Relation::default(),
-            slice_places: Relation::default(),
+            followers: Relation::default(),
+            slice_links: OrdMap::new(),
             slice_matches: Relation::default(),
             chain_rooms: Table::new(),
             rooms: OrdMap::new(),

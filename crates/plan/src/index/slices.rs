@@ -5,16 +5,17 @@ use super::resource::{Resource, of_table};
 use crate::intent::{Intent, Table};
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, PortId, SliceId};
-use catena_model::slice::{Slice, SliceFields};
+use catena_model::slice::{Slice, SliceFields, SlicePlace};
 
-/// What two slices may not share: what their packets look like, at the port that they enter by.
-/// Slices that begin at any port share it with those of their own project alone.
-pub(crate) type SliceKey = (Option<PortId>, Option<ProjectId>, SliceFields);
+/// What two slices may not share: what their packets look like, where they are taken. Slices that
+/// begin at any port share it with those of their own project alone.
+pub(crate) type SliceKey = (SlicePlace, Option<ProjectId>, SliceFields);
 
 /// The key of a slice.
 pub(crate) fn key(slice: &Slice) -> SliceKey {
-    let project = slice.source_port.is_none().then(|| slice.label.project.clone());
-    (slice.source_port, project, (slice.vni, slice.teids, slice.qfi))
+    let place = slice.place();
+    let project = (place == SlicePlace::Endpoints).then(|| slice.label.project.clone());
+    (place, project, (slice.vni, slice.teids, slice.qfi))
 }
 
 impl Resource for Slice {
@@ -27,20 +28,30 @@ impl Resource for Slice {
 
     fn enter(&self, _: &Intent, index: &mut Index) {
         index.chain_slices.insert(self.chain, self.id);
-        index.slice_places.insert((self.chain, self.source_port), self.id);
         index.slice_matches.insert(key(self), self.id);
         if let Some(port) = self.source_port {
             index.port_slices.insert(port, self.id);
+        }
+        if let Some(before) = self.after {
+            index.followers.insert(before, self.id);
+            *index.slice_links.entry((before, self.chain)).or_default() += 1;
         }
         index.unchecked.slices.insert(self.id);
     }
 
     fn leave(&self, _: &Intent, index: &mut Index) {
         index.chain_slices.remove(&self.chain, self.id);
-        index.slice_places.remove(&(self.chain, self.source_port), self.id);
         index.slice_matches.remove(&key(self), self.id);
         if let Some(port) = self.source_port {
             index.port_slices.remove(&port, self.id);
+        }
+        if let Some(before) = self.after {
+            index.followers.remove(&before, self.id);
+            let link = (before, self.chain);
+            match index.slice_links.get(&link).copied().unwrap_or_default() {
+                0 | 1 => index.slice_links.remove(&link),
+                count => index.slice_links.insert(link, count - 1),
+            };
         }
     }
 }
@@ -54,6 +65,21 @@ impl Index {
     /// The slices that begin at a port.
     pub fn slices_of_port(&self, port: PortId) -> impl Iterator<Item = SliceId> + '_ {
         self.port_slices.of(port)
+    }
+
+    /// The slices at the end of a chain.
+    pub fn slices_after_chain(&self, chain: ChainId) -> impl Iterator<Item = SliceId> + '_ {
+        self.followers.of(chain)
+    }
+
+    /// Do slices go on from the one chain in the other?
+    pub(crate) fn has_slice_link(&self, before: ChainId, chain: ChainId) -> bool {
+        self.slice_links.contains_key(&(before, chain))
+    }
+
+    /// The chains that slices go on from, each with one that they go on in.
+    pub(crate) fn slice_links(&self) -> impl Iterator<Item = (ChainId, ChainId)> + '_ {
+        self.slice_links.keys().copied()
     }
 
     /// Another slice that takes the same packets at the same place.

@@ -19,6 +19,6 @@ pub use book::{SliceBook, SlicePath, SlicePhase};
 pub use drain::SliceDrainWatch;
 pub use journal::SliceJournal;
 pub use status::{is_slice_withdrawn, slice_status};
-pub(crate) use step::{next_slices, settled, with_all_nodes};
+pub(crate) use step::{classifier_of, next_slices, settled, with_all_nodes};
 pub use table::SliceTable;
 pub(crate) use wanted::Places;

@@ -9,7 +9,7 @@ use crate::ledger::{Direction, PathPhase, PathRecord};
 use crate::render::bound_node;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::program::{SliceEntry, SlicePathEntry};
-use catena_model::slice::Slice;
+use catena_model::slice::{Slice, SlicePlace};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -65,6 +65,19 @@ fn step(
     step.advance();
     let number = step.has_changed.then_some(step.number);
     (step.book, number)
+}
+
+/// The node that classifies where a slice begins; none: every node does.
+pub(crate) fn classifier_of(
+    intent: &Intent,
+    inventory: &Inventory,
+    place: SlicePlace,
+) -> Result<Option<NodeName>, String> {
+    match place {
+        SlicePlace::Port(port) => bound_node(intent, inventory, port).map(Some),
+        // A chain may end at other nodes tomorrow: where its slices go on is known everywhere.
+        SlicePlace::Endpoints | SlicePlace::After(_) => Ok(None),
+    }
 }
 
 struct Step<'s> {
@@ -197,10 +210,7 @@ impl<'s> Step<'s> {
     /// The path that a slice should have; none: something that it needs is not there yet.
     fn wish(&self, slice: &Slice) -> Option<SlicePath> {
         let like = *self.book.wanted.targets.get(&slice.chain)?;
-        let at = match slice.source_port {
-            None => None,
-            Some(port) => Some(bound_node(self.intent, self.inventory, port).ok()?),
-        };
+        let at = classifier_of(self.intent, self.inventory, slice.place()).ok()?;
         let record = self.previous.ledger.paths.get(&like)?;
         let is_known = record.takes_slices_at(at.as_ref());
         if !is_known || !self.previous.is_running(self.inventory, record) {

@@ -3,20 +3,20 @@
 use crate::intent::{Intent, Table};
 use catena_model::id::{ChainId, PortId, SliceId};
 use catena_model::resource::Port;
-use catena_model::slice::Slice;
+use catena_model::slice::{Slice, SlicePlace};
 use catena_model::{BlueprintNumber, PathId};
 use imbl::OrdSet;
 use imbl::ordmap::DiffItem;
 
-/// The ports (none: any endpoint's) that slices of chains begin at, and how many do.
+/// Where slices of chains begin, and how many do.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Places(Table<(ChainId, Option<PortId>), u32>);
+pub(crate) struct Places(Table<(ChainId, SlicePlace), u32>);
 
 impl Places {
     /// The places at which slices of a chain begin.
-    pub(crate) fn of(&self, chain: ChainId) -> impl Iterator<Item = Option<PortId>> + '_ {
-        let places = self.0.range((chain, None)..).map(|(key, _)| *key);
-        places.take_while(move |(found, _)| *found == chain).map(|(_, port)| port)
+    pub(crate) fn of(&self, chain: ChainId) -> impl Iterator<Item = SlicePlace> + '_ {
+        let places = self.0.range((chain, SlicePlace::Endpoints)..).map(|(key, _)| *key);
+        places.take_while(move |(found, _)| *found == chain).map(|(_, place)| place)
     }
 
     /// Do slices begin at the same places? Costs what differs.
@@ -37,11 +37,11 @@ impl Places {
     }
 
     fn enter(&mut self, slice: &Slice) {
-        *self.0.entry((slice.chain, slice.source_port)).or_default() += 1;
+        *self.0.entry((slice.chain, slice.place())).or_default() += 1;
     }
 
     fn leave(&mut self, slice: &Slice) {
-        let key = (slice.chain, slice.source_port);
+        let key = (slice.chain, slice.place());
         let left = self.0.get(&key).copied().unwrap_or_default().saturating_sub(1);
         if left == 0 {
             self.0.remove(&key);

@@ -5,13 +5,15 @@
 
 use crate::rig::{id, node};
 use catena_model::id::{
-    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SubnetId,
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
+use catena_model::program::SlicePolicy;
 use catena_model::resource::{
     Attachment, Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp,
     Instance, IpFamily, Label, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
     TupleMapping,
 };
+use catena_model::slice::Slice;
 use catena_model::{NodeName, ProjectId};
 use catena_plan::{
     IndexedIntent, Intent, Ledger, News, NodeNews, Reconciler, check, overlap, tuples_overlap,
@@ -32,7 +34,7 @@ struct Write {
 fn writes(length: usize) -> impl Strategy<Value = Vec<Write>> {
     let kinds = prop_oneof![
         1 => Just(0u8), 1 => Just(1u8), 3 => Just(2u8), 5 => Just(3u8), 4 => Just(4u8),
-        4 => Just(5u8), 6 => Just(6u8), 1 => Just(7u8)
+        4 => Just(5u8), 6 => Just(6u8), 1 => Just(7u8), 3 => Just(8u8)
     ];
     let write = (kinds, 0..5u32, prop::bool::weighted(0.2), any::<u64>());
     let write =
@@ -171,6 +173,22 @@ fn instance(number: u32, dice: &mut Dice) -> Instance {
     }
 }
 
+/// At no port: whoever removes one looks for its slices before.
+fn slice(number: u32, dice: &mut Dice) -> Slice {
+    Slice {
+        id: SliceId(id(9, number)),
+        label: label(dice),
+        chain: ChainId(id(7, dice.below(5))),
+        source_port: None,
+        after: (dice.below(4) > 0).then(|| ChainId(id(7, dice.below(5)))),
+        vni: Some(Vni::new(dice.below(3)).unwrap()),
+        teids: None,
+        qfi: None,
+        carries_metadata: dice.below(4) == 0,
+        policy: SlicePolicy::default(),
+    }
+}
+
 fn apply(indexed: &mut IndexedIntent, write: &Write) {
     let (number, mut dice) = (write.number, Dice(write.dice));
     let dice = &mut dice;
@@ -183,6 +201,7 @@ fn apply(indexed: &mut IndexedIntent, write: &Write) {
             4 => indexed.remove::<Instance>(InstanceId(id(4, number))),
             5 => indexed.remove::<ServiceFunction>(FunctionId(id(5, number))),
             6 => indexed.remove::<Chain>(ChainId(id(7, number))),
+            8 => indexed.remove::<Slice>(SliceId(id(9, number))),
             _ => indexed.remove::<ChainGraph>(GraphId(id(8, number))),
         };
         return;
@@ -207,6 +226,7 @@ fn apply(indexed: &mut IndexedIntent, write: &Write) {
         4 => indexed.put(instance(number, dice)),
         5 => indexed.put(function(number, dice)),
         6 => indexed.put(chain(number, dice)),
+        8 => indexed.put(slice(number, dice)),
         _ => indexed.put(ChainGraph {
             id: GraphId(id(8, number)),
             label: label(dice),
@@ -249,6 +269,12 @@ fn says_what_a_scan_says(indexed: &IndexedIntent) -> Result<(), TestCaseError> {
         };
         let scanned: Vec<_> = intent.graphs.values().filter(named).map(|g| g.id).collect();
         prop_assert_eq!(index.graphs_of_chain(chain).collect::<Vec<_>>(), scanned);
+        let of = |slice: &&Slice| slice.chain == chain;
+        let scanned: Vec<_> = intent.slices.values().filter(of).map(|s| s.id).collect();
+        prop_assert_eq!(index.slices_of_chain(chain).collect::<Vec<_>>(), scanned);
+        let after = |slice: &&Slice| slice.after == Some(chain);
+        let scanned: Vec<_> = intent.slices.values().filter(after).map(|s| s.id).collect();
+        prop_assert_eq!(index.slices_after_chain(chain).collect::<Vec<_>>(), scanned);
     }
     let is_free = |n: &u32| !intent.chains.values().any(|chain| chain.number == *n);
     prop_assert_eq!(index.lowest_free_chain_number(), (1..).find(is_free));

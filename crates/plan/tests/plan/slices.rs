@@ -4,11 +4,13 @@
 
 use crate::rig::{CUSTOMER, World, id, label, node, port_id};
 use catena_model::PathId;
-use catena_model::id::{ChainId, SliceId};
+use catena_model::id::{ChainId, FunctionId, GraphId, PortId, SliceId};
+use catena_model::limits::CHAIN_FUNCTIONS_MAX;
 use catena_model::program::SlicePolicy;
-use catena_model::slice::{Slice, Teid, TeidRange, Vni};
+use catena_model::resource::ChainGraph;
+use catena_model::slice::{Slice, SlicePlace, Teid, TeidRange, Vni};
 use catena_model::status::ChainState;
-use catena_plan::{PathPhase, SliceBook, SlicePhase, SliceTable, slice_status};
+use catena_plan::{PathPhase, PlanError, SliceBook, SlicePhase, SliceTable, check, slice_status};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +20,26 @@ fn slice_id(number: u32) -> SliceId {
 
 impl World {
     fn slice(&mut self, number: u32, chain: ChainId, source: Option<u32>) {
+        self.begin(number, chain, source.map(|machine| port_id(machine, CUSTOMER)), None);
+    }
+
+    fn slice_after(&mut self, number: u32, chain: ChainId, before: ChainId) {
+        self.begin(number, chain, None, Some(before));
+    }
+
+    fn begin(
+        &mut self,
+        number: u32,
+        chain: ChainId,
+        source_port: Option<PortId>,
+        after: Option<ChainId>,
+    ) {
         let slice = Slice {
             id: slice_id(number),
             label: label(format!("s{number}")),
             chain,
-            source_port: source.map(|machine| port_id(machine, CUSTOMER)),
+            source_port,
+            after,
             vni: Some(Vni::new(7).unwrap()),
             teids: Some(TeidRange::one(Teid(number))),
             qfi: None,
@@ -124,6 +141,65 @@ fn hops_learn_the_path_of_a_slice_before_its_node_sends_into_it() {
     assert_eq!(world.plan(), 0);
     let path = world.path_of(1).unwrap();
     assert!(world.blueprint.ledger.paths.keys().all(|other| *other != path));
+}
+
+/// A chain may end elsewhere tomorrow: nothing of its slices changes then.
+#[test]
+fn a_slice_at_the_end_of_a_chain_is_known_wherever_that_chain_may_end() {
+    let (mut world, first, second) = world();
+    world.slice_after(1, second, first);
+    world.rest();
+    assert_eq!(world.state(1), ChainState::Active);
+    let tables = |world: &World| (1..=3).map(|number| world.table(number)).collect::<Vec<_>>();
+    let before = tables(&world);
+    for table in &before {
+        let places: Vec<SlicePlace> = table.slices.values().map(|s| s.matches.place).collect();
+        assert_eq!(places, [SlicePlace::After(first)]);
+    }
+    // Without its last function the first chain ends at another node, on another path.
+    let mut shorter = world.intent.chains[&first].clone();
+    shorter.functions.truncate(1);
+    world.intent.chains.insert(first, shorter);
+    world.rest();
+    assert!(before.iter().zip(&tables(&world)).all(|(before, now)| before.is_same(now)));
+    assert_eq!(world.state(1), ChainState::Active);
+}
+
+#[test]
+fn slices_that_lead_in_a_circle_or_too_far_are_refused() {
+    let (mut world, first, second) = world();
+    let verdict = |world: &World| check(&world.intent);
+    world.slice_after(1, second, first);
+    assert_eq!(verdict(&world), Ok(()));
+    world.slice_after(2, first, second);
+    assert!(matches!(verdict(&world), Err(PlanError::SliceLoop { .. })));
+    world.slice_after(2, first, first);
+    assert!(matches!(verdict(&world), Err(PlanError::SliceLoop { .. })), "in itself");
+    world.slice_after(2, first, ChainId(id(7, 99)));
+    assert!(matches!(verdict(&world), Err(PlanError::SliceMissing { .. })));
+    world.begin(2, first, Some(port_id(1, CUSTOMER)), Some(second));
+    assert!(matches!(verdict(&world), Err(PlanError::BadSlice { .. })), "one place of the two");
+    world.intent.slices.remove(&slice_id(2));
+    let graph = ChainGraph {
+        id: GraphId(id(8, 1)),
+        label: label("g"),
+        branches: [(second, vec![first])].into(),
+    };
+    world.intent.graphs.insert(graph.id, graph);
+    assert!(matches!(verdict(&world), Err(PlanError::SliceLoop { .. })), "closed by a graph");
+    world.intent.graphs.clear();
+    // Two chains, each within the limit, and together not.
+    let many = u32::try_from(CHAIN_FUNCTIONS_MAX / 2).unwrap();
+    for (chain, machines) in [(first, 100..100 + many), (second, 150..150 + many)] {
+        for machine in machines.clone() {
+            world.machine(machine, 1, &[CUSTOMER]);
+            world.function(machine, machine, CUSTOMER, CUSTOMER);
+        }
+        let functions = machines.map(|machine| FunctionId(id(5, machine))).collect();
+        world.intent.chains.get_mut(&chain).unwrap().functions = functions;
+    }
+    let refused = verdict(&world);
+    assert!(matches!(refused, Err(PlanError::SliceRouteTooLong { length: 63, .. })), "{refused:?}");
 }
 
 #[test]
@@ -283,9 +359,17 @@ fn a_path_of_a_slice_has_an_identifier_that_no_other_has_had_for_long() {
     }
 }
 
+/// Where a slice begins.
+#[derive(Clone, Debug)]
+enum Begin {
+    Anywhere,
+    At(u32),
+    BehindTheOther,
+}
+
 #[derive(Clone, Debug)]
 enum Act {
-    Put(u32, bool, Option<u32>),
+    Put(u32, bool, Begin),
     Remove(u32),
     Shorten(bool),
     Lengthen(bool),
@@ -295,9 +379,13 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let source = prop_oneof![Just(None), Just(Some(1)), Just(Some(2))];
+    let begin = prop_oneof![
+        Just(Begin::Anywhere),
+        (1..=2u32).prop_map(Begin::At),
+        Just(Begin::BehindTheOther)
+    ];
     prop_oneof![
-        6 => (0..8u32, any::<bool>(), source).prop_map(|(n, c, s)| Act::Put(n, c, s)),
+        6 => (0..8u32, any::<bool>(), begin).prop_map(|(n, c, b)| Act::Put(n, c, b)),
         3 => (0..8u32).prop_map(Act::Remove),
         1 => any::<bool>().prop_map(Act::Shorten),
         1 => any::<bool>().prop_map(Act::Lengthen),
@@ -310,7 +398,11 @@ fn act() -> impl Strategy<Value = Act> {
 fn carry_out(world: &mut World, act: &Act, chains: [ChainId; 2]) {
     let chain = |second: bool| if second { chains[1] } else { chains[0] };
     match act {
-        Act::Put(number, second, source) => world.slice(*number, chain(*second), *source),
+        Act::Put(number, second, begin) => match begin {
+            Begin::Anywhere => world.slice(*number, chain(*second), None),
+            Begin::At(machine) => world.slice(*number, chain(*second), Some(*machine)),
+            Begin::BehindTheOther => world.slice_after(*number, chain(*second), chain(!*second)),
+        },
         Act::Remove(number) => {
             world.intent.slices.remove(&slice_id(*number));
         }
@@ -321,7 +413,7 @@ fn carry_out(world: &mut World, act: &Act, chains: [ChainId; 2]) {
         }
         Act::Lengthen(second) => {
             let mut declared = world.intent.chains[&chain(*second)].clone();
-            declared.functions = [1, 2].map(|f| catena_model::id::FunctionId(id(5, f))).to_vec();
+            declared.functions = [1, 2].map(|f| FunctionId(id(5, f))).to_vec();
             world.intent.chains.insert(declared.id, declared);
         }
         Act::Plan => {

@@ -1,18 +1,18 @@
 //! `/v1/nodes/{node}/slices` and `/injected`: what a node's data plane says of slices itself, and
 //! those that people put in there by hand. Knows names and pages; refuses to declare anything.
 
-use super::change::{body, name_of};
+use super::change::body;
 use super::problem::Problem;
-use super::slices::{Found, made_of, page_of};
+use super::slices::{Found, document, made_of, page_of};
 use super::{App, Call};
 use crate::auth::Identity;
 use crate::reconcile::Situation;
 use catena_model::account::SliceCounters;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::limits::SLICE_COUNTERS_MAX;
-use catena_model::program::{RulePlace, SliceEntry};
+use catena_model::program::SliceEntry;
 use catena_model::resource::Label;
-use catena_model::slice::{InjectedSlice, Slice, SliceDocument};
+use catena_model::slice::{InjectedSlice, Slice, SliceDocument, SlicePlace};
 use catena_model::{Answer, NodeName, ProjectId, Question};
 use catena_plan::Intent;
 use uuid::Uuid;
@@ -92,39 +92,34 @@ fn told(
     node: &str,
 ) -> Result<Vec<InjectedSlice>, Problem> {
     let Answer::Injected(entries) = answer else { return Err(wrong(node)) };
-    Ok(entries.iter().map(|entry| document(situation, intent, entry)).collect())
+    Ok(entries.iter().map(|entry| told_of(situation, intent, entry)).collect())
 }
 
-fn document(situation: &Situation, intent: &Intent, entry: &SliceEntry) -> InjectedSlice {
+fn told_of(situation: &Situation, intent: &Intent, entry: &SliceEntry) -> InjectedSlice {
     let chain = situation.blueprint.ledger.paths.get(&entry.path).map(|record| record.chain);
-    let chain_name = chain.and_then(|id| intent.chains.get(&id));
-    let chain_name = chain_name.map(|chain| name_of(&chain.label, chain.id.0));
-    let port = match entry.matches.place {
-        RulePlace::Port(port) => Some(port),
-        RulePlace::Endpoints | RulePlace::After(_) => None,
-    };
-    let port_name = port.map(|id| {
-        let port = intent.ports.get(&id).map(|port| name_of(&port.label, port.id.0));
-        port.unwrap_or_else(|| id.to_string())
-    });
     let label = Label {
         name: entry.name.clone(),
         description: String::new(),
         project: ProjectId(String::new()),
     };
+    let (source_port, after) = match entry.matches.place {
+        SlicePlace::Endpoints => (None, None),
+        SlicePlace::Port(port) => (Some(port), None),
+        SlicePlace::After(chain) => (None, Some(chain)),
+    };
     let slice = Slice {
         id: entry.id,
         label,
         chain: chain.unwrap_or(ChainId::MIN),
-        source_port: port,
+        source_port,
+        after,
         vni: entry.matches.vni,
         teids: entry.matches.teids,
         qfi: entry.matches.qfi,
         carries_metadata: false,
         policy: entry.policy,
     };
-    let slice = SliceDocument::of(&slice, chain_name.unwrap_or_default(), port_name);
-    InjectedSlice { slice, path: entry.path }
+    InjectedSlice { slice: document(intent, &slice), path: entry.path }
 }
 
 fn wrong(node: &str) -> Problem {

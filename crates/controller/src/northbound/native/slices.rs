@@ -13,7 +13,7 @@ use axum::response::Response;
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, PortId, SliceId};
 use catena_model::resource::Label;
-use catena_model::slice::{Slice, SliceAtNode, SliceDocument, SliceReport};
+use catena_model::slice::{Slice, SliceAtNode, SliceDocument, SlicePlace, SliceReport};
 use catena_model::{Answer, Question};
 use catena_plan::Intent;
 use serde::Deserialize;
@@ -240,11 +240,16 @@ pub(super) fn made_of(
     }
     let (vni, teids, qfi) = given.fields().map_err(|reason| Problem::bad_body(&reason))?;
     let is_seen = |project: &ProjectId| identity.sees(project);
-    let chain = match found.chains.get(&given.chain) {
-        Some(chain) => *chain,
-        None => chain_among(intent, is_seen, &given.chain)?,
+    let mut chain_of = |name: &String| {
+        if let Some(chain) = found.chains.get(name) {
+            return Ok::<ChainId, Problem>(*chain);
+        }
+        let chain = chain_among(intent, is_seen, name)?;
+        found.chains.insert(name.clone(), chain);
+        Ok(chain)
     };
-    found.chains.entry(given.chain.clone()).or_insert(chain);
+    let chain = chain_of(&given.chain)?;
+    let after = given.after.as_ref().map(chain_of).transpose()?;
     let source_port = given.source_port.as_ref().map(|name| {
         if let Some(port) = found.ports.get(name) {
             return Ok::<PortId, Problem>(*port);
@@ -265,6 +270,7 @@ pub(super) fn made_of(
         label,
         chain,
         source_port: source_port.transpose()?,
+        after,
         vni,
         teids,
         qfi,
@@ -303,16 +309,27 @@ fn slice_named<'i>(intent: &'i Intent, name: &str) -> Result<&'i Slice, Problem>
 }
 
 fn report(situation: &Situation, intent: &Intent, slice: &Slice) -> SliceReport {
-    let chain = intent.chains.get(&slice.chain).map(|chain| name_of(&chain.label, chain.id.0));
-    let chain = chain.unwrap_or_else(|| slice.chain.to_string());
-    let port = slice.source_port.map(|id| {
-        let port = intent.ports.get(&id).map(|port| name_of(&port.label, port.id.0));
-        port.unwrap_or_else(|| id.to_string())
-    });
     SliceReport {
         id: slice.id,
-        slice: SliceDocument::of(slice, chain, port),
+        slice: document(intent, slice),
         status: situation.slice_status(slice),
         nodes: Vec::new(),
     }
+}
+
+/// A slice in the names that people gave.
+pub(super) fn document(intent: &Intent, slice: &Slice) -> SliceDocument {
+    let chain_name = |id: ChainId| {
+        let chain = intent.chains.get(&id);
+        chain.map_or_else(|| id.to_string(), |chain| name_of(&chain.label, chain.id.0))
+    };
+    let start = match slice.place() {
+        SlicePlace::Endpoints => None,
+        SlicePlace::Port(id) => {
+            let port = intent.ports.get(&id).map(|port| name_of(&port.label, port.id.0));
+            Some(port.unwrap_or_else(|| id.to_string()))
+        }
+        SlicePlace::After(chain) => Some(chain_name(chain)),
+    };
+    SliceDocument::of(slice, chain_name(slice.chain), start)
 }

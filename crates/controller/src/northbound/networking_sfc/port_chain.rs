@@ -132,12 +132,11 @@ fn check_no_graph(intent: &IndexedIntent, id: ChainId) -> Result<(), ApiError> {
     }
 }
 
-/// Slices need their chain.
+/// Slices need their chain, and the chain at whose end they begin.
 fn check_no_slice(intent: &IndexedIntent, id: ChainId) -> Result<(), ApiError> {
-    if !uses::has_slices(intent, id) {
-        return Ok(());
-    }
-    let message = format!("Port Chain {id} in use by slices; remove them first.");
+    let Some(slice) = uses::slice_of(intent, id) else { return Ok(()) };
+    let slice = slice.name();
+    let message = format!("Port Chain {id} in use by slice '{slice}'; remove its slices first.");
     Err(ApiError::conflict("PortChainInUse", message))
 }
 

@@ -67,9 +67,11 @@ pub(super) fn slice_at(intent: &IndexedIntent, port: PortId) -> Option<&Slice> {
     intent.index().slices_of_port(port).find_map(|id| intent.slices.get(&id))
 }
 
-/// Has the chain slices?
-pub(super) fn has_slices(intent: &IndexedIntent, chain: ChainId) -> bool {
-    intent.index().slices_of_chain(chain).next().is_some()
+/// A slice of the chain, or at its end.
+pub(super) fn slice_of(intent: &IndexedIntent, chain: ChainId) -> Option<&Slice> {
+    let index = intent.index();
+    let mut slices = index.slices_of_chain(chain).chain(index.slices_after_chain(chain));
+    slices.find_map(|id| intent.slices.get(&id))
 }
 
 /// The graph that a chain is part of.

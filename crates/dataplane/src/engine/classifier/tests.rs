@@ -42,6 +42,7 @@ impl Ground {
             context: Written::default(),
             hops: Vec::new(),
             destination: Some(NetworkIndex(network)),
+            chain_end: None,
             local_instances: Vec::new(),
         };
         let paths = vec![path(PATH, 0), path(OTHER, 1)];

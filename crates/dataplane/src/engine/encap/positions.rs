@@ -280,6 +280,7 @@ mod tests {
             context: Written::default(),
             hops: Vec::new(),
             destination: None,
+            chain_end: None,
             local_instances: Vec::new(),
         };
         vec![path(100), path(101)]

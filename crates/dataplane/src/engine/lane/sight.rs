@@ -13,7 +13,6 @@ use crate::engine::flow_memory::{FlowHash, Found, Key};
 use crate::engine::forwarder;
 use crate::engine::packer::Packer;
 use crate::engine::packet::{Origin, Packet, TunnelKind};
-use crate::engine::slices::Place;
 use crate::engine::switch;
 use crate::engine::tables::{NetworkIndex, PortIndex};
 use crate::engine::transform::Exit;
@@ -356,7 +355,7 @@ impl Lane {
                 sight.is_remembered = true;
                 (!hands.health.is_dead(door.watch)).then_some(Deed::Plan(number))
             }
-            Plan::End if tables.slices.take_from(&[Place::after(position.path())]) => None,
+            Plan::End if tables.slices.take_from(tables.end_of(position).as_slice()) => None,
             Plan::End => {
                 let addressed = ethernet::destination(packet.buffer.bytes().get(header_bytes..)?)?;
                 let link = network.map(|network| (network, addressed));

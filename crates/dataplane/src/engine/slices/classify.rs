@@ -65,8 +65,10 @@ pub(in crate::engine) fn follow(
     ended: PathPosition,
     context: &mut Context<'_>,
 ) -> Result<Option<PathPosition>, DropReason> {
-    let places = [Place::after(ended.path())];
-    let Some(found) = take(work, &places, Some(ended), context)? else { return Ok(None) };
+    let places = context.tables.end_of(ended);
+    let Some(found) = take(work, places.as_slice(), Some(ended), context)? else {
+        return Ok(None);
+    };
     let Found { slice, start, shown } = found;
     let start = start.following(ended)?;
     let tables = context.tables;

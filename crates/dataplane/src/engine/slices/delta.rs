@@ -3,9 +3,11 @@
 
 use super::{Place, SliceTable, Slices};
 use crate::engine::compile::CompileError;
+use crate::engine::encap::PathPosition;
 use crate::engine::tables::{Descent, Tables};
 use catena_model::limits::NODE_SLICES_MAX;
 use catena_model::program::{RulePlace, SliceDelta, SliceEntry, SlicePathEntry};
+use catena_model::slice::SlicePlace;
 use catena_model::{NodeProgram, PathId, SliceId};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -121,54 +123,57 @@ impl Tables {
     /// slices share the same hops as in the tables before.
     fn share_ports(&mut self, former: Option<&Tables>) {
         let is_same = |path: &PathId| {
-            let is_used = |tables: &Tables| tables.slices.likes.get(path).is_some();
-            former.is_some_and(|former| is_used(former) == is_used(self))
+            former.is_some_and(|former| former.takes_users_by(*path) == self.takes_users_by(*path))
         };
         let mut bare = self.ports.iter().flat_map(|port| &port.bare);
         if bare.all(is_same) {
             return;
         }
         let is_shared = |bare: &[PathId]| {
-            bare.iter().filter(|path| self.slices.likes.get(path).is_some()).nth(1).is_some()
+            bare.iter().filter(|path| self.takes_users_by(**path)).nth(1).is_some()
         };
-        self.slices.shared_ports = self.ports.iter().map(|port| is_shared(&port.bare)).collect();
+        let shared = self.ports.iter().map(|port| is_shared(&port.bare)).collect();
+        self.slices.shared_ports = shared;
+    }
+
+    /// Do users who may be on other paths later, or were before, pass the hops of this path?
+    fn takes_users_by(&self, path: PathId) -> bool {
+        let start = self.positions.start(path);
+        self.slices.likes.get(&path).is_some()
+            || start.is_some_and(|start| self.slices.take_from(self.end_of(start).as_slice()))
+    }
+
+    /// Where slices take packets at the end of a path.
+    pub(in crate::engine) fn end_of(&self, ended: PathPosition) -> Option<Place> {
+        self.path(self.positions.place(ended).path).chain_end.map(Place::after)
     }
 
     /// Takes a slice out; false: there is none.
     fn remove_slice(&mut self, id: SliceId) -> bool {
         let Some(slice) = self.slices.remove(id) else { return false };
-        for path in std::iter::once(slice.path).chain(slice.ended) {
-            self.slices.count_use(path, |uses| uses.saturating_sub(1));
-        }
+        self.slices.count_use(slice.path, |uses| uses.saturating_sub(1));
         true
     }
 
     fn insert_slice(&mut self, entry: &SliceEntry) -> Result<(), CompileError> {
-        let without = |path| CompileError::SliceWithoutPath { slice: entry.id, path };
-        let start = self.positions.start(entry.path).ok_or_else(|| without(entry.path))?;
-        let (place, ended) = match entry.matches.place {
-            RulePlace::Endpoints => {
+        let (slice, path) = (entry.id, entry.path);
+        let start = self.positions.start(path);
+        let start = start.ok_or(CompileError::SliceWithoutPath { slice, path })?;
+        let place = match entry.matches.place {
+            SlicePlace::Endpoints => {
                 let network = self.path(self.positions.place(start).path).destination;
-                (network.map(Place::network), None)
+                network.map(Place::network)
             }
-            RulePlace::Port(port) => {
-                (self.port_indexes.get(&port).map(|port| Place::port(*port)), None)
-            }
-            RulePlace::After(path) => {
-                let ended = self.positions.start(path).ok_or_else(|| without(path))?;
-                (Some(Place::after(ended.path())), Some(path))
-            }
+            SlicePlace::Port(port) => self.port_indexes.get(&port).map(|port| Place::port(*port)),
+            SlicePlace::After(chain) => self.chain_ends.get(&chain).map(|end| Place::after(*end)),
         };
-        for path in std::iter::once(entry.path).chain(ended) {
-            self.slices.count_use(path, |uses| uses + 1);
-        }
+        self.slices.count_use(path, |uses| uses + 1);
         self.slices.insert(SliceTable {
             path: entry.path,
             id: entry.id,
             policy: entry.policy,
             matches: entry.matches,
             place,
-            ended,
             name: entry.name.as_str().into(),
             is_injected: entry.is_injected,
         });

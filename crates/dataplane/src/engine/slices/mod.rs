@@ -47,9 +47,9 @@ impl Place {
         Self::new(1, u32::from(port.0))
     }
 
-    /// The end of the path with this index.
-    pub(super) const fn after(path: u32) -> Self {
-        Self::new(2, path)
+    /// The end of what has this index: of a path for rules, of a chain for slices.
+    pub(super) const fn after(ended: u32) -> Self {
+        Self::new(2, ended)
     }
 }
 
@@ -181,8 +181,6 @@ pub(super) struct SliceTable {
     pub(super) matches: SliceMatch,
     /// None: where it takes from is not here, so no packet comes.
     place: Option<Place>,
-    /// The path at whose end it takes packets.
-    ended: Option<PathId>,
     pub(super) name: Arc<str>,
     pub(super) is_injected: bool,
 }

@@ -1,7 +1,8 @@
 //! The tables of slices beside a walk over all of them.
 
 use super::*;
-use catena_model::program::{RulePlace, SlicePolicy};
+use catena_model::program::SlicePolicy;
+use catena_model::slice::SlicePlace;
 use catena_wire::scalar::TeidRange;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -16,7 +17,6 @@ fn slice(number: u32, place: usize, matches: SliceMatch) -> SliceTable {
         policy: SlicePolicy::default(),
         matches,
         place: Some(PLACES[place]),
-        ended: None,
         name: "".into(),
         is_injected: false,
     }
@@ -27,7 +27,7 @@ fn matches() -> impl Strategy<Value = SliceMatch> {
     let qfi = proptest::option::of(0u32..3);
     let teids = proptest::option::of((0u32..40, prop_oneof![Just(0u32), 0u32..30]));
     (vni, teids, qfi).prop_map(|(vni, teids, qfi)| SliceMatch {
-        place: RulePlace::Endpoints,
+        place: SlicePlace::Endpoints,
         vni: vni.map(|vni| Vni::new(vni).unwrap()),
         teids: teids
             .map(|(first, width)| TeidRange::new(Teid(first), Teid(first + width)).unwrap()),
@@ -102,7 +102,7 @@ fn a_hundred_thousand_users_are_told_apart() {
     let mut slices = Slices::default();
     for number in 0..100_000 {
         let matches = SliceMatch {
-            place: RulePlace::Endpoints,
+            place: SlicePlace::Endpoints,
             vni: Some(Vni::new(number % 8).unwrap()),
             teids: Some(TeidRange::one(Teid(number))),
             qfi: None,
