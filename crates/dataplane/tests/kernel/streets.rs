@@ -69,9 +69,8 @@ fn change_functions(town: &mut Town, dice: &mut Dice) {
 /// The users of one slice, on a path like that of a chain; behind it half of them go on by another.
 fn set_slices(town: &mut Town) {
     // Users stay on their paths as long as these have their chains.
-    let is_there = |path: &SlicePathEntry| {
-        town.chains.iter().any(|chain| PathId(chain.path) == path.like)
-    };
+    let is_there =
+        |path: &SlicePathEntry| town.chains.iter().any(|chain| PathId(chain.path) == path.like);
     let are_there = !town.slice_paths.is_empty() && town.slice_paths.iter().all(is_there);
     if are_there && !town.number.is_multiple_of(8) {
         return;
