@@ -255,7 +255,7 @@ INLINE int push_tunnel(struct __sk_buff *skb, struct entry *entry, struct operat
 INLINE void finish(struct __sk_buff *skb, struct entry *entry, struct sight *sight,
 		   struct operation *exit)
 {
-	entry->seen_ns = bpf_ktime_get_coarse_ns();
+	entry->seen_ns = sight->now_ns;
 	__sync_fetch_and_add(&entry->packets, sight->packets);
 	__sync_fetch_and_add(&entry->bytes, sight->bytes);
 	count_event(EVENT_HIT);
@@ -316,23 +316,42 @@ refused:
 	return TC_ACT_SHOT;
 }
 
-/* Can the transform be applied, and will the interface take what comes of it? */
-INLINE int is_fit(struct __sk_buff *skb, struct transform *transform, struct sight *sight)
+/* Will the interface take frames of this length? It is asked once in a tick of the coarse clock for
+ * each flow, or for a longer one: the question costs a tenth of a run. */
+INLINE int is_taken(struct __sk_buff *skb, struct entry *entry, __u32 ifindex, __s32 leaving,
+		    struct sight *sight)
 {
-	__u32 last = transform->operations_count - 1, mtu = 0, longest = skb->len;
+	__u32 mtu = 0;
+
+	if (*(volatile __u64 *)&entry->seen_ns == sight->now_ns &&
+	    leaving <= *(volatile __s32 *)&entry->fitting)
+		return 1;
+	if (bpf_check_mtu(skb, ifindex, &mtu, 0, 0) < 0 ||
+	    leaving > (__s32)(mtu + ETHERNET_BYTES))
+		return 0;
+	entry->fitting = leaving;
+	return 1;
+}
+
+/* Can the transform be applied, and will the interface take what comes of it? */
+INLINE int is_fit(struct __sk_buff *skb, struct entry *entry, struct sight *sight)
+{
+	struct transform *transform = &entry->transform;
+	__u32 last = transform->operations_count - 1, longest = skb->len;
+	__s32 leaving;
 
 	if (sight->segment_bytes ? sight->segment_bytes > transform->segment_bytes_max :
 				   skb->len > transform->frame_bytes_max)
 		return 0;
 	if (transform->flags & FLAG_UNTAGGED_ONLY && skb->vlan_present)
 		return 0;
-	if (last >= OPERATIONS_MAX ||
-	    bpf_check_mtu(skb, transform->operations[last].number, &mtu, 0, 0) < 0)
+	if (last >= OPERATIONS_MAX)
 		return 0;
 	/* Super-frames pass between ports whatever their segments; a tunnel must carry each. */
 	if (sight->segment_bytes)
 		longest = transform->flags & FLAG_PUSHES ? sight->segment_bytes : 0;
-	return (__s32)longest + transform->growth <= (__s32)(mtu + ETHERNET_BYTES) || !longest;
+	leaving = longest ? (__s32)longest + transform->growth : 0;
+	return is_taken(skb, entry, transform->operations[last].number, leaving, sight);
 }
 
 /* Repeats what was decided for the flow, or sends the frame up. */
@@ -340,14 +359,13 @@ INLINE int repeat(struct __sk_buff *skb, struct settings *all, __u32 number, str
 		  struct sight *sight)
 {
 	struct entry *entry = bpf_map_lookup_elem(&flows, key);
-	struct transform *transform;
 
 	if (!entry)
 		return punt(skb, all, number, EVENT_MISS);
-	transform = &entry->transform;
-	if (!is_valid(transform))
+	if (!is_valid(&entry->transform))
 		return punt(skb, all, number, EVENT_STALE);
-	if (!is_fit(skb, transform, sight))
+	sight->now_ns = bpf_ktime_get_coarse_ns();
+	if (!is_fit(skb, entry, sight))
 		return punt(skb, all, number, EVENT_UNFIT);
 	if (must_wait(entry->gate))
 		return punt(skb, all, number, EVENT_WAITING);

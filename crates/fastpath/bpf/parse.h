@@ -57,6 +57,8 @@ struct sight {
 	__u32 bytes;
 	/* The longest wire packet of a super-frame, from the start of what entered; else zero. */
 	__u32 segment_bytes;
+	/* When its flow was found, by the coarse clock. */
+	__u64 now_ns;
 };
 
 /* Makes the first bytes directly readable, as many as there are. */

@@ -126,7 +126,7 @@ _Static_assert(__builtin_offsetof(struct transform, operations) == 176 && sizeof
 
 struct entry {
 	__u32 gate;
-	__u32 reserved;
+	__s32 fitting;
 	__u64 seen_ns;
 	__u64 packets;
 	__u64 bytes;
@@ -134,7 +134,7 @@ struct entry {
 };
 _Static_assert(sizeof(struct entry) == 400, "entry");
 _Static_assert(__builtin_offsetof(struct entry, gate) == 0 && sizeof(((struct entry *)0)->gate) == 4, "entry.gate");
-_Static_assert(__builtin_offsetof(struct entry, reserved) == 4 && sizeof(((struct entry *)0)->reserved) == 4, "entry.reserved");
+_Static_assert(__builtin_offsetof(struct entry, fitting) == 4 && sizeof(((struct entry *)0)->fitting) == 4, "entry.fitting");
 _Static_assert(__builtin_offsetof(struct entry, seen_ns) == 8 && sizeof(((struct entry *)0)->seen_ns) == 8, "entry.seen_ns");
 _Static_assert(__builtin_offsetof(struct entry, packets) == 16 && sizeof(((struct entry *)0)->packets) == 8, "entry.packets");
 _Static_assert(__builtin_offsetof(struct entry, bytes) == 24 && sizeof(((struct entry *)0)->bytes) == 8, "entry.bytes");

@@ -86,7 +86,7 @@ fn records() -> Vec<Record> {
             template: [u8; TEMPLATE_BYTES_MAX], operations: [Operation; OPERATIONS_MAX],
         }),
         record!(Entry as "entry" {
-            gate: u32, reserved: u32, seen_ns: u64, packets: u64, bytes: u64, transform: Transform,
+            gate: u32, fitting: i32, seen_ns: u64, packets: u64, bytes: u64, transform: Transform,
         }),
         record!(Slot as "slot" { epoch: u64, stale: u64 }),
         record!(Account as "account" { packets: u64, bytes: u64 }),

@@ -9,6 +9,7 @@ use catena_fastpath::{
 use catena_kernel::namespace::{NetNamespace, run_in};
 use catena_wire::scalar::MacAddr;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process::Command;
 
 const LOOPBACK: u32 = 1;
 const PORT: u16 = 3;
@@ -170,5 +171,38 @@ fn a_tunnel_packet_that_is_not_for_us_goes_on_to_the_stack() {
         let mut other_port = frame;
         other_port[36] ^= 0x40;
         assert_eq!(run(&other_port), Verdict::Stack);
+    });
+}
+
+/// The interface is asked once in a tick of the clock, and for every longer frame at once.
+#[test]
+fn a_longer_frame_is_judged_at_once_and_a_smaller_mtu_within_a_tick() {
+    needs_privilege!("a_longer_frame_is_judged_at_once_and_a_smaller_mtu_within_a_tick");
+    const TICK: std::time::Duration = std::time::Duration::from_millis(20);
+    let set_mtu = |mtu: &str| {
+        let changed = Command::new("ip").args(["link", "set", "lo", "mtu", mtu]).status().unwrap();
+        assert!(changed.success());
+    };
+    in_namespace(|program, tables| {
+        set_mtu("1000");
+        let of_bytes = |packet: u16| {
+            let mut frame = flow(1);
+            frame.resize(14 + usize::from(packet), 0);
+            frame[16..18].copy_from_slice(&packet.to_be_bytes());
+            verdict(program, &frame)
+        };
+        let list = Transform::default().then(Operation::transmit(LOOPBACK)).unwrap();
+        let key = Sight::at_port(PORT, &flow(1), None).unwrap().key;
+        tables.install(&key, &list, None).unwrap();
+        let valid = Verdict::Leave(Kind::Transmit, LOOPBACK);
+        for _ in 0..1_000 {
+            assert_eq!(of_bytes(100), valid);
+            assert_eq!(of_bytes(1_001), up(Event::Unfit));
+            assert_eq!(of_bytes(1_000), valid);
+        }
+        set_mtu("500");
+        std::thread::sleep(TICK);
+        assert_eq!(of_bytes(600), up(Event::Unfit));
+        assert_eq!(of_bytes(500), valid);
     });
 }
