@@ -74,7 +74,8 @@ impl HopBook {
         }
     }
 
-    /// What was delivered and has not come back is lost when the instance goes.
+    /// What was delivered and has not come back is lost when the instance goes. What it made of its own
+    /// hides as many: nothing tells them apart.
     fn lost(&self) -> Option<(Owner, u64)> {
         let lost = self.delivered.packets.saturating_sub(self.returned.packets);
         self.ingress.filter(|_| lost > 0).map(|ingress| (ingress, lost))
