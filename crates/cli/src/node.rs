@@ -5,7 +5,7 @@ use crate::document;
 use crate::failure::Failure;
 use crate::kernel_path;
 use crate::output::{Format, say, table, tell};
-use crate::slice::fields;
+use crate::slice::{fields, place};
 use catena_model::NodeName;
 use catena_model::account::SliceCounters;
 use catena_model::id::SliceId;
@@ -115,11 +115,12 @@ impl NodeTables {
     fn show(&self, limit: usize) {
         show_tables(&self.tables);
         if !self.injected.is_empty() {
-            let mut shown = table(["injected by hand", "chain", "vni", "teids", "qfi", "path"]);
+            let mut shown =
+                table(["injected by hand", "from", "chain", "vni", "teids", "qfi", "path"]);
             for InjectedSlice { slice, path } in &self.injected {
                 let [vni, teids, qfi] = fields(slice);
                 let (name, chain) = (slice.name.clone(), slice.chain.clone());
-                shown.add_row([name, chain, vni, teids, qfi, path.to_string()]);
+                shown.add_row([name, place(slice), chain, vni, teids, qfi, path.to_string()]);
             }
             say!("{shown}");
         }

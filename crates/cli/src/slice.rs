@@ -207,7 +207,7 @@ pub(crate) fn fields(slice: &SliceDocument) -> [String; 3] {
 }
 
 /// Where a slice takes packets.
-fn place(slice: &SliceDocument) -> String {
+pub(crate) fn place(slice: &SliceDocument) -> String {
     match (&slice.source_port, &slice.after) {
         (_, Some(chain)) => format!("end of {chain}"),
         (Some(port), None) => port.clone(),

@@ -9,7 +9,8 @@ use crate::transform::Transform;
 pub struct Entry {
     /// The gate that must be open; 0: none.
     pub gate: u32,
-    /// Length of the longest frame, as it leaves, that its interface was found to take at `seen_ns`.
+    /// Length of the longest frame, as it leaves, that its interface was found to take at `seen_ns`;
+    /// 0 for super-frames that leave without a tunnel.
     pub fitting: i32,
     /// When it was last used, by the coarse monotonic clock, in nanoseconds; 0: never.
     pub seen_ns: u64,

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use graphs::{check_graph, check_routes};
 pub(crate) use room::{Room, count_rooms};
-pub(crate) use slices::check_one as check_slice;
+pub(crate) use slices::{check_more as check_more_slices, check_one as check_slice};
 pub(crate) use written::check_written;
 
 /// Checks all chains together.

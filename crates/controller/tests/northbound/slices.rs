@@ -143,6 +143,22 @@ fn a_slice_at_the_end_of_a_chain_is_known_everywhere_and_keeps_the_chain() {
         let detail = problem["detail"].as_str().unwrap_or_default();
         assert!(told == status && detail.contains(word), "{slice}: {told} {problem}");
     }
+    // By the line, too, and where a later one closes the circle.
+    let lines = [
+        json!({"slice": {"name": "b1", "chain": "deep", "after": "web", "vni": 9}}),
+        json!({"slice": {"name": "b2", "chain": "web", "after": "deep", "vni": 9}}),
+    ];
+    let answers = bulk(&controller, lines.map(|line| line.to_string()).join("\n"));
+    assert_eq!((&answers[0]["status"], &answers[1]["status"]), (&json!(201), &json!(409)));
+    assert_eq!(controller.call("DELETE", "/v1/slices/b1", None).0, 204);
+    // By hand it may not close one either.
+    let by_hand = json!([{"name": "x", "chain": "web", "after": "deep", "vni": 7}]);
+    let (status, problem) = controller.call("PUT", "/v1/nodes/host1/injected", Some(&by_hand));
+    assert!(status == 409 && problem.to_string().contains("back to it"), "{status} {problem}");
+    // The other way round: what it was does not stand in its way.
+    let turned = json!({"name": "scrubbed", "chain": "web", "after": "deep", "teid": 3});
+    let (status, put) = controller.call("PUT", "/v1/slices/scrubbed", Some(&turned));
+    assert_eq!((status, &put["slice"]), (200, &turned), "{put}");
     // At a port now instead of behind a chain.
     let moved = json!({"name": "scrubbed", "chain": "deep", "source_port": "S", "teid": 3});
     let (status, put) = controller.call("PUT", "/v1/slices/scrubbed", Some(&moved));

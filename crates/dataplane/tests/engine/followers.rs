@@ -123,11 +123,24 @@ fn who_came_by_rules_and_who_came_by_a_slice_go_on_at_the_end_of_their_chain() {
     }
 }
 
-/// Two packets of one user are inside the function that both chains begin with, one on each.
+/// Two packets of one user are inside the function that both chains begin with, one on each. He came
+/// into the first by a rule; whether another slice leads there must not matter, nor how the tables
+/// have come.
 #[test]
 fn packets_of_a_user_inside_a_function_of_both_chains_keep_their_own() {
-    for is_other_order in [false, true] {
-        let mut rig = Rig::new(twice_through_one(Encapsulation::Nsh));
+    for case in 0..8 {
+        let [is_other_order, is_alone, is_changed] = [1, 2, 4].map(|bit| case & bit != 0);
+        let mut town = twice_through_one(Encapsulation::Nsh);
+        if is_alone {
+            town.slices.remove(0);
+            town.slice_paths.remove(0);
+        }
+        let mut rig = Rig::new(town);
+        if is_changed {
+            for node in 0..3 {
+                rig.change_slices(node, &SliceDelta { node: node_name(node), ..delta() });
+            }
+        }
         rig.behaviours.insert("v1".into(), Behaviour::Swallow);
         let first = frame(&rig.town, user(5, 3));
         let mut second = first.clone();
@@ -188,8 +201,10 @@ fn at_the_end_of_the_way_back_and_of_unknown_chains_no_slice_takes_anything() {
     let mut rig = Rig::new(town);
     rig.is_two_way = true;
     rig.send("S", &frame(&rig.town, user(5, 3)));
-    assert_eq!(rig.take("v4.in").len(), 0);
+    let met = ["v1.in", "v1.out", "v2.out", "v4.in"].map(|port| rig.take(port).len());
+    assert_eq!(met, [0, 1, 1, 0], "by the back doors, and not on");
     assert_eq!(rig.take("D").len(), 1);
+    rig.check();
     let mut town = twice_through_one(Encapsulation::Nsh);
     town.slices[1].matches.place = SlicePlace::After(catena_model::id::ChainId::MIN);
     let mut rig = Rig::new(town);

@@ -130,9 +130,23 @@ pub(crate) fn run(
     rig
 }
 
-/// Packets that entered the path of a slice.
-pub(crate) fn entered(rig: &Rig) -> u64 {
-    rig.slice_counters(0).iter().map(|slice| slice.entered.packets).sum()
+/// Packets that entered the path of the users' slice, and of the one at the end of its chain.
+pub(crate) fn entered(rig: &Rig) -> [u64; 2] {
+    let counters: Vec<_> = (0..3).flat_map(|node| rig.slice_counters(node)).collect();
+    [1, 2].map(|number| {
+        let of_slice = counters.iter().filter(|slice| slice.slice == slices::id(number));
+        of_slice.map(|slice| slice.entered.packets).sum()
+    })
+}
+
+pub(crate) fn sum(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
+    [one[0] + other[0], one[1] + other[1]]
+}
+
+/// Both were met often.
+pub(crate) fn assert_entered([users, followers]: [u64; 2]) {
+    assert!(users > 200, "only {users} packets were of users of a slice");
+    assert!(followers > 20, "only {followers} packets went on by a slice at the end of a chain");
 }
 
 /// What left both rigs is the same, in whatever order.
@@ -147,7 +161,7 @@ pub(crate) fn compare_packets(one: &mut Rig, other: &mut Rig) -> Result<(), Test
 
 #[test]
 fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
-    let (by_lane, of_users) = (Cell::new(0), Cell::new(0));
+    let (by_lane, of_users) = (Cell::new(0), Cell::new([0; 2]));
     let volleys = vec(vec(sent(), 1..12), 1..4);
     // Without 1: a function that says of every hop that it was visited meets itself for ever where it
     // serves two hops in a row, by either way.
@@ -158,7 +172,7 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
         let mut with = run((true, 1), (&first, &second), &behaviours, &volleys);
         let mut without = run((false, 1), (&first, &second), &behaviours, &volleys);
         by_lane.set(by_lane.get() + with.by_lane());
-        of_users.set(of_users.get() + entered(&with));
+        of_users.set(sum(of_users.get(), entered(&with)));
         prop_assert_eq!(without.by_lane(), 0);
         prop_assert_eq!(with.counters(), without.counters());
         compare_packets(&mut with, &mut without)
@@ -167,5 +181,5 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
         panic!("{error}");
     }
     assert!(by_lane.get() > 1_000, "only {} packets went by the lane", by_lane.get());
-    assert!(of_users.get() > 200, "only {} packets were of users of a slice", of_users.get());
+    assert_entered(of_users.get());
 }

@@ -28,8 +28,9 @@ pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
 
 /// Checks those that were written since the last check.
 pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), PlanError> {
-    if !index.unchecked.chains.is_empty() || !index.unchecked.slices.is_empty() {
-        check_links(intent, &index.slice_links().collect())?;
+    let mut written = index.unchecked.slices.iter().filter_map(|id| intent.slices.get(id));
+    if !index.unchecked.chains.is_empty() || written.any(|slice| slice.after.is_some()) {
+        check_links(intent, &index.slice_links(None).collect())?;
     }
     if index.unchecked.slices.is_empty() {
         return Ok(());
@@ -49,10 +50,18 @@ pub(crate) fn check_one(intent: &Intent, index: &Index, slice: &Slice) -> Result
         instances.any(|id| index.chains_of_instance(id).next().is_some())
     })?;
     if let Some(before) = slice.after.filter(|before| !index.has_slice_link(*before, slice.chain)) {
-        check_links(intent, &index.slice_links().chain([(before, slice.chain)]).collect())?;
+        // It may be there already, and begin elsewhere.
+        let others = index.slice_links(intent.slices.get(&slice.id));
+        check_links(intent, &others.chain([(before, slice.chain)]).collect())?;
     }
     let rival = index.rival_of_slice(slice).and_then(|id| intent.slices.get(&id));
     rival.map_or(Ok(()), |rival| Err(same(rival, slice)))
+}
+
+/// Checks that packets come to an end with more slices at the end of chains than are declared.
+pub(crate) fn check_more(intent: &Intent, index: &Index, more: &[Slice]) -> Result<(), PlanError> {
+    let more = more.iter().filter_map(|slice| Some((slice.after?, slice.chain)));
+    check_links(intent, &index.slice_links(None).chain(more).collect())
 }
 
 /// A chain that was written carries the slices that it has.
@@ -64,7 +73,9 @@ pub(super) fn check_chain(intent: &Intent, index: &Index, chain: &Chain) -> Resu
     slices.try_for_each(|slice| check_metadata(chain, slice))
 }
 
-/// Packets that go on in other chains by slices, and by graphs, come to an end in time.
+/// Packets that go on in other chains by slices, and by graphs, come to an end in time. What a slice
+/// brought into a chain does not follow a graph behind it: of both together more is refused than could
+/// go wrong.
 fn check_links(intent: &Intent, links: &BTreeSet<(ChainId, ChainId)>) -> Result<(), PlanError> {
     if links.is_empty() {
         return Ok(());

@@ -335,6 +335,14 @@ impl IndexedIntent {
         crate::check::check_slice(&self.intent, &self.index, slice)
     }
 
+    /// Would packets go round with these slices beside those that are declared?
+    ///
+    /// # Errors
+    /// The circle, or a route that is too long.
+    pub fn check_more_slices(&self, more: &[Slice]) -> Result<(), crate::PlanError> {
+        crate::check::check_more_slices(&self.intent, &self.index, more)
+    }
+
     /// Refuses what no data plane could carry; looks at what was written since the last check and
     /// at what that touches. What passed before is taken for good.
     ///

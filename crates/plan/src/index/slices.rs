@@ -77,9 +77,15 @@ impl Index {
         self.slice_links.contains_key(&(before, chain))
     }
 
-    /// The chains that slices go on from, each with one that they go on in.
-    pub(crate) fn slice_links(&self) -> impl Iterator<Item = (ChainId, ChainId)> + '_ {
-        self.slice_links.keys().copied()
+    /// The chains that slices go on from, each with one that they go on in; but for one slice.
+    pub(crate) fn slice_links(
+        &self,
+        without: Option<&Slice>,
+    ) -> impl Iterator<Item = (ChainId, ChainId)> + '_ {
+        let without = without.and_then(|slice| Some((slice.after?, slice.chain)));
+        let links = self.slice_links.iter();
+        let others = links.filter(move |(link, count)| **count > 1 || Some(**link) != without);
+        others.map(|(link, _)| *link)
     }
 
     /// Another slice that takes the same packets at the same place.

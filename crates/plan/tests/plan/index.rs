@@ -334,9 +334,21 @@ proptest! {
         let mut indexed = IndexedIntent::default();
         for change in &changes {
             let mut draft = indexed.clone();
+            // One slice may be asked about before it is written.
+            let asked = match change.as_slice() {
+                [Write { kind: 8, number, is_removal: false, dice }] => {
+                    Some(draft.check_slice(&slice(*number, &mut Dice(*dice))))
+                }
+                _ => None,
+            };
             change.iter().for_each(|write| apply(&mut draft, write));
             let verdict = draft.check();
             let reference = check(draft.intent());
+            if let Some(asked) = asked {
+                prop_assert_eq!(
+                    asked.is_ok(), reference.is_ok(), "{:?}, but {:?}", asked, reference
+                );
+            }
             prop_assert_eq!(
                 verdict.is_ok(), reference.is_ok(), "{:?}, but {:?}", verdict, reference
             );

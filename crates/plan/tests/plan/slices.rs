@@ -160,7 +160,13 @@ fn a_slice_at_the_end_of_a_chain_is_known_wherever_that_chain_may_end() {
     let mut shorter = world.intent.chains[&first].clone();
     shorter.functions.truncate(1);
     world.intent.chains.insert(first, shorter);
+    let paths = |world: &World| -> Vec<PathId> {
+        let paths = world.blueprint.ledger.paths.iter();
+        paths.filter(|(_, path)| path.chain == first).map(|(id, _)| *id).collect()
+    };
+    let old = paths(&world);
     world.rest();
+    assert!(paths(&world).iter().all(|path| !old.contains(path)), "the chain has turned");
     assert!(before.iter().zip(&tables(&world)).all(|(before, now)| before.is_same(now)));
     assert_eq!(world.state(1), ChainState::Active);
 }

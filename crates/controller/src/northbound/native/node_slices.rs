@@ -55,13 +55,16 @@ pub(super) async fn inject(
     // Lower than all that are declared: where both take a packet, what was put in by hand does.
     let ids = (1_u128..).map(|number| SliceId(Uuid::from_u128(number)));
     let mut found = Found::default();
-    let entries = ids.zip(&given).map(|(id, document)| {
+    let slices = ids.zip(&given).map(|(id, document)| {
         let slice = made_of(intent, identity, id, document, &mut found)?;
-        if let Some(fault) = slice.fault() {
-            return Err(Problem::bad_body(&format!("slice '{}': {fault}", slice.name())));
+        match slice.fault() {
+            Some(fault) => Err(Problem::bad_body(&format!("slice '{}': {fault}", slice.name()))),
+            None => Ok(slice),
         }
-        entry(situation, intent, &slice)
     });
+    let slices = slices.collect::<Result<Vec<Slice>, Problem>>()?;
+    intent.check_more_slices(&slices)?;
+    let entries = slices.iter().map(|slice| entry(situation, intent, slice));
     let entries = entries.collect::<Result<Vec<SliceEntry>, Problem>>()?;
     let answer = ask(app, node, &Question::Inject(entries)).await?;
     told(answer, situation, intent, node)

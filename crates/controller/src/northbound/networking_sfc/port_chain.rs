@@ -136,7 +136,10 @@ fn check_no_graph(intent: &IndexedIntent, id: ChainId) -> Result<(), ApiError> {
 fn check_no_slice(intent: &IndexedIntent, id: ChainId) -> Result<(), ApiError> {
     let Some(slice) = uses::slice_of(intent, id) else { return Ok(()) };
     let slice = slice.name();
-    let message = format!("Port Chain {id} in use by slice '{slice}'; remove its slices first.");
+    let message = format!(
+        "Port Chain {id} in use by slice '{slice}', which is of it or begins at its end; remove such \
+         slices first."
+    );
     Err(ApiError::conflict("PortChainInUse", message))
 }
 

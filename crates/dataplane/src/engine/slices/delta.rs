@@ -72,7 +72,12 @@ impl Tables {
         let mut are_in = entries;
         are_in.retain(|entry| {
             let is_taken = self.slices.of_id(entry.id).is_some() || self.check_slices().is_err();
-            entered.contains(&entry.path) && !is_taken && self.insert_slice(entry).is_ok()
+            let begins = match entry.matches.place {
+                SlicePlace::After(chain) => self.chain_ends.contains_key(&chain),
+                SlicePlace::Endpoints | SlicePlace::Port(_) => true,
+            };
+            let is_entered = entered.contains(&entry.path) && begins;
+            is_entered && !is_taken && self.insert_slice(entry).is_ok()
         });
         self.slices.injected = are_in.iter().map(|entry| (entry.id, entry.path)).collect();
         are_in.iter().for_each(|entry| self.slices.count_like(entry.path, |likes| likes + 1));
@@ -95,13 +100,13 @@ impl Tables {
         for entry in &program.slice_paths {
             self.slices.insert_path(entry);
         }
-        self.share_ports(None);
         for entry in &program.slices {
             if self.remove_slice(entry.id) {
                 return Err(CompileError::Twice { what: "slice", id: entry.id.to_string() });
             }
             self.insert_slice(entry)?;
         }
+        self.share_ports(None);
         self.check_slices()
     }
 
@@ -143,8 +148,12 @@ impl Tables {
             || start.is_some_and(|start| self.slices.take_from(self.end_of(start).as_slice()))
     }
 
-    /// Where slices take packets at the end of a path.
+    /// Where slices take packets at the end of a path, if any takes anything.
+    #[inline]
     pub(in crate::engine) fn end_of(&self, ended: PathPosition) -> Option<Place> {
+        if self.slices.is_empty() {
+            return None;
+        }
         self.path(self.positions.place(ended).path).chain_end.map(Place::after)
     }
 
