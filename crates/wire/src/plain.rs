@@ -1,19 +1,20 @@
 //! The commonest frames, read in one go: untagged Ethernet, IPv4 without options, whole, with TCP or
-//! UDP; and an NSH with MD type 1 around an Ethernet frame.
+//! UDP; their packets in tunnels; and an NSH with MD type 1 around an Ethernet frame.
 //!
 //! Knows a part of what [`crate::frame::FrameView`] and [`crate::nsh::NshView`] read, and reads it
 //! the same: who gets `None` asks those. Twenty instructions here stand for two hundred there, at
 //! every packet.
 
 use crate::flow::{FlowKey, mix, mix_start};
-use crate::scalar::IpProtocol;
-use crate::{ipv4, ports};
+use crate::inside::TunnelHeader;
+use crate::scalar::{EtherType, IpProtocol};
+use crate::{ethernet, ipv4};
 use core::net::{IpAddr, Ipv4Addr};
 
-/// Ethernet, IPv4 and the first eight bytes of UDP or TCP.
-const HEADERS: usize = 14 + ipv4::HEADER_BYTES + 8;
+/// IPv4 and the first eight bytes of UDP or TCP.
+const HEADERS: usize = ipv4::HEADER_BYTES + 8;
 
-/// A frame of TCP or UDP over IPv4.
+/// A frame of TCP or UDP over IPv4, or the packet of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlainFrame {
     source: u32,
@@ -29,38 +30,46 @@ impl PlainFrame {
     #[inline]
     #[must_use]
     pub fn parse(frame: &[u8]) -> Option<Self> {
-        let head: &[u8; HEADERS] = frame.first_chunk()?;
+        let (ethernet, packet) = frame.split_first_chunk::<{ ethernet::HEADER_BYTES }>()?;
+        if !ethernet::ethertype_is(ethernet, EtherType::IPV4) {
+            return None;
+        }
+        let (plain, _) = Self::parse_packet(packet)?;
+        Some(Self { is_group: ethernet[0] & 1 != 0, ..plain })
+    }
+
+    /// Reads the packet of such a frame at the front of these bytes; answers also what it carries.
+    #[inline]
+    pub(crate) fn parse_packet(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let head: &[u8; HEADERS] = bytes.first_chunk()?;
         let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
         let long =
             |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        // EtherType IPv4; version 4 and five words; neither offset nor more fragments.
-        if word(12) != 0x0800 || head[14] != 0x45 || word(20) & 0x3fff != 0 {
+        // Version 4 and five words; neither offset nor more fragments.
+        if head[0] != 0x45 || word(6) & 0x3fff != 0 {
             return None;
         }
-        let total = usize::from(word(16));
-        let upper = total.checked_sub(ipv4::HEADER_BYTES)?;
-        if 14 + total > frame.len() {
-            return None;
-        }
-        let protocol = head[23];
+        let upper = bytes.get(ipv4::HEADER_BYTES..usize::from(word(2)))?;
+        let protocol = head[9];
         let is_sound = match IpProtocol(protocol) {
             IpProtocol::UDP => {
-                let length = usize::from(word(38));
-                (8..=upper).contains(&length)
+                let length = usize::from(word(24));
+                (8..=upper.len()).contains(&length)
             }
             IpProtocol::TCP => {
-                let offset = usize::from(*frame.get(46)? >> 4) * 4;
-                (20..=upper).contains(&offset)
+                let offset = usize::from(*upper.get(12)? >> 4) * 4;
+                (20..=upper.len()).contains(&offset)
             }
             _ => false,
         };
-        is_sound.then_some(Self {
-            source: long(26),
-            destination: long(30),
-            ports: long(34),
+        let plain = Self {
+            source: long(12),
+            destination: long(16),
+            ports: long(20),
             protocol,
-            is_group: head[0] & 1 != 0,
-        })
+            is_group: false,
+        };
+        is_sound.then_some((plain, upper))
     }
 
     /// Is it sent to a group of stations?
@@ -75,17 +84,17 @@ impl PlainFrame {
         self.protocol == IpProtocol::TCP.0
     }
 
-    /// Does it say that a tunnel header follows, as [`crate::inside::TunnelHeader::of`] reads it?
+    /// Does it say that a tunnel header follows?
     #[inline]
     #[must_use]
     pub const fn is_tunnel(&self) -> bool {
-        let port = self.ports as u16;
-        match IpProtocol(self.protocol) {
-            IpProtocol::UDP => {
-                matches!(port, ports::VXLAN | ports::VXLAN_GPE | ports::GTP_U | ports::GENEVE)
-            }
-            _ => port == ports::STT,
-        }
+        self.tunnel().is_some()
+    }
+
+    /// The tunnel header that follows, as [`TunnelHeader::of`] has it.
+    #[inline]
+    pub(crate) const fn tunnel(&self) -> Option<TunnelHeader> {
+        TunnelHeader::announced(IpProtocol(self.protocol), self.ports as u16)
     }
 
     /// Destination address.

@@ -35,6 +35,21 @@ fn look(bytes: &[u8], layers_max: u8) -> Result<Option<Inside>, InsideError> {
     Inside::parse(bytes, &FrameView::parse(bytes).unwrap(), layers_max)
 }
 
+/// What is read in one go is what the walk over all headers finds. Was it?
+fn agree(bytes: &[u8], layers_max: u8) -> bool {
+    let Ok(frame) = FrameView::parse(bytes) else { return false };
+    let is_whole = frame.fragment == Fragment::Whole;
+    let Some((header, upper)) = begin(bytes, &frame).filter(|_| is_whole) else { return false };
+    agree_behind(header, upper, layers_max)
+}
+
+fn agree_behind(header: TunnelHeader, upper: &[u8], layers_max: u8) -> bool {
+    let Some(found) = plain::read(header, upper, layers_max) else { return false };
+    let walk = Walk { inside: Inside::NOTHING, layers_max, is_cut: false };
+    assert_eq!(walk.follow(header, upper), Ok(found));
+    true
+}
+
 fn flow(source: &str, destination: &str, protocol: IpProtocol) -> Option<FlowKey> {
     let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
     let (source_port, destination_port) = (40_000, 443);
@@ -164,6 +179,29 @@ fn damaged_goldens_end_in_an_answer() {
     }
 }
 
+#[test]
+fn what_is_read_in_one_go_is_what_the_walk_finds() {
+    let plain =
+        [geneve(), gre_key_sequence(), gtp_u_in_vxlan(), nvgre(), stt(), vxlan_eight_deep()];
+    for golden in plain {
+        assert!(agree(&golden, LAYERS_MAX));
+        let frame = FrameView::parse(&golden).unwrap();
+        let (header, upper) = begin(&golden, &frame).unwrap();
+        assert!(agree_behind(header, upper, LAYERS_MAX));
+        each_truncation(upper, |bytes| {
+            assert!(!agree_behind(header, bytes, LAYERS_MAX), "what is cut short is not plain");
+        });
+        let mut read = 0;
+        each_bit_flip(&golden, |bytes| read += usize::from(agree(bytes, LAYERS_MAX)));
+        assert!(read > golden.len(), "{read} were plain");
+        for layers_max in 0..LAYERS_MAX {
+            agree(&golden, layers_max);
+        }
+    }
+    let others = [gtp_u(), nsh_in_vxlan_gpe(), vlan_stack_gtp_u_in_vxlan_over_ipv6()];
+    assert!(others.iter().all(|golden| !agree(golden, LAYERS_MAX)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
     /// Goldens with some bytes overwritten, cut or made longer: no panic, never too many layers.
@@ -185,5 +223,6 @@ proptest! {
         {
             prop_assert!((1..=layers_max).contains(&found.layers));
         }
+        agree(&bytes, layers_max);
     }
 }

@@ -31,6 +31,9 @@ fn agree(bytes: &[u8]) -> bool {
     assert_eq!(plain.flow().symmetric_hash(), plain.symmetric_hash());
     assert_eq!(plain.flow().seeded_hash(77), plain.seeded_hash(77));
     assert_eq!(plain.flow().protocol == IpProtocol::TCP, plain.is_tcp());
+    let (packet, upper) = PlainFrame::parse_packet(&bytes[14..]).expect("the packet of the frame");
+    assert_eq!(PlainFrame { is_group: plain.is_group, ..packet }, plain);
+    assert_eq!(upper, &bytes[usize::from(view.l4_offset.unwrap())..view.end as usize]);
     assert_eq!(plain.flow().destination, plain.destination());
     true
 }
