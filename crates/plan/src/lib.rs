@@ -11,6 +11,7 @@
 mod advance;
 mod blueprint;
 mod check;
+mod counts;
 mod diff;
 mod drain;
 mod error;

@@ -46,7 +46,6 @@ impl ChainsAtRest {
     /// intent.
     pub(crate) fn is_same(&self, now: &Blueprint, intent: &Intent, inventory: &Inventory) -> bool {
         let rested = &self.intent;
-        let is_same_users = |item| matches!(item, DiffItem::Update { .. });
         Arc::ptr_eq(&self.ledger, &now.ledger)
             && is_same(&rested.networks, &intent.networks)
             && is_same(&rested.subnets, &intent.subnets)
@@ -58,7 +57,7 @@ impl ChainsAtRest {
             && is_same(&rested.graphs, &intent.graphs)
             && now.slices.places().are_same(&self.places)
             // How many use a path says nothing about it.
-            && self.users.diff(now.slices.all_users()).all(is_same_users)
+            && now.slices.all_users().has_same_keys(&self.users)
             && self.is_same_inventory(inventory)
     }
 

@@ -12,6 +12,7 @@ pub use overlap::{overlap, tuples_overlap};
 pub use resource::Resource;
 
 use crate::check::Room;
+use crate::counts::Counts;
 use crate::intent::{Intent, Table};
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
@@ -65,7 +66,7 @@ pub struct Index {
     /// The slices at the end of a chain.
     followers: Relation<ChainId, SliceId>,
     /// How many of them go on from the one chain in the other.
-    slice_links: OrdMap<(ChainId, ChainId), u32>,
+    slice_links: Counts<(ChainId, ChainId)>,
     slice_matches: Relation<SliceKey, SliceId>,
     /// What each chain takes of the nodes' room, as of the last check.
     pub(crate) chain_rooms: Table<ChainId, BTreeMap<NodeName, Room>>,
@@ -108,7 +109,7 @@ impl Default for Index {
             chain_slices: Relation::default(),
             port_slices: Relation::default(),
             followers: Relation::default(),
-            slice_links: OrdMap::new(),
+            slice_links: Counts::default(),
             slice_matches: Relation::default(),
             chain_rooms: Table::new(),
             rooms: OrdMap::new(),

@@ -34,7 +34,7 @@ impl Resource for Slice {
         }
         if let Some(before) = self.after {
             index.followers.insert(before, self.id);
-            *index.slice_links.entry((before, self.chain)).or_default() += 1;
+            index.slice_links.add((before, self.chain));
         }
         index.unchecked.slices.insert(self.id);
     }
@@ -47,11 +47,7 @@ impl Resource for Slice {
         }
         if let Some(before) = self.after {
             index.followers.remove(&before, self.id);
-            let link = (before, self.chain);
-            match index.slice_links.get(&link).copied().unwrap_or_default() {
-                0 | 1 => index.slice_links.remove(&link),
-                count => index.slice_links.insert(link, count - 1),
-            };
+            index.slice_links.remove(&(before, self.chain));
         }
     }
 }
@@ -74,7 +70,7 @@ impl Index {
 
     /// Do slices go on from the one chain in the other?
     pub(crate) fn has_slice_link(&self, before: ChainId, chain: ChainId) -> bool {
-        self.slice_links.contains_key(&(before, chain))
+        self.slice_links.of(&(before, chain)) > 0
     }
 
     /// The chains that slices go on from, each with one that they go on in; but for one slice.
@@ -84,7 +80,7 @@ impl Index {
     ) -> impl Iterator<Item = (ChainId, ChainId)> + '_ {
         let without = without.and_then(|slice| Some((slice.after?, slice.chain)));
         let links = self.slice_links.iter();
-        let others = links.filter(move |(link, count)| **count > 1 || Some(**link) != without);
+        let others = links.filter(move |(link, count)| *count > 1 || Some(**link) != without);
         others.map(|(link, _)| *link)
     }
 

@@ -2,6 +2,7 @@
 
 use super::table::SliceTable;
 use super::wanted::{Places, Wanted};
+use crate::counts::Counts;
 use crate::intent::Table;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::limits::{
@@ -56,7 +57,7 @@ pub(crate) type Cohort = (SlicePhase, BlueprintNumber, PathId, Option<NodeName>)
 
 /// The nodes (none: every node) that classify into paths with the hops of a path, and how many such
 /// paths there are.
-pub(crate) type Users = Table<(PathId, Option<NodeName>), u32>;
+pub(crate) type Users = Counts<(PathId, Option<NodeName>)>;
 
 /// The paths of one slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +140,7 @@ impl SliceBook {
 
     /// The nodes (none: every node) that classify into paths with the hops of this one.
     pub(crate) fn users(&self, like: PathId) -> impl Iterator<Item = &Option<NodeName>> {
-        let users = self.uses.range((like, None)..).map(|(key, _)| key);
+        let users = self.uses.keys_from((like, None));
         users.take_while(move |(found, _)| *found == like).map(|(_, at)| at)
     }
 
@@ -159,7 +160,7 @@ impl SliceBook {
     /// Puts down a path, new or changed.
     pub(crate) fn put(&mut self, id: PathId, path: SlicePath) {
         self.unlink(id);
-        *self.uses.entry((path.like, path.at.clone())).or_default() += 1;
+        self.uses.add((path.like, path.at.clone()));
         let mut ways = self.ways(path.slice);
         match path.phase {
             SlicePhase::Installed => ways.installed = Some(id),
@@ -199,12 +200,7 @@ impl SliceBook {
                 self.cohorts.remove(&key);
             }
         }
-        let left = self.uses.get(&place).copied().unwrap_or_default().saturating_sub(1);
-        if left == 0 {
-            self.uses.remove(&place);
-        } else {
-            self.uses.insert(place, left);
-        }
+        self.uses.remove(&place);
         let mut ways = self.ways(slice);
         ways.installed = ways.installed.filter(|installed| *installed != id);
         ways.classified = ways.classified.filter(|classified| *classified != id);

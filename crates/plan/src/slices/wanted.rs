@@ -1,5 +1,6 @@
 //! What is declared of slices, as it was looked at last, and which of them must be looked at again.
 
+use crate::counts::Counts;
 use crate::intent::{Intent, Table};
 use catena_model::id::{ChainId, PortId, SliceId};
 use catena_model::resource::Port;
@@ -10,18 +11,18 @@ use imbl::ordmap::DiffItem;
 
 /// Where slices of chains begin, and how many do.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Places(Table<(ChainId, SlicePlace), u32>);
+pub(crate) struct Places(Counts<(ChainId, SlicePlace)>);
 
 impl Places {
     /// The places at which slices of a chain begin.
     pub(crate) fn of(&self, chain: ChainId) -> impl Iterator<Item = SlicePlace> + '_ {
-        let places = self.0.range((chain, SlicePlace::Endpoints)..).map(|(key, _)| *key);
-        places.take_while(move |(found, _)| *found == chain).map(|(_, place)| place)
+        let places = self.0.keys_from((chain, SlicePlace::Endpoints));
+        places.take_while(move |(found, _)| *found == chain).map(|(_, place)| *place)
     }
 
     /// Do slices begin at the same places? Costs what differs.
     pub(crate) fn are_same(&self, other: &Self) -> bool {
-        self.0.diff(&other.0).all(|item| matches!(item, DiffItem::Update { .. }))
+        self.0.has_same_keys(&other.0)
     }
 
     /// Has the chain slices?
@@ -32,22 +33,16 @@ impl Places {
     /// The chains that have slices.
     pub(crate) fn chains(&self) -> impl Iterator<Item = ChainId> + '_ {
         let mut last = None;
-        let chains = self.0.keys().map(|(chain, _)| *chain);
+        let chains = self.0.iter().map(|((chain, _), _)| *chain);
         chains.filter(move |chain| last.replace(*chain) != Some(*chain))
     }
 
     fn enter(&mut self, slice: &Slice) {
-        *self.0.entry((slice.chain, slice.place())).or_default() += 1;
+        self.0.add((slice.chain, slice.place()));
     }
 
     fn leave(&mut self, slice: &Slice) {
-        let key = (slice.chain, slice.place());
-        let left = self.0.get(&key).copied().unwrap_or_default().saturating_sub(1);
-        if left == 0 {
-            self.0.remove(&key);
-        } else {
-            self.0.insert(key, left);
-        }
+        self.0.remove(&(slice.chain, slice.place()));
     }
 }
 

@@ -1,0 +1,73 @@
+//! How many members each key has: a key goes with its last one. Knows numbers; refuses to know
+//! members.
+
+use crate::intent::Table;
+use imbl::ordmap::DiffItem;
+
+/// A copy costs nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Counts<K: Ord + Clone>(Table<K, u32>);
+
+impl<K: Ord + Clone> Default for Counts<K> {
+    fn default() -> Self {
+        Self(Table::new())
+    }
+}
+
+impl<K: Ord + Clone> Counts<K> {
+    /// One member more.
+    pub(crate) fn add(&mut self, key: K) {
+        *self.0.entry(key).or_default() += 1;
+    }
+
+    /// One member less.
+    pub(crate) fn remove(&mut self, key: &K) {
+        match self.of(key) {
+            0 | 1 => self.0.remove(key),
+            count => self.0.insert(key.clone(), count - 1),
+        };
+    }
+
+    pub(crate) fn of(&self, key: &K) -> u32 {
+        self.0.get(key).copied().unwrap_or_default()
+    }
+
+    /// The keys that have members, in order, and how many.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, u32)> {
+        self.0.iter().map(|(key, count)| (key, *count))
+    }
+
+    /// The keys that have members, from this one on.
+    pub(crate) fn keys_from(&self, first: K) -> impl Iterator<Item = &K> {
+        self.0.range(first..).map(|(key, _)| key)
+    }
+
+    /// Have the same keys members, however many? Costs what differs.
+    pub(crate) fn has_same_keys(&self, other: &Self) -> bool {
+        self.0.diff(&other.0).all(|item| matches!(item, DiffItem::Update { .. }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_there_as_long_as_it_has_members() {
+        let mut counts = Counts::default();
+        counts.add('a');
+        let once = counts.clone();
+        counts.add('a');
+        assert!(counts.has_same_keys(&once) && counts != once);
+        counts.add('b');
+        assert!(!counts.has_same_keys(&once));
+        assert_eq!((counts.of(&'a'), counts.of(&'b'), counts.of(&'c')), (2, 1, 0));
+        assert!(counts.keys_from('b').eq(&['b']));
+        for gone in ['b', 'a', 'c'] {
+            counts.remove(&gone);
+        }
+        assert_eq!(counts, once);
+        counts.remove(&'a');
+        assert_eq!(counts.iter().count(), 0);
+    }
+}
