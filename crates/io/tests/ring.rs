@@ -19,6 +19,8 @@ use namespace::{enter_new_namespace, in_new_namespace, ip, packet_socket, silenc
 const TCP_HEADERS_BYTES: usize = 54;
 /// The largest frame that a veth interface takes whole (its `gso_max_size` is exclusive).
 const SUPER_FRAME_BYTES_MAX: usize = 65_535;
+/// How often each loss is made to happen.
+const HITS: u8 = 100;
 
 /// Both ends of a veth pair, each with its ring.
 struct Pair {
@@ -144,13 +146,21 @@ fn an_unfinished_checksum_without_segmentation_is_told() {
 fn a_frame_larger_than_its_slot_is_counted_as_truncated_and_the_next_is_delivered() {
     in_new_namespace("truncation", || {
         let mut pair = Pair::new(RingConfig { slots: 16, slot_bytes: 4_096 });
-        assert_eq!(pair.send(&tcp_frame(5_000), tcp_offload(1_000)).sent, 1);
-        assert_eq!(pair.send(&plain_frame(60, 1), Offload::default()).sent, 1);
-        let (received, frames) = pair.arrived();
-        assert_eq!(received, Received { frames: 1, truncated: 1, ..Received::default() });
-        assert_eq!(frames[0].bytes(), plain_frame(60, 1));
-        drop(frames);
-        assert_eq!(pair.pool.free(), pair.pool.capacity() - 1, "the truncated one gave it back");
+        for number in 0..HITS {
+            let free = pair.pool.free();
+            assert_eq!(pair.send(&tcp_frame(5_000), tcp_offload(1_000)).sent, 1);
+            assert_eq!(pair.send(&plain_frame(60, number), Offload::default()).sent, 1);
+            let (mut received, mut frames) = pair.arrived();
+            if frames.is_empty() {
+                let (later, delivered) = pair.arrived();
+                received.frames += later.frames;
+                frames = delivered;
+            }
+            assert_eq!(received, Received { frames: 1, truncated: 1, ..Received::default() });
+            assert_eq!(frames[0].bytes(), plain_frame(60, number));
+            assert_eq!(pair.pool.free(), free - 1, "the truncated one gave it back");
+            frames.drain(..).for_each(|frame| pair.pool.put(frame));
+        }
     });
 }
 
@@ -274,8 +284,9 @@ fn an_empty_pool_leaves_the_frames_in_the_ring() {
 #[test]
 fn frames_lost_to_a_full_ring_are_counted_over_all_readings() {
     in_new_namespace("full ring", || {
-        let mut pair = Pair::new(RingConfig { slots: 4, slot_bytes: 4_096 });
-        for (sent, lost) in [(10, 6), (3, 9)] {
+        let slots = 4_u8;
+        let mut pair = Pair::new(RingConfig { slots: slots.into(), slot_bytes: 4_096 });
+        for (sent, lost) in [(HITS + slots, u64::from(HITS)), (3, u64::from(HITS) + 3)] {
             for number in 0..sent {
                 assert_eq!(pair.send(&plain_frame(60, number), Offload::default()).sent, 1);
             }

@@ -471,8 +471,9 @@ impl Engine {
     pub fn tick(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> Option<u64> {
         self.elapse(now_ns);
         self.release_waiting(now_ns, pool, out);
-        let kernel_ns = self.tick_kernel_path(now_ns);
+        // Before the kernel's: it shall not go on with who is found dead now.
         let health_ns = self.health.tick(now_ns, &mut self.due);
+        let kernel_ns = self.tick_kernel_path(now_ns);
         if !self.due.is_empty() {
             let context = &mut Context {
                 now_ns,

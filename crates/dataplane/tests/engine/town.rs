@@ -77,6 +77,8 @@ pub(crate) struct Town {
     pub(crate) number: u64,
     pub(crate) networks: Vec<Network>,
     pub(crate) ports: Vec<Port>,
+    /// Names of ports that are in no program for now.
+    pub(crate) absent: BTreeSet<String>,
     pub(crate) instances: Vec<Instance>,
     pub(crate) chains: Vec<Chain>,
     pub(crate) pins: Vec<PinEntry>,
@@ -271,7 +273,7 @@ impl Town {
         for (index, network) in self.networks.iter().enumerate() {
             program.networks.push(self.network_entry(node, index, network));
         }
-        for port in &self.ports {
+        for port in self.ports.iter().filter(|port| !self.absent.contains(&port.name)) {
             let network = self.networks[port.network].id;
             let at = if port.node == node {
                 program.ports.push(port_entry(port, network));

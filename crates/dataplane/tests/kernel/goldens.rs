@@ -4,8 +4,9 @@
 use crate::differential::with_interfaces;
 use crate::packets::Sent;
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, all_context, packet, packet_v6, with_chain};
+use crate::side::Left;
 use crate::town::Town;
-use crate::twin::{Left, Report, Twin};
+use crate::twin::{Report, Twin};
 use catena_io::Offload;
 use catena_model::resource::Encapsulation::{self, Mpls, Nsh};
 

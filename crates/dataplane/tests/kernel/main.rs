@@ -23,5 +23,7 @@ mod goldens;
 mod losses;
 mod neighbours;
 mod packets;
+mod side;
 mod streets;
 mod twin;
+mod watch;

@@ -1,4 +1,5 @@
-//! What a change of one chain does to the flows of others in the kernel: nothing.
+//! What a change of one chain does to the flows of others in the kernel, which is nothing, and what a
+//! port that leaves does to its own.
 
 use crate::differential::with_interfaces;
 use crate::packets::Sent;
@@ -61,4 +62,24 @@ fn check(interfaces: &[u32]) {
 async fn a_change_of_one_chain_ends_no_flow_of_another() {
     let name = "a_change_of_one_chain_ends_no_flow_of_another";
     with_interfaces(name, PORTS, check).await;
+}
+
+fn leave(interfaces: &[u32]) {
+    let mut town = three_hosts();
+    town.chain("changed", Nsh, &[&["v1"]], &rules(CHANGED));
+    let mut twin = Twin::new(town, 0, interfaces, Report::default());
+    let last = (0..TIMES).map(|_| outcomes(&mut twin, CHANGED)).last().unwrap();
+    assert!(is_carried(&last), "{last:?}");
+    // Nobody has taken the kernel's program from its interface yet.
+    twin.town.number += 1;
+    twin.town.absent.insert("S".to_owned());
+    twin.apply();
+    assert_eq!(outcomes(&mut twin, CHANGED), ["miss"], "it has no port to send from");
+    twin.compare_counters();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_leaves_the_program_sends_no_more_by_the_kernel() {
+    let name = "a_port_that_leaves_the_program_sends_no_more_by_the_kernel";
+    with_interfaces(name, PORTS, leave).await;
 }

@@ -4,7 +4,7 @@
 use crate::dice::Dice;
 use crate::frames::Spec;
 use crate::passing::annotation;
-use crate::streets::{CHAINED_PORTS, ENDPOINTS, FAR};
+use crate::streets::{CHAINED_PORTS, ENDPOINTS, FAR, TownKind};
 use crate::town::{Town, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
@@ -27,18 +27,39 @@ pub(crate) struct Sent {
     pub(crate) offload: Offload,
 }
 
-/// Flows that a town has.
+/// Flows that a town has, and one that is crowded.
 const FLOWS: usize = 10;
+const FLOWS_CROWDED: usize = 100;
+/// Contents of metadata that nodes send.
+const CONTENTS: usize = 1_000;
+
+fn flows(seed: u64) -> usize {
+    if TownKind::of(seed).is_crowded { FLOWS_CROWDED } else { FLOWS }
+}
 
 /// A packet from an endpoint of the node; `seed` is that of the town.
 pub(crate) fn roll(town: &Town, seed: u64, dice: &mut Dice) -> Sent {
-    let number = dice.below(FLOWS) as u64;
-    // What makes the flow falls the same way each time.
-    let flow = &mut Dice(seed.wrapping_mul(FLOWS as u64) + number);
+    let number = dice.below(flows(seed)) as u64;
+    let flow = &mut flow_dice(seed, number);
     let from = flow.below(ENDPOINTS.len());
     let others = [(from + 1) % ENDPOINTS.len(), (from + 2) % ENDPOINTS.len()];
     let to = if flow.once_in(6) { FAR } else { ENDPOINTS[flow.pick(&others)] };
     of_flow(town, ENDPOINTS[from], to, flow, dice)
+}
+
+/// A packet of a user whom a slice takes.
+pub(crate) fn roll_user(town: &Town, seed: u64) -> Sent {
+    let (from, to) = (ENDPOINTS[0], ENDPOINTS[1]);
+    let mut spec = spec(town, &mut flow_dice(seed, 0), from, to);
+    let packet = spec.frame().split_off(14);
+    (spec.protocol, spec.ports.1) = (IpProtocol::UDP, ports::GTP_U);
+    spec.payload = user(&packet, Teid(1));
+    Sent { port: from.0.to_owned(), bytes: spec.frame(), offload: Offload::default() }
+}
+
+/// What makes a flow falls the same way each time.
+fn flow_dice(seed: u64, number: u64) -> Dice {
+    Dice(seed.wrapping_mul(FLOWS_CROWDED as u64) + number)
 }
 
 /// A packet of a flow: what does not make the flow falls anew.
@@ -214,10 +235,13 @@ pub(crate) struct SentByTunnel {
 
 /// A datagram of another node, or of who pretends to be one.
 pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTunnel {
-    let kind = dice.pick(&TunnelKind::ALL);
+    let is_crowded = TownKind::of(seed).is_crowded;
+    // Contents of metadata crowd a memory too.
+    let carries_metadata = is_crowded && dice.once_in(2);
+    let kind = if carries_metadata { TunnelKind::VxlanGpe } else { dice.pick(&TunnelKind::ALL) };
     let source = if dice.once_in(12) { "192.0.2.77".parse().unwrap() } else { node_address(1) };
-    let number = dice.below(FLOWS);
-    let flow = &mut Dice(seed.wrapping_mul(FLOWS as u64) + 1_000 + number as u64);
+    let number = dice.below(flows(seed));
+    let flow = &mut flow_dice(seed, 1_000 + number as u64);
     // A flow is on one path until chains change.
     let of_users = town.slice_paths.first().filter(|_| number == 0).map(|path| path.id.0);
     let of_chain = town.chains.get(number % town.chains.len().max(1)).map(|chain| chain.path);
@@ -239,17 +263,15 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
             let next = if dice.once_in(20) { 2 } else { GpeNextProtocol::NSH.0 };
             let gpe = VxlanGpeHeader { vni, next: GpeNextProtocol(next), is_oam: false };
             let first = gpe.emit(&mut bytes).unwrap();
-            // More metadata than is passed on, as one header of RFC 8300 holds it.
-            let long = [annotation(116), annotation(120)].concat();
-            let is_long = dice.once_in(8);
+            let context = context(is_crowded, dice);
             bytes.resize(first + NshHeader::LEN_MAX, 0);
             let nsh = NshHeader {
                 spi: Spi::new(path).unwrap(),
                 si: index,
                 ttl: NshTtl::new(u32::from(ttl)).unwrap(),
-                metadata: match is_long {
-                    true => Metadata::Type2(ContextHeaders::parse(&long).unwrap()),
-                    false => Metadata::ZERO,
+                metadata: match context.is_empty() {
+                    true => Metadata::ZERO,
+                    false => Metadata::Type2(ContextHeaders::parse(&context).unwrap()),
                 },
                 next: NshNextProtocol::ETHERNET,
                 is_oam: false,
@@ -269,4 +291,19 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
         _ => {}
     }
     SentByTunnel { kind, source, bytes }
+}
+
+/// Metadata that a node sends: none, such as there is, or more than is passed on, as one header of
+/// RFC 8300 holds it.
+fn context(is_crowded: bool, dice: &mut Dice) -> Vec<u8> {
+    match dice.below(8) {
+        0 => [annotation(116), annotation(120)].concat(),
+        number if number < 3 || is_crowded => {
+            let mut context = annotation(4);
+            let content = dice.below(CONTENTS) as u32;
+            context[4..].copy_from_slice(&content.to_be_bytes());
+            context
+        }
+        _ => Vec::new(),
+    }
 }

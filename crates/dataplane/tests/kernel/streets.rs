@@ -3,11 +3,14 @@
 
 use crate::dice::Dice;
 use crate::town::{Town, rule};
-use catena_model::program::{SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate};
-use catena_model::resource::{Encapsulation, IpFamily, Transport};
+use catena_model::program::{
+    DelayClass, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
+};
+use catena_model::resource::{Encapsulation, FailurePolicy, IpFamily, Transport};
 use catena_model::slice::SlicePlace;
 use catena_model::{PathId, SliceId};
 use catena_wire::scalar::{Teid, TeidRange};
+use std::net::IpAddr;
 use uuid::Uuid;
 
 /// Destination ports that chains may take; others take none.
@@ -17,14 +20,49 @@ pub(crate) const CHAINED_PORTS: [u16; 4] = [5_001, 5_002, 5_003, 5_004];
 pub(crate) const ENDPOINTS: [(&str, u8); 3] = [("A", 1), ("B", 2), ("C", 3)];
 /// The endpoint at the other node.
 pub(crate) const FAR: (&str, u8) = ("F", 9);
-const FUNCTIONS: [&str; 5] = ["f1", "f2", "f3", "f4", "f5"];
+pub(crate) const FUNCTIONS: [&str; 5] = ["f1", "f2", "f3", "f4", "f5"];
 const FAR_FUNCTION: &str = "far";
 /// The function that speaks an encapsulation in some towns.
 const AWARE: &str = "f5";
 /// The network that nobody is in but functions.
 const EMPTY_NETWORK: usize = 1;
-/// One town of so many has slices: beside them the kernel carries only what cannot hide any.
-const SLICED_ONE_IN: u64 = 6;
+/// Kinds of towns, one after the other.
+const KINDS: u64 = 6;
+
+/// What sets towns apart that differ in their number.
+#[derive(Clone, Copy)]
+pub(crate) struct TownKind {
+    /// Users of slices: beside them the kernel carries only what cannot hide any.
+    pub(crate) has_slices: bool,
+    /// More flows and contents than the engine remembers, in less time than it forgets any: later the
+    /// kernel goes on with flows whose place in the engine's memory others have.
+    pub(crate) is_crowded: bool,
+    /// The engine watches functions, and some die.
+    pub(crate) is_watched: bool,
+    /// The engine has its lane: every second town of each kind.
+    pub(crate) has_lane: bool,
+}
+
+impl TownKind {
+    pub(crate) fn of(seed: u64) -> Self {
+        let number = seed % KINDS;
+        Self {
+            has_slices: number == 0,
+            is_crowded: number == 1,
+            is_watched: number == 2,
+            has_lane: (seed + seed / KINDS).is_multiple_of(2),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self { has_slices: true, .. } => "sliced",
+            Self { is_crowded: true, .. } => "crowded",
+            Self { is_watched: true, .. } => "watched",
+            _ => "ordinary",
+        }
+    }
+}
 
 /// The ports and functions; no chain yet.
 pub(crate) fn empty() -> Town {
@@ -35,22 +73,40 @@ pub(crate) fn empty() -> Town {
         let (v4, v6) = (format!("10.0.0.{last}"), format!("2001:db8::{last}"));
         town.endpoint(name, usize::from(place == ENDPOINTS.len()), 0, &[&v4, &v6]);
     }
-    for name in FUNCTIONS {
+    for (name, last) in FUNCTIONS.into_iter().zip(101..) {
         town.function(name, 0, (0, 1));
+        // Whose presence the engine may ask for.
+        let ingress = town.instances.last().expect("it was just built").ingress;
+        town.ports[ingress].addresses = vec![IpAddr::from([10, 0, 0, last])];
     }
     town.function(FAR_FUNCTION, 1, (0, 1));
     town
 }
 
-/// Changes a chain, and now and then what functions take and speak.
+/// Changes a chain, and now and then what functions take and speak and who is there.
 pub(crate) fn change(town: &mut Town, seed: u64, dice: &mut Dice) {
     town.number += 1;
+    leave_or_return(town, dice);
     change_chains(town, dice);
+    let kind = TownKind::of(seed);
+    if kind.is_watched {
+        let policies = [FailurePolicy::Block, FailurePolicy::Bypass, FailurePolicy::Reroute];
+        town.chains
+            .iter_mut()
+            .for_each(|chain| chain.on_failure = policies[chain.path as usize % 3]);
+    }
     if dice.once_in(4) {
         change_functions(town, dice);
     }
-    if seed.is_multiple_of(SLICED_ONE_IN) {
+    if kind.has_slices {
         set_slices(town);
+    }
+}
+
+/// Now and then an endpoint leaves the program, until the next change.
+fn leave_or_return(town: &mut Town, dice: &mut Dice) {
+    if town.absent.pop_first().is_none() && dice.once_in(8) {
+        town.absent.insert(dice.pick(&ENDPOINTS).0.to_owned());
     }
 }
 
@@ -80,16 +136,18 @@ fn set_slices(town: &mut Town) {
     let (Some(first), Some(last)) = (town.chains.first(), town.chains.last()) else { return };
     let behind = SlicePlace::After(town.chain_id(first));
     let likes = [first, last].map(|chain| PathId(chain.path));
-    // Two of three have a rate, that of one packet now and then.
+    // Two of three have a rate, that of one packet now and then; the packets of others wait.
     let rate = SliceRate { bits_per_second: 80_000, burst_bytes: 180 };
     let rate = Some(rate).filter(|_| !town.number.is_multiple_of(3));
+    let waits = rate.is_none();
     let whose = [(SlicePlace::Endpoints, 1_000, rate), (behind, 500, None)];
     for ((number, (place, last_user, rate)), like) in (1..).zip(whose).zip(likes) {
         let id = SliceId(Uuid::from_u128(number.into()));
         let path = PathId(500_000 + 2 * town.number as u32 + number);
         let teids = TeidRange::new(Teid(1), Teid(last_user)).unwrap();
         let matches = SliceMatch { place, vni: None, teids: Some(teids), qfi: None };
-        let (policy, name) = (SlicePolicy { rate, ..SlicePolicy::default() }, "users".to_owned());
+        let class = if waits { DelayClass::Urgent } else { DelayClass::Unscheduled };
+        let (policy, name) = (SlicePolicy { rate, class }, "users".to_owned());
         town.slices.push(SliceEntry { id, name, matches, path, policy, is_injected: false });
         let carries_metadata = false;
         town.slice_paths.push(SlicePathEntry { id: path, slice: id, like, carries_metadata });

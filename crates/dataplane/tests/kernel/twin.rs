@@ -4,22 +4,25 @@
 use crate::dice::Dice;
 use crate::packets::{Sent, SentByTunnel, cut_arp};
 use crate::passing::{advance, route};
-use crate::streets;
-use crate::town::{Port, Town, node_address, node_name};
-use catena_dataplane::engine::{
-    Booking, Engine, EngineConfig, KernelPort, Origin, Output, Packet, Turn,
-};
+use crate::side::{Left, Side, from_punt, names};
+use crate::streets::{self, TownKind};
+use crate::town::{Port, Town, node_address};
+use crate::watch;
+use catena_dataplane::engine::{Engine, KernelPort, Origin, Packet, Turn};
 use catena_dataplane::shell::KernelDoor;
 use catena_fastpath::reference::{self, Outcome};
 use catena_fastpath::{
     Event, FLAG_PUSHES, Hook, Kind, Operation, OuterHeader, Program, PuntedFrom, Settings, Sight,
     Sizes, Tables, Transform, Verdict,
 };
-use catena_io::{Buffer, BufferPool, Offload};
+use catena_io::Offload;
 use catena_model::kernel::Declined;
 use catena_model::program::{PROXY_MAC, PortRole};
+use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, NodeCounters};
+use catena_wire::ethernet::ethertype_is;
 use catena_wire::frame::FrameView;
+use catena_wire::scalar::EtherType;
 use catena_wire::segment::{SegmentKind, SuperFrame};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -31,6 +34,7 @@ const REHEARSED_BYTES_MAX: usize = 3_400;
 const REHEARSED_BYTES_MIN: usize = 54;
 const REHEARSED_IPV4_BYTES_MIN: usize = 34;
 const PUNT_INTERFACE: u32 = 1;
+const FIRST_INTERFACE: u32 = 2;
 const UNDERLAY_INTERFACE: u32 = 1;
 /// Frames that one packet may give rise to, one after the other.
 const STEPS_MAX: usize = 64;
@@ -41,13 +45,6 @@ const STARVED_ONE_IN: usize = 5;
 /// One of so many that leave by the engine cannot be sent, for each of two reasons.
 const UNSENT_ONE_IN: usize = 150;
 
-/// Something that left a node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Left {
-    Frame { port: String, bytes: Vec<u8>, is_super_frame: bool },
-    Datagram { to: String, bytes: Vec<u8> },
-}
-
 /// How often what has happened.
 #[derive(Default)]
 pub(crate) struct Report {
@@ -56,96 +53,31 @@ pub(crate) struct Report {
     pub(crate) operations: BTreeMap<Kind, usize>,
     pub(crate) dropped: BTreeMap<String, u64>,
     pub(crate) declined: BTreeMap<Declined, u64>,
+    pub(crate) deaths: usize,
 }
 
 /// What the kernel's program has done to a frame.
-enum Done {
+pub(crate) enum Done {
     /// It has sent these.
     Carried(Vec<Left>),
     /// It has left the frame to the engine; none: it was not asked.
     Up(Option<Event>),
 }
 
-struct Side {
-    engine: Engine,
-    pool: BufferPool,
-}
-
-impl Side {
-    fn new(has_lane: bool) -> Self {
-        let mut config = EngineConfig { has_lane, ..EngineConfig::new(node_name(0)) };
-        config.flow_seed = 7;
-        Self { engine: Engine::new(config), pool: BufferPool::new(256) }
-    }
-
-    /// Lets the engine decide one packet. Answers what leaves, sorted, and how it is booked.
-    /// `is_starved`: while no further buffer is free.
-    fn forward(
-        &mut self,
-        now_ns: u64,
-        packet: Packet,
-        is_starved: bool,
-        town: &Town,
-    ) -> Vec<(Left, Booking)> {
-        let mut out = Output::default();
-        let taken = std::iter::from_fn(|| is_starved.then(|| self.pool.take()).flatten());
-        let taken: Vec<Buffer> = taken.collect();
-        self.engine.forward(now_ns, &mut vec![packet], &mut self.pool, &mut out);
-        taken.into_iter().for_each(|buffer| self.pool.put(buffer));
-        self.left(out, town)
-    }
-
-    fn left(&mut self, out: Output, town: &Town) -> Vec<(Left, Booking)> {
-        let mut left = Vec::new();
-        for frame in out.frames {
-            let here = town.ports.iter().filter(|port| port.node == 0);
-            let mut here = here.filter(|port| self.engine.slot_of(port.id) == Some(frame.to));
-            let port = here.next().expect("a port of the node").name.clone();
-            let is_super_frame = frame.buffer.offload.segmentation.is_some();
-            let bytes = frame.buffer.bytes().to_vec();
-            left.push((Left::Frame { port, bytes, is_super_frame }, frame.booking));
-            self.pool.put(frame.buffer);
-        }
-        for datagram in out.datagrams {
-            let (to, bytes) = (datagram.to.to_string(), datagram.buffer.bytes().to_vec());
-            left.push((Left::Datagram { to, bytes }, datagram.booking));
-            self.pool.put(datagram.buffer);
-        }
-        left.sort_by(|one, other| one.0.cmp(&other.0));
-        left
-    }
-
-    /// Books what has left, or why it could not.
-    fn book(&mut self, left: Vec<(Left, Booking)>, fate: impl Fn(&Left) -> Option<DropReason>) {
-        for (left, booking) in left {
-            match fate(&left) {
-                None => self.engine.booked_sent(booking),
-                Some(reason) => self.engine.booked_failed(booking, reason),
-            }
-        }
-        self.engine.transmitted();
-    }
-
-    fn packet(&mut self, port: &Port, sent: &Sent, cause: Option<Event>) -> Packet {
-        let slot = self.engine.slot_of(port.id).expect("the port is in the program");
-        let mut buffer = self.pool.take().unwrap();
-        assert!(buffer.fill(&sent.bytes));
-        buffer.offload = sent.offload;
-        from_punt(Origin::Port(slot), buffer, cause)
-    }
-}
-
 pub(crate) struct Twin {
     pub(crate) town: Town,
     /// Of the town.
     seed: u64,
-    alone: Side,
-    beside: Side,
+    kind: TownKind,
+    pub(crate) alone: Side,
+    pub(crate) beside: Side,
     program: Program,
     tables: Tables,
     pub(crate) now_ns: u64,
     /// Now and then no buffer is free, and what leaves by the engine cannot be sent.
     pub(crate) is_rough: bool,
+    /// The function that does nothing.
+    pub(crate) dead: Option<String>,
     pub(crate) report: Report,
 }
 
@@ -159,25 +91,31 @@ impl Twin {
         };
         let tables = Tables::open(given()).unwrap();
         tables.set_settings(Settings { punt_ifindex: PUNT_INTERFACE, ..Settings::default() });
-        let has_lane = has_lane(seed);
-        let (alone, mut beside) = (Side::new(has_lane), Side::new(has_lane));
+        let kind = TownKind::of(seed);
+        let (alone, mut beside) = (Side::new(kind), Side::new(kind));
         let door = KernelDoor::open(Tables::open(given()).unwrap()).unwrap();
         beside.engine.open_kernel_path(Box::new(door));
         beside.engine.set_kernel_underlay(Some(UNDERLAY_INTERFACE));
         let now_ns = 1_000_000_000;
-        let is_rough = false;
-        let mut twin =
-            Self { town, seed, alone, beside, program, tables, now_ns, is_rough, report };
-        twin.apply();
-        for (number, port) in twin.town.ports.iter().enumerate().filter(|(_, port)| port.node == 0)
-        {
-            let interface = interfaces[number];
-            let known = catena_fastpath::Port { number: number as u32 + 1, is_watched: 0 };
-            twin.tables.set_port(interface, known).unwrap();
-            let has_peer = number % 2 == 0;
-            let port_of_kernel = KernelPort { number: number as u32 + 1, interface, has_peer };
-            twin.beside.engine.set_kernel_port(port.id, Some(port_of_kernel));
+        let here = (1..).zip(&town.ports).zip(interfaces).filter(|((_, port), _)| port.node == 0);
+        for ((number, _), interface) in here {
+            tables.set_port(*interface, catena_fastpath::Port { number, is_watched: 0 }).unwrap();
         }
+        let (is_rough, dead) = (false, None);
+        let mut twin = Self {
+            town,
+            seed,
+            kind,
+            alone,
+            beside,
+            program,
+            tables,
+            now_ns,
+            is_rough,
+            dead,
+            report,
+        };
+        twin.apply();
         twin
     }
 
@@ -204,19 +142,33 @@ impl Twin {
     /// Puts the town as it is in force at both.
     pub(crate) fn apply(&mut self) {
         let tables = Arc::new(self.town.tables(0));
-        self.alone.engine.replace_tables(Arc::clone(&tables));
+        self.alone.replace_tables(Arc::clone(&tables), &self.town);
         let turn = Turn::between(self.beside.engine.tables(), tables);
-        self.beside.engine.replace_tables(turn);
+        self.beside.replace_tables(turn, &self.town);
+        for (place, port) in self.town.ports.iter().enumerate().filter(|(_, port)| port.node == 0) {
+            let has_peer = place % 2 == 0;
+            let (number, interface) = (place as u32 + 1, interface_of(place));
+            // Who has left may send as long as nobody has taken the program from its interface.
+            let port_of_kernel = KernelPort { number, interface, has_peer };
+            self.beside.engine.set_kernel_port(port.id, Some(port_of_kernel));
+        }
     }
 
-    /// Lets time pass at both.
-    pub(crate) fn pass(&mut self, nanoseconds: u64) {
+    /// Lets time pass at both: packets that waited go on.
+    pub(crate) fn pass(&mut self, nanoseconds: u64, dice: &mut Dice) {
         self.now_ns += nanoseconds;
-        for side in [&mut self.alone, &mut self.beside] {
-            let mut out = Output::default();
-            side.engine.tick(self.now_ns, &mut side.pool, &mut out);
-            let left: Vec<Left> = side.left(out, &self.town).into_iter().map(|one| one.0).collect();
-            assert_eq!(left, []);
+        let [alone, beside] = [&mut self.alone, &mut self.beside].map(|side| {
+            let left = side.tick(self.now_ns, &self.town);
+            let names = names(&left);
+            side.book(left, |_| None);
+            names
+        });
+        assert_eq!(beside, alone);
+        assert!(self.kind.has_slices || alone.is_empty(), "{alone:?}");
+        for left in alone {
+            if let Some(sent) = self.function(left, &Offload::default()) {
+                self.send(rewritten(sent, dice), dice);
+            }
         }
     }
 
@@ -230,7 +182,7 @@ impl Twin {
                 queue.extend(came.map(|came| rewritten(came, dice)));
             }
             // A chain may change while packets are inside functions.
-            if !queue.is_empty() && dice.once_in(40) {
+            if !queue.is_empty() && dice.once_in(20) {
                 streets::change(&mut self.town, self.seed, dice);
                 self.apply();
             }
@@ -291,24 +243,27 @@ impl Twin {
         what: &str,
     ) -> Vec<Left> {
         let now_ns = self.now_ns;
+        let what = &format!("{what} in town {} without {:?}", self.seed, self.town.absent);
         let is_rough = self.is_rough;
-        let may_starve = matches!(done, Done::Up(_)) && is_rough && !has_lane(self.seed);
+        let may_starve = matches!(done, Done::Up(_)) && is_rough && !self.kind.has_lane;
         let is_starved = may_starve && Dice(now_ns).once_in(STARVED_ONE_IN);
-        let names = |left: &[(Left, Booking)]| -> Vec<Left> {
-            left.iter().map(|(left, _)| left.clone()).collect()
-        };
         let arrived = packet(&mut self.alone, None);
-        let alone = self.alone.forward(now_ns, arrived, is_starved, &self.town);
+        let alone = self.alone.forward(now_ns, vec![arrived], is_starved, &self.town);
         let expected = names(&alone);
         match done {
-            Done::Carried(left) => {
+            Done::Carried(mut left) => {
+                // What waited may go on while a packet passes.
+                let released = self.beside.forward(now_ns, Vec::new(), false, &self.town);
+                left.extend(names(&released));
+                left.sort();
                 assert_eq!(left, expected, "{what}");
                 self.alone.book(alone, |_| None);
+                self.beside.book(released, |_| None);
                 expected
             }
             Done::Up(cause) => {
                 let arrived = packet(&mut self.beside, cause);
-                let beside = self.beside.forward(now_ns, arrived, is_starved, &self.town);
+                let beside = self.beside.forward(now_ns, vec![arrived], is_starved, &self.town);
                 assert_eq!(names(&beside), expected, "{what}");
                 let fate = |left: &Left| fate(now_ns, left).filter(|_| is_rough);
                 self.alone.book(alone, fate);
@@ -343,13 +298,17 @@ impl Twin {
         let packet = |side: &mut Side, cause| side.packet(&port, sent, cause);
         let left = self.decide(done, packet, &format!("{what} of a frame at {}", port.name));
         *self.report.outcomes.entry(what.clone()).or_default() += 1;
+        if what == "carried" {
+            let what = format!("carried, {} town", self.kind.name());
+            *self.report.outcomes.entry(what).or_default() += 1;
+        }
         (left, what)
     }
 
     /// What the kernel's program does to a frame, and what that is called.
-    fn before_the_engine(&mut self, port: &Port, sent: &Sent) -> (Done, String) {
+    pub(crate) fn before_the_engine(&mut self, port: &Port, sent: &Sent) -> (Done, String) {
         let number = self.town.ports.iter().position(|other| other.id == port.id).unwrap();
-        let interface = number as u32 + 2;
+        let interface = interface_of(number);
         let segment_bytes = sent.offload.segmentation.map(|one| one.segment_bytes);
         let is_rehearsed = is_rehearsed(&sent.bytes)
             && !self.is_pushed_super_frame(number as u16 + 1, &sent.bytes, segment_bytes);
@@ -395,7 +354,8 @@ impl Twin {
     fn carried(&self, done: Outcome, offload: &Offload) -> Vec<Left> {
         let is_super_frame = offload.segmentation.is_some();
         let by_port = |interface: u32, bytes: Vec<u8>| {
-            let port = self.town.ports[interface as usize - 2].name.clone();
+            let place = (interface - FIRST_INTERFACE) as usize;
+            let port = self.town.ports[place].name.clone();
             Left::Frame { port, bytes, is_super_frame }
         };
         let (kind, interface) = done.exit.unwrap();
@@ -412,7 +372,7 @@ impl Twin {
 
     /// What a function makes of a frame: most route, one gives it back as it is, who speaks an
     /// encapsulation moves its header on.
-    fn function(&self, left: Left, offload: &Offload) -> Option<Sent> {
+    pub(crate) fn function(&self, left: Left, offload: &Offload) -> Option<Sent> {
         let Left::Frame { port, mut bytes, .. } = left else { return None };
         let port = self.town.port_named(&port);
         if port.role != PortRole::Function {
@@ -421,10 +381,18 @@ impl Twin {
         let instance =
             self.town.instances.iter().find(|one| self.town.ports[one.ingress].id == port.id)?;
         FrameView::parse(&bytes).ok().filter(|view| view.destination == port.mac)?;
+        if self.dead.as_ref() == Some(&instance.name) {
+            return None;
+        }
         let egress = &self.town.ports[instance.egress];
-        let has_header = [[0x89, 0x4f], [0x88, 0x47]].contains(bytes[12..].first_chunk()?);
         let is_sent = match instance.speaks {
-            Some(encapsulation) => has_header && advance(&mut bytes, encapsulation),
+            Some(encapsulation) => {
+                let header = match encapsulation {
+                    Encapsulation::Nsh => EtherType::NSH,
+                    Encapsulation::Mpls => EtherType::MPLS,
+                };
+                ethertype_is(&bytes, header) && advance(&mut bytes, encapsulation)
+            }
             None => instance.name == "f2" || route(&mut bytes, PROXY_MAC, egress.mac),
         };
         is_sent.then(|| Sent { port: egress.name.clone(), bytes, offload: *offload })
@@ -435,7 +403,10 @@ impl Twin {
         self.beside.engine.settle_kernel_path();
         let slices = |engine: &Engine| engine.slice_counters(None, usize::MAX);
         assert_eq!(slices(&self.beside.engine), slices(&self.alone.engine));
-        let (alone, beside) = (self.alone.engine.counters(), self.beside.engine.counters());
+        let (mut alone, mut beside) = (self.alone.engine.counters(), self.beside.engine.counters());
+        if self.kind.is_watched {
+            [&mut alone, &mut beside].into_iter().for_each(watch::forget_sizes);
+        }
         let lines = |counters: &NodeCounters| {
             let NodeCounters { ports, tunnels, tunnels_transmitted, chains, .. } = counters;
             (ports.clone(), tunnels.clone(), *tunnels_transmitted, chains.clone())
@@ -458,6 +429,11 @@ impl Twin {
     }
 }
 
+/// The interface of the port at a place of the town.
+fn interface_of(place: usize) -> u32 {
+    FIRST_INTERFACE + place as u32
+}
+
 /// Few functions rewrite, or send what they should not.
 fn rewritten(mut sent: Sent, dice: &mut Dice) -> Sent {
     let ports = FrameView::parse(&sent.bytes).ok().and_then(|view| view.l4_offset);
@@ -474,11 +450,6 @@ fn rewritten(mut sent: Sent, dice: &mut Dice) -> Sent {
         sent.offload = Offload::default();
     }
     sent
-}
-
-/// Every second town does without, also of those whose number a small one divides.
-fn has_lane(seed: u64) -> bool {
-    (seed + seed / 6).is_multiple_of(2)
 }
 
 /// Why what leaves by the engine cannot be sent; none: it can.
@@ -500,14 +471,6 @@ fn is_rehearsed(bytes: &[u8]) -> bool {
     let is_v4 = bytes.get(12..14) == Some(&[0x08, 0x00]);
     let least = if is_v4 { REHEARSED_IPV4_BYTES_MIN } else { REHEARSED_BYTES_MIN };
     (least..=REHEARSED_BYTES_MAX).contains(&bytes.len())
-}
-
-fn from_punt(origin: Origin, buffer: Buffer, cause: Option<Event>) -> Packet {
-    match cause {
-        Some(Event::Miss | Event::Stale) => Packet::from_kernel(origin, buffer, false),
-        Some(Event::Waiting) => Packet::from_kernel(origin, buffer, true),
-        _ => Packet::plainly(origin, buffer),
-    }
 }
 
 /// A tunnel packet of the kernel as the engine would have packed it: a super-frame as a row of its

@@ -11,7 +11,7 @@ use catena_model::program::{
 use catena_model::resource::Encapsulation;
 use catena_wire::scalar::PortRange;
 use ipnet::IpNet;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const COMPARISONS_MAX: usize = 10_000_000;
 /// forwards has none.
 pub struct Turn {
     pub(in super::super) tables: Arc<Tables>,
-    since: Option<(Arc<Tables>, BTreeSet<Dependency>)>,
+    since: Option<(Arc<Tables>, Changes)>,
 }
 
 impl Turn {
@@ -31,15 +31,15 @@ impl Turn {
     #[must_use]
     pub fn between(old: &Arc<Tables>, new: Arc<Tables>) -> Self {
         let is_compared = !new.differ_in_slices(old) || new.has_slices() != old.has_slices();
-        let since = is_compared.then(|| (Arc::clone(old), changed(old, &new)));
+        let since = is_compared.then(|| (Arc::clone(old), Changes::between(old, &new)));
         Self { tables: new, since }
     }
 
     /// What it changes for flows that were decided by these.
-    pub(super) fn changed(&mut self, old: &Tables) -> BTreeSet<Dependency> {
+    pub(super) fn changes(&mut self, old: &Tables) -> Changes {
         match self.since.take() {
-            Some((since, changed)) if std::ptr::eq(&*since, old) => changed,
-            _ => changed(old, &self.tables),
+            Some((since, changes)) if std::ptr::eq(&*since, old) => changes,
+            _ => Changes::between(old, &self.tables),
         }
     }
 }
@@ -50,7 +50,25 @@ impl From<Arc<Tables>> for Turn {
     }
 }
 
-/// Everything that is not as it was, or is gone.
+/// What ends flows.
+pub(super) struct Changes {
+    /// Everything that is not as it was, or is gone.
+    pub(super) dependencies: BTreeSet<Dependency>,
+    /// The ports that are there no more.
+    pub(super) ports: Vec<PortId>,
+}
+
+impl Changes {
+    fn between(old: &Tables, new: &Tables) -> Self {
+        let staying: HashSet<PortId> = new.local_ports().map(|(port, _)| port).collect();
+        let ports = old.local_ports().map(|(port, _)| port);
+        Self {
+            dependencies: changed(old, new),
+            ports: ports.filter(|port| !staying.contains(port)).collect(),
+        }
+    }
+}
+
 fn changed(old: &Tables, new: &Tables) -> BTreeSet<Dependency> {
     let mut changed = BTreeSet::new();
     let (before, after) = (&old.program, &new.program);

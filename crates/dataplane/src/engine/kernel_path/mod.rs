@@ -37,7 +37,7 @@ use flows::{Flow, Flows, UNDER_WAY_NS};
 use guards::{Dependency, Guards};
 use lines::Accounts;
 use recipe::{Observed, Recipe, Target};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use transform::{KernelUnderlay, Tunnels};
 
@@ -400,9 +400,12 @@ impl KernelPath {
 
     /// Ends what was decided by what changes between two programs, before the new one is in force.
     pub(super) fn change(&mut self, turn: &mut Turn, with: &mut Surroundings<'_>) {
-        let changed = turn.changed(with.tables);
+        let changes = turn.changes(with.tables);
         let new = &*turn.tables;
-        self.end(&changed, with);
+        self.end(&changes.dependencies, with);
+        // Who may still send there sends to nobody: the engine drops it by name.
+        let slots = changes.ports.iter().filter_map(|port| with.slots.of_port(*port)).collect();
+        self.end_at(&slots, with);
         let gone = self.guards.all().map(|(dependency, _)| dependency);
         let gone: Vec<Dependency> = gone.filter(|one| changes::is_gone(*one, new)).collect();
         for dependency in gone {
@@ -516,9 +519,20 @@ impl KernelPath {
             None => self.ports.remove(&id),
         };
         self.declined.clear();
-        let Some(slot) = with.slots.of_port(id) else { return };
-        let touched =
-            self.flows.which(|flow| flow.origin == Some(slot) || flow.exits.contains(&slot));
+        if let Some(slot) = with.slots.of_port(id) {
+            self.end_at(&HashSet::from([slot]), with);
+        }
+    }
+
+    /// Ends all flows that come in or go out by one of these.
+    fn end_at(&mut self, slots: &HashSet<PortSlot>, with: &mut Surroundings<'_>) {
+        if slots.is_empty() {
+            return;
+        }
+        let touched = self.flows.which(|flow| {
+            let mut ports = flow.origin.iter().chain(&flow.exits);
+            ports.any(|port| slots.contains(port))
+        });
         self.counters.ended += touched.len() as u64;
         self.remove(&touched, with);
     }

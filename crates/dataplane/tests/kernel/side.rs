@@ -1,0 +1,135 @@
+//! One of the two engines: what comes in, what leaves and how it is booked.
+
+use crate::packets::Sent;
+use crate::streets::TownKind;
+use crate::town::{Port, Town, node_name};
+use catena_dataplane::engine::{
+    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Turn,
+};
+use catena_fastpath::Event;
+use catena_io::{Buffer, BufferPool};
+use catena_model::DropReason;
+use catena_model::id::PortId;
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+
+/// More than wait at a time.
+const BUFFERS: usize = 512;
+/// Of all slices whose packets wait: few of them go on in the time that passes.
+const SLICE_BITS_PER_SECOND: u64 = 20_000;
+/// Flows that a crowded engine remembers, and contents of metadata.
+const FLOWS_MAX_CROWDED: usize = 16;
+
+/// Something that left a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Left {
+    Frame { port: String, bytes: Vec<u8>, is_super_frame: bool },
+    Datagram { to: String, bytes: Vec<u8> },
+}
+
+pub(crate) struct Side {
+    pub(crate) engine: Engine,
+    pub(crate) pool: BufferPool,
+    /// What each port has last come in by.
+    slots: HashMap<PortId, PortSlot>,
+}
+
+impl Side {
+    pub(crate) fn new(kind: TownKind) -> Self {
+        let mut config = EngineConfig::new(node_name(0));
+        (config.flow_seed, config.probe_secret) = (7, 8);
+        config.has_lane = kind.has_lane;
+        config.slice_bits_per_second = NonZeroU64::new(SLICE_BITS_PER_SECOND);
+        if kind.is_crowded {
+            config.flows_max = FLOWS_MAX_CROWDED;
+        }
+        let pool = BufferPool::new(BUFFERS);
+        Self { engine: Engine::new(config), pool, slots: HashMap::new() }
+    }
+
+    pub(crate) fn replace_tables(&mut self, turn: impl Into<Turn>, town: &Town) {
+        self.engine.replace_tables(turn);
+        let slot = |port: &Port| Some((port.id, self.engine.slot_of(port.id)?));
+        self.slots.extend(town.ports.iter().filter_map(slot));
+    }
+
+    /// Lets the engine decide packets. Answers what leaves, sorted, and how it is booked.
+    /// `is_starved`: while no further buffer is free.
+    pub(crate) fn forward(
+        &mut self,
+        now_ns: u64,
+        mut packets: Vec<Packet>,
+        is_starved: bool,
+        town: &Town,
+    ) -> Vec<(Left, Booking)> {
+        let mut out = Output::default();
+        let taken = std::iter::from_fn(|| is_starved.then(|| self.pool.take()).flatten());
+        let taken: Vec<Buffer> = taken.collect();
+        self.engine.forward(now_ns, &mut packets, &mut self.pool, &mut out);
+        taken.into_iter().for_each(|buffer| self.pool.put(buffer));
+        self.left(out, town)
+    }
+
+    /// Tells the engine the time; answers as for packets.
+    pub(crate) fn tick(&mut self, now_ns: u64, town: &Town) -> Vec<(Left, Booking)> {
+        let mut out = Output::default();
+        self.engine.tick(now_ns, &mut self.pool, &mut out);
+        self.left(out, town)
+    }
+
+    fn left(&mut self, out: Output, town: &Town) -> Vec<(Left, Booking)> {
+        let mut left = Vec::new();
+        for frame in out.frames {
+            let here = town.ports.iter().filter(|port| port.node == 0);
+            let mut here = here.filter(|port| self.engine.slot_of(port.id) == Some(frame.to));
+            let port = here.next().expect("a port of the node").name.clone();
+            let is_super_frame = frame.buffer.offload.segmentation.is_some();
+            let bytes = frame.buffer.bytes().to_vec();
+            left.push((Left::Frame { port, bytes, is_super_frame }, frame.booking));
+            self.pool.put(frame.buffer);
+        }
+        for datagram in out.datagrams {
+            let (to, bytes) = (datagram.to.to_string(), datagram.buffer.bytes().to_vec());
+            left.push((Left::Datagram { to, bytes }, datagram.booking));
+            self.pool.put(datagram.buffer);
+        }
+        left.sort_by(|one, other| one.0.cmp(&other.0));
+        left
+    }
+
+    /// Books what has left, or why it could not.
+    pub(crate) fn book(
+        &mut self,
+        left: Vec<(Left, Booking)>,
+        fate: impl Fn(&Left) -> Option<DropReason>,
+    ) {
+        for (left, booking) in left {
+            match fate(&left) {
+                None => self.engine.booked_sent(booking),
+                Some(reason) => self.engine.booked_failed(booking, reason),
+            }
+        }
+        self.engine.transmitted();
+    }
+
+    pub(crate) fn packet(&mut self, port: &Port, sent: &Sent, cause: Option<Event>) -> Packet {
+        let slot = self.slots[&port.id];
+        let mut buffer = self.pool.take().unwrap();
+        assert!(buffer.fill(&sent.bytes));
+        buffer.offload = sent.offload;
+        from_punt(Origin::Port(slot), buffer, cause)
+    }
+}
+
+/// The names of what leaves.
+pub(crate) fn names(left: &[(Left, Booking)]) -> Vec<Left> {
+    left.iter().map(|(left, _)| left.clone()).collect()
+}
+
+pub(crate) fn from_punt(origin: Origin, buffer: Buffer, cause: Option<Event>) -> Packet {
+    match cause {
+        Some(Event::Miss | Event::Stale) => Packet::from_kernel(origin, buffer, false),
+        Some(Event::Waiting) => Packet::from_kernel(origin, buffer, true),
+        _ => Packet::plainly(origin, buffer),
+    }
+}
