@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use catena_client::{Client, Kind};
+use catena_model::slice::SliceReport;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -162,6 +163,53 @@ fn a_document_is_planned_applied_and_compared_as_a_whole() {
     for kind in [Kind::PortChain, Kind::FlowClassifier, Kind::PortPair, Kind::ServiceGraph] {
         assert_eq!(controller.count(kind), 0, "{kind:?}");
     }
+}
+
+const USERS: &str = "
+chains:
+  - {name: gate, source: S, destination: D, classify: udp dport 7001, through: [v1]}
+  - {name: scrub, source: S, destination: D, classify: udp dport 7002, through: [v2]}
+slices:
+  - {name: members, chain: gate, vni: 7, teids: [1, 100]}
+  - {name: deep, chain: scrub, after: gate, teid: 3}
+";
+
+#[test]
+fn slices_at_the_end_of_a_chain_are_declared_by_a_document() {
+    let controller = Controller::with_ports("none");
+    let file = controller.file("users.yaml", USERS);
+    let plan = controller.tell(3, &["plan", "-f", &file]);
+    assert!(plan.contains("slice deep new") && plan.contains("slice members new"), "{plan}");
+    controller.tell(0, &["apply", "-f", &file]);
+    assert!(controller.tell(0, &["plan", "-f", &file]).contains("no changes"));
+    assert_eq!(controller.tell(0, &["diff", "-f", &file]), "");
+    let from = || -> Vec<(String, Option<String>)> {
+        let slices = controller.client().slices(None).unwrap();
+        let from = |report: SliceReport| (report.slice.name, report.slice.after);
+        let mut all: Vec<_> = slices.into_iter().map(from).collect();
+        all.sort();
+        all
+    };
+    let all = [("deep".to_owned(), Some("gate".to_owned())), ("members".to_owned(), None)];
+    assert_eq!(from(), all);
+
+    // Who would go round is refused, and nothing else of the document is made either.
+    let more =
+        "  - {name: more, source: S, destination: D, classify: udp dport 7003, through: [v3]}";
+    let round =
+        USERS.replace("vni: 7, ", "after: scrub, ").replace("slices:", &format!("{more}\nslices:"));
+    let file = controller.file("round.yaml", &round);
+    let refused = controller.tell(1, &["apply", "-f", &file]);
+    assert!(refused.contains("from chain 'gate' back to it"), "{refused}");
+    assert_eq!((from(), controller.count(Kind::PortChain)), (all.to_vec(), 2));
+
+    controller.tell(0, &["slice", "set", "deep", "--source-port", "S"]);
+    let diff = controller.tell(3, &["diff", "-f", &controller.file("users.yaml", USERS)]);
+    assert!(diff.contains("after"), "{diff}");
+    controller.tell(0, &["apply", "-f", &controller.file("users.yaml", USERS)]);
+    assert_eq!(from(), all);
+    controller.tell(0, &["apply", "-f", &controller.file("users.yaml", USERS), "--undeploy"]);
+    assert_eq!(from(), []);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{packet, packet_v6, rules, three_hosts};
-use crate::slices::{claims, path, slice, users};
+use crate::slices::{claims, frame, path, slice, user, users, with_port};
 use crate::town::{Town, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
@@ -74,8 +74,8 @@ prop_compose! {
 
 /// Users of a slice, on a path like that of the first chain; user 2 goes on in the last, which may be
 /// the first again.
-pub(crate) const USERS_VNI: u32 = 5;
-pub(crate) const USERS_LAST: u32 = 3;
+const USERS_VNI: u32 = 5;
+const USERS_LAST: u32 = 3;
 const FIRST_PATH: PathId = PathId(100);
 
 /// Their paths are like those of the first and the last chain, whatever these are.
@@ -89,9 +89,31 @@ fn users_follow(town: &mut Town) {
 /// What is sent, and by which way in.
 #[derive(Clone, Debug)]
 pub(crate) enum Shot {
-    Port { port: Index, what: Content, flips: Vec<(Index, u8)>, cut: Option<Index> },
-    Datagram { node: usize, kind: usize, from: usize, what: Content, flips: Vec<(Index, u8)> },
-    Replay { kind: usize, node: usize, which: Index, flips: Vec<(Index, u8)>, cut: Option<Index> },
+    Port {
+        port: Index,
+        what: Content,
+        flips: Vec<(Index, u8)>,
+        cut: Option<Index>,
+    },
+    Datagram {
+        node: usize,
+        kind: usize,
+        from: usize,
+        what: Content,
+        flips: Vec<(Index, u8)>,
+    },
+    Replay {
+        kind: usize,
+        node: usize,
+        which: Index,
+        flips: Vec<(Index, u8)>,
+        cut: Option<Index>,
+    },
+    /// By a user inside a tunnel, who may be in a slice.
+    User {
+        teid: u32,
+        port: u16,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -139,7 +161,13 @@ pub(crate) fn shots() -> impl Strategy<Value = Shot> {
         2 => (0usize..3, 0usize..3, any::<Index>(), flips(), cut()).prop_map(
             |(kind, node, which, flips, cut)| Shot::Replay { kind, node, which, flips, cut }
         ),
+        1 => users_shots(),
     ]
+}
+
+/// What users send, one of whom no slice takes.
+pub(crate) fn users_shots() -> impl Strategy<Value = Shot> {
+    (0..USERS_LAST + 2, 1_000u16..1_004).prop_map(|(teid, port)| Shot::User { teid, port })
 }
 
 impl Content {
@@ -219,6 +247,10 @@ pub(crate) fn shoot(rig: &mut Rig, shot: &Shot) {
             damage(&mut bytes, flips, cut.as_ref());
             let kind = if flips.len() == 2 { TunnelKind::ALL[*kind] } else { seen.kind };
             rig.queue_datagram(*node, kind, node_address((node + 1) % 3), &bytes);
+        }
+        Shot::User { teid, port } => {
+            let bytes = frame(&rig.town, with_port(user(USERS_VNI, *teid), *port));
+            rig.queue("S", &bytes, Offload::default());
         }
     }
 }

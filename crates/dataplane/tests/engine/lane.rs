@@ -1,12 +1,9 @@
 //! The lane against the long way: whatever comes, an engine with it and one without do the same.
 
-use crate::accounting::{
-    Content, Shot, USERS_LAST, USERS_VNI, behave, chains_of, shoot, shots, towns,
-};
+use crate::accounting::{Content, Shot, behave, chains_of, shoot, shots, towns, users_shots};
 use crate::rig::{Rig, SeenDatagram};
 use crate::slices;
 use crate::town::Town;
-use catena_io::Offload;
 use catena_model::program::PortRole;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -21,8 +18,6 @@ pub(crate) enum Sent {
     Any(Shot),
     /// From an endpoint, rarely with anything special about it.
     Plain { from: &'static str, what: Content },
-    /// By a user inside a tunnel, who may be in a slice.
-    User { teid: u32, port: u16 },
 }
 
 prop_compose! {
@@ -44,11 +39,10 @@ prop_compose! {
 pub(crate) fn sent() -> impl Strategy<Value = Sent> {
     // What a replay repeats hangs on the order of the datagrams, which rows may change.
     let shots = shots().prop_filter("no replay", |shot| !matches!(shot, Shot::Replay { .. }));
-    let users = (0..USERS_LAST + 2, 1_000u16..1_004);
     prop_oneof![
         2 => shots.prop_map(Sent::Any),
         7 => plain(),
-        1 => users.prop_map(|(teid, port)| Sent::User { teid, port }),
+        1 => users_shots().prop_map(Sent::Any),
     ]
 }
 
@@ -65,11 +59,6 @@ fn send(rig: &mut Rig, sent: &Sent) {
         Sent::Plain { from, what } => {
             let (bytes, offload) = what.make(&rig.town);
             rig.queue(from, &bytes, offload);
-        }
-        Sent::User { teid, port } => {
-            let user = slices::with_port(slices::user(USERS_VNI, *teid), *port);
-            let bytes = slices::frame(&rig.town, user);
-            rig.queue("S", &bytes, Offload::default());
         }
     }
 }
