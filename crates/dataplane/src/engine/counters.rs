@@ -72,11 +72,6 @@ impl Booking {
     pub fn volume(&self) -> Volume {
         self.volume
     }
-
-    fn is_like(&self, other: &Self) -> bool {
-        let Self { owner, to, passage, volume: _ } = self;
-        (*owner, *to, *passage) == (other.owner, other.to, other.passage)
-    }
 }
 
 /// An account with arrays in place of maps.
@@ -362,42 +357,66 @@ impl Books {
     /// The transmission went well.
     #[inline]
     pub(super) fn sent(&mut self, booking: Booking) {
-        if !IS_COUNTING {
-            return;
+        if IS_COUNTING {
+            self.sent_between(&booking);
+            self.sent_on_path(&booking);
         }
+    }
+
+    /// In the books of whose packets they were and of where they went.
+    #[inline]
+    fn sent_between(&mut self, booking: &Booking) {
         let volume = booking.volume;
         let book = self.book(booking.owner);
         book.tally.held = book.tally.held.saturating_sub(volume.packets);
         book.tally.forwarded.merge(volume);
         self.book(booking.to).transmitted.merge(volume);
+    }
+
+    /// In the book of their path.
+    #[inline]
+    fn sent_on_path(&mut self, booking: &Booking) {
         match booking.passage {
             Passage::Ordinary => {}
-            Passage::Tunnelled(seat) => self.paths.tunnelled_out(seat, volume),
+            Passage::Tunnelled(seat) => self.paths.tunnelled_out(seat, booking.volume),
             Passage::Delivered(seat, local) => {
                 if let Some(hop) = self.paths.hop(seat, local) {
-                    hop.delivered.merge(volume);
+                    hop.delivered.merge(booking.volume);
                 }
             }
         }
     }
 
-    /// The transmission of a row went well: what follows one another and differs in volume alone is
-    /// written down as one.
+    /// The transmission of a row went well: what follows one another and is of the same ends, or of the
+    /// same path, is written down there as one.
     #[inline]
     pub(super) fn sent_row(&mut self, bookings: impl Iterator<Item = Booking>) {
-        let mut open: Option<Booking> = None;
+        if !IS_COUNTING {
+            return;
+        }
+        let (mut between, mut on_path): (Option<Booking>, Option<Booking>) = (None, None);
         for booking in bookings {
-            match &mut open {
-                Some(open) if open.is_like(&booking) => open.volume.merge(booking.volume),
+            let ends = (booking.owner, booking.to);
+            match &mut between {
+                Some(open) if (open.owner, open.to) == ends => open.volume.merge(booking.volume),
                 _ => {
-                    if let Some(closed) = open.replace(booking) {
-                        self.sent(closed);
+                    if let Some(closed) = between.replace(booking) {
+                        self.sent_between(&closed);
+                    }
+                }
+            }
+            match &mut on_path {
+                Some(open) if open.passage == booking.passage => open.volume.merge(booking.volume),
+                _ => {
+                    if let Some(closed) = on_path.replace(booking) {
+                        self.sent_on_path(&closed);
                     }
                 }
             }
         }
-        if let Some(last) = open {
-            self.sent(last);
+        if let (Some(between), Some(on_path)) = (between, on_path) {
+            self.sent_between(&between);
+            self.sent_on_path(&on_path);
         }
     }
 
