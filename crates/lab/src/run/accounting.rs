@@ -5,14 +5,14 @@ use crate::error::Result;
 use crate::vocabulary::Lab;
 use catena_client::Client;
 use catena_client::deploy::{ChainStep, Direction};
-use catena_model::account::{NodeCounters, PortCounters};
+use catena_model::account::{DataplaneLife, NodeCounters, PortCounters};
 use catena_model::id::ChainId;
 use catena_model::status::NodeReport;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How often counters are read again while packets may still be on their way.
-const READS_MAX: usize = 10;
+const READS_MAX: usize = 20;
 /// Pause between two reads.
 const READ_PAUSE: Duration = Duration::from_millis(50);
 
@@ -94,13 +94,22 @@ impl Snapshot {
         for _ in 0..READS_MAX {
             std::thread::sleep(READ_PAUSE);
             let now = Self::take(client)?;
-            let is_at_rest = now.nodes().eq(last.nodes());
+            let is_at_rest = now.moving().eq(last.moving());
             last = now;
             if is_at_rest {
                 break;
             }
         }
         Ok(last)
+    }
+
+    /// All that packets move: time goes on when nothing else does.
+    fn moving(&self) -> impl Iterator<Item = NodeCounters> {
+        let timeless = |node: &NodeCounters| NodeCounters {
+            dataplane: DataplaneLife::default(),
+            ..node.clone()
+        };
+        self.nodes().map(timeless)
     }
 
     fn nodes(&self) -> impl Iterator<Item = &NodeCounters> {
