@@ -72,8 +72,9 @@ def names(person, noun):
 
 def person(name, project, role):
     """A new user with one role in a project."""
-    password = secrets.token_urlsafe(12)
-    ask(ADMINISTRATOR, f"user create --domain default --password {password} {name}")
+    # One of 64 random words begins with a dash, and a client takes that for an option.
+    password = "-" + secrets.token_urlsafe(12)
+    ask(ADMINISTRATOR, f"user create --domain default --password={password} {name}")
     code, _, err = ADMINISTRATOR.run(f"role add --user {name} --project {project} {role}")
     VERDICTS.equal(f"role add {name} ({err.strip()})", code, 0)
     return Person({**ADMINISTRATOR.settings, "OS_USERNAME": name, "OS_PASSWORD": password, "OS_PROJECT_NAME": project})
