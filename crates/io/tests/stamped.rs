@@ -19,13 +19,20 @@ fn frame(number: u8) -> Vec<u8> {
     [&header[..], &vec![number; 50 + usize::from(number)]].concat()
 }
 
+/// Makes `left`, which may send at once, and `right`.
+fn pair(mtu: u32) {
+    silence_ipv6();
+    ip(&format!("link add left mtu {mtu} type veth peer name right mtu {mtu}"));
+    ip("link set right up");
+    // The last one to come up finds its carrier there. To the other end the kernel gives a queue a
+    // moment later, and what is sent before is lost and counted nowhere.
+    ip("link set left up");
+}
+
 #[test]
 fn rows_of_frames_arrive_whole_in_order_with_the_time_of_their_arrival() {
     in_new_namespace("stamped", || {
-        silence_ipv6();
-        ip("link add left mtu 1600 type veth peer name right mtu 1600");
-        ip("link set left up");
-        ip("link set right up");
+        pair(1_600);
         let sender = StampedSocket::open("left", 1 << 16, WAIT).unwrap();
         let mut receiver = StampedSocket::open("right", 1 << 22, WAIT).unwrap();
         let frames: Vec<Vec<u8>> = (0..100).map(frame).collect();
@@ -65,10 +72,7 @@ fn rows_of_frames_arrive_whole_in_order_with_the_time_of_their_arrival() {
 #[test]
 fn a_receiver_without_room_says_how_much_it_lost() {
     in_new_namespace("stamped-lost", || {
-        silence_ipv6();
-        ip("link add left type veth peer name right");
-        ip("link set left up");
-        ip("link set right up");
+        pair(1_500);
         let sender = StampedSocket::open("left", 1 << 16, WAIT).unwrap();
         let mut receiver = StampedSocket::open("right", 4_096, WAIT).unwrap();
         let large = frame(200);
