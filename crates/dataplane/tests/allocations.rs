@@ -142,6 +142,8 @@ impl Street {
 
 /// Users of these tunnels have a slice with a rate, whose packets carry who they are.
 const USERS: (u32, u32) = (1, 1_000);
+/// This one has a slice with neither.
+const PLAIN_USER: u32 = 2_000;
 
 /// Chains in both encapsulations, past proxies and functions that read headers, and past a tap; and a
 /// slice of users.
@@ -163,6 +165,11 @@ fn town() -> Town {
     town.slices.push(SliceEntry { id, name, matches, path, policy, is_injected: false });
     let like = PathId(like);
     town.slice_paths.push(SlicePathEntry { id: path, slice: id, like, carries_metadata: true });
+    let (id, path) = (SliceId(Uuid::from_u128(2)), PathId(500_001));
+    let matches = SliceMatch { teids: Some(TeidRange::one(Teid(PLAIN_USER))), ..matches };
+    let (name, policy) = ("plain".to_owned(), SlicePolicy::default());
+    town.slices.push(SliceEntry { id, name, matches, path, policy, is_injected: false });
+    town.slice_paths.push(SlicePathEntry { id: path, slice: id, like, carries_metadata: false });
     town
 }
 
@@ -194,8 +201,8 @@ fn kinds(town: &Town) -> Vec<(Vec<u8>, Option<u16>)> {
             }
         }
     }
-    // Users of the slice, and one of none.
-    for teid in [USERS.0, USERS.1, USERS.1 + 1] {
+    // Users of the slices, and one of none.
+    for teid in [USERS.0, USERS.1, PLAIN_USER, USERS.1 + 1] {
         kinds.extend((0..3).map(|flow| (of_user(town, teid, 50_000 + flow), None)));
     }
     let plain = packet(town, PLAIN_PORT);

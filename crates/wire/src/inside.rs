@@ -22,6 +22,7 @@ use crate::geneve::{GeneveError, GeneveHeader};
 use crate::gre::{GreError, GreHeader};
 use crate::gtp_u::{GtpUError, GtpUMessage, GtpUView};
 use crate::nsh::{NshError, NshNextProtocol, NshView};
+use crate::plain::PlainFrame;
 use crate::ports;
 use crate::scalar::{EtherType, IpProtocol, Qfi, Teid, Vni};
 use crate::stt::{SttError, SttHeader, SttSegment};
@@ -179,6 +180,14 @@ impl Inside {
             return Ok(Some(inside));
         }
         Walk { inside: Self::NOTHING, layers_max, is_cut }.follow(header, upper).map(Some)
+    }
+
+    /// The same for a frame that is plain, where all that its tunnels hold is plain too; none: it is
+    /// in no tunnel, or somebody has to walk.
+    #[inline]
+    #[must_use]
+    pub fn parse_plain(bytes: &[u8], frame: &PlainFrame, layers_max: u8) -> Option<Self> {
+        plain::read(frame.tunnel()?, frame.upper(bytes)?, layers_max)
     }
 
     const NOTHING: Self = Self { layers: 0, vni: None, teid: None, qfi: None, flow: None };

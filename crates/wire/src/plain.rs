@@ -72,6 +72,26 @@ impl PlainFrame {
         is_sound.then_some((plain, upper))
     }
 
+    /// What follows the IPv4 header of the frame that it was read from.
+    #[inline]
+    pub(crate) fn upper<'p>(&self, frame: &'p [u8]) -> Option<&'p [u8]> {
+        let packet = frame.get(ethernet::HEADER_BYTES..)?;
+        let &[_, _, high, low, ..] = packet else { return None };
+        packet.get(ipv4::HEADER_BYTES..usize::from(u16::from_be_bytes([high, low])))
+    }
+
+    /// Does it stay on its link, as [`crate::frame::FrameView::is_multicast_or_link_local`] says?
+    #[inline]
+    #[must_use]
+    pub const fn is_multicast_or_link_local(&self) -> bool {
+        let destination = self.destination_v4();
+        self.is_group
+            || Ipv4Addr::from_bits(self.source).is_link_local()
+            || destination.is_link_local()
+            || destination.is_multicast()
+            || destination.is_broadcast()
+    }
+
     /// Is it sent to a group of stations?
     #[must_use]
     pub const fn is_group(&self) -> bool {

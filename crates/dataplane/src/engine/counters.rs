@@ -242,6 +242,12 @@ impl Books {
         self.paths.prefetch(own);
     }
 
+    /// The same for a packet that enters the path.
+    #[inline]
+    pub(super) fn prefetch_entered(&self, own: u32) {
+        self.paths.prefetch_entered(own);
+    }
+
     /// What happened on the path of a position of the tables in force.
     pub(super) fn path_sums(&self, position: PathPosition) -> Option<PathSums> {
         self.paths.sums(position.path())

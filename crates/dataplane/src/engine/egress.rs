@@ -226,11 +226,11 @@ impl Leaving<'_, '_> {
         let serial = self.context.slots.serial(egress);
         let rewrites = path.hops.get(usize::from(place.hop)).and_then(|hop| hop.rewrites.as_ref());
         let kept = rewrites.map(|entry| rewrite::kept(entry, flow));
+        let user = work.user.identity();
+        // A user may be moved between chains while packets of his are inside.
+        let is_shared = tables.port(egress).is_shared || (user != 0 && tables.slices.share(egress));
         for flow in std::iter::once(flow).chain(kept) {
-            let key = Key { egress: serial, flow, user: work.user.identity() };
-            // A user may be moved between chains while packets of his are inside.
-            let is_shared = tables.port(egress).is_shared
-                || (work.user.identity() != 0 && tables.slices.share(egress));
+            let key = Key { egress: serial, flow, user };
             if is_shared {
                 let digests = self.digests.of(&work.buffer, &work.view);
                 self.memory.remember_each(now_ns, key, visit, digests)?;

@@ -154,10 +154,10 @@ impl FlowMemory {
         (set * WAYS..(set + 1) * WAYS, hash as u32 | 1)
     }
 
-    /// The hash of a key without a user, as lookers-up give it who ask several times.
+    /// The hash of a key, as lookers-up give it who ask several times.
     #[inline]
-    pub(super) fn hash(&self, egress: u32, frame: &PlainFrame) -> FlowHash {
-        FlowHash(frame.seeded_hash(self.seed) ^ port_hash(egress))
+    pub(super) fn hash(&self, egress: u32, frame: &PlainFrame, user: u64) -> FlowHash {
+        FlowHash(frame.seeded_hash(self.seed) ^ port_hash(egress) ^ user)
     }
 
     /// Asks for the line that says where to look for a flow.

@@ -210,6 +210,14 @@ impl PathBooks {
         }
     }
 
+    /// The same for a packet that enters the path.
+    #[inline]
+    pub(super) fn prefetch_entered(&self, own: u32) {
+        if let Some(side) = self.sides.get(own as usize) {
+            prefetch(&side.entered);
+        }
+    }
+
     /// The serials of all paths, by index.
     pub(super) fn serials(&self) -> impl Iterator<Item = u64> {
         self.tallies.iter().map(|tally| tally.serial)

@@ -67,7 +67,7 @@ impl Engine {
                 let flow = FlowKey { source_port: 0, destination_port: 0, ..flow };
                 Some(flow.symmetric_hash())
             }
-            _ => Some(self.look.into(frame, &view).flow_hash(receive::flow_hash(&view))),
+            _ => Some(self.look.into(frame, &view).flow_hash(|| receive::flow_hash(&view))),
         }
     }
 }

@@ -11,7 +11,7 @@ use catena_model::DropReason;
 use catena_model::limits::TUNNEL_LAYERS_MAX;
 use catena_wire::frame::FrameView;
 use catena_wire::inside::{Inside, InsideError, InsideFault};
-use catena_wire::scalar::{Qfi, Teid, Vni};
+use catena_wire::plain::PlainFrame;
 
 // The parser counts layers in eight bits.
 const _: () = assert!(TUNNEL_LAYERS_MAX <= u8::MAX as usize);
@@ -24,9 +24,10 @@ pub(super) struct Look {
 }
 
 /// What was found inside a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum User {
     /// It is in no tunnel, or nobody looked.
+    #[default]
     Unknown,
     /// What its tunnels tell.
     Known(Known),
@@ -37,13 +38,9 @@ pub(super) enum User {
 /// What the tunnels of a frame tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
-    pub(super) vni: Option<Vni>,
-    pub(super) teid: Option<Teid>,
-    pub(super) qfi: Option<Qfi>,
-    /// Tells users and inner flows of one outer flow apart; never zero.
-    pub(super) identity: u64,
-    /// The same for both directions of the inner flow; none: no inner flow is seen.
-    flow_hash: Option<u64>,
+    pub(super) inside: Inside,
+    /// By which users are told apart.
+    seed: u64,
 }
 
 impl Look {
@@ -55,34 +52,41 @@ impl Look {
         }
         match Inside::parse(bytes, view, TUNNEL_LAYERS_MAX as u8) {
             Ok(None) => User::Unknown,
-            Ok(Some(inside)) => User::Known(Known::new(&inside, self.seed)),
+            Ok(Some(inside)) => User::Known(Known { inside, seed: self.seed }),
             Err(InsideError { fault: InsideFault::TooDeep, .. }) => {
                 User::Unreadable(DropReason::TunnelTooDeep)
             }
             Err(_) => User::Unreadable(DropReason::MalformedTunnel),
         }
     }
+
+    /// The same for a frame that is plain, where all that its tunnels hold is plain too; none: it has
+    /// no user, nobody looks, or somebody has to walk.
+    #[inline]
+    pub(super) fn into_plain(self, bytes: &[u8], frame: &PlainFrame) -> Option<User> {
+        if !self.is_on {
+            return None;
+        }
+        let inside = Inside::parse_plain(bytes, frame, TUNNEL_LAYERS_MAX as u8)?;
+        Some(User::Known(Known { inside, seed: self.seed }))
+    }
 }
 
 impl Known {
-    fn new(inside: &Inside, seed: u64) -> Self {
-        let network = inside.vni.map_or(0, |vni| mix(u64::from(vni.get()) + 1));
-        Self {
-            vni: inside.vni,
-            teid: inside.teid,
-            qfi: inside.qfi,
-            identity: inside.identity_hash(seed),
-            flow_hash: inside.flow.map(|flow| flow.symmetric_hash() ^ network),
-        }
+    /// The same for both directions of the inner flow; none: no inner flow is seen.
+    fn flow_hash(&self) -> Option<u64> {
+        let Inside { vni, flow, .. } = self.inside;
+        let network = vni.map_or(0, |vni| mix(u64::from(vni.get()) + 1));
+        flow.map(|flow| flow.symmetric_hash() ^ network)
     }
 }
 
 impl User {
-    /// What tells users of one outer flow apart; zero: nothing is known of one.
+    /// What tells users and inner flows of one outer flow apart; zero: nothing is known of one.
     #[inline]
     pub(super) fn identity(&self) -> u64 {
         match self {
-            Self::Known(known) => known.identity,
+            Self::Known(known) => known.inside.identity_hash(known.seed),
             Self::Unknown | Self::Unreadable(_) => 0,
         }
     }
@@ -90,10 +94,11 @@ impl User {
     /// The number by which a packet on the path of a slice chooses instances, on every node the
     /// same; `outer` is that of its outer flow.
     #[inline]
-    pub(super) fn flow_hash(&self, outer: u64) -> u64 {
-        match self {
-            Self::Known(Known { flow_hash: Some(inner), .. }) => *inner,
-            _ => outer,
-        }
+    pub(super) fn flow_hash(&self, outer: impl FnOnce() -> u64) -> u64 {
+        let inner = match self {
+            Self::Known(known) => known.flow_hash(),
+            Self::Unknown | Self::Unreadable(_) => None,
+        };
+        inner.unwrap_or_else(outer)
     }
 }

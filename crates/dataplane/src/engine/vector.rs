@@ -78,7 +78,7 @@ impl Work {
     /// On the path of a slice, users of one tunnel choose their instances each for himself.
     pub(super) fn choose_by_user(&mut self, position: PathPosition) {
         if position.is_of_slice() {
-            self.flow_hash = self.user.flow_hash(self.flow_hash);
+            self.flow_hash = self.user.flow_hash(|| self.flow_hash);
         }
     }
 

@@ -74,8 +74,8 @@ prop_compose! {
 
 /// Users of a slice, on a path like that of the first chain; user 2 goes on in the last, which may be
 /// the first again.
-const USERS_VNI: u32 = 5;
-const USERS_LAST: u32 = 3;
+pub(crate) const USERS_VNI: u32 = 5;
+pub(crate) const USERS_LAST: u32 = 3;
 const FIRST_PATH: PathId = PathId(100);
 
 /// Their paths are like those of the first and the last chain, whatever these are.
@@ -166,7 +166,7 @@ pub(crate) fn shots() -> impl Strategy<Value = Shot> {
 }
 
 /// What users send, one of whom no slice takes.
-pub(crate) fn users_shots() -> impl Strategy<Value = Shot> {
+fn users_shots() -> impl Strategy<Value = Shot> {
     (0..USERS_LAST + 2, 1_000u16..1_004).prop_map(|(teid, port)| Shot::User { teid, port })
 }
 

@@ -1,10 +1,17 @@
 //! The lane against the long way: whatever comes, an engine with it and one without do the same.
 
-use crate::accounting::{Content, Shot, behave, chains_of, shoot, shots, towns, users_shots};
+use crate::accounting::{
+    Content, Shot, USERS_LAST, USERS_VNI, behave, chains_of, shoot, shots, towns,
+};
 use crate::rig::{Rig, SeenDatagram};
-use crate::slices;
-use crate::town::Town;
-use catena_model::program::PortRole;
+use crate::scene::three_hosts;
+use crate::slices::{self, WEST, claims, path, slice, user, with_port};
+use crate::town::{Town, node_name};
+use catena_io::Offload;
+use catena_model::program::{
+    PortRole, SliceDelta, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
+};
+use catena_model::resource::Encapsulation;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -18,6 +25,35 @@ pub(crate) enum Sent {
     Any(Shot),
     /// From an endpoint, rarely with anything special about it.
     Plain { from: &'static str, what: Content },
+    /// From a user in tunnels, rarely with bytes overwritten.
+    User { teid: u32, port: u16, written: Option<(usize, &'static [u8])> },
+}
+
+/// Where a frame says to whom it is, and from whom and to whom its packet is; and where the packet of
+/// the frame in its VXLAN begins.
+const TO_MAC: usize = 0;
+const FROM: usize = 26;
+const TO: usize = 30;
+const CARRIED: usize = 64;
+
+/// What makes of a user's frame one for its own link alone, or one that nobody can follow.
+const WRITTEN: [(usize, &[u8]); 7] = [
+    (TO_MAC, &[0xff; 6]),
+    (TO_MAC, &[1, 0, 0x5e, 0, 0, 1]),
+    (FROM, &[169, 254, 1, 1]),
+    (TO, &[169, 254, 1, 1]),
+    (TO, &[224, 0, 0, 9]),
+    (TO, &[0xff; 4]),
+    (CARRIED, &[0x60]),
+];
+
+fn user_shots() -> impl Strategy<Value = Sent> {
+    let written = prop_oneof![5 => Just(None), 1 => select(&WRITTEN[..]).prop_map(Some)];
+    (0..USERS_LAST + 2, 1_000u16..1_004, written).prop_map(|(teid, port, written)| Sent::User {
+        teid,
+        port,
+        written,
+    })
 }
 
 prop_compose! {
@@ -42,7 +78,7 @@ pub(crate) fn sent() -> impl Strategy<Value = Sent> {
     prop_oneof![
         2 => shots.prop_map(Sent::Any),
         7 => plain(),
-        1 => users_shots().prop_map(Sent::Any),
+        2 => user_shots(),
     ]
 }
 
@@ -59,6 +95,14 @@ fn send(rig: &mut Rig, sent: &Sent) {
         Sent::Plain { from, what } => {
             let (bytes, offload) = what.make(&rig.town);
             rig.queue(from, &bytes, offload);
+        }
+        Sent::User { teid, port, written } => {
+            let user = with_port(user(USERS_VNI, *teid), *port);
+            let mut bytes = slices::frame(&rig.town, user);
+            if let Some((place, written)) = written {
+                bytes[*place..*place + written.len()].copy_from_slice(written);
+            }
+            rig.queue("S", &bytes, Offload::default());
         }
     }
 }
@@ -88,11 +132,50 @@ fn wire_packets(datagrams: &[SeenDatagram]) -> Vec<(usize, String, u16, Vec<u8>)
 /// Between the repetitions of a volley.
 const PAUSES_NS: [u64; 4] = [0, 0, 1_500_000, 61_000_000_000];
 
+/// A change of the users' slice alone, half-way through what is sent first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SliceTurn {
+    None,
+    /// It has a rate from then on.
+    Rate,
+    /// Its packets carry whose they are from then on, or no longer.
+    Metadata,
+    /// It has one user less.
+    Users,
+}
+
+fn turn_slice(rig: &mut Rig, turn: SliceTurn) {
+    let (slices, paths) = (rig.town.slices.first(), rig.town.slice_paths.first());
+    let Some((slice, path)) = slices.zip(paths) else { return };
+    let mut change = slices::delta();
+    match turn {
+        SliceTurn::None => return,
+        SliceTurn::Rate => {
+            let rate = Some(SliceRate { bits_per_second: 1_000_000, burst_bytes: 2_000 });
+            let policy = SlicePolicy { rate, ..slice.policy };
+            change.slices.push(SliceEntry { policy, ..slice.clone() });
+        }
+        SliceTurn::Metadata => {
+            let carries_metadata = !path.carries_metadata;
+            change.paths.push(SlicePathEntry { carries_metadata, ..*path });
+        }
+        SliceTurn::Users => {
+            let teids = slices::users(2, USERS_LAST);
+            let matches = SliceMatch { teids, ..slice.matches };
+            change.slices.push(SliceEntry { matches, ..slice.clone() });
+        }
+    }
+    for node in 0..3 {
+        rig.change_slices(node, &SliceDelta { node: node_name(node), ..change.clone() });
+    }
+}
+
 pub(crate) fn run(
     (has_lane, engines): (bool, usize),
     (first, second): (&Town, &Town),
     behaviours: &[usize],
     volleys: &[Vec<Sent>],
+    turn: SliceTurn,
 ) -> Rig {
     let change = |config: &mut catena_dataplane::engine::EngineConfig| {
         config.has_lane = has_lane;
@@ -107,7 +190,10 @@ pub(crate) fn run(
         }
         // Several times: first the flows are new, then they are known; then what is remembered of
         // them is due to be noted again, and at last too old.
-        for pause_ns in PAUSES_NS {
+        for (time, pause_ns) in PAUSES_NS.into_iter().enumerate() {
+            if (round, time) == (0, 1) {
+                turn_slice(&mut rig, turn);
+            }
             rig.now_ns += pause_ns;
             for sent in volley {
                 send(&mut rig, sent);
@@ -155,11 +241,13 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
     // Without 1: a function that says of every hop that it was visited meets itself for ever where it
     // serves two hops in a row, by either way.
     let behaviours = vec(select(vec![0usize, 2, 3, 4, 5]), 4);
-    let inputs = (towns(), towns(), behaviours, volleys);
+    use SliceTurn::{Metadata, None, Rate, Users};
+    let turns = select(vec![None, Rate, Metadata, Users]);
+    let inputs = (towns(), towns(), behaviours, volleys, turns);
     let mut runner = TestRunner::new(Config { cases: 600, ..Config::default() });
-    let outcome = runner.run(&inputs, |(first, second, behaviours, volleys)| {
-        let mut with = run((true, 1), (&first, &second), &behaviours, &volleys);
-        let mut without = run((false, 1), (&first, &second), &behaviours, &volleys);
+    let outcome = runner.run(&inputs, |(first, second, behaviours, volleys, turn)| {
+        let mut with = run((true, 1), (&first, &second), &behaviours, &volleys, turn);
+        let mut without = run((false, 1), (&first, &second), &behaviours, &volleys, turn);
         by_lane.set(by_lane.get() + with.by_lane());
         of_users.set(sum(of_users.get(), entered(&with)));
         prop_assert_eq!(without.by_lane(), 0);
@@ -171,4 +259,28 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
     }
     assert!(by_lane.get() > 1_000, "only {} packets went by the lane", by_lane.get());
     assert_entered(of_users.get());
+}
+
+#[test]
+fn users_of_slices_take_the_lane_all_the_way() {
+    for speaks in [None, Some(Encapsulation::Nsh)] {
+        let mut town = three_hosts();
+        town.instances.iter_mut().for_each(|instance| instance.speaks = speaks);
+        town.chain("west", Encapsulation::Nsh, &[&["v1"], &["v4"]], &[]);
+        let all = claims(Some(USERS_VNI), slices::users(1, USERS_LAST));
+        (town.slices, town.slice_paths) = (vec![slice(1, all)], vec![path(1, WEST)]);
+        let mut rig = Rig::new(town);
+        let passes = |rig: &mut Rig, teid: u32| {
+            let (bytes, before) = (slices::frame(&rig.town, user(USERS_VNI, teid)), rig.by_lane());
+            rig.send("S", &bytes);
+            assert_eq!(rig.take("D").len(), 1);
+            rig.by_lane() - before
+        };
+        // From the source, out of the first function, out of the tunnel, out of the last one.
+        for teid in [1, 2, 1] {
+            assert_eq!(passes(&mut rig, teid), 4, "{speaks:?}");
+        }
+        rig.check();
+        assert_eq!(slices::of(&rig.slice_counters(0), 1).entered.packets, 3);
+    }
 }

@@ -4,7 +4,7 @@
 use crate::accounting::towns;
 use crate::frames::Spec;
 use crate::isolation;
-use crate::lane::{assert_entered, compare_packets, entered, run, sent, sum};
+use crate::lane::{SliceTurn, assert_entered, compare_packets, entered, run, sent, sum};
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
 use crate::slices::{frame, user};
@@ -30,8 +30,9 @@ fn packets_and_books_are_the_same_by_one_engine_and_by_several() {
     let inputs = (towns(), towns(), behaviours, volleys, 2usize..5);
     let mut runner = TestRunner::new(Config { cases: 600, ..Config::default() });
     let outcome = runner.run(&inputs, |(first, second, behaviours, volleys, engines)| {
-        let mut one = run((true, 1), (&first, &second), &behaviours, &volleys);
-        let mut several = run((true, engines), (&first, &second), &behaviours, &volleys);
+        let mut one = run((true, 1), (&first, &second), &behaviours, &volleys, SliceTurn::None);
+        let mut several =
+            run((true, engines), (&first, &second), &behaviours, &volleys, SliceTurn::None);
         let of_node = |node| several.received_by_others(node);
         by_others.set(by_others.get() + (0..3).map(of_node).sum::<u64>());
         of_users.set(sum(of_users.get(), entered(&several)));

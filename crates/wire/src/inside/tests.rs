@@ -38,6 +38,10 @@ fn look(bytes: &[u8], layers_max: u8) -> Result<Option<Inside>, InsideError> {
 /// What is read in one go is what the walk over all headers finds. Was it?
 fn agree(bytes: &[u8], layers_max: u8) -> bool {
     let Ok(frame) = FrameView::parse(bytes) else { return false };
+    let plain = PlainFrame::parse(bytes);
+    if let Some(found) = plain.and_then(|plain| Inside::parse_plain(bytes, &plain, layers_max)) {
+        assert_eq!(look(bytes, layers_max), Ok(Some(found)));
+    }
     let is_whole = frame.fragment == Fragment::Whole;
     let Some((header, upper)) = begin(bytes, &frame).filter(|_| is_whole) else { return false };
     agree_behind(header, upper, layers_max)
@@ -186,6 +190,9 @@ fn what_is_read_in_one_go_is_what_the_walk_finds() {
     for golden in plain {
         assert!(agree(&golden, LAYERS_MAX));
         let frame = FrameView::parse(&golden).unwrap();
+        let whole = PlainFrame::parse(&golden);
+        let found = whole.and_then(|whole| Inside::parse_plain(&golden, &whole, LAYERS_MAX));
+        assert_eq!(found.is_some(), whole.is_some(), "a plain frame whose tunnels are plain too");
         let (header, upper) = begin(&golden, &frame).unwrap();
         assert!(agree_behind(header, upper, LAYERS_MAX));
         each_truncation(upper, |bytes| {

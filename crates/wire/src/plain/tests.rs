@@ -34,6 +34,8 @@ fn agree(bytes: &[u8]) -> bool {
     let (packet, upper) = PlainFrame::parse_packet(&bytes[14..]).expect("the packet of the frame");
     assert_eq!(PlainFrame { is_group: plain.is_group, ..packet }, plain);
     assert_eq!(upper, &bytes[usize::from(view.l4_offset.unwrap())..view.end as usize]);
+    assert_eq!(plain.upper(bytes), Some(upper));
+    assert_eq!(plain.is_multicast_or_link_local(), view.is_multicast_or_link_local());
     assert_eq!(plain.flow().destination, plain.destination());
     true
 }
@@ -42,6 +44,24 @@ fn agree(bytes: &[u8]) -> bool {
 fn a_plain_frame_is_what_the_simple_reader_sees() {
     assert!(agree(&frame(17)) && agree(&frame(6)));
     assert!(!agree(&frame(1)), "neither TCP nor UDP");
+}
+
+#[test]
+fn what_stays_on_its_link_is_what_the_simple_reader_says_does() {
+    let places =
+        [(0, 26, 10), (1, 26, 169), (1, 30, 169), (1, 30, 224), (1, 30, 255), (0, 26, 224)];
+    for (stays, place, first) in places {
+        let mut bytes = frame(17);
+        bytes[place..place + 4].copy_from_slice(&[
+            first,
+            if first == 169 { 254 } else { 255 },
+            255,
+            255,
+        ]);
+        assert!(agree(&bytes));
+        let plain = PlainFrame::parse(&bytes).unwrap();
+        assert_eq!(plain.is_multicast_or_link_local(), stays == 1, "{first} at {place}");
+    }
 }
 
 #[test]

@@ -255,7 +255,7 @@ pub(super) fn enter(
     let tells = shown != Shown::default()
         && start.is_of_slice()
         && path.encapsulation == Encapsulation::Nsh
-        && tables.slices.carries_metadata(tables.positions.id(start));
+        && tables.positions.tells_users(tables.positions.id(start));
     if path.context.is_empty() && !tells {
         return Ok(start);
     }

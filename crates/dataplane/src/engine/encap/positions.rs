@@ -44,13 +44,21 @@ struct Entry {
     shape: u32,
     hops: u16,
     encapsulation: Encapsulation,
+    /// Its packets carry whose they are.
+    tells_users: bool,
 }
 
 const NOBODY: u32 = u32::MAX;
 
 impl Default for Entry {
     fn default() -> Self {
-        Self { own: NOBODY, shape: 0, hops: 0, encapsulation: Encapsulation::Nsh }
+        Self {
+            own: NOBODY,
+            shape: 0,
+            hops: 0,
+            encapsulation: Encapsulation::Nsh,
+            tells_users: false,
+        }
     }
 }
 
@@ -90,7 +98,7 @@ impl Positions {
         let mut positions =
             Self { shapes: Arc::new(paths.iter().map(shape).collect()), ..Self::default() };
         for (index, path) in (0..).zip(paths) {
-            positions.open(path.id, index)?;
+            positions.open(path.id, index, false)?;
         }
         for slice in slices {
             positions.add_slice_path(slice)?;
@@ -99,14 +107,14 @@ impl Positions {
     }
 
     /// Gives an identifier to a new path of this shape, and answers the path's index.
-    fn open(&mut self, id: PathId, shape: u32) -> Result<u32, CompileError> {
+    fn open(&mut self, id: PathId, shape: u32, tells_users: bool) -> Result<u32, CompileError> {
         let known = self.by_id.entry(id.0);
         if known.own != NOBODY {
             return Err(CompileError::Twice { what: "path", id: id.to_string() });
         }
         let Shape { encapsulation, hops, .. } = self.shapes[shape as usize];
         let own = self.free.pop().unwrap_or(self.end);
-        *known = Entry { own, shape, hops, encapsulation };
+        *known = Entry { own, shape, hops, encapsulation, tells_users };
         self.end = self.end.max(own + 1);
         *self.ids.entry(own) = id.0;
         Ok(own)
@@ -133,7 +141,7 @@ impl Positions {
         if !pool(encapsulation).contains(&entry.id.0) {
             return Err(CompileError::PathIdentifier { path: entry.id, encapsulation });
         }
-        let own = self.open(entry.id, shape)?;
+        let own = self.open(entry.id, shape, entry.carries_metadata)?;
         self.slices += 1;
         Ok(own)
     }
@@ -184,10 +192,22 @@ impl Positions {
         PathId(self.ids.get(position.own).copied().unwrap_or_default())
     }
 
+    /// Do the packets of a path carry whose they are?
+    pub(in crate::engine) fn tells_users(&self, path: PathId) -> bool {
+        self.known(path).is_some_and(|entry| entry.tells_users)
+    }
+
     /// The start of a path, with a fresh time to live.
     pub(in crate::engine) fn start(&self, path: PathId) -> Option<PathPosition> {
         let Entry { own, shape, .. } = *self.known(path)?;
         Some(PathPosition { own, shape, hop: 0, ttl: TTL_INITIAL, carried: None })
+    }
+
+    /// The start of a path whose packets do not carry whose they are.
+    #[inline]
+    pub(in crate::engine) fn start_bare(&self, path: PathId) -> Option<PathPosition> {
+        let entry = self.known(path).filter(|entry| !entry.tells_users)?;
+        Some(self.entered(entry.own, entry.shape))
     }
 
     /// The start of the path with this index and shape, with a fresh time to live.
@@ -291,8 +311,13 @@ mod tests {
             id: PathId(id),
             slice: SliceId(Uuid::from_u128(id.into())),
             like: PathId(like),
-            carries_metadata: false,
+            carries_metadata: tells(id, like),
         }
+    }
+
+    /// Some paths tell whose their packets are, and not each time that they come.
+    fn tells(id: u32, like: u32) -> bool {
+        (id ^ like).is_multiple_of(3)
     }
 
     #[test]
@@ -325,6 +350,9 @@ mod tests {
             let shape = found.map(|position| positions.place(position).path);
             assert_eq!(shape, reference.get(&id).copied());
             assert_eq!(found.map(|position| positions.id(position)), shape.map(|_| PathId(id)));
+            let tells = shape.is_some_and(|shape| id > 101 && tells(id, shape + 100));
+            assert_eq!(positions.tells_users(PathId(id)), tells);
+            assert_eq!(positions.start_bare(PathId(id)), found.filter(|_| !tells));
         }
     }
 

@@ -16,6 +16,7 @@ use crate::engine::packet::Packet;
 use crate::engine::slots::Slots;
 use crate::engine::tables::{PortIndex, Tables};
 use crate::engine::transform::Epoch;
+use crate::engine::user::Look;
 use catena_io::{Buffer, BufferPool};
 use catena_model::account::Volume;
 use catena_model::{DropReason, PathId};
@@ -30,8 +31,8 @@ pub(in crate::engine) struct Hands<'e> {
     pub(in crate::engine) slots: &'e Slots,
     pub(in crate::engine) health: &'e Health,
     pub(in crate::engine) is_coalescing: bool,
-    /// The node looks into tunnels: what is in one is told apart by its user, which is the walk's.
-    pub(in crate::engine) looks_inside: bool,
+    /// Whether what is in a tunnel is told apart by its user.
+    pub(in crate::engine) look: Look,
     pub(in crate::engine) books: &'e mut Books,
     pub(in crate::engine) memory: &'e mut FlowMemory,
     pub(in crate::engine) flow_paths: &'e mut FlowPaths,
@@ -144,7 +145,7 @@ impl Lane {
         match sight.kind {
             Kind::Walk => false,
             Kind::Function => self.is_returned(sight, hands),
-            Kind::Endpoint | Kind::Tunnel | Kind::Aware | Kind::Switched => true,
+            Kind::Endpoint | Kind::User | Kind::Tunnel | Kind::Aware | Kind::Switched => true,
         }
     }
 
@@ -171,6 +172,7 @@ impl Lane {
                 note_flow(sight, hands);
                 (Came::Classified, arrived)
             }
+            Kind::User => (Came::Classified, arrived),
             _ => (Came::Back(sight.local), arrived),
         };
         self.running.received(owner, received, hands.books);
@@ -191,7 +193,7 @@ impl Lane {
     fn is_returned(&self, sight: &Sight, hands: &mut Hands<'_>) -> bool {
         let gate = self.gates.get(usize::from(sight.slot)).and_then(Option::as_ref);
         let Some(egress) = gate.and_then(Gate::serial) else { return false };
-        let key = Key { egress, flow: sight.frame.flow(), user: 0 };
+        let key = Key { egress, flow: sight.frame.flow(), user: sight.identity };
         hands.memory.returned(sight.found, &key, hands.now_ns)
     }
 }
@@ -242,8 +244,8 @@ fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands
                 instance: door.id,
                 epoch: hands.epoch,
             };
-            let key = Key { egress: *egress, flow: sight.frame.flow(), user: 0 };
-            let key = (key, sight.likely);
+            let user = sight.identity;
+            let key = (Key { egress: *egress, flow: sight.frame.flow(), user }, sight.likely);
             if let Err(reason) = hands.memory.remember_at(hands.now_ns, key, visit, 1) {
                 hands.books.dropped(owner, Some(seat), reason, 1);
                 hands.pool.put(traveller.buffer);

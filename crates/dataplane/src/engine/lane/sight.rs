@@ -13,9 +13,11 @@ use crate::engine::flow_memory::{FlowHash, Found, Key};
 use crate::engine::forwarder;
 use crate::engine::packer::Packer;
 use crate::engine::packet::{Origin, Packet, TunnelKind};
+use crate::engine::slices::SliceIndex;
 use crate::engine::switch;
-use crate::engine::tables::{NetworkIndex, PortIndex};
+use crate::engine::tables::{NetworkIndex, PortIndex, Tables};
 use crate::engine::transform::Exit;
+use crate::engine::user::User;
 use crate::engine::vector::Source;
 use catena_io::{Offload, prefetch};
 use catena_model::PathId;
@@ -40,6 +42,8 @@ pub(super) enum Kind {
     Walk,
     /// From an endpoint: on a path once it is decided, or switched.
     Endpoint,
+    /// The same in a tunnel: on the path of its user's slice.
+    User,
     /// Bare, from a function.
     Function,
     /// With a header, from a tunnel.
@@ -76,6 +80,12 @@ pub(super) struct Sight {
     pub(super) slot: u16,
     pub(super) owner: Owner,
     pub(super) frame: PlainFrame,
+    /// Whose it is, if the node looks and it has been asked.
+    pub(super) user: User,
+    /// What the proxy's memory tells it apart by from others of its flow; 0: nothing.
+    pub(super) identity: u64,
+    /// The slice that takes its user.
+    pub(super) slice: Option<SliceIndex>,
     pub(super) words: FlowWords,
     /// The same for both directions of the flow; known once something is chosen by it.
     pub(super) flow_hash: u64,
@@ -98,6 +108,14 @@ impl Sight {
     fn asked(&self) -> Asked<'_> {
         Asked { words: &self.words, flow_hash: self.flow_hash }
     }
+
+    /// The number by which it chooses instances on the path of a position: on that of a slice, users
+    /// of one tunnel choose each for himself.
+    #[inline]
+    pub(super) fn chosen_by(&self, position: PathPosition) -> u64 {
+        let outer = || self.frame.symmetric_hash();
+        if position.is_of_slice() { self.user.flow_hash(outer) } else { outer() }
+    }
 }
 
 impl Lane {
@@ -113,12 +131,16 @@ impl Lane {
                 prefetch(second);
             }
         }
-        let mut has_returned = false;
+        let (mut has_returned, mut has_users) = (false, false);
         for (packet, sight) in group.iter().zip(&mut *sights) {
             sight.kind = Kind::Walk;
             match self.read(packet, sight, hands) {
                 Some(kind @ Kind::Endpoint) => {
                     hands.known.prefetch(sight.asked());
+                    sight.kind = kind;
+                }
+                Some(kind @ Kind::User) => {
+                    has_users = true;
                     sight.kind = kind;
                 }
                 Some(kind @ Kind::Function) => {
@@ -133,6 +155,9 @@ impl Lane {
                 Some(kind) => sight.kind = kind,
                 None => {}
             }
+        }
+        if has_users {
+            self.find_slices(&mut sights[..group.len()], hands);
         }
         if has_returned {
             for sight in sights.iter_mut().take(group.len()) {
@@ -162,6 +187,7 @@ impl Lane {
     #[inline(always)]
     fn read(&mut self, packet: &Packet, sight: &mut Sight, hands: &Hands<'_>) -> Option<Kind> {
         let bytes = packet.buffer.bytes();
+        (sight.user, sight.identity) = (User::Unknown, 0);
         if packet.buffer.offload != Offload::default() {
             return None;
         }
@@ -183,9 +209,15 @@ impl Lane {
         sight.slot = slot.0;
         let gate = self.gates.get(slot.index())?.as_ref()?;
         sight.owner = gate.owner;
-        match (gate.kind, PlainFrame::parse(bytes)) {
-            // Whose it is, only the walk asks.
-            (_, Some(frame)) if hands.looks_inside && frame.is_tunnel() => None,
+        let frame = PlainFrame::parse(bytes);
+        if let Some(frame) = frame.filter(|frame| hands.look.is_on && frame.is_tunnel()) {
+            sight.user = hands.look.into_plain(bytes, &frame)?;
+        }
+        match (gate.kind, frame) {
+            (GateKind::Endpoint, Some(frame)) if sight.user != User::Unknown => {
+                (sight.frame, sight.header_bytes) = (frame, 0);
+                Some(Kind::User)
+            }
             (GateKind::Endpoint, Some(frame)) => {
                 sight.words = FlowWords::of(gate.index.0, &frame);
                 sight.flow_hash = frame.symmetric_hash();
@@ -193,7 +225,8 @@ impl Lane {
                 Some(Kind::Endpoint)
             }
             (GateKind::Function { serial: Some(serial), .. }, Some(frame)) => {
-                sight.memory_hash = hands.memory.hash(serial, &frame);
+                sight.identity = sight.user.identity();
+                sight.memory_hash = hands.memory.hash(serial, &frame, sight.identity);
                 (sight.frame, sight.header_bytes) = (frame, 0);
                 Some(Kind::Function)
             }
@@ -232,6 +265,10 @@ impl Lane {
                 self.recalled(gate, sight, hands)?;
                 Some(gate.network)
             }
+            Kind::User => {
+                sight.position = Self::sliced(sight, hands)?;
+                Some(self.gates.get(usize::from(sight.slot))?.as_ref()?.network)
+            }
             Kind::Endpoint => {
                 let gate = self.gates.get(usize::from(sight.slot))?.as_ref()?;
                 let now_ms = (hands.now_ns / 1_000_000) as u32;
@@ -261,7 +298,7 @@ impl Lane {
         if hands.health.has_probed() || hands.memory.watches() {
             return None;
         }
-        let key = Key { egress: gate.serial()?, flow: sight.frame.flow(), user: 0 };
+        let key = Key { egress: gate.serial()?, flow: sight.frame.flow(), user: sight.identity };
         sight.found = hands.memory.look_up_at(hands.now_ns, &key, sight.found)?;
         let visit = hands.memory.visit(sight.found)?;
         let place = hands.tables.positions.place(visit.position);
@@ -318,13 +355,12 @@ impl Lane {
         let place = tables.positions.place(position);
         let mut number = self.plans.at(place.path, place.hop)?;
         let mut plan = self.plans.get(number)?;
-        let is_a_users = hands.looks_inside && sight.frame.is_tunnel();
-        if is_a_users && !matches!(plan, Plan::Aware { .. } | Plan::End) {
-            return None;
+        if matches!(plan, Plan::Bare { .. } | Plan::Node { .. } | Plan::Choose { .. }) {
+            Self::ask_user(packet, sight, hands)?;
         }
         if let Plan::Choose { first, count } = plan {
             let hop = tables.path(place.path).hops.get(usize::from(place.hop))?;
-            sight.flow_hash = sight.frame.symmetric_hash();
+            sight.flow_hash = sight.chosen_by(position);
             let chosen = u32::try_from(hop.choose_index(sight.flow_hash)?).ok()?;
             number = first + chosen;
             plan = self.plans.get(number).filter(|_| chosen < *count)?;
@@ -341,7 +377,7 @@ impl Lane {
                 // What a tunnel brings must not go on from here.
                 let is_fit = has_room && !by_tunnel && Packer::fits(*to, bytes, tables);
                 if sight.kind != Kind::Endpoint {
-                    sight.flow_hash = sight.frame.symmetric_hash();
+                    sight.flow_hash = sight.chosen_by(position);
                 }
                 is_fit.then_some(Deed::Plan(number))
             }
@@ -350,7 +386,12 @@ impl Lane {
                 (has_room && !hands.health.is_dead(door.watch)).then_some(Deed::Plan(number))
             }
             Plan::Bare { door, egress, .. } => {
-                sight.memory_hash = hands.memory.hash(*egress, &sight.frame);
+                sight.identity = sight.user.identity();
+                // A user who may be moved between chains has each of his packets watched.
+                if sight.identity != 0 && door.egress.is_none_or(|port| tables.slices.share(port)) {
+                    return None;
+                }
+                sight.memory_hash = hands.memory.hash(*egress, &sight.frame, sight.identity);
                 hands.memory.prefetch(sight.memory_hash);
                 sight.is_remembered = true;
                 (!hands.health.is_dead(door.watch)).then_some(Deed::Plan(number))
@@ -358,19 +399,31 @@ impl Lane {
             Plan::End if tables.slices.take_from(tables.end_of(position).as_slice()) => None,
             Plan::End => {
                 let addressed = ethernet::destination(packet.buffer.bytes().get(header_bytes..)?)?;
-                let link = network.map(|network| (network, addressed));
-                let question = Question::delivered(place.path, link, sight.frame.destination_v4());
-                let (port, mac) = self.delivered.get(question, || {
-                    let (path, to) = (tables.path(place.path), Some(sight.frame.destination()));
-                    let delivered = forwarder::deliver(tables, path, network, addressed, to);
-                    let (network, mac) = delivered.ok()?;
-                    let to = mac.unwrap_or(addressed);
-                    let exit = switch::exit(to, network, Source::Proxy, tables).ok()??;
-                    Some((port_of(exit)?, mac))
-                })?;
-                Some(Deed::Deliver(port, mac))
+                self.ended(place.path, network, addressed, &sight.frame, tables)
             }
         }
+    }
+
+    /// Where the path with this index delivers a packet at its end that is addressed to this MAC.
+    #[inline(always)]
+    fn ended(
+        &mut self,
+        path: u32,
+        network: Option<NetworkIndex>,
+        addressed: MacAddr,
+        frame: &PlainFrame,
+        tables: &Tables,
+    ) -> Option<Deed> {
+        let link = network.map(|network| (network, addressed));
+        let question = Question::delivered(path, link, frame.destination_v4());
+        let (port, mac) = self.delivered.get(question, || {
+            let (path, to) = (tables.path(path), Some(frame.destination()));
+            let (network, mac) = forwarder::deliver(tables, path, network, addressed, to).ok()?;
+            let to = mac.unwrap_or(addressed);
+            let exit = switch::exit(to, network, Source::Proxy, tables).ok()??;
+            Some((port_of(exit)?, mac))
+        })?;
+        Some(Deed::Deliver(port, mac))
     }
 
     /// From an endpoint, in no path: by MAC to another port.

@@ -1,7 +1,7 @@
 //! The classifier's question to the slices: they go before rules, at ports and at the end of paths.
 //! Knows what a packet shows and where it is; refuses to know how slices are found.
 
-use super::{Place, Shown, SliceIndex};
+use super::{Place, Shown, SliceIndex, Spot};
 use crate::engine::context::Context;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::receive;
@@ -20,7 +20,7 @@ pub(in crate::engine) fn classify(
     context: &mut Context<'_>,
 ) -> bool {
     let places = [Place::port(port), Place::network(network)];
-    let found = match take(work, &places, None, context) {
+    let found = match take(work, places, None, context) {
         Ok(Some(found)) => found,
         Ok(None) => return false,
         Err(reason) => {
@@ -65,8 +65,8 @@ pub(in crate::engine) fn follow(
     ended: PathPosition,
     context: &mut Context<'_>,
 ) -> Result<Option<PathPosition>, DropReason> {
-    let places = context.tables.end_of(ended);
-    let Some(found) = take(work, places.as_slice(), Some(ended), context)? else {
+    let Some(place) = context.tables.end_of(ended) else { return Ok(None) };
+    let Some(found) = take(work, [place], Some(ended), context)? else {
         return Ok(None);
     };
     let Found { slice, start, shown } = found;
@@ -91,14 +91,15 @@ struct Found {
 
 /// The slice that takes a packet from one of these places. What it carries as metadata goes before
 /// what it shows itself: a function may have set it.
-fn take(
+fn take<const PLACES: usize>(
     work: &mut Work,
-    places: &[Place],
+    places: [Place; PLACES],
     ended: Option<PathPosition>,
     context: &Context<'_>,
 ) -> Result<Option<Found>, DropReason> {
     let tables = context.tables;
-    if !tables.slices.take_from(places) {
+    let spots = places.map(|place| tables.slices.spot(place));
+    if spots.iter().all(Spot::is_empty) {
         return Ok(None);
     }
     let carried = ended.and_then(|ended| encap::shown(ended, context.carried));
@@ -108,7 +109,7 @@ fn take(
         (None, User::Unknown) => Shown::default(),
         (None, User::Unreadable(reason)) => return Err(reason),
     };
-    let found = tables.slices.find(places, shown).and_then(|slice| {
+    let found = tables.slices.find(&spots, shown).and_then(|slice| {
         let start = tables.positions.start(tables.slices.get(slice)?.path)?;
         Some(Found { slice, start, shown })
     });

@@ -21,8 +21,10 @@ use super::rendezvous::mix;
 use super::sharing::{Chunks, Hashed, SharedMap};
 use super::tables::{NetworkIndex, PortIndex};
 use super::user::Known;
+use catena_io::prefetch;
 use catena_model::program::{SliceMatch, SlicePathEntry, SlicePolicy};
 use catena_model::{PathId, SliceId};
+use catena_wire::inside::Inside;
 use catena_wire::scalar::{Qfi, Teid, Vni};
 use ranges::{Claim, Claimant, Ranges};
 use std::sync::Arc;
@@ -94,6 +96,21 @@ impl Hashed for OneUser {
     }
 }
 
+/// A place as a packet asks there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    place: Place,
+    /// The patterns in use, as bits.
+    used: u16,
+}
+
+impl Spot {
+    /// Do no slices take packets there?
+    fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+}
+
 /// Which fields a slice gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pattern {
@@ -145,6 +162,13 @@ impl Pattern {
         Self { has_vni: matches.vni.is_some(), has_qfi: matches.qfi.is_some(), users }
     }
 
+    /// Where slices of this pattern are that take a packet which shows this.
+    fn group(&self, place: Place, shown: Shown) -> Group {
+        let vni = shown.vni.filter(|_| self.has_vni);
+        let qfi = shown.qfi.filter(|_| self.has_qfi);
+        Group::new(place, vni, qfi)
+    }
+
     fn place(self) -> usize {
         PATTERNS.iter().position(|pattern| *pattern == self).unwrap_or(0)
     }
@@ -168,7 +192,8 @@ pub(super) struct Shown {
 
 impl From<&Known> for Shown {
     fn from(known: &Known) -> Self {
-        Self { vni: known.vni, teid: known.teid, qfi: known.qfi }
+        let Inside { vni, teid, qfi, .. } = known.inside;
+        Self { vni, teid, qfi }
     }
 }
 
@@ -201,6 +226,9 @@ pub(super) struct SliceIndex(Claimant);
 pub(super) struct Slices {
     /// Place 0 is never used.
     entries: Chunks<Option<SliceTable>>,
+    /// By the same places, of those without a policy the paths: a packet needs no more of a slice, and
+    /// eight of these are in one line of the processor's cache.
+    direct: Chunks<Option<PathId>>,
     free: Vec<u32>,
     used: u32,
     of_id: SharedMap<SliceId, SliceIndex>,
@@ -253,8 +281,44 @@ impl Slices {
         !self.places.is_empty() && places.iter().any(|place| self.places.get(place).is_some())
     }
 
+    /// What there is to be asked at a place.
+    #[inline]
+    pub(super) fn spot(&self, place: Place) -> Spot {
+        let used = match self.places.is_empty() {
+            true => 0,
+            false => self.places.get(&place).map_or(0, |counts| counts.used),
+        };
+        Spot { place, used }
+    }
+
+    /// Asks the processor for where the slice of a packet with a user of its own is found.
+    #[inline]
+    pub(super) fn prefetch(&self, spots: &[Spot], shown: Shown) {
+        let Some(teid) = shown.teid else { return };
+        for Spot { place, used } in spots {
+            let first = PATTERNS.get(used.trailing_zeros() as usize);
+            if let Some(pattern) = first.filter(|pattern| pattern.users == Users::One) {
+                self.users.prefetch(&OneUser { group: pattern.group(*place, shown), teid });
+            }
+        }
+    }
+
+    /// The same for the path of a slice.
+    #[inline]
+    pub(super) fn prefetch_direct(&self, index: SliceIndex) {
+        if let Some(path) = self.direct.get(index.0.get() as usize) {
+            prefetch(path);
+        }
+    }
+
+    /// The path of a slice that holds no packets back.
+    #[inline]
+    pub(super) fn direct(&self, index: SliceIndex) -> Option<PathId> {
+        *self.direct.get(index.0.get() as usize)?
+    }
+
     /// The slice that takes a packet at these places that shows this.
-    pub(super) fn find(&self, places: &[Place], shown: Shown) -> Option<SliceIndex> {
+    pub(super) fn find(&self, spots: &[Spot], shown: Shown) -> Option<SliceIndex> {
         let shows = |pattern: &Pattern| {
             (!pattern.has_vni || shown.vni.is_some())
                 && (!pattern.has_qfi || shown.qfi.is_some())
@@ -262,8 +326,8 @@ impl Slices {
         };
         for level in LEVELS {
             let mut best: Option<Claimant> = None;
-            for place in places {
-                let mut asked = self.places.get(place).map_or(0, |counts| counts.used) & level;
+            for Spot { place, used } in spots {
+                let mut asked = used & level;
                 while asked != 0 {
                     let pattern = &PATTERNS[asked.trailing_zeros() as usize];
                     asked &= asked - 1;
@@ -284,9 +348,7 @@ impl Slices {
     }
 
     fn claimant(&self, place: Place, pattern: &Pattern, shown: Shown) -> Option<Claimant> {
-        let vni = shown.vni.filter(|_| pattern.has_vni);
-        let qfi = shown.qfi.filter(|_| pattern.has_qfi);
-        let group = Group::new(place, vni, qfi);
+        let group = pattern.group(place, shown);
         match (pattern.users, shown.teid) {
             (Users::All, _) => self.groups.get(&group).map(Claim::first),
             (Users::One, Some(teid)) => self.users.get(&OneUser { group, teid }).map(Claim::first),
@@ -312,6 +374,7 @@ impl Slices {
         });
         let Some(claimant) = Claimant::new(place) else { return };
         self.held_back += u32::from(!slice.policy.is_none());
+        *self.direct.entry(place as usize) = slice.policy.is_none().then_some(slice.path);
         self.of_id.insert(slice.id, SliceIndex(claimant));
         let (at, matches) = (slice.place, slice.matches);
         *self.entries.entry(place as usize) = Some(slice);
@@ -362,6 +425,7 @@ impl Slices {
     fn remove(&mut self, id: SliceId) -> Option<SliceTable> {
         let SliceIndex(claimant) = self.of_id.remove(&id)?;
         let slice = self.entries.entry(claimant.get() as usize).take()?;
+        *self.direct.entry(claimant.get() as usize) = None;
         self.held_back -= u32::from(!slice.policy.is_none());
         self.free.push(claimant.get());
         if let Some(at) = slice.place {
@@ -412,11 +476,6 @@ impl Slices {
     #[inline]
     pub(super) fn share(&self, port: PortIndex) -> bool {
         self.shared_ports.get(usize::from(port.0)).is_some_and(|is_shared| *is_shared)
-    }
-
-    /// Does the path of a slice tell whose its packets are?
-    pub(super) fn carries_metadata(&self, path: PathId) -> bool {
-        self.paths.get(&path).is_some_and(|path| path.carries_metadata)
     }
 
     /// Has any slice a rate or a delay class?

@@ -1,7 +1,7 @@
 //! The tables of slices beside a walk over all of them.
 
 use super::*;
-use catena_model::program::SlicePolicy;
+use catena_model::program::{DelayClass, SlicePolicy};
 use catena_model::slice::SlicePlace;
 use catena_wire::scalar::TeidRange;
 use proptest::prelude::*;
@@ -10,11 +10,12 @@ use uuid::Uuid;
 const PLACES: [Place; 3] = [Place::new(0, 3), Place::new(1, 3), Place::new(2, 3)];
 
 fn slice(number: u32, place: usize, matches: SliceMatch) -> SliceTable {
+    let class = [DelayClass::Unscheduled, DelayClass::Urgent][(number % 2) as usize];
     SliceTable {
-        path: PathId(100),
+        path: PathId(100 + number),
         // Identifiers without the order in which slices come.
         id: SliceId(Uuid::from_u128(u128::from(number.reverse_bits()))),
-        policy: SlicePolicy::default(),
+        policy: SlicePolicy { class, ..SlicePolicy::default() },
         matches,
         place: Some(PLACES[place]),
         name: "".into(),
@@ -55,8 +56,14 @@ fn reference(slices: &[SliceTable], places: &[Place], shown: Shown) -> Option<Sl
 }
 
 fn assert_alike(slices: &Slices, model: &[SliceTable]) {
+    for slice in model {
+        let index = *slices.of_id.get(&slice.id).unwrap();
+        let is_direct = slice.policy.is_none();
+        assert_eq!(slices.direct(index), is_direct.then_some(slice.path));
+    }
     for (one, other) in [(0, 1), (1, 1), (2, 2)] {
         let places = [PLACES[one], PLACES[other]];
+        let spots = places.map(|place| slices.spot(place));
         for (vni, teid, qfi) in (0..5 * 72 * 4).map(|n| (n % 5, n / 5 % 72, n / 360)) {
             // The last number of each kind: the packet shows none.
             let shown = Shown {
@@ -64,7 +71,7 @@ fn assert_alike(slices: &Slices, model: &[SliceTable]) {
                 teid: (teid < 71).then_some(Teid(teid)),
                 qfi: (qfi < 3).then(|| Qfi::new(qfi).unwrap()),
             };
-            let found = slices.find(&places, shown).map(|index| slices.get(index).unwrap().id);
+            let found = slices.find(&spots, shown).map(|index| slices.get(index).unwrap().id);
             assert_eq!(found, reference(model, &places, shown), "{shown:?}");
         }
     }
@@ -109,12 +116,13 @@ fn a_hundred_thousand_users_are_told_apart() {
         };
         slices.insert(slice(number, 0, matches));
     }
+    let spots = [slices.spot(PLACES[0])];
     for number in 0..100_000 {
         let shown =
             Shown { vni: Some(Vni::new(number % 8).unwrap()), teid: Some(Teid(number)), qfi: None };
-        let found = slices.find(&PLACES[..1], shown).unwrap();
+        let found = slices.find(&spots, shown).unwrap();
         assert_eq!(slices.get(found).unwrap().matches.teids, Some(TeidRange::one(Teid(number))));
         let other = Shown { vni: Some(Vni::new((number + 1) % 8).unwrap()), ..shown };
-        assert_eq!(slices.find(&PLACES[..1], other), None);
+        assert_eq!(slices.find(&spots, other), None);
     }
 }
