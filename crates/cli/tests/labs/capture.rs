@@ -2,6 +2,7 @@
 
 use crate::house::House;
 use crate::node::Node;
+use crate::patience::wait_for;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -63,9 +64,15 @@ impl Capture {
         Self { child, said, file }
     }
 
-    /// Ends it; it must have lost nothing.
+    /// Ends it; it must have lost nothing. What it has not read yet it would leave behind: it sleeps
+    /// once it has read all, since each frame wakes it.
     pub(crate) fn stop(mut self) -> PathBuf {
         let pid = self.child.id().to_string();
+        let stat = format!("/proc/{pid}/stat");
+        wait_for("the sleep of tcpdump", || {
+            let state = fs::read_to_string(&stat).map_err(|error| error.to_string())?;
+            if state.contains(") S ") { Ok(()) } else { Err(state) }
+        });
         let ended = Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
         assert!(ended.success());
         let mut said = String::new();
