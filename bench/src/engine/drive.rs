@@ -144,16 +144,15 @@ impl Drive {
             self.now_ns += VECTOR_NS;
             let Self { engine, pool, input, output, now_ns, came } = self;
             engine.forward(*now_ns, input, pool, output);
-            engine.booked_row_sent(output.frames.drain(..).map(|frame| {
-                came.frames += frame.booking.volume().packets;
+            for frame in output.frames.drain(..) {
+                came.frames += frame.share.volume().packets;
                 pool.put(frame.buffer);
-                frame.booking
-            }));
-            engine.booked_row_sent(output.datagrams.drain(..).map(|datagram| {
-                came.datagrams += datagram.booking.volume().packets;
+            }
+            for datagram in output.datagrams.drain(..) {
+                came.datagrams += datagram.share.volume().packets;
                 pool.put(datagram.buffer);
-                datagram.booking
-            }));
+            }
+            engine.settle(&mut output.lots);
         }
         Ok(())
     }

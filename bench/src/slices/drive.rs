@@ -99,15 +99,12 @@ impl Drive {
         self.now_ns += VECTOR_NS;
         let Self { engine, pool, input, output, now_ns, came, .. } = self;
         engine.forward(*now_ns, input, pool, output);
-        engine.booked_row_sent(output.frames.drain(..).map(|frame| {
-            *came += frame.booking.volume().packets;
+        for frame in output.frames.drain(..) {
+            *came += frame.share.volume().packets;
             pool.put(frame.buffer);
-            frame.booking
-        }));
-        engine.booked_row_sent(output.datagrams.drain(..).map(|datagram| {
-            pool.put(datagram.buffer);
-            datagram.booking
-        }));
+        }
+        output.datagrams.drain(..).for_each(|datagram| pool.put(datagram.buffer));
+        engine.settle(&mut output.lots);
         Ok(())
     }
 

@@ -101,12 +101,11 @@ impl Street {
             let node = &mut self.nodes[number];
             node.engine.forward(self.now_ns, &mut node.inbox, &mut self.pool, &mut node.out);
             let mut out = std::mem::take(&mut self.nodes[number].out);
+            self.nodes[number].engine.settle(&mut out.lots);
             for frame in out.frames.drain(..) {
-                self.nodes[number].engine.booked_sent(frame.booking);
                 self.take_in(number, frame.to, frame.buffer);
             }
             for datagram in out.datagrams.drain(..) {
-                self.nodes[number].engine.booked_sent(datagram.booking);
                 let to = self.addresses.iter().position(|other| *other == datagram.to).unwrap();
                 let from = self.addresses[number];
                 let packet = Packet::from_tunnel(datagram.kind, from, datagram.buffer);

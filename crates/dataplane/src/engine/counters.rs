@@ -3,6 +3,7 @@
 //! forwarded + dropped + consumed + held`; refuses to know why a packet ended as it did.
 
 use super::encap::PathPosition;
+use super::lots::{Booking, Ends, Lots};
 use super::packet::PortSlot;
 use super::path_books::{PathBooks, PathSums};
 use super::slots::Slots;
@@ -16,8 +17,8 @@ use uuid::Uuid;
 /// Name of the line that holds the sums of ports that have left the program.
 pub const RETIRED_PORTS_NAME: &str = "(removed ports)";
 
-/// Are packets counted? A build where they are not is for `cargo xtask bench engine` alone, which
-/// says what counting costs.
+/// Are packets of the lane counted? A build where they are not is for `cargo xtask bench engine`
+/// alone, which says what counting costs: what it forwards there takes the lane, and one path.
 pub(super) const IS_COUNTING: bool = !cfg!(uncounted);
 
 /// The serial of a slot without a port.
@@ -53,25 +54,6 @@ pub(super) struct PathSeat {
     /// The index of the path whose hops it has: its sums hold those of slices too.
     pub(super) like: u32,
     pub(super) serial: u64,
-}
-
-/// What must be booked once a transmission has succeeded or failed. The engine counts its packets
-/// as held until then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "packets stay held until their booking is given back"]
-pub struct Booking {
-    pub(super) owner: Owner,
-    pub(super) to: Owner,
-    pub(super) passage: Passage,
-    pub(super) volume: Volume,
-}
-
-impl Booking {
-    /// Wire packets and bytes that the booking stands for.
-    #[must_use]
-    pub fn volume(&self) -> Volume {
-        self.volume
-    }
 }
 
 /// An account with arrays in place of maps.
@@ -245,7 +227,9 @@ impl Books {
     /// The same for a packet that enters the path.
     #[inline]
     pub(super) fn prefetch_entered(&self, own: u32) {
-        self.paths.prefetch_entered(own);
+        if IS_COUNTING {
+            self.paths.prefetch_entered(own);
+        }
     }
 
     /// What happened on the path of a position of the tables in force.
@@ -343,17 +327,6 @@ impl Books {
         }
     }
 
-    /// The packets are handed out and wait for their booking.
-    #[inline]
-    pub(super) fn hold(&mut self, booking: &Booking) {
-        self.book(booking.owner).tally.held += booking.volume.packets;
-    }
-
-    /// Packets wait for their turn.
-    pub(super) fn kept(&mut self, owner: Owner, packets: u64) {
-        self.book(owner).tally.held += packets;
-    }
-
     /// Packets go on that have waited.
     pub(super) fn given_back(&mut self, owner: Owner, packets: u64) {
         let tally = &mut self.book(owner).tally;
@@ -361,28 +334,46 @@ impl Books {
     }
 
     /// The transmission went well.
-    #[inline]
     pub(super) fn sent(&mut self, booking: Booking) {
-        if IS_COUNTING {
-            self.sent_between(&booking);
-            self.sent_on_path(&booking);
+        self.sent_between(&booking);
+        self.sent_on_path(&booking);
+    }
+
+    /// The transmission of all that is left in the lots went well. What follows one another between the
+    /// same ends, whatever paths it is on, is written down there as one.
+    pub(super) fn settle(&mut self, lots: &mut Lots) {
+        let mut open: Option<Booking> = None;
+        for lot in lots.settle() {
+            self.sent_on_path(&lot);
+            match &mut open {
+                Some(open) if (open.ends.owner, open.ends.to) == (lot.ends.owner, lot.ends.to) => {
+                    open.volume.merge(lot.volume);
+                }
+                _ => {
+                    if let Some(closed) = open.replace(lot) {
+                        self.sent_between(&closed);
+                    }
+                }
+            }
+        }
+        if let Some(last) = open {
+            self.sent_between(&last);
         }
     }
 
     /// In the books of whose packets they were and of where they went.
-    #[inline]
     fn sent_between(&mut self, booking: &Booking) {
-        let volume = booking.volume;
-        let book = self.book(booking.owner);
+        let Booking { ends: Ends { owner, to, .. }, volume } = *booking;
+        let book = self.book(owner);
         book.tally.held = book.tally.held.saturating_sub(volume.packets);
         book.tally.forwarded.merge(volume);
-        self.book(booking.to).transmitted.merge(volume);
+        self.book(to).transmitted.merge(volume);
     }
 
     /// In the book of their path.
     #[inline]
     fn sent_on_path(&mut self, booking: &Booking) {
-        match booking.passage {
+        match booking.ends.passage {
             Passage::Ordinary => {}
             Passage::Tunnelled(seat) => self.paths.tunnelled_out(seat, booking.volume),
             Passage::Delivered(seat, local) => {
@@ -393,51 +384,16 @@ impl Books {
         }
     }
 
-    /// The transmission of a row went well: what follows one another and is of the same ends, or of the
-    /// same path, is written down there as one.
-    #[inline]
-    pub(super) fn sent_row(&mut self, bookings: impl Iterator<Item = Booking>) {
-        if !IS_COUNTING {
-            // The caller gives buffers back as the row goes by.
-            bookings.for_each(drop);
-            return;
-        }
-        let (mut between, mut on_path): (Option<Booking>, Option<Booking>) = (None, None);
-        for booking in bookings {
-            let ends = (booking.owner, booking.to);
-            match &mut between {
-                Some(open) if (open.owner, open.to) == ends => open.volume.merge(booking.volume),
-                _ => {
-                    if let Some(closed) = between.replace(booking) {
-                        self.sent_between(&closed);
-                    }
-                }
-            }
-            match &mut on_path {
-                Some(open) if open.passage == booking.passage => open.volume.merge(booking.volume),
-                _ => {
-                    if let Some(closed) = on_path.replace(booking) {
-                        self.sent_on_path(&closed);
-                    }
-                }
-            }
-        }
-        if let (Some(between), Some(on_path)) = (between, on_path) {
-            self.sent_between(&between);
-            self.sent_on_path(&on_path);
-        }
-    }
-
     /// The transmission failed, and the packets end here.
     pub(super) fn failed(&mut self, booking: Booking, reason: DropReason) {
-        let packets = booking.volume.packets;
-        let book = self.book(booking.owner);
+        let Booking { ends: Ends { owner, passage, .. }, volume: Volume { packets, .. } } = booking;
+        let book = self.book(owner);
         book.tally.held = book.tally.held.saturating_sub(packets);
-        let path = match booking.passage {
+        let path = match passage {
             Passage::Ordinary => None,
             Passage::Tunnelled(seat) | Passage::Delivered(seat, _) => Some(seat),
         };
-        self.dropped(booking.owner, path, reason, packets);
+        self.dropped(owner, path, reason, packets);
     }
 
     /// All counters; what the rings and interfaces counted themselves is for the shell to add.
@@ -472,7 +428,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_of_bookings_counts_as_each_of_them() {
+    fn lots_count_as_each_of_their_bookings() {
         let [one, other] = [0, 1].map(PortSlot);
         let books = || {
             let mut books = Books::new();
@@ -484,17 +440,23 @@ mod tests {
         };
         let owners = [Owner::Port { slot: one, serial: 1 }, Owner::Port { slot: other, serial: 2 }];
         let booking = |number: usize| Booking {
-            owner: Owner::Tunnels,
-            // Rows of one, two and four, and one that has no port any more.
-            to: *owners
-                .get([0, 1, 1, 0, 0, 0, 0, 2][number % 8])
-                .unwrap_or(&Owner::Port { slot: one, serial: 9 }),
-            passage: Passage::Ordinary,
+            ends: Ends {
+                owner: Owner::Tunnels,
+                // Rows of one, two and four, and one that has no port any more.
+                to: *owners
+                    .get([0, 1, 1, 0, 0, 0, 0, 2][number % 8])
+                    .unwrap_or(&Owner::Port { slot: one, serial: 9 }),
+                passage: Passage::Ordinary,
+            },
             volume: Volume { packets: 1, bytes: number as u64 },
         };
         let (mut each, mut row) = (books(), books());
         (0..64).map(booking).for_each(|booking| each.sent(booking));
-        row.sent_row((0..64).map(booking));
+        let mut lots = Lots::default();
+        for number in 0..64 {
+            lots.enter(booking(number));
+        }
+        row.settle(&mut lots);
         let told = |books: &Books| {
             let all =
                 books.slots.iter().map(|slot| &slot.book).chain([&books.tunnels, &books.retired]);

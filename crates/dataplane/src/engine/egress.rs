@@ -2,10 +2,11 @@
 //! groups, and hands frames and datagrams out. Knows operations; refuses to decide anything.
 
 use super::context::Context;
-use super::counters::{Booking, Owner, Passage};
+use super::counters::{Owner, Passage};
 use super::digests::Digests;
 use super::encap::{self, Carried, Departing, Door, Header, PathPosition};
 use super::flow_memory::{FlowMemory, Key, Visit};
+use super::lots::{Booking, Ends};
 use super::output::{Frame, Output};
 use super::packer::{Load, Packer};
 use super::packet::TunnelKind;
@@ -59,7 +60,7 @@ impl Egress {
             *outcome = Ok(());
         }
         push_headers(vector, &mut self.headers, context.tables, context.carried);
-        self.packer.open(out);
+        self.packer.open();
         for (work, prepared) in vector.drain(..).zip(&self.headers) {
             let verdict = match work.step {
                 Step::Decided(verdict) => verdict,
@@ -83,7 +84,6 @@ impl Egress {
                 }
             }
         }
-        self.packer.close(context.books, out);
     }
 }
 
@@ -256,10 +256,11 @@ impl Leaving<'_, '_> {
         port: PortIndex,
     ) {
         let to = self.context.slots.owner_of_index(port);
-        let booking = Booking { owner, to, passage, volume };
-        self.context.books.hold(&booking);
+        let booking = Booking { ends: Ends { owner, to, passage }, volume };
+        self.context.books.held(owner, volume.packets);
+        let share = self.out.lots.enter(booking);
         let to = self.context.slots.of_index(port);
-        self.out.frames.push(Frame { to, buffer, booking });
+        self.out.frames.push(Frame { to, buffer, share });
     }
 
     /// Frames for a function that reads chain headers: no kernel segments what follows one, so

@@ -28,6 +28,7 @@ mod inside;
 mod kernel_path;
 mod lane;
 mod lists;
+mod lots;
 mod output;
 mod packer;
 mod packet;
@@ -58,10 +59,11 @@ mod waiting;
 
 pub use classifier::Asked;
 pub use compile::CompileError;
-pub use counters::{Booking, RETIRED_PORTS_NAME};
+pub use counters::RETIRED_PORTS_NAME;
 pub use explain::{Rehearsal, Way};
 pub use health::{Board, WatchDuty};
 pub use kernel_path::{Door, HandOver, KernelPort, Losses, Passed, Turn};
+pub use lots::{Booking, Lots, Share};
 pub use output::{Datagram, Frame, Output};
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
 pub use tables::Tables;
@@ -260,8 +262,8 @@ impl Engine {
 
     /// Takes all packets of `input` through the engine. `now_ns` is a monotonic time in
     /// nanoseconds. Buffers of packets that end here go back to `pool`; all others are in `out`,
-    /// and their packets are held until each booking has been given to [`Engine::booked_sent`]
-    /// or [`Engine::booked_failed`].
+    /// and their packets are held until [`Engine::settle`] gets its lots; what could not be sent is
+    /// withdrawn from them before, for [`Engine::booked_failed`].
     pub fn forward(
         &mut self,
         now_ns: u64,
@@ -499,16 +501,14 @@ impl Engine {
         [health_ns, kernel_ns, release_ns].into_iter().flatten().min()
     }
 
-    /// A frame or datagram was handed to the kernel.
-    #[inline]
-    pub fn booked_sent(&mut self, booking: Booking) {
-        self.books.sent(booking);
+    /// All that is left in these lots was handed to the kernel.
+    pub fn settle(&mut self, lots: &mut Lots) {
+        self.books.settle(lots);
     }
 
-    /// Frames or datagrams were handed to the kernel: as [`Engine::booked_sent`] for each, for less.
-    #[inline]
-    pub fn booked_row_sent(&mut self, bookings: impl Iterator<Item = Booking>) {
-        self.books.sent_row(bookings);
+    /// A frame or datagram that was withdrawn from its lot was handed to the kernel.
+    pub fn booked_sent(&mut self, booking: Booking) {
+        self.books.sent(booking);
     }
 
     /// A frame or datagram could not be sent and ends here: [`DropReason::TransmitFailed`],

@@ -1,9 +1,9 @@
-//! What comes out of the engine: frames for local ports and datagrams for other nodes, each with
-//! the line that the shell gives back once it knows how the transmission went. Knows no socket.
+//! What comes out of the engine: frames for local ports and datagrams for other nodes, and the lots
+//! that the shell gives back once it knows how their transmission went. Knows no socket.
 
-use super::counters::Booking;
+use super::lots::{Lots, Share};
 use super::packet::{PortSlot, TunnelKind};
-use catena_io::{Buffer, BufferPool};
+use catena_io::Buffer;
 use std::net::IpAddr;
 
 /// A frame to be sent out of a local port, with its offload.
@@ -13,8 +13,8 @@ pub struct Frame {
     pub to: PortSlot,
     /// The frame from the Ethernet header on.
     pub buffer: Buffer,
-    /// What to book once it is sent or refused.
-    pub booking: Booking,
+    /// What it has of what is to be booked.
+    pub share: Share,
 }
 
 /// One or several datagrams to another node, to be sent by one call.
@@ -31,8 +31,8 @@ pub struct Datagram {
     pub segment_bytes: Option<u16>,
     /// The UDP payload, all datagrams one after the other.
     pub buffer: Buffer,
-    /// What to book once it is sent or refused.
-    pub booking: Booking,
+    /// What it has of what is to be booked.
+    pub share: Share,
 }
 
 /// All that one call of the engine wants sent, in the order in which it must leave.
@@ -42,18 +42,6 @@ pub struct Output {
     pub frames: Vec<Frame>,
     /// Datagrams for other nodes.
     pub datagrams: Vec<Datagram>,
-}
-
-impl Output {
-    /// Whether there is nothing to send.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.frames.is_empty() && self.datagrams.is_empty()
-    }
-
-    /// Gives all buffers back without sending them; the caller books what it throws away.
-    pub fn clear_into(&mut self, pool: &mut BufferPool) {
-        self.frames.drain(..).for_each(|frame| pool.put(frame.buffer));
-        self.datagrams.drain(..).for_each(|datagram| pool.put(datagram.buffer));
-    }
+    /// What to book once all of them are sent; what cannot be is taken out before.
+    pub lots: Lots,
 }

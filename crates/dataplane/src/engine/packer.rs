@@ -3,7 +3,8 @@
 //! header says.
 
 use super::context::Context;
-use super::counters::{Booking, Books, Owner, Passage};
+use super::counters::{Owner, Passage};
+use super::lots::{Ends, Lots, Share};
 use super::output::{Datagram, Output};
 use super::packet::TunnelKind;
 use super::segments::Segments;
@@ -68,11 +69,12 @@ pub(super) struct RowKey {
     pub(super) flow_hash: u64,
     pub(super) to: IpAddr,
     pub(super) kind: TunnelKind,
-    pub(super) passage: Passage,
-    pub(super) owner: Owner,
+    /// What its packets are booked by, in the output's lots.
+    pub(super) lot: u32,
 }
 
-/// A row. Small, since most packets begin one: the rest of its key is in its datagram.
+/// A row. Small, since most packets begin one: the rest of its key is in its datagram and
+/// that one's lot.
 #[derive(Clone, Copy, Default)]
 struct Row {
     /// The opening in which it began: rows of others are closed. 0: it is closed.
@@ -92,7 +94,7 @@ impl Row {
     /// Is there room for another packet? Closes the row if there is none.
     fn can_grow(&mut self, key: &RowKey, bytes: usize, out: &Output) -> bool {
         let datagram = out.datagrams.get(self.datagram as usize);
-        let Some(datagram) = datagram.filter(|datagram| is_of(datagram, key)) else {
+        let Some(datagram) = datagram.filter(|datagram| is_of(datagram, key, &out.lots)) else {
             return false;
         };
         let fits = bytes <= self.segment_bytes as usize
@@ -111,23 +113,13 @@ pub(super) struct Packer {
     /// By place; empty before the first.
     rows: Vec<Row>,
     opening: u64,
-    /// Datagrams of earlier vectors in the same output.
-    first: usize,
 }
 
 impl Packer {
     /// Begins a vector.
-    pub(super) fn open(&mut self, out: &Output) {
+    pub(super) fn open(&mut self) {
         self.opening += 1;
         self.rows.resize(ROW_PLACES, Row::default());
-        self.first = out.datagrams.len();
-    }
-
-    /// Ends a vector: what it made is held until it is booked.
-    pub(super) fn close(&mut self, books: &mut Books, out: &Output) {
-        for datagram in &out.datagrams[self.first..] {
-            books.hold(&datagram.booking);
-        }
     }
 
     /// Packs the wire packets of a frame, or drops them by name.
@@ -154,13 +146,9 @@ impl Packer {
                 return;
             }
         };
-        let key = RowKey {
-            to: load.to,
-            kind: load.kind,
-            passage: load.passage,
-            owner: work.owner,
-            flow_hash: work.flow_hash,
-        };
+        let ends = Ends { owner: work.owner, to: Owner::Tunnels, passage: load.passage };
+        let lot = out.lots.open(ends);
+        let key = RowKey { to: load.to, kind: load.kind, lot, flow_hash: work.flow_hash };
         if let Segments::Whole(len) = segments
             && self.growing(&key, load.header.len() + len, out).is_none()
             && let Some(room) = work.buffer.prepend(load.header.len())
@@ -168,16 +156,26 @@ impl Packer {
             room.copy_from_slice(load.header);
             let volume = Volume { packets: 1, bytes: len as u64 };
             self.begin(key, work.buffer, volume, out);
+            out.lots.add(lot, volume);
+            context.books.held(work.owner, 1);
             return;
         }
+        let mut packed = 0;
         for index in 0..segments.count() {
             let (header, frame) = (load.header, work.buffer.bytes());
             let piece = Piece { header, frame, segments: &segments, index };
-            if !self.add(key, piece, context.pool, out) {
-                let reason = DropReason::BuffersExhausted;
-                context.books.dropped(work.owner, work.path, reason, 1);
+            match self.add(key, piece, context.pool, out) {
+                Some(lot) => {
+                    out.lots.add(lot, piece.volume());
+                    packed += 1;
+                }
+                None => {
+                    let reason = DropReason::BuffersExhausted;
+                    context.books.dropped(work.owner, work.path, reason, 1);
+                }
             }
         }
+        context.books.held(work.owner, packed);
         context.pool.put(work.buffer);
     }
 
@@ -188,7 +186,8 @@ impl Packer {
         outer + UDP_HEADER_BYTES + bytes <= usize::from(tables.underlay_mtu)
     }
 
-    /// Packs a whole frame that has its header and fits; `volume` is that of the frame alone.
+    /// Packs a whole frame that has its header and fits; `volume` is that of the frame alone. Answers
+    /// the lot that it is in.
     #[inline]
     pub(super) fn pack_plain(
         &mut self,
@@ -197,7 +196,7 @@ impl Packer {
         key: RowKey,
         pool: &mut BufferPool,
         out: &mut Output,
-    ) {
+    ) -> u32 {
         let bytes = buffer.len();
         if let Some(row) = self.growing(&key, bytes, out)
             && let Some(datagram) = out.datagrams.get_mut(row.datagram as usize)
@@ -208,19 +207,21 @@ impl Packer {
                 row.close();
             }
             pool.put(buffer);
-            return;
+            return datagram.share.lot;
         }
         self.begin(key, buffer, volume, out);
+        key.lot
     }
 
-    /// Adds one wire packet to its flow's row, or begins a new one; false when no buffer is free.
+    /// Adds one wire packet to its flow's row, or begins a new one. Answers the lot that it is in; none
+    /// when no buffer is free.
     fn add(
         &mut self,
         key: RowKey,
         piece: Piece<'_>,
         pool: &mut BufferPool,
         out: &mut Output,
-    ) -> bool {
+    ) -> Option<u32> {
         if let Some(row) = self.growing(&key, piece.len(), out)
             && let Some(datagram) = out.datagrams.get_mut(row.datagram as usize)
         {
@@ -231,15 +232,15 @@ impl Packer {
             if !is_added || piece.len() < row.segment_bytes as usize {
                 row.close();
             }
-            return is_added;
+            return is_added.then_some(datagram.share.lot);
         }
-        let Some(mut buffer) = pool.take() else { return false };
+        let mut buffer = pool.take()?;
         if piece.append_to(&mut buffer) {
             self.begin(key, buffer, piece.volume(), out);
-            return true;
+            return Some(key.lot);
         }
         pool.put(buffer);
-        false
+        None
     }
 
     /// The row that can take another packet of this size. A row of the flow that cannot is closed,
@@ -273,7 +274,7 @@ impl Packer {
             entropy: entropy(key.flow_hash),
             segment_bytes: None,
             buffer,
-            booking: Booking { owner: key.owner, to: Owner::Tunnels, passage: key.passage, volume },
+            share: Share { lot: key.lot, volume },
         });
     }
 }
@@ -283,14 +284,14 @@ impl Packer {
 fn grow(row: &mut Row, datagram: &mut Datagram, volume: Volume) {
     row.segments += 1;
     datagram.segment_bytes = u16::try_from(row.segment_bytes).ok();
-    datagram.booking.volume.merge(volume);
+    datagram.share.volume.merge(volume);
 }
 
 /// Have the packets of a datagram what those of a row have in common, but for the flow?
 #[inline]
-fn is_of(datagram: &Datagram, key: &RowKey) -> bool {
-    let Booking { owner, passage, .. } = datagram.booking;
-    (datagram.to, datagram.kind, owner, passage) == (key.to, key.kind, key.owner, key.passage)
+fn is_of(datagram: &Datagram, key: &RowKey, lots: &Lots) -> bool {
+    (datagram.to, datagram.kind) == (key.to, key.kind)
+        && lots.are_alike(datagram.share.lot, key.lot)
 }
 
 #[inline]

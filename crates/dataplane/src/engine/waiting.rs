@@ -63,7 +63,7 @@ pub(super) fn set_aside(vector: &mut Vec<Work>, context: &mut Context<'_>) {
         let Step::Waiting(lane) = work.step else { continue };
         let (owner, volume) = (work.owner, work.volume);
         match context.waiting.hold(context.now_ns, lane, volume, work) {
-            Ok(()) => context.books.kept(owner, volume.packets),
+            Ok(()) => context.books.held(owner, volume.packets),
             Err(work) => context.end_work(work, DropReason::SliceQueueFull),
         }
     }

@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::rings::Rings;
 use super::underlay::Underlay;
 use crate::engine::{
-    Booking, Datagram, Engine, Frame, Output, Packet, PortSlot, VECTOR_PACKETS_MAX,
+    Booking, Datagram, Engine, Frame, Lots, Output, Packet, PortSlot, Share, VECTOR_PACKETS_MAX,
 };
 use catena_io::{Buffer, BufferPool, LaneIn, LaneOut, lane};
 use catena_model::DropReason;
@@ -30,10 +30,10 @@ const WAITING: usize = 1_024;
 /// The worker that has the tunnel sockets.
 const TUNNELS_OF: usize = 0;
 
-/// What leaves by another worker.
+/// What leaves by another worker, each with what is to be booked: its share means nothing there.
 enum Leaving {
-    Frame(Frame),
-    Datagram(Datagram),
+    Frame(Frame, Booking),
+    Datagram(Datagram, Booking),
 }
 
 /// What became of it.
@@ -71,6 +71,8 @@ pub(super) struct Peers {
     others: Vec<Peer>,
     /// For a time when the pool has none, so that what others want sent can leave; taken from it.
     reserve: Option<Buffer>,
+    /// What another wants sent, while it is.
+    lots: Lots,
     /// Packets that this worker decides, out of those that it has read.
     kept: Vec<Packet>,
     /// Packets of others that are in the worker's vector.
@@ -95,12 +97,9 @@ pub(super) fn introduce(hall: &Arc<Hall>) -> Vec<Peers> {
 /// The other worker as the one sees it, and the one as the other does.
 fn peers(one: usize, other: usize) -> (Peer, Peer) {
     let packet = |buffer| Packet::from_port(PortSlot::default(), buffer);
-    let leaving = |buffer| {
-        Leaving::Frame(Frame { to: PortSlot::default(), buffer, booking: Booking::default() })
-    };
     let mut pool = BufferPool::new(4 * LANE_SLOTS);
     let [packets, packets_back] = ends(|| pool.take().map(packet));
-    let [leavers, leavers_back] = ends(|| pool.take().map(leaving));
+    let [leavers, leavers_back] = ends(|| pool.take().map(Leaving::empty));
     let [outcomes, outcomes_back] = ends(|| Some(Settled::default()));
     (
         Peer::new(other, packets, leavers, outcomes),
@@ -153,10 +152,15 @@ impl<T: Send> Outgoing<T> {
 }
 
 impl Leaving {
+    fn empty(buffer: Buffer) -> Self {
+        let nothing = Frame { to: PortSlot::default(), buffer, share: Share::default() };
+        Self::Frame(nothing, Booking::default())
+    }
+
     fn into_buffer(self) -> Buffer {
         match self {
-            Self::Frame(frame) => frame.buffer,
-            Self::Datagram(datagram) => datagram.buffer,
+            Self::Frame(frame, _) => frame.buffer,
+            Self::Datagram(datagram, _) => datagram.buffer,
         }
     }
 }
@@ -176,14 +180,6 @@ impl TheirBooks<'_> {
 }
 
 impl Ledger for TheirBooks<'_> {
-    fn sent(&mut self, booking: Booking) {
-        self.settle(Settled { booking, reason: None });
-    }
-
-    fn row_sent(&mut self, bookings: impl Iterator<Item = Booking>) {
-        bookings.for_each(|booking| self.sent(booking));
-    }
-
     fn failed(&mut self, booking: Booking, reason: DropReason) {
         self.settle(Settled { booking, reason: Some(reason) });
     }
@@ -192,7 +188,8 @@ impl Ledger for TheirBooks<'_> {
 impl Peers {
     fn new(own: usize, hall: &Arc<Hall>) -> Self {
         let hall = Arc::clone(hall);
-        Self { own, hall, others: Vec::new(), reserve: None, kept: Vec::new(), in_hand: 0 }
+        let (others, kept, lots) = (Vec::new(), Vec::new(), Lots::default());
+        Self { own, hall, others, reserve: None, lots, kept, in_hand: 0 }
     }
 
     pub(super) fn hall(&self) -> &Hall {
@@ -273,11 +270,13 @@ impl Peers {
         let is_theirs = |frame: &mut Frame| rings.elsewhere(frame.to).is_some();
         for frame in output.frames.extract_if(.., is_theirs) {
             let worker = rings.elsewhere(frame.to).unwrap_or(self.own);
-            self.hand(worker, Leaving::Frame(frame), pool);
+            let booking = output.lots.withdraw(frame.share);
+            self.hand(worker, Leaving::Frame(frame, booking), pool);
         }
         if self.own != TUNNELS_OF {
             for datagram in output.datagrams.drain(..) {
-                self.hand(TUNNELS_OF, Leaving::Datagram(datagram), pool);
+                let booking = output.lots.withdraw(datagram.share);
+                self.hand(TUNNELS_OF, Leaving::Datagram(datagram, booking), pool);
             }
         }
         self.wake();
@@ -304,7 +303,8 @@ impl Peers {
         for peer in &mut self.others {
             let Peer { settles, to_send, settled, .. } = peer;
             let theirs = &mut TheirBooks { settles, hall: &self.hall, own: self.own };
-            let sent = send(to_send, theirs, (rings, underlay, pool), &mut self.reserve);
+            let kept = (&mut self.lots, &mut self.reserve);
+            let sent = send(to_send, theirs, (rings, underlay, pool), kept);
             let mut outcome = Settled::default();
             while settled.take(&mut outcome) {
                 done += 1;
@@ -358,7 +358,7 @@ fn send(
     to_send: &mut LaneOut<Leaving>,
     theirs: &mut TheirBooks<'_>,
     (rings, underlay, pool): (&mut Rings, &mut Option<Box<Underlay>>, &mut BufferPool),
-    reserve: &mut Option<Buffer>,
+    (lots, reserve): (&mut Lots, &mut Option<Buffer>),
 ) -> u64 {
     if reserve.is_none() {
         *reserve = pool.take();
@@ -366,25 +366,29 @@ fn send(
     let mut sent = 0;
     while sent < LANE_SLOTS as u64 && !to_send.is_empty() {
         let Some(buffer) = pool.take().or_else(|| reserve.take()) else { break };
-        let empty = Frame { to: PortSlot::default(), buffer, booking: Booking::default() };
-        let mut leaving = Leaving::Frame(empty);
+        let mut leaving = Leaving::empty(buffer);
         if !to_send.take(&mut leaving) {
             pool.put(leaving.into_buffer());
             break;
         }
         sent += 1;
         match (leaving, &mut *underlay) {
-            (Leaving::Frame(frame), _) => rings.queue(frame, theirs, pool),
-            (Leaving::Datagram(datagram), Some(underlay)) => {
-                underlay.transmit(datagram, theirs, pool);
+            (Leaving::Frame(frame, booking), _) => {
+                let share = lots.enter(booking);
+                rings.queue(Frame { share, ..frame }, lots, theirs, pool);
             }
-            (Leaving::Datagram(datagram), None) => {
-                theirs.failed(datagram.booking, DropReason::TransmitFailed);
+            (Leaving::Datagram(datagram, booking), Some(underlay)) => {
+                let share = lots.enter(booking);
+                underlay.transmit(Datagram { share, ..datagram }, lots, theirs, pool);
+            }
+            (Leaving::Datagram(datagram, booking), None) => {
+                theirs.failed(booking, DropReason::TransmitFailed);
                 pool.put(datagram.buffer);
             }
         }
     }
-    rings.transmit(theirs, pool);
+    rings.transmit(lots, theirs, pool);
+    lots.settle().for_each(|booking| theirs.settle(Settled { booking, reason: None }));
     if reserve.is_none() {
         *reserve = pool.take();
     }

@@ -2,7 +2,7 @@
 //! what its ring lost. Knows ports by identity and by slot; refuses to look into frames.
 
 use super::ledger::Ledger;
-use crate::engine::{Booking, Engine, Frame, Origin, Packet, PortSlot};
+use crate::engine::{Engine, Frame, Lots, Origin, Packet, PortSlot, Share};
 use catena_io::{Buffer, BufferPool, IoError, Poller, Port, RefusedFrame};
 use catena_model::DropReason;
 use catena_model::account::NodeCounters;
@@ -21,7 +21,7 @@ struct AttachedPort {
     /// What the ring had lost before the port was in use.
     lost_unused: u64,
     frames: Vec<Buffer>,
-    bookings: Vec<Booking>,
+    shares: Vec<Share>,
 }
 
 /// All attached ports. A port keeps its seat; the poller knows it by the first token + the seat.
@@ -81,8 +81,8 @@ impl Rings {
             self.seats.push(None);
             self.seats.len() - 1
         });
-        let (frames, bookings) = (Vec::new(), Vec::new());
-        let mut port = AttachedPort { id, slot: None, ring, lost_unused: 0, frames, bookings };
+        let (frames, shares) = (Vec::new(), Vec::new());
+        let mut port = AttachedPort { id, slot: None, ring, lost_unused: 0, frames, shares };
         if let Some(slot) = engine.slot_of(id) {
             // The ring has just been made: nothing in it is old.
             poller.add(&*port.ring, self.first_token + seat as u64)?;
@@ -201,27 +201,39 @@ impl Rings {
         seat.is_some_and(|seat| self.seats.get(seat).is_some_and(Option::is_some))
     }
 
-    /// Puts a frame in the queue of its port.
-    pub(super) fn queue(&mut self, frame: Frame, ledger: &mut impl Ledger, pool: &mut BufferPool) {
+    /// Puts a frame in the queue of its port; what cannot be sent leaves its lot.
+    pub(super) fn queue(
+        &mut self,
+        frame: Frame,
+        lots: &mut Lots,
+        ledger: &mut impl Ledger,
+        pool: &mut BufferPool,
+    ) {
         let seat = self.by_slot.get(frame.to.index()).copied().flatten();
         let port = seat.and_then(|seat| Some((seat, self.seats.get_mut(seat)?.as_mut()?)));
         let Some((seat, port)) = port else {
-            ledger.failed(frame.booking, DropReason::PortUnbound);
+            ledger.failed(lots.withdraw(frame.share), DropReason::PortUnbound);
             return pool.put(frame.buffer);
         };
         if port.frames.is_empty() {
             self.touched.push(seat);
         }
         port.frames.push(frame.buffer);
-        port.bookings.push(frame.booking);
+        port.shares.push(frame.share);
     }
 
-    /// Sends everything that is queued and books it: all of it is of one engine.
-    pub(super) fn transmit(&mut self, ledger: &mut impl Ledger, pool: &mut BufferPool) {
+    /// Sends everything that is queued, all of it of these lots; what cannot be sent leaves them.
+    pub(super) fn transmit(
+        &mut self,
+        lots: &mut Lots,
+        ledger: &mut impl Ledger,
+        pool: &mut BufferPool,
+    ) {
         for seat in self.touched.drain(..) {
             let Some(Some(port)) = self.seats.get_mut(seat) else { continue };
             port.ring.transmit(&mut port.frames, pool);
-            book(&mut port.bookings, port.ring.refused(), ledger);
+            book_refused(&port.shares, port.ring.refused(), lots, ledger);
+            port.shares.clear();
         }
     }
 
@@ -271,19 +283,48 @@ fn is_interface_gone(errno: i32) -> bool {
     INTERFACE_GONE.iter().any(|gone| gone.raw_os_error() == errno)
 }
 
-/// Books each frame as what became of it; `refused` is in the order of the frames.
-fn book(bookings: &mut Vec<Booking>, refused: &[RefusedFrame], ledger: &mut impl Ledger) {
-    if refused.is_empty() {
-        return ledger.row_sent(bookings.drain(..));
+/// Books what could not be sent of the frames with these shares.
+fn book_refused(
+    shares: &[Share],
+    refused: &[RefusedFrame],
+    lots: &mut Lots,
+    ledger: &mut impl Ledger,
+) {
+    for frame in refused {
+        let Some(share) = shares.get(frame.index) else { continue };
+        let is_too_long = frame.errno == Errno::MSGSIZE.raw_os_error();
+        let reason = if is_too_long { DropReason::MtuExceeded } else { DropReason::TransmitFailed };
+        ledger.failed(lots.withdraw(*share), reason);
     }
-    let mut refused = refused.iter().peekable();
-    for (index, booking) in bookings.drain(..).enumerate() {
-        match refused.next_if(|frame| frame.index == index) {
-            None => ledger.sent(booking),
-            Some(frame) if frame.errno == Errno::MSGSIZE.raw_os_error() => {
-                ledger.failed(booking, DropReason::MtuExceeded);
-            }
-            Some(_) => ledger.failed(booking, DropReason::TransmitFailed),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Booking;
+
+    /// Packets of what failed, and why.
+    #[derive(Default)]
+    struct Failures(Vec<(u64, DropReason)>);
+
+    impl Ledger for Failures {
+        fn failed(&mut self, booking: Booking, reason: DropReason) {
+            self.0.push((booking.volume().packets, reason));
         }
+    }
+
+    #[test]
+    fn of_a_lot_what_is_refused_fails_and_the_rest_is_settled() {
+        let mut lots = Lots::default();
+        // Told apart by their packets.
+        let shares = [1, 2, 4, 8].map(|packets| lots.enter(Booking::of_packets(packets)));
+        let refused = [(1, Errno::MSGSIZE), (2, Errno::NOBUFS)];
+        let refused =
+            refused.map(|(index, errno)| RefusedFrame { index, errno: errno.raw_os_error() });
+        let mut failures = Failures::default();
+        book_refused(&shares, &refused, &mut lots, &mut failures);
+        assert_eq!(failures.0, [(2, DropReason::MtuExceeded), (4, DropReason::TransmitFailed)]);
+        let settled: Vec<u64> = lots.settle().map(|lot| lot.volume().packets).collect();
+        assert_eq!(settled, [1 + 8]);
     }
 }

@@ -2,7 +2,7 @@
 //! tunnel has which socket; refuses to know what travels in it.
 
 use super::ledger::Ledger;
-use crate::engine::{Datagram, Engine, Origin, Packet, TunnelKind};
+use crate::engine::{Datagram, Engine, Lots, Origin, Packet, TunnelKind};
 use catena_io::{
     Buffer, BufferPool, IoError, Poller, SendFailure, TUNNEL_SOURCE_PORTS_DEFAULT, TunnelReceiver,
     TunnelSender,
@@ -77,22 +77,24 @@ impl Underlay {
         }
     }
 
-    /// Sends one datagram, or the row of datagrams that it stands for, and books it.
+    /// Sends one datagram, or the row of datagrams that it stands for; what cannot be sent leaves its
+    /// lot.
     pub(super) fn transmit(
         &mut self,
         datagram: Datagram,
+        lots: &mut Lots,
         ledger: &mut impl Ledger,
         pool: &mut BufferPool,
     ) {
-        let Datagram { to, kind, entropy, segment_bytes, buffer, booking } = datagram;
+        let Datagram { to, kind, entropy, segment_bytes, buffer, share } = datagram;
         let to = SocketAddr::new(to, kind.udp_port());
         match self.sender.send(to, buffer.bytes(), segment_bytes, entropy) {
-            Ok(()) => ledger.sent(booking),
+            Ok(()) => {}
             Err(SendFailure::TooLarge | SendFailure::TooManySegments) => {
-                ledger.failed(booking, DropReason::MtuExceeded);
+                ledger.failed(lots.withdraw(share), DropReason::MtuExceeded);
             }
             Err(SendFailure::BufferFull | SendFailure::Refused(_)) => {
-                ledger.failed(booking, DropReason::TransmitFailed);
+                ledger.failed(lots.withdraw(share), DropReason::TransmitFailed);
             }
         }
         pool.put(buffer);

@@ -286,19 +286,21 @@ impl Worker {
         if let Some(peers) = &mut self.peers {
             peers.hand_out(&mut self.output, &self.rings, pool);
         }
-        for frame in self.output.frames.drain(..) {
-            self.rings.queue(frame, engine, pool);
+        let Output { frames, datagrams, lots } = &mut self.output;
+        for frame in frames.drain(..) {
+            self.rings.queue(frame, lots, engine, pool);
         }
-        self.rings.transmit(engine, pool);
-        for datagram in self.output.datagrams.drain(..) {
+        self.rings.transmit(lots, engine, pool);
+        for datagram in datagrams.drain(..) {
             match &mut self.underlay {
-                Some(underlay) => underlay.transmit(datagram, engine, pool),
+                Some(underlay) => underlay.transmit(datagram, lots, engine, pool),
                 None => {
-                    engine.booked_failed(datagram.booking, DropReason::TransmitFailed);
+                    engine.booked_failed(lots.withdraw(datagram.share), DropReason::TransmitFailed);
                     pool.put(datagram.buffer);
                 }
             }
         }
+        engine.settle(lots);
     }
 
     /// Carries out all orders that wait; false: nobody will give one any more.

@@ -4,7 +4,7 @@ use crate::accounting::{
     Content, Shot, USERS_LAST, USERS_VNI, behave, chains_of, shoot, shots, towns,
 };
 use crate::rig::{Rig, SeenDatagram};
-use crate::scene::three_hosts;
+use crate::scene::{CHAINED_PORT, CUSTOMER, packet, rules, three_hosts};
 use crate::slices::{self, WEST, claims, path, slice, user, with_port};
 use crate::town::{Town, node_name};
 use catena_io::Offload;
@@ -282,5 +282,48 @@ fn users_of_slices_take_the_lane_all_the_way() {
         }
         rig.check();
         assert_eq!(slices::of(&rig.slice_counters(0), 1).entered.packets, 3);
+    }
+}
+
+/// Two chains by turns, into the same tunnel: the datagram of the first grows again behind that of
+/// the second.
+#[test]
+fn what_joins_an_earlier_datagram_is_booked_with_it_and_once() {
+    let mut town = three_hosts();
+    town.chain("c", Encapsulation::Nsh, &[&["v2"]], &rules(CHAINED_PORT));
+    town.chain("other", Encapsulation::Nsh, &[&["v3"]], &rules(CHAINED_PORT + 1));
+    let mut rig = Rig::new(town);
+    let frames = [0, 1, 0, 1, 0].map(|turn| packet(&rig.town, CHAINED_PORT + turn).frame());
+    let mut by_lane = Vec::new();
+    for round in 1..=2 {
+        let before = rig.by_lane();
+        rig.datagrams.clear();
+        rig.send_all("S", frames.iter().map(|frame| (frame.clone(), Offload::default())));
+        by_lane.push(rig.by_lane() - before);
+        let rows = rig.datagrams.iter().filter(|row| row.from == 0);
+        let rows = rows.map(|row| row.bytes.len() / row.segment_bytes.map_or(1, usize::from));
+        assert_eq!(rows.collect::<Vec<_>>(), [3, 2]);
+        let out = rig.counters().swap_remove(0).chains.into_iter();
+        let out: Vec<u64> = out.map(|chain| chain.tunnelled_out.packets).collect();
+        assert_eq!(out, [3 * round, 2 * round]);
+    }
+    assert_eq!(by_lane, [5, 10], "who is known takes the lane from the start");
+}
+
+#[test]
+fn what_comes_by_two_ports_shares_no_datagram_though_it_is_of_one_flow() {
+    let mut town = three_hosts();
+    town.endpoint("T", 0, CUSTOMER, &["10.0.0.3"]);
+    town.chain("c", Encapsulation::Nsh, &[&["v2"]], &rules(CHAINED_PORT));
+    let mut rig = Rig::new(town);
+    let frame = packet(&rig.town, CHAINED_PORT).frame();
+    for _ in 0..2 {
+        rig.datagrams.clear();
+        for port in ["S", "T"] {
+            rig.queue(port, &frame, Offload::default());
+        }
+        rig.run();
+        let rows = rig.datagrams.iter().filter(|row| row.from == 0);
+        assert_eq!(rows.map(|row| row.segment_bytes).collect::<Vec<_>>(), [None; 2]);
     }
 }

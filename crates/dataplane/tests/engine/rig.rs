@@ -8,8 +8,8 @@ use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
 use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
-    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables, TunnelKind,
-    Way,
+    Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables,
+    TunnelKind, Way,
 };
 use catena_io::Offload;
 use catena_model::account::{NodeCounters, SliceCounters};
@@ -294,7 +294,8 @@ impl Rig {
     fn deliver(&mut self, from: (usize, usize), out: Output) {
         let number = from.0;
         assert_held(&self.nodes[number].engines[from.1].counters(), &out);
-        for frame in out.frames {
+        let Output { frames, datagrams, mut lots } = out;
+        for frame in frames {
             let seen = Seen { bytes: frame.buffer.bytes().to_vec(), offload: frame.buffer.offload };
             let node = &mut self.nodes[number];
             node.pool.put(frame.buffer);
@@ -304,8 +305,9 @@ impl Rig {
                 .iter()
                 .find(|port| port.node == number && node.slot_of(port.id) == Some(frame.to));
             let port = port.expect("a frame for a port of the node").clone();
-            self.book(from, frame.booking, self.refusals.get(&port.name).copied());
-            if self.refusals.contains_key(&port.name) {
+            if let Some(reason) = self.refusals.get(&port.name) {
+                let engine = &mut self.nodes[number].engines[from.1];
+                engine.booked_failed(lots.withdraw(frame.share), *reason);
                 continue;
             }
             let happening = Happening::Frame { port: port.name.clone(), bytes: seen.bytes.clone() };
@@ -315,29 +317,21 @@ impl Rig {
             }
             self.seen.entry(port.name).or_default().push(seen);
         }
-        for datagram in out.datagrams {
-            self.carry(from, datagram);
+        let engine = &mut self.nodes[number].engines[from.1];
+        // One by itself, as where others of its lot fail.
+        if let Some(datagram) = datagrams.first() {
+            engine.booked_sent(lots.withdraw(datagram.share));
+        }
+        engine.settle(&mut lots);
+        assert_held(&engine.counters(), &Output::default());
+        for datagram in datagrams {
+            self.carry(number, datagram);
         }
     }
 
-    fn book(
-        &mut self,
-        (node, engine): (usize, usize),
-        booking: Booking,
-        refusal: Option<DropReason>,
-    ) {
-        let engine = &mut self.nodes[node].engines[engine];
-        match refusal {
-            None => engine.booked_sent(booking),
-            Some(reason) => engine.booked_failed(booking, reason),
-        }
-    }
-
-    fn carry(&mut self, sender: (usize, usize), datagram: catena_dataplane::engine::Datagram) {
-        let from = sender.0;
+    fn carry(&mut self, from: usize, datagram: Datagram) {
         let bytes = datagram.buffer.bytes().to_vec();
         self.nodes[from].pool.put(datagram.buffer);
-        self.book(sender, datagram.booking, None);
         let size = datagram.segment_bytes.map_or(bytes.len(), usize::from);
         assert!(bytes.len() <= catena_io::TUNNEL_PAYLOAD_BYTES_MAX);
         assert!(bytes.len().div_ceil(size) <= catena_io::TUNNEL_SEGMENTS_MAX);
@@ -582,8 +576,8 @@ impl Rig {
 
 /// What is handed out and not booked yet is held.
 fn assert_held(counters: &NodeCounters, out: &Output) {
-    let frames = out.frames.iter().map(|frame| frame.booking.volume().packets);
-    let datagrams = out.datagrams.iter().map(|datagram| datagram.booking.volume().packets);
-    assert_eq!(counters.total().held, frames.sum::<u64>() + datagrams.sum::<u64>());
+    let frames = out.frames.iter().map(|frame| frame.share);
+    let shares = frames.chain(out.datagrams.iter().map(|datagram| datagram.share));
+    assert_eq!(counters.total().held, shares.map(|share| share.volume().packets).sum::<u64>());
     assert_eq!(counters.total().unaccounted(), 0);
 }

@@ -79,18 +79,20 @@ impl Side {
 
     fn left(&mut self, out: Output, town: &Town) -> Vec<(Left, Booking)> {
         let mut left = Vec::new();
-        for frame in out.frames {
+        let Output { frames, datagrams, mut lots } = out;
+        for frame in frames {
             let here = town.ports.iter().filter(|port| port.node == 0);
             let mut here = here.filter(|port| self.engine.slot_of(port.id) == Some(frame.to));
             let port = here.next().expect("a port of the node").name.clone();
             let is_super_frame = frame.buffer.offload.segmentation.is_some();
             let bytes = frame.buffer.bytes().to_vec();
-            left.push((Left::Frame { port, bytes, is_super_frame }, frame.booking));
+            let booking = lots.withdraw(frame.share);
+            left.push((Left::Frame { port, bytes, is_super_frame }, booking));
             self.pool.put(frame.buffer);
         }
-        for datagram in out.datagrams {
+        for datagram in datagrams {
             let (to, bytes) = (datagram.to.to_string(), datagram.buffer.bytes().to_vec());
-            left.push((Left::Datagram { to, bytes }, datagram.booking));
+            left.push((Left::Datagram { to, bytes }, lots.withdraw(datagram.share)));
             self.pool.put(datagram.buffer);
         }
         left.sort_by(|one, other| one.0.cmp(&other.0));

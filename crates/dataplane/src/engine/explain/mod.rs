@@ -14,7 +14,6 @@ mod why_not;
 
 pub(super) use render::actions;
 
-use super::counters::Booking;
 use super::encap::{self, Carried, Departing, Door, Header, PathPosition};
 use super::output::{Datagram, Frame, Output};
 use super::packet::{Packet, PortSlot, TunnelKind};
@@ -274,18 +273,17 @@ impl Left {
     /// Takes the bytes, and gives buffers and bookings back as if all had been sent.
     fn of(out: Output, engine: &mut Engine, pool: &mut BufferPool) -> Self {
         let mut left = Self { frames: Vec::new(), payloads: Vec::new() };
-        let mut book = |booking: Booking| engine.booked_sent(booking);
-        for Frame { to, buffer, booking } in out.frames {
+        let Output { frames, datagrams, mut lots } = out;
+        engine.settle(&mut lots);
+        for Frame { to, buffer, .. } in frames {
             left.frames.push((to, buffer.bytes().to_vec()));
             pool.put(buffer);
-            book(booking);
         }
-        for Datagram { to, kind, segment_bytes, buffer, booking, .. } in out.datagrams {
+        for Datagram { to, kind, segment_bytes, buffer, .. } in datagrams {
             let size = segment_bytes.map_or(buffer.len(), usize::from).max(1);
             let rows = buffer.bytes().chunks(size);
             left.payloads.extend(rows.map(|row| (to, kind, row.to_vec())));
             pool.put(buffer);
-            book(booking);
         }
         left
     }

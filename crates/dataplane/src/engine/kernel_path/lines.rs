@@ -1,7 +1,8 @@
 //! The bookings of a flow in the kernel: what each of its packets would have moved in the books, as
 //! a list that all flows with the same lot share. Knows lines and sums; refuses to know transforms.
 
-use super::super::counters::{Booking, Books, Owner, Passage, PathSeat};
+use super::super::counters::{Books, Owner, PathSeat};
+use super::super::lots::{Booking, Ends};
 use super::door::Door;
 use catena_model::account::{Created, Volume};
 use std::collections::HashMap;
@@ -17,11 +18,7 @@ pub(super) enum Line {
     Tapped(PathSeat),
     /// Come back from the local instance with this number.
     Returned(PathSeat, u32),
-    Sent {
-        owner: Owner,
-        to: Owner,
-        passage: Passage,
-    },
+    Sent(Ends),
 }
 
 impl Line {
@@ -34,10 +31,9 @@ impl Line {
             Self::Finished(seat) => books.finished(seat, volume),
             Self::Tapped(seat) => books.tapped(seat, volume),
             Self::Returned(seat, local) => books.returned(seat, local, volume),
-            Self::Sent { owner, to, passage } => {
-                let booking = Booking { owner, to, passage, volume };
-                books.hold(&booking);
-                books.sent(booking);
+            Self::Sent(ends) => {
+                books.held(ends.owner, volume.packets);
+                books.sent(Booking { ends, volume });
             }
         }
     }

@@ -245,6 +245,7 @@ impl KernelPath {
             notes: seen.notes,
             frames: seen.out.frames.get(seen.first.0..).unwrap_or_default(),
             datagrams: seen.out.datagrams.get(seen.first.1..).unwrap_or_default(),
+            lots: &seen.out.lots,
             flow,
             owner,
             is_remembered: &|key| memory.holds(now_ns, key),

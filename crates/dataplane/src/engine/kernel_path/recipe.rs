@@ -4,6 +4,7 @@
 use super::super::counters::{Books, Owner, PathSeat};
 use super::super::encap::PathPosition;
 use super::super::flow_memory::{Key, Visit};
+use super::super::lots::{Lots, Share};
 use super::super::output::{Datagram, Frame};
 use super::super::packet::{PortSlot, TunnelKind};
 use super::super::rewrite;
@@ -73,6 +74,7 @@ pub(super) struct Observed<'o> {
     /// What it gave rise to.
     pub(super) frames: &'o [Frame],
     pub(super) datagrams: &'o [Datagram],
+    pub(super) lots: &'o Lots,
     pub(super) flow: flow::FlowKey,
     pub(super) owner: Owner,
     /// Does the memory know a flow by this key?
@@ -292,30 +294,32 @@ impl Observed<'_> {
     fn leave(&self, frame: &Frame, recipe: &mut Recipe) -> Result<(), Declined> {
         let bytes = frame.buffer.bytes();
         let destination: [u8; 6] = *bytes.first_chunk().ok_or(Declined::Rewritten)?;
-        let (owner, to, passage) = (frame.booking.owner, frame.booking.to, frame.booking.passage);
-        recipe.lines.push(Line::Sent { owner, to, passage });
+        recipe.lines.push(self.line_of(frame.share)?);
         recipe
             .leaves
             .push(Leaf { destination: MacAddr(destination), target: Target::Port(frame.to) });
         Ok(())
     }
 
+    /// What the frame or datagram with this share is booked by.
+    fn line_of(&self, share: Share) -> Result<Line, Declined> {
+        self.lots.ends(share.lot).map(Line::Sent).ok_or(Declined::Dropped)
+    }
+
     fn leave_by_tunnel(&self, header: &[u8], recipe: &mut Recipe) -> Result<(), Declined> {
         let first = self.datagrams.first().ok_or(Declined::Dropped)?;
-        let booking = first.booking;
-        let is_one_lot = self.datagrams.iter().all(|other| {
+        let is_one_row = self.datagrams.iter().all(|other| {
             (other.to, other.kind, other.entropy) == (first.to, first.kind, first.entropy)
-                && (other.booking.owner, other.booking.passage) == (booking.owner, booking.passage)
+                && self.lots.are_alike(other.share.lot, first.share.lot)
         });
         let inner = first.buffer.bytes().strip_prefix(header);
         let Some(destination) = inner.and_then(|inner| inner.first_chunk::<6>()) else {
             return Err(Declined::Rewritten);
         };
-        if !is_one_lot {
+        if !is_one_row {
             return Err(Declined::Replicated);
         }
-        let (owner, to, passage) = (booking.owner, booking.to, booking.passage);
-        recipe.lines.push(Line::Sent { owner, to, passage });
+        recipe.lines.push(self.line_of(first.share)?);
         recipe.leaves.push(Leaf {
             destination: MacAddr(*destination),
             target: Target::Node {

@@ -2,17 +2,18 @@
 //! deed does to packet and books; refuses to decide which.
 
 use super::known::Known;
-use super::plans::{Instance, Plan};
-use super::sight::{Deed, Kind, Sight};
+use super::plans::Plan;
+use super::running::Running;
+use super::sight::{Kind, Sight, What};
 use super::{Gate, Lane};
-use crate::engine::counters::{Booking, Books, IS_COUNTING, Owner, Passage, PathSeat};
-use crate::engine::encap::PathPosition;
+use crate::engine::counters::{Books, IS_COUNTING};
 use crate::engine::flow_memory::{FlowMemory, Key, Visit};
 use crate::engine::flow_paths::FlowPaths;
 use crate::engine::health::Health;
+use crate::engine::lots::Share;
 use crate::engine::output::{Frame, Output};
 use crate::engine::packer::{Packer, RowKey};
-use crate::engine::packet::Packet;
+use crate::engine::packet::{Packet, PortSlot};
 use crate::engine::slots::Slots;
 use crate::engine::tables::{PortIndex, Tables};
 use crate::engine::transform::Epoch;
@@ -21,7 +22,6 @@ use catena_io::{Buffer, BufferPool};
 use catena_model::account::Volume;
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet;
-use catena_wire::scalar::MacAddr;
 
 /// What the lane works with.
 pub(in crate::engine) struct Hands<'e> {
@@ -42,102 +42,6 @@ pub(in crate::engine) struct Hands<'e> {
     pub(in crate::engine) out: &'e mut Output,
 }
 
-/// How packets came onto their path here.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Came {
-    Classified,
-    ByTunnel,
-    /// Back from the local instance with this number.
-    Back(u32),
-}
-
-/// What packets, one behind the other, add to the book of their owner, and to that of their path:
-/// each is opened once for all.
-#[derive(Default)]
-pub(super) struct Running {
-    owner: Option<Owner>,
-    received: Volume,
-    held: u64,
-    path: Option<(PathSeat, Came)>,
-    came: Volume,
-    finished: Volume,
-}
-
-impl Running {
-    /// Notes a packet on a path; answers the path's seat.
-    #[inline]
-    fn came(
-        &mut self,
-        position: PathPosition,
-        came: Came,
-        volume: Volume,
-        books: &mut Books,
-    ) -> PathSeat {
-        let seat = match self.path {
-            // The tables stay the same meanwhile.
-            Some((seat, how)) if seat.index == position.path() && how == came => seat,
-            _ => {
-                self.close_path(books);
-                let seat = books.seat(position);
-                self.path = Some((seat, came));
-                seat
-            }
-        };
-        if IS_COUNTING {
-            self.came.merge(volume);
-        }
-        seat
-    }
-
-    fn close_path(&mut self, books: &mut Books) {
-        let Some((seat, came)) = self.path.take().filter(|_| IS_COUNTING) else { return };
-        match came {
-            Came::Classified => books.entered(seat, self.came),
-            Came::ByTunnel => books.tunnelled_in(seat, self.came),
-            Came::Back(local) => books.returned(seat, local, self.came),
-        }
-        if self.finished.packets > 0 {
-            books.finished(seat, self.finished);
-        }
-        (self.came, self.finished) = (Volume::default(), Volume::default());
-    }
-
-    #[inline]
-    fn received(&mut self, owner: Owner, bytes: u64, books: &mut Books) {
-        if !IS_COUNTING {
-            return;
-        }
-        if self.owner != Some(owner) {
-            self.close_owner(books);
-            self.owner = Some(owner);
-        }
-        self.received.add(1, bytes);
-    }
-
-    /// The packet is handed out, and finished its path here if it has a volume on one.
-    #[inline]
-    fn handed_out(&mut self, finished: Option<Volume>) {
-        if IS_COUNTING {
-            self.held += 1;
-            self.finished.merge(finished.unwrap_or_default());
-        }
-    }
-
-    /// Writes the sums down.
-    pub(super) fn close(&mut self, books: &mut Books) {
-        self.close_path(books);
-        self.close_owner(books);
-    }
-
-    fn close_owner(&mut self, books: &mut Books) {
-        if let Some(owner) = self.owner.take() {
-            books.received(owner, self.received);
-            books.held(owner, self.held);
-            (self.received, self.held) = (Volume::default(), 0);
-        }
-    }
-}
-
 impl Lane {
     /// Was something decided, and does it hold still? What returns from a function is noted.
     #[inline(always)]
@@ -152,46 +56,27 @@ impl Lane {
     /// Does what was decided.
     #[inline(always)]
     pub(super) fn act(&mut self, packet: Packet, sight: &Sight, hands: &mut Hands<'_>) {
-        let owner = sight.owner;
         let mut buffer = packet.buffer.without_offload();
-        if let (Kind::Switched, Deed::Deliver(port, _)) = (sight.kind, sight.deed) {
-            self.running.received(owner, buffer.len() as u64, hands.books);
-            self.running.handed_out(None);
-            hand_out(buffer, owner, port, hands);
-            return;
-        }
-        let position = sight.position;
-        let arrived = buffer.len() as u64;
         let is_trimmed = buffer.trim_front(usize::from(sight.header_bytes));
         debug_assert!(is_trimmed, "the frame behind the header was read");
         let volume = Volume { packets: 1, bytes: buffer.len() as u64 };
-        let (came, received) = match sight.kind {
-            // The header of a tunnel is no part of what was received.
-            Kind::Tunnel => (Came::ByTunnel, volume.bytes),
-            Kind::Endpoint => {
-                note_flow(sight, hands);
-                (Came::Classified, arrived)
-            }
-            Kind::User => (Came::Classified, arrived),
-            _ => (Came::Back(sight.local), arrived),
-        };
-        self.running.received(owner, received, hands.books);
-        let seat = self.running.came(position, came, volume, hands.books);
-        let traveller = Traveller { buffer, owner, sight, seat, position, volume };
-        match sight.deed {
-            Deed::Deliver(port, mac) => deliver(traveller, port, mac, &mut self.running, hands),
-            Deed::Plan(number) => {
+        if sight.kind == Kind::Endpoint {
+            note_flow(sight, hands);
+        }
+        let traveller = Traveller { buffer, sight, share: Share { lot: 0, volume } };
+        match sight.deed.what() {
+            What::Deliver(port) => deliver(traveller, port, &mut self.running, hands),
+            What::Plan(number) => {
                 let plan = self.plans.get(number).unwrap_or(&Plan::Walk);
                 leave(traveller, plan, &mut self.running, hands);
             }
-            Deed::None => leave(traveller, &Plan::Walk, &mut self.running, hands),
         }
     }
 
     /// Tells the proxy's memory that a packet of the flow is back; false: it has forgotten the flow
     /// since it was asked.
     fn is_returned(&self, sight: &Sight, hands: &mut Hands<'_>) -> bool {
-        let gate = self.gates.get(usize::from(sight.slot)).and_then(Option::as_ref);
+        let gate = self.gate(sight);
         let Some(egress) = gate.and_then(Gate::serial) else { return false };
         let key = Key { egress, flow: sight.frame.flow(), user: sight.identity };
         hands.memory.returned(sight.found, &key, hands.now_ns)
@@ -207,39 +92,48 @@ fn note_flow(sight: &Sight, hands: &mut Hands<'_>) {
     }
 }
 
-/// A packet on its path, without a header.
+/// A packet without a header.
 struct Traveller<'f> {
     buffer: Buffer,
-    owner: Owner,
     sight: &'f Sight,
-    seat: PathSeat,
-    position: PathPosition,
-    volume: Volume,
+    share: Share,
+}
+
+impl Traveller<'_> {
+    /// Counts it; `plan`: that which it follows, if it follows any.
+    #[inline(always)]
+    fn count(&mut self, plan: Option<&Plan>, running: &mut Running, hands: &mut Hands<'_>) {
+        if IS_COUNTING {
+            let Share { lot, volume } = &mut self.share;
+            *lot = running.take_in(self.sight, volume.bytes, plan, hands);
+        }
+    }
 }
 
 /// Sends a packet where the plan says: nothing can go wrong any more, but that a memory is full.
 #[inline(always)]
 fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands: &mut Hands<'_>) {
-    let Traveller { owner, sight, seat, position, volume, .. } = traveller;
-    let spi = sight.nsh.spi;
+    traveller.count(Some(plan), running, hands);
+    let Traveller { sight, share, .. } = traveller;
+    let (spi, position) = (sight.nsh.spi, sight.position);
     match plan {
         Plan::Node { to, tunnel, header } => {
             header.put_before(&mut traveller.buffer, spi, position.ttl());
-            let passage = Passage::Tunnelled(seat);
-            let flow_hash = sight.flow_hash;
-            let key = RowKey { flow_hash, to: *to, kind: *tunnel, passage, owner };
-            running.handed_out(None);
-            hands.packer.pack_plain(traveller.buffer, volume, key, hands.pool, hands.out);
+            let Share { lot, volume } = share;
+            let key = RowKey { flow_hash: sight.flow_hash, to: *to, kind: *tunnel, lot };
+            let Hands { packer, pool, out, .. } = hands;
+            let lot = packer.pack_plain(traveller.buffer, volume, key, pool, out);
+            running.handed_out(lot, volume, &mut out.lots);
         }
         Plan::Aware { door, header } => {
             header.put_before(&mut traveller.buffer, spi, position.ttl());
-            hand_in(traveller, door, running, hands);
+            hand_out(traveller, door.slot, hands);
         }
         Plan::Bare { door, ingress_mac, egress } => {
             let visit = Visit {
                 position,
                 path: PathId(spi),
-                serial: seat.serial,
+                serial: hands.books.seat(position).serial,
                 hop: hands.tables.positions.place(position).hop,
                 instance: door.id,
                 epoch: hands.epoch,
@@ -247,59 +141,49 @@ fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands
             let user = sight.identity;
             let key = (Key { egress: *egress, flow: sight.frame.flow(), user }, sight.likely);
             if let Err(reason) = hands.memory.remember_at(hands.now_ns, key, visit, 1) {
-                hands.books.dropped(owner, Some(seat), reason, 1);
-                hands.pool.put(traveller.buffer);
+                end(traveller, reason, running, hands);
                 return;
             }
             let set = ethernet::set_destination(traveller.buffer.bytes_mut(), *ingress_mac);
             debug_assert!(set.is_ok(), "the frame was read");
-            hand_in(traveller, door, running, hands);
+            hand_out(traveller, door.slot, hands);
         }
         Plan::Walk | Plan::Choose { .. } | Plan::End => {
             debug_assert!(false, "a packet that the lane does not know came into it");
-            hands.books.dropped(owner, Some(seat), DropReason::NoPath, 1);
-            hands.pool.put(traveller.buffer);
+            end(traveller, DropReason::NoPath, running, hands);
         }
     }
 }
 
-/// Hands a frame in to an instance.
-#[inline(always)]
-fn hand_in(
-    traveller: Traveller<'_>,
-    door: &Instance,
-    running: &mut Running,
-    hands: &mut Hands<'_>,
-) {
-    let Traveller { buffer, owner, seat, volume, .. } = traveller;
-    let passage = Passage::Delivered(seat, door.local);
-    running.handed_out(None);
-    let booking = Booking { owner, to: door.owner, passage, volume };
-    hands.out.frames.push(Frame { to: door.slot, buffer, booking });
-}
-
-/// Delivers a packet whose path ends.
+/// Delivers a packet by MAC, or one whose path ends.
 #[inline]
 fn deliver(
     mut traveller: Traveller<'_>,
     port: PortIndex,
-    mac: Option<MacAddr>,
     running: &mut Running,
     hands: &mut Hands<'_>,
 ) {
-    if let Some(mac) = mac {
+    traveller.count(None, running, hands);
+    if let Some(mac) = traveller.sight.mac {
         let set = ethernet::set_destination(traveller.buffer.bytes_mut(), mac);
         debug_assert!(set.is_ok(), "the frame was read");
     }
-    let Traveller { buffer, owner, volume, .. } = traveller;
-    running.handed_out(Some(volume));
-    hand_out(buffer, owner, port, hands);
+    let slot = hands.slots.of_index(port);
+    hand_out(traveller, slot, hands);
 }
 
 #[inline]
-fn hand_out(buffer: Buffer, owner: Owner, port: PortIndex, hands: &mut Hands<'_>) {
-    let (slot, to) = (hands.slots.of_index(port), hands.slots.owner_of_index(port));
-    let volume = Volume { packets: 1, bytes: buffer.len() as u64 };
-    let booking = Booking { owner, to, passage: Passage::Ordinary, volume };
-    hands.out.frames.push(Frame { to: slot, buffer, booking });
+fn hand_out(traveller: Traveller<'_>, to: PortSlot, hands: &mut Hands<'_>) {
+    let Traveller { buffer, share, .. } = traveller;
+    hands.out.frames.push(Frame { to, buffer, share });
+}
+
+/// Drops a packet on its path.
+#[cold]
+fn end(traveller: Traveller<'_>, reason: DropReason, running: &mut Running, hands: &mut Hands<'_>) {
+    let Traveller { buffer, sight, share } = traveller;
+    let seat = hands.books.seat(sight.position);
+    hands.books.dropped(sight.owner, Some(seat), reason, 1);
+    running.ended(share.volume);
+    hands.pool.put(buffer);
 }

@@ -13,6 +13,7 @@ mod act;
 mod exits;
 mod known;
 mod plans;
+mod running;
 mod sight;
 mod users;
 
@@ -25,11 +26,12 @@ use super::slots::Slots;
 use super::tables::{NetworkIndex, PortIndex, Tables};
 use super::transform::Epoch;
 use super::{Engine, Passing};
-use act::{Hands, Running};
+use act::Hands;
 use catena_io::BufferPool;
 use catena_model::resource::Encapsulation;
 use exits::Exits;
 use plans::Plans;
+use running::Running;
 use sight::{Kind, Sight};
 use std::net::IpAddr;
 use std::vec::Drain;
@@ -82,8 +84,8 @@ pub(super) struct Lane {
     seen: usize,
     at: usize,
     running: Running,
-    /// Packets that took it since the start.
-    passed: u64,
+    /// The path whose book was asked for last.
+    prefetched: u32,
     /// Packets that go the long way.
     pub(super) waiting: Vec<Packet>,
 }
@@ -134,9 +136,15 @@ impl Lane {
         self.gates[slot.index()] = Some(gate);
     }
 
+    /// The port that a packet came by, as the lane sees it.
+    #[inline(always)]
+    fn gate(&self, sight: &Sight) -> Option<&Gate> {
+        self.gates.get(sight.entry.slot().index())?.as_ref()
+    }
+
     /// Packets that took it since the start.
     pub(super) fn passed(&self) -> u64 {
-        self.passed
+        self.running.passed()
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -146,7 +154,7 @@ impl Lane {
     /// Takes packets through until one has to go the long way; that one then waits, and those
     /// behind it that have to as well.
     pub(super) fn run(&mut self, packets: &mut Drain<'_, Packet>, hands: &mut Hands<'_>) {
-        hands.packer.open(hands.out);
+        hands.packer.open();
         let mut sights = std::mem::take(&mut self.sights);
         while self.waiting.is_empty() {
             if self.at == self.seen {
@@ -158,13 +166,13 @@ impl Lane {
             self.at += 1;
             if self.holds(sight, hands) {
                 self.act(packet, sight, hands);
-                self.passed += 1;
+                self.running.pass();
             } else {
                 // Those behind it must not overtake.
                 self.waiting.push(packet);
             }
         }
-        self.running.close(hands.books);
+        self.running.close(hands.books, &mut hands.out.lots);
         while self.at < self.seen && sights[self.at].kind == Kind::Walk {
             self.at += 1;
             self.waiting.extend(packets.next());

@@ -3,16 +3,16 @@
 //! Knows when the lane must not act: then a packet is left as it came.
 
 use super::act::Hands;
-use super::exits::Question;
+use super::exits::{self, Question};
 use super::known::{Asked, FlowWords};
 use super::plans::Plan;
 use super::{Gate, GateKind, Lane};
-use crate::engine::counters::Owner;
+use crate::engine::counters::{IS_COUNTING, Owner};
 use crate::engine::encap::PathPosition;
 use crate::engine::flow_memory::{FlowHash, Found, Key};
 use crate::engine::forwarder;
 use crate::engine::packer::Packer;
-use crate::engine::packet::{Origin, Packet, TunnelKind};
+use crate::engine::packet::{Origin, Packet, PortSlot, TunnelKind};
 use crate::engine::slices::SliceIndex;
 use crate::engine::switch;
 use crate::engine::tables::{NetworkIndex, PortIndex, Tables};
@@ -54,16 +54,105 @@ pub(super) enum Kind {
     Switched,
 }
 
-/// What is to be done with a packet at a hop.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Deed {
-    /// The plan with this number.
+/// By which door a packet came, in one word, so that packets are compared at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry(u64);
+
+impl Entry {
+    /// From another node: what a tunnel has before the frame is no part of what was received.
+    const TUNNEL: Self = Self(1 << 16);
+
+    /// From a port, with so many bytes of a header before its frame.
+    #[inline]
+    fn of(slot: PortSlot, header_bytes: u8) -> Self {
+        Self(u64::from(header_bytes) << 24 | u64::from(slot.0))
+    }
+
+    /// Back from the local instance with this number; it was none before.
+    #[inline]
+    fn back_from(&mut self, local: u32) {
+        self.0 |= u64::from(local) << 32;
+    }
+
+    /// Slot of the port; of tunnels: 0.
+    #[inline]
+    pub(super) fn slot(self) -> PortSlot {
+        PortSlot(self.0 as u16)
+    }
+
+    /// The local instance that a packet comes from.
+    #[inline]
+    pub(super) fn local(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Bytes of a header of the port before the frame.
+    #[inline]
+    pub(super) fn header_bytes(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+}
+
+/// What is to be done with a packet, and on which path, in one word, so that packets are compared
+/// at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Deed(u64);
+
+impl Default for Deed {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// What is to be done with a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    /// What the plan with this number says.
     Plan(u32),
-    /// Delivered by a port, to this MAC if not to its own.
-    Deliver(PortIndex, Option<MacAddr>),
-    /// Nothing was decided.
-    #[default]
-    None,
+    /// To be delivered by a port.
+    Deliver(PortIndex),
+}
+
+impl Deed {
+    /// That of no packet.
+    const NONE: Self = Self(u64::MAX);
+    /// Set for what is delivered: numbers of plans are smaller.
+    const DELIVERS: u32 = 1 << 31;
+    /// No path has this index.
+    const SWITCHED: u32 = u32::MAX;
+
+    /// The plan with this number, for packets of the path with this index.
+    #[inline]
+    fn plan(path: u32, number: u32) -> Option<Self> {
+        (number < Self::DELIVERS).then(|| Self::of(path, number))
+    }
+
+    /// Delivered at the end of the path with this index.
+    #[inline]
+    fn deliver(path: u32, port: PortIndex) -> Self {
+        Self::of(path, Self::DELIVERS | u32::from(port.0))
+    }
+
+    /// Delivered on no path.
+    #[inline]
+    fn switch(port: PortIndex) -> Self {
+        Self::deliver(Self::SWITCHED, port)
+    }
+
+    #[inline]
+    fn of(path: u32, what: u32) -> Self {
+        Self(u64::from(path) << 32 | u64::from(what))
+    }
+
+    #[inline]
+    pub(super) fn what(self) -> What {
+        let what = self.0 as u32;
+        if what & Self::DELIVERS == 0 {
+            What::Plan(what)
+        } else {
+            What::Deliver(PortIndex(what as u16))
+        }
+    }
 }
 
 /// A packet as it is seen. Flat, and written in place: the lane handles one for every packet.
@@ -74,10 +163,9 @@ pub(super) struct Sight {
     pub(super) is_due: bool,
     /// The proxy's memory is to be told of it.
     pub(super) is_remembered: bool,
-    /// Bytes before the frame, to be taken off.
+    /// Bytes before the frame, to be taken off: also those of a tunnel.
     pub(super) header_bytes: u8,
-    /// Slot of the port that it came by.
-    pub(super) slot: u16,
+    pub(super) entry: Entry,
     pub(super) owner: Owner,
     pub(super) frame: PlainFrame,
     /// Whose it is, if the node looks and it has been asked.
@@ -94,13 +182,13 @@ pub(super) struct Sight {
     pub(super) nsh: PlainNsh,
     /// Where on its path it is, unless it is switched.
     pub(super) position: PathPosition,
-    /// The local instance that it comes from.
-    pub(super) local: u32,
     /// Where the proxy's memory has its flow.
     pub(super) found: Found,
     /// Where that is likely to have the flow behind the function that it goes into.
     pub(super) likely: Found,
     pub(super) deed: Deed,
+    /// The MAC that it is delivered to, if not its own.
+    pub(super) mac: Option<MacAddr>,
 }
 
 impl Sight {
@@ -200,13 +288,13 @@ impl Lane {
                 sight.nsh = PlainNsh::parse_behind_gpe(bytes)?;
                 sight.frame = PlainFrame::parse(bytes.get(usize::from(TUNNEL_HEADER_BYTES)..)?)?;
                 sight.header_bytes = TUNNEL_HEADER_BYTES;
-                sight.owner = Owner::Tunnels;
+                (sight.owner, sight.entry) = (Owner::Tunnels, Entry::TUNNEL);
                 return Some(Kind::Tunnel);
             }
             Origin::Tunnel { .. } => return None,
             Origin::Port(slot) => slot,
         };
-        sight.slot = slot.0;
+        sight.entry = Entry::of(slot, 0);
         let gate = self.gates.get(slot.index())?.as_ref()?;
         sight.owner = gate.owner;
         let frame = PlainFrame::parse(bytes);
@@ -235,6 +323,7 @@ impl Lane {
             {
                 sight.nsh = PlainNsh::parse(bytes.get(ethernet::HEADER_BYTES..)?)?;
                 sight.frame = PlainFrame::parse(bytes.get(usize::from(FUNCTION_HEADER_BYTES)..)?)?;
+                sight.entry = Entry::of(slot, FUNCTION_HEADER_BYTES);
                 sight.header_bytes = FUNCTION_HEADER_BYTES;
                 Some(Kind::Aware)
             }
@@ -255,22 +344,22 @@ impl Lane {
                 None
             }
             Kind::Aware => {
-                let gate = self.gates.get(usize::from(sight.slot))?.as_ref()?;
+                let gate = self.gate(sight)?;
                 sight.position = locate(sight.nsh, sight.nsh.ttl, hands)?;
-                sight.local = self.admitted(sight.position, gate, hands)?;
+                sight.entry.back_from(self.admitted(sight.position, gate, hands)?);
                 Some(gate.network)
             }
             Kind::Function => {
-                let gate = self.gates.get(usize::from(sight.slot))?.as_ref()?;
+                let gate = self.gate(sight)?;
                 self.recalled(gate, sight, hands)?;
                 Some(gate.network)
             }
             Kind::User => {
                 sight.position = Self::sliced(sight, hands)?;
-                Some(self.gates.get(usize::from(sight.slot))?.as_ref()?.network)
+                Some(self.gate(sight)?.network)
             }
             Kind::Endpoint => {
-                let gate = self.gates.get(usize::from(sight.slot))?.as_ref()?;
+                let gate = self.gate(sight)?;
                 let now_ms = (hands.now_ns / 1_000_000) as u32;
                 let known = hands.known.find(sight.asked(), now_ms);
                 let Some((entrance, is_due)) = known.filter(|_| !sight.frame.is_group())? else {
@@ -286,7 +375,11 @@ impl Lane {
         if matches!(sight.kind, Kind::Endpoint | Kind::Function) {
             sight.nsh.spi = hands.tables.positions.id(position).0;
         }
-        hands.books.prefetch(position.path());
+        // Packets that follow one another on one path share its book.
+        if IS_COUNTING && position.path() != self.prefetched {
+            self.prefetched = position.path();
+            hands.books.prefetch(self.prefetched);
+        }
         sight.deed = self.deed(packet, sight, position, network, hands)?;
         Some(())
     }
@@ -309,7 +402,7 @@ impl Lane {
         if !is_current || visit.position.carries_metadata() {
             return None;
         }
-        sight.local = door.local;
+        sight.entry.back_from(door.local);
         sight.position = hands.tables.positions.behind(visit.position);
         Some(())
     }
@@ -379,11 +472,12 @@ impl Lane {
                 if sight.kind != Kind::Endpoint {
                     sight.flow_hash = sight.chosen_by(position);
                 }
-                is_fit.then_some(Deed::Plan(number))
+                if is_fit { Deed::plan(position.path(), number) } else { None }
             }
             Plan::Aware { door, header } => {
                 let has_room = header.len() <= packet.buffer.headroom() + header_bytes;
-                (has_room && !hands.health.is_dead(door.watch)).then_some(Deed::Plan(number))
+                let is_fit = has_room && !hands.health.is_dead(door.watch);
+                if is_fit { Deed::plan(position.path(), number) } else { None }
             }
             Plan::Bare { door, egress, .. } => {
                 sight.identity = sight.user.identity();
@@ -394,12 +488,16 @@ impl Lane {
                 sight.memory_hash = hands.memory.hash(*egress, &sight.frame, sight.identity);
                 hands.memory.prefetch(sight.memory_hash);
                 sight.is_remembered = true;
-                (!hands.health.is_dead(door.watch)).then_some(Deed::Plan(number))
+                let is_fit = !hands.health.is_dead(door.watch);
+                if is_fit { Deed::plan(position.path(), number) } else { None }
             }
             Plan::End if tables.slices.take_from(tables.end_of(position).as_slice()) => None,
             Plan::End => {
                 let addressed = ethernet::destination(packet.buffer.bytes().get(header_bytes..)?)?;
-                self.ended(place.path, network, addressed, &sight.frame, tables)
+                let (port, mac) =
+                    self.ended(place.path, network, addressed, &sight.frame, tables)?;
+                sight.mac = mac;
+                Some(Deed::deliver(position.path(), port))
             }
         }
     }
@@ -413,17 +511,16 @@ impl Lane {
         addressed: MacAddr,
         frame: &PlainFrame,
         tables: &Tables,
-    ) -> Option<Deed> {
+    ) -> Option<exits::Exit> {
         let link = network.map(|network| (network, addressed));
         let question = Question::delivered(path, link, frame.destination_v4());
-        let (port, mac) = self.delivered.get(question, || {
+        self.delivered.get(question, || {
             let (path, to) = (tables.path(path), Some(frame.destination()));
             let (network, mac) = forwarder::deliver(tables, path, network, addressed, to).ok()?;
             let to = mac.unwrap_or(addressed);
             let exit = switch::exit(to, network, Source::Proxy, tables).ok()??;
             Some((port_of(exit)?, mac))
-        })?;
-        Some(Deed::Deliver(port, mac))
+        })
     }
 
     /// From an endpoint, in no path: by MAC to another port.
@@ -441,7 +538,7 @@ impl Lane {
             let exit = switch::exit(addressed, gate.network, from, hands.tables).ok()??;
             Some((port_of(exit)?, None))
         })?;
-        sight.deed = Deed::Deliver(port, None);
+        (sight.deed, sight.mac) = (Deed::switch(port), None);
         sight.kind = Kind::Switched;
         Some(())
     }

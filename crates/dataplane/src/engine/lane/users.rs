@@ -19,12 +19,12 @@ impl Lane {
         let mut door = None;
         let mut asked = |sight: &Sight| {
             let spots = match door {
-                Some((slot, spots)) if slot == sight.slot => spots,
+                Some((entry, spots)) if entry == sight.entry => spots,
                 _ => {
-                    let gate = self.gates.get(usize::from(sight.slot))?.as_ref()?;
+                    let gate = self.gate(sight)?;
                     let places = [Place::port(gate.index), Place::network(gate.network)];
                     let spots = places.map(|place| slices.spot(place));
-                    door = Some((sight.slot, spots));
+                    door = Some((sight.entry, spots));
                     spots
                 }
             };
