@@ -163,6 +163,9 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
 }
 
 fn single(options: &Options, only: &str) -> Result<(), BenchError> {
+    if let (Ok(hops), Some(packets)) = (only.parse(), options.packets) {
+        return work::table(hops)?.count(packets);
+    }
     let work = Work::ALL.into_iter().find(|work| work.name() == only);
     let work = work.ok_or_else(|| drive::wrong("--only", &format!("there is no work {only}")))?;
     if let Some(packets) = options.packets {

@@ -48,7 +48,7 @@ pub(super) enum Passage {
 
 /// The place of a path's counters: an index that holds while the tables do, and a serial that no
 /// other path has, also not a later one with the same identifier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PathSeat {
     pub(super) index: u32,
     /// The index of the path whose hops it has: its sums hold those of slices too.

@@ -59,11 +59,17 @@ pub struct Lots(Vec<Booking>);
 
 impl Lots {
     /// The number of the lot that the next packet between these ends is in.
-    #[inline]
     pub(super) fn open(&mut self, ends: Ends) -> u32 {
-        if self.0.last().is_none_or(|last| last.ends != ends) {
-            self.0.push(Booking { ends, volume: Volume::default() });
+        match self.0.last() {
+            Some(last) if last.ends == ends => (self.0.len() - 1) as u32,
+            _ => self.begin(ends),
         }
+    }
+
+    /// The number of a new lot, where the last is likely to have other ends.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, ends: Ends) -> u32 {
+        self.0.push(Booking { ends, volume: Volume::default() });
         // An output has fewer packets.
         (self.0.len() - 1) as u32
     }

@@ -9,40 +9,35 @@ use crate::engine::lots::{Ends, Lots, less};
 use catena_model::account::Volume;
 
 /// How packets came onto their path here.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 enum Came {
+    /// They are on none: they are switched.
+    #[default]
+    Switched,
     Classified,
     ByTunnel,
     /// Back from the local instance with this number.
     Back(u32),
 }
 
-/// Which lines packets that are alike move.
-#[derive(Clone, Copy)]
-struct Lines {
-    owner: Owner,
-    /// Bytes that each of them had in front of its frame when it was received.
-    header_bytes: u64,
-    /// None: they are switched.
-    path: Option<(PathSeat, Came)>,
-    is_finished: bool,
-}
-
 /// The sums of those that are alike, and of those of one owner.
 #[derive(Default)]
 pub(super) struct Running {
-    alike: (Entry, Deed),
-    lines: Option<Lines>,
-    lot: u32,
     /// Packets since the start, and those of them before the first that is alike.
     passed: u64,
     before: u64,
+    alike: (Entry, Deed),
+    lot: u32,
     /// Bytes of all that are alike.
     bytes: u64,
-    /// Of them, what ended here, and what was handed out in another lot.
+    /// Of them, what ended here, and what was handed out in another lot, if there is any.
+    has_strays: bool,
     ended: Volume,
     moved: Volume,
-    owner: Option<Owner>,
+    came: Came,
+    path: PathSeat,
+    is_finished: bool,
+    owner: Owner,
     received: Volume,
     held: u64,
 }
@@ -79,6 +74,7 @@ impl Running {
     #[inline(always)]
     pub(super) fn handed_out(&mut self, lot: u32, volume: Volume, lots: &mut Lots) {
         if lot != self.lot {
+            self.has_strays = true;
             self.moved.merge(volume);
             lots.add(lot, volume);
         }
@@ -86,6 +82,7 @@ impl Running {
 
     /// It was not handed out.
     pub(super) fn ended(&mut self, volume: Volume) {
+        self.has_strays = true;
         self.ended.merge(volume);
     }
 
@@ -93,72 +90,76 @@ impl Running {
     #[inline(never)]
     fn turn_to(&mut self, sight: &Sight, plan: Option<&Plan>, hands: &mut Hands<'_>) {
         self.close_alike(hands.books, &mut hands.out.lots);
-        let path = match sight.kind {
-            Kind::Walk | Kind::Switched => None,
-            Kind::Endpoint | Kind::User => Some(Came::Classified),
-            Kind::Tunnel => Some(Came::ByTunnel),
-            Kind::Function | Kind::Aware => Some(Came::Back(sight.entry.local())),
+        if !sight.entry.is_by_door_of(self.alike.0) {
+            self.close_owner(hands.books);
+            self.owner = sight.owner;
+        }
+        self.came = match sight.kind {
+            Kind::Walk | Kind::Switched => Came::Switched,
+            Kind::Endpoint | Kind::User => Came::Classified,
+            Kind::Tunnel => Came::ByTunnel,
+            Kind::Function | Kind::Aware => Came::Back(sight.entry.local()),
         };
-        let path = path.map(|came| (hands.books.seat(sight.position), came));
-        let delivered = match sight.deed.what() {
-            What::Deliver(port) => Some(hands.slots.owner_of_index(port)),
-            What::Plan(_) => None,
-        };
-        let (to, passage) = match (delivered, path, plan) {
-            (Some(to), ..) => (to, Passage::Ordinary),
-            (None, Some((seat, _)), Some(Plan::Aware { door, .. } | Plan::Bare { door, .. })) => {
-                (door.owner, Passage::Delivered(seat, door.local))
+        if !matches!(self.came, Came::Switched) {
+            self.path = hands.books.seat(sight.position);
+        }
+        let (to, passage) = match (sight.deed.what(), plan) {
+            (What::Deliver(port), _) => (hands.slots.owner_of_index(port), Passage::Ordinary),
+            (What::Plan(_), Some(Plan::Aware { door, .. } | Plan::Bare { door, .. })) => {
+                (door.owner, Passage::Delivered(self.path, door.local))
             }
-            (None, Some((seat, _)), _) => (Owner::Tunnels, Passage::Tunnelled(seat)),
-            (None, None, _) => (Owner::Tunnels, Passage::Ordinary),
+            (What::Plan(_), _) => (Owner::Tunnels, Passage::Tunnelled(self.path)),
         };
-        self.lines = Some(Lines {
-            owner: sight.owner,
-            header_bytes: sight.entry.header_bytes().into(),
-            path,
-            is_finished: delivered.is_some() && path.is_some(),
-        });
-        self.lot = hands.out.lots.open(Ends { owner: sight.owner, to, passage });
+        self.is_finished = passage == Passage::Ordinary;
+        self.lot = hands.out.lots.begin(Ends { owner: sight.owner, to, passage });
         self.alike = (sight.entry, sight.deed);
-        self.before = self.passed;
     }
 
     /// Writes the sums down.
     pub(super) fn close(&mut self, books: &mut Books, lots: &mut Lots) {
         self.close_alike(books, lots);
         self.close_owner(books);
+        self.alike = <(Entry, Deed)>::default();
     }
 
+    #[inline(always)]
     fn close_alike(&mut self, books: &mut Books, lots: &mut Lots) {
-        let Some(lines) = self.lines.take() else { return };
-        self.alike = <(Entry, Deed)>::default();
-        let packets = self.passed - self.before;
+        let packets = self.passed - std::mem::replace(&mut self.before, self.passed);
+        if packets == 0 {
+            return;
+        }
         let frames = Volume { packets, bytes: std::mem::take(&mut self.bytes) };
-        let [ended, moved] = [&mut self.ended, &mut self.moved].map(std::mem::take);
-        if self.owner != Some(lines.owner) {
-            self.close_owner(books);
-            self.owner = Some(lines.owner);
-        }
-        self.received.add(frames.packets, frames.bytes + frames.packets * lines.header_bytes);
-        let handed_out = less(frames, ended);
+        let (handed_out, in_lot) =
+            if self.has_strays { self.without_strays(frames) } else { (frames, frames) };
+        let header_bytes = u64::from(self.alike.0.header_bytes());
+        self.received.add(packets, frames.bytes + packets * header_bytes);
         self.held += handed_out.packets;
-        lots.add(self.lot, less(handed_out, moved));
-        let Some((seat, came)) = lines.path else { return };
-        match came {
-            Came::Classified => books.entered(seat, frames),
-            Came::ByTunnel => books.tunnelled_in(seat, frames),
-            Came::Back(local) => books.returned(seat, local, frames),
+        lots.add(self.lot, in_lot);
+        let path = self.path;
+        match self.came {
+            Came::Switched => return,
+            Came::Classified => books.entered(path, frames),
+            Came::ByTunnel => books.tunnelled_in(path, frames),
+            Came::Back(local) => books.returned(path, local, frames),
         }
-        if lines.is_finished {
-            books.finished(seat, handed_out);
+        if self.is_finished {
+            books.finished(path, handed_out);
         }
+    }
+
+    /// What was handed out of all that are alike, and what of that is in their lot.
+    #[cold]
+    fn without_strays(&mut self, all: Volume) -> (Volume, Volume) {
+        self.has_strays = false;
+        let handed_out = less(all, std::mem::take(&mut self.ended));
+        (handed_out, less(handed_out, std::mem::take(&mut self.moved)))
     }
 
     fn close_owner(&mut self, books: &mut Books) {
-        if let Some(owner) = self.owner.take() {
-            books.received(owner, self.received);
-            books.held(owner, self.held);
-            (self.received, self.held) = (Volume::default(), 0);
+        let received = std::mem::take(&mut self.received);
+        if received.packets > 0 {
+            books.received(self.owner, received);
+            books.held(self.owner, std::mem::take(&mut self.held));
         }
     }
 }

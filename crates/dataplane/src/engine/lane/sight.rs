@@ -55,10 +55,20 @@ pub(super) enum Kind {
 }
 
 /// By which door a packet came, in one word, so that packets are compared at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(u64);
 
+impl Default for Entry {
+    fn default() -> Self {
+        Self::NOWHERE
+    }
+}
+
 impl Entry {
+    /// That of no packet: no door has these bits.
+    const NOWHERE: Self = Self(u64::MAX);
+    /// The bits that tell the port, or the tunnels.
+    const DOOR: u64 = 0x1_ffff;
     /// From another node: what a tunnel has before the frame is no part of what was received.
     const TUNNEL: Self = Self(1 << 16);
 
@@ -72,6 +82,12 @@ impl Entry {
     #[inline]
     fn back_from(&mut self, local: u32) {
         self.0 |= u64::from(local) << 32;
+    }
+
+    /// Did both come by one port, or by tunnels? Then they have one owner.
+    #[inline]
+    pub(super) fn is_by_door_of(self, other: Self) -> bool {
+        (self.0 ^ other.0) & Self::DOOR == 0
     }
 
     /// Slot of the port; of tunnels: 0.
