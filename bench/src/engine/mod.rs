@@ -30,7 +30,8 @@ pub(crate) struct Options {
     /// Ours alone.
     #[arg(long)]
     no_peer: bool,
-    /// Only this work, printed and not published; for example `push`.
+    /// Only this work, printed and not published; for example `push`. With `--packets` also a number of
+    /// hops.
     #[arg(long)]
     only: Option<String>,
     /// With `--only`: so many packets, once, without a clock; for valgrind.

@@ -18,7 +18,8 @@ use uuid::Uuid;
 pub const RETIRED_PORTS_NAME: &str = "(removed ports)";
 
 /// Are packets of the lane counted? A build where they are not is for `cargo xtask bench engine`
-/// alone, which says what counting costs: what it forwards there takes the lane, and one path.
+/// alone, which says what counting costs: what it forwards there takes the lane and one path, and what
+/// its books say has no meaning.
 pub(super) const IS_COUNTING: bool = !cfg!(uncounted);
 
 /// The serial of a slot without a port.
@@ -247,7 +248,7 @@ impl Books {
         self.book(owner).tally.received.merge(volume);
     }
 
-    /// So many packets of the owner are handed out, whatever it is that they wait for.
+    /// So many packets of the owner wait, for whatever it is.
     #[inline]
     pub(super) fn held(&mut self, owner: Owner, packets: u64) {
         self.book(owner).tally.held += packets;
@@ -339,8 +340,8 @@ impl Books {
         self.sent_on_path(&booking);
     }
 
-    /// The transmission of all that is left in the lots went well. What follows one another between the
-    /// same ends, whatever paths it is on, is written down there as one.
+    /// The transmission of all that is left in the lots went well. What follows one another from one
+    /// owner to one other, whatever paths it is on, is written down there as one.
     pub(super) fn settle(&mut self, lots: &mut Lots) {
         let mut open: Option<Booking> = None;
         for lot in lots.settle() {

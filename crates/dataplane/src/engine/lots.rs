@@ -1,6 +1,6 @@
-//! What the packets of an output are booked by. Those that follow one another between the same ends,
-//! on the same path, are one lot: its sum is written down once, when all of them have been sent. Knows
-//! whose share is whose; refuses to know why one of them could not be sent.
+//! What the packets of an output are booked by. A lot is of packets that follow one another between
+//! the same ends, on the same path: its sum is written down once, when all of them have been sent.
+//! Knows whose share is whose; refuses to know why one of them could not be sent.
 
 use super::counters::{Owner, Passage};
 use catena_model::account::Volume;

@@ -1,4 +1,4 @@
-//! Who hears what became of a transmission: the engine here, or that of another worker.
+//! Who hears of what could not be sent: the engine here, or that of another worker.
 
 use crate::engine::{Booking, Engine};
 use catena_model::DropReason;

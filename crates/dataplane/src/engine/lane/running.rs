@@ -30,7 +30,8 @@ pub(super) struct Running {
     lot: u32,
     /// Bytes of all that are alike.
     bytes: u64,
-    /// Of them, what ended here, and what was handed out in another lot, if there is any.
+    /// Is there anything in the next two? Of all that are alike, what ended here, and what was handed
+    /// out in another lot.
     has_strays: bool,
     ended: Volume,
     moved: Volume,
