@@ -506,7 +506,7 @@ impl Engine {
         self.books.settle(lots);
     }
 
-    /// A frame or datagram that was withdrawn from its lot was handed to the kernel.
+    /// What was withdrawn from a lot was handed to the kernel, here or by another worker.
     pub fn booked_sent(&mut self, booking: Booking) {
         self.books.sent(booking);
     }

@@ -36,7 +36,7 @@ enum Leaving {
     Datagram(Datagram, Booking),
 }
 
-/// What became of it.
+/// What became of a lot of it, or of one that could not be sent.
 #[derive(Clone, Copy, Default)]
 struct Settled {
     booking: Booking,
