@@ -48,6 +48,43 @@ pub enum StoreError {
         /// What the check found.
         reason: String,
     },
+    /// Something that was acknowledged is missing.
+    #[error(
+        "the store '{path}' has lost changes that were acknowledged: it is at revision {found}, and \
+         its witness has seen {witnessed}; restore all its files from one backup, or start the \
+         controller once with --accept-store to go on without what is lost"
+    )]
+    Behind {
+        /// The file.
+        path: PathBuf,
+        /// How far it has come.
+        found: Revision,
+        /// How far it had come.
+        witnessed: Revision,
+    },
+    /// The store and its witness do not belong together.
+    #[error(
+        "the store '{path}' is not the one that was acknowledged: {reason}; restore all its files \
+         from one backup, or start the controller once with --accept-store to take it as it is"
+    )]
+    Unwitnessed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A change is on disk, and its witness is not.
+    #[error(
+        "nobody knows whether this change is kept: the witness of the store '{path}' cannot be \
+         written: {reason}; mend the disk and start the controller again, until then nothing is \
+         taken"
+    )]
+    WitnessUnwritten {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
     /// One document's bytes changed on disk.
     #[error(
         "the document '{key}' of the store '{path}' is damaged: its bytes do not fit their \

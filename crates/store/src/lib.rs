@@ -7,8 +7,10 @@
 
 mod change_log;
 mod error;
+mod head;
 mod memory;
 mod sqlite;
+mod witness;
 
 pub use error::StoreError;
 pub use memory::MemoryStore;

@@ -1,26 +1,20 @@
 //! The store in one SQLite file: write-ahead log, every commit on disk before it is answered, one
-//! writer. Each document carries a checksum of its own, so that a flipped bit is found and named.
+//! writer. Each document carries a checksum of its own, so that a flipped bit is found and named;
+//! all of them together and the history have sums, and a witness beside the file knows the last.
+
+mod open;
 
 use crate::change_log::ChangeLog;
+use crate::head::{Head, document_checksum};
+use crate::witness::{Found, Witness};
 use crate::{Change, Document, Key, Revision, Store, StoreError, Transaction, Write};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
-use sha2::{Digest, Sha256};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const SCHEMA_VERSION: i64 = 1;
-const SCHEMA: &str = "
-    CREATE TABLE documents (
-        kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL, revision INTEGER NOT NULL,
-        checksum BLOB NOT NULL, PRIMARY KEY (kind, id)
-    ) WITHOUT ROWID, STRICT;
-    CREATE TABLE head (
-        only INTEGER PRIMARY KEY CHECK (only = 1), revision INTEGER NOT NULL,
-        documents INTEGER NOT NULL, checksum BLOB NOT NULL
-    ) STRICT;
-    PRAGMA user_version = 1;
-";
+/// Pages of the log (4 KiB each) after which it is taken into the file.
+const LOG_PAGES_MAX: u32 = 1_000;
 
 /// Documents in one file.
 #[derive(Debug)]
@@ -34,35 +28,75 @@ struct Inner {
     connection: Connection,
     head: Head,
     log: ChangeLog,
-}
-
-/// What is true of the store as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Head {
-    revision: Revision,
-    documents: u64,
+    witness: Witness,
+    /// Is anything in the write-ahead log that is not in the file?
+    has_log: bool,
+    /// Why the witness could not be written: nothing more is taken then.
+    trouble: Option<String>,
 }
 
 impl SqliteStore {
-    /// Opens or creates the store, readable by its owner alone, and checks every byte of it.
+    /// Opens or creates the store, readable by its owner alone, checks every byte of it and holds
+    /// it against its witness. What is refused is left as it was found.
     ///
     /// # Errors
-    /// When the file cannot be opened, belongs to another process or version, or is damaged.
+    /// When the file cannot be opened, belongs to another process or version, is damaged, or lacks
+    /// something that was acknowledged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let path = path.as_ref().to_path_buf();
-        std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|e| StoreError::CannotOpen { path: path.clone(), reason: e.to_string() })?;
-        let connection = Connection::open(&path)
-            .map_err(|e| StoreError::CannotOpen { path: path.clone(), reason: e.to_string() })?;
-        let head = prepare(&connection, &path)?;
-        settle(&path)
-            .map_err(|e| StoreError::CannotOpen { path: path.clone(), reason: e.to_string() })?;
-        let inner = Inner { connection, head, log: ChangeLog::starting_at(head.revision) };
-        Ok(Self { path, inner: Mutex::new(inner) })
+        Self::open_with(path.as_ref(), false)
+    }
+
+    /// The same without its witness, of which a new one is made: what was lost stays lost.
+    ///
+    /// # Errors
+    /// Those of [`SqliteStore::open`], but for the last.
+    pub fn open_as_it_is(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(path.as_ref(), true)
+    }
+
+    fn open_with(path: &Path, accepts_loss: bool) -> Result<Self, StoreError> {
+        let cannot = |reason: String| StoreError::CannotOpen { path: path.to_path_buf(), reason };
+        let witness_path = Witness::path(path);
+        if !accepts_loss {
+            let found = Witness::find(&witness_path).map_err(|e| cannot(e.to_string()))?;
+            open::refuse_emptied(path, &found)?;
+        }
+        open::create(path).map_err(|e| cannot(e.to_string()))?;
+        let mut connection = Connection::open(path).map_err(|e| cannot(e.to_string()))?;
+        keep_log_at_end(&connection, true).map_err(|e| cannot(e.to_string()))?;
+        let found = open::prepare(&connection, path)?;
+        // Nobody else writes from here on.
+        let witness = match accepts_loss {
+            true => Found::Nothing,
+            false => Witness::find(&witness_path).map_err(|e| cannot(e.to_string()))?,
+        };
+        open::settle(path).map_err(|e| cannot(e.to_string()))?;
+        let witness = open::attest(path, &found, witness, accepts_loss)?;
+        if found.is_of_first_schema {
+            open::migrate(&mut connection, found.head).map_err(|e| failure(path, "write", &e))?;
+        }
+        keep_log_at_end(&connection, false).map_err(|e| cannot(e.to_string()))?;
+        let log = ChangeLog::starting_at(found.head.revision);
+        let (head, has_log, trouble) = (found.head, true, None);
+        let inner = Inner { connection, head, log, witness, has_log, trouble };
+        Ok(Self { path: path.to_path_buf(), inner: Mutex::new(inner) })
+    }
+
+    /// Takes the write-ahead log into the file and empties it. The store does so by itself when the
+    /// log has grown and when the store is dropped.
+    ///
+    /// # Errors
+    /// When the disk is full or fails; nothing is lost then.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        if inner.has_log {
+            inner
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+                .map_err(|e| failure(&self.path, "write", &e))?;
+            inner.has_log = false;
+        }
+        Ok(())
     }
 
     /// Bounds the file, in bytes (rounded down to whole pages): what a full disk does, on purpose.
@@ -119,10 +153,14 @@ impl Store for SqliteStore {
     fn commit_all(&self, transactions: Vec<Transaction>) -> Result<Vec<Revision>, StoreError> {
         transactions.iter().try_for_each(Transaction::check_bounds)?;
         let mut inner = self.lock();
+        if let Some(reason) = inner.trouble.clone() {
+            return Err(StoreError::WitnessUnwritten { path: self.path.clone(), reason });
+        }
         let mut head = inner.head;
         if transactions.iter().all(Transaction::is_empty) {
             return Ok(vec![head.revision; transactions.len()]);
         }
+        let before = head.mark();
         // Dropped without `commit`, the transaction rolls back.
         let sqlite =
             inner.connection.transaction().map_err(|e| failure(&self.path, "write", &e))?;
@@ -134,11 +172,17 @@ impl Store for SqliteStore {
             }
             revisions.push(head.revision);
         }
-        save_head(&sqlite, head).map_err(|e| failure(&self.path, "write", &e))?;
+        head.follow(before);
+        save_head(&sqlite, &head).map_err(|e| failure(&self.path, "write", &e))?;
         sqlite.commit().map_err(|e| failure(&self.path, "write", &e))?;
-        inner.head = head;
+        (inner.head, inner.has_log) = (head, true);
         for change in changes {
             inner.log.record(change.revision, change.key, change.is_removed);
+        }
+        if let Err(error) = inner.witness.write(&head.mark()) {
+            let reason = error.to_string();
+            inner.trouble = Some(reason.clone());
+            return Err(StoreError::WitnessUnwritten { path: self.path.clone(), reason });
         }
         Ok(revisions)
     }
@@ -151,128 +195,71 @@ impl Store for SqliteStore {
 fn apply(
     sqlite: &rusqlite::Transaction<'_>,
     path: &Path,
-    head: Head,
+    mut head: Head,
     writes: &[Write],
     changes: &mut Vec<Change>,
 ) -> Result<Head, StoreError> {
     let fail = |e: rusqlite::Error| failure(path, "write", &e);
     let mut find = sqlite
-        .prepare_cached("SELECT revision FROM documents WHERE kind = ?1 AND id = ?2")
+        .prepare_cached("SELECT revision, checksum FROM documents WHERE kind = ?1 AND id = ?2")
         .map_err(fail)?;
     let mut put = sqlite
         .prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3, ?4, ?5)")
         .map_err(fail)?;
     let mut delete =
         sqlite.prepare_cached("DELETE FROM documents WHERE kind = ?1 AND id = ?2").map_err(fail)?;
-    let revision = Revision(head.revision.0 + 1);
-    let mut documents = head.documents;
+    head.revision = Revision(head.revision.0 + 1);
+    let revision = head.revision;
     for write in writes {
         let Key { kind, id } = &write.key;
-        let found: Option<i64> =
-            find.query_row([kind, id], |row| row.get(0)).optional().map_err(fail)?;
-        let found = found.map(|number| Revision(number.unsigned_abs()));
+        let former: Option<(i64, Vec<u8>)> = find
+            .query_row([kind, id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .map_err(fail)?;
+        let found = former.as_ref().map(|(number, _)| Revision(number.unsigned_abs()));
         if !write.expect.holds(found) {
             let (key, expected) = (write.key.clone(), write.expect);
             return Err(StoreError::Conflict { key, expected, found });
         }
+        if let Some((_, former)) = &former {
+            head.toggle(former);
+        }
         match &write.body {
             Some(body) => {
                 let sum = document_checksum(kind, id, body, revision);
+                head.toggle(&sum);
                 put.execute(params![kind, id, body, number(revision.0), sum]).map_err(fail)?;
-                documents += u64::from(found.is_none());
+                head.documents += u64::from(found.is_none());
             }
             None if found.is_some() => {
                 delete.execute([kind, id]).map_err(fail)?;
-                documents -= 1;
+                head.documents -= 1;
             }
             None => continue,
         }
         let is_removed = write.body.is_none();
         changes.push(Change { revision, key: write.key.clone(), is_removed });
     }
-    Ok(Head { revision, documents })
+    Ok(head)
 }
 
-fn save_head(sqlite: &rusqlite::Transaction<'_>, head: Head) -> rusqlite::Result<usize> {
-    let (revision, documents) = (number(head.revision.0), number(head.documents));
-    sqlite.prepare_cached("INSERT OR REPLACE INTO head VALUES (1, ?1, ?2, ?3)")?.execute(params![
-        revision,
-        documents,
-        head_checksum(head)
+fn save_head(sqlite: &rusqlite::Transaction<'_>, head: &Head) -> rusqlite::Result<usize> {
+    let mut save = sqlite
+        .prepare_cached("INSERT OR REPLACE INTO head VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    save.execute(params![
+        number(head.revision.0),
+        number(head.documents),
+        head.contents,
+        head.sum,
+        number(head.before.revision.0),
+        head.before.sum,
+        head.checksum(),
     ])
 }
 
-/// Makes durable what a killed process wrote and did not sync: whoever builds upon it must not find
-/// himself ahead of the store after a power cut.
-fn settle(path: &Path) -> std::io::Result<()> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    match std::fs::File::open(Path::new(&log)) {
-        Ok(log) => log.sync_all(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Settings, schema and the check of every byte.
-fn prepare(connection: &Connection, path: &Path) -> Result<Head, StoreError> {
-    let fail = |e: rusqlite::Error| failure(path, "open", &e);
-    for setting in [
-        "locking_mode = EXCLUSIVE",
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        "trusted_schema = OFF",
-    ] {
-        connection.execute_batch(&format!("PRAGMA {setting}")).map_err(fail)?;
-    }
-    let version: i64 =
-        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(fail)?;
-    let tables: i64 = connection
-        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(fail)?;
-    if version == 0 && tables == 0 {
-        let schema = format!("BEGIN IMMEDIATE; {SCHEMA} COMMIT;");
-        connection.execute_batch(&schema).map_err(fail)?;
-    } else if version != SCHEMA_VERSION {
-        let path = path.to_path_buf();
-        return Err(StoreError::Version { path, found: version, known: SCHEMA_VERSION });
-    }
-    verify(connection, path)
-}
-
-fn verify(connection: &Connection, path: &Path) -> Result<Head, StoreError> {
-    let damaged = |reason: String| StoreError::Damaged { path: path.to_path_buf(), reason };
-    let fail = |e: rusqlite::Error| failure(path, "check", &e);
-    let verdict: String =
-        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
-    if verdict != "ok" {
-        return Err(damaged(verdict));
-    }
-    let mut query = connection
-        .prepare("SELECT kind, id, body, revision, checksum FROM documents")
-        .map_err(fail)?;
-    let mut counted = 0;
-    for row in query.query_map([], read_row).map_err(fail)? {
-        row.map_err(fail)?.verify(path)?;
-        counted += 1;
-    }
-    let stored: Option<(i64, i64, Vec<u8>)> = connection
-        .query_row("SELECT revision, documents, checksum FROM head", [], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })
-        .optional()
-        .map_err(fail)?;
-    let head = stored.as_ref().map_or_else(Head::default, |(revision, documents, _)| Head {
-        revision: Revision(revision.unsigned_abs()),
-        documents: documents.unsigned_abs(),
-    });
-    if stored.is_some_and(|(_, _, sum)| sum != head_checksum(head)) {
-        return Err(damaged("the revision does not fit its checksum".into()));
-    }
-    if counted != head.documents {
-        return Err(damaged(format!("{counted} documents of {} are there", head.documents)));
-    }
-    Ok(head)
+/// Shall the log stay as it is when the connection ends?
+fn keep_log_at_end(connection: &Connection, is_kept: bool) -> rusqlite::Result<bool> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, is_kept)
 }
 
 struct Row {
@@ -306,23 +293,6 @@ fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     })
 }
 
-fn document_checksum(kind: &str, id: &str, body: &str, revision: Revision) -> Vec<u8> {
-    let mut sum = Sha256::new();
-    for part in [kind, id, body] {
-        sum.update((part.len() as u64).to_le_bytes());
-        sum.update(part);
-    }
-    sum.update(revision.0.to_le_bytes());
-    sum.finalize().to_vec()
-}
-
-fn head_checksum(head: Head) -> Vec<u8> {
-    let mut sum = Sha256::new();
-    sum.update(head.revision.0.to_le_bytes());
-    sum.update(head.documents.to_le_bytes());
-    sum.finalize().to_vec()
-}
-
 /// SQLite's integers are signed; no store lives long enough to reach the upper half.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
@@ -337,5 +307,39 @@ fn failure(path: &Path, verb: &'static str, error: &rusqlite::Error) -> StoreErr
             StoreError::Damaged { path, reason: error.to_string() }
         }
         _ => StoreError::Failed { path, verb, reason: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Expect;
+
+    #[test]
+    fn what_the_witness_has_not_seen_is_not_answered_and_nothing_more_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let store = SqliteStore::open(&path).unwrap();
+        let put = |id: &str| {
+            let mut transaction = Transaction::new();
+            transaction.put(Key::new("note", id), &1, Expect::Any).unwrap();
+            store.commit(transaction)
+        };
+        put("before").unwrap();
+        store.lock().witness = Witness::deaf(&Witness::path(&path));
+        for id in ["during", "after"] {
+            let error = put(id).unwrap_err();
+            assert!(matches!(error, StoreError::WitnessUnwritten { .. }), "{error}");
+        }
+        drop(store);
+        // The first was written and never answered: both is allowed, and it does start.
+        let ids: Vec<String> = SqliteStore::open(&path)
+            .unwrap()
+            .list("note")
+            .unwrap()
+            .into_iter()
+            .map(|document| document.key.id)
+            .collect();
+        assert_eq!(ids, ["before", "during"]);
     }
 }
