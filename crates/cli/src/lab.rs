@@ -3,10 +3,11 @@
 use crate::failure::Failure;
 use crate::output::say;
 use crate::roles::{PortIoChoice, check_workers};
-use catena_lab::{RunOptions, RunReport, StartOptions};
+use catena_lab::{RunOptions, RunReport, RunningLab, StartOptions};
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Subcommand)]
 pub(crate) enum LabCommand {
@@ -190,7 +191,26 @@ fn up(file: &Path, options: &StartOptions) -> Result<(), Failure> {
         return Ok(());
     }
     say!("Ctrl-C ends everything");
-    Ok(lab.wait()?)
+    wait(lab)
+}
+
+/// Waits until a lab ends, and ends it when told to stop.
+fn wait(lab: RunningLab) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let name = lab.lab().name.clone();
+    let end = runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut ended = tokio::task::spawn_blocking(move || lab.wait());
+        tokio::select! {
+            ended = &mut ended => return Ok(ended??),
+            _ = terminate.recv() => {}
+        }
+        tokio::task::spawn_blocking(move || catena_lab::down(&name)).await??;
+        Ok(ended.await??)
+    });
+    // A lab that could not be ended politely dies with this process.
+    runtime.shutdown_background();
+    end
 }
 
 fn status(lab: Option<&str>) -> Result<(), Failure> {

@@ -16,6 +16,11 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a controller that was told to stop waits for the disk.
+const END_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Args)]
 pub(crate) struct ControllerArguments {
@@ -34,6 +39,10 @@ pub(crate) struct ControllerArguments {
     /// Whether flow classifiers may overlap; `refused` is what networking-sfc does.
     #[arg(long, value_enum, default_value = "refused")]
     overlap: OverlapChoice,
+    /// Take the store as it is, though changes that were acknowledged are missing: for one start,
+    /// after a damage that no backup helps against.
+    #[arg(long)]
+    accept_store: bool,
     #[command(flatten)]
     keystone: crate::keystone::KeystoneArguments,
 }
@@ -201,7 +210,28 @@ pub(crate) fn controller(arguments: ControllerArguments) -> Result<(), Failure> 
         AuthChoice::Token => Auth::Token,
         AuthChoice::Keystone => Auth::Keystone(Box::new(arguments.keystone.config()?)),
     };
-    Ok(runtime()?.block_on(catena_controller::run(config))?)
+    config.accepts_loss = arguments.accept_store;
+    let runtime = runtime()?;
+    let end = runtime.block_on(async {
+        tokio::select! {
+            end = catena_controller::run(config) => end.map_err(Failure::from),
+            end = told_to_stop() => end,
+        }
+    });
+    // What is on its way to the disk gets there; then the store is closed.
+    runtime.shutdown_timeout(END_WAIT);
+    end
+}
+
+/// Waits until the process is told to stop.
+async fn told_to_stop() -> Result<(), Failure> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("told to stop; nodes go on as they are"),
+        _ = interrupt.recv() => tracing::info!("interrupted; nodes go on as they are"),
+    }
+    Ok(())
 }
 
 fn listener(text: &str) -> Result<ListenerSource, Failure> {

@@ -62,7 +62,14 @@ pub struct Config {
     pub overlap: Overlap,
     /// Largest store file, in bytes; none: as large as the disk.
     pub store_bytes_max: Option<u64>,
+    /// Take the store as it is, though its witness has seen more: what is lost stays lost.
+    pub accepts_loss: bool,
+    /// How often the log of the store is taken into its file.
+    pub checkpoint_interval: Duration,
 }
+
+/// What a killed controller leaves in the log is no older than this.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Config {
     /// A configuration with the defaults of everything else.
@@ -76,6 +83,8 @@ impl Config {
             answer_wait: Duration::from_millis(CHAIN_ANSWER_WAIT_MS),
             overlap: Overlap::default(),
             store_bytes_max: None,
+            accepts_loss: false,
+            checkpoint_interval: CHECKPOINT_INTERVAL,
         }
     }
 }

@@ -20,10 +20,43 @@ pub use northbound::{Access, Route, routes};
 pub use southbound::pki::{NODE_CERTIFICATE_DAYS, enroll};
 
 use catena_store::{SqliteStore, Store};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The store's file inside the data directory.
 const STORE_FILE: &str = "catena.db";
+
+fn open_store(
+    data_dir: &Path,
+    accepts_loss: bool,
+    bytes_max: Option<u64>,
+) -> Result<Arc<SqliteStore>, ControllerError> {
+    let file = data_dir.join(STORE_FILE);
+    let store = match accepts_loss {
+        false => SqliteStore::open(file)?,
+        true => SqliteStore::open_as_it_is(file)?,
+    };
+    if let Some(bytes) = bytes_max {
+        store.limit_bytes(bytes)?;
+    }
+    Ok(Arc::new(store))
+}
+
+/// Takes the store's log into its file now and then, so that little hangs on it.
+async fn checkpoint(
+    store: Arc<SqliteStore>,
+    interval: Duration,
+) -> Result<(), ControllerError> {
+    loop {
+        tokio::time::sleep(interval).await;
+        let store = Arc::clone(&store);
+        let done = tokio::task::spawn_blocking(move || store.checkpoint()).await;
+        if let Err(error) = done.map_err(|_| ControllerError::Ended("checkpoint"))? {
+            tracing::warn!("the log of the store stays as it is: {error}");
+        }
+    }
+}
 
 /// Runs a controller until the returned future is dropped or a listener fails.
 ///
@@ -36,11 +69,8 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     let northbound = config.api.bind()?;
     let southbound = config.southbound.map(ListenerSource::bind).transpose()?;
     config::make_private_directory(&config.data_dir)?;
-    let store = SqliteStore::open(config.data_dir.join(STORE_FILE))?;
-    if let Some(bytes) = config.store_bytes_max {
-        store.limit_bytes(bytes)?;
-    }
-    let store: Arc<dyn Store> = Arc::new(store);
+    let file = open_store(&config.data_dir, config.accepts_loss, config.store_bytes_max)?;
+    let store: Arc<dyn Store> = Arc::<SqliteStore>::clone(&file);
     let guard = auth::Guard::prepare(config.auth, &northbound, Arc::clone(&store))?;
     let quotas = northbound::Quotas::load(Arc::clone(&store), !guard.is_open())?;
     let authority = southbound::pki::Authority::open(&config.data_dir)?;
@@ -66,6 +96,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     };
     tokio::select! {
         end = reconciler.run() => end,
+        end = checkpoint(file, config.checkpoint_interval) => end,
         end = reconcile::drain::watch(situation.clone(), Arc::clone(&fleet), signals.clone(), receipts) => end,
         end = reconcile::health::watch(situation, Arc::clone(&fleet), dead) => end,
         end = northbound::serve(northbound, Arc::new(app)) => end,

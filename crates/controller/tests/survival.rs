@@ -390,3 +390,65 @@ fn a_damaged_store_is_refused_at_start_with_the_name_of_the_document() {
     assert!(message.contains(&format!("network/{}", id(&network))), "{message}");
     assert!(message.contains("restore the store from a backup"), "{message}");
 }
+
+/// What a kill leaves on disk, without killing: the files as they are while the controller runs.
+fn copy_store(from: &Path, to: &Path) {
+    for file in ["catena.db", "catena.db-wal", "catena.db-witness"] {
+        std::fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+}
+
+#[test]
+fn a_store_whose_log_was_damaged_is_refused_at_start_and_says_how_to_go_on() {
+    let (data, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let controller = Controller::start(open(data.path()));
+    let networks: Vec<String> = (0..30)
+        .map(|n| id(&controller.create("/v2.0/networks", &json!({"name": format!("n{n}")}))))
+        .collect();
+    copy_store(data.path(), killed.path());
+    controller.stop();
+    let log = killed.path().join("catena.db-wal");
+    let whole = std::fs::read(&log).unwrap();
+    let start = || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(catena_controller::run(open(killed.path()))).unwrap_err().to_string()
+    };
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 4;
+    for damaged in [&flipped[..], &whole[..whole.len() / 3], &[]] {
+        std::fs::write(&log, damaged).unwrap();
+        let message = start();
+        for words in ["has lost changes that were acknowledged", "backup", "--accept-store"] {
+            assert!(message.contains(words), "{message}");
+        }
+    }
+    let count = |config| {
+        let controller = Controller::start(config);
+        let listed = controller.get("/v2.0/networks")["networks"].as_array().unwrap().len();
+        controller.stop();
+        listed
+    };
+    std::fs::write(&log, &flipped).unwrap();
+    let mut as_it_is = open(killed.path());
+    as_it_is.accepts_loss = true;
+    let left = count(as_it_is);
+    assert!(left < networks.len(), "{left} networks");
+    assert_eq!(count(open(killed.path())), left, "accepted once is enough");
+}
+
+#[test]
+fn the_log_of_the_store_is_emptied_at_intervals_and_at_a_clean_end() {
+    let data = tempfile::tempdir().unwrap();
+    let mut config = open(data.path());
+    config.checkpoint_interval = Duration::from_millis(50);
+    let controller = Controller::start(config);
+    let log = data.path().join("catena.db-wal");
+    controller.create("/v2.0/networks", &json!({"name": "n"}));
+    eventually("an empty log", || (std::fs::metadata(&log).ok()?.len() == 0).then_some(()));
+    controller.stop();
+    let controller = Controller::start(open(data.path()));
+    controller.create("/v2.0/networks", &json!({"name": "m"}));
+    assert!(std::fs::metadata(&log).unwrap().len() > 0);
+    controller.stop();
+    assert!(!log.exists(), "nothing hangs on the log after a clean end");
+}

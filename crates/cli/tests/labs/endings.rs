@@ -6,6 +6,7 @@ use crate::procfs::{self, Process};
 use catena_kernel::process::spawn_bound;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -216,4 +217,28 @@ fn a_second_lab_of_a_name_is_refused_and_the_first_stays() {
     assert!(
         Command::new(CATENA).args(["lab", "down", &name()]).status().expect("it runs").success()
     );
+}
+
+/// A lab in the foreground that is told to stop is gone when its starter answers, and that is no
+/// failure.
+#[test]
+fn a_lab_that_is_told_to_stop_ends_without_a_complaint() {
+    let _turn = turn();
+    let folder = renamed_lab("pair.yaml", &name());
+    let before = Machine::look(folder.path());
+    let (variable, value) = new_mark();
+    let mut command = Command::new(CATENA);
+    command.args(["lab", "up"]).arg(folder.path().join(LAB)).env(variable, &value);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut starter = spawn_bound(command).expect("the binary starts");
+    let lines = BufReader::new(starter.stdout.take().expect("a pipe")).lines();
+    let mut lines = lines.map_while(Result::ok);
+    assert!(lines.any(|line| line.starts_with("Ctrl-C")), "it did not come up");
+    let mark = format!("{variable}={value}");
+    let mut doomed = Doomed { starter, mark, namespaces: BTreeSet::new() };
+    kill_process(pid(doomed.starter.id()), Signal::TERM).expect("it runs");
+    let ended = doomed.starter.wait().expect("it ends");
+    assert!(ended.success(), "{ended}");
+    assert_eq!(procfs::marked(&doomed.mark), [], "it answers when all is gone");
+    assert_nothing_is_left(doomed, &before, folder.path(), "told to stop");
 }
