@@ -55,6 +55,12 @@ pub(crate) enum NodeCommand {
         #[arg(long, conflicts_with = "inject")]
         withdraw: bool,
     },
+    /// Forget a node that is away for good: nobody waits for it any more, and its address on the
+    /// data network is free. Refused while it is connected or a chain has a port there.
+    Forget {
+        /// Name.
+        name: NodeName,
+    },
     /// Make certificate and key for a node's agent (on the controller's host).
     Enroll {
         /// Name of the node.
@@ -92,6 +98,13 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
             let slices = inject.map(|file| slices_of(&file)).transpose()?.unwrap_or_default();
             let injected = connection.client()?.inject(name.as_str(), &slices)?;
             say!("{} slices are put in at {name} by hand", injected.len());
+        }
+        NodeCommand::Forget { name } => {
+            connection.client()?.forget_node(name.as_str())?;
+            say!(
+                "{name} is forgotten; an agent with its certificate would make it known again: \
+                 remove node.key there"
+            );
         }
         NodeCommand::Enroll { name, data, out } => {
             catena_controller::enroll(&data, &name, &out)?;

@@ -202,6 +202,14 @@ impl Client {
         self.get(&format!("/v1/nodes/{}", escape(name)))
     }
 
+    /// Forgets a node that is away for good.
+    ///
+    /// # Errors
+    /// When there is none, it is connected, a chain needs it, or the controller does not answer.
+    pub fn forget_node(&self, name: &str) -> Result<(), ClientError> {
+        self.request(Method::DELETE, &format!("/v1/nodes/{}", escape(name)), None).map(|_| ())
+    }
+
     /// How everything stands, as `GET /v1/status` answers it.
     ///
     /// # Errors

@@ -44,10 +44,7 @@ fn open_store(
 }
 
 /// Takes the store's log into its file now and then, so that little hangs on it.
-async fn checkpoint(
-    store: Arc<SqliteStore>,
-    interval: Duration,
-) -> Result<(), ControllerError> {
+async fn checkpoint(store: Arc<SqliteStore>, interval: Duration) -> Result<(), ControllerError> {
     loop {
         tokio::time::sleep(interval).await;
         let store = Arc::clone(&store);
@@ -87,6 +84,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         situation: situation.clone(),
         receipts: receipts_seen,
         fleet: Arc::clone(&fleet),
+        signals: signals.clone(),
         guard: Arc::new(guard),
         answer_wait: config.answer_wait,
         overlap: config.overlap,

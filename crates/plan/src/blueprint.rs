@@ -1,7 +1,7 @@
 //! The immutable numbered whole: one program for each node, and the ledger it leaves behind.
 
 use crate::inventory::Inventory;
-use crate::ledger::{Ledger, PathRecord};
+use crate::ledger::{Ledger, PathPhase, PathRecord};
 use crate::slices::SliceBook;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +51,17 @@ impl Blueprint {
         program.max(slices).unwrap_or_default()
     }
 
+    /// Strikes a node out that nobody waits for any more. Identifiers that it may still know are not
+    /// used again: it may come back.
+    pub(crate) fn forget(&mut self, node: &NodeName) {
+        Arc::make_mut(&mut self.programs).remove(node);
+        for path in Arc::make_mut(&mut self.ledger).paths.values_mut() {
+            path.holders.remove(node);
+            path.needs.remove(node);
+        }
+        self.slices.forget_node(node);
+    }
+
     /// Do all nodes of a path run the blueprint that brought it to its phase?
     pub(crate) fn is_running(&self, inventory: &Inventory, path: &PathRecord) -> bool {
         self.lagging(inventory, path).is_none()
@@ -67,7 +78,9 @@ impl Blueprint {
         let mut nodes = path.nodes(inventory.nodes.keys());
         nodes.retain(|node| {
             let needed = path.needs.get(node).copied().unwrap_or(path.since);
-            !inventory.has_acknowledged(node, needed)
+            // Who was forgotten keeps no path from going.
+            let is_waited_for = path.phase != PathPhase::Superseded || inventory.knows(node);
+            is_waited_for && !inventory.has_acknowledged(node, needed)
         });
         nodes
     }

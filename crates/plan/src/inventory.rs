@@ -54,6 +54,16 @@ pub struct Inventory {
 }
 
 impl Inventory {
+    /// Has the node ever connected, and not been forgotten since?
+    pub(crate) fn knows(&self, node: &NodeName) -> bool {
+        self.nodes.contains_key(node)
+    }
+
+    /// Has the node turned away by this blueprint, or is it none that could send?
+    pub(crate) fn has_let_go(&self, node: &NodeName, number: BlueprintNumber) -> bool {
+        !self.knows(node) || self.has_acknowledged(node, number)
+    }
+
     /// Has the node acknowledged this blueprint or a later one?
     pub fn has_acknowledged(&self, node: &NodeName, number: BlueprintNumber) -> bool {
         self.nodes.get(node).is_some_and(|facts| facts.acknowledged >= number)

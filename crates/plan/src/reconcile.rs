@@ -38,6 +38,8 @@ pub enum News {
     Unpinned(PathId),
     /// This instance changes the bytes of its packets.
     Rewrites(InstanceId),
+    /// This node is away and will not come back: nobody waits for it any more.
+    Forgotten(NodeName),
     /// No packet is on the paths of slices any more that this blueprint turned away from.
     SlicesDrained(BlueprintNumber),
 }
@@ -198,6 +200,10 @@ impl Reconciler {
                 self.inventory.slices_drained.insert(number);
                 None
             }
+            News::Forgotten(node) => {
+                self.forget(&node);
+                None
+            }
             News::Node { node, session, news } => {
                 let known = self.sessions.get(&node).copied().unwrap_or_default();
                 if session < known {
@@ -213,6 +219,18 @@ impl Reconciler {
                 met
             }
         }
+    }
+
+    /// A node that is connected is not forgotten.
+    fn forget(&mut self, node: &NodeName) {
+        if self.inventory.nodes.get(node).is_none_or(|facts| facts.is_connected) {
+            return;
+        }
+        self.inventory.nodes.remove(node);
+        self.sessions.remove(node);
+        self.handed.remove(node);
+        self.chains = None;
+        Arc::make_mut(&mut self.blueprint).forget(node);
     }
 
     fn meet(&mut self, node: &NodeName, underlay: Underlay) -> Option<(NodeName, Underlay)> {

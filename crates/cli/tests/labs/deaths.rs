@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Child;
 use std::time::Duration;
 
 const PORT: u16 = 5_030;
@@ -47,13 +48,21 @@ pub(crate) fn wait_gone(house: &House, process: &Process) {
 
 /// Starts an agent again with the words that it had, in its node.
 pub(crate) fn start_agent_again(house: &House, host: &str, killed: &Process) {
+    drop(spawn_agent_again(house, host, killed));
+}
+
+pub(crate) fn spawn_agent_again(house: &House, host: &str, killed: &Process) -> Child {
     let words = killed.words[1..].to_vec();
-    drop(spawn_bound(house.shell(host, &words, "agent-again.log")).expect("the binary starts"));
+    spawn_bound(house.shell(host, &words, "agent-again.log")).expect("the binary starts")
 }
 
 /// Starts the controller again on the same store; a lab opens its API before it has namespaces,
 /// and so does this.
 pub(crate) fn start_controller_again(house: &mut House, killed: &Process) {
+    drop(spawn_controller_again(house, killed));
+}
+
+pub(crate) fn spawn_controller_again(house: &mut House, killed: &Process) -> Child {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let api = listener.local_addr().expect("an address");
     let socket = OwnedFd::from(listener);
@@ -62,9 +71,10 @@ pub(crate) fn start_controller_again(house: &mut House, killed: &Process) {
     words[listen] = format!("fd:{}", socket.as_raw_fd());
     let mut command = house.shell("controller", &words, "controller-again.log");
     inherit_fds(&mut command, vec![socket]);
-    drop(spawn_bound(command).expect("the binary starts"));
+    let child = spawn_bound(command).expect("the binary starts");
     house.client = Client::new(format!("http://{api}"), None).expect("a client can be made");
     wait_for("the new controller", || house.client.chains().map_err(|error| error.to_string()));
+    child
 }
 
 #[test]

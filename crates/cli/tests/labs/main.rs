@@ -11,6 +11,7 @@ mod bad_input;
 mod building;
 mod capture;
 mod chaos;
+mod clean_ends;
 mod command_line;
 mod deaths;
 mod doors;

@@ -16,8 +16,8 @@ use crate::auth::{Guard, Identity, Refusal};
 use crate::config::Overlap;
 use crate::declared::Declared;
 use crate::error::ControllerError;
-use crate::reconcile::Situation;
 use crate::reconcile::receipts::Receipts;
+use crate::reconcile::{Signals, Situation};
 use crate::southbound::fleet::Fleet;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -41,6 +41,7 @@ pub(crate) struct App {
     pub(crate) situation: watch::Receiver<Situation>,
     pub(crate) receipts: watch::Receiver<Arc<Receipts>>,
     pub(crate) fleet: Arc<Fleet>,
+    pub(crate) signals: Signals,
     pub(crate) guard: Arc<Guard>,
     /// How long a chain request waits for nodes that do not answer.
     pub(crate) answer_wait: Duration,
@@ -58,6 +59,7 @@ impl App {
             situation: self.situation.clone(),
             receipts: self.receipts.clone(),
             fleet: Arc::clone(&self.fleet),
+            signals: self.signals.clone(),
             guard: Arc::clone(&self.guard),
             answer_wait: Duration::ZERO,
             overlap: self.overlap,

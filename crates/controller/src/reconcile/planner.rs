@@ -42,6 +42,10 @@ impl Planner {
             let underlay: Underlay = document.decode()?;
             nodes.extend(NodeName::new(document.key.id).map(|node| (node, underlay)));
         }
+        for (node, underlay) in &nodes {
+            // Two that were remembered with one address connect as before: the first has it.
+            let _ = fleet.place(node, underlay.address);
+        }
         let Remembered { journal, mut book, number, declared: known } =
             Journal::read(store.as_ref())?;
         let is_declared = |slice| declared.intent.slices.contains_key(&slice);
@@ -88,11 +92,33 @@ impl Planner {
         if let News::Node { node, news: NodeNews::Refused { number, reason }, .. } = &news {
             tracing::warn!(%node, "program {number} was refused: {reason}");
         }
+        if let News::Forgotten(node) = &news
+            && !self.forget(node)
+        {
+            return;
+        }
         let Some((node, underlay)) = self.reconciler.accept(news) else { return };
         if let Err(error) = self.store(Key::new(NODE_KIND, &node), &underlay) {
             // The node tells it again when it connects again.
             tracing::warn!(%node, "its address is not remembered: {error}");
         }
+    }
+
+    /// Strikes a node that is away off the store. False: it is there, or still in the store.
+    fn forget(&self, node: &NodeName) -> bool {
+        let facts = self.reconciler.inventory().nodes.get(node);
+        if facts.is_none_or(|facts| facts.is_connected) {
+            return false;
+        }
+        let mut transaction = Transaction::new();
+        transaction.delete(Key::new(NODE_KIND, node), Expect::Any);
+        if let Err(error) = self.store.commit(transaction) {
+            tracing::warn!(%node, "it is not forgotten: {error}");
+            return false;
+        }
+        self.fleet.forget(node);
+        tracing::info!(%node, "forgotten");
+        true
     }
 
     /// Nothing is adopted before its ledger is on disk.

@@ -35,7 +35,7 @@ struct Peer {
     wanted: watch::Sender<Option<NodeWanted>>,
     session: u64,
     asks: Option<mpsc::Sender<Ask>>,
-    /// Where the connected node is on the data network.
+    /// Where the node is on the data network, or was when it was connected last.
     underlay: Option<IpAddr>,
 }
 
@@ -85,23 +85,28 @@ impl Fleet {
             && peer.session == session
         {
             peer.asks = None;
-            peer.underlay = None;
         }
     }
 
-    /// Notes the address of a connected node; the node that is connected with the same one, if
-    /// there is one: packets for one of the two would reach the other.
-    pub(crate) fn place(&self, node: &NodeName, address: IpAddr) -> Result<(), NodeName> {
+    /// Notes where a node is on the data network. An address belongs to the first who had it, also
+    /// while he is away: packets for one of two would reach the other.
+    ///
+    /// # Errors
+    /// The node that has the address, and whether it is connected.
+    pub(crate) fn place(&self, node: &NodeName, address: IpAddr) -> Result<(), (NodeName, bool)> {
         let mut nodes = self.lock();
         let same =
             |(other, peer): &(&NodeName, &Peer)| *other != node && peer.underlay == Some(address);
-        if let Some((other, _)) = nodes.iter().find(same) {
-            return Err(other.clone());
+        if let Some((other, peer)) = nodes.iter().find(same) {
+            return Err((other.clone(), peer.asks.is_some()));
         }
-        if let Some(peer) = nodes.get_mut(node) {
-            peer.underlay = Some(address);
-        }
+        nodes.entry(node.clone()).or_default().underlay = Some(address);
         Ok(())
+    }
+
+    /// Forgets a node that is away, and its address.
+    pub(crate) fn forget(&self, node: &NodeName) {
+        self.lock().retain(|known, peer| known != node || peer.asks.is_some());
     }
 
     /// Asks one node.

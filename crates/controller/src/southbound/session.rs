@@ -10,6 +10,7 @@ use catena_model::{Answer, BlueprintNumber, NodeName};
 use catena_protocol::message::{self, FromAgent, Hello, PortStates, ToAgent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -154,10 +155,7 @@ fn translate(event: NodeEvent) -> Result<NodeNews, String> {
 }
 
 fn met(hello: &Hello) -> Result<NodeNews, String> {
-    let address = hello
-        .underlay_address
-        .parse()
-        .map_err(|_| format!("'{}' is no address on the data network", hello.underlay_address))?;
+    let address = underlay_address(&hello.underlay_address)?;
     let mtu = u16::try_from(hello.underlay_mtu)
         .ok()
         .filter(|mtu| *mtu >= UNDERLAY_MTU_MIN)
@@ -169,11 +167,35 @@ fn met(hello: &Hello) -> Result<NodeNews, String> {
     Ok(NodeNews::Met { underlay: Underlay { address, mtu }, running })
 }
 
-fn place(fleet: &Fleet, node: &NodeName, underlay: Underlay) -> Result<(), String> {
-    fleet.place(node, underlay.address).map_err(|other| {
+/// An address that other hosts may send to.
+fn underlay_address(text: &str) -> Result<IpAddr, String> {
+    let refuse = |what: &str| {
         format!(
-            "the address {} on the data network is that of node '{other}', which is connected; \
-             start this agent with its own",
+            "'{text}' is {what} on the data network; start the agent with an address of its node \
+             that the others reach (--underlay)"
+        )
+    };
+    let address: IpAddr = text.parse().map_err(|_| refuse("no address"))?;
+    // Two ways to write one address are one address.
+    let address = address.to_canonical();
+    match address {
+        _ if address.is_unspecified() => Err(refuse("no address of anybody")),
+        _ if address.is_loopback() => Err(refuse("the loopback address, not one")),
+        _ if address.is_multicast() => Err(refuse("a multicast group, not an address")),
+        IpAddr::V4(Ipv4Addr::BROADCAST) => Err(refuse("the broadcast address, not a node's")),
+        _ => Ok(address),
+    }
+}
+
+fn place(fleet: &Fleet, node: &NodeName, underlay: Underlay) -> Result<(), String> {
+    fleet.place(node, underlay.address).map_err(|(other, is_connected)| {
+        let (state, or) = match is_connected {
+            true => ("connected", String::new()),
+            false => ("away", format!(", or forget that node: catena node forget {other}")),
+        };
+        format!(
+            "the address {} on the data network is that of node '{other}', which is {state}; start \
+             this agent with its own{or}",
             underlay.address
         )
     })

@@ -10,6 +10,7 @@ mod changes;
 mod concurrency;
 mod envelope;
 mod explain;
+mod forget;
 mod graphs;
 mod lists;
 mod model;

@@ -432,14 +432,13 @@ fn a_port_that_its_node_has_not_spoken_of_again_stays_bound() {
 fn an_address_of_another_node_or_a_link_too_narrow_for_packets_opens_no_session() {
     let data = tempfile::tempdir().unwrap();
     let controller = controller(&data, SHORT);
-    let _one = agent(&controller, "host1", 1);
+    let one = agent(&controller, "host1", 1);
     eventually("host1", || {
         (controller.get("/v1/nodes").as_array().unwrap().len() == 1).then_some(())
     });
     let certificates = enroll(data.path(), "host2");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let to = controller.southbound;
-    let refusal = |address: &str, mtu: u32| {
+    let refusal_at = |to, address: &str, mtu: u32| {
         let first = catena_protocol::session::hello("host2", address.into(), mtu, 0);
         runtime.block_on(async {
             let (_outgoing, mut incoming) = dial(&certificates, &certificates, to, first).await?;
@@ -449,13 +448,46 @@ fn an_address_of_another_node_or_a_link_too_narrow_for_packets_opens_no_session(
             Err::<(), String>("closed without a reason".into())
         })
     };
+    let refusal = |address: &str, mtu: u32| refusal_at(controller.southbound, address, mtu);
     let error = refusal("192.0.2.1", 1_500).unwrap_err();
     assert!(error.contains("192.0.2.1") && error.contains("node 'host1'"), "{error}");
+    for (nobodys, what) in [
+        ("0.0.0.0", "no address of anybody"),
+        ("::", "no address of anybody"),
+        ("127.0.0.1", "loopback"),
+        ("::1", "loopback"),
+        ("::ffff:127.0.0.9", "loopback"),
+        ("224.0.0.5", "multicast"),
+        ("ff02::1", "multicast"),
+        ("255.255.255.255", "broadcast"),
+        ("host1", "no address"),
+    ] {
+        let error = refusal(nobodys, 1_500).unwrap_err();
+        assert!(error.contains(what) && error.contains(nobodys), "{nobodys}: {error}");
+    }
     for narrow in [0, 1_279] {
         let error = refusal("192.0.2.2", narrow).unwrap_err();
         assert!(error.contains("1280"), "{error}");
     }
+    // Who is away keeps his address, also over a restart of the controller, until he is forgotten.
+    one.disconnect();
+    eventually("its end", || {
+        let is_away = controller.get("/v1/nodes")[0]["is_connected"] == false;
+        is_away.then_some(())
+    });
+    controller.stop();
+    let controller = self::controller(&data, SHORT);
+    for same in ["192.0.2.1", "::ffff:192.0.2.1"] {
+        let error = refusal_at(controller.southbound, same, 1_500).unwrap_err();
+        assert!(error.contains("'host1', which is away"), "{error}");
+        assert!(error.contains("catena node forget host1"), "{error}");
+    }
     assert_eq!(controller.get("/v1/nodes").as_array().unwrap().len(), 1);
+    assert_eq!(controller.call("DELETE", "/v1/nodes/host1", None).0, 204);
+    let _two = agent(&controller, "host2", 1);
+    eventually("host2 with the address that is free", || {
+        (controller.get("/v1/nodes")[0]["node"] == "host2").then_some(())
+    });
 }
 
 #[test]

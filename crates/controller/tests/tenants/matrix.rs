@@ -282,6 +282,10 @@ fn is_done(route: &Route, answer: &Answer) -> bool {
         (_, "/v1/nodes/{node}/slices" | "/v1/nodes/{node}/injected") => {
             answer.text.contains("answered another question")
         }
+        // It is connected.
+        ("DELETE", "/v1/nodes/{node}") => {
+            answer.status == 409 && answer.text.contains("is connected")
+        }
         ("POST", "/v1/explain") => answer.status == 400 || answer.text.contains("port 'nowhere'"),
         _ => (200..300).contains(&answer.status),
     }

@@ -89,6 +89,12 @@ pub struct SliceBook {
 }
 
 impl SliceBook {
+    /// Strikes out what a node was told.
+    pub(crate) fn forget_node(&mut self, node: &NodeName) {
+        self.tables.remove(node);
+        self.numbers.remove(node);
+    }
+
     /// The paths of slices that any node may still know.
     pub fn paths(&self) -> impl ExactSizeIterator<Item = (PathId, &SlicePath)> {
         self.paths.iter().map(|(id, path)| (*id, path))

@@ -33,10 +33,10 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> SliceDrainWatch<T> {
                 continue;
             }
             let has_turned = match at {
-                Some(node) => inventory.has_acknowledged(node, *since),
+                Some(node) => inventory.has_let_go(node, *since),
                 None => {
                     let mut nodes = blueprint.slices.tables.keys();
-                    nodes.all(|node| inventory.has_acknowledged(node, *since))
+                    nodes.all(|node| inventory.has_let_go(node, *since))
                 }
             };
             if has_turned {

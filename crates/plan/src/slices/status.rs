@@ -75,8 +75,10 @@ pub fn is_slice_withdrawn(current: &Blueprint, inventory: &Inventory, slice: Sli
     // Who waits for one waits for those that were turned away from beside it, too.
     let mut superseded =
         current.slices.cohorts().filter(|((phase, ..), _)| *phase == SlicePhase::Superseded);
-    superseded
-        .all(|((_, since, _, at), _)| lagging(current, inventory, at.as_ref(), *since).is_none())
+    superseded.all(|((_, since, _, at), _)| {
+        let lagging = lagging(current, inventory, at.as_ref(), *since);
+        lagging.is_none_or(|node| !inventory.knows(&node))
+    })
 }
 
 /// A node that classifies and has not acknowledged a blueprint.

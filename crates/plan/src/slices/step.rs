@@ -339,7 +339,10 @@ impl<'s> Step<'s> {
                 }
                 SlicePhase::Classified => continue,
             };
-            let is_done = waits_for.iter().all(|node| self.inventory.has_acknowledged(node, since));
+            let is_done = waits_for.iter().all(|node| match phase {
+                SlicePhase::Installed => self.inventory.has_acknowledged(node, since),
+                _ => self.inventory.has_let_go(node, since),
+            });
             if !is_done {
                 continue;
             }

@@ -6,6 +6,7 @@ mod chains;
 mod change;
 mod check;
 mod explain;
+mod forget;
 mod functions;
 mod graphs;
 mod instances;
@@ -103,6 +104,7 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::ReadStatus => status::status(&situation, &intent),
         Operation::ListNodes => shown(&status::nodes(app, &situation).await)?,
         Operation::ShowNode => shown(&status::node(app, &situation, name).await?)?,
+        Operation::ForgetNode => return forget::forget(app, name).await,
         Operation::ListNodeSlices => shown(&node_slices::list(app, call, name).await?)?,
         Operation::ListInjected => {
             shown(&node_slices::injected(app, &situation, &intent, name).await?)?

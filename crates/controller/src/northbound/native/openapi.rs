@@ -126,7 +126,10 @@ fn operation(
 ) -> utoipa::openapi::path::Operation {
     let status = match route.operation {
         Operation::OpenDraft | Operation::CreateToken | Operation::CreateSlice => "201",
-        Operation::CloseDraft | Operation::DeleteToken | Operation::DeleteSlice => "204",
+        Operation::CloseDraft
+        | Operation::DeleteToken
+        | Operation::DeleteSlice
+        | Operation::ForgetNode => "204",
         _ => "200",
     };
     let mut answer = ResponseBuilder::new().description(route.summary);
@@ -194,7 +197,7 @@ fn answered(operation: Operation, schemas: &mut Schemas) -> Option<Body> {
         O::ReadMetrics => return Some(("text/plain", text().into())),
         O::Watch => return Some(("application/x-ndjson", one::<EventLine>(schemas))),
         O::CreateMany => return Some(("application/x-ndjson", anything())),
-        O::CloseDraft | O::DeleteToken | O::DeleteSlice => return None,
+        O::CloseDraft | O::DeleteToken | O::DeleteSlice | O::ForgetNode => return None,
         O::ShowOpenApi | O::ReadStatus | O::Explain => anything(),
         O::ListNodes => many::<NodeReport>(schemas),
         O::ShowNode => one::<NodeDetail>(schemas),

@@ -13,6 +13,7 @@ pub(crate) enum Operation {
     Watch,
     ListNodes,
     ShowNode,
+    ForgetNode,
     ListNodeSlices,
     ListInjected,
     PutInjected,
@@ -92,6 +93,13 @@ pub(crate) static ROUTES: &[Route] = {
             O::ShowNode,
             Operator,
             "A node and how full its tables are.",
+        ),
+        route(
+            DELETE,
+            "/v1/nodes/{node}",
+            O::ForgetNode,
+            Operator,
+            "Forgets a node that is away for good and that no chain needs.",
         ),
         route(
             GET,
