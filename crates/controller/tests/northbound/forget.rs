@@ -8,7 +8,8 @@ use std::time::Duration;
 
 fn nodes(controller: &Controller) -> Vec<String> {
     let nodes = controller.get("/v1/nodes");
-    let names = nodes.as_array().unwrap().iter().map(|node| node["node"].as_str().unwrap());
+    let names =
+        nodes.as_array().unwrap().iter().map(|node| node["status"]["node"].as_str().unwrap());
     names.map(str::to_owned).collect()
 }
 
@@ -21,7 +22,7 @@ fn connect(controller: &Controller, node: &str, host: u8) -> FakeAgent {
 fn is_connected(controller: &Controller, node: &str) -> bool {
     let nodes = controller.get("/v1/nodes");
     let mut nodes = nodes.as_array().unwrap().iter();
-    nodes.any(|found| found["node"] == node && found["is_connected"] == true)
+    nodes.any(|found| found["status"]["node"] == node && found["status"]["is_connected"] == true)
 }
 
 fn wait_gone(controller: &Controller, node: &str) {

@@ -472,7 +472,7 @@ fn an_address_of_another_node_or_a_link_too_narrow_for_packets_opens_no_session(
     // Who is away keeps his address, also over a restart of the controller, until he is forgotten.
     one.disconnect();
     eventually("its end", || {
-        let is_away = controller.get("/v1/nodes")[0]["is_connected"] == false;
+        let is_away = controller.get("/v1/nodes")[0]["status"]["is_connected"] == false;
         is_away.then_some(())
     });
     controller.stop();
@@ -486,7 +486,7 @@ fn an_address_of_another_node_or_a_link_too_narrow_for_packets_opens_no_session(
     assert_eq!(controller.call("DELETE", "/v1/nodes/host1", None).0, 204);
     let _two = agent(&controller, "host2", 1);
     eventually("host2 with the address that is free", || {
-        (controller.get("/v1/nodes")[0]["node"] == "host2").then_some(())
+        (controller.get("/v1/nodes")[0]["status"]["node"] == "host2").then_some(())
     });
 }
 
