@@ -7,7 +7,9 @@ use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 use std::path::Path;
 
-const SIZE: (u32, u32) = (900, 560);
+const SIZE: (u32, u32) = (1_100, 560);
+/// Room for the names of the lines beside them, so that they cover none.
+const LEGEND_WIDTH: u32 = 230;
 const FONT: &str = "sans-serif";
 /// Told apart also by those who see few colours (Okabe and Ito); the first is ours.
 const COLOURS: [RGBColor; 7] = [
@@ -56,6 +58,11 @@ impl Axis {
             least.min(0.0)..most.max(least.min(0.0) + 1e-6) * 1.05
         }
     }
+}
+
+/// A number at an axis, without a fraction that says nothing.
+fn number(value: &f64) -> String {
+    if value.fract().abs() < 1e-9 { format!("{value:.0}") } else { format!("{value}") }
 }
 
 /// A line: name and points.
@@ -107,33 +114,35 @@ impl Plot {
     {
         let told = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
         area.fill(&WHITE).map_err(told)?;
-        let mut chart = ChartBuilder::on(area)
+        let (width, _) = area.dim_in_pixel();
+        let (left, right) = area.split_horizontally(width.saturating_sub(LEGEND_WIDTH));
+        let mut chart = ChartBuilder::on(&left)
             .caption(&self.title, (FONT, 20))
             .margin(16)
+            // The last number of the axis stands half beyond it.
+            .margin_right(40)
             .x_label_area_size(44)
             .y_label_area_size(80)
             .build_cartesian_2d(x, y)
             .map_err(told)?;
         let mesh = &mut chart.configure_mesh();
         mesh.x_desc(&self.x.name).y_desc(&self.y.name).label_style((FONT, 13));
+        mesh.x_label_formatter(&number).y_label_formatter(&number);
         mesh.draw().map_err(told)?;
         let lines = self.lines.iter().filter(|line| !line.points.is_empty());
-        for (line, colour) in lines.zip(COLOURS.into_iter().cycle()) {
+        for ((place, line), colour) in (0..).zip(lines).zip(COLOURS.into_iter().cycle()) {
             chart
                 .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)))
-                .map_err(told)?
-                .label(&line.name)
-                .legend(move |(x, y)| {
-                    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3))
-                });
+                .map_err(told)?;
+            let marks = line.points.iter().map(|point| Circle::new(*point, 3, colour.filled()));
+            chart.draw_series(marks).map_err(told)?;
+            let y = 60 + place * 22;
+            let sample = PathElement::new([(0, y), (18, y)], colour.stroke_width(3));
+            right.draw(&sample).map_err(told)?;
+            right
+                .draw_text(&line.name, &(FONT, 13).into_text_style(&right), (26, y - 7))
+                .map_err(told)?;
         }
-        let labels = &mut chart.configure_series_labels();
-        labels
-            .background_style(WHITE)
-            .border_style(BLACK)
-            .label_font((FONT, 13))
-            .draw()
-            .map_err(told)?;
         area.present().map_err(told)
     }
 }

@@ -5,7 +5,7 @@ use crate::BENCHES;
 use crate::error::BenchError;
 use crate::machine::machine;
 use crate::plot::Plot;
-use crate::results::{Notes, Picture, Results, Row, row};
+use crate::results::{Figure, Notes, Picture, Results, Row};
 use comfy_table::{Table, presets};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,26 +32,43 @@ pub(crate) fn publish(run: Run, folder: &Path) -> Result<(), BenchError> {
             plots.push(Picture { stem: plot.stem.clone(), title: plot.title.clone() });
         }
     }
-    let known = BENCHES.iter().find(|(name, _)| *name == run.name);
-    let figures = known.map(|(_, figures)| figures()).unwrap_or_default();
-    let rows = figures.iter().filter_map(|f| row(f, run.notes.samples(f.name)?)).collect();
     let results = Results {
         about: run.about,
+        command: command(),
+        commit: catena_lab::commit_of(folder),
         machine: machine(),
         versions: run.versions,
         options: run.options,
-        rows,
+        rows: Vec::new(),
         samples: run.notes.into_samples(),
         plots,
     };
-    let file = out.join(format!("{}.json", run.name));
-    let text = serde_json::to_string_pretty(&results).map_err(|error| failed(&file, error))?;
-    std::fs::write(&file, text + "\n").map_err(|error| failed(&file, error))?;
+    let results = results.settled(&figures_of(run.name));
+    keep(&results, &out.join(format!("{}.json", run.name)))?;
     println!("{}", table(&results.rows, presets::UTF8_FULL_CONDENSED));
     summarise(folder)
 }
 
-/// Makes `RESULTS.md` of all results.
+fn figures_of(name: &str) -> Vec<Figure> {
+    let known = BENCHES.iter().find(|(known, _)| *known == name);
+    known.map(|(_, figures)| figures()).unwrap_or_default()
+}
+
+fn keep(results: &Results, file: &Path) -> Result<(), BenchError> {
+    let text = results.to_text().map_err(|error| failed(file, error))?;
+    std::fs::write(file, text).map_err(|error| failed(file, error))
+}
+
+/// How to measure again: this program is only ever started by `cargo xtask bench`.
+fn command() -> String {
+    std::iter::once("cargo xtask bench".to_owned())
+        .chain(std::env::args().skip(1))
+        .collect::<Vec<String>>()
+        .join(" ")
+}
+
+/// Makes `RESULTS.md` of all results, and their rows of their samples: what a figure means may have
+/// changed since.
 pub(crate) fn summarise(folder: &Path) -> Result<(), BenchError> {
     let out = folder.join("results");
     let mut files = BTreeMap::new();
@@ -64,12 +81,15 @@ pub(crate) fn summarise(folder: &Path) -> Result<(), BenchError> {
     }
     let mut page = String::from(
         "# Results\n\nMade by `cargo xtask bench NAME`, one section each. «ours» and «peer» are \
-         medians; samples are in `results/`. The ratio says how many times better ours is than \
+         medians of the samples, but for what was lost, which is their sum, and for the largest \
+         delay, which is the largest of all; samples are in `results/`. The ratio says how many times better ours is than \
          the peer's; where a figure is named `X_vs_Y` it is X by Y.\n",
     );
     for (name, path) in files {
         let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
         let results: Results = serde_json::from_str(&text).map_err(|error| failed(&path, error))?;
+        let results = results.settled(&figures_of(&name));
+        keep(&results, &path)?;
         page.push_str(&section(&name, &results));
     }
     let file = folder.join("RESULTS.md");
@@ -82,7 +102,9 @@ fn section(name: &str, results: &Results) -> String {
         pairs.join(", ")
     };
     let mut text = format!(
-        "\n## {name}\n\n{}. Versions: {}. Options: {}. {}\n\n{}\n",
+        "\n## {name}\n\n`{}`, commit {}; {}. Versions: {}. Options: {}. {}\n\n{}\n",
+        results.command,
+        results.commit,
         pairs(&results.machine),
         pairs(&results.versions),
         pairs(&results.options),

@@ -27,6 +27,17 @@ pub(crate) enum Goal {
     Quotient(Option<f64>),
 }
 
+/// What the samples of a figure come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fold {
+    /// The middle one.
+    Median,
+    /// All of them together: of what must not be, one in many is not to vanish.
+    Sum,
+    /// The largest.
+    Most,
+}
+
 /// A figure: what its samples mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {
@@ -34,6 +45,42 @@ pub(crate) struct Figure {
     pub(crate) unit: &'static str,
     pub(crate) better: Better,
     pub(crate) goal: Goal,
+    pub(crate) fold: Fold,
+}
+
+impl Figure {
+    /// A figure that is the median of its samples.
+    pub(crate) fn new(name: &'static str, unit: &'static str, better: Better, goal: Goal) -> Self {
+        Self { name, unit, better, goal, fold: Fold::Median }
+    }
+
+    /// The same of what its samples come to otherwise.
+    pub(crate) fn by(self, fold: Fold) -> Self {
+        Self { fold, ..self }
+    }
+
+    fn of(&self, samples: &[f64]) -> Option<f64> {
+        match self.fold {
+            Fold::Median => median(samples),
+            Fold::Sum => (!samples.is_empty()).then(|| samples.iter().sum()),
+            Fold::Most => samples.iter().copied().reduce(f64::max),
+        }
+    }
+
+    /// A sample as it is kept: counts whole, all else as far as a measurement can tell.
+    pub(crate) fn rounded(&self, sample: f64) -> f64 {
+        match self.fold {
+            Fold::Sum => sample,
+            Fold::Median | Fold::Most => significant(sample),
+        }
+    }
+}
+
+/// A number with so many digits as the spread of any measurement here leaves it.
+fn significant(value: f64) -> f64 {
+    const DIGITS: usize = 4;
+    // Written and read again, so that what is kept is what is computed with.
+    format!("{value:.*e}", DIGITS - 1).parse().unwrap_or(value)
 }
 
 /// The samples of one figure.
@@ -82,9 +129,9 @@ pub(crate) struct Row {
     pub(crate) figure: String,
     pub(crate) unit: String,
     pub(crate) better: Better,
-    /// Median of ours.
+    /// What the samples of ours come to: their median, sum or largest, as the figure says.
     pub(crate) ours: f64,
-    /// Median of the peer's.
+    /// The same of the peer's.
     pub(crate) peer: Option<f64>,
     /// How many times better ours is, or ours by the peer's: as the figure says.
     pub(crate) ratio: Option<f64>,
@@ -102,6 +149,12 @@ pub(crate) struct Results {
     /// What was done, for people.
     #[serde(default)]
     pub(crate) about: String,
+    /// What was called.
+    #[serde(default)]
+    pub(crate) command: String,
+    /// Of which commit; `-dirty`: with changes that were not committed.
+    #[serde(default)]
+    pub(crate) commit: String,
     pub(crate) machine: BTreeMap<String, String>,
     pub(crate) versions: BTreeMap<String, String>,
     pub(crate) options: BTreeMap<String, String>,
@@ -119,10 +172,53 @@ pub(crate) struct Picture {
     pub(crate) title: String,
 }
 
+impl Results {
+    /// With samples rounded, and the rows of these figures made of them.
+    pub(crate) fn settled(mut self, figures: &[Figure]) -> Self {
+        for figure in figures {
+            let Some(Samples { ours, peer }) = self.samples.get_mut(figure.name) else { continue };
+            ours.iter_mut().chain(peer).for_each(|sample| *sample = figure.rounded(*sample));
+        }
+        let of = |figure: &Figure| row(figure, self.samples.get(figure.name)?);
+        self.rows = figures.iter().filter_map(of).collect();
+        self
+    }
+
+    /// As it is kept: a line for each row and for the samples of each figure, so that another run
+    /// changes the lines of what it measured otherwise.
+    ///
+    /// # Errors
+    /// A number is none.
+    pub(crate) fn to_text(&self) -> Result<String, serde_json::Error> {
+        let line = |key: &str, value: String| format!("  \"{key}\": {value}");
+        let rows = self.rows.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+        let samples = self.samples.iter().map(|(name, samples)| {
+            Ok(format!("{}: {}", serde_json::to_string(name)?, serde_json::to_string(samples)?))
+        });
+        let samples = samples.collect::<Result<Vec<String>, serde_json::Error>>()?;
+        let block = |lines: &[String], [open, close]: [char; 2]| match lines {
+            [] => format!("{open}{close}"),
+            lines => format!("{open}\n    {}\n  {close}", lines.join(",\n    ")),
+        };
+        let parts = [
+            line("about", serde_json::to_string(&self.about)?),
+            line("command", serde_json::to_string(&self.command)?),
+            line("commit", serde_json::to_string(&self.commit)?),
+            line("machine", serde_json::to_string(&self.machine)?),
+            line("versions", serde_json::to_string(&self.versions)?),
+            line("options", serde_json::to_string(&self.options)?),
+            line("rows", block(&rows, ['[', ']'])),
+            line("samples", block(&samples, ['{', '}'])),
+            line("plots", serde_json::to_string(&self.plots)?),
+        ];
+        Ok(format!("{{\n{}\n}}\n", parts.join(",\n")))
+    }
+}
+
 /// The row of a figure; none without samples.
 pub(crate) fn row(figure: &Figure, samples: &Samples) -> Option<Row> {
-    let ours = median(&samples.ours)?;
-    let peer = median(&samples.peer);
+    let ours = figure.of(&samples.ours)?;
+    let peer = figure.of(&samples.peer);
     let ratio = peer.map(|peer| match (figure.better, figure.goal) {
         (Better::Lower, Goal::None | Goal::Value(_) | Goal::Ratio(_)) => peer / ours,
         (Better::Higher, _) | (_, Goal::Quotient(_)) => ours / peer,
@@ -206,6 +302,8 @@ mod tests {
             let none = BTreeMap::new;
             let results = Results {
                 about: String::new(),
+                command: String::new(),
+                commit: String::new(),
                 rows: rows.collect(),
                 samples,
                 machine: none(),
@@ -213,10 +311,13 @@ mod tests {
                 options: none(),
                 plots: Vec::new(),
             };
-            let read: Results =
-                serde_json::from_str(&serde_json::to_string(&results).unwrap()).unwrap();
+            let text = results.settled(&figures).to_text().unwrap();
+            let read: Results = serde_json::from_str(&text).unwrap();
             assert_eq!(read.rows.len(), figures.len());
             recompute(&read, &figures);
+            // A line for each row and each figure's samples, and few beside them.
+            assert!(text.lines().count() < 2 * figures.len() + 20, "{}", text.lines().count());
+            assert_eq!(read.clone().settled(&figures).to_text().unwrap(), text);
         }
     }
 
@@ -231,13 +332,16 @@ mod tests {
             let bench = BENCHES.iter().find(|(name, _)| *name == stem);
             let (_, figures) = bench.unwrap_or_else(|| panic!("{stem} is no benchmark of ours"));
             let text = std::fs::read_to_string(&path).unwrap();
-            recompute(&serde_json::from_str(&text).unwrap(), &figures());
+            let results: Results = serde_json::from_str(&text).unwrap();
+            recompute(&results, &figures());
+            assert!(!results.command.is_empty() && !results.commit.is_empty(), "{stem}");
+            assert_eq!(results.to_text().unwrap(), text, "{stem} is not written as it is read");
         }
     }
 
     #[test]
     fn a_goal_is_met_from_its_own_side_alone() {
-        let figure = |better, goal| Figure { name: "f", unit: "u", better, goal };
+        let figure = |better, goal| Figure::new("f", "u", better, goal);
         let samples = Samples { ours: vec![2.0, 1.0, 3.0], peer: vec![200.0] };
         let met = |better, goal| row(&figure(better, goal), &samples).unwrap().met;
         assert_eq!(met(Better::Lower, Goal::Ratio(100.0)), Some(true));
@@ -250,5 +354,31 @@ mod tests {
         assert_eq!(met(Better::Higher, Goal::Quotient(Some(0.02))), Some(false));
         assert_eq!(met(Better::Lower, Goal::Quotient(None)), None);
         assert_eq!(row(&figure(Better::Lower, Goal::None), &Samples::default()), None);
+    }
+
+    #[test]
+    fn one_loss_in_many_runs_is_a_loss_and_the_largest_delay_is_the_largest() {
+        let figure = Figure::new("lost", "packets", Better::Lower, Goal::Value(0.0));
+        let ours = vec![0.0, 0.0, 76_912.0, 0.0];
+        let samples = Samples { ours, peer: Vec::new() };
+        let found = |fold| row(&figure.by(fold), &samples).unwrap();
+        assert_eq!((found(Fold::Sum).ours, found(Fold::Sum).met), (76_912.0, Some(false)));
+        assert_eq!((found(Fold::Most).ours, found(Fold::Most).met), (76_912.0, Some(false)));
+        assert_eq!((found(Fold::Median).ours, found(Fold::Median).met), (0.0, Some(true)));
+        // Counts are kept as they are.
+        assert_eq!(figure.by(Fold::Sum).rounded(76_912.0), 76_912.0);
+        assert_eq!(figure.rounded(76_912.0), 76_910.0);
+        assert_eq!(figure.rounded(0.001_234_56), 0.001_235);
+    }
+
+    /// Loss is never told by its median.
+    #[test]
+    fn every_figure_of_loss_is_a_sum() {
+        for (name, figures) in BENCHES {
+            for figure in figures() {
+                let is_loss = figure.name.ends_with("_lost") || figure.unit == "packets";
+                assert_eq!(is_loss, figure.fold == Fold::Sum, "{name}: {}", figure.name);
+            }
+        }
     }
 }

@@ -34,13 +34,8 @@ const HOPS: f64 = 6.0;
 /// All figures, in the order of the table.
 pub(crate) fn figures() -> Vec<Figure> {
     let mut all = vec![
-        Figure { name: "copy_1500_ns", unit: "ns", better: Better::Lower, goal: Goal::None },
-        Figure {
-            name: "elsewhere_vs_source",
-            unit: "Gbit/s",
-            better: Better::Higher,
-            goal: Goal::Quotient(Some(0.9)),
-        },
+        Figure::new("copy_1500_ns", "ns", Better::Lower, Goal::None),
+        Figure::new("elsewhere_vs_source", "Gbit/s", Better::Higher, Goal::Quotient(Some(0.9))),
     ];
     for (_, name) in STREAMS.iter().flat_map(|names| names.peers) {
         let goal = match name {
@@ -50,14 +45,14 @@ pub(crate) fn figures() -> Vec<Figure> {
             _ => None,
         };
         let (unit, better) = ("Gbit/s", Better::Higher);
-        all.push(Figure { name, unit, better, goal: Goal::Quotient(goal) });
+        all.push(Figure::new(name, unit, better, Goal::Quotient(goal)));
     }
     for name in ["delay_added_per_hop_idle_us", "delay_added_per_hop_half_load_us"] {
-        all.push(Figure { name, unit: "µs", better: Better::Lower, goal: Goal::Value(1.0) });
+        all.push(Figure::new(name, "µs", Better::Lower, Goal::Value(1.0)));
     }
     for (_, name) in TRIPS.iter().flat_map(|names| names.peers) {
         let goal = (name == "c6_round_trip_vs_open_vswitch").then_some(1.0 / 3.0);
-        all.push(Figure { name, unit: "µs", better: Better::Lower, goal: Goal::Quotient(goal) });
+        all.push(Figure::new(name, "µs", Better::Lower, Goal::Quotient(goal)));
     }
     all
 }

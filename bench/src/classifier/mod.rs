@@ -73,7 +73,7 @@ const UPDATE_US: f64 = 1_000.0;
 
 /// All figures, in the order of the table.
 pub(crate) fn figures() -> Vec<Figure> {
-    let figure = |name, unit, goal| Figure { name, unit, better: Better::Lower, goal };
+    let figure = |name, unit, goal| Figure::new(name, unit, Better::Lower, goal);
     let mut all = vec![figure("copy_1500_ns", "ns", Goal::None)];
     for (_, [uncached, by_one, cached, cached_by_one]) in SIZES {
         all.push(figure(uncached, "ns", Goal::Value(UNCACHED_NS)));

@@ -41,12 +41,7 @@ const TABLES: [(u32, &str, &str); 4] = [
 
 /// Figures beside peers: ours by theirs.
 pub(super) fn figures() -> Vec<Figure> {
-    let figure = |name, most| Figure {
-        name,
-        unit: "ns",
-        better: Better::Lower,
-        goal: Goal::Quotient(Some(most)),
-    };
+    let figure = |name, most| Figure::new(name, "ns", Better::Lower, Goal::Quotient(Some(most)));
     let steps = [PUSH, FORWARD, POP];
     let switch = steps.iter().map(|step| figure(step.switch, 0.5));
     let floor = steps.iter().map(|step| figure(step.floor, 3.0));

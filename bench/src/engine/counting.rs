@@ -23,7 +23,7 @@ const WORKS: [(Work, &str, &str); 7] = [
 
 /// Of every work the build that counts by the one that does not, and the dearest of all.
 pub(super) fn figures() -> Vec<Figure> {
-    let lower = |name, unit, goal| Figure { name, unit, better: Better::Lower, goal };
+    let lower = |name, unit, goal| Figure::new(name, unit, Better::Lower, goal);
     let dearest = lower("counters_instructions_percent", "%", Goal::Value((MOST - 1.0) * 100.0));
     let of_works = WORKS.into_iter().flat_map(|(_, instructions, time)| {
         let goal = Goal::Quotient(Some(MOST));

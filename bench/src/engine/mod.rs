@@ -84,13 +84,8 @@ const PARSE_ROUNDS: usize = 64;
 
 /// All figures, in the order of the table.
 pub(crate) fn figures() -> Vec<Figure> {
-    let ns = |name, goal| Figure { name, unit: "ns", better: Better::Lower, goal };
-    let by = |name, goal| Figure {
-        name,
-        unit: "times",
-        better: Better::Lower,
-        goal: Goal::Quotient(goal),
-    };
+    let ns = |name, goal| Figure::new(name, "ns", Better::Lower, goal);
+    let by = |name, goal| Figure::new(name, "times", Better::Lower, Goal::Quotient(goal));
     let mut all = vec![ns("copy_1500_ns", Goal::None)];
     for work in Work::ALL {
         let goal = if work.is_step() { Goal::Value(STEP_NS) } else { Goal::None };

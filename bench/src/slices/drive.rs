@@ -45,6 +45,8 @@ pub(super) struct Paced {
     pub(super) delays_ns: Vec<u64>,
     /// Packets that found the ring full.
     pub(super) lost: u64,
+    /// How long the stream was, in nanoseconds.
+    lasted_ns: u64,
 }
 
 impl Drive {
@@ -158,20 +160,36 @@ impl Drive {
             next += count;
         }
         delays_ns.sort_unstable();
-        Ok(Paced { delays_ns, lost })
+        Ok(Paced { delays_ns, lost, lasted_ns: elapsed() as u64 })
     }
 }
 
 impl Paced {
-    /// The delay that so many hundredths of all packets do not exceed, in microseconds.
+    /// The delay that so many hundredths of all packets do not exceed, in microseconds. One that was
+    /// lost has not come as long as the stream went on.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn us(&self, hundredths: usize) -> f64 {
-        let place = (self.delays_ns.len() * hundredths).div_ceil(100).saturating_sub(1);
-        self.delays_ns.get(place).copied().unwrap_or_default() as f64 / 1e3
+        let lost = usize::try_from(self.lost).unwrap_or(usize::MAX);
+        let all = self.delays_ns.len().saturating_add(lost);
+        let place = all.saturating_mul(hundredths).div_ceil(100).saturating_sub(1);
+        self.delays_ns.get(place).copied().unwrap_or(self.lasted_ns) as f64 / 1e3
     }
 
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn mean_us(&self) -> f64 {
         self.delays_ns.iter().sum::<u64>() as f64 / 1e3 / self.delays_ns.len().max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_is_late() {
+        let paced = |lost| Paced { delays_ns: (1..=98).collect(), lost, lasted_ns: 5_000 };
+        assert_eq!([paced(0).us(50), paced(0).us(99)], [0.049, 0.098]);
+        assert_eq!([paced(2).us(50), paced(2).us(99), paced(2).us(100)], [0.05, 5.0, 5.0]);
+        assert_eq!(paced(100).us(50), 5.0);
     }
 }
