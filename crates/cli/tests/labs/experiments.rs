@@ -62,6 +62,35 @@ fn a_check_that_does_not_hold_fails_the_run_and_is_named() {
     assert!(failed.contains("loss numbered >= 1") && !failed.contains("order"), "{failed}");
 }
 
+/// Each stream is proved from samples at every function; and a chain that none of it enters fails
+/// by its name, though every packet arrives and nothing is unaccounted for.
+#[test]
+fn streams_are_proved_from_samples_and_a_chain_that_is_given_nothing_fails_by_its_name() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab = renamed_lab("streams.yaml", &lab_name("streams"));
+    let file = lab.path().join(LAB);
+    let output = run(&file, folder.path());
+    let proved = said(&output);
+    assert!(output.status.success(), "{proved}");
+    // The cases take turns.
+    let place = |sign: &str| proved.find(sign).unwrap_or_else(|| panic!("{sign} in {proved}"));
+    assert!(place("✓ 1: C2-nsh") < place("✓ 2: C0"), "{proved}");
+    let text = std::fs::read_to_string(&file).expect("a lab file");
+    let elsewhere = "chains:\n  - {name: C2, source: S, destination: D, match_fields: {protocol: tcp, \
+         destination_port: 5999}, chain: [{name: v1, direction: same}]}\n\
+         sweep: {chain: [C2], encapsulation: [nsh], repeat: 1}\n";
+    std::fs::write(&file, text + elsewhere).expect("a lab file");
+    let output = run(&file, folder.path());
+    let failed = said(&output);
+    assert_eq!(output.status.code(), Some(4), "{failed}");
+    assert!(failed.contains("chain 'C2' was given no packet"), "{failed}");
+    assert!(failed.contains("samples into D with hop limit 64"), "{failed}");
+    for check in ["every chain was given packets", "streams", "hops", "unaccounted == 0"] {
+        assert!(failed.contains(&format!("✗ check  {check}")), "{check} in {failed}");
+    }
+}
+
 /// A ready lab file, run whole: every check in it holds. Its part of the summary is the answer.
 fn passes(file: &str) -> Value {
     let _turn = turn();

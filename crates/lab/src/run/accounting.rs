@@ -23,6 +23,15 @@ const BACKWARDS: &str = "its counters went backwards; was a data plane started a
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot(Vec<NodeReport>);
 
+/// A chain of the lab that is deployed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Its name in the lab file.
+    pub(crate) name: String,
+    /// Its identity, as the API writes it.
+    pub(crate) id: String,
+}
+
 /// What a run did to the counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Account {
@@ -34,6 +43,8 @@ pub(crate) struct Account {
     pub(crate) differing: Vec<String>,
     /// Hops that got or gave back something else than what entered their chain.
     pub(crate) uneven: Vec<String>,
+    /// Packets that entered each chain, by its name.
+    pub(crate) entered: BTreeMap<String, u64>,
     /// Nodes that did not answer.
     pub(crate) silent: Vec<String>,
 }
@@ -120,8 +131,8 @@ impl Snapshot {
         self.nodes().flat_map(|node| &node.ports)
     }
 
-    /// What happened from `before` until now.
-    pub(crate) fn since(&self, before: &Self, lab: &Lab) -> Account {
+    /// What happened from `before` until now, with these chains deployed.
+    pub(crate) fn since(&self, before: &Self, lab: &Lab, standing: &[Standing]) -> Account {
         let ring_full =
             |snapshot: &Self| -> u64 { snapshot.nodes().map(NodeCounters::ring_full).sum() };
         let unaccounted = self.nodes().map(|node| {
@@ -133,7 +144,8 @@ impl Snapshot {
             unaccounted: u64::try_from(unaccounted.sum::<u128>()).unwrap_or(u64::MAX),
             ring_full: ring_full(self).saturating_sub(ring_full(before)),
             differing: self.differing(before, lab),
-            uneven: self.uneven(before, &taps_of(lab)),
+            uneven: self.uneven(before, &taps_of(lab), standing),
+            entered: self.entered(before, standing),
             silent: silent.map(|report| report.status.node.to_string()).collect(),
         }
     }
@@ -166,17 +178,37 @@ impl Snapshot {
         chains
     }
 
-    fn uneven(&self, before: &Self, taps: &BTreeSet<String>) -> Vec<String> {
+    /// A chain that no node counts has been given nothing; a counter that began anew, as those of a
+    /// new path do, tells what it has counted since.
+    fn entered(&self, before: &Self, standing: &[Standing]) -> BTreeMap<String, u64> {
+        let of = |chains: &BTreeMap<ChainId, ChainCount>, id: &str| -> u64 {
+            let it = chains.iter().filter(|(chain, _)| chain.to_string() == id);
+            it.map(|(_, count)| count.entered).sum()
+        };
+        let (now, then) = (self.chains(), before.chains());
+        let one = |chain: &Standing| {
+            let counted = of(&now, &chain.id);
+            (chain.name.clone(), gain(counted, of(&then, &chain.id)).unwrap_or(counted))
+        };
+        standing.iter().map(one).collect()
+    }
+
+    fn uneven(&self, before: &Self, taps: &BTreeSet<String>, standing: &[Standing]) -> Vec<String> {
+        let name = |chain: &ChainId| {
+            let id = chain.to_string();
+            let known = standing.iter().find(|standing| standing.id == id);
+            known.map_or(id, |standing| standing.name.clone())
+        };
         let then = before.chains();
         let nothing = ChainCount::default();
         let mut uneven = Vec::new();
         for (chain, now) in self.chains() {
             match now.faults_since(then.get(&chain).unwrap_or(&nothing), taps) {
                 Some(faults) => {
-                    uneven
-                        .extend(faults.into_iter().map(|fault| format!("chain {chain}: {fault}")));
+                    let told = |fault| format!("chain '{}': {fault}", name(&chain));
+                    uneven.extend(faults.into_iter().map(told));
                 }
-                None => uneven.push(format!("chain {chain}: {BACKWARDS}")),
+                None => uneven.push(format!("chain '{}': {BACKWARDS}", name(&chain))),
             }
         }
         uneven
@@ -226,13 +258,18 @@ fn taps_of(lab: &Lab) -> BTreeSet<String> {
 
 /// What happened since `before`, and how the counters stand; reads again while the counters of
 /// interfaces and data planes, which are not read at one instant, still differ.
-pub(crate) fn settle(client: &Client, before: &Snapshot, lab: &Lab) -> Result<(Account, Snapshot)> {
+pub(crate) fn settle(
+    client: &Client,
+    before: &Snapshot,
+    lab: &Lab,
+    standing: &[Standing],
+) -> Result<(Account, Snapshot)> {
     let mut now = Snapshot::take(client)?;
     let mut account = Account::default();
     for _ in 0..READS_MAX {
         std::thread::sleep(READ_PAUSE);
         now = Snapshot::take(client)?;
-        account = now.since(before, lab);
+        account = now.since(before, lab, standing);
         let is_settled =
             account.unaccounted == 0 && account.differing.is_empty() && account.silent.is_empty();
         if is_settled {
@@ -248,6 +285,7 @@ mod tests {
     use serde_json::json;
 
     const NAME: &str = "v1@customer";
+    const CHAIN: &str = "00000000-0000-0000-0000-000000000001";
 
     fn lab() -> Lab {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/openstack-testbed.yaml");
@@ -256,7 +294,7 @@ mod tests {
 
     /// A node whose one function got `count` packets through one chain and gave them back.
     fn snapshot(count: u64, ring_full: u64) -> Snapshot {
-        let id = "00000000-0000-0000-0000-000000000001";
+        let id = CHAIN;
         let volume = json!({"packets": count, "bytes": count});
         let none = json!({"received": {"packets": 0, "bytes": 0}, "created": {}, "consumed": 0,
             "forwarded": {"packets": 0, "bytes": 0}, "dropped": {}, "held": 0});
@@ -282,8 +320,21 @@ mod tests {
 
     #[test]
     fn a_run_that_lost_nothing_is_even() {
-        let account = snapshot(70, 0).since(&snapshot(20, 0), &lab());
+        let account = snapshot(70, 0).since(&snapshot(20, 0), &lab(), &[]);
         assert_eq!(account, Account::default());
+    }
+
+    #[test]
+    fn what_entered_is_told_by_the_chains_name_also_of_one_that_nobody_counts() {
+        let chain = |name: &str, id: &str| Standing { name: name.into(), id: id.into() };
+        let all = [chain("used", CHAIN), chain("idle", "00000000-0000-0000-0000-000000000002")];
+        let entered = |now: u64, then: u64| {
+            let found = snapshot(now, 0).since(&snapshot(then, 0), &lab(), &all).entered;
+            (found["used"], found["idle"])
+        };
+        assert_eq!(entered(70, 20), (50, 0));
+        assert_eq!(entered(20, 20), (0, 0));
+        assert_eq!(entered(5, 20), (5, 0));
     }
 
     #[test]
@@ -311,7 +362,7 @@ mod tests {
 
     #[test]
     fn counters_that_go_backwards_are_a_finding() {
-        let account = snapshot(5, 9).since(&snapshot(20, 0), &lab());
+        let account = snapshot(5, 9).since(&snapshot(20, 0), &lab(), &[]);
         assert_eq!(account.differing, [format!("{NAME}: {BACKWARDS}")]);
         assert_eq!(account.uneven.len(), 1);
         assert!(account.uneven[0].contains(BACKWARDS), "{:?}", account.uneven);

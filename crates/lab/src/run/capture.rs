@@ -5,6 +5,7 @@ use super::proof::Question;
 use super::tool::Program;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
+use crate::vocabulary::Lab;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +17,13 @@ use std::time::Duration;
 const SNAP_BYTES: &str = "128";
 /// The same for our own datagrams.
 const SNAP_BYTES_OURS: &str = "80";
+/// The same for frames of users, made as short as they can be: their last bytes tell them apart.
+const SNAP_BYTES_USERS: &str = "256";
+/// Of the packets of a stream one in so many is kept, a power of two: chosen by its sequence number,
+/// so that it is the same ones everywhere.
+const SAMPLED_BITS: u32 = 4;
+/// Spreads sequence numbers, which go by steps (Knuth's, 2³² by the golden ratio).
+const SPREAD: u32 = 2_654_435_761;
 /// Kernel buffer of a capture, in KiB.
 const BUFFER_KIB: &str = "8192";
 /// How long the last packets may take to reach their capture.
@@ -47,7 +55,8 @@ impl Captures {
     pub(crate) fn start(running: &RunningLab, folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder)
             .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
-        let is_thrifty = Question::of(&running.lab) != Question::Steering;
+        let question = Question::of(&running.lab);
+        let is_thrifty = matches!(question, Question::Update | Question::Paths);
         let mut captures = Vec::new();
         for node in &running.lab.capture {
             let doorway = running.doorway(node)?;
@@ -57,12 +66,7 @@ impl Captures {
                 let mut command = Command::new("tcpdump");
                 command.args(["-n", "--time-stamp-precision=nano", "-Z", "root"]);
                 command.args(["-B", BUFFER_KIB, "-i", network, "-w"]).arg(&file);
-                if is_thrifty {
-                    // Every frame, so that its number can be held against the interface's.
-                    command.args(["-s", SNAP_BYTES_OURS]);
-                } else {
-                    command.args(["--immediate-mode", "-s", SNAP_BYTES, "udp"]);
-                }
+                command.args(words(question, &running.lab));
                 let program = Program::start(&doorway, command, &said)?;
                 captures.push(Capture { node: node.clone(), network: network.clone(), program });
             }
@@ -92,6 +96,40 @@ impl Captures {
         }
         Ok(Captured { folder: self.folder, interfaces })
     }
+}
+
+/// What is kept of what, in tcpdump's words.
+fn words(question: Question, lab: &Lab) -> Vec<String> {
+    let words: &[&str] = match question {
+        // Every frame, so that its number can be held against the interface's.
+        Question::Update | Question::Paths => &["-s", SNAP_BYTES_OURS],
+        Question::Steering => &["--immediate-mode", "-s", SNAP_BYTES, "udp"],
+        Question::Users => &["--immediate-mode", "-s", SNAP_BYTES_USERS, "udp"],
+        Question::Streams => {
+            let words = ["--immediate-mode", "-s", SNAP_BYTES].map(str::to_owned);
+            return words.into_iter().chain([sampled(lab)]).collect();
+        }
+    };
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// The packets of streams that are kept: towards the receiver, one in sixteen.
+fn sampled(lab: &Lab) -> String {
+    let tcp = lab.traffic.iter().filter(|traffic| traffic.tool.is_tcp());
+    let mut ports: Vec<String> = tcp.map(|traffic| traffic.port.to_string()).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    // tcpdump finds TCP's header behind IPv4 alone.
+    let is_kept = |sequence: &str| {
+        let shift = u32::BITS - SAMPLED_BITS;
+        format!("((({sequence} * {SPREAD}) >> {shift}) = 0)")
+    };
+    format!(
+        "tcp dst port ({}) and ((ip and {}) or (ip6 and {}))",
+        ports.join(" or "),
+        is_kept("tcp[4:4]"),
+        is_kept("ip6[44:4]")
+    )
 }
 
 fn pcap_name(node: &str, network: &str) -> String {

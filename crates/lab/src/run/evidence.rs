@@ -9,6 +9,7 @@ use catena_client::deploy::StepTimings;
 use catena_model::resource::Encapsulation;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// One repeat of one case of the sweep.
 #[derive(Clone, Debug, Serialize)]
@@ -29,6 +30,10 @@ pub struct RunEvidence {
     pub update_proof: Option<Value>,
     /// The independent proof's verdict on the instances that our own datagrams met.
     pub path_proof: Option<Value>,
+    /// The independent proof's verdict on where streams of TCP went.
+    pub stream_proof: Option<Value>,
+    /// Packets that entered each chain that was deployed, by its name.
+    pub entered: BTreeMap<String, u64>,
     /// What the identity left over.
     pub unaccounted: u64,
     /// Frames that rings or sockets lost.
@@ -57,6 +62,8 @@ impl RunEvidence {
             update: None,
             update_proof: None,
             path_proof: None,
+            stream_proof: None,
+            entered: BTreeMap::new(),
             unaccounted: 0,
             ring_full: 0,
             differing: Vec::new(),
@@ -65,11 +72,17 @@ impl RunEvidence {
         }
     }
 
+    /// The chains that were given no packet: what holds of nothing was not tried.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = &str> {
+        self.entered.iter().filter(|(_, packets)| **packets == 0).map(|(name, _)| name.as_str())
+    }
+
     pub(crate) fn account(&mut self, account: Account) {
         self.unaccounted = account.unaccounted;
         self.ring_full = account.ring_full;
         self.differing = account.differing;
         self.uneven = account.uneven;
+        self.entered = account.entered;
         self.silent = account.silent;
     }
 }
@@ -169,7 +182,8 @@ impl Evidence {
         Some(slope(&self.deployments.iter().map(point).collect::<Vec<_>>()))
     }
 
-    /// Throughput of each chain, in the order in which they ran.
+    /// Throughput of each chain, in the order in which they ran; then that of chains which are the
+    /// same as one that ran, under their own names.
     #[must_use]
     pub fn throughput(&self, lab: &crate::vocabulary::Lab) -> Vec<ThroughputRow> {
         let mut rows: Vec<ThroughputRow> = Vec::new();
@@ -202,6 +216,54 @@ impl Evidence {
         for row in &mut rows {
             row.median = median(&row.samples);
         }
+        let others = lab.sweep.chains.iter().filter_map(|name| lab.chain(name));
+        let others = others.filter(|chain| lab.measured_for(chain).name != chain.name);
+        let of_others: Vec<ThroughputRow> = others
+            .flat_map(|chain| {
+                let same = rows.iter().filter(|row| row.chain == lab.measured_for(chain).name);
+                same.map(|row| ThroughputRow {
+                    chain: chain.name.clone(),
+                    label: chain.label.clone(),
+                    group: chain.group.clone(),
+                    ..row.clone()
+                })
+            })
+            .collect();
+        rows.extend(of_others);
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::Lab;
+    use std::path::Path;
+
+    #[test]
+    fn a_chain_under_two_names_is_measured_once_and_told_of_both() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+        let lab = Lab::read(&folder.join("openstack-tcp.yaml"), false).unwrap();
+        let run = |chain: &str, rate: f64| RunEvidence {
+            traffic: vec![TrafficResult {
+                bits_per_second: Some(rate),
+                ..TrafficResult::default()
+            }],
+            ..RunEvidence::new(chain.into(), None, Some(chain.into()))
+        };
+        let runs = vec![run("C1", 7.0), run("elsewhere", 2.0), run("C1", 9.0)];
+        let rows = Evidence { runs, ..Evidence::default() }.throughput(&lab);
+        let told: Vec<(&str, &str, &[f64])> = rows
+            .iter()
+            .map(|row| (row.group.as_deref().unwrap(), row.label.as_str(), &row.samples[..]))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("length", "C1", &[7.0, 9.0][..]),
+                ("location", "elsewhere", &[2.0]),
+                ("location", "source", &[7.0, 9.0]),
+            ]
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Carries out the sweep of a lab file on a lab that stands: deploys, makes traffic, captures,
 //! counts, removes. Decides nothing about the outcome.
 
-use super::accounting::{Snapshot, settle};
+use super::accounting::{Snapshot, Standing, settle};
 use super::capture::Captures;
 use super::evidence::{DeploySample, Evidence, RunEvidence};
 use super::proof::{self, Question};
@@ -50,17 +50,21 @@ pub(crate) fn carry_out(
         measure_users(running, &users, folder, &mut evidence, tell)?;
         return Ok(evidence);
     }
-    for case in cases(running) {
-        let start = Instant::now();
-        let chains = deploy_case(running, &case)?;
-        for repeat in 1..=running.lab.sweep.repeat {
+    // Rounds over the cases: a drift of the machine touches all cases alike.
+    let cases = cases(running);
+    for repeat in 1..=running.lab.sweep.repeat {
+        for case in &cases {
+            let start = Instant::now();
+            let chains = deploy_case(running, case)?;
             let folder = folder.join(format!("{}-{repeat}", case.name()));
-            evidence.runs.push(run_once(running, &case, repeat, &folder, tell)?);
+            let run = run_once(running, case, &chains, &folder, tell)?;
+            for chain in chains.iter().rev() {
+                Deployment::undeploy(&running.client, &chain.id)?;
+            }
+            let text = format!("{repeat}: {}", run_text(running, case, &run));
+            tell(&text, start.elapsed().as_secs_f64());
+            evidence.runs.push(run);
         }
-        for chain in chains.iter().rev() {
-            Deployment::undeploy(&running.client, chain)?;
-        }
-        tell(&case_text(running, &case, &evidence), start.elapsed().as_secs_f64());
     }
     Ok(evidence)
 }
@@ -75,11 +79,11 @@ fn measure_users(
 ) -> Result<()> {
     let case =
         Case { encapsulation: running.lab.sweep.encapsulations.first().copied(), chain: None };
-    deploy_case(running, &case)?;
+    let chains = deploy_case(running, &case)?;
     let before = Snapshot::take_at_rest(&running.client)?;
     let mut run = RunEvidence::new("users".to_owned(), case.encapsulation, None);
     evidence.users = Some(users::carry_out(running, users, folder, tell)?);
-    run.account(settle(&running.client, &before, &running.lab)?.0);
+    run.account(settle(&running.client, &before, &running.lab, &chains)?.0);
     evidence.runs.push(run);
     Ok(())
 }
@@ -92,7 +96,13 @@ fn cases(running: &RunningLab) -> Vec<Case> {
     };
     let chains: Vec<Option<&LabChain>> = match sweep.chains.as_slice() {
         [] => vec![None],
-        some => some.iter().map(|name| running.lab.chain(name)).collect(),
+        // One and the same under another name is measured once, and told of both.
+        some => some
+            .iter()
+            .filter_map(|name| running.lab.chain(name))
+            .filter(|chain| running.lab.measured_for(chain).name == chain.name)
+            .map(Some)
+            .collect(),
     };
     let mut cases: Vec<Case> = Vec::new();
     for chain in chains {
@@ -111,13 +121,14 @@ fn cases(running: &RunningLab) -> Vec<Case> {
     cases
 }
 
-/// Deploys the chains of a case; their identities are the answer.
-fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<String>> {
+/// Deploys the chains of a case.
+fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<Standing>> {
     let is_of_case = |chain: &&LabChain| case.chain.as_ref().is_none_or(|name| *name == chain.name);
     let mut deployed = Vec::new();
     for chain in running.lab.chains.iter().filter(is_of_case) {
         if !chain.document.chain.is_empty() {
-            deployed.push(running.deploy(chain, case.encapsulation)?.chain);
+            let id = running.deploy(chain, case.encapsulation)?.chain;
+            deployed.push(Standing { name: chain.name.clone(), id });
         }
     }
     Ok(deployed)
@@ -126,22 +137,19 @@ fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<String>> {
 fn run_once(
     running: &RunningLab,
     case: &Case,
-    repeat: u32,
+    chains: &[Standing],
     folder: &Path,
     tell: &mut dyn FnMut(&str, f64),
 ) -> Result<RunEvidence> {
     fs::create_dir_all(folder)
         .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
-    let mut changing = match &running.lab.updates {
+    let changing = match &running.lab.updates {
         None => None,
         Some(updates) => {
             let chain = case.chain.as_deref().unwrap_or(&updates.chain);
             Some(Changing::new(running, chain, case.encapsulation)?)
         }
     };
-    if let Some(changing) = changing.as_mut().filter(|_| repeat > 1) {
-        changing.rewind()?;
-    }
     let captures = if running.lab.capture.is_empty() {
         None
     } else {
@@ -149,7 +157,7 @@ fn run_once(
     };
     let before = Snapshot::take_at_rest(&running.client)?;
     let (traffic, update) = make_phases(running, changing, case, folder)?;
-    let (account, after) = settle(&running.client, &before, &running.lab)?;
+    let (account, after) = settle(&running.client, &before, &running.lab, chains)?;
     let mut evidence = RunEvidence::new(case.name(), case.encapsulation, case.chain.clone());
     if let Some(captures) = captures {
         let captured = captures.end(running, &after.frames_since(&before))?;
@@ -161,6 +169,9 @@ fn run_once(
             Question::Steering => evidence.proof = Some(verdict),
             Question::Update => evidence.update_proof = Some(verdict),
             Question::Paths => evidence.path_proof = Some(verdict),
+            Question::Streams => evidence.stream_proof = Some(verdict),
+            // The experiment with users keeps its own.
+            Question::Users => {}
         }
     }
     evidence.traffic = traffic;
@@ -255,19 +266,14 @@ fn address_of(running: &RunningLab, traffic: &Traffic) -> Result<IpAddr> {
         })
 }
 
-fn case_text(running: &RunningLab, case: &Case, evidence: &Evidence) -> String {
-    let of: Vec<&RunEvidence> =
-        evidence.runs.iter().filter(|run| run.case == case.name()).collect();
-    let rows = evidence.throughput(&running.lab);
-    let row = rows.iter().find(|row| {
-        Some(&row.chain) == case.chain.as_ref() && row.encapsulation == case.encapsulation
-    });
-    if let Some(row) = row {
-        return format!("{}: {:.2} Gbit/s", case.name(), row.median / 1e9);
+fn run_text(running: &RunningLab, case: &Case, run: &RunEvidence) -> String {
+    let rates = run.traffic.iter().filter(|traffic| traffic.chain == case.chain);
+    let rate: f64 = rates.filter_map(|traffic| traffic.bits_per_second).sum();
+    if rate > 0.0 && case.chain.is_some() {
+        return format!("{}: {:.2} Gbit/s", case.name(), rate / 1e9);
     }
-    let packets: u64 = of.iter().flat_map(|run| &run.traffic).filter_map(|t| t.packets).sum();
-    let changes: usize =
-        of.iter().filter_map(|run| run.update.as_ref()).map(|update| update.changes.len()).sum();
+    let packets: u64 = run.traffic.iter().filter_map(|traffic| traffic.packets).sum();
+    let changes = run.update.as_ref().map_or(0, |update| update.changes.len());
     if changes > 0 {
         return format!("{}: {changes} changes, {packets} datagrams", case.name());
     }
@@ -296,7 +302,8 @@ fn deploy_lengths(
         }
     }
     let mut run = RunEvidence::new("deploy".to_owned(), encapsulation, None);
-    run.account(settle(&running.client, &before, &running.lab)?.0);
+    // Nothing is sent through these chains, and nothing is said of packets in them.
+    run.account(settle(&running.client, &before, &running.lab, &[])?.0);
     evidence.runs.push(run);
     let text = format!("{} chains deployed and removed", evidence.deployments.len());
     tell(&text, start.elapsed().as_secs_f64());

@@ -21,6 +21,29 @@ pub struct Judged {
     pub found: String,
 }
 
+/// The check that every run with chains has, whatever its file says.
+pub(crate) const GIVEN: &str = "every chain was given packets";
+
+/// Was any packet given to each chain that was deployed? None without chains.
+pub(crate) fn given(evidence: &Evidence) -> Option<Judged> {
+    let all = evidence.runs.iter().flat_map(|run| &run.entered);
+    let (name, fewest) = all.min_by_key(|(_, packets)| **packets)?;
+    let idle = idle(evidence);
+    let holds = idle.is_none();
+    let found = idle.unwrap_or_else(|| format!("the fewest: {fewest} packets for '{name}'"));
+    Some(Judged { text: GIVEN.to_owned(), holds, found })
+}
+
+/// The chains that were given no packet, if there are any.
+fn idle(evidence: &Evidence) -> Option<String> {
+    let of = |run: &RunEvidence| -> Vec<String> {
+        run.idle().map(|name| format!("{}: chain '{name}' was given no packet", run.case)).collect()
+    };
+    let mut found: Vec<String> = evidence.runs.iter().flat_map(of).collect();
+    found.dedup();
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
 /// Judges statements.
 pub(crate) fn judge(statements: &[Statement], evidence: &Evidence) -> Vec<Judged> {
     let one = |statement: &Statement| {
@@ -39,13 +62,17 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
         }
         Claim::Hops => {
             let good = "every hop got and gave back all that entered its chain";
-            without(evidence, |run| &run.uneven, good)
+            idle(evidence).map_or_else(
+                || without(evidence, |run| &run.uneven, good),
+                |nothing| (false, nothing),
+            )
         }
         Claim::Sum { whole, parts } => sum(evidence, whole, parts),
         Claim::Paths => flows::paths(evidence),
         Claim::Shares { within } => flows::shares(evidence, *within),
         Claim::Moves => flows::moves(evidence),
         Claim::BothVersions => both_versions(evidence),
+        Claim::Streams => streams(evidence),
         Claim::Users => users(evidence),
         Claim::Compare { metric, subject, relation, value } => {
             match measured(evidence, *metric, subject.as_deref()) {
@@ -160,7 +187,34 @@ fn without(
     }
 }
 
-/// Holds if every stream of users, and beside them, was clean.
+/// Holds if each sampled packet of TCP was where it should be.
+fn streams(evidence: &Evidence) -> (bool, String) {
+    let runs = evidence.runs.iter();
+    let verdicts: Vec<(&str, &Value)> =
+        runs.filter_map(|run| Some((run.case.as_str(), run.stream_proof.as_ref()?))).collect();
+    let Some((first, _)) = verdicts.first() else {
+        return (false, "nothing was captured".to_owned());
+    };
+    let sum = |key: &str| -> u64 {
+        verdicts.iter().filter_map(|(_, verdict)| verdict[key].as_u64()).sum()
+    };
+    let wrong = verdicts.iter().find(|(_, verdict)| verdict["ok"].as_bool() != Some(true));
+    if let Some((case, verdict)) = wrong {
+        let (count, text) = (&verdict["violation_count"], &verdict["violations"][0]);
+        return (false, format!("{case}: {count} violations, the first: {text}"));
+    }
+    let found = format!(
+        "{} samples from {} packets at the destination in {} runs from {first} on, each by its \
+         chain's functions in order and by no other",
+        sum("samples"),
+        sum("arrived"),
+        verdicts.len(),
+    );
+    (sum("arrived") > 0, found)
+}
+
+/// Holds if every stream of users, and beside them, was clean, and the independent proof found each
+/// slice at the functions of its tenant.
 fn users(evidence: &Evidence) -> (bool, String) {
     let Some(users) = &evidence.users else { return (false, "was not measured".to_owned()) };
     let (mut streams, mut frames) = (0, 0);
@@ -176,7 +230,19 @@ fn users(evidence: &Evidence) -> (bool, String) {
         streams += 1;
         frames += run.sent;
     }
-    (streams > 0, format!("{streams} streams, {frames} frames: each came once, whole, in order"))
+    let Some(proof) = &users.proof else {
+        return (false, "nothing was captured".to_owned());
+    };
+    if proof["ok"].as_bool() != Some(true) {
+        let (count, text) = (&proof["violation_count"], &proof["violations"][0]);
+        return (false, format!("{count} violations of slices, the first: {text}"));
+    }
+    let found = format!(
+        "{streams} streams, {frames} frames: each came once, whole, in order; {} frames of {} slices \
+         and {} plain ones proved from captures at their tenants' functions",
+        proof["proved"], proof["slices"], proof["plain"]
+    );
+    (streams > 0, found)
 }
 
 fn isolation(evidence: &Evidence) -> Result<f64, String> {
@@ -220,6 +286,9 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
             Err("was not measured".to_owned())
         }
         (Metric::Unaccounted, None) => {
+            if let Some(nothing) = idle(evidence) {
+                return Err(nothing);
+            }
             Ok(evidence.runs.iter().map(|run| run.unaccounted as f64).sum())
         }
         (Metric::RingFull, None) => Ok(evidence.runs.iter().map(|run| run.ring_full as f64).sum()),
@@ -318,6 +387,48 @@ mod tests {
         for text in ["both_versions", "lost == 0", "mixed == 0", "changes == 0", "stalled == 0"] {
             assert!(!holds(text, &Evidence::default()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_chain_that_was_given_no_packet_fails_by_its_name() {
+        let given_to = |packets: u64| {
+            let mut evidence = evidence();
+            evidence.runs[0].entered = [("forth".to_owned(), packets)].into();
+            evidence
+        };
+        assert!(given(&given_to(3)).unwrap().holds);
+        assert!(holds("hops", &given_to(3)) && holds("unaccounted == 0", &given_to(3)));
+        let found = given(&given_to(0)).unwrap();
+        assert!(!found.holds && found.found.contains("'forth' was given no packet"), "{found:?}");
+        assert!(!holds("hops", &given_to(0)) && !holds("unaccounted == 0", &given_to(0)));
+        assert_eq!(given(&evidence()), None);
+    }
+
+    #[test]
+    fn streams_and_users_hold_only_by_the_independent_proofs() {
+        let streams = |verdict: Option<Value>| {
+            let mut evidence = evidence();
+            evidence.runs[0].stream_proof = verdict;
+            holds("streams", &evidence)
+        };
+        let verdict = |ok: bool, arrived: u64| {
+            json!({"ok": ok, "arrived": arrived, "samples": 9, "violation_count": u64::from(!ok),
+                "violations": []})
+        };
+        assert!(streams(Some(verdict(true, 3))));
+        assert!(!streams(Some(verdict(false, 3))) && !streams(Some(verdict(true, 0))));
+        assert!(!streams(None));
+        let users = |proof: Option<Value>| {
+            let moved = crate::run::users::Comparison { sent: 5, ..Default::default() };
+            let users = crate::run::users::UsersEvidence {
+                moved: Some((1, moved)),
+                proof,
+                ..Default::default()
+            };
+            holds("users", &Evidence { users: Some(users), ..Evidence::default() })
+        };
+        let proof = |ok: bool| json!({"ok": ok, "proved": 5, "slices": 2, "plain": 0});
+        assert!(users(Some(proof(true))) && !users(Some(proof(false))) && !users(None));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod experiment;
 mod flows;
 mod judge;
 mod proof;
+mod provenance;
 mod report;
 mod statistics;
 mod streams;
@@ -23,6 +24,7 @@ pub use users::frames as user_frames;
 pub use beside::beside;
 pub use evidence::{DeploySample, Evidence, LengthRow, RunEvidence, ThroughputRow};
 pub use judge::Judged;
+pub use provenance::{command, commit_of};
 pub use report::RunReport;
 pub use statistics::{Mean, Ratio};
 pub use summary::{summary, write_summary};
@@ -68,7 +70,8 @@ pub fn run(
     let evidence = outcome.inspect_err(|_| {
         experiment::keep_logs(&running, &folder);
     })?;
-    let checks = judge::judge(&running.lab.checks, &evidence);
+    let mut checks: Vec<Judged> = judge::given(&evidence).into_iter().collect();
+    checks.extend(judge::judge(&running.lab.checks, &evidence));
     let goals = judge::judge(&running.lab.goals, &evidence);
     let mut report = RunReport::new(&running.lab, options.is_full, evidence, checks, goals);
     if !report.passed() {

@@ -17,8 +17,13 @@ use std::process::Command;
 const STEERING: &str = include_str!("../../../../labs/proof/steering_proof.py");
 const UPDATE: &str = include_str!("../../../../labs/proof/update_proof.py");
 const PATHS: &str = include_str!("../../../../labs/proof/path_proof.py");
-/// What all of them share.
-const READER: (&str, &str) = ("captures.py", include_str!("../../../../labs/proof/captures.py"));
+const STREAMS: &str = include_str!("../../../../labs/proof/stream_proof.py");
+const USERS: &str = include_str!("../../../../labs/proof/user_proof.py");
+/// What several of them share.
+const SHARED: [(&str, &str); 2] = [
+    ("captures.py", include_str!("../../../../labs/proof/captures.py")),
+    ("steering_proof.py", STEERING),
+];
 
 /// What the captures of a run are judged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +34,24 @@ pub(crate) enum Question {
     Update,
     /// Did each datagram of ours take one instance of each function, and each flow the same?
     Paths,
+    /// Did the streams of TCP go by the functions of their chains, and by no other?
+    Streams,
+    /// Did each slice's frames go by the functions of its tenant's chain, in order?
+    Users,
 }
 
 impl Question {
     /// What a lab's captures are for.
     pub(crate) fn of(lab: &Lab) -> Self {
         let is_between = lab.updates.as_ref().map(|updates| updates.is_between);
-        let has_ours = lab.traffic.iter().any(|traffic| traffic.tool == Tool::Datagrams);
-        match (is_between, has_ours) {
-            (Some(false), _) => Self::Update,
-            (_, true) => Self::Paths,
+        let is_any = |is_it: fn(Tool) -> bool| lab.traffic.iter().any(|one| is_it(one.tool));
+        let has_ours = is_any(|tool| tool == Tool::Datagrams);
+        let has_datagrams = has_ours || is_any(|tool| tool == Tool::IperfUdp);
+        match is_between {
+            _ if lab.users.is_some() => Self::Users,
+            _ if !has_datagrams && is_any(Tool::is_tcp) => Self::Streams,
+            Some(false) => Self::Update,
+            _ if has_ours => Self::Paths,
             _ => Self::Steering,
         }
     }
@@ -48,6 +61,8 @@ impl Question {
             Self::Steering => ("steering_proof.py", STEERING),
             Self::Update => ("update_proof.py", UPDATE),
             Self::Paths => ("path_proof.py", PATHS),
+            Self::Streams => ("stream_proof.py", STREAMS),
+            Self::Users => ("user_proof.py", USERS),
         }
     }
 }
@@ -60,16 +75,32 @@ pub(crate) fn judge(
     traffic: &[TrafficResult],
     update: Option<&Update>,
 ) -> Result<Value> {
+    let mut told = Map::new();
+    let mut tell = |key: &str, value: Value| drop(told.insert(key.to_owned(), value));
+    match question {
+        Question::Steering => tell("chains", steered_chains(&running.lab)),
+        Question::Update => {
+            tell("stream", stream(&running.lab, traffic));
+            tell("versions", versions(update));
+        }
+        Question::Paths => tell("traffic", flows(&running.lab, traffic, update)),
+        Question::Streams => tell("streams", streams(&running.lab, traffic, update)),
+        // What users sent is told by who made them.
+        Question::Users => {}
+    }
+    ask(question, running, captured, told)
+}
+
+/// Lets the script of a question judge captures by what it is told beside them.
+pub(crate) fn ask(
+    question: Question,
+    running: &RunningLab,
+    captured: &Captured,
+    told: Map<String, Value>,
+) -> Result<Value> {
     let folder = captured.folder.as_path();
     let mut description = interfaces_of(&running.lab, &captured.interfaces);
-    match question {
-        Question::Steering => description["chains"] = steered_chains(&running.lab),
-        Question::Update => {
-            description["stream"] = stream(&running.lab, traffic);
-            description["versions"] = versions(update);
-        }
-        Question::Paths => description["traffic"] = flows(&running.lab, traffic, update),
-    }
+    told.into_iter().for_each(|(key, value)| description[key] = value);
     let lay = |name: &str, text: &str| {
         let file = folder.join(name);
         let told = |error| LabError::io("write", file.display().to_string(), error);
@@ -78,7 +109,9 @@ pub(crate) fn judge(
     };
     let (name, text) = question.script();
     let script = lay(name, text)?;
-    lay(READER.0, READER.1)?;
+    for (name, text) in SHARED {
+        lay(name, text)?;
+    }
     let (told, output) = (folder.join("lab.json"), folder.join("proof.json"));
     write_json(&told, &description)?;
     let mut command = Command::new("python3");
@@ -158,6 +191,31 @@ fn versions(update: Option<&Update>) -> Value {
     std::iter::once(first).chain(changes).collect()
 }
 
+/// The streams of TCP with the chains that they may take: a chain that changes has several.
+fn streams(lab: &Lab, results: &[TrafficResult], update: Option<&Update>) -> Value {
+    let one = |result: &TrafficResult| {
+        let traffic = lab.traffic.iter().find(|traffic| traffic.name == result.traffic)?;
+        let chain = result.chain.as_deref().and_then(|name| lab.chain(name));
+        let first: &[ChainStep] = chain.map_or(&[], |chain| &chain.document.chain);
+        let update = update.filter(|update| chain.is_some_and(|chain| update.chain == chain.name));
+        let changes = update.into_iter().flat_map(|update| &update.changes);
+        let mut versions: Vec<Value> = Vec::new();
+        for steps in std::iter::once(first).chain(changes.map(|change| change.steps.as_slice())) {
+            let steps = steps.iter().map(step).collect();
+            if !versions.contains(&steps) {
+                versions.push(steps);
+            }
+        }
+        traffic.tool.is_tcp().then(|| {
+            json!({
+                "name": traffic.name, "chain": result.chain, "source": traffic.from,
+                "destination": traffic.to, "port": traffic.port, "versions": versions,
+            })
+        })
+    };
+    results.iter().filter_map(one).collect()
+}
+
 /// What each traffic of ours should have met: the chain as it was at its time.
 fn flows(lab: &Lab, results: &[TrafficResult], update: Option<&Update>) -> Value {
     let one = |result: &TrafficResult| {
@@ -214,6 +272,9 @@ mod tests {
         assert_eq!(Question::of(&lab("chain-updates.yaml")), Question::Update);
         assert_eq!(Question::of(&lab("weights.yaml")), Question::Paths);
         assert_eq!(Question::of(&lab("taps.yaml")), Question::Paths);
+        assert_eq!(Question::of(&lab("openstack-tcp.yaml")), Question::Streams);
+        assert_eq!(Question::of(&lab("chain-updates-tcp.yaml")), Question::Streams);
+        assert_eq!(Question::of(&lab("5g-slices.yaml")), Question::Users);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::capture::write_json;
 use super::evidence::{Evidence, LengthRow, RunEvidence, ThroughputRow};
 use super::judge::Judged;
+use super::provenance::commit_of;
 use super::users::{users_csv, users_table};
 use crate::error::{LabError, Result};
 use crate::vocabulary::Lab;
@@ -32,6 +33,8 @@ pub struct RunReport {
     pub is_full: bool,
     /// The machine it was taken on.
     pub machine: Value,
+    /// The commit of the lab file.
+    pub commit: String,
     /// Versions of the programs.
     pub versions: Value,
     /// How often each case ran.
@@ -82,6 +85,7 @@ impl RunReport {
             file: lab.file.clone(),
             is_full,
             machine: machine(),
+            commit: commit_of(lab.file.parent().unwrap_or(Path::new("."))),
             versions: versions(),
             repeats: lab.sweep.repeat,
             not_controlled: NOT_CONTROLLED,

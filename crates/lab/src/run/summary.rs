@@ -2,6 +2,7 @@
 
 use super::capture::write_json;
 use super::evidence::RunEvidence;
+use super::provenance::command;
 use super::report::RunReport;
 use super::statistics::median;
 use super::tool::TrafficResult;
@@ -17,8 +18,8 @@ const NANOSECONDS: f64 = 1e9;
 /// Milliseconds of one second.
 const MILLISECONDS: f64 = 1e3;
 
-/// `steering`, `deploy`, `tcp`, `location`, `update` and `update_tcp` of those reports that have them, with machine,
-/// versions and repeats.
+/// `steering`, `deploy`, `tcp`, `location`, `update` and `update_tcp` of those reports that have them,
+/// with what was called, its commit, machine, versions and repeats.
 #[must_use]
 pub fn summary(reports: &[RunReport]) -> Value {
     let mut all = Map::new();
@@ -28,6 +29,8 @@ pub fn summary(reports: &[RunReport]) -> Value {
         all.insert("machine".into(), report.machine.clone());
         all.insert("versions".into(), report.versions.clone());
         all.insert("not_controlled".into(), json!(report.not_controlled));
+        all.insert("command".into(), json!(command()));
+        all.insert("commit".into(), json!(report.commit));
         if report.evidence.runs.iter().any(|run| run.proof.is_some()) {
             all.insert("steering".into(), steering(report));
         }

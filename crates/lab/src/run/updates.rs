@@ -109,14 +109,6 @@ impl<'c> Changing<'c> {
         Ok(())
     }
 
-    /// Brings the chain back to what it was before all changes: a run before this one has left it
-    /// at its last version.
-    pub(crate) fn rewind(&mut self) -> Result<()> {
-        let kind = ChangeKind::Given;
-        let first = self.turn_to(&Version { kind, steps: self.update.first.clone() });
-        first.map(drop)
-    }
-
     /// Makes one change and waits for its receipt.
     pub(crate) fn change_to(&mut self, version: &Version) -> Result<()> {
         let change = self.turn_to(version)?;

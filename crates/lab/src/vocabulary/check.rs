@@ -34,10 +34,13 @@ pub enum Claim {
     },
     /// `moves`: a change of the instances moved only the flows that it must.
     Moves,
+    /// `streams`: the independent proof found each sampled packet of a TCP stream at the functions of
+    /// its chain, in order, and at no other.
+    Streams,
     /// `both_versions`: in each update packets were seen on the old version and on the new one.
     BothVersions,
-    /// `users`: each frame of a 5G user, and each beside it, came once, whole, in order and by its
-    /// slice's chain.
+    /// `users`: each frame of a 5G user, and each beside it, came once, whole and in order; and the
+    /// independent proof found a frame of each slice at the functions of its tenant's chain, in order.
     Users,
     /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
     Sum {
@@ -166,7 +169,7 @@ impl fmt::Display for Relation {
 }
 
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
-    'both_versions', 'users', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
+    'both_versions', 'streams', 'users', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, stalled, broken, isolation";
 
@@ -182,6 +185,7 @@ impl Statement {
             ["paths"] => Claim::Paths,
             ["moves"] => Claim::Moves,
             ["both_versions"] => Claim::BothVersions,
+            ["streams"] => Claim::Streams,
             ["users"] => Claim::Users,
             ["shares", "within", points] => Claim::Shares {
                 within: points

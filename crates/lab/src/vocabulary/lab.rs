@@ -109,6 +109,25 @@ pub struct LabChain {
     pub label: String,
 }
 
+impl LabChain {
+    /// Do both carry the same packets the same way?
+    fn is_as(&self, other: &Self) -> bool {
+        let bare = |chain: &Self| ChainDocument {
+            name: None,
+            group: None,
+            label: None,
+            ..chain.document.clone()
+        };
+        bare(self) == bare(other)
+    }
+
+    /// Are both for the same packets?
+    fn takes_the_traffic_of(&self, other: &Self) -> bool {
+        self.document.source == other.document.source
+            && self.document.match_fields == other.document.match_fields
+    }
+}
+
 /// What makes traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
@@ -122,6 +141,14 @@ pub enum Tool {
     Datagrams,
     /// TCP streams of our own, whose bytes are checked at the far end.
     Streams,
+}
+
+impl Tool {
+    /// Does it send TCP?
+    #[must_use]
+    pub const fn is_tcp(self) -> bool {
+        matches!(self, Self::IperfTcp | Self::Streams)
+    }
 }
 
 /// What our own generator sends.
@@ -220,6 +247,26 @@ impl Lab {
     #[must_use]
     pub fn chain(&self, name: &str) -> Option<&LabChain> {
         self.chains.iter().find(|chain| chain.name == name)
+    }
+
+    /// Why a chain cannot stand beside those before it in the file; none: it can.
+    #[must_use]
+    pub fn why_not(&self, chain: &LabChain) -> Option<String> {
+        if chain.document.chain.is_empty() {
+            return Some("it has no function: its traffic goes straight".to_owned());
+        }
+        let before = self.chains.iter().take_while(|other| other.name != chain.name);
+        let mut stands = before.filter(|other| !other.document.chain.is_empty());
+        let same = stands.find(|other| other.takes_the_traffic_of(chain))?;
+        Some(format!("'{}' takes its traffic", same.name))
+    }
+
+    /// The first chain of the sweep that is the same as this one but for what figures call it.
+    #[must_use]
+    pub fn measured_for<'l>(&'l self, chain: &'l LabChain) -> &'l LabChain {
+        let of_sweep = self.sweep.chains.iter().filter_map(|name| self.chain(name));
+        let mut same = of_sweep.filter(|other| other.is_as(chain));
+        same.next().unwrap_or(chain)
     }
 
     /// Is it an endpoint or a function?

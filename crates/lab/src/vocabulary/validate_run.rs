@@ -178,6 +178,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::Shares { .. }
         | Claim::Moves
         | Claim::BothVersions
+        | Claim::Streams
             if lab.capture.is_empty() =>
         {
             let advice = "add capture: {at: [...]} with every function and both endpoints";
@@ -185,6 +186,13 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         }
         Claim::Users | Claim::Compare { metric: Metric::Isolation, .. } if lab.users.is_none() => {
             Err(Fault::new(key, "is about 5G users, and there are none", "add users:"))
+        }
+        Claim::Users if lab.capture.is_empty() => {
+            let advice = "add capture: {at: [...]} with both ends and every function";
+            Err(Fault::new(key, "is judged from captures, and there are none", advice))
+        }
+        Claim::Streams if !lab.traffic.iter().any(|traffic| traffic.tool.is_tcp()) => {
+            Err(Fault::new(key, "is about TCP, and there is none", "add traffic over TCP"))
         }
         Claim::Moves | Claim::BothVersions if lab.updates.is_none() => {
             Err(Fault::new(key, "is about updates, and there are none", "add updates:"))
@@ -196,6 +204,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::Shares { .. }
         | Claim::Moves
         | Claim::BothVersions
+        | Claim::Streams
         | Claim::Users
         | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {

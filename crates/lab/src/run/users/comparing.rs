@@ -130,11 +130,13 @@ impl<'p> Comparing<'p> {
     }
 
     pub(super) fn judge(&mut self, sent: u64, per_second: f64) -> Comparison {
+        let lost = sent.saturating_sub(self.distinct);
+        let late_ns = u64::try_from(SILENCE.as_nanos()).unwrap_or(u64::MAX);
         Comparison {
             sent,
-            lost: sent.saturating_sub(self.distinct),
+            lost,
             per_second,
-            delay: Delays::of(&mut self.delays_ns, &self.jitter),
+            delay: Delays::of(&mut self.delays_ns, &self.jitter, (lost, late_ns)),
             ..std::mem::take(&mut self.found)
         }
     }

@@ -3,10 +3,11 @@
 use crate::run::statistics::mean;
 use serde::Serialize;
 
-/// Delays of one stream, in nanoseconds.
+/// Delays of one stream, in nanoseconds. What was lost is late: among the quantiles and the longest
+/// it stands with the time after which nobody waited for it any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Delays {
-    /// Arithmetic mean.
+    /// Arithmetic mean of those that came.
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: u64,
@@ -45,11 +46,14 @@ impl Jitter {
 }
 
 impl Delays {
-    /// The figures of delays, and of the differences in each slice; sorts the delays.
+    /// The figures of delays, and of the differences in each slice; sorts the delays. `lost`: how
+    /// many more there would have been, and what each of them counts, in nanoseconds.
     #[allow(clippy::cast_precision_loss, reason = "sums of nanoseconds are below 2^52")]
-    pub(crate) fn of(delays_ns: &mut [u64], slices: &[Jitter]) -> Self {
+    pub(crate) fn of(delays_ns: &mut [u64], slices: &[Jitter], lost: (u64, u64)) -> Self {
+        let (lost, late_ns) = (usize::try_from(lost.0).unwrap_or(usize::MAX), lost.1);
         let count = delays_ns.len();
-        if count == 0 {
+        let all = count.saturating_add(lost);
+        if all == 0 {
             return Self::default();
         }
         let sum = |all: Jitter, one: &Jitter| Jitter {
@@ -61,11 +65,11 @@ impl Delays {
         let jitter_worst_ns = slices.iter().map(|one| one.mean_ns()).fold(0.0, f64::max);
         delays_ns.sort_unstable();
         let at = |hundredths: usize| {
-            let place = (count * hundredths).div_ceil(100).saturating_sub(1);
-            delays_ns.get(place).copied().unwrap_or_default()
+            let place = all.saturating_mul(hundredths).div_ceil(100).saturating_sub(1);
+            delays_ns.get(place).copied().unwrap_or(late_ns)
         };
         Self {
-            mean_ns: delays_ns.iter().sum::<u64>() as f64 / count as f64,
+            mean_ns: delays_ns.iter().sum::<u64>() as f64 / count.max(1) as f64,
             p50_ns: at(50),
             p99_ns: at(99),
             max_ns: at(100),
@@ -102,10 +106,23 @@ mod tests {
     #[test]
     fn quantiles_are_delays_that_came() {
         let mut delays: Vec<u64> = (1..=200).rev().collect();
-        let found = Delays::of(&mut delays, &[]);
+        let found = Delays::of(&mut delays, &[], (0, 0));
         assert_eq!((found.p50_ns, found.p99_ns, found.max_ns), (100, 198, 200));
         assert!((found.mean_ns - 100.5).abs() < 1e-9);
-        assert_eq!(Delays::of(&mut [], &[]), Delays::default());
+        assert_eq!(Delays::of(&mut [], &[], (0, 0)), Delays::default());
+    }
+
+    #[test]
+    fn what_is_lost_is_late_and_no_quantile_looks_away() {
+        let of = |lost| {
+            let mut delays: Vec<u64> = (1..=98).collect();
+            let found = Delays::of(&mut delays, &[], (lost, 9_000));
+            (found.p50_ns, found.p99_ns, found.max_ns)
+        };
+        assert_eq!(of(0), (49, 98, 98));
+        assert_eq!(of(2), (50, 9_000, 9_000));
+        assert_eq!(of(99), (9_000, 9_000, 9_000));
+        assert_eq!(Delays::of(&mut [], &[], (1, 9_000)).p50_ns, 9_000);
     }
 
     #[test]
@@ -116,7 +133,7 @@ mod tests {
             jitter
         };
         let slices = [slice(&[100, 101, 100]), slice(&[900, 906]), slice(&[5])];
-        let found = Delays::of(&mut [100, 900, 101, 906, 100, 5], &slices);
+        let found = Delays::of(&mut [100, 900, 101, 906, 100, 5], &slices, (0, 0));
         assert!((found.jitter_ns - 8.0 / 3.0).abs() < 1e-9, "{found:?}");
         assert!((found.jitter_worst_ns - 6.0).abs() < 1e-9, "{found:?}");
     }

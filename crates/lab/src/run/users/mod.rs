@@ -10,6 +10,7 @@ pub mod frames;
 mod link;
 mod moving;
 mod open_vswitch;
+mod proving;
 mod slices;
 mod stream;
 mod table;
@@ -25,11 +26,14 @@ use crate::up::RunningLab;
 use crate::vocabulary::{HOPS_OF_SLICE, Users};
 use bench::{Bench, By, Case, SEARCH_FIRST};
 use serde::Serialize;
+use serde_json::Value;
 use slices::Declared;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Instant;
 
+/// Bytes of the judge's packets where the file names no size: those of the study's smallest.
+const SIZE_OF_PROOF: u32 = 64;
 /// What rows of the other switch are called.
 const BESIDE: &str = "plain, Open vSwitch";
 
@@ -50,6 +54,10 @@ pub struct UsersRow {
     pub delay_us: f64,
     /// The same of their medians.
     pub median_us: f64,
+    /// The same of their p99.
+    pub p99_us: f64,
+    /// The longest delay of all runs, in microseconds.
+    pub max_us: f64,
 }
 
 /// All that the experiment measured.
@@ -69,6 +77,9 @@ pub struct UsersEvidence {
     pub moved: Option<(u32, Comparison)>,
     /// A slice beside one that floods.
     pub isolation: Option<Isolation>,
+    /// The independent judge's verdict on where a frame of every slice went; none: nothing is
+    /// captured.
+    pub proof: Option<Value>,
 }
 
 impl UsersEvidence {
@@ -123,6 +134,11 @@ pub(crate) fn carry_out(
             one_count(&mut bench, &declared, (size, hops), &mut evidence)?;
             tell(&format!("{hops} hops"), start.elapsed().as_secs_f64());
         }
+    }
+    let start = Instant::now();
+    evidence.proof = proving::carry_out(&mut bench, &declared, folder)?;
+    if evidence.proof.is_some() {
+        tell("captures judged", start.elapsed().as_secs_f64());
     }
     Ok(evidence)
 }
@@ -212,7 +228,17 @@ fn one_count(
 
 impl UsersRow {
     fn new(content: &'static str, size: u32, hops: u32, share: f64) -> Self {
-        Self { content, size, hops, share, runs: Vec::new(), delay_us: 0.0, median_us: 0.0 }
+        Self {
+            content,
+            size,
+            hops,
+            share,
+            runs: Vec::new(),
+            delay_us: 0.0,
+            median_us: 0.0,
+            p99_us: 0.0,
+            max_us: 0.0,
+        }
     }
 
     #[allow(clippy::cast_precision_loss, reason = "delays are below 2^52 nanoseconds")]
@@ -222,6 +248,9 @@ impl UsersRow {
         };
         let mean_us = of(|run| run.delay.mean_ns);
         self.median_us = of(|run| run.delay.p50_ns as f64);
+        let p99_us = of(|run| run.delay.p99_ns as f64);
+        let max_ns = self.runs.iter().map(|run| run.delay.max_ns).max().unwrap_or_default();
+        (self.p99_us, self.max_us) = (p99_us, max_ns as f64 / 1e3);
         self.delay_us = mean_us;
         self
     }

@@ -33,6 +33,12 @@ impl<'d> Declared<'d> {
         self.count
     }
 
+    /// Slices of one of the tenants, who take turns.
+    pub(super) fn of_tenant(&self, tenant: usize) -> usize {
+        let tenants = self.users.tenants.len().max(1);
+        (self.count + tenants - 1).saturating_sub(tenant) / tenants
+    }
+
     fn tenant(&self, slice: usize) -> Option<&'d Tenant> {
         self.users.tenants.get(slice % self.users.tenants.len().max(1))
     }

@@ -15,7 +15,6 @@ pub(crate) fn users_table(users: &UsersEvidence) -> Table {
         let of = |value: fn(&super::Comparison) -> f64| {
             mean_without_extremes(&row.runs.iter().map(value).collect::<Vec<f64>>())
         };
-        let us = |ns: f64| format!("{:.1}", ns / 1e3);
         let lost: u64 = row.runs.iter().map(|run| run.lost).sum();
         let sent: u64 = row.runs.iter().map(|run| run.sent).sum();
         table.add_row([
@@ -25,9 +24,9 @@ pub(crate) fn users_table(users: &UsersEvidence) -> Table {
             format!("{:.0} %", row.share * 100.0),
             format!("{:.0}", of(|run| run.per_second)),
             format!("{:.1}", row.delay_us),
-            us(of(|run| in_ns(run.delay.p50_ns))),
-            us(of(|run| in_ns(run.delay.p99_ns))),
-            us(row.runs.iter().map(|run| in_ns(run.delay.max_ns)).fold(0.0, f64::max)),
+            format!("{:.1}", row.median_us),
+            format!("{:.1}", row.p99_us),
+            format!("{:.1}", row.max_us),
             jitter(of(|run| run.delay.jitter_ns)),
             format!("{lost} of {sent}"),
         ]);
@@ -38,11 +37,6 @@ pub(crate) fn users_table(users: &UsersEvidence) -> Table {
 /// Where each slice has but one frame there is none.
 fn jitter(ns: f64) -> String {
     if ns > 0.0 { format!("{:.1}", ns / 1e3) } else { "–".to_owned() }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "delays are below 2^52 nanoseconds")]
-const fn in_ns(ns: u64) -> f64 {
-    ns as f64
 }
 
 /// One line for each stream.
