@@ -30,7 +30,8 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
     RGBColor(150, 140, 0),
 ];
-const PAPER_COLOUR: RGBColor = RGBColor(175, 175, 175);
+/// Width of the last line of a figure, and of the first.
+const LINE_PIXELS: (u8, u8) = (2, 11);
 
 fn colour(index: usize) -> RGBColor {
     COLOURS.get(index % COLOURS.len()).copied().unwrap_or(BLACK)
@@ -96,6 +97,13 @@ fn wrap(text: &str) -> Vec<String> {
 fn top(values: impl Iterator<Item = f64>) -> f64 {
     let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
     if highest > 0.0 { highest * HEADROOM } else { 1.0 }
+}
+
+/// Room above the lines for the names of so many, as a factor: a legend covers no line.
+fn room(names: usize) -> f64 {
+    const NAME_PIXELS: f64 = 22.0;
+    const PLOT_PIXELS: f64 = 440.0;
+    1.0 / (1.0 - (place(names) * NAME_PIXELS / PLOT_PIXELS).min(0.5))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "figures have few columns")]
@@ -189,32 +197,37 @@ fn paint_lines<B: DrawingBackend>(
     lines: &[Vec<f64>],
 ) -> Painted {
     let seconds = lines.iter().map(Vec::len).max().unwrap_or_default();
-    let highest = top(lines.iter().flatten().copied());
+    let whole = |value: &f64| format!("{value:.0}");
+    let highest = top(lines.iter().flatten().copied()) * room(figure.legend.len());
     let mut chart = ChartBuilder::on(area)
         .caption(&figure.title, (FONT, TITLE_POINTS))
         .margin(14)
+        // The last number of the axis stands half beyond it.
+        .margin_right(36)
         .x_label_area_size(48)
         .y_label_area_size(72)
         .build_cartesian_2d(0.0..place(seconds.max(1)), 0.0..highest)
         .map_err(|error| error.to_string())?;
     chart
         .configure_mesh()
+        .x_label_formatter(&whole)
         .x_desc(&figure.x_label)
         .y_desc(&figure.y_label)
         .label_style((FONT, LABEL_POINTS))
         .axis_desc_style((FONT, LABEL_POINTS))
         .draw()
         .map_err(|error| error.to_string())?;
-    for ((index, line), name) in lines.iter().enumerate().zip(&figure.legend) {
-        let style = colour(index).stroke_width(2);
+    for (index, line) in lines.iter().enumerate() {
+        let style = colour(index).stroke_width(width(index, lines.len()));
         // A second's value stands in the middle of that second.
         let points: Vec<(f64, f64)> =
             line.iter().enumerate().map(|(second, value)| (place(second) + 0.5, *value)).collect();
-        chart
+        let drawn = chart
             .draw_series(LineSeries::new(points.clone(), style))
-            .map_err(|error| error.to_string())?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
+            .map_err(|error| error.to_string())?;
+        if let Some(name) = figure.legend.get(index) {
+            drawn.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
+        }
         chart
             .draw_series(points.iter().map(|point| mark(index, *point)))
             .map_err(|error| error.to_string())?;
@@ -228,10 +241,10 @@ fn paint_curves<B: DrawingBackend>(
     labels: &[String],
     lines: &[Vec<f64>],
 ) -> Painted {
-    let highest = top(lines.iter().flatten().copied());
+    let highest = top(lines.iter().flatten().copied()) * room(figure.legend.len());
     let mut chart = column_chart!(area, figure, labels.to_vec(), highest);
     for ((index, line), name) in lines.iter().enumerate().zip(&figure.legend) {
-        let style = colour(index).stroke_width(2);
+        let style = colour(index).stroke_width(width(index, lines.len()));
         let points = line.iter().enumerate().map(|(at, value)| (place(at), *value));
         let points: Vec<(f64, f64)> = points.filter(|(_, value)| value.is_finite()).collect();
         chart
@@ -246,7 +259,14 @@ fn paint_curves<B: DrawingBackend>(
     legend!(chart, SeriesLabelPosition::UpperLeft)
 }
 
-/// Lines that lie on one another are still told apart by the size of their marks.
+/// Lines that lie on one another are all seen: the later, the narrower.
+fn width(index: usize, lines: usize) -> u32 {
+    let behind = lines.saturating_sub(index + 1) * usize::from(LINE_PIXELS.1 - LINE_PIXELS.0);
+    let wider = behind / lines.saturating_sub(1).max(1);
+    u32::from(LINE_PIXELS.0) + u32::try_from(wider).unwrap_or_default()
+}
+
+/// So are their marks.
 fn mark(index: usize, point: (f64, f64)) -> Circle<(f64, f64), i32> {
     let size = 3 + i32::try_from(index % 4).unwrap_or_default();
     Circle::new(point, size, colour(index).stroke_width(1))
@@ -257,29 +277,19 @@ fn paint_bars<B: DrawingBackend>(
     figure: &Figure,
     bars: &[Bar],
 ) -> Painted {
-    let highest = bars.iter().map(|bar| bar.paper.as_ref().map_or(bar.high, |p| p.0.max(bar.high)));
+    let highest = bars.iter().map(|bar| bar.high);
     let labels = bars.iter().map(|bar| bar.label.clone()).collect();
     let mut chart = column_chart!(area, figure, labels, top(highest));
     let text = (FONT, LABEL_POINTS).into_font().color(&BLACK);
     for (index, bar) in bars.iter().enumerate() {
         let x = place(index);
-        let ours = if bar.paper.is_some() { (x - 0.38, x) } else { (x - 0.3, x + 0.3) };
-        let middle = f64::midpoint(ours.0, ours.1);
-        let own = Rectangle::new([(ours.0, 0.0), (ours.1, bar.value)], colour(0).filled());
+        let own = Rectangle::new([(x - 0.3, 0.0), (x + 0.3, bar.value)], colour(0).filled());
         chart.draw_series([own]).map_err(|error| error.to_string())?;
-        if let Some((value, _)) = &bar.paper {
-            let paper = Rectangle::new([(x, 0.0), (x + 0.38, *value)], PAPER_COLOUR.filled());
-            chart.draw_series([paper]).map_err(|error| error.to_string())?;
-        }
-        let spread =
-            ErrorBar::new_vertical(middle, bar.low, bar.value, bar.high, BLACK.filled(), 10);
+        let spread = ErrorBar::new_vertical(x, bar.low, bar.value, bar.high, BLACK.filled(), 10);
         chart.draw_series([spread]).map_err(|error| error.to_string())?;
-        let study = bar.paper.iter().map(|(value, text)| (x + 0.05, *value, text.clone()));
-        let values = std::iter::once((ours.0, bar.high, format!("{:.2}", bar.value))).chain(study);
-        let texts = values.map(|(x, y, value)| {
-            EmptyElement::at((x, y)) + Text::new(value, (2, -18), text.clone())
-        });
-        chart.draw_series(texts).map_err(|error| error.to_string())?;
+        let value = EmptyElement::at((x - 0.3, bar.high))
+            + Text::new(format!("{:.2}", bar.value), (2, -18), text.clone());
+        chart.draw_series([value]).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
@@ -300,9 +310,8 @@ mod tests {
         }
     }
 
-    fn bar(label: &str, value: f64, paper: Option<(f64, &str)>) -> Bar {
-        let paper = paper.map(|(value, text)| (value, text.to_owned()));
-        Bar { label: label.into(), value, low: value * 0.9, high: value * 1.1, paper }
+    fn bar(label: &str, value: f64) -> Bar {
+        Bar { label: label.into(), value, low: value * 0.9, high: value * 1.1 }
     }
 
     #[test]
@@ -318,7 +327,7 @@ mod tests {
             labels: ["64", "128", "256"].map(str::to_owned).into(),
             lines: vec![vec![3.0, 3.1, 3.4], vec![2.0, f64::NAN, 2.5]],
         };
-        let bars = Form::Bars(vec![bar("C0", 9.1, Some((8.0, "> 8"))), bar("C1", 1.2, None)]);
+        let bars = Form::Bars(vec![bar("C0", 9.1), bar("C1", 1.2)]);
         let folder = tempfile::tempdir().unwrap();
         // Where to leave them for a look, if anybody wants one.
         let kept = std::env::var_os("CATENA_FIGURES").map(PathBuf::from);
@@ -341,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_cannot_be_written_names_its_file() {
-        let figure = figure("x", Form::Bars(vec![bar("a", 1.0, None)]), &[]);
+        let figure = figure("x", Form::Bars(vec![bar("a", 1.0)]), &[]);
         let (file, _) = draw(&figure, Path::new("/nonexistent")).unwrap_err();
         assert_eq!(file, Path::new("/nonexistent/x.svg"));
     }

@@ -27,7 +27,7 @@ pub(crate) enum Form {
     Lines(Vec<Vec<f64>>),
     /// One line per name, a value at each label; what was not measured there is no number.
     Curves { labels: Vec<String>, lines: Vec<Vec<f64>> },
-    /// Ours beside the study's.
+    /// One bar per label.
     Bars(Vec<Bar>),
 }
 
@@ -40,15 +40,13 @@ pub(crate) struct Column {
     pub(crate) half_width: f64,
 }
 
-/// A bar with what the study found.
+/// A bar with the lowest and the highest of what was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) value: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// The study's value, and how it is written.
-    pub(crate) paper: Option<(f64, String)>,
 }
 
 const GIGABIT: f64 = 1e9;
@@ -64,10 +62,10 @@ pub(crate) fn figures(plot: &Plot, report: &RunReport) -> Vec<Figure> {
         PlotKind::Bars => bars(plot, report).into_iter().collect(),
         PlotKind::Changes => changes(plot, report),
         PlotKind::DelayBySize => {
-            DelayOf::BOTH.map(|of| by_size(plot, report, of)).into_iter().flatten().collect()
+            DelayOf::ALL.map(|of| by_size(plot, report, of)).into_iter().flatten().collect()
         }
         PlotKind::DelayByHops => {
-            DelayOf::BOTH.map(|of| by_hops(plot, report, of)).into_iter().flatten().collect()
+            DelayOf::ALL.map(|of| by_hops(plot, report, of)).into_iter().flatten().collect()
         }
     }
 }
@@ -140,63 +138,59 @@ fn timelines(plot: &Plot, report: &RunReport) -> Vec<Figure> {
     proofs.map(figure).collect()
 }
 
-/// For each change: what was under way on the old path, and how long until it was found empty.
+/// For each change what was under way on the old path, and, in a figure of its own, how long until
+/// that was found empty.
 #[allow(clippy::cast_precision_loss, reason = "packets under way and milliseconds are few")]
 fn changes(plot: &Plot, report: &RunReport) -> Vec<Figure> {
     let runs = report.evidence.runs.iter();
     let runs = runs.filter_map(|run| Some((run, run.update.as_ref()?, run.update_proof.as_ref()?)));
-    let figure = |(run, update, proof): (&RunEvidence, &Update, &Value)| {
+    let figures = |(run, update, proof): (&RunEvidence, &Update, &Value)| {
         let each = proof["each"].as_array();
         let flying = each.into_iter().flatten().map(|one| one["in_flight"].as_f64());
+        let flying: Vec<f64> = flying.map(Option::unwrap_or_default).collect();
         let took = update.changes.iter().map(|change| {
             let until = change.over.unwrap_or(change.answered);
             until.saturating_sub(change.asked) as f64 / NANOSECONDS_OF_MILLISECOND
         });
-        Figure {
-            file: format!("{}-{}", plot.file, run.case),
+        let what = format!(
+            "{} changes under a stream of {} packets: {} lost, {} duplicated, {} mixed, from \
+             captures at every function; one run",
+            proof["changes"], proof["sent"], proof["lost"], proof["duplicated"], proof["mixed"]
+        );
+        let figure = |ending: &str, y_label: &str, line: Vec<f64>| Figure {
+            file: format!("{}-{}{ending}", plot.file, run.case),
             title: format!("{}, {}", plot.title, run.case),
             x_label: "change of the chain".into(),
-            y_label: "packets; milliseconds".into(),
-            legend: vec![
-                "packets under way on the old path".into(),
-                "from the request to the receipt, ms".into(),
-            ],
-            form: Form::Lines(vec![
-                flying.map(Option::unwrap_or_default).collect(),
-                took.collect(),
-            ]),
-            caption: caption(
-                report,
-                format!(
-                    "{} changes under a stream of {} packets: {} lost, {} duplicated, {} mixed, \
-                     from captures at every function; one run",
-                    proof["changes"],
-                    proof["sent"],
-                    proof["lost"],
-                    proof["duplicated"],
-                    proof["mixed"]
-                ),
-            ),
-        }
+            y_label: y_label.into(),
+            legend: Vec::new(),
+            form: Form::Lines(vec![line]),
+            caption: caption(report, what.clone()),
+        };
+        [
+            figure("", "packets under way on the old path", flying),
+            figure("-time", "from the request to the receipt, ms", took.collect()),
+        ]
     };
-    runs.map(figure).collect()
+    runs.flat_map(figures).collect()
 }
 
-/// Which delay of a stream is drawn: the study's mean, or the median, which a few frames that met a
-/// busy processor do not move.
+/// Which delay of a stream is drawn: the mean, as in the study, the median, which a few frames that
+/// met a busy processor do not move, or what one frame in a hundred exceeds.
 #[derive(Clone, Copy)]
 enum DelayOf {
     Mean,
     Median,
+    P99,
 }
 
 impl DelayOf {
-    const BOTH: [Self; 2] = [Self::Mean, Self::Median];
+    const ALL: [Self; 3] = [Self::Mean, Self::Median, Self::P99];
 
     fn us(self, row: &UsersRow) -> f64 {
         match self {
             Self::Mean => row.delay_us,
             Self::Median => row.median_us,
+            Self::P99 => row.p99_us,
         }
     }
 
@@ -204,6 +198,7 @@ impl DelayOf {
         match self {
             Self::Mean => "",
             Self::Median => "-median",
+            Self::P99 => "-p99",
         }
     }
 
@@ -211,6 +206,7 @@ impl DelayOf {
         match self {
             Self::Mean => "mean delay",
             Self::Median => "median delay",
+            Self::P99 => "p99 delay",
         }
     }
 }
@@ -266,13 +262,15 @@ fn curves(
     };
     let lines: Vec<Vec<f64>> = legend.iter().map(line).collect();
     let repeats = rows.iter().map(|row| row.runs.len()).min()?;
+    let longest = rows.iter().map(|row| row.max_us).fold(0.0, f64::max);
     let frames: u64 = rows.iter().flat_map(|row| &row.runs).map(|run| run.sent).sum();
     let lost: u64 = rows.iter().flat_map(|row| &row.runs).map(|run| run.lost).sum();
     let what = format!(
         "{} from the sender's stamp to the receiver's interface, of {repeats} runs without \
-         the best and the worst; {lost} of {frames} frames lost; sizes are those of the user's IP \
-         packet, before 100 bytes of tunnels; the study: below 2 us by size and 3 us (11 us beyond \
-         4,096 hops) at up to 20 Gbit/s, inside the switch alone",
+         the best and the worst; the longest of all {longest:.0} us; {lost} of {frames} frames lost, \
+         which count as late; sizes are those of the user's IP packet, before 100 bytes of tunnels; \
+         the study's averages: below 2 us by size and 3 us (11 us beyond 4,096 hops) at up to 20 \
+         Gbit/s, inside the switch alone, on another machine",
         delay.name()
     );
     Some(Figure {
@@ -299,15 +297,25 @@ fn bars(plot: &Plot, report: &RunReport) -> Option<Figure> {
             value: row.median / GIGABIT,
             low: row.samples.iter().copied().fold(f64::INFINITY, f64::min) / GIGABIT,
             high: row.samples.iter().copied().fold(0.0, f64::max) / GIGABIT,
-            paper: plot.paper.get(&row.label).and_then(paper_value),
         })
         .collect();
     if bars.is_empty() {
         return None;
     }
+    // Of another machine: told, and not drawn beside ours.
+    let study = bars.iter().filter_map(|bar| {
+        let value = plot.paper.get(&bar.label)?;
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Some(format!("{} {value}", bar.label))
+    });
+    let study: Vec<String> = study.collect();
+    let study = match study.as_slice() {
+        [] => String::new(),
+        some => format!("; the study's OpenStack on 10 GbE, Gbit/s: {}", some.join(", ")),
+    };
     let what = format!(
-        "median of {} runs, lines: lowest and highest; iperf3, one stream; grey: the study's \
-         OpenStack on 10 GbE, where it gives a value",
+        "median of {} runs in rounds over all chains, lines: lowest and highest; iperf3, one \
+         stream{study}",
         report.repeats
     );
     Some(Figure {
@@ -321,28 +329,57 @@ fn bars(plot: &Plot, report: &RunReport) -> Option<Figure> {
     })
 }
 
-/// A number, or a bound such as `> 8`, drawn at its number.
-fn paper_value(value: &Value) -> Option<(f64, String)> {
-    match value {
-        Value::Number(number) => Some((number.as_f64()?, number.to_string())),
-        Value::String(text) => {
-            let number = text.trim_start_matches(|c: char| !c.is_ascii_digit());
-            Some((number.trim().parse().ok()?, text.clone()))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::run::Evidence;
+    use crate::vocabulary::Lab;
+    use std::path::Path;
+
+    fn report(lab: &str, evidence: Evidence) -> (Lab, RunReport) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+        let lab = Lab::read(&folder.join(lab), false).unwrap();
+        let report = RunReport::new(&lab, false, evidence, Vec::new(), Vec::new());
+        (lab, report)
+    }
 
     #[test]
-    fn values_and_bounds_of_the_study_are_both_drawn() {
-        assert_eq!(paper_value(&json!(7.01)), Some((7.01, "7.01".into())));
-        assert_eq!(paper_value(&json!("> 8")), Some((8.0, "> 8".into())));
-        assert_eq!(paper_value(&json!("much")), None);
-        assert_eq!(paper_value(&json!(null)), None);
+    fn what_the_study_found_on_its_machines_is_told_and_not_drawn() {
+        let run = |rate| {
+            let mut run = RunEvidence::new("C1-nsh".into(), None, Some("C1".into()));
+            run.traffic = vec![crate::run::TrafficResult {
+                bits_per_second: Some(rate),
+                ..crate::run::TrafficResult::default()
+            }];
+            run
+        };
+        let runs = vec![run(6e9), run(8e9), run(7e9)];
+        let evidence = Evidence { runs, ..Evidence::default() };
+        let (lab, report) = report("openstack-tcp.yaml", evidence);
+        let plot = lab.plots.iter().find(|plot| plot.group.as_deref() == Some("location"));
+        let figure = figures(plot.unwrap(), &report).remove(0);
+        let bar = Bar { label: "source".into(), value: 7.0, low: 6.0, high: 8.0 };
+        assert_eq!(figure.form, Form::Bars(vec![bar]));
+        assert!(figure.caption[0].ends_with("Gbit/s: source 7.01"), "{:?}", figure.caption);
+    }
+
+    #[test]
+    fn every_axis_of_changes_has_one_unit() {
+        let mut run = RunEvidence::new("nsh".into(), None, None);
+        run.update = Some(Update { chain: "moving".into(), first: vec![], changes: vec![] });
+        run.update_proof = Some(serde_json::json!({"each": [{"in_flight": 3}]}));
+        let evidence = Evidence { runs: vec![run], ..Evidence::default() };
+        let (lab, report) = report("chain-updates.yaml", evidence);
+        let drawn = figures(&lab.plots[0], &report);
+        let axes: Vec<(&str, &str)> =
+            drawn.iter().map(|one| (one.file.as_str(), one.y_label.as_str())).collect();
+        assert_eq!(
+            axes,
+            [
+                ("updates-nsh", "packets under way on the old path"),
+                ("updates-nsh-time", "from the request to the receipt, ms"),
+            ]
+        );
+        assert_eq!(drawn[0].form, Form::Lines(vec![vec![3.0]]));
     }
 }
