@@ -186,7 +186,7 @@ fn tell(step: &str, seconds: f64) {
 fn up(file: &Path, options: &StartOptions) -> Result<(), Failure> {
     let lab = catena_lab::up(file, options, &mut tell)?;
     say!("API: http://{}", lab.api());
-    say!("next: catena lab shell S · catena status · catena lab down");
+    say!("{}", next(&std::env::args().next().unwrap_or_default(), lab.lab()));
     if options.is_detached {
         return Ok(());
     }
@@ -211,6 +211,20 @@ fn wait(lab: RunningLab) -> Result<(), Failure> {
     // A lab that could not be ended politely dies with this process.
     runtime.shutdown_background();
     end
+}
+
+/// What to try in a lab that stands, with the program as it was called and nodes that are there.
+fn next(program: &str, lab: &catena_lab::Lab) -> String {
+    let mut parts = Vec::new();
+    if let Some(node) = lab.endpoints.names().next() {
+        parts.push(format!("{program} lab shell {node}"));
+    }
+    parts.push(format!("{program} status"));
+    if let Some(chain) = lab.chains.iter().find(|chain| lab.why_not(chain).is_none()) {
+        parts.push(format!("{program} chain show {}", chain.name));
+    }
+    parts.push(format!("{program} lab down {}", lab.name));
+    format!("next: {}", parts.join(" · "))
 }
 
 fn status(lab: Option<&str>) -> Result<(), Failure> {
@@ -257,5 +271,39 @@ fn exit(code: i32) -> Result<(), Failure> {
         Ok(0) => Ok(()),
         Ok(exit) => Err(Failure { message: String::new(), exit }),
         Err(_) => Err(Failure { message: String::new(), exit: 1 }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_lab::Lab;
+
+    fn lab(file: &str) -> Lab {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+        Lab::read(&folder.join(file), false).expect("a lab file of ours")
+    }
+
+    #[test]
+    fn what_to_try_next_names_what_the_lab_has_and_the_program_as_it_was_called() {
+        let said = next("target/release/catena", &lab("5g-slices.yaml"));
+        let wanted = "next: target/release/catena lab shell gnb · target/release/catena status · \
+            target/release/catena chain show red · target/release/catena lab down 5g-slices";
+        assert_eq!(said, wanted);
+        let bare = next("catena", &lab("openstack-testbed.yaml"));
+        assert!(bare.contains("lab shell S ·") && !bare.contains("chain show"), "{bare}");
+    }
+
+    #[test]
+    fn every_lab_deploys_its_chains_alike_and_names_those_that_cannot_stand() {
+        let tcp = lab("openstack-tcp.yaml");
+        let why = |name: &str| tcp.why_not(tcp.chain(name).expect("a chain of it"));
+        assert_eq!(why("C1"), None);
+        assert!(why("C0").is_some_and(|why| why.contains("no function")));
+        assert_eq!(why("C2"), Some("'C1' takes its traffic".to_owned()));
+        for file in ["5g-slices.yaml", "openstack-deploy.yaml", "bench-chain-tcp.yaml"] {
+            let lab = lab(file);
+            assert!(lab.chains.iter().all(|chain| lab.why_not(chain).is_none()), "{file}");
+        }
     }
 }

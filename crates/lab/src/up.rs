@@ -24,7 +24,8 @@ pub struct RunningLab {
 }
 
 /// Brings a lab up; each step is told with its duration in seconds. The chains of the file are
-/// deployed, unless the file sweeps over them. A lab that fails half-way is gone, detached or not.
+/// deployed in their order, but for those whose traffic one before them takes: they are named. A lab
+/// that fails half-way is gone, detached or not.
 ///
 /// # Errors
 /// The file is wrong, the kernel refuses, or a process of the lab fails.
@@ -34,18 +35,18 @@ pub fn up(
     tell: &mut dyn FnMut(&str, f64),
 ) -> Result<RunningLab> {
     let lab = Lab::read(file, false)?;
-    let is_swept = !lab.sweep.chains.is_empty() || lab.sweep.lengths.is_some();
     let mut running = RunningLab::start(lab, options, tell)?;
-    if !is_swept {
-        for chain in &running.lab.chains {
-            let start = Instant::now();
-            let deployed = running.deploy(chain, None)?;
-            let functions: Vec<&str> =
-                chain.document.chain.iter().map(|step| step.name.as_str()).collect();
-            let text =
-                format!("chain {}: {} ({})", chain.name, functions.join(" "), deployed.status);
-            tell(&text, start.elapsed().as_secs_f64());
-        }
+    for chain in &running.lab.chains {
+        let start = Instant::now();
+        let what = match running.lab.why_not(chain) {
+            Some(reason) => format!("not deployed, {reason}"),
+            None => {
+                let status = running.deploy(chain, None)?.status;
+                let steps = chain.document.chain.iter().map(|step| step.name.as_str());
+                format!("{} ({status})", steps.collect::<Vec<&str>>().join(" "))
+            }
+        };
+        tell(&format!("chain {}: {what}", chain.name), start.elapsed().as_secs_f64());
     }
     if options.is_detached {
         running.started.keep()?;
