@@ -17,7 +17,7 @@ and a JSON description of the lab:
 Each function is a router and lowers the IP hop limit by one. So the hop limit of a packet at an
 interface says how many functions it has passed; which interface it is says which function it is at.
 Both must fit one version. A packet at the destination must have passed as many as a version has,
-and each function of every version must have been given packets and have given some back. Segments
+and each function of any version must have been given packets and have given some back. Segments
 are joined and cut on their way, so that packets are not looked for one by one.
 
 Usage: stream_proof.py DESCRIPTION.json OUTPUT.json
@@ -81,9 +81,10 @@ def read_sights(lab, folder, ports, complain):
 
 
 def places(stream, sent_with):
-    """Where a packet may be seen: {(node, is_in, hop limit)}, and the least that must be: for each
-    version a list of sets of such, of which one must have been seen each."""
-    allowed, needed = {(stream["source"], False, sent_with)}, []
+    """Where a packet may be seen: {(node, is_in, hop limit)}, and where some must have been: sets of
+    (node, is_in), one of each. Versions may be too short for a sample at every one of their places;
+    a function that none of them gave anything was passed by."""
+    allowed, needed = {(stream["source"], False, sent_with)}, set()
     for steps in stream["versions"]:
         hops, version = sent_with, []
         for step in steps:
@@ -96,7 +97,7 @@ def places(stream, sent_with):
                 version.append({(name, False, hops) for name in instances})
         version.append({(stream["destination"], True, hops)})
         allowed.update(*version)
-        needed.append(version)
+        needed.update(frozenset((node, is_in) for node, is_in, _ in one) for one in version)
     return allowed, needed
 
 
@@ -116,12 +117,11 @@ def judge_stream(stream, seen, complain):
             way = "into" if sight.is_in else "out of"
             complain(f"{name}: {count} samples {way} {sight.node} with hop limit {sight.hops}, which "
                      f"no version of its chain has there", count)
-    for version in needed:
-        for choices in version:
-            if not any(counts[Sight(*choice)] for choice in choices):
-                nodes = ", ".join(sorted({node for node, _, _ in choices}))
-                way = "into" if next(iter(choices))[1] else "out of"
-                complain(f"{name}: no sample {way} {nodes}")
+    passed = {(sight.node, sight.is_in) for sight in seen}
+    for choices in sorted(needed - {one for one in needed if one & passed}, key=sorted):
+        nodes = ", ".join(sorted({node for node, _ in choices}))
+        way = "into" if next(iter(choices))[1] else "out of"
+        complain(f"{name}: no sample {way} {nodes}")
     arrived = sum(count for sight, count in counts.items()
                   if sight.node == destination and sight.is_in)
     return len(seen), arrived

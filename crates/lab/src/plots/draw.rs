@@ -106,6 +106,11 @@ fn room(names: usize) -> f64 {
     1.0 / (1.0 - (place(names) * NAME_PIXELS / PLOT_PIXELS).min(0.5))
 }
 
+/// A number at an axis, without a fraction that says nothing.
+fn number(value: &f64) -> String {
+    if value.fract().abs() < 1e-9 { format!("{value:.0}") } else { format!("{value}") }
+}
+
 #[allow(clippy::cast_precision_loss, reason = "figures have few columns")]
 fn place(index: usize) -> f64 {
     index as f64
@@ -197,7 +202,6 @@ fn paint_lines<B: DrawingBackend>(
     lines: &[Vec<f64>],
 ) -> Painted {
     let seconds = lines.iter().map(Vec::len).max().unwrap_or_default();
-    let whole = |value: &f64| format!("{value:.0}");
     let highest = top(lines.iter().flatten().copied()) * room(figure.legend.len());
     let mut chart = ChartBuilder::on(area)
         .caption(&figure.title, (FONT, TITLE_POINTS))
@@ -210,7 +214,7 @@ fn paint_lines<B: DrawingBackend>(
         .map_err(|error| error.to_string())?;
     chart
         .configure_mesh()
-        .x_label_formatter(&whole)
+        .x_label_formatter(&number)
         .x_desc(&figure.x_label)
         .y_desc(&figure.y_label)
         .label_style((FONT, LABEL_POINTS))
