@@ -330,7 +330,7 @@ fn one_core(
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn picture(notes: &Notes) -> Plot {
+pub(crate) fn picture(notes: &Notes) -> Plot {
     let line = |name: &str, is_ours: bool| {
         let point = |(functions, _, cpu): (usize, &str, &str)| {
             let samples = notes.samples(cpu)?;

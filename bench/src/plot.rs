@@ -146,3 +146,32 @@ impl Plot {
         area.present().map_err(told)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_beside_the_lines_and_cover_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = |name: &str, at: f64| Line {
+            name: name.into(),
+            points: vec![(1.0, at), (16_384.0, 2.0 * at)],
+        };
+        let plot = Plot {
+            stem: "lines".into(),
+            title: "Lines".into(),
+            x: Axis::logarithmic("hops"),
+            y: Axis::linear("ns"),
+            lines: vec![line("first of them", 9.0), line("second of them", 9.5)],
+        };
+        assert!(plot.draw(folder.path()).unwrap());
+        let svg = std::fs::read_to_string(folder.path().join("lines.svg")).unwrap();
+        for name in ["first of them", "second of them"] {
+            let before = svg.split(name).next().unwrap();
+            let x = before.rsplit("x=\"").next().unwrap().split('"').next().unwrap();
+            let x: u32 = x.parse().unwrap();
+            assert!(x >= SIZE.0 - LEGEND_WIDTH, "{name} at {x}");
+        }
+    }
+}

@@ -1,11 +1,11 @@
 //! From samples to files: `results/NAME.json`, its pictures, and `RESULTS.md`, which is made of all
 //! results in the folder.
 
-use crate::BENCHES;
 use crate::error::BenchError;
 use crate::machine::machine;
 use crate::plot::Plot;
 use crate::results::{Figure, Notes, Picture, Results, Row};
+use crate::{BENCHES, chain_tcp, classifier, engine, openstack, slices};
 use comfy_table::{Table, presets};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,6 +54,18 @@ fn figures_of(name: &str) -> Vec<Figure> {
     known.map(|(_, figures)| figures()).unwrap_or_default()
 }
 
+/// The picture that follows from a result's samples.
+fn picture_of(name: &str, notes: &Notes) -> Option<Plot> {
+    match name {
+        "chain-tcp" => Some(chain_tcp::throughput_plot(notes)),
+        "classifier" => Some(classifier::plot(notes)),
+        "engine" => Some(engine::hops_plot(notes)),
+        "openstack" => Some(openstack::picture(notes)),
+        "slices" => Some(slices::cost_plot(notes)),
+        _ => None,
+    }
+}
+
 fn keep(results: &Results, file: &Path) -> Result<(), BenchError> {
     let text = results.to_text().map_err(|error| failed(file, error))?;
     std::fs::write(file, text).map_err(|error| failed(file, error))
@@ -67,8 +79,8 @@ fn command() -> String {
         .join(" ")
 }
 
-/// Makes `RESULTS.md` of all results, and their rows of their samples: what a figure means may have
-/// changed since.
+/// Makes `RESULTS.md` of all results, and their rows and pictures of their samples: what a figure
+/// means may have changed since.
 pub(crate) fn summarise(folder: &Path) -> Result<(), BenchError> {
     let out = folder.join("results");
     let mut files = BTreeMap::new();
@@ -90,6 +102,9 @@ pub(crate) fn summarise(folder: &Path) -> Result<(), BenchError> {
         let results: Results = serde_json::from_str(&text).map_err(|error| failed(&path, error))?;
         let results = results.settled(&figures_of(&name));
         keep(&results, &path)?;
+        if let Some(picture) = picture_of(&name, &results.samples.clone().into()) {
+            picture.draw(&out)?;
+        }
         page.push_str(&section(&name, &results));
     }
     let file = folder.join("RESULTS.md");

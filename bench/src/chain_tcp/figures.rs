@@ -90,16 +90,41 @@ pub(super) fn take(seen: &Seen, notes: &mut Notes) {
     }
 }
 
-/// Throughput by length, and round trips by length.
-pub(super) fn plots(seen: &Seen) -> Vec<Plot> {
-    let makers = [
-        (Maker::Ours, "Catena"),
-        (Maker::Redirect, "raw redirect"),
-        (Maker::RedirectPeer, "raw redirect into the peer"),
-        (Maker::Routing, "kernel routing and VXLAN"),
-        (Maker::OpenVswitch, "Open vSwitch, user space"),
-        (Maker::Engine, "Catena's engine alone"),
-    ];
+/// What lines are called, ours first.
+const LINES: [(Maker, &str); 6] = [
+    (Maker::Ours, "Catena"),
+    (Maker::Redirect, "raw redirect"),
+    (Maker::RedirectPeer, "raw redirect into the peer"),
+    (Maker::Routing, "kernel routing and VXLAN"),
+    (Maker::OpenVswitch, "Open vSwitch, user space"),
+    (Maker::Engine, "Catena's engine alone"),
+];
+
+/// Throughput by length.
+pub(crate) fn throughput_plot(notes: &Notes) -> Plot {
+    let line = |(maker, name): (Maker, &str)| {
+        let point = |(at, chain): (u32, &super::Chain)| {
+            let names = STREAMS.iter().find(|names| names.chain == chain.name)?;
+            let is_it = |(peer, _): &&(Maker, &str)| *peer == maker || maker == Maker::Ours;
+            let (_, figure) = names.peers.iter().find(is_it)?;
+            let samples = notes.samples(figure)?;
+            let side = if maker == Maker::Ours { &samples.ours } else { &samples.peer };
+            Some((f64::from(at), median(side)?))
+        };
+        let points = (0u32..).zip(&LENGTHS).filter_map(point).collect();
+        Line { name: name.to_owned(), points }
+    };
+    Plot {
+        stem: "chain-tcp".into(),
+        title: "TCP throughput by chain length".into(),
+        x: Axis::linear("functions"),
+        y: Axis::linear("Gbit/s"),
+        lines: LINES.into_iter().map(line).collect(),
+    }
+}
+
+/// Round trips by length.
+pub(super) fn delay_plot(seen: &Seen) -> Plot {
     let of = |all: &std::collections::BTreeMap<(Maker, &'static str), Vec<f64>>| -> Vec<Line> {
         let line = |(maker, name): &(Maker, &str)| {
             let point = |(at, chain): (u32, &super::Chain)| {
@@ -108,27 +133,13 @@ pub(super) fn plots(seen: &Seen) -> Vec<Plot> {
             let points = (0u32..).zip(&LENGTHS).filter_map(point).collect();
             Line { name: (*name).to_owned(), points }
         };
-        makers.iter().map(line).collect()
+        LINES.iter().map(line).collect()
     };
-    let plot = |stem: &str, title: &str, y, lines| Plot {
-        stem: stem.into(),
-        title: title.into(),
+    Plot {
+        stem: "chain-tcp-delay".into(),
+        title: "Round trip by chain length, idle, median".into(),
         x: Axis::linear("functions"),
-        y,
-        lines,
-    };
-    vec![
-        plot(
-            "chain-tcp",
-            "TCP throughput by chain length",
-            Axis::linear("Gbit/s"),
-            of(&seen.streams),
-        ),
-        plot(
-            "chain-tcp-delay",
-            "Round trip by chain length, idle, median",
-            Axis::logarithmic("microseconds (logarithmic)"),
-            of(&seen.idle),
-        ),
-    ]
+        y: Axis::logarithmic("microseconds (logarithmic)"),
+        lines: of(&seen.idle),
+    }
 }

@@ -22,7 +22,7 @@ use crate::publish::{Run, publish};
 use crate::results::{Notes, median};
 use bed::{Ends, Maker};
 use chains::{BESIDE_DESTINATION, Chain, ELSEWHERE, LENGTHS};
-pub(crate) use figures::figures;
+pub(crate) use figures::{figures, throughput_plot};
 use std::collections::BTreeMap;
 use std::path::Path;
 use traffic::Stream;
@@ -98,8 +98,8 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
                 ("kernel_path_of_engine".to_owned(), seen.kernel_path_of(Maker::Engine)),
             ]
             .into(),
+            plots: vec![figures::throughput_plot(&notes), figures::delay_plot(&seen)],
             notes,
-            plots: figures::plots(&seen),
         },
         folder,
     )

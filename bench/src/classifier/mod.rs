@@ -242,7 +242,7 @@ impl Asked {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn plot(notes: &Notes) -> Plot {
+pub(crate) fn plot(notes: &Notes) -> Plot {
     let line = |name: &str, at: usize| {
         let point = |(count, names): (usize, [&str; 4])| {
             Some((count as f64, median(&notes.samples(names[at])?.ours)?))

@@ -254,7 +254,7 @@ fn hops(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn hops_plot(notes: &Notes) -> Plot {
+pub(crate) fn hops_plot(notes: &Notes) -> Plot {
     let point = |(hops, figure, _): (u32, &str, &str)| {
         Some((f64::from(hops), median(&notes.samples(figure)?.ours)?))
     };

@@ -243,7 +243,7 @@ fn is_kept(drive: &mut Drive, gap_ns: f64, packets: u64) -> Result<bool, BenchEr
     Ok(true)
 }
 
-fn cost_plot(notes: &Notes) -> Plot {
+pub(crate) fn cost_plot(notes: &Notes) -> Plot {
     let line = |size: usize| {
         let of = NAMED.ns.iter().filter(|(_, of, _)| *of == size);
         let points = of.filter_map(|(hops, _, name)| {
