@@ -94,8 +94,8 @@ pub(crate) fn summarise(folder: &Path) -> Result<(), BenchError> {
     let mut page = String::from(
         "# Results\n\nMade by `cargo xtask bench NAME`, one section each. «ours» and «peer» are \
          medians of the samples, but for what was lost, which is their sum, and for the largest \
-         delay, which is the largest of all; samples are in `results/`. The ratio says how many times better ours is than \
-         the peer's; where a figure is named `X_vs_Y` it is X by Y.\n",
+         delay, which is the largest of all; samples are in `results/`. The ratio says how many \
+         times better ours is than the peer's; where a figure is named `X_vs_Y` it is X by Y.\n",
     );
     for (name, path) in files {
         let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;

@@ -8,7 +8,8 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
         return vec!["SPECIFICATION.md is missing".into()];
     };
     let mut code = String::new();
-    for path in files(&root.join("crates"), "rs").iter().chain(&files(&root.join("labs"), "py")) {
+    let folders = [("crates", "rs"), ("bench/src", "rs"), ("labs", "py")];
+    for path in folders.iter().flat_map(|(folder, ending)| files(&root.join(folder), ending)) {
         code.push_str(&std::fs::read_to_string(path).unwrap_or_default());
     }
     let scripts = std::fs::read_to_string(root.join("test")).unwrap_or_default();

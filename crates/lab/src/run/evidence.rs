@@ -182,8 +182,8 @@ impl Evidence {
         Some(slope(&self.deployments.iter().map(point).collect::<Vec<_>>()))
     }
 
-    /// Throughput of each chain, in the order in which they ran; then that of chains which are the
-    /// same as one that ran, under their own names.
+    /// Throughput of each chain, in the order of the sweep; of chains which are the same as one that
+    /// ran, under their own names too.
     #[must_use]
     pub fn throughput(&self, lab: &crate::vocabulary::Lab) -> Vec<ThroughputRow> {
         let mut rows: Vec<ThroughputRow> = Vec::new();
@@ -230,6 +230,8 @@ impl Evidence {
             })
             .collect();
         rows.extend(of_others);
+        // Stable: by encapsulation, rows of one chain stay as they ran.
+        rows.sort_by_key(|row| lab.sweep.chains.iter().position(|name| *name == row.chain));
         rows
     }
 }
@@ -261,8 +263,8 @@ mod tests {
             told,
             [
                 ("length", "C1", &[7.0, 9.0][..]),
-                ("location", "elsewhere", &[2.0]),
                 ("location", "source", &[7.0, 9.0]),
+                ("location", "elsewhere", &[2.0]),
             ]
         );
     }
