@@ -71,6 +71,7 @@ drop_reasons! {
     ContextMemoryFull "context_memory_full" "No further metadata can be kept on its way: all places are in use, or others took this packet's.",
     TtlExpired "ttl_expired" "The TTL of the chain header reached zero.",
     PositionElsewhere "position_elsewhere" "The path position belongs to a function of another node.",
+    ForeignAddress "foreign_address" "Several networks share the function, and the packet's address is not of its own network.",
     NoInstance "no_instance" "The function has no instance that takes traffic.",
     FunctionDead "function_dead" "The function's instance is dead, and its packets are blocked or have no other to go to.",
     PathRemoved "path_removed" "The packet came back from a function after its path was removed.",

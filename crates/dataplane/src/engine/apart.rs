@@ -5,7 +5,7 @@
 use super::context::Context;
 use super::digests::Digests;
 use super::encap;
-use super::flow_memory::{FlowMemory, Recalled};
+use super::flow_memory::{FlowMemory, Recalled, Whose};
 use super::proxy;
 use super::receive;
 use super::rewrite;
@@ -53,7 +53,11 @@ impl Apart {
         let egress = context.slots.serial(port);
         let user = work.user.identity();
         let mut keys = rewrite::keys(context.tables.port(port), egress, flow, user);
-        let Some(key) = keys.find(|key| memory.knows_each(key)) else { return 1 };
+        let known = keys.find_map(|key| match memory.whose(context.now_ns, key) {
+            Whose::Known(key) if memory.knows_each(&key) => Some(key),
+            _ => None,
+        });
+        let Some(key) = known else { return 1 };
         self.recalled.clear();
         for digest in self.digests.of(&work.buffer, &work.view) {
             let is_alive = |visit: &_| proxy::renewed(visit, context).is_some();

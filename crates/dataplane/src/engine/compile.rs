@@ -3,6 +3,7 @@
 
 use super::classifier::{Rules, Surroundings};
 use super::encap::{self, Positions, Written};
+use super::flow_memory::Key;
 use super::pins::Pins;
 use super::rendezvous;
 use super::short_keys::ShortKeys;
@@ -131,6 +132,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
     let mut chain_ends = HashMap::new();
     for entry in &program.paths {
         let mut path = path_table(entry, &names, &mut watched)?;
+        path.network = network_of(entry, program, &names);
         let next = u32::try_from(chain_ends.len()).unwrap_or(u32::MAX);
         path.chain_end =
             (!entry.is_way_back).then(|| *chain_ends.entry(entry.chain).or_insert(next));
@@ -240,6 +242,8 @@ struct PortUse {
     siblings: Vec<PortIndex>,
     /// The paths that come out of it bare, with their chains.
     bare: Vec<(ChainId, PathId)>,
+    /// The networks of those paths.
+    networks: Vec<u32>,
     rewrites: Vec<RewriteEntry>,
 }
 
@@ -261,6 +265,7 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
                 egress.speaks.extend(instance.speaks);
                 if instance.speaks.is_none() && hop.kind == HopKind::Through {
                     egress.bare.push((path.chain, path.id));
+                    egress.networks.push(network_of(path, program, names));
                     let known = |entry: &&RewriteEntry| !egress.rewrites.contains(entry);
                     egress.rewrites.extend(hop.rewrites.as_ref().filter(known).cloned());
                 }
@@ -276,8 +281,16 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
         port.siblings.dedup();
         port.bare.sort_unstable();
         port.bare.dedup();
+        port.networks.sort_unstable();
+        port.networks.dedup();
     }
     uses
+}
+
+/// What the proxy's memory calls the network of a path.
+fn network_of(path: &PathEntry, program: &NodeProgram, names: &Names<'_>) -> u32 {
+    let network = names.networks.get(&path.destination);
+    network.map_or(Key::UNTOLD, |index| program.networks[usize::from(index.0)].vni.into())
 }
 
 /// The paths that a packet may be on before or behind another.
@@ -319,6 +332,7 @@ fn port_table(
             || (used.bare.len() > 1 && used.bare.iter().any(|(_, path)| joined.contains(path))),
         bare: used.bare.iter().map(|(_, path)| *path).collect(),
         own_addresses: own_addresses(&used),
+        networks: used.networks,
         rewrites: used.rewrites,
         speaks: used.speaks,
         reaches: used.reaches,
@@ -402,6 +416,8 @@ fn path_table(
         hops,
         context,
         destination: names.networks.get(&entry.destination).copied(),
+        network: Key::UNTOLD,
+        is_way_back: entry.is_way_back,
         chain_end: None,
         local_instances,
     })

@@ -230,7 +230,7 @@ impl Leaving<'_, '_> {
         // A user may be moved between chains while packets of his are inside.
         let is_shared = tables.port(egress).is_shared || (user != 0 && tables.slices.share(egress));
         for flow in std::iter::once(flow).chain(kept) {
-            let key = Key { egress: serial, flow, user };
+            let key = Key { egress: serial, network: path.network, flow, user };
             if is_shared {
                 let digests = self.digests.of(&work.buffer, &work.view);
                 self.memory.remember_each(now_ns, key, visit, digests)?;

@@ -5,18 +5,20 @@
 //! Where two versions of a path share a function, a flow's latest visit does not tell which of its
 //! packets comes out: then each packet is noted as well (`inside`).
 //!
+//! Two networks may have the same addresses, so flows of each are remembered on their own. A packet
+//! that comes out does not say its network: it is that in which the flow is known. Equal flows of
+//! two networks have their places in one set, so that both are seen.
+//!
 //! A flow has sixteen places, given by its hash and a seed that nobody outside knows: every access
 //! costs the same, whatever keys an adversary picks. Each packet into the function renews its flow,
 //! so an entry need only outlive the time a packet spends inside. Where places are short, a new
 //! flow takes that of the flow unseen for longest, if no packet of it can be inside any more.
 
-use super::encap::PathPosition;
 use super::inside::{ByOrder, Inside};
-use super::transform::Epoch;
+use super::visits::port_hash;
+pub(super) use super::visits::{Key, Recalled, Visit, Whose};
 use catena_io::{prefetch, prefetch_whole};
-use catena_model::id::InstanceId;
-use catena_model::{DropReason, PathId};
-use catena_wire::flow::FlowKey;
+use catena_model::DropReason;
 use catena_wire::plain::PlainFrame;
 use std::ops::Range;
 
@@ -33,67 +35,9 @@ const PLACES_PER_FLOW: usize = 2;
 /// Sets that are searched for a flow to forget when the limit is reached.
 const SETS_SEARCHED: usize = 16;
 
-/// What a flow is known by: the port it will come out of, its five-tuple, and whose it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    /// Serial of the port.
-    pub(super) egress: u32,
-    pub(super) flow: FlowKey,
-    /// What tells users apart that share the flow of a tunnel; 0: nothing is known of one.
-    pub(super) user: u64,
-}
-
-impl Key {
-    fn hash(&self, seed: u64) -> u64 {
-        self.flow.seeded_hash(seed) ^ port_hash(self.egress) ^ self.user
-    }
-}
-
-/// A port's part of the hash: the odd constant spreads small serials over the whole word.
-#[inline]
-fn port_hash(egress: u32) -> u64 {
-    u64::from(egress).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 /// The hash of a key.
 #[derive(Clone, Copy, Default)]
 pub(super) struct FlowHash(u64);
-
-/// What is remembered: the position, and what it takes to find it in later tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Visit {
-    pub(super) position: PathPosition,
-    pub(super) path: PathId,
-    /// Tells the path from a later one with its identifier.
-    pub(super) serial: u64,
-    pub(super) hop: u16,
-    /// The instance visited: siblings may send from one port.
-    pub(super) instance: InstanceId,
-    pub(super) epoch: Epoch,
-}
-
-impl Visit {
-    /// Is it the same hop of the same path at the same instance?
-    pub(super) fn is_same(&self, other: &Visit) -> bool {
-        (self.serial, self.hop, self.instance) == (other.serial, other.hop, other.instance)
-    }
-}
-
-/// What is known of a packet that came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Recalled {
-    pub(super) visit: Visit,
-    /// Its bytes are those of no packet that went in, though all inside were known.
-    pub(super) is_rewritten: bool,
-    /// It was given its visit by order, and others had packets inside.
-    pub(super) is_ambiguous: bool,
-}
-
-impl Recalled {
-    pub(super) fn surely(visit: Visit) -> Self {
-        Self { visit, is_rewritten: false, is_ambiguous: false }
-    }
-}
 
 #[derive(Clone, Copy)]
 struct Entry {
@@ -270,7 +214,7 @@ impl FlowMemory {
         visit: Visit,
         digests: &[u64],
     ) -> Result<(), DropReason> {
-        let flow = key.hash(self.seed);
+        let flow = key.record(self.seed);
         let entry = self.entry(now_ns, key, visit)?;
         let before = *entry;
         *entry = Entry { key, visit, untold: 0, seen_ns: now_ns };
@@ -348,7 +292,7 @@ impl FlowMemory {
 
     /// Has the flow packets inside that are known one by one?
     pub(super) fn knows_each(&self, key: &Key) -> bool {
-        self.inside.holds(key.hash(self.seed))
+        self.inside.holds(key.record(self.seed))
     }
 
     /// Which position the flow visited; so many packets of it have come back.
@@ -367,7 +311,7 @@ impl FlowMemory {
         digest: u64,
         is_alive: impl Fn(&Visit) -> bool,
     ) -> Option<Recalled> {
-        let flow = key.hash(self.seed);
+        let flow = key.record(self.seed);
         let latest = *self.known(now_ns, &key)?;
         if let Some(visit) = self.inside.take(now_ns, flow, digest) {
             return Some(Recalled::surely(visit));
@@ -383,6 +327,49 @@ impl FlowMemory {
             });
         }
         self.recall(now_ns, key, 1).map(Recalled::surely)
+    }
+
+    /// The entries of a flow in all networks.
+    fn equal_flows(&self, now_ns: u64, key: Key) -> impl Iterator<Item = &Entry> {
+        let (set, tag) = self.set(key.hash(self.seed));
+        let mut hits = self.hits(&set, tag);
+        let places = std::iter::from_fn(move || {
+            let way = hits.trailing_zeros() as usize;
+            hits &= hits.checked_sub(1)?;
+            Some(set.start + way)
+        });
+        let entries = places.filter_map(|place| self.places[place].as_ref());
+        entries.filter(move |entry| entry.key.is_equal_flow(&key) && !is_idle(entry, now_ns))
+    }
+
+    /// Whose packets come back by this key, whatever its network. A network whose packets are not
+    /// seen for longer than they stay inside counts only while no other has any.
+    pub(super) fn whose(&self, now_ns: u64, key: Key) -> Whose {
+        let is_inside = |entry: &&Entry| now_ns.saturating_sub(entry.seen_ns) <= FLOW_INSIDE_NS;
+        let (mut all, mut inside) =
+            (self.equal_flows(now_ns, key), self.equal_flows(now_ns, key).filter(is_inside));
+        match (inside.next(), inside.next(), all.next(), all.next()) {
+            (Some(only), None, ..) | (None, _, Some(only), None) => Whose::Known(only.key),
+            (None, _, None, _) => Whose::Nobodys,
+            _ => Whose::Several,
+        }
+    }
+
+    /// The flow of this key in each network that it is known in.
+    pub(super) fn keys_of(&self, now_ns: u64, key: Key) -> impl Iterator<Item = Key> {
+        self.equal_flows(now_ns, key).map(|entry| entry.key)
+    }
+
+    /// The place of a flow that comes back, whatever the key's network, when its likely place is
+    /// known and no other flow could be meant.
+    #[inline]
+    pub(super) fn only_at(&self, now_ns: u64, key: &Key, Found(likely): Found) -> Option<Found> {
+        let entry = self.places.get(likely)?.as_ref()?;
+        let first = likely / WAYS * WAYS;
+        let tag = self.tags[likely / WAYS].0[likely % WAYS];
+        let is_only = self.hits(&(first..first + WAYS), tag).count_ones() == 1;
+        let is_it = is_only && entry.key.is_equal_flow(key) && !is_idle(entry, now_ns);
+        is_it.then_some(Found(likely))
     }
 
     /// Where a flow is remembered that is not idle.
@@ -408,10 +395,10 @@ impl FlowMemory {
         self.places.get(place)?.as_ref().map(|entry| &entry.visit)
     }
 
-    /// One packet of a flow that was found before has come back; false: the place is another's now.
+    /// One packet of a flow that was found before, of whatever network, has come back; false: the place is another's now.
     pub(super) fn returned(&mut self, Found(place): Found, key: &Key, now_ns: u64) -> bool {
         let entry = self.places.get_mut(place).and_then(Option::as_mut);
-        let entry = entry.filter(|entry| entry.key == *key);
+        let entry = entry.filter(|entry| entry.key.is_equal_flow(key));
         if let Some(entry) = entry {
             entry.untold = entry.untold.saturating_sub(1);
             entry.seen_ns = now_ns;
@@ -445,11 +432,6 @@ impl FlowMemory {
         self.turned.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Is anything remembered of the flow?
-    pub(super) fn holds(&self, now_ns: u64, key: &Key) -> bool {
-        self.look_up(now_ns, key).is_some()
-    }
-
     /// Notes what passed elsewhere: the flow was last seen at `seen_ns`, and so many packets of it
     /// are inside more than were known, or fewer. Answers what is left over of the fewer: those
     /// whose way in nobody has told yet.
@@ -479,7 +461,7 @@ impl FlowMemory {
         digest: u64,
         is_alive: impl Fn(&Visit) -> bool,
     ) -> Option<Visit> {
-        let flow = key.hash(self.seed);
+        let flow = key.record(self.seed);
         let Found(place) = self.look_up(now_ns, &key)?;
         let entry = self.places[place].as_ref()?;
         Some(self.inside.peek(flow, digest, is_alive).unwrap_or(entry.visit))

@@ -83,8 +83,16 @@ pub(super) fn reach(
         if by_tunnel && turn != Turn::Detour && matches!(to, InstancePlace::There(_)) {
             return Err(DropReason::PositionElsewhere);
         }
-        let has_flow = work.view.flow.is_some();
-        visit(has_flow, position, hop.kind, to, context.tables, context.epoch)
+        let flow = work.view.flow;
+        let tables = context.tables;
+        let visited = visit(flow.is_some(), position, hop.kind, to, tables, context.epoch)?;
+        let path = tables.path(tables.positions.place(position).path);
+        if let (Some(egress), Some(flow)) = (visited.remembered_at(), flow)
+            && tables.is_foreign(egress, path, &flow)
+        {
+            return Err(DropReason::ForeignAddress);
+        }
+        Ok(visited)
     });
     work.step = Step::Decided(decided.map_or_else(Verdict::Drop, Verdict::Forward));
 }

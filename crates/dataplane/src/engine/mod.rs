@@ -55,6 +55,7 @@ mod transform;
 mod traps;
 mod user;
 mod vector;
+mod visits;
 mod waiting;
 
 pub use classifier::Asked;

@@ -3,7 +3,9 @@
 //! decide where a path leads.
 //!
 //! An unaware function's packet is known by the port it comes out of and its five-tuple; where two
-//! versions of a path share the function, also by its bytes or its order (`apart`). Of a function
+//! versions of a path share the function, also by its bytes or its order (`apart`). Where paths of
+//! two networks do, a packet goes in only with an address of its own network, and what could have
+//! come from either goes nowhere. Of a function
 //! that is declared to rewrite, by what it leaves of the tuple as well (`rewrite`). What is not
 //! remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
 //! what comes from an address of the function. That is ordinary traffic of its network. All else
@@ -21,7 +23,7 @@ use super::classifier;
 use super::context::Context;
 use super::detour;
 use super::encap::{self, Door, Headed, Located, PathPosition};
-use super::flow_memory::{FlowMemory, Recalled, Visit};
+use super::flow_memory::{FlowMemory, Recalled, Visit, Whose};
 use super::fragments::{Fragments, Scope};
 use super::health::Way;
 use super::prober;
@@ -94,12 +96,21 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
     let egress = context.slots.serial(port);
     let packets = work.volume.packets;
     let entry = context.tables.port(port);
-    let visit = work.view.flow.and_then(|flow| {
+    let now_ns = context.now_ns;
+    let whose = work.view.flow.map_or(Whose::Nobodys, |flow| {
         let mut keys = rewrite::keys(entry, egress, flow, work.user.identity());
-        keys.find_map(|key| memory.recall(context.now_ns, key, packets))
+        let known = keys.find_map(|key| match memory.whose(now_ns, key) {
+            Whose::Nobodys => None,
+            known => Some(known),
+        });
+        known.unwrap_or(Whose::Nobodys)
     });
+    let visit = match whose {
+        Whose::Known(key) => memory.recall(now_ns, key, packets),
+        Whose::Nobodys | Whose::Several => None,
+    };
     let Some(visit) = visit else {
-        if !may_be_own(work, entry) {
+        if whose == Whose::Several || !may_be_own(work, entry) {
             work.drop(DropReason::UnknownReturn);
             return;
         }

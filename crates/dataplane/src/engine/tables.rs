@@ -14,6 +14,7 @@ use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::program::{Balance, HopKind, PortEntry, PortRole, RewriteEntry, Underlay};
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, SliceId};
+use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
@@ -106,6 +107,8 @@ pub(super) struct PortTable {
     pub(super) is_shared: bool,
     /// The paths that come out of it bare.
     pub(super) bare: Vec<PathId>,
+    /// The networks of those paths, as the proxy's memory names them.
+    pub(super) networks: Vec<u32>,
     /// The addresses of the ports of its instances: what the function itself may send from.
     pub(super) own_addresses: Vec<IpAddr>,
 }
@@ -113,6 +116,11 @@ pub(super) struct PortTable {
 impl PortTable {
     pub(super) fn is_function(&self) -> bool {
         self.entry.role == PortRole::Function
+    }
+
+    /// Do paths of several networks come out of it bare?
+    pub(super) fn is_met(&self) -> bool {
+        self.networks.len() > 1
     }
 }
 
@@ -161,6 +169,10 @@ pub(super) struct PathTable {
     pub(super) hops: Vec<HopTable>,
     /// None: the network is not on this node.
     pub(super) destination: Option<NetworkIndex>,
+    /// VNI of that network, by which the proxy's memory tells it from others.
+    pub(super) network: u32,
+    /// It carries the answers of a symmetric chain.
+    pub(super) is_way_back: bool,
     /// The number that slices know the end of its chain by; none: nothing of theirs is taken there,
     /// as on the way back.
     pub(super) chain_end: Option<u32>,
@@ -347,6 +359,17 @@ impl Tables {
     #[inline]
     pub(super) fn path(&self, index: u32) -> &PathTable {
         &self.paths[index as usize]
+    }
+
+    /// Is a packet of the path not to go in where paths of other networks come out as well? By its
+    /// addresses alone its network is known again: it has come from there, or on the way back it is
+    /// bound for there.
+    pub(super) fn is_foreign(&self, egress: PortIndex, path: &PathTable, flow: &FlowKey) -> bool {
+        if !self.port(egress).is_met() {
+            return false;
+        }
+        let own = if path.is_way_back { flow.destination } else { flow.source };
+        !path.destination.is_some_and(|network| self.network(network).holds(own))
     }
 
     pub(super) fn paths(&self) -> &[PathTable] {

@@ -79,6 +79,14 @@ impl Transform {
         self
     }
 
+    /// The port that the packet will come out of, if the proxy is to know it again there.
+    pub(super) fn remembered_at(self) -> Option<PortIndex> {
+        self.operations().find_map(|operation| match operation {
+            Operation::Remember { egress, .. } => Some(egress),
+            _ => None,
+        })
+    }
+
     pub(super) fn operations(self) -> impl Iterator<Item = Operation> {
         self.operations.into_iter().flatten()
     }

@@ -9,7 +9,7 @@ use crate::town::{Town, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 use catena_model::PathId;
-use catena_model::program::{PROXY_MAC, SliceMatch, SlicePathEntry};
+use catena_model::program::{PROXY_MAC, RulePlace, SliceMatch, SlicePathEntry};
 use catena_model::resource::Encapsulation;
 use catena_model::slice::SlicePlace;
 use catena_wire::scalar::{IpProtocol, MacAddr};
@@ -39,9 +39,11 @@ prop_compose! {
         speaks in prop::collection::vec(prop::option::weighted(0.25, encapsulations()), 4),
         taps in prop::collection::vec(prop::bool::weighted(0.25), 4),
         has_users in prop::bool::weighted(0.3),
+        networks_meet in prop::bool::weighted(0.3),
         carries_metadata in any::<bool>(),
     ) -> Town {
         let mut town = three_hosts();
+        let source = town.port_named("S").id;
         for (instance, (weight, speaks)) in town.instances.iter_mut().zip(weights.iter().zip(&speaks)) {
             instance.weight = *weight;
             instance.speaks = *speaks;
@@ -53,6 +55,13 @@ prop_compose! {
             if taps[number] && hops.len() > 1 {
                 chain.taps = vec![0];
             }
+        }
+        // One address of S alone is of this network.
+        let foreign = town.network(300, &["10.0.0.1/32"]);
+        if networks_meet && let Some(last) = town.chains.last_mut() {
+            last.destination = foreign;
+            let place = RulePlace::Port(source);
+            last.rules.iter_mut().for_each(|(_, matches)| matches.place = place);
         }
         if has_users {
             let first = SlicePlace::After(town.chain_id(&town.chains[0]));

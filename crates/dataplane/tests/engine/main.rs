@@ -22,6 +22,7 @@ mod hostile;
 mod isolation;
 mod lane;
 mod metadata;
+mod networks;
 mod node;
 mod passing;
 mod pins;

@@ -4,7 +4,7 @@
 use crate::dice::Dice;
 use crate::town::{Town, rule};
 use catena_model::program::{
-    DelayClass, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
+    DelayClass, RulePlace, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
 };
 use catena_model::resource::{Encapsulation, FailurePolicy, IpFamily, Transport};
 use catena_model::slice::SlicePlace;
@@ -26,6 +26,8 @@ const FAR_FUNCTION: &str = "far";
 const AWARE: &str = "f5";
 /// The network that nobody is in but functions.
 const EMPTY_NETWORK: usize = 1;
+/// A network that has addresses of some endpoints.
+const OTHER_NETWORK: usize = 2;
 /// Kinds of towns, one after the other.
 const KINDS: u64 = 6;
 
@@ -69,6 +71,7 @@ pub(crate) fn empty() -> Town {
     let mut town = Town::new(2);
     town.network(100, &["10.0.0.0/24", "2001:db8::/64"]);
     town.network(200, &["10.1.0.0/24", "2001:db8:1::/64"]);
+    town.network(300, &["10.0.0.1/32", "2001:db8::/64"]);
     for (place, (name, last)) in ENDPOINTS.into_iter().chain([FAR]).enumerate() {
         let (v4, v6) = (format!("10.0.0.{last}"), format!("2001:db8::{last}"));
         town.endpoint(name, usize::from(place == ENDPOINTS.len()), 0, &[&v4, &v6]);
@@ -180,6 +183,7 @@ fn change_chains(town: &mut Town, dice: &mut Dice) {
     let hops = hops(dice);
     let is_tapped = dice.once_in(2) && hops.len() > 1;
     let path = path_of(town);
+    let source = town.port_named(dice.pick(&ENDPOINTS).0).id;
     let chain = town.chain(&format!("c{number}"), encapsulation, &[], &rules);
     chain.path = path;
     if is_tapped {
@@ -188,6 +192,10 @@ fn change_chains(town: &mut Town, dice: &mut Dice) {
     chain.hops = hops;
     if dice.once_in(8) {
         chain.destination = EMPTY_NETWORK;
+    } else if dice.once_in(6) {
+        // Packets of two networks in its functions.
+        chain.destination = OTHER_NETWORK;
+        chain.rules.iter_mut().for_each(|(_, matches)| matches.place = RulePlace::Port(source));
     }
     let priority = 10 + dice.below(3) as u32;
     chain.rules.iter_mut().for_each(|(of, _)| *of = priority);

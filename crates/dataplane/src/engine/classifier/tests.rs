@@ -42,6 +42,8 @@ impl Ground {
             context: Written::default(),
             hops: Vec::new(),
             destination: Some(NetworkIndex(network)),
+            network: u32::from(network) + 1,
+            is_way_back: false,
             chain_end: None,
             local_instances: Vec::new(),
         };

@@ -300,6 +300,8 @@ mod tests {
             context: Written::default(),
             hops: Vec::new(),
             destination: None,
+            network: 1,
+            is_way_back: false,
             chain_end: None,
             local_instances: Vec::new(),
         };

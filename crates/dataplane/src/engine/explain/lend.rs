@@ -4,7 +4,7 @@
 //! that lives.
 
 use crate::engine::Engine;
-use crate::engine::flow_memory::{Key, Visit};
+use crate::engine::flow_memory::{Key, Visit, Whose};
 use crate::engine::flow_paths::FlowPaths;
 use crate::engine::fragments::Scope;
 use crate::engine::receive;
@@ -70,23 +70,28 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
     let is_alive = |visit: &Visit| position(visit).is_some();
     let serial = live.slots.serial(port);
     let mut keys = rewrite::keys(tables.port(port), serial, flow, user.identity());
-    let found = keys.find_map(|key| {
-        let visit = live.memory.peek(now_ns, key, digest, is_alive)?;
-        Some((key.flow, key.user, visit))
-    });
-    let Some((flow, user, visit)) = found else { return };
-    let lent = match position(&visit) {
-        Some(position) => {
-            let serial = engine.books.seat(position).serial;
-            let position = engine.carried.adopt(&live.carried, position);
-            Visit { position, serial, epoch: engine.epoch, ..visit }
-        }
-        // Its path has gone: so it has for the rehearsal.
-        None => Visit { serial: NO_PATH_SERIAL, epoch: PAST, ..visit },
-    };
-    let key = Key { egress: engine.slots.serial(port), flow, user };
-    // Its memory is empty.
-    let _ = engine.memory.remember(now_ns, key, lent, 1);
+    let known: Vec<Key> = keys
+        .find_map(|key| match live.memory.whose(now_ns, key) {
+            Whose::Nobodys => None,
+            Whose::Known(key) => Some(vec![key]),
+            Whose::Several => Some(live.memory.keys_of(now_ns, key).collect()),
+        })
+        .unwrap_or_default();
+    for known in known {
+        let Some(visit) = live.memory.peek(now_ns, known, digest, is_alive) else { continue };
+        let lent = match position(&visit) {
+            Some(position) => {
+                let serial = engine.books.seat(position).serial;
+                let position = engine.carried.adopt(&live.carried, position);
+                Visit { position, serial, epoch: engine.epoch, ..visit }
+            }
+            // Its path has gone: so it has for the rehearsal.
+            None => Visit { serial: NO_PATH_SERIAL, epoch: PAST, ..visit },
+        };
+        let key = Key { egress: engine.slots.serial(port), ..known };
+        // Its memory is empty.
+        let _ = engine.memory.remember(now_ns, key, lent, 1);
+    }
 }
 
 /// The ports of datagrams whose later fragments may be asked about.

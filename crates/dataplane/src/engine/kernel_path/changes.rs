@@ -108,6 +108,7 @@ struct Surroundings<'t> {
 struct PortView<'t> {
     entry: &'t PortEntry,
     is_shared: bool,
+    is_met: bool,
     speaks: &'t [Encapsulation],
 }
 
@@ -138,6 +139,7 @@ impl<'t> Index<'t> {
             self.ports.get(id).map(|port| PortView {
                 entry: &port.entry,
                 is_shared: port.is_shared,
+                is_met: port.is_met(),
                 speaks: &port.speaks,
             })
         };

@@ -213,7 +213,8 @@ impl KernelPath {
             return;
         }
         let keys = super::rewrite::keys(port, with.slots.serial(index), flow, recipe::NOBODY);
-        let known: Vec<Key> = keys.filter(|key| self.flows.knows(key)).collect();
+        let networks = |key: Key| port.networks.iter().map(move |of| Key { network: *of, ..key });
+        let known: Vec<Key> = keys.flat_map(networks).filter(|k| self.flows.knows(k)).collect();
         for key in known {
             self.flows.tell(&key, with.now_ns, with.memory, &mut *self.door);
         }
@@ -248,7 +249,7 @@ impl KernelPath {
             lots: &seen.out.lots,
             flow,
             owner,
-            is_remembered: &|key| memory.holds(now_ns, key),
+            whose: &|key| memory.whose(now_ns, *key),
         };
         let recipe = observed.recipe()?;
         self.install(seen, recipe, flow, with)

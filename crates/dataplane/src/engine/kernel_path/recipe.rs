@@ -3,7 +3,7 @@
 
 use super::super::counters::{Books, Owner, PathSeat};
 use super::super::encap::PathPosition;
-use super::super::flow_memory::{Key, Visit};
+use super::super::flow_memory::{Key, Visit, Whose};
 use super::super::lots::{Lots, Share};
 use super::super::output::{Datagram, Frame};
 use super::super::packet::{PortSlot, TunnelKind};
@@ -77,8 +77,8 @@ pub(super) struct Observed<'o> {
     pub(super) lots: &'o Lots,
     pub(super) flow: flow::FlowKey,
     pub(super) owner: Owner,
-    /// Does the memory know a flow by this key?
-    pub(super) is_remembered: &'o dyn Fn(&Key) -> bool,
+    /// Whose packets come back by this key?
+    pub(super) whose: &'o dyn Fn(&Key) -> Whose,
 }
 
 impl Observed<'_> {
@@ -202,7 +202,7 @@ impl Observed<'_> {
         seat: &mut Option<PathSeat>,
     ) -> Result<(), Declined> {
         let table = self.tables.port(port);
-        if table.is_shared {
+        if table.is_shared || table.is_met() {
             return Err(Declined::SharedFunction);
         }
         self.on_path(position, recipe)?;
@@ -225,7 +225,12 @@ impl Observed<'_> {
         recipe.lines.push(Line::Returned(came_back, local));
         *seat = Some(came_back);
         let mut keys = rewrite::keys(table, self.slots.serial(port), self.flow, NOBODY);
-        recipe.back = Some(keys.find(|key| (self.is_remembered)(key)).ok_or(Declined::Moved)?);
+        let known = keys.find_map(|key| match (self.whose)(&key) {
+            Whose::Nobodys => None,
+            known => Some(known),
+        });
+        let Some(Whose::Known(key)) = known else { return Err(Declined::Moved) };
+        recipe.back = Some(key);
         Ok(())
     }
 
@@ -344,7 +349,7 @@ impl Observed<'_> {
         }
         let instance = path.local_instances.get(local as usize).ok_or(Declined::Moved)?;
         let egress = instance.egress.ok_or(Declined::Moved)?;
-        if tables.port(egress).is_shared {
+        if tables.port(egress).is_shared || tables.port(egress).is_met() {
             return Err(Declined::SharedFunction);
         }
         if hop.on_failure != FailurePolicy::Unwatched && self.flow.protocol != IpProtocol::TCP {
@@ -358,12 +363,10 @@ impl Observed<'_> {
             instance: instance.id,
             epoch: self.epoch,
         };
-        let serial = self.slots.serial(egress);
+        let (egress, network) = (self.slots.serial(egress), path.network);
+        let key = |flow| Key { egress, network, flow, user: NOBODY };
         let kept = hop.rewrites.as_ref().map(|entry| rewrite::kept(entry, self.flow));
         let flows = std::iter::once(self.flow).chain(kept);
-        Ok(Some(Into {
-            keys: flows.map(|flow| Key { egress: serial, flow, user: NOBODY }).collect(),
-            visit,
-        }))
+        Ok(Some(Into { keys: flows.map(key).collect(), visit }))
     }
 }

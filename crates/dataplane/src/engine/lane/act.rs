@@ -78,7 +78,8 @@ impl Lane {
     fn is_returned(&self, sight: &Sight, hands: &mut Hands<'_>) -> bool {
         let gate = self.gate(sight);
         let Some(egress) = gate.and_then(Gate::serial) else { return false };
-        let key = Key { egress, flow: sight.frame.flow(), user: sight.identity };
+        let flow = sight.frame.flow();
+        let key = Key { egress, network: Key::UNTOLD, flow, user: sight.identity };
         hands.memory.returned(sight.found, &key, hands.now_ns)
     }
 }
@@ -129,7 +130,7 @@ fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands
             header.put_before(&mut traveller.buffer, spi, position.ttl());
             hand_out(traveller, door.slot, hands);
         }
-        Plan::Bare { door, ingress_mac, egress } => {
+        Plan::Bare { door, ingress_mac, egress, network } => {
             let visit = Visit {
                 position,
                 path: PathId(spi),
@@ -139,7 +140,8 @@ fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands
                 epoch: hands.epoch,
             };
             let user = sight.identity;
-            let key = (Key { egress: *egress, flow: sight.frame.flow(), user }, sight.likely);
+            let (egress, network, flow) = (*egress, *network, sight.frame.flow());
+            let key = (Key { egress, network, flow, user }, sight.likely);
             if let Err(reason) = hands.memory.remember_at(hands.now_ns, key, visit, 1) {
                 end(traveller, reason, running, hands);
                 return;

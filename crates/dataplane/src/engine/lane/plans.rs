@@ -31,7 +31,7 @@ pub(super) enum Plan {
     /// Into a function that reads headers.
     Aware { door: Instance, header: Template },
     /// Into a function that does not.
-    Bare { door: Instance, ingress_mac: MacAddr, egress: u32 },
+    Bare { door: Instance, ingress_mac: MacAddr, egress: u32, network: u32 },
     /// To one of those with these numbers, by the hash of the flow.
     Choose { first: u32, count: u32 },
     /// The path ends here.
@@ -235,7 +235,8 @@ impl Maker<'_> {
                 ),
             ) if hop.rewrites.is_none() && !self.tables.port(egress).is_shared => {
                 let door = self.door(port, local, instance)?;
-                Some(Plan::Bare { door, ingress_mac, egress: self.slots.serial(egress) })
+                let (egress, network) = (self.slots.serial(egress), self.path.network);
+                Some(Plan::Bare { door, ingress_mac, egress, network })
             }
             _ => None,
         }

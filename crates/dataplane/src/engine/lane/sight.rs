@@ -407,8 +407,9 @@ impl Lane {
         if hands.health.has_probed() || hands.memory.watches() {
             return None;
         }
-        let key = Key { egress: gate.serial()?, flow: sight.frame.flow(), user: sight.identity };
-        sight.found = hands.memory.look_up_at(hands.now_ns, &key, sight.found)?;
+        let (egress, flow) = (gate.serial()?, sight.frame.flow());
+        let key = Key { egress, network: Key::UNTOLD, flow, user: sight.identity };
+        sight.found = hands.memory.only_at(hands.now_ns, &key, sight.found)?;
         let visit = hands.memory.visit(sight.found)?;
         let place = hands.tables.positions.place(visit.position);
         let plan = self.plans.get(self.plans.at(place.path, place.hop)?)?;
@@ -499,6 +500,12 @@ impl Lane {
                 sight.identity = sight.user.identity();
                 // A user who may be moved between chains has each of his packets watched.
                 if sight.identity != 0 && door.egress.is_none_or(|port| tables.slices.share(port)) {
+                    return None;
+                }
+                let (path, flow) = (tables.path(place.path), || sight.frame.flow());
+                if door.egress.is_none_or(|port| {
+                    tables.port(port).is_met() && tables.is_foreign(port, path, &flow())
+                }) {
                     return None;
                 }
                 sight.memory_hash = hands.memory.hash(*egress, &sight.frame, sight.identity);

@@ -1,0 +1,96 @@
+//! What the proxies' memory knows packets by, and what it tells of them. Knows identities; refuses
+//! to know how long and where they are kept.
+
+use super::encap::PathPosition;
+use super::rendezvous::mix;
+use super::transform::Epoch;
+use catena_model::PathId;
+use catena_model::id::InstanceId;
+use catena_wire::flow::FlowKey;
+
+/// What a flow is known by: the port it will come out of, its network and five-tuple, and whose
+/// it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// Serial of the port.
+    pub(super) egress: u32,
+    /// VNI of the network in which its path delivers.
+    pub(super) network: u32,
+    pub(super) flow: FlowKey,
+    /// What tells users apart that share the flow of a tunnel; 0: nothing is known of one.
+    pub(super) user: u64,
+}
+
+impl Key {
+    /// The network of a packet that comes back, and of a path whose network is not on this node.
+    pub(super) const UNTOLD: u32 = u32::MAX;
+
+    /// Of equal flows of all networks the same.
+    pub(super) fn hash(&self, seed: u64) -> u64 {
+        self.flow.seeded_hash(seed) ^ port_hash(self.egress) ^ self.user
+    }
+
+    /// What its packets inside are found by.
+    pub(super) fn record(&self, seed: u64) -> u64 {
+        self.hash(seed) ^ mix(u64::from(self.network) + 1)
+    }
+
+    /// Are they the same but for the network?
+    #[inline]
+    pub(super) fn is_equal_flow(&self, other: &Key) -> bool {
+        (self.egress, self.user) == (other.egress, other.user) && self.flow == other.flow
+    }
+}
+
+/// Whose a packet is that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Its flow is not known.
+    Nobodys,
+    /// It is known by this key.
+    Known(Key),
+    /// Equal flows of several networks are inside.
+    Several,
+}
+
+/// A port's part of the hash: the odd constant spreads small serials over the whole word.
+#[inline]
+pub(super) fn port_hash(egress: u32) -> u64 {
+    u64::from(egress).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// What is remembered: the position, and what it takes to find it in later tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Visit {
+    pub(super) position: PathPosition,
+    pub(super) path: PathId,
+    /// Tells the path from a later one with its identifier.
+    pub(super) serial: u64,
+    pub(super) hop: u16,
+    /// The instance visited: siblings may send from one port.
+    pub(super) instance: InstanceId,
+    pub(super) epoch: Epoch,
+}
+
+impl Visit {
+    /// Is it the same hop of the same path at the same instance?
+    pub(super) fn is_same(&self, other: &Visit) -> bool {
+        (self.serial, self.hop, self.instance) == (other.serial, other.hop, other.instance)
+    }
+}
+
+/// What is known of a packet that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Recalled {
+    pub(super) visit: Visit,
+    /// Its bytes are those of no packet that went in, though all inside were known.
+    pub(super) is_rewritten: bool,
+    /// It was given its visit by order, and others had packets inside.
+    pub(super) is_ambiguous: bool,
+}
+
+impl Recalled {
+    pub(super) fn surely(visit: Visit) -> Self {
+        Self { visit, is_rewritten: false, is_ambiguous: false }
+    }
+}
