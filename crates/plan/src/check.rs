@@ -1,6 +1,7 @@
 //! Refuses what no data plane could carry, before it is stored.
 
 mod graphs;
+mod meetings;
 mod room;
 mod routes;
 mod slices;
@@ -17,6 +18,7 @@ use catena_model::resource::{Chain, Instance, ServiceFunction};
 use std::collections::BTreeMap;
 
 use graphs::{check_graph, check_routes};
+pub(crate) use meetings::{Passage, count_passages};
 pub(crate) use room::{Room, count_rooms};
 pub(crate) use slices::{check_more as check_more_slices, check_one as check_slice};
 pub(crate) use written::check_written;
@@ -41,6 +43,7 @@ pub fn check(intent: &Intent) -> Result<(), PlanError> {
         }
     }
     check_sources(intent)?;
+    meetings::check(intent, &graphs)?;
     slices::check(intent)?;
     room::check(intent)
 }

@@ -100,6 +100,22 @@ pub enum PlanError {
         /// The other.
         second: String,
     },
+    /// A packet that comes back would not say of which network it is.
+    #[error(
+        "chain '{chain}' brings packets of network '{network}' out of port '{egress}', where chains of \
+         another network come out too, and a packet that comes back does not say of which it is: \
+         {why}; give the chain a function of its own, or networks whose subnets do not overlap"
+    )]
+    NetworksMeet {
+        /// The chain.
+        chain: String,
+        /// Its network.
+        network: String,
+        /// The port of the function.
+        egress: String,
+        /// Why the addresses do not tell.
+        why: &'static str,
+    },
     /// An instance that would not understand what it is given.
     #[error(
         "chain '{chain}' is carried by {carried}, but instance '{instance}' speaks {spoken}; \

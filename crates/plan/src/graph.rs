@@ -66,6 +66,15 @@ impl<'i> Graphs<'i> {
         self.before.get(&chain).map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// The chains that packets may have passed before a chain.
+    pub(crate) fn all_before(&self, chain: ChainId) -> BTreeSet<ChainId> {
+        let (mut found, mut open) = (BTreeSet::new(), vec![chain]);
+        while let Some(id) = open.pop() {
+            open.extend(self.before(id).iter().filter(|before| found.insert(**before)));
+        }
+        found
+    }
+
     /// Does it take packets from other chains alone?
     pub(crate) fn is_joined(&self, chain: ChainId) -> bool {
         !self.before(chain).is_empty()

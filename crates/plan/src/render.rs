@@ -147,7 +147,7 @@ pub(crate) fn destination_network(
 }
 
 /// The network in which the answers of a symmetric chain are delivered: where its packets begin.
-fn source_network(
+pub(crate) fn source_network(
     intent: &Intent,
     graphs: &Graphs<'_>,
     chain: &Chain,

@@ -1,6 +1,7 @@
 //! The same check, of what was written alone: what it refers to and what refers to it is found by
 //! the index.
 
+use super::meetings::{self, count_passages};
 use super::room::count_rooms;
 use super::slices;
 use super::{
@@ -36,6 +37,8 @@ pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
         index.unchecked.slices.extend(slices);
     }
     slices::check_written(intent, index)?;
+    count_passages(intent, &graphs, index);
+    meetings::check_written(intent, &graphs, index)?;
     count_rooms(intent, index);
     for node in std::mem::take(&mut index.unchecked.nodes) {
         index.rooms.get(&node).copied().unwrap_or_default().check(&node)?;

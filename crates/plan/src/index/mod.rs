@@ -11,8 +11,9 @@ mod slices;
 pub use overlap::{overlap, tuples_overlap};
 pub use resource::Resource;
 
-use crate::check::Room;
+use crate::check::{Passage, Room};
 use crate::counts::Counts;
+use crate::graph::Graphs;
 use crate::intent::{Intent, Table};
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
@@ -68,6 +69,12 @@ pub struct Index {
     /// How many of them go on from the one chain in the other.
     slice_links: Counts<(ChainId, ChainId)>,
     slice_matches: Relation<SliceKey, SliceId>,
+    /// Where packets of each chain come out of functions, as of the last check.
+    pub(crate) chain_passages: Table<ChainId, BTreeSet<Passage>>,
+    /// How many chains have each passage.
+    pub(crate) passages: Counts<Passage>,
+    /// The same by network.
+    pub(crate) network_passages: Counts<(NetworkId, PortId)>,
     /// What each chain takes of the nodes' room, as of the last check.
     pub(crate) chain_rooms: Table<ChainId, BTreeMap<NodeName, Room>>,
     /// The sum over all chains, and the ports.
@@ -82,6 +89,8 @@ pub(crate) struct Unchecked {
     pub(crate) chains: BTreeSet<ChainId>,
     pub(crate) slices: BTreeSet<SliceId>,
     pub(crate) nodes: BTreeSet<NodeName>,
+    /// Networks whose prefixes are others than before.
+    pub(crate) networks: BTreeSet<NetworkId>,
 }
 
 impl Default for Index {
@@ -111,6 +120,9 @@ impl Default for Index {
             followers: Relation::default(),
             slice_links: Counts::default(),
             slice_matches: Relation::default(),
+            chain_passages: Table::new(),
+            passages: Counts::default(),
+            network_passages: Counts::default(),
             chain_rooms: Table::new(),
             rooms: OrdMap::new(),
             unchecked: Unchecked::default(),
@@ -269,6 +281,12 @@ impl Index {
         self.chain_rules.find(project, rule, is_it)
     }
 
+    /// How packets of chains come out of a port.
+    pub(crate) fn passages_of(&self, egress: PortId) -> impl Iterator<Item = &Passage> {
+        let from = self.passages.keys_from(Passage::first_of(egress));
+        from.take_while(move |passage| passage.egress == egress)
+    }
+
     /// Is a chain over the function that has a way back?
     pub(crate) fn has_symmetric_chain(&self, function: FunctionId) -> bool {
         self.symmetric_chains.has_any(function)
@@ -375,6 +393,8 @@ impl From<Intent> for IndexedIntent {
         declared.chains.values().for_each(|chain| indexed.put(chain.clone()));
         declared.graphs.values().for_each(|graph| indexed.put(graph.clone()));
         declared.slices.values().for_each(|slice| indexed.put(slice.clone()));
+        let graphs = Graphs::of(&indexed.intent);
+        crate::check::count_passages(&indexed.intent, &graphs, &mut indexed.index);
         crate::check::count_rooms(&indexed.intent, &mut indexed.index);
         indexed.index.unchecked = Unchecked::default();
         // Equal to what came, but sharing its tables: a comparison then costs nothing.

@@ -73,15 +73,17 @@ impl Resource for Subnet {
     of_table!(SubnetId subnets);
 
     fn means(&self, newer: &Self) -> bool {
-        self.network == newer.network
+        self.network == newer.network && self.cidr == newer.cidr
     }
 
     fn enter(&self, _: &Intent, index: &mut Index) {
         index.network_subnets.insert(self.network, self.id);
+        index.unchecked.networks.insert(self.network);
     }
 
     fn leave(&self, _: &Intent, index: &mut Index) {
         index.network_subnets.remove(&self.network, self.id);
+        index.unchecked.networks.insert(self.network);
     }
 }
 

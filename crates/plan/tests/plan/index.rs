@@ -153,11 +153,20 @@ fn function(number: u32, dice: &mut Dice) -> ServiceFunction {
         is_tap: dice.below(4) == 0,
         on_failure: FailurePolicy::default(),
         balance: Vec::new(),
-        mapping: TupleMapping::default(),
+        mapping: mapping(dice),
         template: None,
         number: dice.below(4),
         declared: Value::Null,
     }
+}
+
+/// Now and then it changes sources.
+fn mapping(dice: &mut Dice) -> TupleMapping {
+    let mut mapping = TupleMapping::default();
+    if dice.below(6) == 0 {
+        mapping.egress.source_prefix = Some("192.0.2.1/32".parse().unwrap());
+    }
+    mapping
 }
 
 fn instance(number: u32, dice: &mut Dice) -> Instance {
@@ -218,7 +227,9 @@ fn apply(indexed: &mut IndexedIntent, write: &Write) {
             id: SubnetId(id(2, number)),
             label: label(dice),
             network: NetworkId(id(1, dice.below(2))),
-            cidr: "10.0.0.0/24".parse().unwrap(),
+            cidr: ["10.0.0.0/24", "10.0.0.128/25", "10.1.0.0/24"][dice.below(3) as usize]
+                .parse()
+                .unwrap(),
             gateway: None,
         }),
         2 => indexed.put(port(number, dice)),

@@ -4,6 +4,7 @@ mod changes;
 mod golden;
 mod graphs;
 mod index;
+mod meetings;
 mod pins;
 mod preview;
 mod properties;
