@@ -38,11 +38,12 @@ const OUTCOMES: [&str; 12] = [
 /// What the kernel must have done to them.
 const OPERATIONS: [Kind; 8] = Kind::ALL;
 /// Drops that packets can meet here; each of them must have been the engine's.
-const DROPS: [DropReason; 38] = [
+const DROPS: [DropReason; 39] = [
     DropReason::BuffersExhausted,
     DropReason::ContextMemoryFull,
     DropReason::ContextTooLong,
     DropReason::FlowMemoryFull,
+    DropReason::ForeignAddress,
     DropReason::ForeignChainHeader,
     DropReason::FunctionDead,
     DropReason::HairpinToSource,
