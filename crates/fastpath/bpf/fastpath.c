@@ -21,7 +21,7 @@ struct {
 	MAP_TYPE(value, struct port);
 } ports SEC(".maps");
 
-/* Addresses of the nodes whose tunnels lead here. */
+/* Addresses of the nodes whose tunnels lead here, and their numbers. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 16384);
@@ -440,6 +440,7 @@ SEC("classifier") int underlay(struct __sk_buff *skb)
 	__u32 zero = 0, number = UNDERLAY_NUMBER, shim, source;
 	struct settings *all = bpf_map_lookup_elem(&settings, &zero);
 	struct flow_key key = {};
+	__u32 *sender;
 	struct sight sight = {};
 	struct ethernet *ethernet;
 	struct ipv4 *ip;
@@ -475,8 +476,10 @@ SEC("classifier") int underlay(struct __sk_buff *skb)
 	 * the outer lengths may be too large to be said. */
 	if (!shim || (!skb->gso_size && SWAP16(ip->total_length) + ETHERNET_BYTES != skb->len) ||
 	    (!skb->gso_size && SWAP16(udp->length) + ETHERNET_BYTES + IPV4_BYTES != skb->len) ||
-	    !bpf_map_lookup_elem(&sources, &source))
+	    !(sender = bpf_map_lookup_elem(&sources, &source)))
 		return punt(skb, all, number, EVENT_UNKEYED);
+	/* What one node may send, another may not. */
+	key.sender = *sender;
 	if (!parse_frame(skb, OUTER_BYTES + shim, &key, &sight))
 		return punt(skb, all, number, EVENT_UNKEYED);
 	/* What comes out of a tunnel keeps the kernel's mark of it, and by that mark the kernel cuts a

@@ -54,7 +54,7 @@ struct flow_key {
 	__u32 door;
 	__u32 position;
 	__u16 vlan;
-	__u16 tail;
+	__u16 sender;
 	__u8 source[16];
 	__u8 destination[16];
 	__u16 source_port;
@@ -70,7 +70,7 @@ _Static_assert(__builtin_offsetof(struct flow_key, reserved) == 3 && sizeof(((st
 _Static_assert(__builtin_offsetof(struct flow_key, door) == 4 && sizeof(((struct flow_key *)0)->door) == 4, "flow_key.door");
 _Static_assert(__builtin_offsetof(struct flow_key, position) == 8 && sizeof(((struct flow_key *)0)->position) == 4, "flow_key.position");
 _Static_assert(__builtin_offsetof(struct flow_key, vlan) == 12 && sizeof(((struct flow_key *)0)->vlan) == 2, "flow_key.vlan");
-_Static_assert(__builtin_offsetof(struct flow_key, tail) == 14 && sizeof(((struct flow_key *)0)->tail) == 2, "flow_key.tail");
+_Static_assert(__builtin_offsetof(struct flow_key, sender) == 14 && sizeof(((struct flow_key *)0)->sender) == 2, "flow_key.sender");
 _Static_assert(__builtin_offsetof(struct flow_key, source) == 16 && sizeof(((struct flow_key *)0)->source) == 16, "flow_key.source");
 _Static_assert(__builtin_offsetof(struct flow_key, destination) == 32 && sizeof(((struct flow_key *)0)->destination) == 16, "flow_key.destination");
 _Static_assert(__builtin_offsetof(struct flow_key, source_port) == 48 && sizeof(((struct flow_key *)0)->source_port) == 2, "flow_key.source_port");

@@ -73,7 +73,7 @@ fn records() -> Vec<Record> {
     vec![
         record!(FlowKey as "flow_key" {
             origin: u8, family: u8, protocol: u8, reserved: u8, door: u32, position: u32,
-            vlan: u16, tail: u16, source: [u8; 16], destination: [u8; 16], source_port: u16,
+            vlan: u16, sender: u16, source: [u8; 16], destination: [u8; 16], source_port: u16,
             destination_port: u16, destination_mac: [u8; 6], source_mac: [u8; 6],
         }),
         record!(Guard as "guard" { slot: u32, epoch: u32 }),

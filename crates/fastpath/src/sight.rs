@@ -47,7 +47,7 @@ impl Sight {
     }
 
     /// A frame that came in by the underlay, tunnel headers included, made by a kernel's path.
-    /// Whether its sender is known is not asked here.
+    /// Who has sent it is not asked here.
     #[must_use]
     pub fn at_underlay(own: Ipv4Addr, frame: &[u8], segment_bytes: Option<u16>) -> Option<Self> {
         let shim_at = ethernet::HEADER_BYTES + OUTER_BYTES_MIN;
@@ -56,6 +56,13 @@ impl Sight {
         sight.inner_offset += shim_at;
         sight.segment_bytes = sight.segment_bytes.map(|bytes| bytes + shim_at as u32);
         Some(sight)
+    }
+
+    /// The same of a packet that the node with this number has sent.
+    #[must_use]
+    pub fn sent_by(mut self, node: u16) -> Self {
+        self.key.sender = node;
+        self
     }
 
     /// The payload of a tunnel packet whose outer headers are good; its measures begin with the

@@ -242,12 +242,12 @@ impl Tables {
         self.ports.walk(|ifindex, port| visit(*ifindex, *port))
     }
 
-    /// Accepts tunnel packets of this node.
+    /// Accepts tunnel packets of this node; their keys hold its number.
     ///
     /// # Errors
     /// The table is full, or the kernel refuses.
-    pub fn add_source(&self, node: Ipv4Addr) -> io::Result<()> {
-        self.sources.set(&u32::from_ne_bytes(node.octets()), &1)
+    pub fn add_source(&self, node: Ipv4Addr, number: u16) -> io::Result<()> {
+        self.sources.set(&u32::from_ne_bytes(node.octets()), &u32::from(number))
     }
 
     /// Leaves tunnel packets of this node to the engine, which names what is wrong with them.

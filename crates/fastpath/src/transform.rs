@@ -52,8 +52,8 @@ pub struct FlowKey {
     pub position: u32,
     /// VLAN tag control information of a tagged frame with its priority, else zero.
     pub vlan: u16,
-    /// Always zero.
-    pub tail: u16,
+    /// Number of the node that has sent it by a tunnel, else zero.
+    pub sender: u16,
     /// IPv4 addresses stand in the first four bytes.
     pub source: [u8; 16],
     /// As `source`.

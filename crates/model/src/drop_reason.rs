@@ -71,6 +71,7 @@ drop_reasons! {
     ContextMemoryFull "context_memory_full" "No further metadata can be kept on its way: all places are in use, or others took this packet's.",
     TtlExpired "ttl_expired" "The TTL of the chain header reached zero.",
     PositionElsewhere "position_elsewhere" "The path position belongs to a function of another node.",
+    ForeignPath "foreign_path" "The node that sent the datagram has no business at this position of the path.",
     ForeignAddress "foreign_address" "Several networks share the function, and the packet's address is not of its own network.",
     NoInstance "no_instance" "The function has no instance that takes traffic.",
     FunctionDead "function_dead" "The function's instance is dead, and its packets are blocked or have no other to go to.",

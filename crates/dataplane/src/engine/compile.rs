@@ -419,8 +419,33 @@ fn path_table(
         network: Key::UNTOLD,
         is_way_back: entry.is_way_back,
         chain_end: None,
+        senders: senders(entry, names),
         local_instances,
     })
+}
+
+/// Who sends to each position: the nodes of the function before, and those of its own, where one of
+/// its instances may stand in for another. Which nodes classify into a path no program says.
+fn senders(entry: &PathEntry, names: &Names<'_>) -> Vec<Option<Box<[NodeIndex]>>> {
+    let nodes = |hop: &HopEntry| -> Vec<NodeIndex> {
+        let nodes = hop.instances.iter().filter_map(|one| names.nodes.get(&one.node).copied());
+        nodes.collect()
+    };
+    let mut before: Option<Vec<NodeIndex>> = None;
+    let mut senders = Vec::with_capacity(entry.hops.len() + 1);
+    for hop in entry.hops.iter().map(Some).chain([None]) {
+        let own = hop.map(nodes).unwrap_or_default();
+        senders.push(before.as_ref().map(|before| {
+            let mut all: Vec<NodeIndex> = before.iter().chain(&own).copied().collect();
+            all.sort_unstable();
+            all.dedup();
+            all.into()
+        }));
+        if hop.is_some_and(|hop| hop.kind == HopKind::Through) {
+            before = Some(own);
+        }
+    }
+    senders
 }
 
 fn hop_table(

@@ -6,7 +6,7 @@ use super::counters::{Owner, PathSeat};
 use super::encap::{self, Carried, Door, Headed, Located};
 use super::fragments::{Fragments, Scope};
 use super::packet::{Origin, Packet, TunnelKind};
-use super::tables::{NetworkIndex, PortIndex, Tables};
+use super::tables::{NetworkIndex, NodeIndex, PortIndex, Tables};
 use super::vector::{Source, Step, Work, trim_front};
 use catena_io::{Buffer, SegmentationKind};
 use catena_model::DropReason;
@@ -22,6 +22,8 @@ pub(super) struct Arrival {
     owner: Owner,
     lead: Result<Lead, DropReason>,
     located: Result<Located, DropReason>,
+    /// The node that has sent it; none: it came by a port.
+    sender: Option<NodeIndex>,
 }
 
 /// What its way in says about it.
@@ -49,21 +51,21 @@ pub(super) fn receive(
 
 fn arrive(packet: Packet, context: &Context<'_>) -> Arrival {
     let mut buffer = packet.buffer;
-    let (owner, lead) = match packet.origin {
+    let (owner, lead, sender) = match packet.origin {
         Origin::Port(slot) => {
             let (owner, index) = context.slots.owner(slot);
-            (owner, index.map(Lead::Port).ok_or(DropReason::UnknownPort))
+            (owner, index.map(Lead::Port).ok_or(DropReason::UnknownPort), None)
         }
         Origin::Tunnel { kind, source } => {
-            let lead = if context.tables.sources.contains_key(&source) {
-                tunnel_lead(kind, &mut buffer, context.tables)
-            } else {
-                Err(DropReason::UnknownTunnelSource)
+            let sender = context.tables.sources.get(&source).copied();
+            let lead = match sender {
+                Some(_) => tunnel_lead(kind, &mut buffer, context.tables),
+                None => Err(DropReason::UnknownTunnelSource),
             };
-            (Owner::Tunnels, lead)
+            (Owner::Tunnels, lead, sender)
         }
     };
-    Arrival { buffer, owner, lead, located: Err(DropReason::NoPath) }
+    Arrival { buffer, owner, lead, located: Err(DropReason::NoPath), sender }
 }
 
 fn tunnel_lead(kind: TunnelKind, buffer: &mut Buffer, tables: &Tables) -> Result<Lead, DropReason> {
@@ -112,6 +114,11 @@ fn parse(
         Lead::Network(network) => Ok(Step::Ordinary { network, from: Source::Tunnel }),
         Lead::Header(_) => {
             let position = arrival.located?.position;
+            let place = tables.positions.place(position);
+            let path = tables.path(place.path);
+            if arrival.sender.is_some_and(|node| !path.takes_from(node, place.hop)) {
+                return Err(DropReason::ForeignPath);
+            }
             Ok(Step::OnPath { position, network: None })
         }
     });

@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 pub(super) struct PortIndex(pub(super) u16);
 
 /// Index of another node in the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeIndex(pub(super) u16);
 
 /// Index of a tenant network in the tables.
@@ -176,6 +176,8 @@ pub(super) struct PathTable {
     /// The number that slices know the end of its chain by; none: nothing of theirs is taken there,
     /// as on the way back.
     pub(super) chain_end: Option<u32>,
+    /// For each position, and the end, the nodes that send there by a tunnel; none: any may.
+    pub(super) senders: Vec<Option<Box<[NodeIndex]>>>,
     /// The instances on this node, in order of hops: their counters.
     pub(super) local_instances: Vec<LocalInstance>,
 }
@@ -186,6 +188,13 @@ impl PathTable {
         let is_here =
             |instance: &InstanceTable| matches!(instance.place, InstancePlace::Here { .. });
         self.hops.iter().any(|hop| hop.rewrites.is_some() && hop.instances.iter().any(is_here))
+    }
+
+    /// Has this node business with sending packets to this position of it?
+    #[inline]
+    pub(super) fn takes_from(&self, node: NodeIndex, hop: u16) -> bool {
+        let senders = self.senders.get(usize::from(hop)).and_then(Option::as_ref);
+        senders.is_none_or(|senders| senders.contains(&node))
     }
 
     /// Is it the MAC under which an instance of the last hop is reached here? A tap is no hop that

@@ -70,11 +70,10 @@ impl Door for KernelDoor {
         self.tables.set_settings(Settings { underlay_address, ..settings });
     }
 
-    fn know_source(&mut self, node: Ipv4Addr, is_known: bool) -> bool {
-        if is_known {
-            self.tables.add_source(node).is_ok()
-        } else {
-            self.tables.remove_source(node).is_ok()
+    fn know_source(&mut self, node: Ipv4Addr, number: Option<u16>) -> bool {
+        match number {
+            Some(number) => self.tables.add_source(node, number).is_ok(),
+            None => self.tables.remove_source(node).is_ok(),
         }
     }
 

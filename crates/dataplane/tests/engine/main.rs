@@ -33,6 +33,7 @@ mod refusals;
 mod returns;
 mod rig;
 mod scene;
+mod senders;
 mod sharing;
 mod slices;
 mod super_frames;

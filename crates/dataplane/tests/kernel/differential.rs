@@ -38,13 +38,14 @@ const OUTCOMES: [&str; 12] = [
 /// What the kernel must have done to them.
 const OPERATIONS: [Kind; 8] = Kind::ALL;
 /// Drops that packets can meet here; each of them must have been the engine's.
-const DROPS: [DropReason; 39] = [
+const DROPS: [DropReason; 40] = [
     DropReason::BuffersExhausted,
     DropReason::ContextMemoryFull,
     DropReason::ContextTooLong,
     DropReason::FlowMemoryFull,
     DropReason::ForeignAddress,
     DropReason::ForeignChainHeader,
+    DropReason::ForeignPath,
     DropReason::FunctionDead,
     DropReason::HairpinToSource,
     DropReason::IndexExhausted,

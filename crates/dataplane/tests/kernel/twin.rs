@@ -12,8 +12,8 @@ use catena_dataplane::engine::{Engine, KernelPort, Origin, Packet, Turn};
 use catena_dataplane::shell::KernelDoor;
 use catena_fastpath::reference::{self, Outcome};
 use catena_fastpath::{
-    Event, FLAG_PUSHES, Hook, Kind, Operation, OuterHeader, Program, PuntedFrom, Settings, Sight,
-    Sizes, Tables, Transform, Verdict,
+    Event, FLAG_PUSHES, FlowKey, Hook, Kind, Operation, OuterHeader, Program, PuntedFrom, Settings,
+    Sight, Sizes, Tables, Transform, Verdict,
 };
 use catena_io::Offload;
 use catena_model::kernel::Declined;
@@ -342,7 +342,9 @@ impl Twin {
 
     /// What the interpreter makes of a frame that the program has carried.
     fn repeated(&mut self, frame: &[u8], sight: &Sight) -> Outcome {
-        let entry = self.tables.entry(&sight.key).unwrap().unwrap();
+        // Of all numbers that the other node has had, one flow is there.
+        let mut senders = (0..=u16::MAX).map(|sender| FlowKey { sender, ..sight.key });
+        let entry = senders.find_map(|key| self.tables.entry(&key).unwrap()).unwrap();
         for operation in entry.transform.operations() {
             let kind = Kind::of(operation.kind).unwrap();
             *self.report.operations.entry(kind).or_default() += 1;

@@ -162,7 +162,7 @@ fn a_tunnel_packet_that_is_not_for_us_goes_on_to_the_stack() {
         tables.set_settings(Settings { underlay_address, ..tables.settings() });
         let underlay = |cause| Verdict::Punt(PUNT, PuntTag { from: PuntedFrom::Underlay, cause });
         assert_eq!(run(&frame), underlay(Event::Unkeyed), "an unknown sender is the engine's");
-        tables.add_source(frames::OTHER).unwrap();
+        tables.add_source(frames::OTHER, 0).unwrap();
         assert_eq!(run(&frame), underlay(Event::Miss));
         let mut summed = frame.clone();
         summed[40] = 1;
@@ -171,6 +171,26 @@ fn a_tunnel_packet_that_is_not_for_us_goes_on_to_the_stack() {
         let mut other_port = frame;
         other_port[36] ^= 0x40;
         assert_eq!(run(&other_port), Verdict::Stack);
+    });
+}
+
+#[test]
+fn what_one_node_may_send_is_not_repeated_for_another() {
+    needs_privilege!("what_one_node_may_send_is_not_repeated_for_another");
+    in_namespace(|program, tables| {
+        let frame = frames::in_tunnel(frames::Way::Nsh, &mut Dice(1), &flow(1));
+        let underlay_address = u32::from_ne_bytes(frames::OWN.octets());
+        tables.set_settings(Settings { underlay_address, ..tables.settings() });
+        let sight = Sight::at_underlay(frames::OWN, &frame, None).unwrap().sent_by(1);
+        let list = Transform::default().then(Operation::transmit(LOOPBACK)).unwrap();
+        tables.install(&sight.key, &list, None).unwrap();
+        let missed = PuntTag { from: PuntedFrom::Underlay, cause: Event::Miss };
+        let sent = Verdict::Leave(Kind::Transmit, LOOPBACK);
+        for (number, expected) in [(1, sent), (2, Verdict::Punt(PUNT, missed)), (1, sent)] {
+            tables.add_source(frames::OTHER, number).unwrap();
+            let run = program.rehearse(Hook::Underlay, LOOPBACK, &frame, None, 1).unwrap();
+            assert_eq!(run.verdict, expected);
+        }
     });
 }
 

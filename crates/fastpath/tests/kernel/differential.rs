@@ -61,6 +61,9 @@ impl Report {
     }
 }
 
+/// Number of the other node.
+const SENDER: u16 = 0x1234;
+
 struct Case {
     way: Way,
     frame: Vec<u8>,
@@ -91,7 +94,8 @@ impl Case {
             Way::Port => Sight::at_port(PORT, &self.frame, self.segment_bytes),
             // The other node is the only one that is known.
             _ => Sight::at_underlay(OWN, &self.frame, self.segment_bytes)
-                .filter(|_| self.frame[26..30] == OTHER.octets()),
+                .filter(|_| self.frame[26..30] == OTHER.octets())
+                .map(|sight| sight.sent_by(SENDER)),
         }
     }
 
@@ -159,7 +163,7 @@ impl Bench {
     fn new() -> Self {
         let (program, tables) = load();
         tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 0 }).unwrap();
-        tables.add_source(OTHER).unwrap();
+        tables.add_source(OTHER, SENDER).unwrap();
         tables.set_settings(Settings {
             punt_ifindex: PUNT,
             is_off: 0,

@@ -38,7 +38,7 @@ impl Node {
             tc::steer_ingress(&host.links, underlay, stand.program.for_underlay().as_fd())
                 .await
                 .unwrap();
-            stand.tables.add_source(other).unwrap();
+            stand.tables.add_source(other, 0).unwrap();
             stand.tables.set_settings(Settings {
                 underlay_address: u32::from_ne_bytes(own.octets()),
                 ..stand.tables.settings()

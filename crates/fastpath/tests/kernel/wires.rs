@@ -186,7 +186,7 @@ async fn a_super_frame_of_a_tunnel_goes_up_to_the_engine_whole() {
         .unwrap();
     let underlay_address = u32::from_ne_bytes(OWN.octets());
     other.tables.set_settings(Settings { underlay_address, ..other.tables.settings() });
-    other.tables.add_source(OTHER).unwrap();
+    other.tables.add_source(OTHER, 0).unwrap();
     other.ports.insert(1, underlay);
     let mut punt = End::of(&other.host, "punt1");
     let far = stand.host.index("far").await;

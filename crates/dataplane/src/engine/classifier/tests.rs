@@ -45,6 +45,7 @@ impl Ground {
             network: u32::from(network) + 1,
             is_way_back: false,
             chain_end: None,
+            senders: Vec::new(),
             local_instances: Vec::new(),
         };
         let paths = vec![path(PATH, 0), path(OTHER, 1)];

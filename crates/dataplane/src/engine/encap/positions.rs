@@ -303,6 +303,7 @@ mod tests {
             network: 1,
             is_way_back: false,
             chain_end: None,
+            senders: Vec::new(),
             local_instances: Vec::new(),
         };
         vec![path(100), path(101)]

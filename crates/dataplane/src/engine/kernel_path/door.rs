@@ -50,8 +50,9 @@ pub trait Door: Send {
     /// Serves tunnels to this own address; none: leaves them all to their sockets.
     fn serve_underlay(&mut self, own: Option<Ipv4Addr>);
 
-    /// Tunnel packets of this node have a meaning, or none any more. False: the kernel refused.
-    fn know_source(&mut self, node: Ipv4Addr, is_known: bool) -> bool;
+    /// Tunnel packets of this node have a meaning, and the keys of their flows this number; or they
+    /// have none any more. False: the kernel refused.
+    fn know_source(&mut self, node: Ipv4Addr, number: Option<u16>) -> bool;
 
     /// Puts a transform in. It waits: its packets come up, marked as counted, until
     /// [`Door::hand_over`] succeeds. False: the kernel refused.

@@ -13,10 +13,16 @@ pub(super) fn of_frame(number: u32, buffer: &Buffer) -> Option<FlowKey> {
     Some(sight.key)
 }
 
-/// The key of the payload of a tunnel packet, and where its frame begins; none: it is not keyed.
-pub(super) fn of_payload(kind: TunnelKind, buffer: &Buffer) -> Option<(FlowKey, usize)> {
+/// The key of the payload of a tunnel packet that the node with this number has sent, and where its
+/// frame begins; none: it is not keyed.
+pub(super) fn of_payload(
+    kind: TunnelKind,
+    sender: u16,
+    buffer: &Buffer,
+) -> Option<(FlowKey, usize)> {
     let segment_bytes = buffer.offload.segmentation.map(|segmentation| segmentation.segment_bytes);
     let sight = Sight::in_tunnel(kind.udp_port(), buffer.bytes(), segment_bytes)?;
+    let sight = sight.sent_by(sender);
     Some((sight.key, sight.inner_offset))
 }
 

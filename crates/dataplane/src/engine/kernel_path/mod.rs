@@ -37,7 +37,7 @@ use flows::{Flow, Flows, UNDER_WAY_NS};
 use guards::{Dependency, Guards};
 use lines::Accounts;
 use recipe::{Observed, Recipe, Target};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use transform::{KernelUnderlay, Tunnels};
 
@@ -88,8 +88,10 @@ pub(super) struct KernelPath {
     ports: HashMap<PortId, KernelPort>,
     /// That of the underlay; none: tunnels are not the kernel's.
     underlay_interface: Option<u32>,
-    /// Nodes whose tunnel packets the kernel takes.
-    sources: BTreeSet<Ipv4Addr>,
+    /// Nodes whose tunnel packets the kernel takes, and their numbers in its keys.
+    sources: BTreeMap<Ipv4Addr, u16>,
+    /// No node has a higher number: none gets that of another, whose flows may still be there.
+    last_source: u16,
     declined: HashMap<FlowKey, (Declined, u64)>,
     next_sweep_ns: u64,
     /// Counted packets in the vector that is being forwarded.
@@ -140,7 +142,8 @@ impl KernelPath {
             flows: Flows::default(),
             ports: HashMap::new(),
             underlay_interface: None,
-            sources: BTreeSet::new(),
+            sources: BTreeMap::new(),
+            last_source: 0,
             declined: HashMap::new(),
             next_sweep_ns: 0,
             counted: Vec::new(),
@@ -199,7 +202,10 @@ impl KernelPath {
                 self.tell_memory(slot, &view, with);
                 Some((key::of_frame(number, buffer)?, 0))
             }
-            Origin::Tunnel { kind, .. } => key::of_payload(kind, buffer),
+            Origin::Tunnel { kind, source: IpAddr::V4(source) } => {
+                key::of_payload(kind, *self.sources.get(&source)?, buffer)
+            }
+            Origin::Tunnel { .. } => None,
         }
     }
 
@@ -448,16 +454,24 @@ impl KernelPath {
                 IpAddr::V6(_) => None,
             })
             .collect();
-        for gone in self.sources.difference(&wanted) {
-            self.door.know_source(*gone, false);
-        }
         let door = &mut self.door;
-        let known = &self.sources;
-        // Packets of one that the table has no room for go up one by one.
-        self.sources = wanted
-            .into_iter()
-            .filter(|node| known.contains(node) || door.know_source(*node, true))
-            .collect();
+        self.sources.retain(|node, _| {
+            let stays = wanted.contains(node);
+            if !stays {
+                door.know_source(*node, None);
+            }
+            stays
+        });
+        for node in wanted {
+            // Packets of one that there is no room or number for go up one by one.
+            let number = self.last_source.checked_add(1);
+            if !self.sources.contains_key(&node)
+                && let Some(number) = number.filter(|number| door.know_source(node, Some(*number)))
+            {
+                self.last_source = number;
+                self.sources.insert(node, number);
+            }
+        }
         self.door.serve_underlay(own);
     }
 

@@ -23,7 +23,7 @@ use super::counters::Owner;
 use super::output::Output;
 use super::packet::{Packet, PortSlot};
 use super::slots::Slots;
-use super::tables::{NetworkIndex, PortIndex, Tables};
+use super::tables::{NetworkIndex, NodeIndex, PortIndex, Tables};
 use super::transform::Epoch;
 use super::{Engine, Passing};
 use act::Hands;
@@ -78,7 +78,7 @@ pub(super) struct Lane {
     delivered: Exits,
     switched: Exits,
     /// The tunnel end that the last packet came from, and is known.
-    source: Option<IpAddr>,
+    source: Option<(IpAddr, NodeIndex)>,
     /// Of one group: so many, and the next of them.
     sights: Box<[Sight]>,
     seen: usize,

@@ -15,7 +15,7 @@ use crate::engine::packer::Packer;
 use crate::engine::packet::{Origin, Packet, PortSlot, TunnelKind};
 use crate::engine::slices::SliceIndex;
 use crate::engine::switch;
-use crate::engine::tables::{NetworkIndex, PortIndex, Tables};
+use crate::engine::tables::{NetworkIndex, NodeIndex, PortIndex, Tables};
 use crate::engine::transform::Exit;
 use crate::engine::user::User;
 use crate::engine::vector::Source;
@@ -183,6 +183,8 @@ pub(super) struct Sight {
     pub(super) header_bytes: u8,
     pub(super) entry: Entry,
     pub(super) owner: Owner,
+    /// The node that has sent it, if it came by a tunnel.
+    pub(super) sender: NodeIndex,
     pub(super) frame: PlainFrame,
     /// Whose it is, if the node looks and it has been asked.
     pub(super) user: User,
@@ -297,10 +299,11 @@ impl Lane {
         }
         let slot = match packet.origin {
             Origin::Tunnel { kind: TunnelKind::VxlanGpe, source } => {
-                if self.source != Some(source) {
-                    hands.tables.sources.get(&source)?;
-                    self.source = Some(source);
-                }
+                sight.sender = match self.source {
+                    Some((last, node)) if last == source => node,
+                    _ => *hands.tables.sources.get(&source)?,
+                };
+                self.source = Some((source, sight.sender));
                 sight.nsh = PlainNsh::parse_behind_gpe(bytes)?;
                 sight.frame = PlainFrame::parse(bytes.get(usize::from(TUNNEL_HEADER_BYTES)..)?)?;
                 sight.header_bytes = TUNNEL_HEADER_BYTES;
@@ -357,6 +360,10 @@ impl Lane {
                 // An incoming 0 is as good as 64 (RFC 8300 section 2.2).
                 let ttl = sight.nsh.ttl.wrapping_sub(1) & 0x3f;
                 sight.position = locate(sight.nsh, ttl, hands).filter(|_| ttl > 0)?;
+                let place = hands.tables.positions.place(sight.position);
+                if !hands.tables.path(place.path).takes_from(sight.sender, place.hop) {
+                    return None;
+                }
                 None
             }
             Kind::Aware => {
