@@ -42,7 +42,7 @@ declined! {
     Replicated "replicated" "It goes to several places that are no taps.",
     OwnTraffic "own_traffic" "A function sends it by itself.",
     AwareFunction "aware_function" "Its function reads the chain header.",
-    SharedFunction "shared_function" "Two versions of its path share a function, so each packet is told apart.",
+    SharedFunction "shared_function" "Two versions of its path, or two networks, share a function, so each packet is told apart.",
     Siblings "siblings" "Several instances of its hop send from one port.",
     Pinned "pinned" "Flows of its path are pinned to the one of before.",
     Watched "watched" "Probes of its instance look like its packets.",

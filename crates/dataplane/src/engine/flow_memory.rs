@@ -395,7 +395,8 @@ impl FlowMemory {
         self.places.get(place)?.as_ref().map(|entry| &entry.visit)
     }
 
-    /// One packet of a flow that was found before, of whatever network, has come back; false: the place is another's now.
+    /// One packet of a flow that was found before, of whatever network, has come back; false: the
+    /// place is another's now.
     pub(super) fn returned(&mut self, Found(place): Found, key: &Key, now_ns: u64) -> bool {
         let entry = self.places.get_mut(place).and_then(Option::as_mut);
         let entry = entry.filter(|entry| entry.key.is_equal_flow(key));

@@ -1,4 +1,5 @@
 //! Chains of two networks over one function: carried only where addresses tell them apart.
+#![allow(clippy::unwrap_used)]
 
 use crate::rig::{CUSTOMER, INTERNAL, World, id, port_id};
 use catena_model::id::{FunctionId, InstanceId, NetworkId, RuleId, SubnetId};
