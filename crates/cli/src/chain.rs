@@ -8,6 +8,7 @@ use crate::receipt;
 use crate::watch;
 use catena_client::Client;
 use catena_client::deploy::{Applied, ChainDocument, Deployed, Deployment, Updated};
+use catena_model::NodeName;
 use catena_model::account::{HopCounters, Volume};
 use catena_model::check::CheckReport;
 use catena_model::status::{ChainReport, ChainState, ChainSummary};
@@ -238,7 +239,8 @@ fn hops(report: &ChainReport) -> Table {
         for (reason, n) in &node.counters.dropped {
             *dropped.entry(*reason).or_insert(0) += n;
         }
-        hops.extend(node.counters.hops.iter().map(|hop| (node.node.as_str(), hop)));
+        let name = node.node.as_ref().map_or("-", NodeName::as_str);
+        hops.extend(node.counters.hops.iter().map(|hop| (name, hop)));
     }
     hops.sort_by_key(|(_, hop)| hop.hop);
     let mut table = table(["hop", "node", "in packets", "in bytes", "out packets", "out bytes"]);

@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, say, table, tell};
+use catena_model::NodeName;
 use catena_model::status::{PathHop, PathReport};
 use clap::Subcommand;
 
@@ -85,7 +86,7 @@ fn show(path: &PathReport) {
                 (index + 1).to_string(),
                 function.clone(),
                 instance.name.clone(),
-                instance.node.to_string(),
+                instance.node.as_ref().map_or("-", NodeName::as_str).to_owned(),
                 instance.weight.to_string(),
             ]);
         }

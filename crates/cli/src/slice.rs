@@ -252,7 +252,7 @@ fn show(slice: &SliceReport) {
         let drops: u64 = counters.dropped.values().sum();
         let jitter = counters.wait.map(|wait| format!("{} ns", wait.jitter_ns));
         table.add_row([
-            node.to_string(),
+            node.as_ref().map_or("-".into(), ToString::to_string),
             path,
             counters.entered.packets.to_string(),
             counters.finished.packets.to_string(),

@@ -253,7 +253,7 @@ impl Client {
     /// # Errors
     /// When there is no such chain, or its first node does not answer.
     pub fn check_chain(&self, name: &str) -> Result<CheckReport, ClientError> {
-        self.read(Method::POST, &format!("/v1/chains/{}/check", escape(name)), None)
+        self.post(&format!("/v1/chains/{}/check", escape(name)), &json!({}))
     }
 
     /// What the data planes would do with a packet.

@@ -236,8 +236,8 @@ pub struct InjectedSlice {
 /// What a node counted of a slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SliceAtNode {
-    /// The node.
-    pub node: NodeName,
+    /// The node; none: it is not told to whoever asks.
+    pub node: Option<NodeName>,
     /// Its counters.
     pub counters: SliceCounters,
 }

@@ -189,8 +189,8 @@ pub struct ChainReport {
 /// A chain's counters at one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainAtNode {
-    /// The node.
-    pub node: NodeName,
+    /// The node; none: it is not told to whoever asks.
+    pub node: Option<NodeName>,
     /// The counters.
     pub counters: ChainCounters,
 }
@@ -274,8 +274,8 @@ pub struct PathHop {
 pub struct PathInstance {
     /// Its name.
     pub name: String,
-    /// Its node.
-    pub node: NodeName,
+    /// Its node; none: it is not told to whoever asks.
+    pub node: Option<NodeName>,
     /// Its share of new flows; 0: none.
     pub weight: u32,
 }
@@ -350,7 +350,7 @@ pub struct InstanceReport {
     pub name: String,
     /// Name of its function, if it has one.
     pub function: Option<String>,
-    /// The node of its ingress port.
+    /// The node of its ingress port; none: it has none, or it is not told to whoever asks.
     pub node: Option<NodeName>,
     /// Its share of new flows.
     pub weight: u32,

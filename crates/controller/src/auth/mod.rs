@@ -4,10 +4,12 @@
 //! Knows how somebody proves who he is. Refuses to know what the routes ask of him.
 
 mod keystone;
+mod pass;
 mod tokens;
 mod wall_clock;
 
 pub use keystone::{KEYSTONE_REMEMBER_MAX, KeystoneConfig, KeystoneService};
+pub(crate) use pass::Pass;
 pub(crate) use tokens::{TokenError, Tokens};
 
 use crate::error::ControllerError;
@@ -52,6 +54,17 @@ impl Identity {
     /// May it know of everything, whoever's it is?
     pub(crate) fn sees_all(&self) -> bool {
         self.role >= Role::Operator
+    }
+}
+
+/// What somebody showed to be let in: of two requests that show the same, both are of one hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bearer(Option<tokens::Hash>);
+
+impl Bearer {
+    /// Of a request.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        Self(token_of(headers).map(tokens::hash))
     }
 }
 
@@ -137,10 +150,13 @@ impl Guard {
 
     /// Who sends these headers.
     pub(crate) async fn identify(&self, headers: &HeaderMap) -> Result<Identity, Refusal> {
+        self.identify_token(token_of(headers)).await
+    }
+
+    async fn identify_token(&self, token: Option<&str>) -> Result<Identity, Refusal> {
         if matches!(self.door, Door::Everybody) {
             return Ok(Identity { project: ProjectId(OPEN_PROJECT.into()), role: Role::Admin });
         }
-        let token = token_of(headers);
         if let Some(identity) = token.and_then(|token| self.tokens.identify(token)) {
             return Ok(identity);
         }

@@ -3,13 +3,14 @@
 //! Knows paths, bounds of requests and who may pass. Refuses to know any resource.
 
 mod drafts;
+mod hosts;
 mod native;
 mod networking_sfc;
 mod routes;
 
-use drafts::Drafts;
+use drafts::{Drafts, Maker};
 pub(crate) use native::Watchers;
-pub(crate) use networking_sfc::Quotas;
+pub(crate) use networking_sfc::{DRAFT, Quotas, SLICE, WATCHER};
 pub use routes::{Access, Route, routes};
 
 use crate::auth::{Guard, Identity, Refusal};
@@ -53,9 +54,9 @@ pub(crate) struct App {
 
 impl App {
     /// The same, but what is declared is a draft. Nobody waits for nodes: they hear nothing of it.
-    fn in_draft(&self, id: &str, identity: &Identity) -> Option<Self> {
+    fn in_draft(&self, id: &str, maker: &Maker) -> Option<Self> {
         Some(Self {
-            declared: self.drafts.get(id, identity)?.declared,
+            declared: self.drafts.get(id, maker)?.declared,
             situation: self.situation.clone(),
             receipts: self.receipts.clone(),
             fleet: Arc::clone(&self.fleet),
@@ -63,7 +64,7 @@ impl App {
             guard: Arc::clone(&self.guard),
             answer_wait: Duration::ZERO,
             overlap: self.overlap,
-            watchers: Watchers::default(),
+            watchers: self.watchers.clone(),
             drafts: Arc::clone(&self.drafts),
             quotas: Arc::clone(&self.quotas),
         })
@@ -129,9 +130,10 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
         Ok(identity) => identity,
         Err(refusal) => return refuse(&call, refusal),
     };
-    let app = match drafts::named(&call.headers) {
+    let draft = drafts::named(&call.headers);
+    let app = match draft {
         None => app,
-        Some(id) => match app.in_draft(id, &identity) {
+        Some(id) => match app.in_draft(id, &Maker::of(&call.headers, &identity)) {
             Some(draft) => Arc::new(draft),
             None => return native::no_draft(id),
         },
@@ -139,6 +141,9 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     let Some(route) = route else { return unknown(&call) };
     if route.access > Access::Least(identity.role) {
         return forbid(&app, &route, call, identity).await;
+    }
+    if draft.is_some() && !routes::is_in_drafts(&route) {
+        return refuse_in_draft(&call, &route);
     }
     if native::is_bulk(&call) {
         return native::bulk(&app, &call, identity, body);
@@ -196,6 +201,16 @@ fn refuse(call: &Call, refusal: Refusal) -> Response {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     }
     response
+}
+
+/// The answer to a request in a draft that no draft could keep from being carried out.
+fn refuse_in_draft(call: &Call, route: &Route) -> Response {
+    let what = format!(
+        "{} {} is about what no draft holds and would be carried out at once; send it without \
+         Catena-Draft.",
+        route.method, route.path
+    );
+    if is_native(call) { native::bad_request(what) } else { networking_sfc::bad_request(what) }
 }
 
 /// The answer where there is no such route, or it has no such method.

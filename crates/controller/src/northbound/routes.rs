@@ -84,6 +84,31 @@ pub(super) fn find(method: &Method, path: &[String]) -> Option<Route> {
     routes().find(|route| route.method == method.as_str() && fits(route.path, path))
 }
 
+/// What a draft holds: below these paths a request is carried out on the copy.
+const DRAFTED: [&str; 9] = [
+    "/v1/bulk",
+    "/v1/explain",
+    "/v1/functions",
+    "/v1/instances",
+    "/v1/slices",
+    "/v2.0/networks",
+    "/v2.0/ports",
+    "/v2.0/sfc",
+    "/v2.0/subnets",
+];
+
+/// Is it carried out on the copy alone, when a request names a draft? Whatever only reads is.
+pub(super) fn is_in_drafts(route: &Route) -> bool {
+    let is_below = |path: &&str| {
+        route.path.strip_prefix(*path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    match (route.method, route.path) {
+        ("GET", path) => path != "/v1/watch",
+        ("PATCH", "/v1/chains/{chain}") => true,
+        _ => DRAFTED.iter().any(|path| is_below(&path)),
+    }
+}
+
 /// Has the path a method at all?
 pub(super) fn is_known(path: &[String]) -> bool {
     routes().any(|route| fits(route.path, path))

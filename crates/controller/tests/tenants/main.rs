@@ -4,6 +4,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bindings;
+mod ends;
 mod keystone;
 mod matrix;
 mod references;

@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const FOREIGN_MARK: &str = "foreign-secret";
 /// The one node.
 const NODE: &str = "host1";
+/// The name of every interface at the node.
+const INTERFACE: &str = "hidden0";
 const OWN_MARK: &str = "own-thing";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +59,8 @@ fn expected(route: &Route, role: Option<Role>, object: Object) -> Expected {
     let Some(role) = role else { return Expected::Unauthenticated };
     let is_hidden = match object {
         Object::None | Object::Own => false,
+        // A draft is its maker's, and nobody else's.
+        Object::Foreign if kind_of(route) == Some("draft") => true,
         Object::Foreign => kind_of(route).is_some_and(is_tenants) && role < Role::Operator,
         Object::Absent => true,
     };
@@ -146,6 +150,10 @@ impl<'c> World<'c> {
                     "port_pair_group",
                     "port_chain",
                     "service_graph",
+                    "slice",
+                    "port_per_node",
+                    "draft",
+                    "watcher",
                 ];
                 let limits: Value =
                     kinds.iter().map(|kind| ((*kind).to_owned(), json!(-1))).collect();
@@ -156,7 +164,7 @@ impl<'c> World<'c> {
             }
             "node" => NODE.into(),
             "path" => self.path(maker, mark),
-            "draft" => answer(maker.call("POST", "/v1/plan", None), "draft"),
+            "draft" => draft_of(maker),
             "slice" => {
                 let slice = self.attributes(kind, maker, mark);
                 answer(maker.call("POST", "/v1/slices", Some(&slice)), "id")
@@ -181,9 +189,13 @@ impl<'c> World<'c> {
         let network = maker.create("/v2.0/networks", &json!({"name": mark}));
         let port = || {
             let device = format!("device{}", self.next());
-            let port = json!({"network_id": network, "device_id": device, "binding:host_id": NODE,
-                              "binding:profile": {"netns": device, "interface": "eth0"}});
-            maker.create("/v2.0/ports", &port)
+            let port = json!({"network_id": network, "device_id": device});
+            let port = maker.create("/v2.0/ports", &port);
+            let place = json!({"port": {"binding:host_id": NODE,
+                "binding:profile": {"netns": device, "interface": INTERFACE}}});
+            let bound = self.admin.call("PUT", &format!("/v2.0/ports/{port}"), Some(&place));
+            assert_eq!(bound.status, 200, "{bound:?}");
+            port
         };
         let (source, function) = (port(), port());
         let pair = json!({"ingress": function, "egress": function});
@@ -239,7 +251,8 @@ impl<'c> World<'c> {
         let plural = route.path.split('/').find(|part| part.ends_with('s') && *part != "sfc");
         let singular = plural.map(|plural| plural.trim_end_matches('s')).unwrap_or_default();
         match (route.method, route.path) {
-            ("GET" | "DELETE", _) | (_, "/v1/plan" | "/v1/chains/{chain}/check") => None,
+            ("GET" | "DELETE", _) => None,
+            (_, "/v1/plan" | "/v1/chains/{chain}/check") => Some(json!({})),
             (_, "/v1/slices" | "/v1/slices/{slice}") => {
                 let made = self.attributes("slice", maker, OWN_MARK);
                 Some(made)
@@ -263,6 +276,13 @@ impl<'c> World<'c> {
             _ => panic!("the matrix does not know what {route:?} takes: teach it here"),
         }
     }
+}
+
+/// A new draft of somebody's.
+fn draft_of(maker: &Caller<'_>) -> String {
+    let made = maker.call("POST", "/v1/plan", Some(&json!({})));
+    assert_eq!(made.status, 201, "{made:?}");
+    made.json()["draft"].as_str().unwrap().to_owned()
 }
 
 /// The path under which a kind of networking-sfc is made.
@@ -343,7 +363,12 @@ fn every_route_does_for_each_role_what_the_table_says_and_hides_what_is_foreign(
                             // One that was opened a while ago is out of date or gone.
                             world.made.borrow_mut().remove(&(kind, object));
                         }
-                        let id = world.object(kind, object);
+                        let id = match (kind, object, role) {
+                            ("draft", Object::Own, Some(role)) if *role >= Role::Tenant => {
+                                draft_of(caller)
+                            }
+                            _ => world.object(kind, object),
+                        };
                         (route.path.replace(&format!("{{{kind}}}"), &id), id)
                     }
                 };
@@ -361,6 +386,11 @@ fn every_route_does_for_each_role_what_the_table_says_and_hides_what_is_foreign(
                     && answer.text.contains(FOREIGN_MARK)
                 {
                     faults.push(format!("{case}: it tells what is foreign: {}", answer.text));
+                }
+                if role.is_none_or(|role| role < Role::Operator)
+                    && [NODE, INTERFACE].iter().any(|place| answer.text.contains(place))
+                {
+                    faults.push(format!("{case}: it tells where things run: {}", answer.text));
                 }
                 if expected == Expected::NotFound {
                     hidden.insert(answer.text.replace(&id, "ID"));

@@ -111,6 +111,50 @@ fn what_is_another_projects_cannot_be_referenced_by_any_attribute() {
 }
 
 #[test]
+fn a_graph_to_a_foreign_chain_is_refused_as_one_to_a_chain_that_is_not_there() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = start(data.path(), Auth::Token);
+    let admin = Caller::admin(&controller);
+    let (owner, stranger) =
+        (admin.with_role("a", "own", "tenant"), admin.with_role("b", "foreign", "tenant"));
+    let chain = |caller: &Caller<'_>| {
+        let network = caller.create("/v2.0/networks", &json!({}));
+        let port = caller.create("/v2.0/ports", &json!({"network_id": network}));
+        let pair = json!({"ingress": port, "egress": port,
+                          "service_function_parameters": {"correlation": "mpls"}});
+        let pair = caller.create("/v2.0/sfc/port_pairs", &pair);
+        let group = caller.create("/v2.0/sfc/port_pair_groups", &json!({"port_pairs": [pair]}));
+        caller.create("/v2.0/sfc/port_chains", &json!({"port_pair_groups": [group]}))
+    };
+    let graphs = "/v2.0/sfc/service_graphs";
+    let (mine, in_graph) = (chain(&owner), chain(&owner));
+    owner.create(graphs, &json!({"port_chains": {&in_graph: []}}));
+    let (free, taken, onward) = (chain(&stranger), chain(&stranger), chain(&stranger));
+    stranger.create(graphs, &json!({"port_chains": {&taken: [&onward]}}));
+    let absent = uuid::Uuid::new_v4().to_string();
+    let tried = |of: &str, branches: &Value| {
+        let body = json!({"service_graph": {"port_chains": branches}});
+        let answer = owner.call("POST", graphs, Some(&body));
+        (answer.status, answer.text.replace(of, "ID"))
+    };
+    for foreign in [&free, &taken, &onward] {
+        for (branches, status) in [
+            (|of: &str, _: &str, _: &str| json!({of: []}), 404),
+            (|of: &str, mine: &str, _: &str| json!({mine: [of]}), 404),
+            (|of: &str, mine: &str, _: &str| json!({of: [mine]}), 404),
+            // What is wrong besides is told as if there were no such chain.
+            (|of: &str, mine: &str, _: &str| json!({mine: [of, of]}), 400),
+            (|of: &str, _: &str, in_graph: &str| json!({in_graph: [of]}), 409),
+        ] as [(fn(&str, &str, &str) -> Value, u16); 5]
+        {
+            let answer = tried(foreign, &branches(foreign, &mine, &in_graph));
+            let of_absent = tried(&absent, &branches(&absent, &mine, &in_graph));
+            assert_eq!((answer.0, &answer), (status, &of_absent));
+        }
+    }
+}
+
+#[test]
 fn who_sees_everything_is_told_of_conflicts_that_owners_do_not_have() {
     let data = tempfile::tempdir().unwrap();
     let controller = start(data.path(), Auth::Token);

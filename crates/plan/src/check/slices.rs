@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Checks all slices.
 pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
-    check_count(intent)?;
+    check_count(intent.slices.len())?;
     let function_ports = intent.function_ports();
     let mut seen: BTreeMap<SliceKey, &Slice> = BTreeMap::new();
     for slice in intent.slices.values() {
@@ -35,7 +35,7 @@ pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
     if index.unchecked.slices.is_empty() {
         return Ok(());
     }
-    check_count(intent)?;
+    check_count(intent.slices.len())?;
     for slice in index.unchecked.slices.iter().filter_map(|id| intent.slices.get(id)) {
         check_one(intent, index, slice)?;
     }
@@ -45,6 +45,9 @@ pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
 
 /// Checks one slice as if it were written.
 pub(crate) fn check_one(intent: &Intent, index: &Index, slice: &Slice) -> Result<(), PlanError> {
+    // One that is too many is refused alone: those that are written with it need not go with it.
+    let is_new = !intent.slices.contains_key(&slice.id);
+    check_count(intent.slices.len().saturating_add(usize::from(is_new)))?;
     check_alone(intent, slice, |port| {
         let mut instances = index.instances_of_port(port);
         instances.any(|id| index.chains_of_instance(id).next().is_some())
@@ -90,8 +93,7 @@ fn check_links(intent: &Intent, links: &BTreeSet<(ChainId, ChainId)>) -> Result<
     })
 }
 
-fn check_count(intent: &Intent) -> Result<(), PlanError> {
-    let slices = intent.slices.len();
+fn check_count(slices: usize) -> Result<(), PlanError> {
     if slices <= NODE_SLICES_MAX {
         return Ok(());
     }

@@ -3,8 +3,8 @@
 //! them.
 
 use super::slices;
-use crate::auth::Identity;
-use crate::northbound::{App, BODY_BYTES_MAX, networking_sfc};
+use crate::auth::Pass;
+use crate::northbound::{App, BODY_BYTES_MAX, hosts, networking_sfc};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -30,9 +30,9 @@ const ANSWERS_TOGETHER_MAX: usize = 64;
 const ANSWERS_MAX: usize = 16;
 
 /// Answers at once; what is answered follows.
-pub(crate) fn answer(app: &Arc<App>, identity: Identity, body: Body) -> Response {
+pub(crate) fn answer(app: &Arc<App>, pass: Pass, body: Body) -> Response {
     let (answers, receiver) = mpsc::channel(ANSWERS_MAX);
-    let work = Work { app: Arc::clone(app), identity, answers, done: 0 };
+    let work = Work { app: Arc::clone(app), pass, answers, done: 0 };
     tokio::spawn(work.run(body));
     let mut response = Response::new(Body::from_stream(ReceiverStream::new(receiver)));
     let kind = HeaderValue::from_static(CONTENT_TYPE);
@@ -43,7 +43,7 @@ pub(crate) fn answer(app: &Arc<App>, identity: Identity, body: Body) -> Response
 /// One request.
 struct Work {
     app: Arc<App>,
-    identity: Identity,
+    pass: Pass,
     answers: mpsc::Sender<Result<Bytes, Infallible>>,
     /// Lines that have been answered.
     done: u64,
@@ -56,6 +56,8 @@ enum Over {
     Unread,
     /// A line is longer than a line may be.
     TooLong,
+    /// The token of whoever sends them is not good any more.
+    Ended,
 }
 
 impl Work {
@@ -66,11 +68,19 @@ impl Work {
         tokio::spawn(receive(body, sender));
         let mut lines = Lines::default();
         let mut came = Vec::new();
-        while chunks.recv_many(&mut came, CHUNKS_MAX).await > 0 {
+        loop {
+            let count = tokio::select! {
+                count = chunks.recv_many(&mut came, CHUNKS_MAX) => count,
+                () = self.pass.ended() => return self.say_ended(),
+            };
+            if count == 0 {
+                break;
+            }
             came.drain(..).for_each(|chunk| lines.take(&chunk));
             match self.create(&mut lines).await {
                 Ok(()) => {}
                 Err(Over::Unread) => return,
+                Err(Over::Ended) => return self.say_ended(),
                 // Who is still sending would not hear the answer: the rest is taken and left.
                 Err(Over::TooLong) => {
                     while chunks.recv().await.is_some() {}
@@ -79,7 +89,9 @@ impl Work {
             }
         }
         lines.end();
-        let _ = self.create(&mut lines).await;
+        if self.create(&mut lines).await == Err(Over::Ended) {
+            self.say_ended();
+        }
     }
 
     /// Makes what is there of whole lines.
@@ -107,13 +119,17 @@ impl Work {
     async fn create_batch(&mut self, batch: Vec<Bytes>) -> Result<(), Over> {
         let mut lines = batch.into_iter().map(|line| (slices::of_line(&line), line)).peekable();
         while let Some((slice, line)) = lines.next() {
+            if !self.pass.holds().await {
+                return Err(Over::Ended);
+            }
+            let identity = self.pass.identity();
             let answers = match slice {
                 Some(slice) => {
                     let mut together = vec![slice];
                     while let Some((Some(slice), _)) = lines.next_if(|(slice, _)| slice.is_some()) {
                         together.push(slice);
                     }
-                    slices::create_all(&self.app, &self.identity, together).await
+                    slices::create_all(&self.app, identity, together).await
                 }
                 None => {
                     let mut together = vec![line];
@@ -122,7 +138,7 @@ impl Work {
                     {
                         together.push(line);
                     }
-                    networking_sfc::create_all(&self.app, &self.identity, &together).await
+                    networking_sfc::create_all(&self.app, identity, &together).await
                 }
             };
             self.say(answers).await?;
@@ -133,17 +149,36 @@ impl Work {
     /// Sends a line for each answer; many lines together, where there are many.
     async fn say(&mut self, answers: Vec<Map<String, Value>>) -> Result<(), Over> {
         let mut answers = answers.into_iter().peekable();
+        let situation =
+            (!self.pass.identity().sees_all()).then(|| self.app.situation.borrow().clone());
         while answers.peek().is_some() {
             let mut lines = String::new();
             for mut answer in answers.by_ref().take(ANSWERS_TOGETHER_MAX) {
                 self.done = self.done.saturating_add(1);
+                if let Some(situation) = &situation {
+                    hosts::hide_in_map(&mut answer, situation);
+                }
                 answer.insert("line".into(), json!(self.done));
                 lines.push_str(&Value::Object(answer).to_string());
                 lines.push('\n');
             }
-            self.answers.send(Ok(lines.into())).await.map_err(|_| Over::Unread)?;
+            tokio::select! {
+                said = self.answers.send(Ok(lines.into())) => said.map_err(|_| Over::Unread)?,
+                () = self.pass.ended() => return Err(Over::Ended),
+            }
         }
         Ok(())
+    }
+
+    /// Tells why the next line is not made. Who does not read is not waited for.
+    fn say_ended(&self) {
+        let message =
+            "The token is not valid any more; this line and those after it were not made.";
+        let error = json!({"type": "HTTPUnauthorized", "message": message, "detail": ""});
+        let line = self.done.saturating_add(1);
+        let answer = json!({"line": line, "status": 401, "NeutronError": error});
+        // Nobody may wait for a reader without a token.
+        let _ = self.answers.try_send(Ok(format!("{answer}\n").into()));
     }
 }
 

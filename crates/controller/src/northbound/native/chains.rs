@@ -60,7 +60,7 @@ pub(super) async fn report(
         health.extend(counters.health.into_iter().filter(|one| is_of_chain(&one.instance)));
         let of_chain = counters.chains.into_iter().filter(|counted| counted.chain == chain.id);
         of_chain
-            .map(|counters| ChainAtNode { node: node.clone(), counters })
+            .map(|counters| ChainAtNode { node: Some(node.clone()), counters })
             .collect::<Vec<ChainAtNode>>()
     });
     let nodes = at_nodes.collect();

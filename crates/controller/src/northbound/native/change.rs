@@ -10,10 +10,14 @@ use uuid::Uuid;
 /// The body of a call.
 pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
     let bytes = call.body.as_ref().ok_or_else(Problem::too_large)?;
-    if !call.has_json() {
-        return Err(Problem::not_json());
-    }
+    declared_json(call)?;
     serde_json::from_slice(bytes).map_err(|error| Problem::bad_body(&error.to_string()))
+}
+
+/// Is the body declared to be JSON, also an empty one? A browser sends any other kind, and none, for
+/// any page without asking us.
+pub(super) fn declared_json(call: &Call) -> Result<(), Problem> {
+    if call.has_json() { Ok(()) } else { Err(Problem::not_json()) }
 }
 
 /// A value that was given, even as null.

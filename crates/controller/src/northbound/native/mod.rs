@@ -22,8 +22,8 @@ mod status;
 mod tokens;
 mod watch;
 
-use super::{App, Call, json};
-use crate::auth::{Identity, Refusal};
+use super::{App, Call, hosts, json};
+use crate::auth::{Identity, Pass, Refusal};
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -39,7 +39,8 @@ const CONTENT_TYPE: &str = "application/json";
 
 /// Answers a call below `/v1`, and `/metrics`, of somebody whose role is enough for its route.
 pub(super) async fn answer(app: &Arc<App>, call: &Call, identity: &Identity) -> Response {
-    route(app, call, identity).await.unwrap_or_else(Problem::into_response)
+    let answer = route(app, call, identity).await;
+    answer.unwrap_or_else(|problem| problem.told_to(app, identity).into_response())
 }
 
 /// Is it the one request whose body is not read whole before it is looked at?
@@ -54,7 +55,7 @@ pub(super) fn bulk(app: &Arc<App>, call: &Call, identity: Identity, body: Body) 
     if !call.has_kind(bulk::CONTENT_TYPE) {
         return Problem::not_ndjson().into_response();
     }
-    bulk::answer(app, identity, body)
+    bulk::answer(app, Pass::new(&app.guard, &call.headers, identity), body)
 }
 
 /// The answer to who may not.
@@ -77,6 +78,11 @@ pub(super) fn no_draft(id: &str) -> Response {
     Problem::no_draft(id).into_response()
 }
 
+/// The answer to a request that makes no sense.
+pub(super) fn bad_request(detail: String) -> Response {
+    Problem::bad_request(detail).into_response()
+}
+
 /// The answer to a request under a name that is not ours.
 pub(super) fn foreign_host() -> Response {
     Problem::foreign_host().into_response()
@@ -87,16 +93,17 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         return Ok(unknown(call, false));
     };
     let situation = app.situation.borrow().clone();
+    let mut status = StatusCode::OK;
     let intent = seen(&app.declared.snapshot().intent, identity);
-    let body = match route.operation {
+    let mut body = match route.operation {
         Operation::ReadMetrics => {
             let counters = app.fleet.counters(true).await;
             return Ok(metrics::answer(&situation, &intent, &counters));
         }
-        Operation::Watch => return watch::answer(app, call).await,
-        Operation::OpenDraft => return plan::open(app, identity),
-        Operation::CloseDraft => return plan::close(app, identity, name),
-        Operation::PreviewDraft => shown(&plan::preview(app, identity, name)?)?,
+        Operation::Watch => return watch::answer(app, call, identity).await,
+        Operation::OpenDraft => return plan::open(app, call, identity),
+        Operation::CloseDraft => return plan::close(app, call, identity, name),
+        Operation::PreviewDraft => shown(&plan::preview(app, call, identity, name)?)?,
         Operation::ApplyDraft => shown(&plan::apply(app, call, identity, name).await?)?,
         Operation::ShowOpenApi => shown(&openapi::document())?,
         // Its body is not here: see `bulk`.
@@ -124,6 +131,7 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::UpdateChain => shown(&chains::patch(app, call, &intent, name).await?)?,
         Operation::ShowReceipt => shown(&chains::receipt(app, &intent, identity, name)?)?,
         Operation::CheckChain => {
+            change::declared_json(call)?;
             let chain = chains::find(&intent, name)?;
             shown(&check::chain(app, &situation, &intent, chain).await?)?
         }
@@ -137,8 +145,8 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::ListSlices => shown(&slices::list(&situation, &intent, call)?)?,
         Operation::ShowSlice => shown(&slices::show(app, &situation, &intent, name).await?)?,
         Operation::CreateSlice => {
-            let made = slices::create(app, call, identity).await?;
-            return Ok(json(StatusCode::CREATED, CONTENT_TYPE, &shown(&made)?));
+            status = StatusCode::CREATED;
+            shown(&slices::create(app, call, identity).await?)?
         }
         Operation::PutSlice => shown(&slices::put(app, call, identity, &intent, name).await?)?,
         Operation::DeleteSlice => return slices::delete(app, &intent, name).await,
@@ -147,7 +155,10 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::DeleteToken => return tokens::delete(app, name).await,
         Operation::Explain => shown(&explain::answer(app, call).await?)?,
     };
-    Ok(json(StatusCode::OK, CONTENT_TYPE, &body))
+    if !identity.sees_all() {
+        hosts::hide(&mut body, &situation);
+    }
+    Ok(json(status, CONTENT_TYPE, &body))
 }
 
 fn shown(value: &impl serde::Serialize) -> Result<Value, Problem> {

@@ -57,7 +57,7 @@ fn report(id: PathId, path: &PathRecord) -> PathReport {
 fn hop(entry: &HopEntry) -> PathHop {
     let instances = entry.instances.iter().map(|instance| PathInstance {
         name: instance.name.clone(),
-        node: instance.node.clone(),
+        node: Some(instance.node.clone()),
         weight: instance.weight,
     });
     PathHop {

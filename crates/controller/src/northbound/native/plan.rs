@@ -2,14 +2,14 @@
 //! them away. Knows no planner: the telling is `catena_plan::preview`'s.
 
 use super::chains::summary;
-use super::change::{body, declare};
+use super::change::{body, declare, declared_json};
 use super::problem::Problem;
 use super::seen;
 use super::status::progress;
 use crate::auth::Identity;
 use crate::declared::differences;
-use crate::northbound::drafts::Draft;
-use crate::northbound::{App, Call, json};
+use crate::northbound::drafts::{Draft, Maker, NoRoom};
+use crate::northbound::{App, Call, DRAFT, json};
 use crate::reconcile::settle;
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -27,18 +27,31 @@ use tokio::time::Instant;
 const MOVED_NAMES_MAX: usize = 8;
 
 /// The identity of a new draft.
-pub(super) fn open(app: &App, identity: &Identity) -> Result<Response, Problem> {
-    let id = app.drafts.open(&app.declared, identity);
+pub(super) fn open(app: &App, call: &Call, identity: &Identity) -> Result<Response, Problem> {
+    declared_json(call)?;
+    let max = app.quotas.limit(&identity.project, DRAFT);
+    let maker = Maker::of(&call.headers, identity);
+    let id = app.drafts.open(&app.declared, maker, max).map_err(|no_room| match no_room {
+        NoRoom::Project => Problem::over_quota(DRAFT),
+        NoRoom::All(count) => Problem::overloaded(format!(
+            "{count} drafts are open already; one that nobody uses goes after a minute. Try again."
+        )),
+    })?;
     Ok(json(StatusCode::CREATED, super::CONTENT_TYPE, &json!({ "draft": id })))
 }
 
-fn get(app: &App, identity: &Identity, id: &str) -> Result<Draft, Problem> {
-    app.drafts.get(id, identity).ok_or_else(|| Problem::no_draft(id))
+fn get(app: &App, maker: &Maker, id: &str) -> Result<Draft, Problem> {
+    app.drafts.get(id, maker).ok_or_else(|| Problem::no_draft(id))
 }
 
 /// What the changes made to a draft would do.
-pub(super) fn preview(app: &App, identity: &Identity, id: &str) -> Result<Plan, Problem> {
-    let draft = get(app, identity, id)?;
+pub(super) fn preview(
+    app: &App,
+    call: &Call,
+    identity: &Identity,
+    id: &str,
+) -> Result<Plan, Problem> {
+    let draft = get(app, &Maker::of(&call.headers, identity), id)?;
     let situation = app.situation.borrow().clone();
     let then = draft.declared.snapshot().intent;
     let (blueprint, inventory) = (&situation.blueprint, &situation.inventory);
@@ -60,7 +73,8 @@ pub(super) async fn apply(
     id: &str,
 ) -> Result<Applied, Problem> {
     let request: ApplyRequest = body(call)?;
-    let draft = get(app, identity, id)?;
+    let maker = Maker::of(&call.headers, identity);
+    let draft = get(app, &maker, id)?;
     let (origin, then) = (draft.origin, draft.declared.snapshot().intent);
     let expected = request.plan.map_or(origin.revision, Revision);
     if expected != origin.revision {
@@ -79,7 +93,7 @@ pub(super) async fn apply(
         Ok(current.carry(&origin.intent, &then)?)
     })
     .await?;
-    app.drafts.close(id, identity);
+    app.drafts.close(id, &maker);
     let mut receipts = Vec::new();
     if request.wait {
         let deadline = Instant::now() + app.answer_wait;
@@ -165,8 +179,13 @@ fn concerned(from: &Intent, to: &Intent) -> BTreeSet<ChainId> {
     chains
 }
 
-pub(super) fn close(app: &App, identity: &Identity, id: &str) -> Result<Response, Problem> {
-    if !app.drafts.close(id, identity) {
+pub(super) fn close(
+    app: &App,
+    call: &Call,
+    identity: &Identity,
+    id: &str,
+) -> Result<Response, Problem> {
+    if !app.drafts.close(id, &Maker::of(&call.headers, identity)) {
         return Err(Problem::no_draft(id));
     }
     let mut response = Response::new(Body::empty());

@@ -1,7 +1,7 @@
 //! Problem details (RFC 9457): the error body of everything that is not networking-sfc.
 
-use crate::auth::Refusal;
-use crate::northbound::{BODY_BYTES_MAX, json, store_status};
+use crate::auth::{Identity, Refusal};
+use crate::northbound::{App, BODY_BYTES_MAX, hosts, json, store_status};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::preview::MOVED_ON;
@@ -36,6 +36,14 @@ impl Problem {
 
     pub(super) fn conflict(detail: String) -> Self {
         Self { status: StatusCode::CONFLICT, title: "Conflict", detail }
+    }
+
+    /// The project has as many of them as it may.
+    pub(super) fn over_quota(kind: &str) -> Self {
+        Self::conflict(format!(
+            "Quota exceeded for resources: ['{kind}']. Remove what is not needed, or ask an \
+             administrator for more (PUT /v2.0/quotas)."
+        ))
     }
 
     pub(super) fn gone() -> Self {
@@ -97,6 +105,14 @@ impl Problem {
         let detail = "Without authentication only a loopback address or 'localhost' is answered; \
                       ask for one of them, or start the controller with '--auth token'.";
         Self { status: StatusCode::FORBIDDEN, title: "Foreign host", detail: detail.into() }
+    }
+
+    /// The same, as somebody may read it.
+    pub(super) fn told_to(mut self, app: &App, identity: &Identity) -> Self {
+        if !identity.sees_all() {
+            self.detail = hosts::in_sentence(&self.detail, &app.situation.borrow());
+        }
+        self
     }
 
     pub(super) fn into_response(self) -> Response {

@@ -6,6 +6,7 @@ use super::problem::Problem;
 use super::{App, Call};
 use crate::auth::Identity;
 use crate::declared::{Draft, Snapshot};
+use crate::northbound::SLICE;
 use crate::reconcile::{Situation, settle};
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
@@ -80,7 +81,7 @@ pub(super) async fn show(
         };
         let of_slice = counters.into_iter().filter(|counted| counted.slice == slice.id);
         of_slice
-            .map(|counters| SliceAtNode { node: node.clone(), counters })
+            .map(|counters| SliceAtNode { node: Some(node.clone()), counters })
             .collect::<Vec<SliceAtNode>>()
     });
     Ok(SliceReport { nodes: counted.collect(), ..report(situation, intent, slice) })
@@ -117,12 +118,15 @@ async fn write(
     given: SliceDocument,
     must_be_there: bool,
 ) -> Result<SliceReport, Problem> {
-    let whose = identity.clone();
+    let (whose, limit) = (identity.clone(), app.quotas.limit(&identity.project, SLICE));
     let edit = move |draft: &mut Draft| {
-        if must_be_there && !draft.intent().slices.contains_key(&id) {
+        let mut found = Found::default();
+        if !must_be_there {
+            found.check_quota(draft, &whose, limit)?;
+        } else if !draft.intent().slices.contains_key(&id) {
             return Err(Problem::gone());
         }
-        put_slice(draft, &whose, id, &given, &mut Found::default())
+        put_slice(draft, &whose, id, &given, &mut found)
     };
     let snapshot = declare(app, edit).await?;
     let situation = settled(app, &snapshot, id).await;
@@ -169,7 +173,7 @@ pub(super) async fn create_all(
     lines: Vec<Value>,
 ) -> Vec<Map<String, Value>> {
     let count = lines.len();
-    let whose = identity.clone();
+    let (whose, limit) = (identity.clone(), app.quotas.limit(&identity.project, SLICE));
     let edit = move |draft: &mut Draft| {
         let mut made = Vec::with_capacity(lines.len());
         let mut found = Found::default();
@@ -178,7 +182,9 @@ pub(super) async fn create_all(
             let given: Result<SliceDocument, _> = serde_json::from_value(line);
             let given = given.map_err(|error| Problem::bad_body(&error.to_string()));
             made.push(given.and_then(|given| {
+                found.check_quota(draft, &whose, limit)?;
                 put_slice(draft, &whose, id, &given, &mut found)?;
+                found.own = found.own.map(|own| own.saturating_add(1));
                 Ok((id, given))
             }));
         }
@@ -220,11 +226,30 @@ fn put_slice(
     Ok(())
 }
 
-/// Chains and ports that were found by name for slices of before: all are gone through for each.
+/// Chains and ports that were found by name for slices of before, and how many slices somebody has:
+/// all are gone through for each.
 #[derive(Default)]
 pub(super) struct Found {
     chains: BTreeMap<String, ChainId>,
     ports: BTreeMap<String, PortId>,
+    own: Option<usize>,
+}
+
+impl Found {
+    /// May somebody's project have one more slice?
+    fn check_quota(
+        &mut self,
+        draft: &Draft,
+        identity: &Identity,
+        limit: Option<usize>,
+    ) -> Result<(), Problem> {
+        let Some(limit) = limit else { return Ok(()) };
+        let own = *self.own.get_or_insert_with(|| {
+            let slices = draft.intent().slices.values();
+            slices.filter(|slice| slice.label.project == identity.project).count()
+        });
+        if own < limit { Ok(()) } else { Err(Problem::over_quota(SLICE)) }
+    }
 }
 
 /// The slice that a request asks for; it stays with the project that it has.

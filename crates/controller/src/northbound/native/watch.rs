@@ -3,8 +3,9 @@
 //! what caused it.
 
 use super::problem::Problem;
+use crate::auth::{Identity, Pass};
 use crate::declared::{Declared, Snapshot};
-use crate::northbound::{App, Call};
+use crate::northbound::{App, Call, WATCHER};
 use crate::reconcile::Situation;
 use crate::reconcile::receipts::Receipts;
 use axum::body::{Body, Bytes};
@@ -13,13 +14,13 @@ use axum::response::Response;
 use catena_model::event::{Declaration, EventLine};
 use catena_model::id::ChainId;
 use catena_model::status::ChainStatus;
-use catena_model::{BlueprintNumber, Event, NodeName};
+use catena_model::{BlueprintNumber, Event, NodeName, ProjectId};
 use catena_store::{Revision, StoreError};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
 /// People and programs that may watch at one time.
@@ -31,18 +32,65 @@ const LINES_MAX: usize = 64;
 /// the controller that the reader has gone.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// How many may still begin to watch.
-pub(crate) struct Watchers(Arc<Semaphore>);
+/// Who watches.
+#[derive(Clone, Default)]
+pub(crate) struct Watchers(Arc<Mutex<BTreeMap<ProjectId, usize>>>);
 
-impl Default for Watchers {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(WATCHERS_MAX)))
+/// Why somebody may not begin to watch.
+enum NoSeat {
+    /// His project has as many watchers as it may.
+    Project,
+    /// All have.
+    All,
+}
+
+/// A watcher's place, given back with it.
+struct Seat {
+    watchers: Watchers,
+    project: ProjectId,
+}
+
+impl Watchers {
+    /// How many of a project watch.
+    pub(crate) fn count(&self, project: &ProjectId) -> usize {
+        self.taken().get(project).copied().unwrap_or_default()
+    }
+
+    fn sit(&self, project: &ProjectId, project_max: Option<usize>) -> Result<Seat, NoSeat> {
+        let mut taken = self.taken();
+        let own = taken.get(project).copied().unwrap_or_default();
+        if project_max.is_some_and(|max| own >= max) {
+            return Err(NoSeat::Project);
+        }
+        if taken.values().sum::<usize>() >= WATCHERS_MAX {
+            return Err(NoSeat::All);
+        }
+        taken.insert(project.clone(), own.saturating_add(1));
+        Ok(Seat { watchers: self.clone(), project: project.clone() })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<ProjectId, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut taken = self.watchers.taken();
+        let left = taken.remove(&self.project).unwrap_or_default().saturating_sub(1);
+        if left > 0 {
+            taken.insert(self.project.clone(), left);
+        }
     }
 }
 
 /// Tells how things stand and what changes; with `after` in the query first what was declared after
 /// that revision.
-pub(super) async fn answer(app: &App, call: &Call) -> Result<Response, Problem> {
+pub(super) async fn answer(
+    app: &App,
+    call: &Call,
+    identity: &Identity,
+) -> Result<Response, Problem> {
     let now = app.declared.snapshot().revision;
     let after = match call.query.iter().find(|(key, _)| key == "after") {
         None => now,
@@ -56,11 +104,12 @@ pub(super) async fn answer(app: &App, call: &Call) -> Result<Response, Problem> 
     }
     // Who asks for what is forgotten learns it from the status code.
     changes(&app.declared, after).await?;
-    let seats = Arc::clone(&app.watchers.0);
-    let seat = seats.try_acquire_owned().map_err(|_| {
-        Problem::overloaded(format!(
+    let max = app.quotas.limit(&identity.project, WATCHER);
+    let seat = app.watchers.sit(&identity.project, max).map_err(|no_seat| match no_seat {
+        NoSeat::Project => Problem::over_quota(WATCHER),
+        NoSeat::All => Problem::overloaded(format!(
             "{WATCHERS_MAX} others watch already; end one of them, or ask GET /v1/status instead."
-        ))
+        )),
     })?;
     let (lines, receiver) = mpsc::channel(LINES_MAX);
     let watcher = Watcher {
@@ -69,6 +118,7 @@ pub(super) async fn answer(app: &App, call: &Call) -> Result<Response, Problem> 
         known: Known { told: app.receipts.borrow().newest(), ..Known::default() },
         after,
         lines,
+        pass: Pass::new(&app.guard, &call.headers, identity.clone()),
         _seat: seat,
     };
     let (situation, receipts) = (app.situation.clone(), app.receipts.clone());
@@ -101,19 +151,20 @@ struct Watcher {
     /// The revision up to which he knows what was declared.
     after: Revision,
     lines: mpsc::Sender<Line>,
-    _seat: OwnedSemaphorePermit,
+    pass: Pass,
+    _seat: Seat,
 }
 
 impl Watcher {
-    /// Goes on until the reader or the controller is gone, or he is so slow that what he has not
-    /// heard is forgotten.
+    /// Goes on until the reader, his token or the controller is gone, or he is so slow that what he
+    /// has not heard is forgotten.
     async fn tell(
         mut self,
         mut declared: watch::Receiver<Snapshot>,
         mut situation: watch::Receiver<Situation>,
         mut receipts: watch::Receiver<Arc<Receipts>>,
     ) {
-        loop {
+        while self.pass.holds().await {
             declared.borrow_and_update();
             let now = situation.borrow_and_update().clone();
             let over = self.known.over(&receipts.borrow_and_update());
@@ -136,11 +187,13 @@ impl Watcher {
                         changed = declared.changed() => changed,
                         changed = situation.changed() => changed,
                         changed = receipts.changed() => changed,
+                        () = self.pass.ended() => return None,
                     }
+                    .ok()
                 };
                 match tokio::time::timeout(SILENCE_MAX, news).await {
-                    Ok(Ok(())) => break,
-                    Ok(Err(_)) => return,
+                    Ok(Some(())) => break,
+                    Ok(None) => return,
                     Err(_) if self.lines.send(Ok(Bytes::from_static(b"\n"))).await.is_err() => {
                         return;
                     }
@@ -154,11 +207,14 @@ impl Watcher {
         let line = EventLine { revision: revision.0, event };
         let mut line = serde_json::to_vec(&line).map_err(|_| Gone)?;
         line.push(b'\n');
-        self.lines.send(Ok(line.into())).await.map_err(|_| Gone)
+        tokio::select! {
+            said = self.lines.send(Ok(line.into())) => said.map_err(|_| Gone),
+            () = self.pass.ended() => Err(Gone),
+        }
     }
 }
 
-/// Nobody reads any more.
+/// Nobody reads any more, or nobody may.
 struct Gone;
 
 /// What a reader has been told.

@@ -18,6 +18,15 @@ pub(crate) struct Attribute {
     pub(crate) update: bool,
     /// Checks a value and brings it into its one form; gets the attribute's name for messages.
     pub(crate) convert: fn(&str, &Value) -> Result<Value, ApiError>,
+    /// Is it only for whoever runs the deployment, to see and to set?
+    is_operators: bool,
+}
+
+impl Attribute {
+    /// May somebody see and set it, as far as that depends on who he is?
+    pub(crate) fn is_for(&self, identity: &Identity) -> bool {
+        !self.is_operators || identity.sees_all()
+    }
 }
 
 /// What happens to an attribute on create.
@@ -37,7 +46,7 @@ pub(crate) const fn optional(
     update: bool,
     convert: fn(&str, &Value) -> Result<Value, ApiError>,
 ) -> Attribute {
-    Attribute { name, create: OnCreate::Default(default), update, convert }
+    Attribute { name, create: OnCreate::Default(default), update, convert, is_operators: false }
 }
 
 /// An attribute that must be given on create.
@@ -46,12 +55,18 @@ pub(crate) const fn required(
     update: bool,
     convert: fn(&str, &Value) -> Result<Value, ApiError>,
 ) -> Attribute {
-    Attribute { name, create: OnCreate::Required, update, convert }
+    Attribute { name, create: OnCreate::Required, update, convert, is_operators: false }
 }
 
 /// An attribute that only the server sets.
 pub(crate) const fn read_only(name: &'static str) -> Attribute {
-    Attribute { name, create: OnCreate::Refused, update: false, convert: values::any }
+    let create = OnCreate::Refused;
+    Attribute { name, create, update: false, convert: values::any, is_operators: false }
+}
+
+/// The same attribute, but only whoever runs the deployment sees or sets it.
+pub(crate) const fn operators(attribute: Attribute) -> Attribute {
+    Attribute { is_operators: true, ..attribute }
 }
 
 /// The JSON null, as a default.
@@ -167,6 +182,9 @@ pub(crate) fn prepare(
             (Verb::Update, Some(_), _) if !attribute.update => {
                 let message = format!("Cannot update read-only attribute {name}");
                 return Err(ApiError::bad_request(message));
+            }
+            (_, Some(_), _) if !attribute.is_for(identity) => {
+                return Err(ApiError::not_authorized(resource, verb, name));
             }
             (_, Some(value), _) => value,
             (_, None, _) => continue,

@@ -2,7 +2,7 @@
 //! and that a line that fails takes no other with it; refuses to know where lines come from.
 
 use super::attributes::{Prepared, Verb, prepare};
-use super::dispatch::view;
+use super::dispatch::{make, view};
 use super::errors::ApiError;
 use super::scope::Edit;
 use super::{Collection, NETWORKING, SFC};
@@ -85,13 +85,14 @@ async fn create(
     identity: &Identity,
     lines: Vec<Line>,
 ) -> Result<Vec<Result<Uuid, ApiError>>, ApiError> {
-    let (identity, overlap) = (identity.clone(), app.overlap);
+    let (identity, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
     let edit = move |draft: &mut Draft| {
         let mut made = Vec::with_capacity(lines.len());
         for (collection, given) in &lines {
             // What a line that fails has written already must not stay.
             let before = draft.clone();
-            let one = collection.create(&mut Edit { draft, identity: &identity, overlap }, given);
+            let edit = &mut Edit { draft, identity: &identity, overlap, quotas: &quotas };
+            let one = make(*collection, edit, given);
             if one.is_err() {
                 *draft = before;
             }

@@ -88,11 +88,9 @@ async fn create(
     identity: Identity,
 ) -> Result<Response, ApiError> {
     let given = judge(collection, Verb::Create, &call, &identity)?;
-    let (editor, overlap) = (identity.clone(), app.overlap);
-    let limit = app.quotas.limit(&given.project, collection.singular());
+    let (editor, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
     let edit = move |draft: &mut Draft| {
-        quotas::check(collection, draft.intent(), &given.project, limit)?;
-        collection.create(&mut Edit { draft, identity: &editor, overlap }, &given)
+        make(collection, &mut Edit { draft, identity: &editor, overlap, quotas: &quotas }, &given)
     };
     let (id, snapshot) = app.declared.change(edit).await?;
     if collection.waits() {
@@ -100,6 +98,16 @@ async fn create(
         settle_chains(app, snapshot.revision, &chains).await;
     }
     show_changed(app, identity, collection, StatusCode::CREATED, id, snapshot, None)
+}
+
+/// Makes a resource, if its owner may have one more.
+pub(super) fn make(
+    collection: &dyn Collection,
+    edit: &mut Edit<'_>,
+    given: &Prepared,
+) -> Result<Uuid, ApiError> {
+    quotas::check(collection, edit, &given.project)?;
+    collection.create(edit, given)
 }
 
 async fn update(
@@ -114,9 +122,10 @@ async fn update(
     seen.ok_or_else(|| collection.not_found(&id.to_string()))?;
     let given = judge(collection, Verb::Update, &call, &identity)?;
     let before = app.situation.borrow().blueprint.number;
-    let (editor, overlap) = (identity.clone(), app.overlap);
+    let (editor, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
     let edit = move |draft: &mut Draft| {
-        collection.update(&mut Edit { draft, identity: &editor, overlap }, id, &given)
+        let edit = &mut Edit { draft, identity: &editor, overlap, quotas: &quotas };
+        collection.update(edit, id, &given)
     };
     let ((), snapshot) = app.declared.change(edit).await?;
     let chains = collection.chains(&snapshot.intent, id);
@@ -132,11 +141,12 @@ async fn delete(
     id: Uuid,
     identity: Identity,
 ) -> Result<Response, ApiError> {
-    let overlap = app.overlap;
+    let (overlap, quotas) = (app.overlap, Arc::clone(&app.quotas));
     let edit = move |draft: &mut Draft| {
         let chains =
             if collection.waits() { collection.chains(draft.intent(), id) } else { Vec::new() };
-        collection.delete(&mut Edit { draft, identity: &identity, overlap }, id)?;
+        let edit = &mut Edit { draft, identity: &identity, overlap, quotas: &quotas };
+        collection.delete(edit, id)?;
         Ok::<_, ApiError>(chains)
     };
     let (chains, snapshot) = app.declared.change(edit).await?;

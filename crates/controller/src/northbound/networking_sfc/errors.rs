@@ -1,6 +1,7 @@
 //! The error body of networking-sfc: status, type and message. Clients depend on the first two and
 //! show the third to people.
 
+use super::attributes::Verb;
 use crate::auth::Refusal;
 use crate::northbound::{json, store_status};
 use axum::http::StatusCode;
@@ -42,6 +43,19 @@ impl ApiError {
     /// A value cannot be converted.
     pub(crate) fn conversion(reason: impl std::fmt::Display) -> Self {
         Self::invalid("InvalidInput", format!("Invalid input for operation: {reason}"))
+    }
+
+    /// The attribute is another role's to set.
+    pub(crate) fn not_authorized(resource: &str, verb: Verb, attribute: &str) -> Self {
+        let verb = match verb {
+            Verb::Create => "create",
+            Verb::Update => "update",
+        };
+        let message = format!(
+            "rule:{verb}_{resource}:{attribute} is disallowed by policy: it needs the role \
+             'operator' or 'admin'. Leave it out, and ask an operator to set it."
+        );
+        Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message)
     }
 
     pub(crate) fn not_found(kind: &'static str, message: impl Into<String>) -> Self {

@@ -51,7 +51,7 @@ impl Collection for FlowClassifiers {
         scope.labels(|intent| &intent.rules)
     }
 
-    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+    fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
         view.scope().rule(RuleId(id)).map(render)
     }
 

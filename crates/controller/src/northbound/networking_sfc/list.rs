@@ -16,9 +16,10 @@ use uuid::Uuid;
 /// Query keys that are no filter.
 const NO_FILTER: [&str; 6] = ["fields", "limit", "marker", "page_reverse", "sort_key", "sort_dir"];
 /// Attributes that have no order: lists and dictionaries.
-const UNSORTABLE: [&str; 12] = [
+const UNSORTABLE: [&str; 13] = [
     "allocation_pools",
     "binding:profile",
+    "binding:vif_details",
     "chain_parameters",
     "fixed_ips",
     "flow_classifiers",
@@ -46,8 +47,8 @@ pub(super) fn list(
     view: &View,
     call: &Call,
 ) -> Result<Listed, ApiError> {
-    let filters = Filters::read(collection, &call.query)?;
-    let order = Order::read(collection, &call.query)?;
+    let filters = Filters::read(collection, view, &call.query)?;
+    let order = Order::read(collection, view, &call.query)?;
     let fields = fields(&call.query);
     let candidates =
         collection.labels(view.scope()).filter(|(id, label)| filters.allow(*id, label));
@@ -91,9 +92,19 @@ fn cut(item: Shown, fields: &[&str]) -> Shown {
 struct Filters<'q>(BTreeMap<&'q str, Vec<String>>);
 
 impl<'q> Filters<'q> {
-    fn read(collection: &dyn Collection, query: &'q [(String, String)]) -> Result<Self, ApiError> {
+    fn read(
+        collection: &dyn Collection,
+        view: &View,
+        query: &'q [(String, String)],
+    ) -> Result<Self, ApiError> {
+        // What somebody may not see is for him no attribute at all.
+        let is_hidden = |key: &str| {
+            let mut table = collection.table().iter();
+            table.any(|attribute| attribute.name == key && !attribute.is_for(&view.identity))
+        };
+        let is_filter = |key: &str| !NO_FILTER.contains(&key) && !is_hidden(key);
         let mut filters: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for (key, value) in query.iter().filter(|(key, _)| !NO_FILTER.contains(&key.as_str())) {
+        for (key, value) in query.iter().filter(|(key, _)| is_filter(key)) {
             let wanted = converted(collection, key, value)?;
             filters.entry(key).or_default().push(wanted);
         }
@@ -157,7 +168,11 @@ enum Way {
 }
 
 impl<'q> Order<'q> {
-    fn read(collection: &dyn Collection, query: &'q [(String, String)]) -> Result<Self, ApiError> {
+    fn read(
+        collection: &dyn Collection,
+        view: &View,
+        query: &'q [(String, String)],
+    ) -> Result<Self, ApiError> {
         let all = |wanted: &'static str| {
             query.iter().filter(move |(key, _)| key == wanted).map(|(_, value)| value.as_str())
         };
@@ -168,7 +183,9 @@ impl<'q> Order<'q> {
             return Err(ApiError::bad_request(message));
         }
         let is_sortable = |key: &&str| {
-            let is_known = collection.table().iter().any(|attribute| attribute.name == *key);
+            let mut table = collection.table().iter();
+            let is_known =
+                table.any(|attribute| attribute.name == *key && attribute.is_for(&view.identity));
             (is_known || OWNER.contains(key)) && !UNSORTABLE.contains(key)
         };
         let unknown: Vec<&str> = keys.iter().copied().filter(|key| !is_sortable(key)).collect();

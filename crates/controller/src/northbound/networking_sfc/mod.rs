@@ -24,10 +24,10 @@ mod values;
 
 pub(crate) use bulk::create_all;
 pub(crate) use documents::versions;
-pub(crate) use quotas::Quotas;
+pub(crate) use quotas::{DRAFT, Quotas, SLICE, WATCHER};
 
 use crate::auth::{Identity, Refusal};
-use crate::northbound::{App, Call, routes};
+use crate::northbound::{App, Call, hosts, routes};
 use attributes::{Attribute, Prepared};
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
@@ -56,7 +56,18 @@ trait Collection: Sync {
     fn not_found(&self, id: &str) -> ApiError;
     /// All that the caller may know of, ordered by identity.
     fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a>;
-    fn show(&self, view: &View, id: Uuid) -> Option<Shown>;
+    /// The resource with every attribute that it has.
+    fn render(&self, view: &View, id: Uuid) -> Option<Shown>;
+    /// The resource with the attributes that the caller may see.
+    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+        let mut shown = self.render(view, id)?;
+        let hidden = self.table().iter().filter(|attribute| !attribute.is_for(&view.identity));
+        hidden.for_each(|attribute| drop(shown.remove(attribute.name)));
+        if !view.identity.sees_all() {
+            hosts::hide_in_map(&mut shown, &view.situation);
+        }
+        Some(shown)
+    }
     fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError>;
     fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError>;
     fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError>;
@@ -86,12 +97,24 @@ const SFC: [&'static dyn Collection; 5] = [
 
 /// Answers a call below `/v2.0`.
 pub(crate) async fn answer(app: &Arc<App>, call: Call, identity: Identity) -> Response {
-    numbered(dispatch::route(app, call, identity).await.unwrap_or_else(ApiError::into_response))
+    let is_told_all = identity.sees_all();
+    let answer = dispatch::route(app, call, identity).await;
+    numbered(answer.unwrap_or_else(|mut error| {
+        if !is_told_all {
+            error.message = hosts::in_sentence(&error.message, &app.situation.borrow());
+        }
+        error.into_response()
+    }))
 }
 
 /// The answer to who may not.
 pub(crate) fn refuse(refusal: Refusal) -> Response {
     numbered(ApiError::from(refusal).into_response())
+}
+
+/// The answer to a request that makes no sense.
+pub(crate) fn bad_request(message: String) -> Response {
+    numbered(ApiError::bad_request(message).into_response())
 }
 
 /// The answer where there is no such route, or it has no such method.

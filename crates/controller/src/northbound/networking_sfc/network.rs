@@ -50,7 +50,7 @@ impl Collection for Networks {
         scope.labels(|intent| &intent.networks)
     }
 
-    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+    fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
         Some(render(&view.intent, view.scope().network(NetworkId(id))?))
     }
 

@@ -1,11 +1,11 @@
 //! Ports: an attachment to a network, with its addresses, and where its interface is found.
 
 use super::attributes::{
-    Attribute, Prepared, empty_dict, empty_text, null, optional, read_only, required,
+    Attribute, Prepared, empty_dict, empty_text, null, operators, optional, read_only, required,
 };
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{Collection, Shown, addresses, network, shown, subnet, uses, values};
+use super::{Collection, Shown, addresses, network, quotas, shown, subnet, uses, values};
 use catena_model::NodeName;
 use catena_model::id::{NetworkId, PortId, SubnetId};
 use catena_model::program::PROXY_MAC;
@@ -38,8 +38,10 @@ const TABLE: &[Attribute] = &[
     optional("fixed_ips", null, true, fixed_ips),
     optional("device_id", empty_text, true, values::text),
     optional("device_owner", empty_text, true, values::text),
-    optional("binding:host_id", empty_text, true, host),
-    optional("binding:profile", empty_dict, true, profile),
+    operators(optional("binding:host_id", empty_text, true, host)),
+    operators(optional("binding:profile", empty_dict, true, profile)),
+    operators(read_only("binding:vif_type")),
+    operators(read_only("binding:vif_details")),
     optional("binding:vnic_type", || json!("normal"), true, vnic_type),
     optional("port_security_enabled", || json!(false), true, values::boolean),
     read_only("status"),
@@ -68,7 +70,7 @@ impl Collection for Ports {
         scope.labels(|intent| &intent.ports)
     }
 
-    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+    fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
         Some(render(view, view.scope().port(PortId(id))?))
     }
 
@@ -92,14 +94,19 @@ impl Collection for Ports {
             port.fixed_ips = one_of_each_family(edit.draft.intent(), network)?;
         }
         apply(edit.scope(), &mut port, given)?;
+        quotas::check_node(edit, &port)?;
         edit.draft.put(port)?;
         Ok(id.0)
     }
 
     fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
         let mut port = find(edit.scope(), id)?.clone();
+        let former = port.node.clone();
         given.relabel(&mut port.label);
         apply(edit.scope(), &mut port, given)?;
+        if port.node != former {
+            quotas::check_node(edit, &port)?;
+        }
         Ok(edit.draft.put(port)?)
     }
 
@@ -154,24 +161,34 @@ fn apply(scope: Scope<'_>, port: &mut Port, given: &Prepared) -> Result<(), ApiE
     if let Some(device_owner) = given.text("device_owner") {
         port.device_owner = device_owner;
     }
-    if let Some(host) = given.text("binding:host_id") {
-        port.node = NodeName::new(host).ok();
+    port.admin_state_up = given.boolean("admin_state_up").unwrap_or(port.admin_state_up);
+    let (node, profile) = (given.text("binding:host_id"), given.value("binding:profile"));
+    if node.is_none() && profile.is_none() {
+        return Ok(());
     }
-    if let Some(profile) = given.value("binding:profile").and_then(Value::as_object) {
+    if let Some(node) = node {
+        port.node = NodeName::new(node).ok();
+    }
+    if let Some(profile) = profile.and_then(Value::as_object) {
         port.attachment = attachment(profile);
     }
-    port.admin_state_up = given.boolean("admin_state_up").unwrap_or(port.admin_state_up);
     check_interface(intent, port)
 }
 
-/// Two ports on one interface would each take every packet of it.
+/// Two ports on one interface would each take every packet of it. Another project's is not named:
+/// whoever is told of the conflict need not know of it.
 fn check_interface(intent: &IndexedIntent, port: &Port) -> Result<(), ApiError> {
     let (Some(node), Some(attachment)) = (&port.node, &port.attachment) else { return Ok(()) };
     let mut others = intent.index().ports_of_interface(node, attachment);
     let Some(other) = others.find(|other| *other != port.id) else { return Ok(()) };
+    let is_own = |other: &Port| other.label.project == port.label.project;
+    let other = match intent.ports.get(&other).filter(|other| is_own(other)) {
+        Some(own) => format!("port {}", own.id),
+        None => "a port of another project".to_owned(),
+    };
     let message = format!(
-        "The interface '{}' of node '{node}' already belongs to port {}.",
-        attachment.interface, other
+        "The interface '{}' of node '{node}' already belongs to {other}; choose another one.",
+        attachment.interface
     );
     Err(ApiError::conflict("InterfaceInUse", message))
 }

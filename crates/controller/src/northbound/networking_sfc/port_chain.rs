@@ -57,7 +57,7 @@ impl Collection for PortChains {
         scope.labels(|intent| &intent.chains)
     }
 
-    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+    fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
         Some(render(view, view.scope().chain(ChainId(id))?))
     }
 

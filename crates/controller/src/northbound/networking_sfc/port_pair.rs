@@ -48,7 +48,7 @@ impl Collection for PortPairs {
         scope.labels(|intent| &intent.instances)
     }
 
-    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+    fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
         Some(render(view, view.scope().instance(InstanceId(id))?))
     }
 

@@ -47,7 +47,7 @@ impl Collection for PortPairGroups {
         scope.labels(|intent| &intent.functions)
     }
 
-    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+    fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
         Some(render(view, view.scope().function(FunctionId(id))?))
     }
 

@@ -3,14 +3,15 @@
 
 use super::attributes::{Attribute, Verb, optional, prepare};
 use super::errors::ApiError;
-use super::scope::Scope;
+use super::scope::{Edit, Scope};
 use super::{CONTENT_TYPE, Collection, NETWORKING, SFC, dispatch, values};
 use crate::auth::Identity;
 use crate::northbound::{App, Call, json};
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
-use catena_model::{ProjectId, Role};
+use catena_model::resource::Port;
+use catena_model::{NodeName, ProjectId, Role};
 use catena_plan::IndexedIntent;
 use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
 use serde_json::{Map, Value, json};
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a project may have when nobody has said otherwise, by kind of resource. The original means
 /// the same number of service graphs, but an option of another name makes them unlimited there.
-const DEFAULTS: [(&str, i64); 8] = [
+const DEFAULTS: [(&str, i64); 12] = [
     ("network", UNLIMITED),
     ("subnet", UNLIMITED),
     ("port", UNLIMITED),
@@ -28,7 +29,21 @@ const DEFAULTS: [(&str, i64); 8] = [
     ("port_pair", 100),
     ("port_chain", 10),
     ("port_pair_group", 10),
+    (SLICE, 1_000),
+    (PORT_PER_NODE, 128),
+    (DRAFT, 8),
+    (WATCHER, 16),
 ];
+/// Kinds that the original does not know: they are told only where they are limited.
+const OURS: [&str; 4] = [SLICE, PORT_PER_NODE, DRAFT, WATCHER];
+/// Slices.
+pub(crate) const SLICE: &str = "slice";
+/// Ports at any one node.
+const PORT_PER_NODE: &str = "port_per_node";
+/// Drafts that are open.
+pub(crate) const DRAFT: &str = "draft";
+/// Requests that watch.
+pub(crate) const WATCHER: &str = "watcher";
 const UNLIMITED: i64 = -1;
 const KIND: &str = "quota";
 
@@ -42,6 +57,10 @@ const TABLE: &[Attribute] = &[
     optional("port_pair", unlimited, true, limit),
     optional("port_chain", unlimited, true, limit),
     optional("port_pair_group", unlimited, true, limit),
+    optional(SLICE, unlimited, true, limit),
+    optional(PORT_PER_NODE, unlimited, true, limit),
+    optional(DRAFT, unlimited, true, limit),
+    optional(WATCHER, unlimited, true, limit),
 ];
 
 /// Limits by kind of resource.
@@ -74,7 +93,7 @@ impl Quotas {
     }
 
     /// How many resources of a kind a project may have; none: as many as it likes.
-    pub(super) fn limit(&self, project: &ProjectId, kind: &str) -> Option<usize> {
+    pub(crate) fn limit(&self, project: &ProjectId, kind: &str) -> Option<usize> {
         let set = self.kept().get(&project.0).and_then(|kept| kept.limits.get(kind).copied());
         usize::try_from(set.unwrap_or_else(|| self.default_of(kind))).ok()
     }
@@ -85,7 +104,10 @@ impl Quotas {
     }
 
     fn defaults(&self) -> Map<String, Value> {
-        DEFAULTS.iter().map(|(kind, _)| ((*kind).into(), json!(self.default_of(kind)))).collect()
+        let all = DEFAULTS.iter().map(|(kind, _)| (*kind, self.default_of(kind)));
+        let is_told = |kind: &str, limit: i64| limit != UNLIMITED || !OURS.contains(&kind);
+        let told = all.filter(|(kind, limit)| is_told(kind, *limit));
+        told.map(|(kind, limit)| (kind.into(), json!(limit))).collect()
     }
 
     /// Every limit of a project.
@@ -135,27 +157,64 @@ impl Quotas {
 /// May the project have one more of this collection?
 pub(super) fn check(
     collection: &dyn Collection,
-    intent: &IndexedIntent,
+    edit: &Edit<'_>,
     project: &ProjectId,
-    limit: Option<usize>,
 ) -> Result<(), ApiError> {
-    match limit {
-        Some(limit) if used(collection, intent, project) >= limit => {
-            let kind = collection.singular();
-            let message = format!("Quota exceeded for resources: ['{kind}'].");
-            Err(ApiError::conflict("OverQuota", message))
-        }
+    let kind = collection.singular();
+    match edit.quotas.limit(project, kind) {
+        Some(limit) if used(collection, edit.draft.intent(), project) >= limit => Err(over(kind)),
         _ => Ok(()),
+    }
+}
+
+/// May the project of a port have this one, too, at the node where it is?
+pub(super) fn check_node(edit: &Edit<'_>, port: &Port) -> Result<(), ApiError> {
+    let project = &port.label.project;
+    let (Some(node), Some(limit)) = (&port.node, edit.quotas.limit(project, PORT_PER_NODE)) else {
+        return Ok(());
+    };
+    let at_node = own_ports(edit.draft.intent(), project)
+        .filter(|other| other.id != port.id && other.node.as_ref() == Some(node));
+    if at_node.count() >= limit { Err(over(PORT_PER_NODE)) } else { Ok(()) }
+}
+
+fn own_ports<'i>(
+    intent: &'i IndexedIntent,
+    project: &'i ProjectId,
+) -> impl Iterator<Item = &'i Port> {
+    intent.ports.values().filter(move |port| port.label.project == *project)
+}
+
+fn over(kind: &str) -> ApiError {
+    ApiError::conflict("OverQuota", format!("Quota exceeded for resources: ['{kind}']."))
+}
+
+/// How many of a kind a project has.
+fn used_of(app: &App, intent: &IndexedIntent, kind: &str, project: &ProjectId) -> usize {
+    match kind {
+        SLICE => intent.slices.values().filter(|slice| slice.label.project == *project).count(),
+        // At the node where it has most.
+        PORT_PER_NODE => {
+            let mut at: BTreeMap<&NodeName, usize> = BTreeMap::new();
+            for node in own_ports(intent, project).filter_map(|port| port.node.as_ref()) {
+                let count = at.entry(node).or_default();
+                *count = count.saturating_add(1);
+            }
+            at.into_values().max().unwrap_or_default()
+        }
+        DRAFT => app.drafts.count(project),
+        WATCHER => app.watchers.count(project),
+        _ => {
+            let mut collections = NETWORKING.into_iter().chain(SFC);
+            let collection = collections.find(|collection| collection.singular() == kind);
+            collection.map_or(0, |collection| used(collection, intent, project))
+        }
     }
 }
 
 fn used(collection: &dyn Collection, intent: &IndexedIntent, project: &ProjectId) -> usize {
     let owner = Identity { project: project.clone(), role: Role::Tenant };
     collection.labels(Scope { intent, identity: &owner }).count()
-}
-
-fn collections() -> impl Iterator<Item = &'static dyn Collection> {
-    NETWORKING.into_iter().chain(SFC)
 }
 
 /// `/v2.0/quotas`.
@@ -205,11 +264,9 @@ pub(super) fn details(app: &App, project: &str, identity: &Identity) -> Result<R
     check_project(project, identity)?;
     let intent = app.declared.snapshot().intent;
     let mut quota = app.quotas.all(project);
-    for collection in collections() {
-        if let Some(limit) = quota.get_mut(collection.singular()) {
-            let used = used(collection, &intent, &ProjectId(project.into()));
-            *limit = json!({"limit": limit, "used": used, "reserved": 0});
-        }
+    for (kind, limit) in &mut quota {
+        let used = used_of(app, &intent, kind, &ProjectId(project.into()));
+        *limit = json!({"limit": limit, "used": used, "reserved": 0});
     }
     Ok(answer("quota", &json!(quota)))
 }
@@ -224,10 +281,9 @@ async fn set(
     let given = prepare("quota", "quotas", TABLE, Verb::Update, identity, body)?;
     let intent = app.declared.snapshot().intent;
     let mut changed = Limits::new();
-    for collection in collections() {
-        let kind = collection.singular();
+    for (kind, _) in DEFAULTS {
         let Some(limit) = given.value(kind).and_then(Value::as_i64) else { continue };
-        let used = used(collection, &intent, &ProjectId(project.clone()));
+        let used = used_of(app, &intent, kind, &ProjectId(project.clone()));
         if usize::try_from(limit).is_ok_and(|limit| limit < used) {
             return Err(ApiError::bad_request(format!(
                 "Quota limit {limit} for {kind} must be greater than or equal to already used {used}"

@@ -2,6 +2,7 @@
 //! caller's own project. Nothing here is answered with «forbidden»: what one may not see does not
 //! exist.
 
+use super::quotas::Quotas;
 use crate::auth::Identity;
 use crate::config::Overlap;
 use crate::declared::Draft;
@@ -142,6 +143,7 @@ pub(super) struct Edit<'a> {
     pub(super) draft: &'a mut Draft,
     pub(super) identity: &'a Identity,
     pub(super) overlap: Overlap,
+    pub(super) quotas: &'a Quotas,
 }
 
 impl Edit<'_> {

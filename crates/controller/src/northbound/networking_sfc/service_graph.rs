@@ -46,7 +46,7 @@ impl Collection for ServiceGraphs {
         scope.labels(|intent| &intent.graphs)
     }
 
-    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+    fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
         Some(render(view, view.scope().graph(GraphId(id))?))
     }
 
@@ -96,7 +96,9 @@ fn members(branches: &Branches) -> BTreeSet<ChainId> {
 
 /// The rules of a graph, in the original's order.
 fn check(scope: Scope<'_>, branches: &Branches) -> Result<(), ApiError> {
-    if members(branches).into_iter().any(|id| uses::graph_of(scope.intent, id).is_some()) {
+    // Of a chain that may not be known of it is not told either whether a graph has it.
+    let mut known = members(branches).into_iter().filter(|id| scope.chain(*id).is_some());
+    if known.any(|id| uses::graph_of(scope.intent, id).is_some()) {
         let message = format!(
             "Some of the Port Chain(s): {}, are already in use by a Service Graph.",
             json!(branches)

@@ -50,7 +50,7 @@ impl Collection for Subnets {
         scope.labels(|intent| &intent.subnets)
     }
 
-    fn show(&self, view: &View, id: Uuid) -> Option<Shown> {
+    fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
         view.scope().subnet(SubnetId(id)).map(render)
     }
 

@@ -1,0 +1,108 @@
+//! Where things run is the operator's to know: whatever others are told names no node. Knows how our
+//! own sentences name one; refuses to know what they are about.
+
+use crate::reconcile::Situation;
+use catena_model::NodeName;
+use serde_json::{Map, Value};
+
+/// The key under which reports name a node.
+const NODE: &str = "node";
+/// The keys of sentences that we write.
+const SENTENCES: [&str; 6] = ["detail", "disruption", "message", "reason", "status_reason", "text"];
+/// What stands before a node's name in a sentence that does not quote it.
+const BEFORE_NAMES: [&str; 4] = [" at ", " (", "left ", "reach "];
+const QUOTED: &str = "node '";
+/// What stands in place of a name.
+const HIDDEN: &str = "(hidden)";
+
+/// Takes the names of nodes out of an answer.
+pub(super) fn hide(answer: &mut Value, situation: &Situation) {
+    match answer {
+        Value::Object(map) => hide_in_map(map, situation),
+        Value::Array(list) => list.iter_mut().for_each(|item| hide(item, situation)),
+        _ => {}
+    }
+}
+
+/// The same, of an answer that is one object.
+pub(super) fn hide_in_map(answer: &mut Map<String, Value>, situation: &Situation) {
+    for (key, value) in answer {
+        if key == NODE {
+            *value = Value::Null;
+        } else if SENTENCES.contains(&key.as_str()) {
+            hide_in_sentences(value, situation);
+        } else {
+            hide(value, situation);
+        }
+    }
+}
+
+fn hide_in_sentences(told: &mut Value, situation: &Situation) {
+    match told {
+        Value::String(text) => *text = in_sentence(text, situation),
+        Value::Array(list) => list.iter_mut().for_each(|item| hide_in_sentences(item, situation)),
+        other => hide(other, situation),
+    }
+}
+
+/// A sentence without the names of nodes.
+pub(super) fn in_sentence(sentence: &str, situation: &Situation) -> String {
+    without(sentence, situation.blueprint.programs.keys())
+}
+
+fn without<'n>(sentence: &str, known: impl Iterator<Item = &'n NodeName>) -> String {
+    let mut parts = sentence.split(QUOTED);
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.split_once('\'').map_or("", |(_, rest)| rest);
+        told.push_str(&format!("{QUOTED}{HIDDEN}'{rest}"));
+    }
+    for node in known {
+        for before in BEFORE_NAMES {
+            told = replace_word(&told, before, node.as_str());
+        }
+    }
+    told
+}
+
+/// Hides a word behind others, where it ends there.
+fn replace_word(text: &str, before: &str, word: &str) -> String {
+    let named = format!("{before}{word}");
+    let mut parts = text.split(named.as_str());
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let goes_on = |c: char| c.is_alphanumeric() || ['-', '_'].contains(&c);
+        let is_whole = !part.starts_with(goes_on);
+        told.push_str(before);
+        told.push_str(if is_whole { HIDDEN } else { word });
+        told.push_str(part);
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_keep_all_but_the_names_of_nodes() {
+        let known = ["v8", "host1"].map(|name| NodeName::new(name).unwrap());
+        for (sentence, told) in [
+            ("node 'v8' is not connected", "node '(hidden)' is not connected"),
+            (
+                "its ingress on node 'a' and its egress on node 'b': no",
+                "its ingress on node '(hidden)' and its egress on node '(hidden)': no",
+            ),
+            ("1 of 1 probes dropped at v8: no_rule", "1 of 1 probes dropped at (hidden): no_rule"),
+            (
+                "did not come back from instance 'v8' of 'v8' (v8)",
+                "did not come back from instance 'v8' of 'v8' ((hidden))",
+            ),
+            ("left host1 and did not reach v8", "left (hidden) and did not reach (hidden)"),
+            ("visited v8 instead of host1", "visited v8 instead of host1"),
+            ("at host12 and at v8-a", "at host12 and at v8-a"),
+        ] {
+            assert_eq!(without(sentence, known.iter()), told);
+        }
+    }
+}
