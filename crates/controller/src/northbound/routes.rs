@@ -99,13 +99,13 @@ const DRAFTED: [&str; 9] = [
 
 /// Is it carried out on the copy alone, when a request names a draft? Whatever only reads is.
 pub(super) fn is_in_drafts(route: &Route) -> bool {
-    let is_below = |path: &&str| {
-        route.path.strip_prefix(*path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let is_below = |path: &str| {
+        route.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     match (route.method, route.path) {
         ("GET", path) => path != "/v1/watch",
         ("PATCH", "/v1/chains/{chain}") => true,
-        _ => DRAFTED.iter().any(|path| is_below(&path)),
+        _ => DRAFTED.iter().any(|path| is_below(path)),
     }
 }
 

@@ -252,13 +252,12 @@ impl<'c> World<'c> {
         let singular = plural.map(|plural| plural.trim_end_matches('s')).unwrap_or_default();
         match (route.method, route.path) {
             ("GET" | "DELETE", _) => None,
-            (_, "/v1/plan" | "/v1/chains/{chain}/check") => Some(json!({})),
             (_, "/v1/slices" | "/v1/slices/{slice}") => {
                 let made = self.attributes("slice", maker, OWN_MARK);
                 Some(made)
             }
             (_, "/v1/tokens") => Some(self.token()),
-            (_, "/v1/bulk") => Some(json!({})),
+            (_, "/v1/bulk" | "/v1/plan" | "/v1/chains/{chain}/check") => Some(json!({})),
             (_, "/v1/explain") => Some(json!({"from": "nowhere", "packet": {"described": "udp"}})),
             ("PUT", "/v1/nodes/{node}/injected") => Some(json!([])),
             ("PATCH", "/v1/chains/{chain}") => Some(json!({"context": []})),

@@ -119,7 +119,8 @@ fn a_graph_to_a_foreign_chain_is_refused_as_one_to_a_chain_that_is_not_there() {
         (admin.with_role("a", "own", "tenant"), admin.with_role("b", "foreign", "tenant"));
     let chain = |caller: &Caller<'_>| {
         let network = caller.create("/v2.0/networks", &json!({}));
-        let port = caller.create("/v2.0/ports", &json!({"network_id": network}));
+        let port = json!({"network_id": network, "device_id": "d"});
+        let port = caller.create("/v2.0/ports", &port);
         let pair = json!({"ingress": port, "egress": port,
                           "service_function_parameters": {"correlation": "mpls"}});
         let pair = caller.create("/v2.0/sfc/port_pairs", &pair);
