@@ -144,7 +144,7 @@ fn a_graph_to_a_foreign_chain_is_refused_as_one_to_a_chain_that_is_not_there() {
             (|of: &str, mine: &str, _: &str| json!({mine: [of]}), 404),
             (|of: &str, mine: &str, _: &str| json!({of: [mine]}), 404),
             // What is wrong besides is told as if there were no such chain.
-            (|of: &str, mine: &str, _: &str| json!({mine: [of, of]}), 400),
+            (|of: &str, mine: &str, _: &str| json!({mine: [of, of]}), 404),
             (|of: &str, _: &str, in_graph: &str| json!({in_graph: [of]}), 409),
         ] as [(fn(&str, &str, &str) -> Value, u16); 5]
         {

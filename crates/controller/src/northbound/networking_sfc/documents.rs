@@ -13,37 +13,32 @@ const EXTENSIONS: [[&str; 4]; 6] = [
     [
         "sfc",
         "Service Function Chaining",
-        "Chains of service functions.",
+        "Service Function Chain extension.",
         "2015-10-05T10:00:00-00:00",
     ],
     [
         "flow_classifier",
         "Flow Classifier",
-        "Which flows a chain takes.",
+        "Flow Classifier Extension.",
         "2015-10-05T10:00:00-00:00",
     ],
-    [
-        "service_graph",
-        "Service Graph",
-        "Chains that branch into other chains.",
-        "2017-09-20T00:00:00-00:00",
-    ],
+    ["service_graph", "Service Graph", "Service Graph extension.", "2017-09-20T00:00:00-00:00"],
     [
         "networking-sfc-tap",
         "Networking SFC Passive Tap Service Function support",
-        "Port pair groups that only watch.",
+        "Extension for Passive TAP Service Function support",
         "2017-10-20T10:00:00-00:00",
     ],
     [
         "quotas",
         "Quota management support",
-        "How many resources a project may have.",
+        "Expose functions for quotas management per project",
         "2012-07-29T10:00:00-00:00",
     ],
     [
         "quota_details",
         "Quota details management support",
-        "How many resources a project has.",
+        "Expose functions for quotas usage statistics per project",
         "2017-02-10T10:00:00-00:00",
     ],
 ];
