@@ -242,6 +242,7 @@ mod tests {
             mac: MacAddr([2, 0, 0, 0, 0, 1]),
             role: PortRole::Endpoint,
             attachment: Attachment { namespace: None, interface: interface.into() },
+            own_sources: None,
         }
     }
 

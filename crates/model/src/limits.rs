@@ -78,6 +78,14 @@ limits! {
         "Different lists of bookings that flows in the kernel have; flows that need another stay with the engine.";
     NODE_PACKETS_INSIDE_MAX: usize = 65_536, "packets",
         "Packets inside functions shared by two versions of a path that the proxies of one node know one by one; beyond it the oldest is forgotten.";
+    FRAGMENT_WAIT_MS: u64 = 1_000, "milliseconds",
+        "How long a later fragment waits for the first of its packet.";
+    PORT_FRAGMENTS_WAITING_MAX: usize = 128, "packets",
+        "Later fragments of one port, or of one hop of a path out of tunnels, that wait for the first of their packets.";
+    PORT_FRAGMENT_BYTES_WAITING_MAX: usize = 262_144, "bytes",
+        "Bytes of the same.";
+    NODE_FRAGMENTS_WAITING_MAX: usize = 512, "packets",
+        "Later fragments that wait at one node; beyond it the port with most of them gives one up for a port with fewer.";
     PROGRAM_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",
         "Largest program on the wire and on disk.";
     TENANT_MTU_BYTES: u16 = 1_400, "bytes",

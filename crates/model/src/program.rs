@@ -141,6 +141,10 @@ pub struct PortEntry {
     pub role: PortRole,
     /// How the agent finds its interface.
     pub attachment: Attachment,
+    /// It belongs to the machine of a function that paths go through: what no path expects may come
+    /// from these addresses only, those of the machine. None: from any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_sources: Option<Vec<IpAddr>>,
 }
 
 /// Where a MAC is reached.

@@ -105,6 +105,20 @@ pub struct Port {
     pub attachment: Option<Attachment>,
     /// Administrative state as declared.
     pub admin_state_up: bool,
+    /// What its machine may send by it where that is a function's.
+    #[serde(default)]
+    pub own_traffic: OwnTraffic,
+}
+
+/// What the machine of a function may send by one of its ports that no path expects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OwnTraffic {
+    /// What it may have made itself: from its own addresses, discovery, ICMP errors.
+    #[default]
+    Own,
+    /// Anything: the operator vouches that no packet of a chain is among it.
+    All,
 }
 
 /// IP version of a rule.

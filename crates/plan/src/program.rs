@@ -8,10 +8,11 @@ use catena_model::program::{
     ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, PinEntry, PortEntry, PortRole,
     RuleEntry, TunnelEntry,
 };
-use catena_model::resource::{Network, Port};
-use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use catena_model::resource::{Network, OwnTraffic, Port};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// The programs of all nodes, all with number 0: the caller knows which of them are new.
 pub(crate) fn programs(
@@ -19,9 +20,17 @@ pub(crate) fn programs(
     intent: &Intent,
     inventory: &Inventory,
 ) -> BTreeMap<NodeName, NodeProgram> {
-    let function_ports = intent.function_ports();
-    let make = |node: &NodeName| program(node, ledger, intent, inventory, &function_ports);
+    let functions =
+        Functions { ports: intent.function_ports(), machines: function_machines(ledger, intent) };
+    let make = |node: &NodeName| program(node, ledger, intent, inventory, &functions);
     inventory.nodes.keys().filter_map(|node| Some((node.clone(), make(node)?))).collect()
+}
+
+/// What belongs to functions.
+struct Functions<'i> {
+    ports: BTreeSet<PortId>,
+    /// The machines of those that paths go through, and all addresses of each.
+    machines: BTreeMap<Machine<'i>, Vec<IpAddr>>,
 }
 
 fn program(
@@ -29,7 +38,7 @@ fn program(
     ledger: &Ledger,
     intent: &Intent,
     inventory: &Inventory,
-    function_ports: &BTreeSet<PortId>,
+    functions: &Functions<'_>,
 ) -> Option<NodeProgram> {
     let facts = inventory.nodes.get(node)?;
     let mut program = NodeProgram::empty(node.clone(), BlueprintNumber(0), facts.underlay);
@@ -39,7 +48,7 @@ fn program(
         .filter(|(other, _)| *other != node)
         .map(|(other, facts)| TunnelEntry { node: other.clone(), address: facts.underlay.address })
         .collect();
-    program.ports = local_ports(node, ledger, intent, function_ports);
+    program.ports = local_ports(node, ledger, intent, functions);
     add_paths(&mut program, ledger, inventory);
     add_networks(&mut program, intent);
     Some(program)
@@ -51,14 +60,14 @@ fn local_ports(
     node: &NodeName,
     ledger: &Ledger,
     intent: &Intent,
-    function_ports: &BTreeSet<PortId>,
+    functions: &Functions<'_>,
 ) -> Vec<PortEntry> {
     let on_paths = || {
         let placed = ledger.paths.values().flat_map(|path| &path.ports);
         placed.filter(|placed| placed.node == *node).map(|placed| &placed.port)
     };
     let of_paths: BTreeSet<PortId> = on_paths().map(|port: &PortEntry| port.id).collect();
-    let is_function = |id| function_ports.contains(&id) || of_paths.contains(&id);
+    let is_function = |id| functions.ports.contains(&id) || of_paths.contains(&id);
     let mut ports: BTreeMap<PortId, PortEntry> = on_paths()
         .filter(|port| intent.networks.contains_key(&port.network))
         .map(|port| (port.id, port.clone()))
@@ -67,7 +76,42 @@ fn local_ports(
         let role = if is_function(port.id) { PortRole::Function } else { PortRole::Endpoint };
         ports.extend(port_entry(intent, port, role).map(|entry| (port.id, entry)));
     }
+    for (id, entry) in &mut ports {
+        let declared = intent.ports.get(id).filter(|port| port.own_traffic == OwnTraffic::Own);
+        entry.own_sources =
+            declared.and_then(|port| functions.machines.get(&machine(port)?)).cloned();
+    }
     ports.into_values().collect()
+}
+
+/// A machine: its owner and its name.
+type Machine<'i> = (&'i ProjectId, &'i str);
+
+fn machine(port: &Port) -> Option<Machine<'_>> {
+    let name = Some(port.device_id.as_str()).filter(|name| !name.is_empty())?;
+    Some((&port.label.project, name))
+}
+
+/// The machines of functions that paths go through, and all addresses of each. What such a machine
+/// sends by a port of it that is in no pair could be a packet of a path that goes past the
+/// functions that remain.
+fn function_machines<'i>(
+    ledger: &Ledger,
+    intent: &'i Intent,
+) -> BTreeMap<Machine<'i>, Vec<IpAddr>> {
+    let placed = ledger.paths.values().flat_map(|path| &path.ports);
+    let on_paths = placed.filter_map(|placed| intent.ports.get(&placed.port.id));
+    let mut machines: BTreeMap<Machine<'i>, Vec<IpAddr>> =
+        on_paths.filter_map(machine).map(|machine| (machine, Vec::new())).collect();
+    if machines.is_empty() {
+        return machines;
+    }
+    for port in intent.ports.values() {
+        if let Some(addresses) = machine(port).and_then(|machine| machines.get_mut(&machine)) {
+            addresses.extend(port.fixed_ips.iter().map(|fixed| fixed.address));
+        }
+    }
+    machines
 }
 
 /// The entry of a declared port; none while it is not said where its interface is.
@@ -79,6 +123,7 @@ pub(crate) fn port_entry(intent: &Intent, port: &Port, role: PortRole) -> Option
         mac: port.mac,
         role,
         attachment: port.attachment.clone()?,
+        own_sources: None,
     })
 }
 

@@ -153,6 +153,7 @@ fn add_port(intent: &mut Intent, machine: u8, network: u8, node: usize) {
         fixed_ips: vec![FixedIp { subnet: SubnetId(id(2, u32::from(network))), address }],
         device_id: format!("m{machine}"),
         device_owner: String::new(),
+        own_traffic: catena_model::resource::OwnTraffic::default(),
         node: node_name(node),
         attachment: Some(attachment),
         admin_state_up: true,

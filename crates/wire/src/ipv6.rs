@@ -121,6 +121,8 @@ struct Upper {
     protocol: IpProtocol,
     offset: usize,
     fragment: Option<Ipv6Fragment>,
+    /// Where the part begins that is cut into fragments.
+    fragmentable: usize,
 }
 
 /// A view of a packet. Once [`Ipv6View::parse`] has returned it, no accessor can fail.
@@ -250,6 +252,14 @@ impl<'p> Ipv6View<'p> {
         self.upper.fragment
     }
 
+    /// What this fragment holds of the part that is cut into fragments; none: the packet has no
+    /// fragment header.
+    #[must_use]
+    pub fn fragment_data(&self) -> Option<&'p [u8]> {
+        self.upper.fragment?;
+        self.payload.get(self.upper.fragmentable - HEADER_BYTES..)
+    }
+
     /// The meaning of the fixed header.
     #[must_use]
     pub fn header(&self) -> Ipv6Header {
@@ -268,7 +278,8 @@ impl<'p> Ipv6View<'p> {
 /// Goes through the extension headers (RFC 8200 section 4). Behind a later fragment's header there
 /// is data, not headers, so the walk ends there.
 fn walk(first: IpProtocol, payload: &[u8]) -> Result<Upper, Ipv6Error> {
-    let mut upper = Upper { protocol: first, offset: HEADER_BYTES, fragment: None };
+    let fragmentable = HEADER_BYTES;
+    let mut upper = Upper { protocol: first, offset: HEADER_BYTES, fragment: None, fragmentable };
     let mut rest = payload;
     for _ in 0..=EXTENSION_HEADERS_MAX {
         let header = upper.protocol;
@@ -286,6 +297,7 @@ fn walk(first: IpProtocol, payload: &[u8]) -> Result<Upper, Ipv6Error> {
             IpProtocol::FRAGMENT => {
                 let bytes = rest.first_chunk::<FRAGMENT_HEADER_BYTES>().ok_or(cut)?;
                 upper.fragment = Some(Ipv6Fragment::read(bytes));
+                upper.fragmentable = upper.offset + FRAGMENT_HEADER_BYTES;
                 FRAGMENT_HEADER_BYTES
             }
             _ => return Ok(upper),

@@ -15,6 +15,7 @@ pub mod checksum;
 pub mod digest;
 pub mod ethernet;
 pub mod flow;
+pub mod fragment;
 pub mod frame;
 pub mod geneve;
 pub mod gre;

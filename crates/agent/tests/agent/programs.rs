@@ -65,6 +65,7 @@ pub(crate) fn packed_with(number: u64, ports: &[(u8, Attachment)]) -> Program {
             mac: mac(place),
             role: PortRole::Endpoint,
             attachment,
+            own_sources: None,
         });
         program.macs.push(MacEntry { network, mac: mac(place), at: Location::Port(port(place)) });
         program.neighbours.push(NeighbourEntry {

@@ -1,74 +1,96 @@
-//! The ports of later fragments, and whose they are: learned from the first fragment of the same
-//! datagram, so that all of them take one path and meet the same instances. Knows the fields that tell datagrams apart
-//! (RFC 791 section 3.2, RFC 8200 section 4.5); refuses to reassemble.
+//! Fragments: only the first of a packet has its ports, so all others wait for it. Learned from the first is
+//! what all of them are judged by, so that all take one path and meet the same instances. Knows the
+//! fields that tell packets apart (RFC 791 section 3.2, RFC 8200 section 4.5); refuses to reassemble.
 //!
-//! Bounded and forgetful: a datagram has eight places, given by its hash, of which a newer one takes
-//! over the oldest; later fragments that come before the first keep ports 0.
+//! A later fragment that comes before its first is set aside (`held`) wherever anything hangs on ports.
+//! Of a packet with two first fragments that differ, and of fragments that overlap the first, no
+//! two receivers make the same: those end by name. Once all of a packet has passed it is forgotten
+//! (`coverage`), so that nothing of a later packet with its name is taken for a part of it.
+//!
+//! Bounded and forgetful: a packet has eight places, given by its hash, of which a newer one takes
+//! over the oldest. What is forgotten has no first, so its later fragments wait and end by name.
 
-use super::tables::NetworkIndex;
+mod coverage;
+mod gate;
+mod held;
+
+pub(super) use held::{Held, Standing};
+
 use super::user::User;
+use super::vector::Work;
+use catena_model::DropReason;
 use catena_wire::flow::FlowKey;
-use catena_wire::frame::{Fragment, FrameView, Network};
-use catena_wire::ipv4::Ipv4View;
-use catena_wire::ipv6::Ipv6View;
+use catena_wire::fragment::FragmentPlace;
+use catena_wire::frame::{Fragment, FrameView};
+use catena_wire::scalar::VlanId;
+use coverage::Coverage;
+use held::Waitlist;
 use std::ops::Range;
 
-/// Datagrams remembered.
-const FRAGMENTED_DATAGRAMS_MAX: usize = 1_024;
-/// Places that a datagram can have.
+/// Packets remembered.
+const FRAGMENTED_PACKETS_MAX: usize = 1_024;
+/// Places that a packet can have.
 const WAYS: usize = 8;
-/// How long, in nanoseconds: as long as Linux waits for the rest of an IPv4 datagram.
-const FRAGMENT_LIFETIME_NS: u64 = 30_000_000_000;
+/// How long, in nanoseconds: as long as receivers wait for the rest (RFC 8200 section 4.5).
+const FRAGMENT_LIFETIME_NS: u64 = 60_000_000_000;
 
 /// The fraction of the golden ratio; any odd number without pattern would do.
 const SALT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What separates equal addresses of different tenants: the port, network or path it came by.
+/// What separates equal packets of different tenants, and the times that one packet passes here: the
+/// port it came by, or where on which path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The port with this serial.
+    /// The port with this serial, bare.
     Port(u32),
-    /// A tunnel, inside this network.
-    Network(NetworkIndex),
-    /// A tunnel, on the path with this serial.
-    Path(u64),
+    /// The port with this serial, at this hop of the path with this serial.
+    Headed(u32, u64, u16),
+    /// A tunnel, at this hop of the path with this serial.
+    Path(u64, u16),
 }
 
 impl Scope {
-    /// A number to spread equal datagrams of different scopes by.
+    /// A number to spread equal packets of different scopes by.
     fn number(self) -> u64 {
         match self {
             Self::Port(serial) => u64::from(serial) << 2,
-            Self::Network(network) => u64::from(network.0) << 2 | 1,
-            Self::Path(serial) => serial << 2 | 2,
+            Self::Headed(port, serial, hop) => {
+                (serial << 8 ^ u64::from(hop) ^ u64::from(port) << 40) << 2 | 1
+            }
+            Self::Path(serial, hop) => (serial << 8 ^ u64::from(hop)) << 2 | 2,
         }
     }
 }
 
-/// What the fragments of one datagram have in common.
+/// What the fragments of one packet have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Name {
+pub(super) struct Name {
     scope: Scope,
+    vlan: Option<VlanId>,
     /// The flow without ports.
     flow: FlowKey,
     identification: u32,
 }
 
 impl Name {
-    fn of(scope: Scope, bytes: &[u8], view: &FrameView) -> Option<Self> {
-        let flow = FlowKey { source_port: 0, destination_port: 0, ..view.flow? };
-        Some(Self { scope, flow, identification: identification(bytes, view)? })
+    fn new(scope: Scope, view: &FrameView, identification: u32) -> Option<Self> {
+        let flow = FragmentPlace::common(&view.flow?);
+        Some(Self { scope, vlan: view.vlan, flow, identification })
     }
 
-    /// The places that the datagram can have.
-    fn places(&self) -> Range<usize> {
-        // One odd factor, so that equal datagrams of different scopes have different places.
+    /// Differs from that of most others.
+    fn spread(&self) -> u64 {
+        // One odd factor, so that equal packets of different scopes have different places.
         let salt = (self.scope.number() ^ u64::from(self.identification).rotate_left(32))
             .wrapping_mul(SALT_FACTOR)
             >> 32;
-        let hash = self.flow.stable_hash() ^ salt;
-        let sets = FRAGMENTED_DATAGRAMS_MAX / WAYS;
-        let set = usize::try_from(hash % sets as u64).unwrap_or(0);
+        self.flow.stable_hash() ^ salt
+    }
+
+    /// The places that the packet can have.
+    fn places(&self) -> Range<usize> {
+        let sets = FRAGMENTED_PACKETS_MAX / WAYS;
+        let set = usize::try_from(self.spread() % sets as u64).unwrap_or(0);
         set * WAYS..(set + 1) * WAYS
     }
 }
@@ -76,46 +98,79 @@ impl Name {
 #[derive(Clone, Copy)]
 struct Entry {
     name: Name,
-    /// Source and destination port.
-    ports: (u16, u16),
-    /// Whose datagram it is.
+    flow: FlowKey,
+    /// Whose packet it is.
     user: User,
+    /// How the first fragment begins, and how far others must keep away from.
+    head: u64,
+    first_end: u32,
+    seen: Coverage,
     seen_ns: u64,
     /// Counts the first fragments: of a vector, all are seen at one time.
     turn: u64,
 }
 
-/// The memory of first fragments.
+/// What is known of a packet, as far as fragments go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// It is whole, or a later fragment that has the ports of its first now.
+    GoesOn,
+    /// It is a first fragment: those that wait for it may follow.
+    First(Name),
+    /// It is a later fragment, and its first has not come.
+    Orphan(Name),
+}
+
+/// The memory of first fragments, and those that wait for theirs.
 pub(super) struct Fragments {
     entries: Vec<Option<Entry>>,
     turn: u64,
+    waitlist: Waitlist,
 }
 
 impl Fragments {
     pub(super) fn new() -> Self {
-        Self { entries: vec![None; FRAGMENTED_DATAGRAMS_MAX], turn: 0 }
+        let entries = vec![None; FRAGMENTED_PACKETS_MAX];
+        Self { entries, turn: 0, waitlist: Waitlist::new() }
     }
 
-    /// Learns from a first fragment, and completes the flow and user of a later one.
+    /// Learns from a first fragment, and completes the flow and user of a later one. `is_once`: a
+    /// packet passes this place once, and what has passed whole can be forgotten.
+    ///
+    /// # Errors
+    /// What is wrong with the fragment beside others of its packet.
     pub(super) fn resolve(
         &mut self,
         now_ns: u64,
         scope: Scope,
-        bytes: &[u8],
-        view: &mut FrameView,
-        user: &mut User,
-    ) {
-        if view.fragment == Fragment::First {
-            let (Some(flow), Some(name)) = (view.flow, Name::of(scope, bytes, view)) else {
-                return;
-            };
-            self.learn(name, (flow.source_port, flow.destination_port), *user, now_ns);
-        } else {
-            self.complete(now_ns, scope, bytes, view, user);
+        is_once: bool,
+        (bytes, view, user): (&[u8], &mut FrameView, &mut User),
+    ) -> Result<Sight, DropReason> {
+        if view.fragment == Fragment::Whole {
+            return Ok(Sight::GoesOn);
         }
+        let place = FragmentPlace::read(bytes, view).ok_or(DropReason::MalformedIp)?;
+        let name = Name::new(scope, view, place.identification).ok_or(DropReason::MalformedIp)?;
+        if view.fragment == Fragment::First {
+            self.learn(now_ns, &place, name, (view, user))?;
+            return Ok(Sight::First(name));
+        }
+        let Some(at) = self.find(now_ns, &name) else { return Ok(Sight::Orphan(name)) };
+        let Some(entry) = &mut self.entries[at] else { return Ok(Sight::Orphan(name)) };
+        if place.start < entry.first_end {
+            return Err(DropReason::FragmentOverlap);
+        }
+        view.flow = Some(entry.flow);
+        view.protocol = Some(entry.flow.protocol);
+        *user = entry.user;
+        entry.seen.add(place.start, place.end, place.is_last);
+        if is_once && entry.seen.is_complete() {
+            self.entries[at] = None;
+        }
+        Ok(Sight::GoesOn)
     }
 
-    /// Completes the flow and user of a later fragment.
+    /// Completes the flow and user of a later fragment, for whoever asks.
     pub(super) fn complete(
         &self,
         now_ns: u64,
@@ -124,46 +179,95 @@ impl Fragments {
         view: &mut FrameView,
         user: &mut User,
     ) {
-        if view.fragment != Fragment::Later {
-            return;
-        }
-        let Some(name) = Name::of(scope, bytes, view) else { return };
-        let places = &self.entries[name.places()];
-        let is_it = |found: &&Entry| {
-            found.name == name && now_ns.saturating_sub(found.seen_ns) <= FRAGMENT_LIFETIME_NS
-        };
-        if let Some(found) = places.iter().flatten().find(is_it) {
-            let (source_port, destination_port) = found.ports;
-            view.flow = Some(FlowKey { source_port, destination_port, ..name.flow });
-            *user = found.user;
+        let place = FragmentPlace::read(bytes, view).filter(|_| view.fragment == Fragment::Later);
+        let name = place.and_then(|place| Name::new(scope, view, place.identification));
+        let entry = name.and_then(|name| self.entries[self.find(now_ns, &name)?]);
+        if let Some(entry) = entry {
+            view.flow = Some(entry.flow);
+            *user = entry.user;
         }
     }
 
-    fn learn(&mut self, name: Name, ports: (u16, u16), user: User, seen_ns: u64) {
-        let places = &mut self.entries[name.places()];
-        let known = places.iter().position(|place| place.is_some_and(|found| found.name == name));
+    /// Where a packet is remembered.
+    fn find(&self, now_ns: u64, name: &Name) -> Option<usize> {
+        name.places().find(|place| {
+            self.entries[*place].as_ref().is_some_and(|found| {
+                found.name == *name && now_ns.saturating_sub(found.seen_ns) <= FRAGMENT_LIFETIME_NS
+            })
+        })
+    }
+
+    fn learn(
+        &mut self,
+        now_ns: u64,
+        place: &FragmentPlace,
+        name: Name,
+        (view, user): (&FrameView, &User),
+    ) -> Result<(), DropReason> {
+        let flow = view.flow.ok_or(DropReason::MalformedIp)?;
+        let known = self.find(now_ns, &name).and_then(|at| self.entries[at].as_mut());
+        if let Some(known) = known.filter(|known| !known.seen.is_complete()) {
+            let is_same = known.flow == flow
+                && known.head == place.head
+                && known.first_end == place.end.max(place.header_end)
+                && known.user.identity() == user.identity();
+            return if is_same { Ok(()) } else { Err(DropReason::SecondFirstFragment) };
+        }
+        let mut seen = Coverage::default();
+        seen.add(place.start, place.end, place.is_last);
+        let first_end = place.end.max(place.header_end);
+        let (head, user) = (place.head, *user);
+        self.put(Entry { name, flow, user, head, first_end, seen, seen_ns: now_ns, turn: 0 });
+        Ok(())
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let places = &mut self.entries[entry.name.places()];
+        let is_it = |place: &Option<Entry>| place.is_some_and(|found| found.name == entry.name);
+        let known = places.iter().position(is_it);
         let oldest = || (0..WAYS).min_by_key(|place| places[*place].map(|found| found.turn));
         self.turn += 1;
         let place = known.or_else(oldest).unwrap_or(0);
-        places[place] = Some(Entry { name, ports, user, seen_ns, turn: self.turn });
+        places[place] = Some(Entry { turn: self.turn, ..entry });
+    }
+
+    /// Lets a fragment wait for its first, or answers which one finds no room, this or another.
+    pub(super) fn hold(
+        &mut self,
+        now_ns: u64,
+        name: Name,
+        work: Work,
+        standing: Option<Standing>,
+    ) -> Option<(Work, DropReason)> {
+        self.waitlist.hold(now_ns, name, work, standing)
+    }
+
+    /// The next of those that wait for this packet's first.
+    pub(super) fn next_of(&mut self, name: &Name) -> Option<Held> {
+        self.waitlist.next_of(name)
+    }
+
+    /// The next that has waited for too long.
+    pub(super) fn next_ended(&mut self, now_ns: u64) -> Option<Work> {
+        self.waitlist.next_ended(now_ns)
+    }
+
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waitlist.len()
+    }
+
+    /// When the next will have waited for too long; none: none waits.
+    pub(super) fn next_end_ns(&self) -> Option<u64> {
+        self.waitlist.next_end_ns()
     }
 
     /// Learns what another memory knows; `scope` says what a scope of it is called here.
     pub(super) fn borrow_from(&mut self, other: &Self, scope: impl Fn(Scope) -> Option<Scope>) {
         for known in other.entries.iter().flatten() {
             if let Some(scope) = scope(known.name.scope) {
-                self.learn(Name { scope, ..known.name }, known.ports, known.user, known.seen_ns);
+                self.put(Entry { name: Name { scope, ..known.name }, ..*known });
             }
         }
-    }
-}
-
-/// The identification of the datagram that a fragment is part of.
-fn identification(bytes: &[u8], view: &FrameView) -> Option<u32> {
-    let packet = bytes.get(usize::from(view.l3_offset)..)?;
-    match view.network {
-        Network::Ipv4 => Some(u32::from(Ipv4View::parse(packet).ok()?.identification())),
-        Network::Ipv6 => Ipv6View::parse(packet).ok()?.fragment().map(|part| part.identification),
-        Network::Arp | Network::Other => None,
     }
 }

@@ -298,6 +298,18 @@ impl Engine {
             }
         }
         self.release_waiting(now_ns, pool, out);
+        self.end_fragments(now_ns, pool);
+    }
+
+    /// Later fragments end that have waited for their first for too long.
+    fn end_fragments(&mut self, now_ns: u64, pool: &mut BufferPool) {
+        while let Some(Work { buffer, owner, path, volume, .. }) = self.fragments.next_ended(now_ns)
+        {
+            self.books.given_back(owner, volume.packets);
+            let reason = DropReason::FragmentWithoutFirst;
+            self.books.dropped(owner, path, reason, volume.packets);
+            pool.put(buffer);
+        }
     }
 
     fn forward_vector(
@@ -462,10 +474,18 @@ impl Engine {
         self.egress.emit(vector, &mut self.memory, context, out);
     }
 
-    /// When packets of slices wait for the next call of [`Engine::tick`]; none: no packet waits.
+    /// When packets of slices or fragments wait for the next call of [`Engine::tick`]; none: no
+    /// packet waits.
     #[must_use]
     pub fn next_release_ns(&self, now_ns: u64) -> Option<u64> {
-        self.waiting.next_release_ns(now_ns)
+        let waiting_ns = self.waiting.next_release_ns(now_ns);
+        [waiting_ns, self.fragments.next_end_ns()].into_iter().flatten().min()
+    }
+
+    /// Later fragments that wait for the first of their packets.
+    #[must_use]
+    pub fn fragments_waiting(&self) -> usize {
+        self.fragments.waiting()
     }
 
     /// Lets time pass for what waits and for what is watched: lets packets of slices go on, judges
@@ -474,6 +494,7 @@ impl Engine {
     pub fn tick(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> Option<u64> {
         self.elapse(now_ns);
         self.release_waiting(now_ns, pool, out);
+        self.end_fragments(now_ns, pool);
         // Before the kernel's: it shall not go on with who is found dead now.
         let health_ns = self.health.tick(now_ns, &mut self.due);
         let kernel_ns = self.tick_kernel_path(now_ns);

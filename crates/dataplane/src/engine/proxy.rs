@@ -24,7 +24,7 @@ use super::context::Context;
 use super::detour;
 use super::encap::{self, Door, Headed, Located, PathPosition};
 use super::flow_memory::{FlowMemory, Recalled, Visit, Whose};
-use super::fragments::{Fragments, Scope};
+use super::fragments::{Fragments, Sight};
 use super::health::Way;
 use super::prober;
 use super::receive;
@@ -69,11 +69,37 @@ pub(super) fn receive_returned(
         }
         carrier.pop(&mut headed(vector, located, encapsulation));
     }
-    for (work, located) in vector.iter_mut().zip(located.iter()) {
-        if let Step::Headed { port, .. } = work.step
-            && let Err(reason) = admit(work, port, *located, fragments, context)
-        {
-            work.drop(reason);
+    admit_all(vector, fragments, located, context);
+}
+
+/// Lets frames from aware functions back on their paths; a first fragment with those that waited
+/// for it, a later one only when its first is known.
+fn admit_all(
+    vector: &mut Vec<Work>,
+    fragments: &mut Fragments,
+    located: &mut Vec<Result<Located, DropReason>>,
+    context: &mut Context<'_>,
+) {
+    let mut index = 0;
+    while let (Some(work), Some(found)) = (vector.get_mut(index), located.get(index)) {
+        index += 1;
+        let Step::Headed { port, .. } = work.step else { continue };
+        match admit(work, port, *found, fragments, context) {
+            Ok(Sight::GoesOn) => {}
+            Ok(Sight::First(name)) => {
+                while let Some((later, position)) = fragments.next_free(&name, context) {
+                    vector.push(later);
+                    let found = position.map(|position| Located { position, header_bytes: 0 });
+                    located.push(found.ok_or(DropReason::NoPath));
+                }
+            }
+            Ok(Sight::Orphan(name)) => {
+                index -= 1;
+                let position = found.as_ref().ok().map(|found| found.position);
+                let _ = located.remove(index);
+                fragments.set_aside(vector.remove(index), name, position, context);
+            }
+            Err(reason) => work.drop(reason),
         }
     }
 }
@@ -111,7 +137,9 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
     };
     let Some(visit) = visit else {
         if whose == Whose::Several || !may_be_own(work, entry) {
-            work.drop(DropReason::UnknownReturn);
+            let is_declared = entry.is_on_path;
+            let (unknown, undeclared) = (DropReason::UnknownReturn, DropReason::UndeclaredPort);
+            work.drop(if is_declared { unknown } else { undeclared });
             return;
         }
         context.trace.note(work.copy, || Note::OwnTraffic { port });
@@ -159,11 +187,15 @@ pub(super) fn resume(
     work.step = Step::Visited { port, position };
 }
 
-/// May a packet that no path expects have been made by the function behind the port?
-fn may_be_own(work: &Work, port: &PortTable) -> bool {
-    let Some(flow) = work.view.flow.filter(|_| port.is_on_path) else { return true };
+/// May a packet that no path expects have been made by the machine behind the port? Of a machine
+/// that is no function's, anything may.
+pub(super) fn may_be_own(work: &Work, port: &PortTable) -> bool {
+    let own_sources = port.entry.own_sources.as_deref();
+    let is_guarded = port.is_on_path || own_sources.is_some();
+    let Some(flow) = work.view.flow.filter(|_| is_guarded) else { return true };
     flow.source.is_unspecified()
         || port.own_addresses.contains(&flow.source)
+        || own_sources.is_some_and(|own| own.contains(&flow.source))
         || work.view.is_icmp_error()
         || classifier::is_never_classified(&work.view)
 }
@@ -271,7 +303,7 @@ fn admit(
     located: Result<Located, DropReason>,
     fragments: &mut Fragments,
     context: &mut Context<'_>,
-) -> Result<(), DropReason> {
+) -> Result<Sight, DropReason> {
     let mut position = located?.position;
     let tables = context.tables;
     let next = tables.positions.place(position).hop;
@@ -279,15 +311,16 @@ fn admit(
     let visited = visited.ok_or(DropReason::ForeignChainHeader)?;
     work.view = receive::parse_frame(work.buffer.bytes())?;
     work.volume = receive::settle(&mut work.buffer, &work.view)?;
-    let scope = Scope::Port(context.slots.serial(port));
-    let bytes = work.buffer.bytes();
-    work.user = context.look.into(bytes, &work.view);
-    fragments.resolve(context.now_ns, scope, bytes, &mut work.view, &mut work.user);
+    work.user = context.look.into(work.buffer.bytes(), &work.view);
+    let sight = fragments.judge_headed(work, (port, position), context)?;
+    if let Sight::Orphan(_) = sight {
+        return Ok(sight);
+    }
     work.flow_hash = receive::flow_hash(&work.view);
     work.choose_by_user(position);
     if prober::is_own(work, port, context) {
         work.step = Step::Decided(Verdict::Consume);
-        return Ok(());
+        return Ok(sight);
     }
     let path = tables.path(tables.positions.place(position).path);
     let serves =
@@ -315,5 +348,5 @@ fn admit(
     }
     context.trace.note(work.copy, || Note::Returned { port, position });
     work.step = Step::OnPath { position, network: Some(tables.port(port).network) };
-    Ok(())
+    Ok(sight)
 }

@@ -2,9 +2,9 @@
 //! decapsulation, and which frames cannot be used at all; refuses to decide where any is going.
 
 use super::context::Context;
-use super::counters::{Owner, PathSeat};
+use super::counters::Owner;
 use super::encap::{self, Carried, Door, Headed, Located};
-use super::fragments::{Fragments, Scope};
+use super::fragments::{Fragments, Sight};
 use super::packet::{Origin, Packet, TunnelKind};
 use super::tables::{NetworkIndex, NodeIndex, PortIndex, Tables};
 use super::vector::{Source, Step, Work, trim_front};
@@ -128,19 +128,9 @@ fn parse(
     };
     let owner = arrival.owner;
     let parsed = step.and_then(|step| {
-        let mut view = parse_frame(arrival.buffer.bytes())?;
+        let view = parse_frame(arrival.buffer.bytes())?;
         let volume = settle(&mut arrival.buffer, &view)?;
-        let scope = scope(owner, step, path);
-        let bytes = arrival.buffer.bytes();
-        let mut user = context.look.into(bytes, &view);
-        fragments.resolve(context.now_ns, scope, bytes, &mut view, &mut user);
-        if !context.traps.is_empty()
-            && let Step::FromEndpoint(port) | Step::FromFunction(port) = step
-        {
-            let port = tables.port(port).entry.id;
-            context.traps.look(context.now_ns, port, &arrival.buffer, &view);
-        }
-        Ok((step, view, user, volume))
+        Ok((step, view, volume))
     });
     let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(.., volume)| volume);
     if context.is_injected {
@@ -152,27 +142,68 @@ fn parse(
         context.books.tunnelled_in(seat, volume);
     }
     match parsed {
-        Ok((step, view, user, volume)) => {
-            let mut work = Work {
-                flow_hash: flow_hash(&view),
+        Ok((step, view, volume)) => {
+            let work = Work {
+                user: context.look.into(arrival.buffer.bytes(), &view),
+                flow_hash: 0,
                 buffer: arrival.buffer,
                 owner,
                 view,
                 volume,
                 path,
-                user,
                 slice: None,
                 copy: 0,
                 new_destination: None,
                 step,
             };
-            if let Step::OnPath { position, .. } = step {
-                work.choose_by_user(position);
-            }
-            vector.push(work);
+            pass_fragments(work, fragments, vector, context);
         }
         Err(reason) => context.end(arrival.buffer, owner, path, reason, volume),
     }
+}
+
+/// Lets a packet into the vector; a first fragment with those that waited for it, a later one only
+/// when its first is known.
+fn pass_fragments(
+    mut work: Work,
+    fragments: &mut Fragments,
+    vector: &mut Vec<Work>,
+    context: &mut Context<'_>,
+) {
+    match fragments.judge(&mut work, context) {
+        Ok(Sight::GoesOn) => enter(work, vector, context),
+        Ok(Sight::First(name)) => {
+            enter(work, vector, context);
+            while let Some((mut later, _)) = fragments.next_free(&name, context) {
+                match fragments.judge(&mut later, context) {
+                    Ok(_) => enter(later, vector, context),
+                    Err(reason) => context.end_work(later, reason),
+                }
+            }
+        }
+        Ok(Sight::Orphan(name)) => {
+            let position = match work.step {
+                Step::OnPath { position, .. } => Some(position),
+                _ => None,
+            };
+            fragments.set_aside(work, name, position, context);
+        }
+        Err(reason) => context.end_work(work, reason),
+    }
+}
+
+fn enter(mut work: Work, vector: &mut Vec<Work>, context: &mut Context<'_>) {
+    if !context.traps.is_empty()
+        && let Step::FromEndpoint(port) | Step::FromFunction(port) = work.step
+    {
+        let port = context.tables.port(port).entry.id;
+        context.traps.look(context.now_ns, port, &work.buffer, &work.view);
+    }
+    work.flow_hash = flow_hash(&work.view);
+    if let Step::OnPath { position, .. } = work.step {
+        work.choose_by_user(position);
+    }
+    vector.push(work);
 }
 
 /// Parses a frame, or names what is wrong with it.
@@ -224,14 +255,6 @@ pub(super) fn plan(
 fn guess(buffer: &Buffer) -> Volume {
     let packets = u64::from(buffer.offload.wire_packets(buffer.len()));
     Volume { packets, bytes: buffer.len() as u64 }
-}
-
-fn scope(owner: Owner, step: Step, path: Option<PathSeat>) -> Scope {
-    match (owner, step, path) {
-        (Owner::Port { serial, .. }, ..) => Scope::Port(serial),
-        (Owner::Tunnels, Step::Ordinary { network, .. }, _) => Scope::Network(network),
-        (Owner::Tunnels, _, path) => Scope::Path(path.map_or(0, |seat| seat.serial)),
-    }
 }
 
 /// A number that the packets of a flow share, in both directions, so that a symmetric chain meets

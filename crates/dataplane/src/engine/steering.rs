@@ -16,7 +16,7 @@ use super::rendezvous::mix;
 use super::tables::Tables;
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_wire::ethernet::EthernetView;
-use catena_wire::flow::FlowKey;
+use catena_wire::fragment::FragmentPlace;
 use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::vxlan::VxlanHeader;
 
@@ -64,8 +64,7 @@ impl Engine {
         let view = FrameView::parse(frame).ok()?;
         match (view.fragment, view.flow) {
             (Fragment::First | Fragment::Later, Some(flow)) => {
-                let flow = FlowKey { source_port: 0, destination_port: 0, ..flow };
-                Some(flow.symmetric_hash())
+                Some(FragmentPlace::common(&flow).symmetric_hash())
             }
             _ => Some(self.look.into(frame, &view).flow_hash(|| receive::flow_hash(&view))),
         }

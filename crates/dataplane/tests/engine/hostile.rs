@@ -156,8 +156,9 @@ fn first_fragment(town: &Town, bytes: usize) -> Vec<u8> {
 
 fn families(town: &Town) -> Vec<Family> {
     use DropReason::{
-        ForeignChainHeader, MalformedEthernet, MalformedIp, MalformedTransport, MalformedTunnel,
-        TunnelTooDeep, UnsupportedEncapsulation, VlanNotInNetwork,
+        ForeignChainHeader, FragmentOverlap, MalformedEthernet, MalformedIp, MalformedTransport,
+        MalformedTunnel, SecondFirstFragment, TunnelTooDeep, UnsupportedEncapsulation,
+        VlanNotInNetwork,
     };
     let tunnel: &[_] = &[Some(MalformedTunnel)];
     let users = frame(town, user(5, 1));
@@ -294,7 +295,7 @@ fn families(town: &Town) -> Vec<Family> {
                 fragment(town, 1, true, 64),
                 fragment(town, 0x1fff, false, 8),
             ],
-            &[None],
+            &[None, Some(FragmentOverlap), Some(SecondFirstFragment)],
         ),
         family("chain headers of a tenant", vec![chain_header], &[Some(ForeignChainHeader)]),
         family("a user's tunnels cut anywhere, the outer headers whole", cut_inside, tunnel),
@@ -310,6 +311,7 @@ fn families(town: &Town) -> Vec<Family> {
 fn outcome(rig: &mut Rig, frame: &[u8]) -> Option<DropReason> {
     rig.moved();
     rig.send("S", frame);
+    rig.sleep(1_000);
     let moved = rig.moved();
     let drops: Vec<_> = moved.iter().filter(|(name, _)| name.contains(" dropped ")).collect();
     rig.seen.clear();
@@ -408,6 +410,7 @@ fn a_hundred_thousand_damaged_frames_are_all_accounted_for() {
         rig.log.clear();
         rig.now_ns += 1_000_000;
     }
+    rig.sleep(1_000);
     rig.check();
     let counters = rig.counters();
     let port = counters[0].ports.iter().find(|port| port.name == "S").unwrap();

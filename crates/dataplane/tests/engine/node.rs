@@ -82,6 +82,11 @@ impl Node {
         CheckQuestion::Inject { seal, port, frames }
     }
 
+    /// Later fragments that wait for their first.
+    pub(crate) fn fragments_waiting(&self) -> u64 {
+        self.engines.iter().map(|engine| engine.fragments_waiting() as u64).sum()
+    }
+
     /// Packets that another engine than the first has received.
     pub(crate) fn received_by_others(&self) -> u64 {
         let others = self.engines[1..].iter();

@@ -37,6 +37,7 @@ pub(crate) struct Port {
     pub(crate) role: PortRole,
     pub(crate) mac: MacAddr,
     pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) own_sources: Option<Vec<IpAddr>>,
 }
 
 #[derive(Clone, Debug)]
@@ -149,6 +150,7 @@ impl Town {
             role,
             mac: MacAddr([2, 0, 0, 0, 0, u8::try_from(number + 1).unwrap()]),
             addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+            own_sources: None,
         });
         number
     }
@@ -333,5 +335,6 @@ fn port_entry(port: &Port, network: NetworkId) -> PortEntry {
         mac: port.mac,
         role: port.role,
         attachment: Attachment { namespace: None, interface: port.name.clone() },
+        own_sources: port.own_sources.clone(),
     }
 }

@@ -254,6 +254,7 @@ pub(crate) fn program(number: u64) -> NodeProgram {
             mac: mac(place),
             role,
             attachment: Attachment { namespace: None, interface: name.into() },
+            own_sources: None,
         });
         program.macs.push(MacEntry { network, mac: mac(place), at: Location::Port(port(place)) });
     }

@@ -123,6 +123,7 @@ fn port(number: u32, dice: &mut Dice) -> Port {
         fixed_ips: (0..dice.below(3)).map(|_| fixed(dice)).collect(),
         device_id: String::new(),
         device_owner: String::new(),
+        own_traffic: catena_model::resource::OwnTraffic::default(),
         node: (dice.below(4) > 0).then(|| node(dice.below(2) + 1)),
         attachment: dice
             .flag()

@@ -93,6 +93,7 @@ impl World {
                     fixed_ips: vec![FixedIp { subnet, address }],
                     device_id: format!("m{number}"),
                     device_owner: String::new(),
+                    own_traffic: catena_model::resource::OwnTraffic::default(),
                     node: Some(node(on)),
                     attachment: Some(attachment),
                     admin_state_up: true,

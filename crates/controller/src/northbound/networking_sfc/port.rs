@@ -9,7 +9,7 @@ use super::{Collection, Shown, addresses, network, quotas, shown, subnet, uses, 
 use catena_model::NodeName;
 use catena_model::id::{NetworkId, PortId, SubnetId};
 use catena_model::program::PROXY_MAC;
-use catena_model::resource::{Attachment, FixedIp, NamespaceRef, Port, Subnet};
+use catena_model::resource::{Attachment, FixedIp, NamespaceRef, OwnTraffic, Port, Subnet};
 use catena_plan::IndexedIntent;
 use catena_wire::scalar::MacAddr;
 use serde_json::{Map, Value, json};
@@ -86,6 +86,7 @@ impl Collection for Ports {
             fixed_ips: Vec::new(),
             device_id: String::new(),
             device_owner: String::new(),
+            own_traffic: OwnTraffic::Own,
             node: None,
             attachment: None,
             admin_state_up: true,
@@ -171,6 +172,8 @@ fn apply(scope: Scope<'_>, port: &mut Port, given: &Prepared) -> Result<(), ApiE
     }
     if let Some(profile) = profile.and_then(Value::as_object) {
         port.attachment = attachment(profile);
+        let is_all = profile.get("own_traffic").is_some_and(|own| *own == "all");
+        port.own_traffic = if is_all { OwnTraffic::All } else { OwnTraffic::Own };
     }
     check_interface(intent, port)
 }
@@ -302,6 +305,9 @@ fn render(view: &View, port: &Port) -> Shown {
             None => None,
         };
         profile.insert("interface".into(), json!(attachment.interface));
+        if port.own_traffic == OwnTraffic::All {
+            profile.insert("own_traffic".into(), json!(port.own_traffic));
+        }
         profile
     });
     shown(json!({
@@ -387,7 +393,8 @@ fn host(name: &str, value: &Value) -> Result<Value, ApiError> {
 }
 
 fn profile(name: &str, value: &Value) -> Result<Value, ApiError> {
-    let profile = values::dict_or_empty(name, value, &["netns", "pid", "interface"])?;
+    let profile =
+        values::dict_or_empty(name, value, &["netns", "pid", "interface", "own_traffic"])?;
     let wrong = |reason: &str| Err(ApiError::attribute(name, reason));
     let is_name = |value: &Value, bytes_max: usize| {
         value.as_str().is_some_and(|text| {
@@ -405,6 +412,9 @@ fn profile(name: &str, value: &Value) -> Result<Value, ApiError> {
             return wrong("'interface' is not an interface name of 1 to 15 bytes.");
         }
         Some(_) => {}
+    }
+    if profile.get("own_traffic").is_some_and(|own| *own != "own" && *own != "all") {
+        return wrong("'own_traffic' is neither 'own' nor 'all'.");
     }
     match (profile.get("netns"), profile.get("pid")) {
         (Some(_), Some(_)) => wrong("'netns' and 'pid' exclude each other."),

@@ -2,8 +2,8 @@
 //! and their order; refuses to know what a path does.
 //!
 //! Never classified: ARP, neighbour and router discovery, whatever is link-local or sent to a
-//! group. A later fragment has the ports of the first fragment of its datagram when that was seen
-//! (`fragments`); otherwise only rules without ports can match it.
+//! group. A later fragment has the ports of the first fragment of its packet: one that a rule could
+//! take gets here only when that was seen (`fragments`).
 
 mod filter;
 mod rule;
@@ -13,6 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tuples;
+mod wants;
 mod words;
 
 pub(super) use rule::{Failing, has_ports};
@@ -25,6 +26,7 @@ use super::context::Context;
 use super::encap::{self, PathPosition};
 use super::flow_paths::FlowPaths;
 use super::lane::Entrance;
+use super::proxy;
 use super::slices::{self, Shown};
 use super::tables::{HopTable, PortIndex, Tables};
 use super::trace::Note;
@@ -67,6 +69,10 @@ fn classify_one(
     let network = tables.port(port).network;
     if encap::by_ether_type(work.view.ethertype).is_some() {
         work.drop(DropReason::ForeignChainHeader);
+        return;
+    }
+    if !proxy::may_be_own(work, tables.port(port)) {
+        work.drop(DropReason::UndeclaredPort);
         return;
     }
     let never = is_never_classified(&work.view);

@@ -32,6 +32,13 @@ impl Prefix {
         Self { base, bits, free: width - bits }
     }
 
+    /// An address as the base of its network with so many bits has it.
+    pub(super) fn masked(address: u128, family: IpFamily, bits: u8) -> u128 {
+        let width: u8 = if family == IpFamily::Ipv4 { 32 } else { 128 };
+        let free = u32::from(width.saturating_sub(bits));
+        address.checked_shr(free).and_then(|kept| kept.checked_shl(free)).unwrap_or(0)
+    }
+
     #[inline]
     fn contains(self, address: u128) -> bool {
         (address ^ self.base).checked_shr(self.free.into()).unwrap_or(0) == 0

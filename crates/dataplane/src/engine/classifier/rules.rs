@@ -6,6 +6,7 @@ use super::rule::{Failing, Rule};
 use super::search::{Asking, GROUP};
 use super::table::{Rank, Ranked};
 use super::tuples::Tuples;
+use super::wants::Wants;
 use crate::engine::compile::CompileError;
 use crate::engine::encap::{PathPosition, Positions};
 use crate::engine::sharing::{Chunks, SharedMap};
@@ -43,6 +44,8 @@ pub(in crate::engine) struct Surroundings<'t> {
 pub(in crate::engine) struct Rules {
     told: Chunks<Option<Arc<Told>>>,
     tuples: Tuples,
+    /// What those that take packets of ports and networks ask for beside ports.
+    wants: Wants,
     /// How many rules take packets from each place, if any.
     places: SharedMap<Place, u32, 64>,
     /// The rules that take packets at the end of a path.
@@ -73,7 +76,9 @@ impl Rules {
         let before = self.told.get(number as usize).cloned().flatten();
         if let Some((told, place)) = before.and_then(|told| Some((Arc::clone(&told), told.place?)))
         {
-            self.tuples.remove(place.0, number, &Rule::compile(&told.entry.matches));
+            let rule = Rule::compile(&told.entry.matches);
+            self.tuples.remove(place.0, number, &rule);
+            self.wants.remove(place.0, &rule);
             match self.places.get(&place) {
                 Some(count) if *count > 1 => self.places.insert(place, count - 1),
                 _ => self.places.remove(&place),
@@ -107,6 +112,7 @@ impl Rules {
         if let Some(place) = place {
             let rank = Rank::from(u32::MAX - entry.priority) << 32 | Rank::from(number);
             let rule = Rule::compile(&entry.matches);
+            self.wants.insert(place.0, &rule);
             self.tuples.insert(Ranked { rank, number, scope: place.0, start, rule });
             let count = self.places.get(&place).copied().unwrap_or(0);
             self.places.insert(place, count + 1);
@@ -132,7 +138,21 @@ impl Rules {
         self.first([Place::port(port), Place::network(network)], view, flow)
     }
 
-    /// The same for a packet at the end of the path with this index.
+    /// Could a rule take a packet that came in by a port of a network, whatever its ports are?
+    pub(in crate::engine) fn could_take(
+        &self,
+        port: PortIndex,
+        network: NetworkIndex,
+        view: &FrameView,
+    ) -> bool {
+        let places = [Place::port(port), Place::network(network)];
+        view.flow.is_some_and(|flow| {
+            let mut here = places.iter().filter(|place| self.places.get(place).is_some());
+            here.any(|place| self.wants.could_take(place.0, view.vlan, &flow))
+        })
+    }
+
+    /// The same as [`Self::find`] for a packet at the end of the path with this index.
     pub(in crate::engine) fn find_after(
         &self,
         ended: u32,

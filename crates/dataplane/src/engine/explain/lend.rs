@@ -101,13 +101,16 @@ fn lend_fragments(engine: &mut Engine, live: &Engine) {
         ports.map(|(i, _)| (live.slots.serial(i), engine.slots.serial(i))).collect();
     let paths: Vec<(u64, u64)> = live.books.serials().zip(engine.books.serials()).collect();
     let find = |scope: Scope| match scope {
-        Scope::Port(serial) => {
-            ports.iter().find(|(live, _)| *live == serial).map(|(_, own)| Scope::Port(*own))
+        Scope::Port(serial) => Some(Scope::Port(own(&ports, serial)?)),
+        Scope::Headed(port, path, hop) => {
+            Some(Scope::Headed(own(&ports, port)?, own(&paths, path)?, hop))
         }
-        Scope::Path(serial) => {
-            paths.iter().find(|(live, _)| *live == serial).map(|(_, own)| Scope::Path(*own))
-        }
-        Scope::Network(_) => Some(scope),
+        Scope::Path(serial, hop) => Some(Scope::Path(own(&paths, serial)?, hop)),
     };
     engine.fragments.borrow_from(&live.fragments, find);
+}
+
+/// What a serial of the live engine is here.
+fn own<S: Copy + PartialEq>(pairs: &[(S, S)], serial: S) -> Option<S> {
+    pairs.iter().find(|(live, _)| *live == serial).map(|(_, own)| *own)
 }

@@ -172,7 +172,7 @@ struct NetworkView<'p> {
     entry: Option<&'p NetworkEntry>,
     macs: Vec<&'p catena_model::program::MacEntry>,
     neighbours: Vec<&'p catena_model::program::NeighbourEntry>,
-    ports: Vec<(PortId, catena_wire::scalar::MacAddr)>,
+    ports: Vec<(PortId, catena_wire::scalar::MacAddr, Option<&'p [IpAddr]>)>,
 }
 
 fn networks(program: &NodeProgram) -> HashMap<NetworkId, NetworkView<'_>> {
@@ -187,7 +187,8 @@ fn networks(program: &NodeProgram) -> HashMap<NetworkId, NetworkView<'_>> {
         views.entry(entry.network).or_default().neighbours.push(entry);
     }
     for entry in &program.ports {
-        views.entry(entry.network).or_default().ports.push((entry.id, entry.mac));
+        let port = (entry.id, entry.mac, entry.own_sources.as_deref());
+        views.entry(entry.network).or_default().ports.push(port);
     }
     views
 }

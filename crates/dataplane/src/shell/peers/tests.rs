@@ -55,7 +55,9 @@ fn program(number: u64) -> NodeProgram {
         let (id, name) = (port_id(port), format!("p{port}"));
         let attachment = Attachment { namespace: None, interface: name.clone() };
         let (mac, role) = (mac(port), PortRole::Endpoint);
-        program.ports.push(PortEntry { id, name, network, mac, role, attachment });
+        let own_sources = None;
+        let entry = PortEntry { id, name, network, mac, role, attachment, own_sources };
+        program.ports.push(entry);
         program.macs.push(MacEntry { network, mac, at: Location::Port(id) });
     }
     program

@@ -1,0 +1,170 @@
+//! The gate that fragments pass before anything is decided by their ports. Knows where ports matter
+//! and what a packet that waits must find again; refuses to know what is learned of a first one.
+
+use super::{Fragments, Held, Name, Scope, Sight, Standing};
+use crate::engine::classifier;
+use crate::engine::context::Context;
+use crate::engine::counters::Owner;
+use crate::engine::encap::PathPosition;
+use crate::engine::slices::Place;
+use crate::engine::tables::PortIndex;
+use crate::engine::vector::{Step, Work};
+use catena_model::DropReason;
+use catena_wire::frame::Fragment;
+
+impl Fragments {
+    /// Judges a packet of a port or tunnel by what is known of the others of its packet, if it is a
+    /// fragment and anything here hangs on ports.
+    ///
+    /// # Errors
+    /// By which name it ends.
+    pub(in crate::engine) fn judge(
+        &mut self,
+        work: &mut Work,
+        context: &Context<'_>,
+    ) -> Result<Sight, DropReason> {
+        if work.view.fragment == Fragment::Whole || !do_ports_matter(work, context) {
+            return Ok(Sight::GoesOn);
+        }
+        let (scope, is_once) = match (work.step, work.owner) {
+            (Step::OnPath { position, .. }, _) => {
+                let hop = context.tables.positions.place(position).hop;
+                (Scope::Path(context.books.seat(position).serial, hop), true)
+            }
+            (Step::FromFunction(port), Owner::Port { serial, .. }) => {
+                (Scope::Port(serial), !context.tables.port(port).is_shared)
+            }
+            (_, Owner::Port { serial, .. }) => (Scope::Port(serial), true),
+            (_, Owner::Tunnels) => return Ok(Sight::GoesOn),
+        };
+        let seen = (work.buffer.bytes(), &mut work.view, &mut work.user);
+        match self.resolve(context.now_ns, scope, is_once, seen)? {
+            // Nobody waits with what is asked about: where it enters it would end, and what comes
+            // out of functions is assumed.
+            Sight::Orphan(_) if context.is_uncharged => match work.step {
+                Step::FromEndpoint(_) => Err(DropReason::FragmentWithoutFirst),
+                _ => Ok(Sight::GoesOn),
+            },
+            sight => Ok(sight),
+        }
+    }
+
+    /// The same for a packet that an aware function sends at a position.
+    ///
+    /// # Errors
+    /// By which name it ends.
+    pub(in crate::engine) fn judge_headed(
+        &mut self,
+        work: &mut Work,
+        (port, position): (PortIndex, PathPosition),
+        context: &Context<'_>,
+    ) -> Result<Sight, DropReason> {
+        if work.view.fragment == Fragment::Whole {
+            return Ok(Sight::GoesOn);
+        }
+        let hop = context.tables.positions.place(position).hop;
+        let path = context.books.seat(position).serial;
+        let scope = Scope::Headed(context.slots.serial(port), path, hop);
+        let seen = (work.buffer.bytes(), &mut work.view, &mut work.user);
+        match self.resolve(context.now_ns, scope, true, seen)? {
+            Sight::Orphan(_) if context.is_uncharged => Ok(Sight::GoesOn),
+            sight => Ok(sight),
+        }
+    }
+
+    /// Sets a later fragment aside until its first comes.
+    pub(in crate::engine) fn set_aside(
+        &mut self,
+        work: Work,
+        name: Name,
+        position: Option<PathPosition>,
+        context: &mut Context<'_>,
+    ) {
+        let standing = position.map(|position| Standing {
+            position,
+            path: context.tables.positions.id(position),
+            serial: context.books.seat(position).serial,
+            hop: context.tables.positions.place(position).hop,
+            epoch: context.epoch,
+        });
+        let (owner, packets) = (work.owner, work.volume.packets);
+        context.books.held(owner, packets);
+        if let Some((refused, reason)) = self.hold(context.now_ns, name, work, standing) {
+            context.books.given_back(refused.owner, refused.volume.packets);
+            context.end_work(refused, reason);
+        }
+    }
+
+    /// The next fragment that waited for this first one, where it stands now; those whose port or
+    /// path has gone meanwhile end.
+    pub(in crate::engine) fn next_free(
+        &mut self,
+        name: &Name,
+        context: &mut Context<'_>,
+    ) -> Option<(Work, Option<PathPosition>)> {
+        while let Some(held) = self.next_of(name) {
+            context.books.given_back(held.work.owner, held.work.volume.packets);
+            match renew(held, context) {
+                Ok(free) => return Some(free),
+                Err((work, reason)) => context.end_work(work, reason),
+            }
+        }
+        None
+    }
+}
+
+/// A fragment that waited, by the tables in force.
+fn renew(
+    held: Held,
+    context: &Context<'_>,
+) -> Result<(Work, Option<PathPosition>), (Work, DropReason)> {
+    let Held { mut work, standing, .. } = held;
+    let tables = context.tables;
+    let position = match standing {
+        Some(standing) if standing.epoch == context.epoch => Some(standing.position),
+        Some(Standing { position, path, serial, hop, .. }) => {
+            let renewed = tables.positions.renew(position, path, hop);
+            let renewed = renewed.filter(|it| context.books.seat(*it).serial == serial);
+            let Some(position) = renewed else { return Err((work, DropReason::PathRemoved)) };
+            Some(position)
+        }
+        None => None,
+    };
+    let port = match work.owner {
+        Owner::Port { slot, .. } => match context.slots.owner(slot) {
+            (owner, Some(port)) if owner == work.owner => Some(port),
+            _ => return Err((work, DropReason::UnknownPort)),
+        },
+        Owner::Tunnels => None,
+    };
+    work.step = match (work.step, port, position) {
+        (Step::Headed { encapsulation, .. }, Some(port), _) => Step::Headed { port, encapsulation },
+        (_, Some(port), None) if tables.port(port).is_function() => Step::FromFunction(port),
+        (_, Some(port), None) => Step::FromEndpoint(port),
+        (_, _, Some(position)) => {
+            work.path = Some(context.books.seat(position));
+            Step::OnPath { position, network: None }
+        }
+        (_, None, None) => return Err((work, DropReason::NoPath)),
+    };
+    Ok((work, position))
+}
+
+/// Does it hang on ports what becomes of the packet?
+fn do_ports_matter(work: &Work, context: &Context<'_>) -> bool {
+    let tables = context.tables;
+    match work.step {
+        Step::OnPath { .. } => true,
+        Step::FromFunction(port) => {
+            tables.port(port).is_on_path && !classifier::is_never_classified(&work.view)
+        }
+        Step::FromEndpoint(port) => {
+            let network = tables.port(port).network;
+            let places = [Place::port(port), Place::network(network)];
+            !classifier::is_never_classified(&work.view)
+                && (tables.slices.take_from(&places)
+                    || tables.rules.could_take(port, network, &work.view))
+        }
+        _ => false,
+    }
+}
