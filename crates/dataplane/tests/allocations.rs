@@ -212,6 +212,11 @@ fn kinds(town: &Town) -> Vec<(Vec<u8>, Option<u16>)> {
     kinds.push((everybody.frame(), None));
     kinds.push((Spec { vlan: Some(3), ..plain.clone() }.frame(), None));
     kinds.push((Spec { fragment: (0, true), ..plain.clone() }.frame(), None));
+    // The last part of a datagram first: it waits.
+    let chained = Spec { identification: 99, payload: vec![7; 24], ..packet(town, 5_001) };
+    for fragment in [(4, false), (0, true)] {
+        kinds.push((Spec { fragment, ..chained.clone() }.frame(), None));
+    }
     kinds.push((plain.frame()[..30].to_vec(), None));
     kinds
 }

@@ -55,6 +55,7 @@ drop_reasons! {
     FragmentWithoutFirst "fragment_without_first" "A later fragment that a rule or path could want came, and the first of its packet did not in time.",
     SecondFirstFragment "second_first_fragment" "Another first fragment of the same packet came before, and differs.",
     FragmentOverlap "fragment_overlap" "A later fragment overlaps the first of its packet, or the transport header.",
+    FragmentInTunnel "fragment_in_tunnel" "The packet inside a tunnel is a fragment, so that nobody can tell which of the slices that could want it is its user's.",
     FragmentsWaitingFull "fragments_waiting_full" "Too many later fragments wait for the first of their packets.",
     TruncatedByRing "truncated_by_ring" "The frame was longer than a slot of the port's ring.",
     PuntRingFull "punt_ring_full" "The kernel path had no transform for the frame, and the ring to the engine was full.",

@@ -17,7 +17,7 @@ mod plain;
 use core::fmt;
 
 use crate::flow::{FlowKey, mix};
-use crate::frame::{Fragment, FrameError, FrameView};
+use crate::frame::{Fragment, FrameError, FrameView, Network};
 use crate::geneve::{GeneveError, GeneveHeader};
 use crate::gre::{GreError, GreHeader};
 use crate::gtp_u::{GtpUError, GtpUMessage, GtpUView};
@@ -44,6 +44,8 @@ pub struct Inside {
     pub qfi: Option<Qfi>,
     /// The flow of the innermost packet that was reached; none: no IP packet was.
     pub flow: Option<FlowKey>,
+    /// That packet is a part of one whose tunnel headers, if it has any, are not seen whole.
+    pub is_fragment: bool,
 }
 
 /// A header that says that something else follows.
@@ -190,7 +192,8 @@ impl Inside {
         plain::read(frame.tunnel()?, frame.upper(bytes)?, layers_max)
     }
 
-    const NOTHING: Self = Self { layers: 0, vni: None, teid: None, qfi: None, flow: None };
+    const NOTHING: Self =
+        Self { layers: 0, vni: None, teid: None, qfi: None, flow: None, is_fragment: false };
 
     /// Are network and user known?
     #[inline]
@@ -232,6 +235,19 @@ fn begin<'p>(bytes: &'p [u8], frame: &FrameView) -> Option<(TunnelHeader, &'p [u
     let start = usize::from(frame.l4_offset.unwrap_or(frame.l3_offset));
     let packet = bytes.get(..frame.end as usize).unwrap_or(bytes);
     Some((header, packet.get(start..).unwrap_or_default()))
+}
+
+/// Could a fragment be a part of a tunnel packet? A later one shows no ports, and of IPv6 only the
+/// first shows the protocol.
+fn may_be_of_tunnel(view: &FrameView) -> bool {
+    let protocol = view.protocol.unwrap_or(IpProtocol(0));
+    match view.fragment {
+        Fragment::Later => {
+            view.network == Network::Ipv6
+                || matches!(protocol, IpProtocol::UDP | IpProtocol::TCP | IpProtocol::GRE)
+        }
+        Fragment::Whole | Fragment::First => TunnelHeader::of(view).is_some(),
+    }
 }
 
 struct Walk {
@@ -380,6 +396,7 @@ impl Walk {
         self.inside.flow = view.flow.or(self.inside.flow);
         // Other fragments of it would not be followed either.
         if view.fragment != Fragment::Whole {
+            self.inside.is_fragment = may_be_of_tunnel(&view);
             return Ok(None);
         }
         let start = view.l4_offset.unwrap_or(view.l3_offset);

@@ -511,6 +511,8 @@ fn networks_subnets_and_ports_give_out_what_is_free() {
             (profile(json!({"netns": "v1"})), 400, "HTTPBadRequest"),
             (profile(json!({"netns": "../v1", "interface": "eth0"})), 400, "HTTPBadRequest"),
             (profile(json!({"netns": "v1", "pid": 1, "interface": "e"})), 400, "HTTPBadRequest"),
+            (profile(json!({"interface": "eth0", "own_traffic": "all"})), 201, ""),
+            (profile(json!({"interface": "eth0", "own_traffic": "some"})), 400, "HTTPBadRequest"),
             (profile(json!({"pid": 0, "interface": "eth0"})), 400, "HTTPBadRequest"),
             (profile(json!({"interface": "a-name-that-is-too-long"})), 400, "HTTPBadRequest"),
             (profile(json!({"colour": "red"})), 400, "HTTPBadRequest"),

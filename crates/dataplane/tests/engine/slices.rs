@@ -404,6 +404,62 @@ fn all_fragments_of_a_tunnels_datagram_go_the_way_of_the_first() {
 }
 
 #[test]
+fn fragments_of_a_tunnels_datagram_wait_for_the_first_where_slices_take_from() {
+    let mut rig = Rig::new(scene(Encapsulation::Nsh));
+    for is_reversed in [false, true] {
+        let mut whole = spec(&rig.town, user(5, 10));
+        whole.payload.resize(480, 7);
+        whole.identification = 70 + u16::from(is_reversed);
+        let udp = whole.frame()[34..].to_vec();
+        let part = |offset: u16, data: &[u8], more| {
+            let part = Spec { fragment: (1, more), payload: data.to_vec(), ..whole.clone() };
+            let mut frame = part.frame();
+            frame[20..22].copy_from_slice(&(offset | u16::from(more) << 13).to_be_bytes());
+            catena_wire::ipv4::refresh_checksum(&mut frame[14..]).unwrap();
+            frame
+        };
+        let mut parts = [
+            part(0, &udp[..240], true),
+            part(30, &udp[240..400], true),
+            part(50, &udp[400..], false),
+        ];
+        if is_reversed {
+            parts.reverse();
+        }
+        parts.iter().for_each(|frame| rig.send("S", frame));
+        assert_eq!(rig.take("v4.in").len(), 3, "{is_reversed}");
+    }
+    assert_eq!(of(&rig.slice_counters(0), 2).entered.packets, 6);
+    rig.check();
+}
+
+#[test]
+fn fragments_inside_a_tunnel_end_by_name_where_a_slice_could_want_them() {
+    let mut rig = Rig::new(scene(Encapsulation::Nsh));
+    let whole = frame(&rig.town, user(5, 10));
+    // The inner packet: behind Ethernet, IPv4, UDP, VXLAN and Ethernet.
+    let inner = 14 + 20 + 8 + 8 + 14;
+    for word in [0x2000_u16, 0x2003, 0x0003] {
+        let mut part = whole.clone();
+        part[inner + 6..inner + 8].copy_from_slice(&word.to_be_bytes());
+        catena_wire::ipv4::refresh_checksum(&mut part[inner..]).unwrap();
+        rig.moved();
+        rig.send("S", &part);
+        rig.assert_only_dropped("S", DropReason::FragmentInTunnel);
+    }
+    // Nothing of a user is asked for where no slice is.
+    rig.town.slices.clear();
+    rig.town.slice_paths.clear();
+    rig.apply();
+    rig.take("D");
+    let mut part = whole;
+    part[inner + 6..inner + 8].copy_from_slice(&[0, 3]);
+    catena_wire::ipv4::refresh_checksum(&mut part[inner..]).unwrap();
+    rig.send("S", &part);
+    assert_eq!(rig.take("D").len(), 1);
+}
+
+#[test]
 fn a_slice_may_send_into_a_path_of_others() {
     let mut town = scene(Encapsulation::Nsh);
     town.slices[0].path = EAST;

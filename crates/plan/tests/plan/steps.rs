@@ -500,3 +500,33 @@ fn an_identifier_is_not_used_again_while_a_node_that_is_away_knows_its_path() {
     world.settle();
     assert!(world.blueprint.ledger.paths.contains_key(&PathId(1)), "nobody knows it any more");
 }
+
+#[test]
+fn all_ports_of_a_functions_machine_are_guarded_while_a_path_goes_through_it() {
+    let mut world = testbed();
+    // Another machine's port is told to belong to v12's, and one of somebody else's that has its name.
+    world.machine(14, 2, &[CUSTOMER]);
+    world.machine(15, 2, &[CUSTOMER]);
+    for (machine, project) in [(14, "p"), (15, "q")] {
+        let port = world.intent.ports.get_mut(&port_id(machine, CUSTOMER)).unwrap();
+        port.device_id = "m12".into();
+        port.label.project = catena_model::ProjectId(project.into());
+    }
+    world.settle();
+    let guards = |world: &World| -> Vec<Option<usize>> {
+        let program = &world.blueprint.programs[&node(2)];
+        let of = |machine, network| {
+            let entry = program.ports.iter().find(|entry| entry.id == port_id(machine, network));
+            entry.unwrap().own_sources.as_ref().map(Vec::len)
+        };
+        vec![of(12, CUSTOMER), of(12, INTERNAL), of(14, CUSTOMER), of(15, CUSTOMER)]
+    };
+    assert_eq!(guards(&world), [None; 4], "no path goes through it");
+    world.chain(1, 1, &[11, 12]);
+    world.settle();
+    assert_eq!(guards(&world), [Some(3), Some(3), Some(3), None]);
+    let port = world.intent.ports.get_mut(&port_id(14, CUSTOMER)).unwrap();
+    port.own_traffic = catena_model::resource::OwnTraffic::All;
+    world.settle();
+    assert_eq!(guards(&world), [Some(3), Some(3), None, None], "the operator vouches for it");
+}

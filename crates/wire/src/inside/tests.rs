@@ -71,6 +71,7 @@ fn found(layers: u8, vni: Option<u32>, teid: Option<u32>, qfi: Option<u32>) -> I
         teid: teid.map(Teid),
         qfi: qfi.map(|qfi| Qfi::new(qfi).unwrap()),
         flow: user(),
+        is_fragment: false,
     }
 }
 

@@ -105,6 +105,13 @@ pub(super) struct Spot {
 }
 
 impl Spot {
+    /// Does a slice ask there for more than a network?
+    fn asks_for_users(&self) -> bool {
+        let patterns = PATTERNS.iter().enumerate().filter(|(at, _)| self.used & 1 << at != 0);
+        let mut asked = patterns.map(|(_, pattern)| pattern);
+        asked.any(|pattern| pattern.users != Users::All || pattern.has_qfi)
+    }
+
     /// Do no slices take packets there?
     fn is_empty(&self) -> bool {
         self.used == 0
