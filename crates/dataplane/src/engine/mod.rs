@@ -298,18 +298,7 @@ impl Engine {
             }
         }
         self.release_waiting(now_ns, pool, out);
-        self.end_fragments(now_ns, pool);
-    }
-
-    /// Later fragments end that have waited for their first for too long.
-    fn end_fragments(&mut self, now_ns: u64, pool: &mut BufferPool) {
-        while let Some(Work { buffer, owner, path, volume, .. }) = self.fragments.next_ended(now_ns)
-        {
-            self.books.given_back(owner, volume.packets);
-            let reason = DropReason::FragmentWithoutFirst;
-            self.books.dropped(owner, path, reason, volume.packets);
-            pool.put(buffer);
-        }
+        self.fragments.end_overdue(now_ns, &mut self.books, pool);
     }
 
     fn forward_vector(
@@ -494,7 +483,7 @@ impl Engine {
     pub fn tick(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> Option<u64> {
         self.elapse(now_ns);
         self.release_waiting(now_ns, pool, out);
-        self.end_fragments(now_ns, pool);
+        self.fragments.end_overdue(now_ns, &mut self.books, pool);
         // Before the kernel's: it shall not go on with who is found dead now.
         let health_ns = self.health.tick(now_ns, &mut self.due);
         let kernel_ns = self.tick_kernel_path(now_ns);

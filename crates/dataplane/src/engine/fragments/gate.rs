@@ -4,11 +4,12 @@
 use super::{Fragments, Held, Name, Scope, Sight, Standing};
 use crate::engine::classifier;
 use crate::engine::context::Context;
-use crate::engine::counters::Owner;
+use crate::engine::counters::{Books, Owner};
 use crate::engine::encap::PathPosition;
 use crate::engine::slices::Place;
 use crate::engine::tables::PortIndex;
 use crate::engine::vector::{Step, Work};
+use catena_io::BufferPool;
 use catena_model::DropReason;
 use catena_wire::frame::Fragment;
 
@@ -92,6 +93,20 @@ impl Fragments {
         if let Some((refused, reason)) = self.hold(context.now_ns, name, work, standing) {
             context.books.given_back(refused.owner, refused.volume.packets);
             context.end_work(refused, reason);
+        }
+    }
+
+    /// Ends those that have waited for their first for too long.
+    pub(in crate::engine) fn end_overdue(
+        &mut self,
+        now_ns: u64,
+        books: &mut Books,
+        pool: &mut BufferPool,
+    ) {
+        while let Some(Work { buffer, owner, path, volume, .. }) = self.next_ended(now_ns) {
+            books.given_back(owner, volume.packets);
+            books.dropped(owner, path, DropReason::FragmentWithoutFirst, volume.packets);
+            pool.put(buffer);
         }
     }
 
