@@ -117,38 +117,37 @@ impl Fragments {
         name: &Name,
         context: &mut Context<'_>,
     ) -> Option<(Work, Option<PathPosition>)> {
-        while let Some(held) = self.next_of(name) {
-            context.books.given_back(held.work.owner, held.work.volume.packets);
-            match renew(held, context) {
-                Ok(free) => return Some(free),
-                Err((work, reason)) => context.end_work(work, reason),
+        while let Some(Held { mut work, standing, .. }) = self.next_of(name) {
+            context.books.given_back(work.owner, work.volume.packets);
+            match renew(&mut work, standing, context) {
+                Ok(position) => return Some((work, position)),
+                Err(reason) => context.end_work(work, reason),
             }
         }
         None
     }
 }
 
-/// A fragment that waited, by the tables in force.
+/// Lets a fragment that waited stand by the tables in force; answers where on a path that is.
 fn renew(
-    held: Held,
+    work: &mut Work,
+    standing: Option<Standing>,
     context: &Context<'_>,
-) -> Result<(Work, Option<PathPosition>), (Work, DropReason)> {
-    let Held { mut work, standing, .. } = held;
+) -> Result<Option<PathPosition>, DropReason> {
     let tables = context.tables;
     let position = match standing {
         Some(standing) if standing.epoch == context.epoch => Some(standing.position),
         Some(Standing { position, path, serial, hop, .. }) => {
             let renewed = tables.positions.renew(position, path, hop);
             let renewed = renewed.filter(|it| context.books.seat(*it).serial == serial);
-            let Some(position) = renewed else { return Err((work, DropReason::PathRemoved)) };
-            Some(position)
+            Some(renewed.ok_or(DropReason::PathRemoved)?)
         }
         None => None,
     };
     let port = match work.owner {
         Owner::Port { slot, .. } => match context.slots.owner(slot) {
             (owner, Some(port)) if owner == work.owner => Some(port),
-            _ => return Err((work, DropReason::UnknownPort)),
+            _ => return Err(DropReason::UnknownPort),
         },
         Owner::Tunnels => None,
     };
@@ -160,9 +159,9 @@ fn renew(
             work.path = Some(context.books.seat(position));
             Step::OnPath { position, network: None }
         }
-        (_, None, None) => return Err((work, DropReason::NoPath)),
+        (_, None, None) => return Err(DropReason::NoPath),
     };
-    Ok((work, position))
+    Ok(position)
 }
 
 /// Does it hang on ports what becomes of the packet?
