@@ -93,6 +93,7 @@ pub(crate) fn program(hops: &[Hop], paths: u32) -> Result<NodeProgram, BenchErro
             mac: seat.mac(),
             role: seat.role(),
             attachment: Attachment { namespace: None, interface: "none".into() },
+            own_sources: None,
         });
         let (network, mac) = (network(), seat.mac());
         program.macs.push(MacEntry { network, mac, at: Location::Port(seat.port()) });
