@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::document;
 use crate::failure::Failure;
-use crate::output::{Format, say, table, tell};
+use crate::output::{Format, Table, block, say, table, tell};
 use crate::receipt;
 use crate::watch;
 use catena_client::Client;
@@ -13,7 +13,6 @@ use catena_model::account::{HopCounters, Volume};
 use catena_model::check::CheckReport;
 use catena_model::status::{ChainReport, ChainState, ChainSummary};
 use clap::Subcommand;
-use comfy_table::Table;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -172,7 +171,7 @@ fn print_timings(runs: &[Deployed]) {
         row.extend([t.fc, t.pp, t.ppg, t.pc, t.total()].map(|s| format!("{:.2}", s * MS)));
         table.add_row(row);
     }
-    say!("{table}");
+    block(table);
 }
 
 fn undeploy(client: &Client, file: &Path) -> Result<(), Failure> {
@@ -195,7 +194,7 @@ fn list(chains: &[ChainSummary], is_wide: bool) {
         row.extend([status.state.name().into(), path, status.reason.clone()]);
         table.add_row(row);
     }
-    say!("{table}");
+    block(table);
 }
 
 fn show(report: &ChainReport, output: Format) -> Result<(), Failure> {
@@ -208,7 +207,7 @@ fn show(report: &ChainReport, output: Format) -> Result<(), Failure> {
         );
         let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));
         say!("{}{path}   {}", report.status.state.name(), report.status.reason);
-        say!("{}", hops(report));
+        block(hops(report));
         for instance in &report.health {
             say!("instance {} {}", instance.name, instance.health.name());
         }

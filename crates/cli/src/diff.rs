@@ -34,7 +34,8 @@ pub(crate) fn run(connection: &Connection, arguments: &DiffArguments) -> Result<
     if told.is_empty() {
         return Ok(());
     }
-    say!("--- declared\n+++ {}", arguments.document.file.display());
+    say!("--- declared");
+    say!("+++ {}", arguments.document.file.display());
     for line in told {
         say!("{line}");
     }

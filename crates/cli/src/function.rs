@@ -3,7 +3,7 @@
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::{Format, say, table, tell};
+use crate::output::{Format, block, say, table, tell};
 use catena_client::{Client, Kind};
 use catena_model::resource::{FailurePolicy, Runs};
 use catena_model::status::{Condition, FunctionReport, InstanceReport, InstanceUse};
@@ -144,7 +144,7 @@ fn list_functions(functions: &[FunctionReport], is_wide: bool) {
         let policy = function.on_failure.name().into();
         table.add_row([name, kind.into(), policy, instances, conditions.join(", ")]);
     }
-    say!("{table}");
+    block(table);
 }
 
 fn condition(condition: &Condition) -> String {
@@ -222,7 +222,7 @@ fn list(instances: &[InstanceReport], is_wide: bool) {
             instance.flows_left.to_string(),
         ]);
     }
-    say!("{table}");
+    block(table);
 }
 
 /// Tells how many flows are left whenever that changes.

@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::{Format, say, table, tell};
+use crate::output::{Format, block, say, table, tell};
 use catena_client::Kind;
 use catena_model::status::GraphReport;
 use clap::Subcommand;
@@ -64,7 +64,7 @@ fn list(graphs: &[GraphReport], is_wide: bool) {
         };
         table.add_row([name, beginnings(graph).join(" "), graph.chains.len().to_string()]);
     }
-    say!("{table}");
+    block(table);
 }
 
 /// The chains that no other goes on in.

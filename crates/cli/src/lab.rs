@@ -1,7 +1,7 @@
 //! `catena lab`: bring topology files up, run their experiments, look into nodes, take them down.
 
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{block, say};
 use crate::roles::{PortIoChoice, check_workers};
 use catena_lab::{RunOptions, RunReport, RunningLab, StartOptions};
 use clap::{Args, Subcommand};
@@ -135,7 +135,7 @@ fn experiments(
     for file in files {
         say!("── {}", file.display());
         reports.push(catena_lab::run(file, options, &mut tell)?);
-        say!("{}", reports.last().map(RunReport::to_text).unwrap_or_default());
+        block(reports.last().map(RunReport::to_text).unwrap_or_default());
     }
     if let Some(summary) = summary {
         catena_lab::write_summary(&reports, summary)?;
@@ -173,7 +173,8 @@ fn compare(files: &[PathBuf], options: &RunOptions, summary: Option<&Path>) -> R
     let engine = by("engine", true)?;
     let summaries = [&kernel, &engine].map(|reports| catena_lab::summary(reports));
     let [by_kernel, by_engine] = &summaries;
-    say!("══ both\n{}", catena_lab::beside(by_kernel, by_engine));
+    say!("══ both");
+    block(catena_lab::beside(by_kernel, by_engine));
     // Both are said, whichever failed.
     verdict(&kernel).and(verdict(&engine))
 }

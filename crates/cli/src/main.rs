@@ -18,6 +18,7 @@ mod graph;
 mod kernel_path;
 mod keystone;
 mod lab;
+mod logs;
 mod node;
 mod output;
 mod path;
@@ -146,7 +147,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.message.is_empty() {
-                eprintln!("catena: {}", failure.message);
+                eprintln!("catena: {}", output::complaint(&failure.message));
             }
             ExitCode::from(failure.exit)
         }
@@ -163,7 +164,7 @@ fn init_logs(command: &Command) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| logs::OneLine(std::io::stderr()))
         .with_ansi(false)
         // A full disk or a closed pipe behind stderr must not end the process that logs.
         .log_internal_errors(false)

@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::document;
 use crate::failure::Failure;
 use crate::kernel_path;
-use crate::output::{Format, say, table, tell};
+use crate::output::{Format, block, say, table, tell};
 use crate::slice::{fields, place};
 use catena_model::NodeName;
 use catena_model::account::SliceCounters;
@@ -135,7 +135,7 @@ impl NodeTables {
                 let (name, chain) = (slice.name.clone(), slice.chain.clone());
                 shown.add_row([name, place(slice), chain, vni, teids, qfi, path.to_string()]);
             }
-            say!("{shown}");
+            block(shown);
         }
         if self.slices.is_empty() {
             return;
@@ -152,7 +152,7 @@ impl NodeTables {
                 drops.to_string(),
             ]);
         }
-        say!("{shown}");
+        block(shown);
         if let Some(last) = self.slices.last().filter(|_| self.slices.len() >= limit) {
             say!("more: --after {}", last.slice);
         }
@@ -193,7 +193,7 @@ fn show_tables(tables: &[TableFill]) {
         };
         shown.add_row([fill.table.clone(), fill.entries.to_string(), limit, share]);
     }
-    say!("{shown}");
+    block(shown);
 }
 
 fn list(nodes: &[NodeReport]) {
@@ -231,5 +231,5 @@ fn list(nodes: &[NodeReport]) {
         });
         table.add_row(row);
     }
-    say!("{table}");
+    block(table);
 }

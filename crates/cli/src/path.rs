@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::{Format, say, table, tell};
+use crate::output::{Format, block, say, table, tell};
 use catena_model::NodeName;
 use catena_model::status::{PathHop, PathReport};
 use clap::Subcommand;
@@ -65,7 +65,7 @@ fn list(paths: &[PathReport], is_wide: bool) {
             hops.join(" ─► "),
         ]);
     }
-    say!("{table}");
+    block(table);
 }
 
 fn show(path: &PathReport) {
@@ -91,5 +91,5 @@ fn show(path: &PathReport) {
             ]);
         }
     }
-    say!("{table}");
+    block(table);
 }

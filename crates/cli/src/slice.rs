@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::{Format, say, table, tell};
+use crate::output::{Format, block, say, table, tell};
 use catena_model::program::{DelayClass, SliceRate};
 use catena_model::slice::{SliceAtNode, SliceDocument, SliceReport};
 use clap::{Args, Subcommand};
@@ -238,7 +238,7 @@ fn list(slices: &[SliceReport], is_wide: bool) {
             state,
         ]);
     }
-    say!("{table}");
+    block(table);
 }
 
 /// A slice with what nodes counted.
@@ -263,7 +263,7 @@ fn show(slice: &SliceReport) {
         ]);
     }
     if !slice.nodes.is_empty() {
-        say!("{table}");
+        block(table);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::{Format, say, table, tell};
+use crate::output::{Format, block, say, table, tell};
 use catena_client::Client;
 use catena_model::access::{Role, TokenReport, TokenRequest};
 use catena_model::id::ProjectId;
@@ -79,7 +79,7 @@ fn list(tokens: &[TokenReport]) {
             token.expires.clone().unwrap_or_else(|| "-".into()),
         ]);
     }
-    say!("{table}");
+    block(table);
 }
 
 /// The one token of a name, an id or the beginning of one.

@@ -4,6 +4,8 @@
 
 use catena_client::{Client, Kind};
 use catena_model::slice::SliceReport;
+use catena_model::text::is_unseen;
+use catena_store::{Expect, Key, SqliteStore, Store as _, Transaction};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -31,7 +33,19 @@ impl Drop for Controller {
 
 impl Controller {
     fn start(auth: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_on(tempfile::tempdir().unwrap(), auth)
+    }
+
+    /// Ends it and starts another on what it has stored, with this done to the store between.
+    fn restart(mut self, meanwhile: impl FnOnce(&SqliteStore)) -> Self {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        meanwhile(&SqliteStore::open(folder.path().join("data/catena.db")).unwrap());
+        Self::start_on(folder, "none")
+    }
+
+    fn start_on(folder: TempDir, auth: &str) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
         command.args(["controller", "--auth", auth, "--listen", &free.to_string(), "--data"]);
@@ -359,4 +373,185 @@ fn a_report_of_a_fault_holds_what_the_controller_tells_and_no_token() {
     for (whose, text) in [("the report", &text), ("the terminal", &said)] {
         assert!(!text.contains(&token), "the token is in {whose}");
     }
+}
+
+/// Clears the screen, sets the title, begins lines of its own and turns what follows.
+const HOSTILE: &str =
+    "\u{1b}[2J\u{1b}]0;owned\u{7}\r\nFORGED all is well\u{9b}31m\u{202e}\u{7f}\"\\";
+
+/// Gives every stored resource a hostile name and description, as if it came before the check.
+fn make_hostile(store: &SqliteStore) {
+    let mut transaction = Transaction::new();
+    let kinds =
+        ["network", "subnet", "port", "rule", "instance", "function", "chain", "graph", "slice"];
+    for kind in kinds {
+        let all = store.list(kind).unwrap();
+        assert!(!all.is_empty(), "nothing of kind '{kind}' is stored");
+        for document in all {
+            let mut body: Value = serde_json::from_str(&document.body).unwrap();
+            for text in ["name", "description"] {
+                let said = body["label"][text].as_str().unwrap();
+                body["label"][text] = json!(format!("{said}{HOSTILE}"));
+            }
+            if kind == "port" {
+                body["device_id"] =
+                    json!(format!("{}{HOSTILE}", body["device_id"].as_str().unwrap()));
+            }
+            let key = Key::new(kind, &document.key.id);
+            transaction.put(key, &body, Expect::Any).unwrap();
+        }
+    }
+    store.commit(transaction).unwrap();
+}
+
+/// Nothing that a terminal obeys, and no line that a name has made.
+fn check_harmless(words: &[&str], said: &str) {
+    let obeyed = said.chars().find(|c| *c != '\n' && is_unseen(*c));
+    assert_eq!(obeyed, None, "{words:?}: {said:?}");
+    assert!(!said.lines().any(|line| line.starts_with("FORGED")), "{words:?}: {said}");
+}
+
+/// The words of the verbs that a help text names.
+fn verbs_of(controller: &Controller, words: &[&str]) -> Vec<String> {
+    let help = controller.tell(0, &[words, &["--help"]].concat());
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let verbs = commands.take_while(|line| !line.is_empty()).filter_map(|line| {
+        let verb = line.strip_prefix("  ")?.split(' ').next()?;
+        (!verb.is_empty() && verb != "help").then(|| verb.to_owned())
+    });
+    verbs.collect()
+}
+
+#[test]
+fn no_verb_hands_a_hostile_name_to_the_terminal() {
+    let controller = Controller::with_ports("none");
+    let document = controller.file("web.yaml", WEB);
+    controller.tell(0, &["apply", "-f", &document]);
+    let slices =
+        controller.file("slices.yaml", "slices: [{name: members, chain: web, vni: 7, teid: 1}]");
+    controller.tell(0, &["apply", "-f", &slices]);
+    let controller = controller.restart(make_hostile);
+    let client = controller.client();
+    let id = |kind| {
+        let all = client.list(kind, &[]).unwrap();
+        let web = all.iter().find(|one| one["name"].as_str().unwrap().starts_with("web"));
+        web.unwrap_or(&all[0])["id"].as_str().unwrap().to_owned()
+    };
+    let (chain, rule) = (id(Kind::PortChain), id(Kind::FlowClassifier));
+    let (pair, group, graph) =
+        (id(Kind::PortPair), id(Kind::PortPairGroup), id(Kind::ServiceGraph));
+    let port = id(Kind::Port);
+    let slice = client.slices(None).unwrap()[0].id.to_string();
+    let from = format!("port:{port}");
+    let node = "absent";
+    // Whether it is of use to somebody who reads it: the name is in it.
+    let walked: Vec<(Vec<&str>, bool)> = vec![
+        (vec!["status"], true),
+        (vec!["chain", "list"], true),
+        (vec!["chain", "show", &chain], true),
+        (vec!["chain", "export", &chain], true),
+        (vec!["chain", "check", &chain], true),
+        (vec!["graph", "list"], true),
+        (vec!["graph", "show", &graph], true),
+        (vec!["function", "list"], true),
+        (vec!["function", "show", &group], true),
+        (vec!["instance", "list"], true),
+        (vec!["instance", "show", &pair], true),
+        (vec!["instance", "resume", &pair], true),
+        (vec!["slice", "list"], true),
+        (vec!["slice", "show", &slice], true),
+        (vec!["path", "list"], false),
+        (vec!["path", "show", "1"], false),
+        (vec!["node", "list"], false),
+        (vec!["node", "show", node], false),
+        (vec!["token", "list"], false),
+        (vec!["flow-classifier", "list"], true),
+        (vec!["flow-classifier", "show", &rule], true),
+        (vec!["port-pair", "list"], true),
+        (vec!["port-pair", "show", &pair], true),
+        (vec!["port-pair-group", "list"], true),
+        (vec!["port-pair-group", "show", &group], true),
+        (vec!["port-chain", "list"], true),
+        (vec!["port-chain", "show", &chain], true),
+        (vec!["service-graph", "list"], true),
+        (vec!["service-graph", "show", &graph], true),
+        (vec!["explain", "tcp 10.0.0.1:1 > 10.0.0.2:80", "--from", &from], false),
+        (vec!["plan", "-f", &document], false),
+        (vec!["diff", "-f", &document], false),
+        (vec!["doctor"], false),
+        // What is asked for is told when it is not there.
+        (vec!["chain", "show", HOSTILE], true),
+        (vec!["port-chain", "delete", HOSTILE], true),
+    ];
+    for (words, names) in &walked {
+        let output = controller.catena(words);
+        let said = String::from_utf8(output.stdout).unwrap();
+        let said = said + &String::from_utf8(output.stderr).unwrap();
+        check_harmless(words, &said);
+        assert!(said.contains("FORGED") || !names, "{words:?}: {said}");
+        for format in ["wide", "json", "jsonl", "yaml"] {
+            let with_form = [words.as_slice(), &["-o", format]].concat();
+            let output = controller.catena(&with_form);
+            check_harmless(&with_form, &String::from_utf8(output.stdout).unwrap());
+            check_harmless(&with_form, &String::from_utf8(output.stderr).unwrap());
+        }
+    }
+    check_watch(&controller, &["watch"]);
+    check_watch(&controller, &["chain", "watch", &format!("web{HOSTILE}")]);
+    changes_tell_no_name_raw(&controller, [&slice, &graph, &chain]);
+    let missing = unwalked(&controller, &walked);
+    assert!(missing.is_empty(), "verbs that nobody looked at: {missing:?}");
+}
+
+/// The first line that a verb without an end says of a hostile name.
+fn check_watch(controller: &Controller, words: &[&str]) {
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_catena"));
+    watch.args(["--url", &controller.url]).args(words).stdout(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let line = lines.find(|line| line.contains("FORGED")).unwrap();
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    check_harmless(words, &line);
+}
+
+/// The verbs that change something and say of what.
+fn changes_tell_no_name_raw(controller: &Controller, [slice, graph, chain]: [&str; 3]) {
+    for words in [
+        ["slice", "delete", slice].as_slice(),
+        &["graph", "delete", graph],
+        &["chain", "undeploy", chain],
+    ] {
+        let said = controller.tell(0, words);
+        check_harmless(words, &said);
+    }
+}
+
+/// The verbs of the command line that the walk has left out, but for those that print nothing of what
+/// tenants have named, and `top`, which has a test of its own.
+fn unwalked(controller: &Controller, walked: &[(Vec<&str>, bool)]) -> Vec<String> {
+    const OF_OUR_OWN: [&str; 6] = ["controller", "agent", "dataplane", "lab", "top", "watch"];
+    const CHANGES: [&str; 14] = [
+        "create", "set", "unset", "delete", "deploy", "undeploy", "update", "enroll", "drain",
+        "undrain", "inject", "apply", "uninject", "export",
+    ];
+    let mut missing = Vec::new();
+    for noun in verbs_of(controller, &[]) {
+        let verbs = verbs_of(controller, &[&noun]);
+        let is_seen = |words: &[&str]| walked.iter().any(|(seen, _)| seen.starts_with(words));
+        if OF_OUR_OWN.contains(&noun.as_str()) || CHANGES.contains(&noun.as_str()) {
+            continue;
+        }
+        if verbs.is_empty() && !is_seen(&[&noun]) {
+            missing.push(noun.clone());
+        }
+        let walkable =
+            |verb: &&String| ![&CHANGES[..], &["watch"]].concat().contains(&verb.as_str());
+        for verb in verbs.iter().filter(walkable) {
+            if !is_seen(&[&noun, verb]) {
+                missing.push(format!("{noun} {verb}"));
+            }
+        }
+    }
+    missing
 }

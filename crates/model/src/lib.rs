@@ -22,6 +22,7 @@ pub mod resource;
 pub mod slice;
 pub mod slice_wait;
 pub mod status;
+pub mod text;
 
 pub use access::Role;
 pub use account::{

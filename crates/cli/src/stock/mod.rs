@@ -14,10 +14,9 @@ pub(crate) use service_graph::ServiceGraphCommand;
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::{Format, say, tell};
+use crate::output::{Format, block, table, tell};
 use catena_client::{Client, Kind};
 use clap::Args;
-use comfy_table::{Table, presets};
 use serde_json::{Map, Value, json};
 
 /// What `list` takes.
@@ -174,12 +173,11 @@ fn list(
             .map(|first| first.keys().map(String::as_str).collect())
             .unwrap_or_default();
         let columns = if is_wide || arguments.long { all.as_slice() } else { short };
-        let mut table = Table::new();
-        table.load_preset(presets::NOTHING).set_header(columns);
+        let mut table = table(columns);
         for item in &items {
             table.add_row(columns.iter().map(|column| cell(&item[*column])));
         }
-        say!("{table}");
+        block(table);
     })
 }
 
@@ -202,12 +200,11 @@ fn delete(client: &Client, kind: Kind, arguments: &DeleteArguments) -> Result<()
 }
 
 fn one(resource: &Value) {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["field", "value"]);
+    let mut table = table(["field", "value"]);
     for (key, value) in resource.as_object().into_iter().flatten() {
         table.add_row([key.clone(), cell(value)]);
     }
-    say!("{table}");
+    block(table);
 }
 
 fn cell(value: &Value) -> String {

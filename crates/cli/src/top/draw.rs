@@ -4,6 +4,7 @@ use super::sample::{Sample, bit_rate, rate, short};
 use super::screen::{Page, Screen};
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, NodeReport};
+use catena_model::text::is_unseen;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -23,6 +24,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         Page::Chain(chain) => draw_chain(frame, body, screen, chain),
     }
     frame.render_widget(foot_line(screen), foot);
+    // The terminal would obey what people have put into names.
+    for cell in &mut frame.buffer_mut().content {
+        if cell.symbol().contains(is_unseen) {
+            cell.set_symbol("\u{fffd}");
+        }
+    }
 }
 
 /// The health sentence, the packets' account and the pages.

@@ -215,7 +215,8 @@ fn adopt_lone(store: &dyn Store) -> Result<(), StoreError> {
 }
 
 fn check_name(what: &'static str, name: &str) -> Result<(), TokenError> {
-    let is_legal = (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(char::is_control);
+    let is_legal =
+        (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(catena_model::text::is_unseen);
     is_legal.then_some(()).ok_or(TokenError::BadName { what })
 }
 

@@ -533,3 +533,60 @@ fn networks_subnets_and_ports_give_out_what_is_free() {
     let (status, body) = controller.call("DELETE", &subnet, None);
     assert_eq!((status, kind(&body)), (409, "SubnetInUse"));
 }
+
+#[test]
+fn a_name_holds_nothing_that_cannot_be_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(folder.path()));
+    let lab = Lab::new(&controller);
+    let port = lab.loose_port("v1", "v1");
+    let pair = json!({"name": "v1", "ingress": port, "egress": port});
+    let pair = id(&controller.create("/v2.0/sfc/port_pairs", &pair));
+    let rule = json!({"name": "web", "logical_source_port": port, "protocol": "udp"});
+    let rule = id(&controller.create("/v2.0/sfc/flow_classifiers", &rule));
+    let group = json!({"name": "v1", "port_pairs": [pair]});
+    let group = id(&controller.create("/v2.0/sfc/port_pair_groups", &group));
+    for (path, attribute) in [
+        ("/v2.0/networks", "name"),
+        ("/v2.0/subnets", "name"),
+        ("/v2.0/ports", "name"),
+        ("/v2.0/ports", "device_id"),
+        ("/v2.0/sfc/flow_classifiers", "name"),
+        ("/v2.0/sfc/port_pairs", "name"),
+        ("/v2.0/sfc/port_pair_groups", "name"),
+        ("/v2.0/sfc/port_chains", "name"),
+        ("/v2.0/sfc/service_graphs", "name"),
+        ("/v2.0/networks", "project_id"),
+    ] {
+        for unseen in ['\n', '\u{1b}', '\u{7f}', '\u{9b}', '\u{202e}'] {
+            let mut given = json!({
+                "network_id": lab.network, "cidr": "10.9.0.0/24", "ip_version": 4,
+                "ingress": port, "egress": port, "port_pair_groups": [group],
+                "flow_classifiers": [rule], "port_chains": {},
+            });
+            let takes: &[&str] = match path.rsplit('/').next().unwrap() {
+                "subnets" => &["network_id", "cidr", "ip_version"],
+                "ports" => &["network_id"],
+                "port_pairs" => &["ingress", "egress"],
+                "port_chains" => &["port_pair_groups", "flow_classifiers"],
+                "service_graphs" => &["port_chains"],
+                _ => &[],
+            };
+            given.as_object_mut().unwrap().retain(|key, _| takes.contains(&key.as_str()));
+            given[attribute] = json!(format!("web{unseen}forged"));
+            let (status, body) = controller.post(path, &given);
+            assert_eq!(status, 400, "{path} {attribute} {unseen:?}: {body}");
+            let message = body["NeutronError"]["message"].as_str().unwrap();
+            let code = format!("U+{:04X}", u32::from(unseen));
+            assert!(message.contains(attribute) && message.contains(&code), "{message}");
+        }
+    }
+    let network = format!("/v2.0/networks/{}", lab.network);
+    assert_eq!(controller.put(&network, &json!({"name": "a\u{7}"})).0, 400);
+    let fine = json!({"name": "\"web\" \\ 漢 é", "description": "two\nlines"});
+    assert_eq!(controller.put(&network, &fine).0, 200);
+    let slice = json!({"name": "a\nb", "chain": "web", "vni": 7, "teid": 1});
+    let (status, body) = controller.call("POST", "/v1/slices", Some(&slice));
+    assert_eq!(status, 400, "{body}");
+    assert!(body["detail"].as_str().unwrap().contains("control character"), "{body}");
+}

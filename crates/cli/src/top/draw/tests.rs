@@ -80,8 +80,13 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
 
 /// Two readings two seconds apart, with 2,000 packets in between.
 fn screen() -> Screen {
+    screen_with("web")
+}
+
+/// The same, with another name of the first chain.
+fn screen_with(name: &str) -> Screen {
     let chains = vec![
-        chain(WEB, "web", ChainState::Active),
+        chain(WEB, name, ChainState::Active),
         chain(ChainId(uuid::Uuid::from_u128(2)), "mail", ChainState::Building),
     ];
     let began = Instant::now();
@@ -113,6 +118,14 @@ fn line<'l>(lines: &'l [String], word: &str) -> &'l str {
 
 fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
+}
+
+#[test]
+fn a_hostile_name_does_nothing_to_the_screen() {
+    let lines = shown(&screen_with("we\u{1b}[2Jb\u{202e}\u{9b}1m\u{2028}\u{7}x\nforged"));
+    let hostile = line(&lines, "[2J");
+    assert!(!hostile.contains(catena_model::text::is_unseen), "{hostile:?}");
+    assert!(!lines.iter().any(|line| line.trim_start().starts_with("forged")), "{lines:#?}");
 }
 
 #[test]

@@ -7,20 +7,50 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use catena_model::kernel::KernelCounters;
 use catena_model::status::ChainState;
+use catena_model::text::is_unseen;
 use catena_model::{Account, NodeCounters, NodeName, Volume};
 use catena_plan::Intent;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Labels = Vec<(&'static str, String)>;
+type Labels = Vec<(&'static str, LabelText)>;
 type Counters = Family<Labels, Counter>;
 type Gauges = Family<Labels, Gauge>;
+
+/// The value of a label: the encoder writes texts as they are, and people have chosen these.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct LabelText(String);
+
+impl<T: ToString + ?Sized> From<&T> for LabelText {
+    fn from(text: &T) -> Self {
+        Self(text.to_string())
+    }
+}
+
+impl EncodeLabelValue for LabelText {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        for character in self.0.chars() {
+            match character {
+                // What the format asks for (OpenMetrics 1.0, `escaped-char`) reads back as it was.
+                '\n' => encoder.write_str("\\n")?,
+                '"' | '\\' => write!(encoder, "\\{character}")?,
+                unseen if is_unseen(unseen) => {
+                    write!(encoder, "\\\\u{{{:x}}}", u32::from(unseen))?;
+                }
+                seen => encoder.write_char(seen)?,
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Every metric: one list, so that a reader sees them all.
 #[derive(Default)]
@@ -118,7 +148,7 @@ impl Metrics {
     }
 
     fn add_node(&self, node: &NodeName, counters: &NodeCounters, intent: &Intent) {
-        let here: Labels = vec![("node", node.to_string())];
+        let here: Labels = vec![("node", node.into())];
         for port in &counters.ports {
             let labels = with(&here, &[("port", &port.name)]);
             add(&self.port_received, &labels, port.account.received);
@@ -205,11 +235,11 @@ pub(super) fn answer(
         metrics.add_node(node, counters, intent);
     }
     for (node, facts) in &situation.inventory.nodes {
-        let labels = vec![("node", node.to_string())];
+        let labels = vec![("node", node.into())];
         metrics.node_connected.get_or_create(&labels).set(i64::from(facts.is_connected));
     }
     for chain in intent.chains.values() {
-        let labels = vec![("chain", chain.label.name.clone()), ("id", chain.id.to_string())];
+        let labels = vec![("chain", (&chain.label.name).into()), ("id", (&chain.id).into())];
         let state = situation.chain_status(intent, chain.id).state;
         metrics.chain_active.get_or_create(&labels).set(i64::from(state == ChainState::Active));
     }
@@ -222,7 +252,7 @@ pub(super) fn answer(
 }
 
 fn with(labels: &Labels, more: &[(&'static str, &str)]) -> Labels {
-    let more = more.iter().map(|(key, value)| (*key, (*value).to_owned()));
+    let more = more.iter().map(|(key, value)| (*key, (*value).into()));
     labels.iter().cloned().chain(more).collect()
 }
 
@@ -232,4 +262,25 @@ fn add(family: &Counters, labels: &Labels, volume: Volume) {
 
 fn count(family: &Counters, labels: &Labels, packets: u64) {
     family.get_or_create(labels).inc_by(packets);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_one_value_on_one_line_whatever_is_in_its_name() {
+        let hostile = "a\"} 7\ncatena_unaccounted_packets{node=\"v1\"} 99\n# EOF\\\r\u{1b}[2J";
+        let mut registry = Registry::default();
+        let metrics = Metrics::default();
+        metrics.register(&mut registry);
+        let labels: Labels = vec![("chain", hostile.into())];
+        metrics.chain_active.get_or_create(&labels).set(1);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let about: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let expected = r#"catena_chain_active{chain="a\"} 7\ncatena_unaccounted_packets{node=\"v1\"} 99\n# EOF\\\\u{d}\\u{1b}[2J"} 1"#;
+        assert_eq!(about, [expected]);
+        assert_eq!(text.matches("\n# EOF").count(), 1);
+    }
 }

@@ -15,6 +15,7 @@ use catena_model::ProjectId;
 use catena_model::id::{ChainId, PortId, SliceId};
 use catena_model::resource::Label;
 use catena_model::slice::{Slice, SliceAtNode, SliceDocument, SlicePlace, SliceReport};
+use catena_model::text::is_unseen;
 use catena_model::{Answer, Question};
 use catena_plan::Intent;
 use serde::Deserialize;
@@ -262,6 +263,9 @@ pub(super) fn made_of(
 ) -> Result<Slice, Problem> {
     if !(1..=NAME_BYTES_MAX).contains(&given.name.len()) {
         return Err(Problem::bad_body(&format!("'name' has 1 to {NAME_BYTES_MAX} bytes")));
+    }
+    if given.name.contains(is_unseen) {
+        return Err(Problem::bad_body("'name' holds a control character; leave it out"));
     }
     let (vni, teids, qfi) = given.fields().map_err(|reason| Problem::bad_body(&reason))?;
     let is_seen = |project: &ProjectId| identity.sees(project);

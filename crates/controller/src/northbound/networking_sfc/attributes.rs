@@ -236,7 +236,7 @@ fn project(given: &Map<String, Value>, identity: &Identity) -> Result<ProjectId,
     let mut found: Option<&Value> = None;
     for name in PROJECT_NAMES {
         let Some(value) = given.get(name) else { continue };
-        values::text(name, value)?;
+        values::name(name, value)?;
         if found.is_some_and(|first| first != value) {
             let message = "'project_id' and 'tenant_id' do not match";
             return Err(ApiError::bad_request(message));

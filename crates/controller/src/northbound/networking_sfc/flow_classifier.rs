@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 const TABLE: &[Attribute] = &[
     read_only("id"),
-    optional("name", empty_text, true, values::text_or_null),
+    optional("name", empty_text, true, values::name_or_null),
     optional("description", empty_text, true, values::text_or_null),
     optional("ethertype", || json!("IPv4"), false, ethertype),
     optional("protocol", null, false, protocol),

@@ -17,7 +17,7 @@ const MTU_BYTES_MIN: i64 = 68;
 
 const TABLE: &[Attribute] = &[
     read_only("id"),
-    optional("name", empty_text, true, values::text),
+    optional("name", empty_text, true, values::name),
     optional("description", empty_text, true, values::text),
     optional("admin_state_up", || json!(true), true, values::boolean),
     optional("mtu", || json!(TENANT_MTU_BYTES), true, mtu),

@@ -30,14 +30,14 @@ const PID_MAX: u64 = 4_194_304;
 
 const TABLE: &[Attribute] = &[
     read_only("id"),
-    optional("name", empty_text, true, values::text),
+    optional("name", empty_text, true, values::name),
     optional("description", empty_text, true, values::text),
     required("network_id", false, values::uuid),
     optional("admin_state_up", || json!(true), true, values::boolean),
     optional("mac_address", null, true, mac),
     optional("fixed_ips", null, true, fixed_ips),
-    optional("device_id", empty_text, true, values::text),
-    optional("device_owner", empty_text, true, values::text),
+    optional("device_id", empty_text, true, values::name),
+    optional("device_owner", empty_text, true, values::name),
     operators(optional("binding:host_id", empty_text, true, host)),
     operators(optional("binding:profile", empty_dict, true, profile)),
     operators(read_only("binding:vif_type")),

@@ -21,7 +21,7 @@ const NUMBER_MAX: u32 = 65_535;
 
 const TABLE: &[Attribute] = &[
     read_only("id"),
-    optional("name", empty_text, true, values::text),
+    optional("name", empty_text, true, values::name),
     optional("description", empty_text, true, values::text),
     required("port_pair_groups", true, groups),
     optional("flow_classifiers", empty_list, true, values::uuid_list_or_one),

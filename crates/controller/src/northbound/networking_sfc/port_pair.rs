@@ -17,7 +17,7 @@ const WEIGHT_DEFAULT: u32 = 1;
 
 const TABLE: &[Attribute] = &[
     read_only("id"),
-    optional("name", empty_text, true, values::text),
+    optional("name", empty_text, true, values::name),
     optional("description", empty_text, true, values::text),
     required("ingress", false, values::uuid),
     required("egress", false, values::uuid),

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 const TABLE: &[Attribute] = &[
     read_only("id"),
-    optional("name", empty_text, true, values::text),
+    optional("name", empty_text, true, values::name),
     optional("description", empty_text, true, values::text),
     optional("port_pairs", empty_list, true, values::uuid_list),
     optional("tap_enabled", || json!(false), false, values::boolean),

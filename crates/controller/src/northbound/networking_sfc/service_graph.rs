@@ -17,7 +17,7 @@ type Branches = BTreeMap<ChainId, Vec<ChainId>>;
 
 const TABLE: &[Attribute] = &[
     read_only("id"),
-    optional("name", empty_text, true, values::text),
+    optional("name", empty_text, true, values::name),
     optional("description", empty_text, true, values::text),
     required("port_chains", false, port_chains),
     read_only("status"),

@@ -17,7 +17,7 @@ const DEFAULT_GATEWAY: &str = "default";
 
 const TABLE: &[Attribute] = &[
     read_only("id"),
-    optional("name", empty_text, true, values::text),
+    optional("name", empty_text, true, values::name),
     optional("description", empty_text, true, values::text),
     required("network_id", false, values::uuid),
     required("cidr", false, cidr),

@@ -2,6 +2,7 @@
 //! spellings, to one form; or the sentence that says why not.
 
 use super::errors::ApiError;
+use catena_model::text::is_unseen;
 use ipnet::IpNet;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
@@ -53,6 +54,26 @@ pub(crate) fn text(name: &str, value: &Value) -> Result<Value, ApiError> {
 /// A text; null is the empty one.
 pub(crate) fn text_or_null(name: &str, value: &Value) -> Result<Value, ApiError> {
     if value.is_null() { Ok(Value::String(String::new())) } else { text(name, value) }
+}
+
+/// A text that people and programs read in lists, logs and metrics: nothing in it is unseen.
+pub(crate) fn name(name: &str, value: &Value) -> Result<Value, ApiError> {
+    let value = text(name, value)?;
+    match value.as_str().and_then(|text| text.chars().find(|c| is_unseen(*c))) {
+        None => Ok(value),
+        Some(unseen) => {
+            let reason = format!(
+                "it holds the control character U+{:04X}; leave out what cannot be seen.",
+                u32::from(unseen)
+            );
+            Err(ApiError::attribute(name, reason))
+        }
+    }
+}
+
+/// The same; null is the empty one.
+pub(crate) fn name_or_null(attribute: &str, value: &Value) -> Result<Value, ApiError> {
+    if value.is_null() { Ok(Value::String(String::new())) } else { name(attribute, value) }
 }
 
 pub(crate) fn boolean(_: &str, value: &Value) -> Result<Value, ApiError> {

@@ -45,7 +45,8 @@ pub(super) async fn chain(
     if paths.is_empty() {
         let reason = situation.chain_status(intent, chain.id).reason;
         let text = format!("no node sends into the chain: {reason}");
-        let fix = Some(format!("catena chain show {name}"));
+        // Not the name: somebody may hand this line to a shell.
+        let fix = Some(format!("catena chain show {}", chain.id));
         findings.push(CheckFinding { is_ok: false, text, fix });
         return Ok(CheckReport { chain: name, findings });
     }
