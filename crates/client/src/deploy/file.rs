@@ -2,6 +2,7 @@
 //! a file says, in YAML or JSON; refuses to know what becomes of it.
 
 use super::document::ChainDocument;
+use super::key_twice::{KeyTwice, key_twice};
 use catena_model::resource::{FailurePolicy, FunctionSettings, FunctionTemplate};
 use catena_model::slice::SliceDocument;
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,9 @@ pub enum DocumentError {
         "{0}; a document has 'chains', 'functions', 'graphs' and 'slices', or is one chain with source and chain"
     )]
     Unreadable(String),
+    /// A key stands twice in one mapping.
+    #[error("line {}: '{}' is given twice; leave one of them", .0.line, .0.key)]
+    KeyTwice(KeyTwice),
     /// Two things of one kind have one name.
     #[error("two {kind}s are called '{name}'; give one of them another name")]
     SameName {
@@ -91,6 +95,9 @@ impl Document {
     pub fn parse(text: &str) -> Result<Self, DocumentError> {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(DocumentError::TooLarge(text.len()));
+        }
+        if let Some(twice) = key_twice(text) {
+            return Err(DocumentError::KeyTwice(twice));
         }
         // Both become the same form: YAML of its own would spell some values in another way.
         let form: Value = if text.trim_start().starts_with(['{', '[']) {
@@ -180,6 +187,11 @@ graphs:
             ("functions: [{name: a, template: {runs: {image: x}, instnaces: 3}}]", "instnaces"),
             ("{\"chains\": [}", "line 1"),
             ("- 7", "7"),
+            (
+                "chains:\n- source: S\n  chain: [a]\n  classify: {protocol: tcp, protocol: udp}",
+                "line 4: 'chains[0].classify.protocol' is given twice",
+            ),
+            ("{\"chains\": [],\n\"chains\": []}", "line 2: 'chains' is given twice"),
         ] {
             let problem = Document::parse(text).unwrap_err().to_string();
             assert!(problem.contains(named), "{text}: {problem}");

@@ -6,6 +6,7 @@ mod declare;
 mod describe;
 mod document;
 mod file;
+mod key_twice;
 mod known;
 mod passage;
 mod update;
@@ -13,6 +14,7 @@ mod words;
 
 pub use document::{ChainDocument, ChainInstance, ChainStep, Direction};
 pub use file::{Document, DocumentError, FunctionDocument, GraphDocument};
+pub use key_twice::{KeyTwice, key_twice};
 pub use update::Updated;
 
 use crate::{Client, ClientError, Kind};

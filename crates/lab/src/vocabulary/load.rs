@@ -3,6 +3,7 @@
 
 use super::document::Document;
 use super::error::LabFileError;
+use catena_client::deploy::{KeyTwice, key_twice};
 use serde_norway::{Mapping, Value};
 use std::path::{Path, PathBuf};
 
@@ -59,6 +60,10 @@ fn read_merged(
         return Err(whole_file(file, problem, "check 'extends' for a circle"));
     }
     let text = read_text(file)?;
+    if let Some(KeyTwice { key, line }) = key_twice(&text) {
+        let fault = whole_file(file, "is given twice", "leave one of them");
+        return Err(LabFileError { key, line: Some(line), ..fault });
+    }
     let document: Document = serde_norway::from_str(&text).map_err(|error| {
         let line = error.location().map(|location| location.line());
         let advice = "correct the key or its value; the book lists the vocabulary";

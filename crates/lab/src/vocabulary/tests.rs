@@ -46,6 +46,23 @@ fn a_small_lab_is_understood() {
 }
 
 #[test]
+fn a_key_that_is_said_twice_is_named_with_file_and_line() {
+    for (wrong, said) in [
+        (format!("{GOOD}name: other\n"), "x.yaml:21: name: is given twice; leave one of them"),
+        (
+            GOOD.replace("    networks: [a, b]\n", "    networks: [a, b]\n    on: h2\n"),
+            "x.yaml:15: functions.v1.on: is given twice; leave one of them",
+        ),
+        (
+            GOOD.replace("{protocol: udp}", "{protocol: udp, protocol: tcp}"),
+            "x.yaml:18: chains[0].match_fields.protocol: is given twice; leave one of them",
+        ),
+    ] {
+        assert_eq!(told(&wrong), said);
+    }
+}
+
+#[test]
 fn every_ready_lab_is_right_in_both_lengths() {
     let mut count = 0;
     for entry in std::fs::read_dir(labs()).unwrap() {
