@@ -15,6 +15,7 @@ const LINE_CHARACTERS_MAX: usize = 120;
 const CLOCK_READERS: &[&str] = &[
     "crates/controller/src/auth/wall_clock.rs",
     "crates/controller/src/southbound/pki.rs",
+    "crates/controller/src/southbound/tls.rs",
     "crates/cli/src/watch.rs",
     "crates/lab/",
 ];

@@ -9,6 +9,7 @@ use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use catena_model::limits::NODE_WORKERS_MAX;
 use clap::{Args, ValueEnum};
+use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -43,6 +44,10 @@ pub(crate) struct ControllerArguments {
     /// after a damage that no backup helps against.
     #[arg(long)]
     accept_store: bool,
+    /// A proxy in front of the API, ADDRESS or ADDRESS/LENGTH, whose X-Forwarded-Proto is believed:
+    /// links then begin as its clients called (may be given several times).
+    #[arg(long = "trusted-proxy", value_name = "PREFIX", value_parser = proxies)]
+    trusted_proxies: Vec<IpNet>,
     #[command(flatten)]
     keystone: crate::keystone::KeystoneArguments,
 }
@@ -198,9 +203,18 @@ fn control_socket(state: &Path) -> PathBuf {
     state.join("dataplane.sock")
 }
 
+/// A prefix; an address alone is one of its whole length.
+fn proxies(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse().or_else(|_| address()).map_err(|_| {
+        format!("'{text}' is neither an address nor a prefix; write 192.0.2.7 or 192.0.2.0/24")
+    })
+}
+
 pub(crate) fn controller(arguments: ControllerArguments) -> Result<(), Failure> {
     let mut config = catena_controller::Config::new(listener(&arguments.listen)?, arguments.data);
     config.southbound = arguments.southbound.map(ListenerSource::Address);
+    config.trusted_proxies = arguments.trusted_proxies;
     config.overlap = match arguments.overlap {
         OverlapChoice::Refused => Overlap::Refused,
         OverlapChoice::Allowed => Overlap::Allowed,

@@ -3,6 +3,7 @@
 use crate::auth::Auth;
 use crate::error::ControllerError;
 use catena_model::limits::CHAIN_ANSWER_WAIT_MS;
+use ipnet::IpNet;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,8 @@ pub struct Config {
     pub accepts_loss: bool,
     /// How often the log of the store is taken into its file.
     pub checkpoint_interval: Duration,
+    /// Whose word about the scheme that a client used (`X-Forwarded-Proto`) is believed.
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 /// What a killed controller leaves in the log is no older than this.
@@ -85,6 +88,7 @@ impl Config {
             store_bytes_max: None,
             accepts_loss: false,
             checkpoint_interval: CHECKPOINT_INTERVAL,
+            trusted_proxies: Vec::new(),
         }
     }
 }

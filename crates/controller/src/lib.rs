@@ -6,6 +6,7 @@
 
 mod auth;
 mod config;
+mod connections;
 mod declared;
 mod error;
 mod northbound;
@@ -91,13 +92,17 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         watchers: northbound::Watchers::default(),
         drafts: Arc::default(),
         quotas: Arc::new(quotas),
+        bulks: northbound::Bulks::default(),
+        readers: northbound::body::Readers::default(),
+        trusted_proxies: config.trusted_proxies.into(),
     };
+    let (north, south) = connections::doors();
     tokio::select! {
         end = reconciler.run() => end,
         end = checkpoint(file, config.checkpoint_interval) => end,
         end = reconcile::drain::watch(situation.clone(), Arc::clone(&fleet), signals.clone(), receipts) => end,
         end = reconcile::health::watch(situation, Arc::clone(&fleet), dead) => end,
-        end = northbound::serve(northbound, Arc::new(app)) => end,
-        end = southbound::serve(southbound, &authority, fleet, signals) => end,
+        end = northbound::serve(northbound, &north, Arc::new(app)) => end,
+        end = southbound::serve(southbound, &south, authority, fleet, signals) => end,
     }
 }

@@ -176,10 +176,14 @@ impl Guard {
 
 /// Is it `localhost` or a loopback address, with or without a port?
 fn is_loopback_host(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(inner) => inner.split_once(']').unwrap_or_default(),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
+    // What follows is a port, and nothing else: `[::1].evil.example` is a name of somebody else.
+    if !rest.is_empty() && rest.strip_prefix(':').is_none_or(|port| port.parse::<u16>().is_err()) {
+        return false;
+    }
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -196,6 +200,30 @@ fn token_of(headers: &HeaderMap) -> Option<&str> {
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
+
+    #[test]
+    fn a_host_that_only_begins_as_one_of_ours_is_foreign() {
+        for own in
+            ["localhost", "LocalHost:8888", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]:8888"]
+        {
+            assert!(is_loopback_host(own), "{own}");
+        }
+        for foreign in [
+            "[::1].evil.example",
+            "[::1].evil.example:80",
+            "[::1]evil.example",
+            "[::1]:evil.example",
+            "[::1",
+            "127.0.0.1.evil.example",
+            "127.0.0.1:80.evil.example",
+            "localhost:evil",
+            "localhost:",
+            "[2001:db8::1]",
+            "",
+        ] {
+            assert!(!is_loopback_host(foreign), "{foreign}");
+        }
+    }
 
     #[tokio::test]
     async fn only_the_right_token_passes_in_either_header() {

@@ -2,35 +2,37 @@
 //!
 //! Knows paths, bounds of requests and who may pass. Refuses to know any resource.
 
+pub(crate) mod body;
 mod drafts;
 mod hosts;
 mod native;
 mod networking_sfc;
 mod routes;
+mod serve;
 
 use drafts::{Drafts, Maker};
-pub(crate) use native::Watchers;
+pub(crate) use native::{Bulks, Watchers};
 pub(crate) use networking_sfc::{DRAFT, Quotas, SLICE, WATCHER};
 pub use routes::{Access, Route, routes};
+pub(crate) use serve::serve;
 
 use crate::auth::{Guard, Identity, Refusal};
 use crate::config::Overlap;
 use crate::declared::Declared;
-use crate::error::ControllerError;
 use crate::reconcile::receipts::Receipts;
 use crate::reconcile::{Signals, Situation};
 use crate::southbound::fleet::Fleet;
-use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
-use axum::serve::ListenerExt;
+use body::{Broken, Readers};
 use catena_store::StoreError;
+use ipnet::IpNet;
 use serde_json::Value;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 /// Largest request body, in bytes.
@@ -50,6 +52,9 @@ pub(crate) struct App {
     pub(crate) watchers: Watchers,
     pub(crate) drafts: Arc<Drafts>,
     pub(crate) quotas: Arc<Quotas>,
+    pub(crate) bulks: Bulks,
+    pub(crate) readers: Readers,
+    pub(crate) trusted_proxies: Arc<[IpNet]>,
 }
 
 impl App {
@@ -67,6 +72,9 @@ impl App {
             watchers: self.watchers.clone(),
             drafts: Arc::clone(&self.drafts),
             quotas: Arc::clone(&self.quotas),
+            bulks: Bulks::default(),
+            readers: self.readers.clone(),
+            trusted_proxies: Arc::clone(&self.trusted_proxies),
         })
     }
 }
@@ -78,8 +86,10 @@ pub(crate) struct Call {
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: HeaderMap,
-    /// None: larger than [`BODY_BYTES_MAX`].
-    pub(crate) body: Option<Bytes>,
+    /// Empty until it is read; or why it did not come whole.
+    pub(crate) body: Result<Bytes, Broken>,
+    /// By which the client called, as far as we may believe it.
+    pub(crate) scheme: &'static str,
 }
 
 impl Call {
@@ -96,30 +106,23 @@ impl Call {
     }
 }
 
-/// Serves until the listener fails.
-pub(crate) async fn serve(listener: TcpListener, app: Arc<App>) -> Result<(), ControllerError> {
-    let router = Router::new().fallback(answer).with_state(app);
-    let listener = listener.tap_io(|stream| {
-        // An answer is one small segment: waiting for more would only cost time.
-        let _ = stream.set_nodelay(true);
-    });
-    axum::serve(listener, router).await.map_err(|source| ControllerError::Serve {
-        which: "northbound",
-        reason: source.to_string(),
-    })
-}
+/// What is known of a request beside what is in it.
+#[derive(Clone, Copy, Debug)]
+struct Peer(IpAddr);
 
 async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
+    let peer = head.extensions.get().map(|Peer(address)| *address);
     if !app.guard.accepts_host(&head.headers) {
         return native::foreign_host();
     }
     let mut call = Call {
-        method: if head.method == Method::HEAD { Method::GET } else { head.method },
+        method: if head.method == Method::HEAD { Method::GET } else { head.method.clone() },
         path: head.uri.path().split('/').filter(|part| !part.is_empty()).map(decode).collect(),
         query: pairs(head.uri.query().unwrap_or_default()),
+        scheme: scheme(peer, &app.trusted_proxies, &head.headers),
         headers: head.headers,
-        body: None,
+        body: Ok(Bytes::new()),
     };
     networking_sfc::drop_suffix(&mut call.path);
     let route = routes::find(&call.method, &call.path);
@@ -128,7 +131,10 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     }
     let identity = match app.guard.identify(&call.headers).await {
         Ok(identity) => identity,
-        Err(refusal) => return refuse(&call, refusal),
+        Err(refusal) => {
+            serve::note_refusal(&refusal, peer, &head.method, head.uri.path());
+            return refuse(&call, refusal);
+        }
     };
     let draft = drafts::named(&call.headers);
     let app = match draft {
@@ -148,7 +154,7 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     if native::is_bulk(&call) {
         return native::bulk(&app, &call, identity, body);
     }
-    call.body = to_bytes(body, BODY_BYTES_MAX).await.ok();
+    call.body = app.readers.read(&identity.project, body).await;
     carry_out(&app, call, identity).await
 }
 
@@ -222,6 +228,20 @@ fn unknown(call: &Call) -> Response {
     }
 }
 
+/// The scheme by which a client called: what a proxy in front of us says of it, if we may believe that
+/// proxy.
+fn scheme(peer: Option<IpAddr>, trusted: &[IpNet], headers: &HeaderMap) -> &'static str {
+    let is_trusted = peer
+        .is_some_and(|peer| trusted.iter().any(|proxies| proxies.contains(&peer.to_canonical())));
+    let said = headers.get_all("x-forwarded-proto").iter().next_back();
+    let said = said.filter(|_| is_trusted).and_then(|said| said.to_str().ok());
+    // The last of several is the nearest proxy's.
+    match said.and_then(|said| said.rsplit(',').next()).map(str::trim) {
+        Some(said) if said.eq_ignore_ascii_case("https") => "https",
+        _ => "http",
+    }
+}
+
 /// A JSON answer.
 pub(crate) fn json(status: StatusCode, content_type: &'static str, body: &Value) -> Response {
     let mut response = Response::new(Body::from(body.to_string()));
@@ -278,5 +298,25 @@ mod tests {
         let expected = [("name", "a b"), ("x", ""), ("y", "1=2")];
         let expected: Vec<_> = expected.map(|(k, v)| (k.into(), v.into())).into();
         assert_eq!(pairs("name=a+b&x&&y=1=2"), expected);
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_says_how_a_client_called() {
+        let trusted: [IpNet; 2] = ["192.0.2.0/24".parse().unwrap(), "::1/128".parse().unwrap()];
+        let by = |peer: &str, said: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-forwarded-proto", HeaderValue::from_str(said).unwrap());
+            scheme(Some(peer.parse().unwrap()), &trusted, &headers)
+        };
+        for peer in ["192.0.2.7", "::ffff:192.0.2.7", "::1"] {
+            assert_eq!(by(peer, "https"), "https", "{peer}");
+        }
+        assert_eq!(by("192.0.2.7", "HTTPS"), "https");
+        assert_eq!(by("192.0.2.7", "http, https"), "https");
+        assert_eq!(by("192.0.2.7", "https, http"), "http", "the nearest proxy's word");
+        assert_eq!(by("192.0.2.7", "javascript"), "http");
+        assert_eq!(by("203.0.113.1", "https"), "http", "anybody can say so");
+        assert_eq!(scheme(Some("192.0.2.7".parse().unwrap()), &trusted, &HeaderMap::new()), "http");
+        assert_eq!(scheme(None, &trusted, &HeaderMap::new()), "http");
     }
 }

@@ -11,6 +11,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType, date_time_ymd,
 };
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
@@ -45,6 +46,13 @@ pub(crate) struct Authority {
     key: String,
 }
 
+impl fmt::Debug for Authority {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
 impl Authority {
     /// Opens the authority of a data directory; makes it at the first time.
     ///
@@ -71,18 +79,29 @@ impl Authority {
         &self.certificate
     }
 
-    /// A fresh certificate of the controller; kept in memory only.
-    pub(crate) fn issue_controller(&self) -> Result<Issued, ControllerError> {
-        self.issue(CONTROLLER_NAME, ExtendedKeyUsagePurpose::ServerAuth, |params| {
+    /// Where its files are.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A fresh certificate of the controller, made at this moment; kept in memory only.
+    pub(crate) fn issue_controller_at(&self, now: SystemTime) -> Result<Issued, ControllerError> {
+        self.issue(CONTROLLER_NAME, ExtendedKeyUsagePurpose::ServerAuth, now, |params| {
             params.subject_alt_names =
                 vec![SanType::DnsName(Ia5String::try_from(CONTROLLER_NAME)?)];
             Ok(())
         })
     }
 
+    #[cfg(test)]
+    pub(crate) fn issue_controller(&self) -> Result<Issued, ControllerError> {
+        self.issue_controller_at(SystemTime::now())
+    }
+
     /// A fresh certificate of a node.
     pub(crate) fn issue_node(&self, node: &NodeName) -> Result<Issued, ControllerError> {
-        self.issue(node.as_str(), ExtendedKeyUsagePurpose::ClientAuth, |params| {
+        let now = SystemTime::now();
+        self.issue(node.as_str(), ExtendedKeyUsagePurpose::ClientAuth, now, |params| {
             let uri = format!("{NODE_URI_PREFIX}{node}");
             params.subject_alt_names = vec![SanType::URI(Ia5String::try_from(uri)?)];
             Ok(())
@@ -93,13 +112,14 @@ impl Authority {
         &self,
         name: &str,
         usage: ExtendedKeyUsagePurpose,
+        now: SystemTime,
         alternative: impl FnOnce(&mut CertificateParams) -> Result<(), rcgen::Error>,
     ) -> Result<Issued, ControllerError> {
         let make = || -> Result<Issued, rcgen::Error> {
             let issuer =
                 Issuer::from_ca_cert_pem(&self.certificate, KeyPair::from_pem(&self.key)?)?;
             let key = KeyPair::generate()?;
-            let mut params = params(name, NODE_CERTIFICATE_DAYS);
+            let mut params = params(name, NODE_CERTIFICATE_DAYS, now);
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             params.extended_key_usages = vec![usage];
             params.use_authority_key_identifier_extension = true;
@@ -127,17 +147,17 @@ pub fn enroll(data_dir: &Path, node: &NodeName, out_dir: &Path) -> Result<(), Co
 
 fn make_authority() -> Result<Issued, rcgen::Error> {
     let key = KeyPair::generate()?;
-    let mut params = params("catena authority", AUTHORITY_DAYS);
+    let mut params = params("catena authority", AUTHORITY_DAYS, SystemTime::now());
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let certificate = params.self_signed(&key)?;
     Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-fn params(common_name: &str, days: u64) -> CertificateParams {
+fn params(common_name: &str, days: u64, now: SystemTime) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, common_name);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let epoch = date_time_ymd(1970, 1, 1);
     // The key is new: a beginning protects nothing, and would shut out nodes whose clock is behind,
     // and everybody once this clock has been ahead.

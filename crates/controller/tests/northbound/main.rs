@@ -8,6 +8,7 @@ mod support;
 mod bulk;
 mod changes;
 mod concurrency;
+mod connections;
 mod envelope;
 mod explain;
 mod forget;

@@ -2,8 +2,10 @@
 //! it is durable. Knows lines and how many of them are held at one time; refuses to know what is in
 //! them.
 
+use super::problem::Problem;
 use super::slices;
 use crate::auth::Pass;
+use crate::northbound::body::Broken;
 use crate::northbound::{App, BODY_BYTES_MAX, hosts, networking_sfc};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
@@ -11,7 +13,8 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -22,6 +25,10 @@ pub(super) const CONTENT_TYPE: &str = "application/x-ndjson";
 const BATCH_LINES_MAX: usize = 2_048;
 /// Lines of other resources that one transaction holds at most.
 const OTHER_LINES_MAX: usize = 64;
+/// How long nothing of a request may come.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Requests of this kind at one time: each holds a connection for as long as it lasts.
+const BULKS_MAX: usize = 32;
 /// Pieces of the request that may wait while lines are made; the sender waits with the next.
 const CHUNKS_MAX: usize = 16;
 /// Answers that are sent together at most.
@@ -29,15 +36,27 @@ const ANSWERS_TOGETHER_MAX: usize = 64;
 /// Such groups that may wait for a reader; the next lines wait with them.
 const ANSWERS_MAX: usize = 16;
 
+/// How many may still begin.
+pub(crate) struct Bulks(Arc<Semaphore>);
+
+impl Default for Bulks {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(BULKS_MAX)))
+    }
+}
+
 /// Answers at once; what is answered follows.
-pub(crate) fn answer(app: &Arc<App>, pass: Pass, body: Body) -> Response {
+pub(super) fn answer(app: &Arc<App>, pass: Pass, body: Body) -> Result<Response, Problem> {
+    let seat = Arc::clone(&app.bulks.0).try_acquire_owned().map_err(|_| {
+        Problem::overloaded(format!("{BULKS_MAX} others send lines already; try again."))
+    })?;
     let (answers, receiver) = mpsc::channel(ANSWERS_MAX);
-    let work = Work { app: Arc::clone(app), pass, answers, done: 0 };
+    let work = Work { app: Arc::clone(app), pass, answers, done: 0, _seat: seat };
     tokio::spawn(work.run(body));
     let mut response = Response::new(Body::from_stream(ReceiverStream::new(receiver)));
     let kind = HeaderValue::from_static(CONTENT_TYPE);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+    Ok(response)
 }
 
 /// One request.
@@ -47,6 +66,7 @@ struct Work {
     answers: mpsc::Sender<Result<Bytes, Infallible>>,
     /// Lines that have been answered.
     done: u64,
+    _seat: OwnedSemaphorePermit,
 }
 
 /// Why no further line is made.
@@ -76,7 +96,13 @@ impl Work {
             if count == 0 {
                 break;
             }
-            came.drain(..).for_each(|chunk| lines.take(&chunk));
+            let mut broken = None;
+            for chunk in came.drain(..) {
+                match chunk {
+                    Ok(chunk) => lines.take(&chunk),
+                    Err(why) => broken = Some(why),
+                }
+            }
             match self.create(&mut lines).await {
                 Ok(()) => {}
                 Err(Over::Unread) => return,
@@ -86,6 +112,10 @@ impl Work {
                     while chunks.recv().await.is_some() {}
                     return;
                 }
+            }
+            if let Some(why) = broken {
+                let _ = self.refuse(why).await;
+                return;
             }
         }
         lines.end();
@@ -104,15 +134,34 @@ impl Work {
             self.create_batch(batch).await?;
         }
         if lines.is_too_long() {
-            let problem =
-                format!("A line has at most {BODY_BYTES_MAX} bytes; nothing after it is read.");
-            let error =
-                json!({"type": "HTTPRequestEntityTooLarge", "message": problem, "detail": ""});
-            let answer = [("status".to_owned(), json!(413)), ("NeutronError".to_owned(), error)];
-            self.say(vec![answer.into_iter().collect()]).await?;
+            self.refuse(Broken::TooLarge).await?;
             return Err(Over::TooLong);
         }
         Ok(())
+    }
+
+    /// Says why nothing more is read.
+    async fn refuse(&mut self, why: Broken) -> Result<(), Over> {
+        let (status, kind, problem) = match why {
+            Broken::TooLarge => (
+                413,
+                "HTTPRequestEntityTooLarge",
+                format!("A line has at most {BODY_BYTES_MAX} bytes; nothing after it is read."),
+            ),
+            Broken::Malformed => (
+                400,
+                "HTTPBadRequest",
+                "The request broke off or is no HTTP from here on; lines before are made.".into(),
+            ),
+            Broken::Slow | Broken::TooMany => (
+                408,
+                "HTTPRequestTimeout",
+                format!("Nothing came for {} s; lines before are made.", SILENCE_MAX.as_secs()),
+            ),
+        };
+        let error = json!({"type": kind, "message": problem, "detail": ""});
+        let answer = [("status".to_owned(), json!(status)), ("NeutronError".to_owned(), error)];
+        self.say(vec![answer.into_iter().collect()]).await
     }
 
     /// Lines of slices that stand together are made together, those between them likewise.
@@ -183,10 +232,17 @@ impl Work {
 }
 
 /// Hands a request on, piece by piece, until nobody takes it.
-async fn receive(body: Body, chunks: mpsc::Sender<Bytes>) {
+async fn receive(body: Body, chunks: mpsc::Sender<Result<Bytes, Broken>>) {
     let mut body = body.into_data_stream();
-    while let Some(Ok(chunk)) = body.next().await {
-        if chunks.send(chunk).await.is_err() {
+    loop {
+        let chunk = match tokio::time::timeout(SILENCE_MAX, body.next()).await {
+            Ok(None) => return,
+            Ok(Some(Ok(chunk))) => Ok(chunk),
+            Ok(Some(Err(_))) => Err(Broken::Malformed),
+            Err(_) => Err(Broken::Slow),
+        };
+        let is_over = chunk.is_err();
+        if chunks.send(chunk).await.is_err() || is_over {
             return;
         }
     }

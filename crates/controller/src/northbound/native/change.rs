@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// The body of a call.
 pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
-    let bytes = call.body.as_ref().ok_or_else(Problem::too_large)?;
+    let bytes = call.body.as_ref().map_err(|why| Problem::broken(*why))?;
     declared_json(call)?;
     serde_json::from_slice(bytes).map_err(|error| Problem::bad_body(&error.to_string()))
 }

@@ -27,6 +27,7 @@ use crate::auth::{Identity, Pass, Refusal};
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
+pub(crate) use bulk::Bulks;
 use catena_model::resource::Label;
 use catena_plan::{Intent, Table};
 use problem::Problem;
@@ -55,7 +56,8 @@ pub(super) fn bulk(app: &Arc<App>, call: &Call, identity: Identity, body: Body) 
     if !call.has_kind(bulk::CONTENT_TYPE) {
         return Problem::not_ndjson().into_response();
     }
-    bulk::answer(app, Pass::new(&app.guard, &call.headers, identity), body)
+    let pass = Pass::new(&app.guard, &call.headers, identity);
+    bulk::answer(app, pass, body).unwrap_or_else(Problem::into_response)
 }
 
 /// The answer to who may not.

@@ -1,7 +1,8 @@
 //! Problem details (RFC 9457): the error body of everything that is not networking-sfc.
 
 use crate::auth::{Identity, Refusal};
-use crate::northbound::{App, BODY_BYTES_MAX, hosts, json, store_status};
+use crate::northbound::body::Broken;
+use crate::northbound::{App, hosts, json, store_status};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::preview::MOVED_ON;
@@ -81,9 +82,15 @@ impl Problem {
         Self { status, title: "Not NDJSON", detail: detail.into() }
     }
 
-    pub(super) fn too_large() -> Self {
-        let detail = format!("A body has at most {BODY_BYTES_MAX} bytes.");
-        Self { status: StatusCode::PAYLOAD_TOO_LARGE, title: "Too large", detail }
+    /// The body of a request did not come whole.
+    pub(super) fn broken(why: Broken) -> Self {
+        let (status, title) = match why {
+            Broken::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Too large"),
+            Broken::Malformed => (StatusCode::BAD_REQUEST, "Bad request"),
+            Broken::Slow => (StatusCode::REQUEST_TIMEOUT, "Too slow"),
+            Broken::TooMany => (StatusCode::SERVICE_UNAVAILABLE, "Overloaded"),
+        };
+        Self { status, title, detail: why.advice() }
     }
 
     pub(super) fn no_draft(id: &str) -> Self {

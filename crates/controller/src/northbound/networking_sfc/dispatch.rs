@@ -176,7 +176,7 @@ fn judge(
 
 /// The bytes of a body that is declared to be JSON.
 pub(super) fn json_body(call: &Call) -> Result<&[u8], ApiError> {
-    let body = call.body.as_ref().ok_or_else(ApiError::too_large)?;
+    let body = call.body.as_ref().map_err(|why| ApiError::broken(*why))?;
     // Whatever else a body may be, a browser sends it for any page without asking us.
     if !call.has_json() && !body.is_empty() {
         return Err(ApiError::not_json());

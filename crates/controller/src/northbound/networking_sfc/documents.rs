@@ -101,5 +101,5 @@ fn only_get(call: &Call) -> Result<(), ApiError> {
 /// Scheme and host, as the client called us.
 pub(super) fn base(call: &Call) -> String {
     let host = call.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    format!("http://{}", host.unwrap_or("localhost"))
+    format!("{}://{}", call.scheme, host.unwrap_or("localhost"))
 }

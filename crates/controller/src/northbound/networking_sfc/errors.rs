@@ -3,6 +3,7 @@
 
 use super::attributes::Verb;
 use crate::auth::Refusal;
+use crate::northbound::body::Broken;
 use crate::northbound::{json, store_status};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -79,15 +80,15 @@ impl ApiError {
         )
     }
 
-    pub(crate) fn too_large() -> Self {
-        Self::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "HTTPRequestEntityTooLarge",
-            format!(
-                "The request body is larger than {} bytes; send less at once.",
-                crate::northbound::BODY_BYTES_MAX
-            ),
-        )
+    /// The body of a request did not come whole.
+    pub(crate) fn broken(why: Broken) -> Self {
+        let (status, kind) = match why {
+            Broken::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "HTTPRequestEntityTooLarge"),
+            Broken::Malformed => (StatusCode::BAD_REQUEST, "HTTPBadRequest"),
+            Broken::Slow => (StatusCode::REQUEST_TIMEOUT, "HTTPRequestTimeout"),
+            Broken::TooMany => (StatusCode::SERVICE_UNAVAILABLE, "HTTPServiceUnavailable"),
+        };
+        Self::new(status, kind, why.advice())
     }
 
     pub(crate) fn not_json() -> Self {
