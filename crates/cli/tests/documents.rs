@@ -464,6 +464,7 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["path", "show", "1"], false),
         (vec!["node", "list"], false),
         (vec!["node", "show", node], false),
+        (vec!["node", "forget", node], false),
         (vec!["token", "list"], false),
         (vec!["flow-classifier", "list"], true),
         (vec!["flow-classifier", "show", &rule], true),
