@@ -85,7 +85,7 @@ class Proof(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertFalse(result["ok"])
         self.assertEqual(result[kind], count, result)
-        others = {"lost", "duplicated", "mixed", "capture_faults"} - {kind}
+        others = {"lost", "duplicated", "mixed", "overtaken", "capture_faults"} - {kind}
         self.assertEqual([result[other] for other in others], [0] * len(others), result)
         return result
 
@@ -113,6 +113,31 @@ class Proof(unittest.TestCase):
         whole = journey(9, ["v1", "v2"], 15)
         for time, *rest in whole:
             self.wrong(good() + whole + [[time + 10, *rest]], "duplicated")
+
+    def test_a_packet_that_is_overtaken_is_found_wherever_that_happens(self):
+        # Packet 9 leaves first and is passed by packet 8 before one place; behind it all is well.
+        first, second = journey(9, ["v1", "v2"], 15), journey(8, ["v1", "v2"], 15)
+        for late in range(1, len(first)):
+            times = [time + 10 + (1_500 if index >= late else 0)
+                     for index, (time, *_) in enumerate(first)]
+            turned = [[time, *rest] for time, (_, *rest) in zip(times, first)]
+            moved = [[time + 20 if index < late else time + 1_000, *rest]
+                     for index, (time, *rest) in enumerate(second)]
+            result = self.wrong(good() + turned + moved, "overtaken")
+            self.assertIn("packet 9 was overtaken", result["violations"][0])
+
+    def test_what_only_one_place_saw_in_another_order_is_found(self):
+        # As on the way into a function that has put the packets right again.
+        first, second = journey(9, ["v1"], 11), journey(8, ["v1"], 11)
+        second = [[time + 100, *rest] for time, *rest in second]
+        first[1][0] += 200
+        result = self.wrong(good() + first + second, "overtaken")
+        self.assertIn("as seen in at v1/c", result["violations"][0])
+
+    def test_a_shorter_new_version_may_overtake_the_old_one(self):
+        old, new = journey(9, ["v1", "v2"], 20), journey(8, ["v2", "v1"], 20)
+        slow = [[time + index * 50_000, *rest] for index, (time, *rest) in enumerate(old)]
+        self.assertEqual(prove(good() + slow + [[time + 10, *rest] for time, *rest in new])[0], 0)
 
     def test_a_packet_of_half_of_each_version_is_mixed(self):
         # v1 of the old order, then v1 again as the second of the new one, and what lacks a half.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Proves from captures what a stream of datagrams suffered while its chain changed: lost,
-duplicated, mixed.
+duplicated, mixed, overtaken.
 
 Links nothing of Catena. Reads classic pcap files taken at the interfaces of both endpoints and of
 every function, inside their own namespaces, and a JSON description:
@@ -20,6 +20,8 @@ next change). A version is in force for packets sent between `asked` and the `ov
     duplicated  seen twice, with one hop limit, anywhere
     mixed       whose ordered list of visited functions is not exactly one version that was in force
                 when it was sent
+    overtaken   that was seen at a function or at the destination behind a packet that was sent later
+                on the same version; a shorter new path may overtake the old one
 
 Two witnesses must agree on the order of the visits: the IP hop limit, which each function lowers by
 one, and the captures' clock.
@@ -140,7 +142,7 @@ class Judge:
                 if index == newest or self.over[index] >= time]
 
     def judge(self, seen):
-        """(kind, text) of what is wrong, or (None, (version, sent, arrived))."""
+        """(kind, text) of what is wrong, or (None, (version, its times, its spots))."""
         seen.sort()
         mask = (1 << SPOT_BITS) - 1
         spots = tuple([sight & mask for sight in seen])
@@ -169,7 +171,7 @@ class Judge:
             return "mixed", f"passed {passed} routers and was seen at {len(path)} functions"
         for version in self.in_force(times[0]):
             if self.versions[version] == path:
-                return None, (version, times[0], times[-1])
+                return None, (version, times, spots)
         allowed = " or ".join(" ".join(self.versions[v]) for v in self.in_force(times[0]))
         return "mixed", f"took {' '.join(path) or 'no function'}; in force was {allowed}"
 
@@ -191,6 +193,20 @@ def changes_of(lab, journeys):
     return lines
 
 
+def overtaken(journeys):
+    """{number of a packet: spot} of those on one version that a later one has passed, and where
+    that was seen first. `journeys` are (number, times, spots)."""
+    found, earliest = {}, {}
+    for number, times, spots in sorted(journeys, key=lambda journey: journey[1][0], reverse=True):
+        # The last first: what is behind a packet has been seen already.
+        for time, spot in zip(times, spots):
+            if time > earliest.get(spot, time):
+                found.setdefault(number, spot)
+            else:
+                earliest[spot] = time
+    return found
+
+
 def prove(lab, folder):
     """The verdict, as it goes into the output file."""
     verdict = Verdict()
@@ -204,8 +220,8 @@ def prove(lab, folder):
         sent += kind != "capture"
         arrived += kind not in ("capture", "lost")
         if kind is None:
-            version, left, came = found
-            journeys[version].append((left, came))
+            version, times, passed = found
+            journeys[version].append((number, times, passed))
         else:
             verdict.complain(kind, f"packet {int.from_bytes(number, 'big')} {found}")
     stream = lab["stream"]
@@ -213,7 +229,14 @@ def prove(lab, folder):
         if stream.get(what) is not None and stream[what] != counted:
             text = f"the {witness} says that it {what} {stream[what]}, the captures {counted}"
             verdict.complain("capture", text)
-    changes = changes_of(lab, journeys)
+    for taken in journeys:
+        for number, spot in sorted(overtaken(taken).items()):
+            _, node, network, is_in = spots.names[spot]
+            where = f"{'in' if is_in else 'out'} at {node}/{network}"
+            number = int.from_bytes(number, "big")
+            verdict.complain("overtaken", f"packet {number} was overtaken, as seen {where}")
+    ends = [[(times[0], times[-1]) for _, times, _ in taken] for taken in journeys]
+    changes = changes_of(lab, ends)
     both = sum(1 for change in changes if change["old"] and change["new"])
     if not changes or both < len(changes):
         verdict.complain("versions", f"{len(changes) - both} of {len(changes)} changes were not seen "
@@ -223,6 +246,7 @@ def prove(lab, folder):
         "ok": not counts,
         "changes": len(changes), "sent": sent,
         "lost": counts["lost"], "duplicated": counts["duplicated"], "mixed": counts["mixed"],
+        "overtaken": counts["overtaken"],
         "both_versions": both, "in_flight": sum(change["in_flight"] for change in changes),
         "capture_faults": counts["capture"],
         "violation_count": sum(counts.values()), "violations": verdict.examples,

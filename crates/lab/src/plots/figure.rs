@@ -153,9 +153,14 @@ fn changes(plot: &Plot, report: &RunReport) -> Vec<Figure> {
             until.saturating_sub(change.asked) as f64 / NANOSECONDS_OF_MILLISECOND
         });
         let what = format!(
-            "{} changes under a stream of {} packets: {} lost, {} duplicated, {} mixed, from \
-             captures at every function; one run",
-            proof["changes"], proof["sent"], proof["lost"], proof["duplicated"], proof["mixed"]
+            "{} changes under a stream of {} packets: {} lost, {} duplicated, {} mixed, {} \
+             overtaken, from captures at every function; one run",
+            proof["changes"],
+            proof["sent"],
+            proof["lost"],
+            proof["duplicated"],
+            proof["mixed"],
+            proof["overtaken"]
         );
         let figure = |ending: &str, y_label: &str, line: Vec<f64>| Figure {
             file: format!("{}-{}{ending}", plot.file, run.case),

@@ -301,6 +301,7 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
         (Metric::Lost, _) => of_updates(evidence, "lost"),
         (Metric::Duplicated, _) => of_updates(evidence, "duplicated"),
         (Metric::Mixed, _) => of_updates(evidence, "mixed"),
+        (Metric::Overtaken, _) => of_updates(evidence, "overtaken"),
         (Metric::Changes, _) => least_of_updates(evidence, |update| update.changes.len()),
         (Metric::Receipts, _) => least_of_updates(evidence, Update::counted),
         (Metric::Isolation, _) => isolation(evidence),
@@ -369,8 +370,9 @@ mod tests {
     #[test]
     fn updates_are_judged_by_the_independent_proof() {
         let good = json!({"changes": 100, "both_versions": 100, "in_flight": 9, "lost": 0,
-            "duplicated": 0, "mixed": 0, "capture_faults": 0});
-        for text in ["both_versions", "lost == 0", "duplicated == 0", "mixed == 0"] {
+            "duplicated": 0, "mixed": 0, "overtaken": 0, "capture_faults": 0});
+        let truths = ["both_versions", "lost == 0", "duplicated == 0", "mixed == 0", "overtaken == 0"];
+        for text in truths {
             assert!(holds(text, &updated(good.clone())), "{text}");
         }
         for (key, value, text) in [
@@ -379,6 +381,7 @@ mod tests {
             ("lost", 1, "lost == 0"),
             ("duplicated", 1, "duplicated == 0"),
             ("mixed", 1, "mixed == 0"),
+            ("overtaken", 1, "overtaken == 0"),
         ] {
             let mut proof = good.clone();
             proof[key] = value.into();

@@ -168,8 +168,13 @@ fn receipt_line(run: &RunEvidence) -> Option<String> {
     if let Some(proof) = &run.update_proof {
         let _ = write!(
             line,
-            " · sent {} · in flight {} · lost {} · duplicated {} · mixed {}",
-            proof["sent"], proof["in_flight"], proof["lost"], proof["duplicated"], proof["mixed"]
+            " · sent {} · in flight {} · lost {} · duplicated {} · mixed {} · overtaken {}",
+            proof["sent"],
+            proof["in_flight"],
+            proof["lost"],
+            proof["duplicated"],
+            proof["mixed"],
+            proof["overtaken"]
         );
     }
     let receipts = update.changes.iter().filter(|change| change.receipt.is_some()).count();

@@ -81,7 +81,7 @@ fn update(report: &RunReport) -> Option<(&'static str, Value)> {
     if runs().any(|run| run.update_proof.is_some()) {
         let figures = json!({
             "changes": changes, "sent": sum("sent"), "lost": sum("lost"),
-            "duplicated": sum("duplicated"), "mixed": sum("mixed"),
+            "duplicated": sum("duplicated"), "mixed": sum("mixed"), "overtaken": sum("overtaken"),
             "both_versions": sum("both_versions"), "in_flight": sum("in_flight"),
             "drained_by_count": drained, "packets_per_second": offered(report),
         });

@@ -87,6 +87,8 @@ pub enum Metric {
     Duplicated,
     /// Packets that took no version in force whole, from captures.
     Mixed,
+    /// Packets that a later one on the same version has passed somewhere, from captures.
+    Overtaken,
     /// Seconds in which a stream of ours did not move.
     Stalled,
     /// Streams of ours that were reset, or whose bytes arrived wrong.
@@ -96,7 +98,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    const ALL: [(&'static str, Metric); 14] = [
+    const ALL: [(&'static str, Metric); 15] = [
         ("loss", Metric::Loss),
         ("throughput", Metric::Throughput),
         ("unaccounted", Metric::Unaccounted),
@@ -108,6 +110,7 @@ impl Metric {
         ("lost", Metric::Lost),
         ("duplicated", Metric::Duplicated),
         ("mixed", Metric::Mixed),
+        ("overtaken", Metric::Overtaken),
         ("stalled", Metric::Stalled),
         ("broken", Metric::Broken),
         ("isolation", Metric::Isolation),
@@ -125,7 +128,8 @@ impl Metric {
             | Self::RingFull
             | Self::Lost
             | Self::Duplicated
-            | Self::Mixed => format!("{value:.0} packets"),
+            | Self::Mixed
+            | Self::Overtaken => format!("{value:.0} packets"),
             Self::Isolation => format!("{value:.3} ×"),
             Self::Stalled => format!("{value:.0} s"),
             Self::Unanswered | Self::Changes | Self::Receipts | Self::Broken => {
@@ -171,7 +175,7 @@ impl fmt::Display for Relation {
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
     'both_versions', 'streams', 'users', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
-    duplicated, mixed, stalled, broken, isolation";
+    duplicated, mixed, overtaken, stalled, broken, isolation";
 
 impl Statement {
     /// Reads one statement.
