@@ -8,7 +8,7 @@ use crate::transform::{
 };
 use catena_wire::ethernet;
 use catena_wire::ipv4;
-use catena_wire::scalar::{EtherType, MacAddr};
+use catena_wire::scalar::{EtherType, IpProtocol, MacAddr};
 use catena_wire::udp;
 use std::collections::BTreeMap;
 
@@ -44,6 +44,11 @@ pub fn fits(
     };
     let is_one_packet = sight.segment_bytes.is_none();
     let must_fit = is_one_packet || transform.flags & FLAG_PUSHES != 0;
+    // It may be one of TCP in a tunnel of its sender, which no kernel cuts behind another.
+    let is_row = !is_one_packet && sight.key.protocol == IpProtocol::UDP.0;
+    if is_row && transform.flags & FLAG_PUSHES != 0 {
+        return false;
+    }
     let leaving = longest + i64::from(transform.growth);
     longest <= i64::from(bound)
         && (!must_fit || leaving <= i64::from(mtu) + ETHERNET_BYTES as i64)

@@ -31,6 +31,7 @@ pub mod plain;
 pub mod ports;
 pub mod probe;
 pub mod scalar;
+pub mod sctp;
 pub mod segment;
 pub mod stt;
 pub mod tcp;

@@ -297,6 +297,8 @@ impl IpProtocol {
     pub const NO_NEXT: Self = Self(59);
     /// IPv6 destination options.
     pub const DESTINATION_OPTIONS: Self = Self(60);
+    /// SCTP (RFC 9260).
+    pub const SCTP: Self = Self(132);
 }
 
 /// Tunnel endpoint identifier of GTP-U (TS 29.281 section 5.1): names one user's tunnel at its

@@ -12,6 +12,8 @@ use crate::checksum::Sum;
 use crate::frame::{Fragment, FrameError, FrameView, Network, TransportError};
 use crate::scalar::IpProtocol;
 use crate::tcp::{TcpFlags, TcpView};
+use crate::udp::UdpHeader;
+use crate::vxlan::VxlanHeader;
 use crate::{ipv4, ipv6, tcp, udp};
 
 pub mod coalesce;
@@ -97,6 +99,18 @@ pub struct SuperFrame {
     end: usize,
     segment_bytes: u16,
     count: u32,
+    /// The tunnel around it, if its sender has put it into one.
+    outer: Option<Outer>,
+}
+
+/// A tunnel's headers, which each segment repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Outer {
+    network: Network,
+    source: IpAddr,
+    destination: IpAddr,
+    l3_offset: usize,
+    l4_offset: usize,
 }
 
 impl SuperFrame {
@@ -151,6 +165,52 @@ impl SuperFrame {
             end,
             segment_bytes,
             count: segments,
+            outer: None,
+        })
+    }
+
+    /// The same for a super-frame that its sender has put into VXLAN (RFC 7348) of its own: each
+    /// segment gets the tunnel's headers too. `transport` is where the sender says that the inner
+    /// transport header begins.
+    ///
+    /// # Errors
+    /// As above, and when it is no VXLAN packet, or has its inner transport elsewhere.
+    pub fn parse_in_vxlan(
+        bytes: &[u8],
+        kind: SegmentKind,
+        segment_bytes: u16,
+        transport: u16,
+    ) -> Result<Self, SegmentError> {
+        let outer = FrameView::parse(bytes).map_err(SegmentError::Frame)?;
+        let protocol = SegmentError::Protocol(outer.protocol);
+        let (flow, l4_offset) = outer.flow.zip(outer.l4_offset).ok_or(protocol)?;
+        if flow.protocol != IpProtocol::UDP {
+            return Err(protocol);
+        }
+        if outer.fragment != Fragment::Whole {
+            return Err(SegmentError::Fragmented);
+        }
+        let l4_offset = usize::from(l4_offset);
+        let at = l4_offset + udp::HEADER_BYTES + VxlanHeader::LEN;
+        let carried = bytes.get(at..outer.end as usize).ok_or(protocol)?;
+        let inner = Self::parse(carried, kind, segment_bytes)?;
+        if inner.l4_offset + at != usize::from(transport) || inner.end != carried.len() {
+            return Err(protocol);
+        }
+        let outer = Outer {
+            network: outer.network,
+            source: flow.source,
+            destination: flow.destination,
+            l3_offset: usize::from(outer.l3_offset),
+            l4_offset,
+        };
+        Ok(Self {
+            l3_offset: inner.l3_offset + at,
+            l4_offset: inner.l4_offset + at,
+            header_bytes: inner.header_bytes + at,
+            end: inner.end + at,
+            outer: Some(outer),
+            ..inner
         })
     }
 
@@ -201,7 +261,7 @@ impl SuperFrame {
         headers.copy_from_slice(bytes.get(..self.header_bytes)?);
         payload.copy_from_slice(bytes.get(data)?);
         let packet = frame.get_mut(self.l3_offset..)?;
-        self.finish_network(packet, i)?;
+        finish_network(self.network, packet, i)?;
         let segment = packet.get_mut(self.l4_offset - self.l3_offset..)?;
         match self.kind {
             SegmentKind::Tcp => self.finish_tcp(segment, i, done_bytes)?,
@@ -210,19 +270,10 @@ impl SuperFrame {
                 udp::refresh_checksum(segment, self.source, self.destination).ok()?;
             }
         }
-        Some(frame.len())
-    }
-
-    fn finish_network(&self, packet: &mut [u8], i: u32) -> Option<()> {
-        if self.network == Network::Ipv6 {
-            let payload_length = packet.len().checked_sub(ipv6::HEADER_BYTES)?;
-            return ipv6::set_payload_length(packet, u16::try_from(payload_length).ok()?).ok();
+        if let Some(outer) = self.outer {
+            outer.finish(frame, i)?;
         }
-        let first = ipv4::identification(packet)?;
-        ipv4::set_identification(packet, first.wrapping_add(i as u16)).ok()?;
-        ipv4::set_total_length(packet, u16::try_from(packet.len()).ok()?).ok()?;
-        // Not updated in place: a card computes it anew, and the kernel relies on that.
-        ipv4::refresh_checksum(packet).ok()
+        Some(frame.len())
     }
 
     fn finish_tcp(&self, segment: &mut [u8], i: u32, done_bytes: u32) -> Option<()> {
@@ -239,6 +290,32 @@ impl SuperFrame {
         tcp::set_flags(segment, flags).ok()?;
         tcp::refresh_checksum(segment, self.source, self.destination).ok()
     }
+}
+
+impl Outer {
+    /// Makes the tunnel's headers those of segment `i`, whose frame is complete but for them.
+    fn finish(&self, frame: &mut [u8], i: u32) -> Option<()> {
+        finish_network(self.network, frame.get_mut(self.l3_offset..)?, i)?;
+        let datagram = frame.get_mut(self.l4_offset..)?;
+        udp::set_length(datagram, u16::try_from(datagram.len()).ok()?).ok()?;
+        // Most tunnels have none (RFC 7348 section 5); it covers what is inside, so it comes last.
+        if UdpHeader::read(datagram).ok()?.checksum == 0 {
+            return Some(());
+        }
+        udp::refresh_checksum(datagram, self.source, self.destination).ok()
+    }
+}
+
+fn finish_network(network: Network, packet: &mut [u8], i: u32) -> Option<()> {
+    if network == Network::Ipv6 {
+        let payload_length = packet.len().checked_sub(ipv6::HEADER_BYTES)?;
+        return ipv6::set_payload_length(packet, u16::try_from(payload_length).ok()?).ok();
+    }
+    let first = ipv4::identification(packet)?;
+    ipv4::set_identification(packet, first.wrapping_add(i as u16)).ok()?;
+    ipv4::set_total_length(packet, u16::try_from(packet.len()).ok()?).ok()?;
+    // Not updated in place: a card computes it anew, and the kernel relies on that.
+    ipv4::refresh_checksum(packet).ok()
 }
 
 /// Completes a checksum that was left to a device: the field at `start + offset` holds the sum of

@@ -16,12 +16,12 @@ use super::tables::{NetworkIndex, PortIndex, Tables};
 use super::trace::Note;
 use super::transform::{Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Source, Step, Work};
-use catena_io::Buffer;
+use catena_io::{Buffer, SegmentationKind};
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
 use catena_model::program::PROXY_MAC;
 use catena_wire::ethernet::{self, EthernetHeader};
-use catena_wire::scalar::Vni;
+use catena_wire::scalar::{IpProtocol, Vni};
 use catena_wire::vxlan::VxlanHeader;
 
 /// A header that a packet will get, and what came of making it.
@@ -167,10 +167,10 @@ impl Leaving<'_, '_> {
         let note = || Note::Leaves { exit, stage, header: header.to_vec() };
         self.context.trace.note(work.copy, note);
         match exit {
-            Exit::Port(port) if header.is_empty() => {
+            Exit::Port(port) if header.is_empty() && !is_super_frame_in_tunnel(&work) => {
                 self.leave_by_port(work, transform.stage, port);
             }
-            Exit::Port(port) => self.leave_to_aware(work, transform.stage, port, header),
+            Exit::Port(port) => self.leave_in_pieces(work, transform.stage, port, header),
             Exit::Node(node) => {
                 let load = Load {
                     to: self.context.tables.node_address(node),
@@ -263,9 +263,9 @@ impl Leaving<'_, '_> {
         self.out.frames.push(Frame { to, buffer, share });
     }
 
-    /// Frames for a function that reads chain headers: no kernel segments what follows one, so
-    /// that is done here.
-    fn leave_to_aware(&mut self, mut work: Work, stage: Stage, port: PortIndex, header: &[u8]) {
+    /// Frames for a function that reads chain headers, and what is in a tunnel of its sender: no kernel
+    /// segments what follows such headers when a socket hands it over, so that is done here.
+    fn leave_in_pieces(&mut self, mut work: Work, stage: Stage, port: PortIndex, header: &[u8]) {
         let passage = passage(&work, stage);
         let segments = match Segments::of(&mut work.buffer, &work.view) {
             Ok(segments) => segments,
@@ -335,6 +335,13 @@ impl Leaving<'_, '_> {
             }
         }
     }
+}
+
+/// Is it a super-frame of TCP inside a tunnel that its sender has made?
+fn is_super_frame_in_tunnel(work: &Work) -> bool {
+    let segmentation = work.buffer.offload.segmentation;
+    work.view.protocol == Some(IpProtocol::UDP)
+        && segmentation.is_some_and(|one| one.kind != SegmentationKind::UdpL4)
 }
 
 /// The tunnel that the pushed header belongs to.

@@ -8,11 +8,13 @@ use super::fragments::{Fragments, Sight};
 use super::packet::{Origin, Packet, TunnelKind};
 use super::tables::{NetworkIndex, NodeIndex, PortIndex, Tables};
 use super::vector::{Source, Step, Work, trim_front};
-use catena_io::{Buffer, SegmentationKind};
+use catena_io::{Buffer, PartialChecksum, SegmentationKind};
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
 use catena_model::resource::Encapsulation;
 use catena_wire::frame::{FrameError, FrameView};
+use catena_wire::scalar::IpProtocol;
+use catena_wire::sctp;
 use catena_wire::segment::{SegmentKind, SuperFrame};
 use catena_wire::vxlan::VxlanHeader;
 
@@ -223,6 +225,9 @@ pub(super) fn settle(buffer: &mut Buffer, view: &FrameView) -> Result<Volume, Dr
         if field_end > view.end || checksum.start < view.l3_offset {
             return Err(DropReason::UnsupportedOffload);
         }
+        if is_of_sctp(checksum, view) {
+            finish_sctp(buffer, view)?;
+        }
     }
     let bytes = buffer.len() as u64;
     let Some(mut segmentation) = buffer.offload.segmentation else {
@@ -237,6 +242,25 @@ pub(super) fn settle(buffer: &mut Buffer, view: &FrameView) -> Result<Volume, Dr
     Ok(Volume { packets, bytes: u64::from(view.end) + (packets - 1) * header_bytes as u64 })
 }
 
+/// Is it the checksum of SCTP, a CRC that no sum can finish?
+fn is_of_sctp(open: PartialChecksum, view: &FrameView) -> bool {
+    view.protocol == Some(IpProtocol::SCTP)
+        && view.l4_offset == Some(open.start)
+        && usize::from(open.offset) == sctp::CHECKSUM_OFFSET
+}
+
+/// Whoever transmits the frame would take its open checksum for that of TCP: the kernel's word does not
+/// tell which it is. So it is finished here, wherever the frame goes.
+fn finish_sctp(buffer: &mut Buffer, view: &FrameView) -> Result<(), DropReason> {
+    let start = view.l4_offset.map_or(0, usize::from);
+    let packet = buffer.bytes_mut().get_mut(start..view.end as usize).unwrap_or_default();
+    if !sctp::finish_checksum(packet) {
+        return Err(DropReason::UnsupportedOffload);
+    }
+    buffer.offload.checksum = None;
+    Ok(())
+}
+
 /// How a super-frame is cut.
 pub(super) fn plan(
     buffer: &Buffer,
@@ -247,8 +271,14 @@ pub(super) fn plan(
         SegmentationKind::TcpV4 | SegmentationKind::TcpV6 => SegmentKind::Tcp,
         SegmentationKind::UdpL4 => SegmentKind::Udp,
     };
-    SuperFrame::parse(buffer.bytes(), kind, segment_bytes)
-        .map_err(|_| DropReason::UnsupportedOffload)
+    let bytes = buffer.bytes();
+    let planned = SuperFrame::parse(bytes, kind, segment_bytes).or_else(|error| {
+        // Of a super-frame in a tunnel of its sender the kernel tells about the inner packet alone.
+        let checksum = buffer.offload.checksum.filter(|_| kind == SegmentKind::Tcp);
+        let open = checksum.ok_or(error)?;
+        SuperFrame::parse_in_vxlan(bytes, kind, segment_bytes, open.start)
+    });
+    planned.map_err(|_| DropReason::UnsupportedOffload)
 }
 
 /// The measure of a frame that could not be parsed.

@@ -25,6 +25,7 @@ mod lane;
 mod metadata;
 mod networks;
 mod node;
+mod offloads;
 mod passing;
 mod pins;
 mod planned;
