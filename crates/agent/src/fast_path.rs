@@ -15,8 +15,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The punt device: the kernel's program sends into the one end, the data plane reads the other.
-const PUNT_IN: &str = "ct-punt0";
-const PUNT_OUT: &str = "ct-punt1";
+pub(crate) const PUNT_IN: &str = "ct-punt0";
+pub(crate) const PUNT_OUT: &str = "ct-punt1";
 /// A veth carries what is no super-frame up to this.
 const PUNT_MTU: u32 = 65_535;
 /// Of every network namespace.
@@ -144,6 +144,16 @@ impl FastPath {
         let mut given = parts.collect::<Result<Vec<_>, _>>()?;
         given.push(packet::open_packet_socket(self.node.namespace(), PUNT_OUT)?);
         Ok(given)
+    }
+
+    /// Makes the punt device anew; whoever read the former one needs a socket of this one.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) async fn remake_punt_device(&self) -> Result<(), KernelError> {
+        let punt_ifindex = make_punt_device(&self.node).await?;
+        self.tables.set_punt_ifindex(punt_ifindex);
+        Ok(())
     }
 
     /// The data plane has ended: what is sent up from now on nobody reads.

@@ -8,6 +8,7 @@ use crate::fast_path::{self, FastPath, FastPathError, Known, SentUp};
 use crate::link::Outgoing;
 use crate::missed::{Baseline, Missed, unheard_datagrams};
 use crate::port_io::{self, Given, PortIo};
+use crate::punt_watch::{self, PuntDevice};
 use catena_kernel::attach::{self, FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{LinkChange, LinkWatch, Netlink};
@@ -24,7 +25,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 const LOOPBACK: &str = "lo";
@@ -151,6 +152,11 @@ impl Interfaces {
             Ok(fast_path) => self.fast_path.set(fast_path).unwrap_or_default(),
             Err(error) => tracing::warn!("every packet is decided one by one: {error}"),
         }
+    }
+
+    /// Keeps the punt device up, and tells when it is not.
+    pub(crate) fn follow_punt_device(&self) -> watch::Receiver<PuntDevice> {
+        punt_watch::follow(self.node.clone(), Arc::clone(&self.fast_path))
     }
 
     /// Puts the kernel's program before the interface with this underlay address, wherever that

@@ -15,6 +15,7 @@ mod missed;
 mod node;
 mod port_io;
 mod ports;
+mod punt_watch;
 mod southbound;
 mod start;
 mod stubs;

@@ -13,6 +13,7 @@ use crate::interfaces::{Interfaces, Opened};
 use crate::link::{LinkEvent, Outgoing};
 use crate::port_io::Given;
 use crate::ports::Ports;
+use crate::punt_watch::PuntDevice;
 use crate::southbound::{Announcement, SessionEvent};
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
@@ -100,6 +101,8 @@ pub(crate) struct Node {
     underlay: Option<(IpAddr, JoinHandle<()>)>,
     /// The data plane has none of the kernel's tables: what an earlier agent left must go.
     must_free_underlay: bool,
+    /// The way from the kernel up to the engine, as it was last seen.
+    punt_device: PuntDevice,
 }
 
 /// How far the data plane of this connection has come with the kernel's tables.
@@ -142,6 +145,7 @@ impl Node {
             kernel_path: KernelPath::None,
             underlay: None,
             must_free_underlay: false,
+            punt_device: PuntDevice::default(),
         }
     }
 
@@ -153,6 +157,7 @@ impl Node {
         mut from_opening: mpsc::Receiver<Opened>,
     ) {
         let mut link_changes = self.interfaces.watch();
+        let mut punt_device = self.interfaces.follow_punt_device();
         loop {
             self.advance();
             let retries = [self.ports.next_retry(), self.offers.next_due()];
@@ -167,6 +172,10 @@ impl Node {
                     None => return,
                 },
                 Some(opened) = from_opening.recv() => self.take_opened(opened),
+                Ok(()) = punt_device.changed() => {
+                    let seen = punt_device.borrow_and_update().clone();
+                    self.take_punt_device(seen).await;
+                }
                 Some(()) = link_changes.recv() => self.ports.hurry(Instant::now()),
                 () = sleep_until(retry) => {}
             }
@@ -178,6 +187,7 @@ impl Node {
     fn advance(&mut self) {
         let now = Instant::now();
         self.follow_underlay();
+        self.hinder_ports();
         if self.link.is_some() {
             if let Some(message) = self.offers.next(now) {
                 self.send(message, Vec::new());

@@ -46,6 +46,8 @@ impl Port {
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
     ports: BTreeMap<PortId, Port>,
+    /// Why attached ports do not work all the same; empty: they do.
+    hindrance: String,
     is_changed: bool,
 }
 
@@ -105,6 +107,14 @@ impl Ports {
             *port = Port { reason: Some(reason.into()), ..Port::new(&port.entry, now) };
         }
         self.is_changed = true;
+    }
+
+    /// Attached ports do not work, for this reason; empty: they do.
+    pub(crate) fn hinder(&mut self, hindrance: &str) {
+        if self.hindrance != hindrance {
+            self.hindrance = hindrance.into();
+            self.is_changed = true;
+        }
     }
 
     /// The ports whose interface should be looked for now; they count as being attached from here.
@@ -193,7 +203,9 @@ impl Ports {
     #[must_use]
     pub(crate) fn states(&self) -> PortStates {
         let state = |(id, port): (&PortId, &Port)| {
-            let reason = port.reason.clone()?;
+            let reason = port.reason.as_ref()?;
+            let is_hindered = port.progress == Progress::Attached && reason.is_empty();
+            let reason = if is_hindered { self.hindrance.clone() } else { reason.clone() };
             Some(PortState { port_id: id.to_string(), reason })
         };
         PortStates { ports: self.ports.iter().filter_map(state).collect() }
@@ -333,6 +345,23 @@ mod tests {
         assert!(ports.take_changes().is_some());
         assert!(ports.adopt(&[entry(1, "a").id], now).is_empty());
         assert_eq!(reasons(&ports), [""], "the other is not known yet");
+    }
+
+    #[test]
+    fn attached_ports_say_why_they_do_not_work_and_others_keep_their_own_reason() {
+        let now = Instant::now();
+        let mut ports = Ports::default();
+        assert!(ports.want(&[entry(1, "a"), entry(2, "b")], now).is_empty());
+        ports.attached(entry(1, "a").id);
+        ports.missing(entry(2, "b").id, "no such interface", now);
+        assert!(ports.take_changes().is_some());
+        ports.hinder("ct-punt1 is down");
+        assert_eq!(reasons(&ports), ["ct-punt1 is down", "no such interface"]);
+        assert!(ports.take_changes().is_some());
+        ports.hinder("ct-punt1 is down");
+        assert_eq!(ports.take_changes(), None, "nothing new");
+        ports.hinder("");
+        assert_eq!(reasons(&ports), ["", "no such interface"]);
     }
 
     #[test]

@@ -56,9 +56,10 @@ pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<S
 }
 
 /// What was lost in the kernel, each with its words.
-fn losses(kernel: &KernelCounters) -> [(u64, &'static str); 4] {
+fn losses(kernel: &KernelCounters) -> [(u64, &'static str); 5] {
     [
-        (kernel.ring_full, "lost on the way up"),
+        (kernel.ring_full, "lost on the way up, the ring being full"),
+        (kernel.punt_lost, "lost on the way up, the punt device being down or gone"),
         (kernel.refused, "refused half way"),
         (kernel.copies_refused, "copies refused"),
         (kernel.strays, "at no port's interface"),

@@ -267,6 +267,15 @@ impl Tables {
         Settings { punt_ifindex, is_off, underlay_address, reserved }
     }
 
+    /// Sets by which interface frames go up; the data plane, which owns the rest, may set that at the
+    /// same time.
+    pub fn set_punt_ifindex(&self, punt_ifindex: u32) {
+        let Some([first, _]) = self.settings.row(0) else { return };
+        let replaced = |word| Some(joined(punt_ifindex, halves(word).1));
+        // The closure always answers.
+        let _ = first.fetch_update(Ordering::AcqRel, Ordering::Acquire, replaced);
+    }
+
     /// Sets what holds for all packets.
     pub fn set_settings(&self, settings: Settings) {
         let Some([first, second]) = self.settings.row(0) else { return };

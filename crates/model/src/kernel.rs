@@ -61,6 +61,18 @@ declined! {
     Moved "moved" "The tables moved while it was decided.",
 }
 
+impl Declined {
+    /// Is it a matter of a change that is under way, so that packets on the same path may be the
+    /// kernel's soon, or were?
+    #[must_use]
+    pub const fn is_passing(self) -> bool {
+        matches!(
+            self,
+            Self::SharedFunction | Self::Pinned | Self::Bypassed | Self::NoInterface | Self::Moved
+        )
+    }
+}
+
 /// What the kernel path of a node does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KernelCounters {
@@ -80,6 +92,9 @@ pub struct KernelCounters {
     pub punted: u64,
     /// Frames on their way up that were lost because the ring was full.
     pub ring_full: u64,
+    /// Frames on their way up that never reached the ring: the punt device was down or gone.
+    #[serde(default)]
+    pub punt_lost: u64,
     /// Frames that ended in the kernel because it refused a step half way.
     #[serde(default)]
     pub refused: u64,
@@ -105,8 +120,11 @@ impl KernelCounters {
     #[must_use]
     pub fn lost_in_kernel(&self) -> Account {
         let mut account = Account::default();
-        let lost =
-            [(DropReason::PuntRingFull, self.ring_full), (DropReason::KernelRefused, self.refused)];
+        let lost = [
+            (DropReason::PuntRingFull, self.ring_full),
+            (DropReason::PuntLost, self.punt_lost),
+            (DropReason::KernelRefused, self.refused),
+        ];
         for (reason, frames) in lost.into_iter().filter(|(_, frames)| *frames > 0) {
             account.received.add(frames, 0);
             account.dropped.insert(reason, frames);

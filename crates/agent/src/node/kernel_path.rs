@@ -1,7 +1,7 @@
 //! The kernel path of the node: who has its tables, and which underlay it is followed for. Refuses to
 //! know how an interface is found and what is loaded there.
 
-use super::{KernelPath, Node};
+use super::{KernelPath, Node, PuntDevice};
 use catena_protocol::message::{State, to_dataplane};
 use std::net::IpAddr;
 
@@ -25,6 +25,25 @@ impl Node {
         if self.send(to_dataplane::Message::KernelPath(given), descriptors) {
             self.kernel_path = KernelPath::Given;
         }
+    }
+
+    /// The punt device is another than it was: a new one has a new socket.
+    pub(super) async fn take_punt_device(&mut self, seen: PuntDevice) {
+        let is_remade = seen.remade != self.punt_device.remade;
+        self.punt_device = seen;
+        if is_remade
+            && self.kernel_path == KernelPath::Used
+            && let Some((given, descriptors)) = self.interfaces.give_fast_path().await
+            && self.send(to_dataplane::Message::KernelPath(given), descriptors)
+        {
+            self.kernel_path = KernelPath::Given;
+        }
+    }
+
+    /// What comes in by ports must be able to come up.
+    pub(super) fn hinder_ports(&mut self) {
+        let is_asked = self.kernel_path == KernelPath::Used;
+        self.ports.hinder(if is_asked { &self.punt_device.hindrance } else { "" });
     }
 
     /// Where the kernel repeats decisions, it does so for the tunnels of an IPv4 underlay too.

@@ -33,6 +33,7 @@ mod paths;
 mod patience;
 mod port_kinds;
 mod procfs;
+mod punt;
 mod slices;
 mod stack;
 mod steering;

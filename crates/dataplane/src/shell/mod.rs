@@ -21,6 +21,7 @@ mod slice_book;
 mod slice_file;
 mod underlay;
 mod wake;
+mod way_up;
 mod worker;
 
 pub use control_socket::ControlSocketError;

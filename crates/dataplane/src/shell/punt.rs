@@ -2,6 +2,7 @@
 //! ports and from the underlay. Knows the tag that says where a frame came in and why it is here,
 //! and outer headers; refuses to look behind them.
 
+use super::way_up::WayUp;
 use crate::engine::{Engine, Origin, Packet, TunnelKind, trim_front};
 use catena_fastpath::{Event, PuntTag, PuntedFrom, Sight, TunnelFrame};
 use catena_io::{Buffer, BufferPool, PacketRing};
@@ -20,12 +21,35 @@ pub(super) struct Punt {
     /// Which port has which number.
     ports: HashMap<u16, PortId>,
     scratch: Vec<Buffer>,
+    way_up: WayUp,
 }
 
 impl Punt {
-    /// These ports have numbers already.
-    pub(super) fn new(ring: Box<PacketRing>, ports: HashMap<u16, PortId>) -> Self {
-        Self { ring, ports, scratch: Vec::new() }
+    /// These ports have numbers already. The engine's kernel path is open.
+    pub(super) fn new(
+        mut ring: Box<PacketRing>,
+        ports: HashMap<u16, PortId>,
+        engine: &mut Engine,
+    ) -> Self {
+        let way_up = WayUp::begin(|| engine.sent_up().unwrap_or(0), || ring.arrived());
+        Self { ring, ports, scratch: Vec::new(), way_up }
+    }
+
+    /// Looks whether all that the kernel sends up arrives, now and then.
+    pub(super) fn look(&mut self, now_ns: u64, engine: &mut Engine) {
+        let sent_up = engine.sent_up().unwrap_or(0);
+        self.way_up.look(now_ns, sent_up, || self.ring.arrived());
+    }
+
+    /// Frames that were lost before they reached this ring, whose place the other takes.
+    pub(super) fn lost_before(&mut self, other: &mut PacketRing, engine: &mut Engine) -> u64 {
+        let sent_up = engine.sent_up().unwrap_or(0);
+        self.way_up.lost_at_end(sent_up, self.ring.arrived() + other.arrived())
+    }
+
+    /// Frames that were lost before they reached the ring.
+    pub(super) fn lost(&self) -> u64 {
+        self.way_up.lost()
     }
 
     pub(super) fn ring(&self) -> &PacketRing {
@@ -73,6 +97,7 @@ impl Punt {
             input.push(match cause {
                 Event::Miss | Event::Stale => Packet::from_kernel(origin, buffer, false),
                 Event::Waiting => Packet::from_kernel(origin, buffer, true),
+                Event::Watched => Packet::watched(origin, buffer),
                 _ => Packet::plainly(origin, buffer),
             });
         }

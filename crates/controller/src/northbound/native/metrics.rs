@@ -186,6 +186,7 @@ impl Metrics {
         count(&self.kernel_punted, here, kernel.punted);
         count(&self.kernel_ring_full, here, kernel.ring_full);
         for (cause, frames) in [
+            ("way_up", kernel.punt_lost),
             ("refused", kernel.refused),
             ("copy_refused", kernel.copies_refused),
             ("no_port", kernel.strays),
