@@ -110,13 +110,13 @@ INLINE int punt(struct __sk_buff *skb, struct settings *all, __u32 number, __u32
 		count_event(EVENT_SWALLOWED);
 		return TC_ACT_SHOT;
 	}
-	count_event(cause);
-	if (number == UNDERLAY_NUMBER)
-		count_event(EVENT_FROM_UNDERLAY);
 	if (bpf_skb_vlan_push(skb, TYPE_SERVICE_VLAN, control)) {
 		count_event(EVENT_BROKEN);
 		return TC_ACT_SHOT;
 	}
+	count_event(cause);
+	if (number == UNDERLAY_NUMBER)
+		count_event(EVENT_FROM_UNDERLAY);
 	note_exit(skb, all->punt_ifindex, control);
 	return bpf_redirect(all->punt_ifindex, 0);
 }
@@ -334,7 +334,7 @@ INLINE int is_taken(struct __sk_buff *skb, struct entry *entry, __u32 ifindex, _
 }
 
 /* Can the transform be applied, and will the interface take what comes of it? */
-INLINE int is_fit(struct __sk_buff *skb, struct entry *entry, struct sight *sight)
+INLINE int is_fit(struct __sk_buff *skb, struct entry *entry, __u8 protocol, struct sight *sight)
 {
 	struct transform *transform = &entry->transform;
 	__u32 last = transform->operations_count - 1, longest = skb->len;
@@ -346,6 +346,10 @@ INLINE int is_fit(struct __sk_buff *skb, struct entry *entry, struct sight *sigh
 	if (transform->flags & FLAG_UNTAGGED_ONLY && skb->vlan_present)
 		return 0;
 	if (last >= OPERATIONS_MAX)
+		return 0;
+	/* It may be a super-frame of TCP in a tunnel of its sender: no kernel cuts one in two tunnels, nor
+	 * is the inner length known here. A row of datagrams could not be repeated behind the tunnel. */
+	if (sight->segment_bytes && protocol == PROTOCOL_UDP && transform->flags & FLAG_PUSHES)
 		return 0;
 	/* Super-frames pass between ports whatever their segments; a tunnel must carry each. */
 	if (sight->segment_bytes)
@@ -365,7 +369,7 @@ INLINE int repeat(struct __sk_buff *skb, struct settings *all, __u32 number, str
 	if (!is_valid(&entry->transform))
 		return punt(skb, all, number, EVENT_STALE);
 	sight->now_ns = bpf_ktime_get_coarse_ns();
-	if (!is_fit(skb, entry, sight))
+	if (!is_fit(skb, entry, key->protocol, sight))
 		return punt(skb, all, number, EVENT_UNFIT);
 	if (must_wait(entry->gate))
 		return punt(skb, all, number, EVENT_WAITING);

@@ -59,7 +59,7 @@ pub use stamped::{STAMPED_FRAME_BYTES_MAX, STAMPED_ROW_MAX, StampedFrame, Stampe
 pub use tap::TapPort;
 pub use tunnel_receiver::{TunnelReceived, TunnelReceiver};
 pub use tunnel_sender::{
-    SendFailure, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX, TUNNEL_SOURCE_PORTS_DEFAULT,
-    TUNNEL_SOURCE_PORTS_MAX, TunnelSender,
+    OuterChecksum, SendFailure, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX,
+    TUNNEL_SOURCE_PORT_MIN, TUNNEL_SOURCE_PORTS_DEFAULT, TUNNEL_SOURCE_PORTS_MAX, TunnelSender,
 };
 pub use xdp::{XDP_FRAME_BYTES_MAX, XDP_SLOTS_DEFAULT, XDP_SLOTS_MAX, XdpConfig, XdpPort};

@@ -69,6 +69,7 @@ pub struct PacketRing {
     slots: SlotMemory,
     next_slot: usize,
     ring_full: u64,
+    arrived: u64,
     bypasses_qdisc: bool,
     /// Its memory is used again by each transmission.
     refused: Vec<RefusedFrame>,
@@ -109,6 +110,7 @@ impl PacketRing {
             slots,
             next_slot: 0,
             ring_full: 0,
+            arrived: 0,
             bypasses_qdisc: true,
             refused: Vec::new(),
         })
@@ -243,11 +245,22 @@ impl PacketRing {
 
     /// Frames lost because the ring was full, since it was made.
     pub fn ring_full(&mut self) -> u64 {
+        self.read_statistics();
+        self.ring_full
+    }
+
+    /// Frames that came to it since it was made, those included for which it was full.
+    pub fn arrived(&mut self) -> u64 {
+        self.read_statistics();
+        self.arrived
+    }
+
+    fn read_statistics(&mut self) {
         // The kernel starts from zero after each reading.
         let statistics = options::get(self.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        let [_packets, drops] = statistics.unwrap_or_default();
+        let [packets, drops] = statistics.unwrap_or_default();
+        self.arrived += u64::from(packets);
         self.ring_full += u64::from(drops);
-        self.ring_full
     }
 }
 

@@ -3,6 +3,7 @@
 //! datagrams and rows of them in one call (`UDP_SEGMENT`); refuses to know what they carry.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,8 +14,8 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
-use crate::datagram;
 use crate::error::IoError;
+use crate::{datagram, options};
 
 /// Most datagrams in one call.
 pub const TUNNEL_SEGMENTS_MAX: usize = 44;
@@ -24,6 +25,9 @@ pub const TUNNEL_PAYLOAD_BYTES_MAX: usize = 65_000;
 pub const TUNNEL_SOURCE_PORTS_DEFAULT: usize = 16;
 /// Most source ports.
 pub const TUNNEL_SOURCE_PORTS_MAX: usize = 256;
+
+/// The least source port: those that RFC 7510 section 3 and RFC 7348 section 5 ask for are dynamic ones.
+pub const TUNNEL_SOURCE_PORT_MIN: u16 = 49_152;
 
 /// Send buffer asked for, in bytes.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
@@ -49,26 +53,47 @@ pub enum SendFailure {
     Refused(i32),
 }
 
+/// Whether a datagram has a checksum over all of it. Over IPv6 it always has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OuterChecksum {
+    /// It has, and a row of datagrams must.
+    Full,
+    /// It has none, as RFC 7348 and RFC 7510 allow over IPv4.
+    None,
+}
+
 /// UDP sockets on one local address, one for each source port.
 pub struct TunnelSender {
-    sockets: Vec<OwnedFd>,
+    sockets: Vec<Source>,
+}
+
+/// One of them, and what it was told of checksums last.
+struct Source {
+    socket: OwnedFd,
+    checksum: OuterChecksum,
 }
 
 impl TunnelSender {
     /// Opens `ports` sockets in the caller's network namespace, each bound to `local` and a source
-    /// port of the kernel's choice. They never fragment.
+    /// port from [`TUNNEL_SOURCE_PORT_MIN`] on that nobody else has. They never fragment.
     ///
     /// # Errors
-    /// A number of ports outside its limits, or the kernel's refusal.
+    /// A number of ports outside its limits, no port that is free, or the kernel's refusal.
     pub fn new(local: IpAddr, ports: usize) -> Result<Self, IoError> {
         IoError::check_range("tunnel source ports", ports, 1, TUNNEL_SOURCE_PORTS_MAX)?;
-        let sockets = (0..ports).map(|_| open(local)).collect::<Result<_, _>>()?;
+        let mut free = TUNNEL_SOURCE_PORT_MIN..=u16::MAX;
+        let mut source = || {
+            let socket = open(local)?;
+            bind_to_next(&socket, local, &mut free)?;
+            Ok(Source { socket, checksum: OuterChecksum::Full })
+        };
+        let sockets = (0..ports).map(|_| source()).collect::<Result<_, IoError>>()?;
         Ok(Self { sockets })
     }
 
     /// Sends `payload` to a tunnel end: as one datagram, or, when it is longer than `segment_bytes`,
     /// as a row of datagrams of that size of which the last may be shorter. The same `entropy`
-    /// always takes the same source port.
+    /// always takes the same source port, whatever the checksum.
     ///
     /// # Errors
     /// Nothing was sent, for the reason given.
@@ -78,6 +103,7 @@ impl TunnelSender {
         payload: &[u8],
         segment_bytes: Option<u16>,
         entropy: u16,
+        checksum: OuterChecksum,
     ) -> Result<(), SendFailure> {
         if payload.len() > TUNNEL_PAYLOAD_BYTES_MAX {
             return Err(SendFailure::TooLarge);
@@ -88,7 +114,8 @@ impl TunnelSender {
         {
             return Err(SendFailure::TooManySegments);
         }
-        let socket = &self.sockets[usize::from(entropy) % self.sockets.len()];
+        let number = usize::from(entropy) % self.sockets.len();
+        let socket = self.sockets[number].with(checksum, segment_bytes.is_some())?;
         let mut retries = 0;
         loop {
             let refusal = match datagram::send(socket.as_fd(), &to, payload, segment_bytes) {
@@ -119,6 +146,22 @@ impl TunnelSender {
     }
 }
 
+impl Source {
+    /// The socket, once its next datagram has the checksum that is asked for.
+    fn with(&mut self, checksum: OuterChecksum, is_row: bool) -> Result<&OwnedFd, SendFailure> {
+        // The kernel sends no row without.
+        let checksum = if is_row { OuterChecksum::Full } else { checksum };
+        if self.checksum != checksum {
+            let has_none = u32::from(checksum == OuterChecksum::None);
+            let option = (libc::SOL_SOCKET, libc::SO_NO_CHECK);
+            options::set(self.socket.as_fd(), option.0, option.1, [has_none])
+                .map_err(|error| SendFailure::Refused(error.raw_os_error().unwrap_or(0)))?;
+            self.checksum = checksum;
+        }
+        Ok(&self.socket)
+    }
+}
+
 fn open(local: IpAddr) -> Result<OwnedFd, IoError> {
     let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -133,7 +176,16 @@ fn open(local: IpAddr) -> Result<OwnedFd, IoError> {
         set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)
             .map_err(IoError::system("sizing the send buffer"))?;
     }
-    bind(&socket, &SocketAddr::new(local, 0))
-        .map_err(IoError::system("binding a tunnel socket"))?;
     Ok(socket)
+}
+
+/// Binds a socket to the next port that is free.
+fn bind_to_next(
+    socket: &OwnedFd,
+    local: IpAddr,
+    ports: &mut RangeInclusive<u16>,
+) -> Result<(), IoError> {
+    let mut tried = ports.by_ref().map(|port| bind(socket, &SocketAddr::new(local, port)));
+    let outcome = tried.find(|outcome| *outcome != Err(Errno::ADDRINUSE));
+    outcome.unwrap_or(Err(Errno::ADDRINUSE)).map_err(IoError::system("binding a tunnel socket"))
 }

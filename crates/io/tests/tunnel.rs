@@ -5,13 +5,16 @@ mod namespace;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use catena_io::{
-    Buffer, BufferPool, Poller, SendFailure, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX,
-    TUNNEL_SOURCE_PORTS_DEFAULT, TunnelReceived, TunnelReceiver, TunnelSender,
+    Buffer, BufferPool, OuterChecksum, Poller, SendFailure, TUNNEL_PAYLOAD_BYTES_MAX,
+    TUNNEL_SEGMENTS_MAX, TUNNEL_SOURCE_PORT_MIN, TUNNEL_SOURCE_PORTS_DEFAULT, TunnelReceived,
+    TunnelReceiver, TunnelSender,
 };
 use namespace::{in_new_namespace, ip};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, recv, socket_with};
 
 /// Largest UDP payload of an IPv4 packet of 1,500 bytes.
 const DATAGRAM_BYTES_MAX: usize = 1_472;
@@ -34,7 +37,7 @@ impl Tunnel {
     }
 
     fn send(&mut self, payload: &[u8], segment_bytes: Option<u16>) -> Result<(), SendFailure> {
-        self.sender.send(self.to, payload, segment_bytes, 0)
+        self.sender.send(self.to, payload, segment_bytes, 0, OuterChecksum::Full)
     }
 
     /// Takes what has arrived, with all of it waiting already.
@@ -174,16 +177,68 @@ fn entropy_chooses_the_source_port_and_always_the_same() {
         let mut ports = Vec::new();
         for round in 0..2 {
             for entropy in 0..64 {
-                tunnel.sender.send(tunnel.to, b"x", None, entropy).unwrap();
+                tunnel.sender.send(tunnel.to, b"x", None, entropy, OuterChecksum::Full).unwrap();
             }
             let arrived: Vec<_> = tunnel.arrived().iter().map(|(_, from)| from.port()).collect();
             assert_eq!(arrived.iter().collect::<HashSet<_>>().len(), TUNNEL_SOURCE_PORTS_DEFAULT);
             assert_eq!(arrived[..16], arrived[16..32]);
+            // RFC 7510 section 3.
+            assert!(arrived.iter().all(|port| *port >= TUNNEL_SOURCE_PORT_MIN), "{arrived:?}");
             if round == 1 {
                 assert_eq!(arrived, ports);
             }
             ports = arrived;
         }
+    });
+}
+
+/// The checksum in the UDP header of a datagram that has arrived.
+fn checksum_of_next(raw: &OwnedFd) -> u16 {
+    let mut packet = [0; 2_048];
+    let (length, _) = recv(raw, &mut packet, RecvFlags::empty()).unwrap();
+    assert!(length >= 28, "{length}");
+    u16::from_be_bytes([packet[26], packet[27]])
+}
+
+#[test]
+fn a_datagram_has_a_checksum_or_none_as_it_is_asked_and_a_row_always_has() {
+    in_new_namespace("checksums", || {
+        let mut tunnel = Tunnel::new("127.0.0.1:0");
+        let flags = SocketFlags::empty();
+        let raw = socket_with(AddressFamily::INET, SocketType::RAW, flags, Some(ipproto::UDP));
+        let raw = raw.unwrap();
+        let mut send = |checksum, segment_bytes, entropy| {
+            let (to, payload) = (tunnel.to, [7; 100]);
+            tunnel.sender.send(to, &payload, segment_bytes, entropy, checksum).unwrap();
+            checksum_of_next(&raw) != 0
+        };
+        let (full, none) = (OuterChecksum::Full, OuterChecksum::None);
+        let asked = [(full, true), (none, false), (none, false), (full, true), (none, false)];
+        for (checksum, has_one) in asked {
+            assert_eq!(send(checksum, None, 3), has_one);
+        }
+        assert!(send(none, Some(50), 3), "the kernel makes no row without");
+        assert!(!send(none, Some(100), 3), "one datagram is no row");
+        assert_eq!(tunnel.arrived().len(), 8);
+    });
+}
+
+#[test]
+fn source_ports_that_others_have_are_left_to_them_and_a_second_sender_gets_its_own() {
+    in_new_namespace("ports", || {
+        let local = "127.0.0.1".parse().unwrap();
+        let taken = std::net::UdpSocket::bind((local, TUNNEL_SOURCE_PORT_MIN)).unwrap();
+        let mut tunnel = Tunnel::new("127.0.0.1:0");
+        let mut second = TunnelSender::new(local, TUNNEL_SOURCE_PORTS_DEFAULT).unwrap();
+        for entropy in 0..TUNNEL_SOURCE_PORTS_DEFAULT as u16 {
+            for sender in [&mut tunnel.sender, &mut second] {
+                sender.send(tunnel.to, b"x", None, entropy, OuterChecksum::Full).unwrap();
+            }
+        }
+        let arrived: HashSet<_> = tunnel.arrived().iter().map(|(_, from)| from.port()).collect();
+        assert_eq!(arrived.len(), 2 * TUNNEL_SOURCE_PORTS_DEFAULT);
+        assert!(arrived.iter().all(|port| *port > TUNNEL_SOURCE_PORT_MIN), "{arrived:?}");
+        drop(taken);
     });
 }
 
@@ -219,14 +274,14 @@ fn an_end_that_does_not_listen_or_cannot_be_reached_is_survived() {
         let mut tunnel = Tunnel::new("127.0.0.1:0");
         let nobody = SocketAddr::new(tunnel.to.ip(), 9);
         for _ in 0..4 {
-            assert_eq!(tunnel.sender.send(nobody, b"x", None, 0), Ok(()));
+            assert_eq!(tunnel.sender.send(nobody, b"x", None, 0, OuterChecksum::Full), Ok(()));
         }
         assert_eq!(tunnel.send(b"y", None), Ok(()));
         assert_eq!(tunnel.arrived().len(), 1);
 
         let mut sender = TunnelSender::new("0.0.0.0".parse().unwrap(), 1).unwrap();
         let unreachable = "192.0.2.1:4790".parse().unwrap();
-        let refusal = sender.send(unreachable, b"x", None, 0);
+        let refusal = sender.send(unreachable, b"x", None, 0, OuterChecksum::Full);
         assert_eq!(refusal, Err(SendFailure::Refused(libc::ENETUNREACH)));
     });
 }

@@ -89,7 +89,7 @@ use flow_memory::FlowMemory;
 use flow_paths::FlowPaths;
 use fragments::Fragments;
 use health::{Due, Health};
-use kernel_path::KernelPath;
+use kernel_path::{KernelPath, Run, Treatment};
 use lane::{Known, Lane};
 use receive::Arrival;
 use slots::Slots;
@@ -273,6 +273,7 @@ impl Engine {
         out: &mut Output,
     ) {
         self.elapse(now_ns);
+        let mut said = None;
         while !input.is_empty() {
             let mut count = input.len().min(VECTOR_PACKETS_MAX);
             if self.checks.are_on(now_ns) {
@@ -284,17 +285,21 @@ impl Engine {
                 let next = input.iter().position(|packet| self.checks.probe(packet).is_some());
                 count = count.min(next.unwrap_or(count));
             }
-            let (count, alone) = self.treat(input, count);
+            let Run { count, is_followed, then } = self.treat(input, count, said.take());
+            self.egress.packer().follow(is_followed);
             if count > 0 && self.lane.is_open() && self.traps.is_empty() {
                 self.forward_by_lane(now_ns, &mut input.drain(..count), pool, out);
             } else if count > 0 {
                 let passing = Passing::default();
                 self.forward_vector(now_ns, input.drain(..count), pool, out, passing);
             }
+            self.egress.packer().follow(false);
             self.end_turned();
-            if let Some(key) = alone {
+            if let Some(Treatment::Record(place)) = then {
                 let packet = input.remove(0);
-                self.forward_recorded(key, packet, pool, out);
+                self.forward_recorded(place, packet, pool, out);
+            } else {
+                said = then;
             }
         }
         self.release_waiting(now_ns, pool, out);

@@ -29,6 +29,9 @@ pub struct Datagram {
     pub entropy: u16,
     /// Length of each datagram but the last, when the buffer holds several (UDP_SEGMENT), in bytes.
     pub segment_bytes: Option<u16>,
+    /// Does this node's kernel send other packets of the flow, before it or after it? They have no
+    /// outer checksum: then this has none either, and the other node takes both the same way.
+    pub is_followed: bool,
     /// The UDP payload, all datagrams one after the other.
     pub buffer: Buffer,
     /// What it has of what is to be booked.

@@ -113,6 +113,7 @@ pub(super) struct Packer {
     /// By place; empty before the first.
     rows: Vec<Row>,
     opening: u64,
+    is_following: bool,
 }
 
 impl Packer {
@@ -120,6 +121,13 @@ impl Packer {
     pub(super) fn open(&mut self) {
         self.opening += 1;
         self.rows.resize(ROW_PLACES, Row::default());
+    }
+
+    /// Says whether the kernel sends other packets of the flows that come now. A row has outer
+    /// checksums, by which the other node leaves it to a socket: what the kernel sends later would
+    /// overtake it there. So each packet is a datagram of its own then.
+    pub(super) fn follow(&mut self, is_following: bool) {
+        self.is_following = is_following;
     }
 
     /// Packs the wire packets of a frame, or drops them by name.
@@ -247,6 +255,9 @@ impl Packer {
     /// lest a later packet overtake.
     #[inline]
     fn growing(&mut self, key: &RowKey, bytes: usize, out: &Output) -> Option<&mut Row> {
+        if self.is_following {
+            return None;
+        }
         let row = self.rows.get_mut(place(key.flow_hash))?;
         // Most packets find no row of theirs, and learn it here.
         if row.opening != self.opening || row.flow_hash != key.flow_hash {
@@ -273,6 +284,7 @@ impl Packer {
             kind: key.kind,
             entropy: entropy(key.flow_hash),
             segment_bytes: None,
+            is_followed: self.is_following,
             buffer,
             share: Share { lot: key.lot, volume },
         });

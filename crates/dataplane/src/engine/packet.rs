@@ -81,6 +81,8 @@ pub(crate) enum Arrived {
     /// It sent the packet up for want of a transform that holds. `is_counted`: one waits, and the
     /// packet is among those that must pass here before.
     FromKernel { is_counted: bool },
+    /// It sent the packet up because every packet of its port, or of the node, goes up for a while.
+    Watched,
 }
 
 impl Packet {
@@ -97,6 +99,12 @@ impl Packet {
     #[must_use]
     pub fn from_kernel(origin: Origin, buffer: Buffer, is_counted: bool) -> Self {
         Self { buffer, origin, arrived: Arrived::FromKernel { is_counted } }
+    }
+
+    /// The same for packets that came up because somebody looks at all of them for a while.
+    #[must_use]
+    pub fn watched(origin: Origin, buffer: Buffer) -> Self {
+        Self { buffer, origin, arrived: Arrived::Watched }
     }
 
     /// The same for packets whose flow the kernel could not carry.

@@ -134,6 +134,10 @@ impl Door for KernelDoor {
         self.tables.stale(slot)
     }
 
+    fn sent_up(&mut self) -> u64 {
+        Event::PUNTED.iter().map(|event| self.tables.events(*event)).sum()
+    }
+
     fn losses(&mut self) -> Losses {
         let (now, before) = (lost(&self.tables), self.lost_before);
         Losses {

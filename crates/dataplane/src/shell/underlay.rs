@@ -4,8 +4,8 @@
 use super::ledger::Ledger;
 use crate::engine::{Datagram, Engine, Lots, Origin, Packet, TunnelKind};
 use catena_io::{
-    Buffer, BufferPool, IoError, Poller, SendFailure, TUNNEL_SOURCE_PORTS_DEFAULT, TunnelReceiver,
-    TunnelSender,
+    Buffer, BufferPool, IoError, OuterChecksum, Poller, SendFailure, TUNNEL_SOURCE_PORTS_DEFAULT,
+    TunnelReceiver, TunnelSender,
 };
 use catena_model::DropReason;
 use std::net::{IpAddr, SocketAddr};
@@ -86,9 +86,10 @@ impl Underlay {
         ledger: &mut impl Ledger,
         pool: &mut BufferPool,
     ) {
-        let Datagram { to, kind, entropy, segment_bytes, buffer, share } = datagram;
+        let Datagram { to, kind, entropy, segment_bytes, is_followed, buffer, share } = datagram;
         let to = SocketAddr::new(to, kind.udp_port());
-        match self.sender.send(to, buffer.bytes(), segment_bytes, entropy) {
+        let checksum = if is_followed { OuterChecksum::None } else { OuterChecksum::Full };
+        match self.sender.send(to, buffer.bytes(), segment_bytes, entropy, checksum) {
             Ok(()) => {}
             Err(SendFailure::TooLarge | SendFailure::TooManySegments) => {
                 ledger.failed(lots.withdraw(share), DropReason::MtuExceeded);

@@ -49,6 +49,8 @@ pub(super) struct Worker {
     /// Where the kernel sends up what it does not repeat.
     punt: Option<Punt>,
     /// What the punt rings of before had lost.
+    punt_full_before: u64,
+    /// What was lost before it reached them.
     punt_lost_before: u64,
     /// What tunnel sockets that are closed had lost.
     underlay_lost_before: u64,
@@ -91,6 +93,7 @@ impl Worker {
             rings: Rings::new(TOKEN_RINGS),
             underlay: None,
             punt: None,
+            punt_full_before: 0,
             punt_lost_before: 0,
             underlay_lost_before: 0,
             orders,
@@ -182,6 +185,9 @@ impl Worker {
         let now_ns = self.now_ns();
         if tick_ns <= now_ns {
             self.tick_ns = self.engine.tick(now_ns, &mut self.pool, &mut self.output);
+            if let Some(punt) = &mut self.punt {
+                punt.look(now_ns, &mut self.engine);
+            }
             self.transmit();
         }
     }
@@ -241,8 +247,8 @@ impl Worker {
         }
         let share = (max / sources).max(1);
         self.turn = self.turn.wrapping_add(1);
-        // What another node's engine has sent comes by a socket, what its kernel sends for the same
-        // flow later comes up here: in this order.
+        // What another node's engine has sent by itself comes by a socket, what it and its kernel send
+        // of the same flow later, in turns, comes up here: in this order.
         let has_punted = self.ready.contains(&TOKEN_PUNT);
         self.ready.retain(|token| *token != TOKEN_PUNT);
         let others = self.ready.len();
@@ -408,16 +414,17 @@ impl Worker {
     fn open_kernel_path(
         &mut self,
         door: Box<KernelDoor>,
-        ring: Box<PacketRing>,
+        mut ring: Box<PacketRing>,
         numbers: HashMap<u16, PortId>,
     ) -> Result<(), IoError> {
         if let Some(mut former) = self.punt.take() {
-            self.punt_lost_before += former.ring_full();
+            self.punt_full_before += former.ring_full();
+            self.punt_lost_before += former.lost_before(&mut ring, &mut self.engine);
             self.poller.remove(former.ring())?;
         }
         self.poller.add(&*ring, TOKEN_PUNT)?;
-        self.punt = Some(Punt::new(ring, numbers));
         self.engine.open_kernel_path(door);
+        self.punt = Some(Punt::new(ring, numbers, &mut self.engine));
         self.tick_ns = Some(0);
         Ok(())
     }
@@ -484,7 +491,8 @@ impl Worker {
         let mut counters = self.engine.counters();
         counters.dataplane.kernel = kernel.map(Box::new);
         if let (Some(kernel), Some(punt)) = (&mut counters.dataplane.kernel, &mut self.punt) {
-            kernel.ring_full = self.punt_lost_before + punt.ring_full();
+            kernel.ring_full = self.punt_full_before + punt.ring_full();
+            kernel.punt_lost = self.punt_lost_before + punt.lost();
         }
         for chain in &mut counters.chains {
             chain.is_partial = self.inherited.contains(&chain.path);

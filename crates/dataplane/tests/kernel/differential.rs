@@ -83,8 +83,12 @@ const DROPS: [DropReason; 40] = [
 
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
 /// no room for is counted in the tests of `catena-io`.
-const DROPS_OF_OTHERS: [DropReason; 3] =
-    [DropReason::KernelRefused, DropReason::PuntRingFull, DropReason::TruncatedByRing];
+const DROPS_OF_OTHERS: [DropReason; 4] = [
+    DropReason::KernelRefused,
+    DropReason::PuntLost,
+    DropReason::PuntRingFull,
+    DropReason::TruncatedByRing,
+];
 
 fn is_privileged() -> bool {
     capabilities::effective_has_net_admin() && capabilities::effective_has_sys_admin()

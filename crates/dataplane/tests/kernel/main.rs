@@ -19,6 +19,7 @@ mod town;
 
 mod dice;
 mod differential;
+mod following;
 mod goldens;
 mod losses;
 mod neighbours;

@@ -371,7 +371,8 @@ mod tests {
     fn updates_are_judged_by_the_independent_proof() {
         let good = json!({"changes": 100, "both_versions": 100, "in_flight": 9, "lost": 0,
             "duplicated": 0, "mixed": 0, "overtaken": 0, "capture_faults": 0});
-        let truths = ["both_versions", "lost == 0", "duplicated == 0", "mixed == 0", "overtaken == 0"];
+        let truths =
+            ["both_versions", "lost == 0", "duplicated == 0", "mixed == 0", "overtaken == 0"];
         for text in truths {
             assert!(holds(text, &updated(good.clone())), "{text}");
         }

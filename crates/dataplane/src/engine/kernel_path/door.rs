@@ -80,6 +80,9 @@ pub trait Door: Send {
     /// How often a packet met a transform that had ended by this slot.
     fn stale(&mut self, slot: u32) -> u64;
 
+    /// Frames that were sent up, for whatever reason, since the program was loaded.
+    fn sent_up(&mut self) -> u64;
+
     /// What has been lost since the door was opened.
     fn losses(&mut self) -> Losses;
 }

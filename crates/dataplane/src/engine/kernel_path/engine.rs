@@ -1,11 +1,11 @@
 //! The kernel path's place in the engine: what is asked of it before and after a vector, and when
 //! tables, ports or health change.
 
-use super::super::packet::{Arrived, Packet};
+use super::super::packet::Packet;
 use super::super::trace::Trace;
 use super::super::vector::VECTOR_PACKETS_MAX;
 use super::super::{Engine, Output, Passing};
-use super::{Door, KernelPath, KernelPort, Place, Surroundings, Treatment, Turn, Witnessed};
+use super::{Door, KernelPath, KernelPort, Place, Run, Surroundings, Treatment, Turn, Witnessed};
 use catena_io::BufferPool;
 use catena_model::id::PortId;
 use catena_model::kernel::KernelCounters;
@@ -77,6 +77,11 @@ impl Engine {
         Some(kernel.counters())
     }
 
+    /// Frames that the kernel has sent up since its program was loaded; none: it has none.
+    pub fn sent_up(&mut self) -> Option<u64> {
+        self.kernel.as_deref_mut().map(KernelPath::sent_up)
+    }
+
     /// Lets time pass for the flows in the kernel; answers when it wants to be called again.
     pub(in super::super) fn tick_kernel_path(&mut self, now_ns: u64) -> Option<u64> {
         self.kernel.as_ref()?;
@@ -101,24 +106,34 @@ impl Engine {
         with_kernel!(self, |kernel, with| kernel.listen(true, with));
     }
 
-    /// How many packets of a vector pass as all others, and the key of the one behind them that
-    /// passes alone.
+    /// How many packets of a vector pass together, and what becomes of the one behind them. `first`:
+    /// what was said of the first packet before.
     pub(in super::super) fn treat(
         &mut self,
         input: &[Packet],
         count: usize,
-    ) -> (usize, Option<Place>) {
-        let found = with_kernel!(self, |kernel, with| {
-            let mut packets = input.iter().take(count.min(VECTOR_PACKETS_MAX)).enumerate();
-            packets.find_map(|(place, packet)| {
-                let Arrived::FromKernel { is_counted } = packet.arrived else { return None };
-                match kernel.treat(packet.origin, &packet.buffer, is_counted, with) {
-                    Treatment::Ordinary => None,
-                    Treatment::Record(known) => Some((place, known)),
+        first: Option<Treatment>,
+    ) -> Run {
+        let run = with_kernel!(self, |kernel, with| {
+            let (mut is_followed, mut said) = (None, first);
+            for (place, packet) in input.iter().take(count.min(VECTOR_PACKETS_MAX)).enumerate() {
+                let treatment = said.take().unwrap_or_else(|| kernel.treat(packet, with));
+                let is_next_followed = match treatment {
+                    Treatment::Ordinary => Some(false),
+                    Treatment::Followed => Some(true),
+                    Treatment::Record(_) => None,
+                };
+                let goes_on = is_next_followed.is_some()
+                    && is_followed.is_none_or(|one| is_next_followed == Some(one));
+                if !goes_on {
+                    let is_followed = is_followed.unwrap_or(false);
+                    return Run { count: place, is_followed, then: Some(treatment) };
                 }
-            })
+                is_followed = is_next_followed;
+            }
+            Run { count, is_followed: is_followed.unwrap_or(false), then: None }
         });
-        found.flatten().map_or((count, None), |(place, known)| (place, Some(known)))
+        run.unwrap_or(Run { count, is_followed: false, then: None })
     }
 
     /// Before anything of a vector is sent: what it contradicts is not repeated any more.
@@ -140,10 +155,17 @@ impl Engine {
         let slot = packet.port();
         let mut notes = Vec::new();
         let passing = Passing { trace: Trace::listening(&mut notes), ..Passing::default() };
+        self.egress.packer().follow(true);
         self.forward_vector(self.now_ns, std::iter::once(packet), pool, out, passing);
+        self.egress.packer().follow(false);
         self.end_turned();
         let Ok(view) = view else { return };
         let seen = Witnessed { place, slot, view: &view, notes: &notes, first, out };
-        with_kernel!(self, |kernel, with| kernel.record(&seen, with));
+        let is_followed = with_kernel!(self, |kernel, with| kernel.record(&seen, with));
+        if is_followed != Some(true) {
+            // What the engine goes on to send of the flow goes by a socket: this as well.
+            let sent = out.datagrams.get_mut(first.1..).unwrap_or_default();
+            sent.iter_mut().for_each(|datagram| datagram.is_followed = false);
+        }
     }
 }

@@ -22,7 +22,7 @@ use super::counters::{Books, Owner};
 use super::flow_memory::{FlowMemory, Key};
 use super::flow_paths::FlowPaths;
 use super::output::Output;
-use super::packet::{Origin, PortSlot};
+use super::packet::{Arrived, Origin, Packet, PortSlot};
 use super::slots::Slots;
 use super::tables::Tables;
 use super::trace::Noted;
@@ -67,8 +67,19 @@ pub struct KernelPort {
 pub(super) enum Treatment {
     /// As all others.
     Ordinary,
+    /// As all others, but that the kernel sends other packets of its flow.
+    Followed,
     /// Alone, and the kernel repeats what comes of it.
     Record(Place),
+}
+
+/// Packets of a vector that pass together.
+pub(super) struct Run {
+    pub(super) count: usize,
+    /// Does the kernel send other packets of their flows?
+    pub(super) is_followed: bool,
+    /// What becomes of the packet behind them; none: the vector ends.
+    pub(super) then: Option<Treatment>,
 }
 
 /// By what a packet is known, and where its frame begins.
@@ -155,26 +166,25 @@ impl KernelPath {
     }
 
     /// What to do with a packet that came up; the memory learns what the kernel did with its flow.
-    pub(super) fn treat(
-        &mut self,
-        origin: Origin,
-        buffer: &Buffer,
-        is_counted: bool,
-        with: &mut Surroundings<'_>,
-    ) -> Treatment {
+    pub(super) fn treat(&mut self, packet: &Packet, with: &mut Surroundings<'_>) -> Treatment {
+        let is_counted = match packet.arrived {
+            Arrived::Plainly => return Treatment::Ordinary,
+            Arrived::Watched => return Treatment::Followed,
+            Arrived::FromKernel { is_counted } => is_counted,
+        };
         self.counters.punted += 1;
-        let Some((key, inner_offset)) = self.key(origin, buffer, with) else {
+        let Some((key, inner_offset)) = self.key(packet.origin, &packet.buffer, with) else {
             return Treatment::Ordinary;
         };
         if is_counted {
             self.counted.push(key);
-            return Treatment::Ordinary;
+            return Treatment::Followed;
         }
         if let Some(flow) = self.flows.get(&key) {
             // It waits, or the packet was under way when it was put in; or the kernel lost it.
             let is_young = with.now_ns.saturating_sub(flow.installed_ns) < UNDER_WAY_NS;
             if flow.forwarded.is_some() || is_young || self.door.passed(&key).is_some() {
-                return Treatment::Ordinary;
+                return Treatment::Followed;
             }
             self.counters.evicted += 1;
             self.remove(&[key], with);
@@ -183,7 +193,7 @@ impl KernelPath {
             && with.now_ns < *until_ns
         {
             *self.counters.declined.entry(*reason).or_default() += 1;
-            return Treatment::Ordinary;
+            return if reason.is_passing() { Treatment::Followed } else { Treatment::Ordinary };
         }
         Treatment::Record(Place { key, inner_offset })
     }
@@ -226,11 +236,12 @@ impl KernelPath {
         }
     }
 
-    /// Takes the decisions about a packet into the kernel, if a transform can say them.
-    pub(super) fn record(&mut self, seen: &Witnessed<'_>, with: &mut Surroundings<'_>) {
-        if let Err(reason) = self.try_record(seen, with) {
-            self.decline(seen.place.key, reason, with.now_ns);
-        }
+    /// Takes the decisions about a packet into the kernel, if a transform can say them. Will the
+    /// kernel send other packets of its flow?
+    pub(super) fn record(&mut self, seen: &Witnessed<'_>, with: &mut Surroundings<'_>) -> bool {
+        let Err(reason) = self.try_record(seen, with) else { return true };
+        self.decline(seen.place.key, reason, with.now_ns);
+        reason.is_passing()
     }
 
     fn try_record(
@@ -557,6 +568,10 @@ impl KernelPath {
     pub(super) fn settle(&mut self, books: &mut Books) {
         let carried: Volume = self.accounts.settle(&mut *self.door, books);
         self.counters.carried.merge(carried);
+    }
+
+    pub(super) fn sent_up(&mut self) -> u64 {
+        self.door.sent_up()
     }
 
     pub(super) fn counters(&mut self) -> KernelCounters {
