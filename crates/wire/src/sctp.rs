@@ -58,6 +58,7 @@ pub fn finish_checksum(packet: &mut [u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn the_checksum_is_that_of_the_vectors() {
