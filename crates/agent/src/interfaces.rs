@@ -4,14 +4,17 @@
 //! Knows the kernel's doors. Refuses to know programs and the data plane. Orders are carried out one
 //! after the other: a port that is released and wanted again is open in the end.
 
+use crate::Config;
 use crate::fast_path::{self, FastPath, FastPathError, Known, SentUp};
+use crate::holdings::{Before, Holdings, Place};
 use crate::link::Outgoing;
 use crate::missed::{Baseline, Missed, unheard_datagrams};
+use crate::needed::{self, LOOPBACK};
 use crate::port_io::{self, Given, PortIo};
 use crate::punt_watch::{self, PuntDevice};
 use catena_kernel::attach::{self, FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
-use catena_kernel::netlink::{LinkChange, LinkWatch, Netlink};
+use catena_kernel::netlink::{LinkChange, LinkInfo, LinkWatch, Netlink};
 use catena_kernel::{KernelError, sysctl, tc};
 use catena_model::account::{InterfaceCounters, Volume};
 use catena_model::id::PortId;
@@ -27,10 +30,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-
-const LOOPBACK: &str = "lo";
-/// Networks whose addresses a kernel gives an interface by itself (RFC 3927).
-const LINK_LOCAL_V4: [u8; 2] = [169, 254];
 
 /// How long a broken watch rests before it is opened again; ports are also looked for by time.
 const WATCH_RETRY: Duration = Duration::from_secs(1);
@@ -58,6 +57,10 @@ enum Order {
         by_kernel: bool,
     },
     Release(PortEntry),
+    /// The data plane has these ports already: by another agent's work.
+    Hold(Vec<PortEntry>),
+    /// The port gives back what it has; another may have it.
+    Leave(PortId),
     /// The data plane that had these ports does not answer any more.
     Lost(Vec<PortEntry>),
     /// A data plane answers; is it another one?
@@ -82,6 +85,8 @@ impl std::fmt::Debug for Order {
         match self {
             Self::Open { entry, .. } => f.debug_tuple("Open").field(&entry.attachment).finish(),
             Self::Release(entry) => f.debug_tuple("Release").field(&entry.attachment).finish(),
+            Self::Hold(entries) => f.debug_tuple("Hold").field(&entries.len()).finish(),
+            Self::Leave(id) => f.debug_tuple("Leave").field(id).finish(),
             Self::Lost(entries) => f.debug_tuple("Lost").field(&entries.len()).finish(),
             Self::Found { is_other } => f.debug_tuple("Found").field(is_other).finish(),
         }
@@ -95,9 +100,9 @@ impl Interfaces {
     /// When netlink cannot be opened there.
     pub(crate) async fn of_this_node(
         opened: mpsc::Sender<Opened>,
-        wants_fast_path: bool,
-        io: PortIo,
+        config: &Config,
     ) -> Result<Self, KernelError> {
+        let wants_fast_path = config.uses_fast_path;
         let node = Netlink::open(&NetNamespace::current()?)?;
         let fast_path = Arc::new(OnceLock::new());
         let (orders, queue) = mpsc::channel(ORDERS_MAX);
@@ -110,7 +115,9 @@ impl Interfaces {
             baseline,
             missed: counted,
             fast_path: own,
-            io,
+            io: config.port_io,
+            underlay: (config.underlay_address, config.underlay_devices.clone()),
+            holdings: Holdings::default(),
             with_other_checksums: BTreeSet::new(),
         };
         tokio::spawn(desk.carry_out(queue));
@@ -218,11 +225,14 @@ impl Interfaces {
         }
     }
 
-    /// The port is gone, and its interface is another's: its number is free again.
-    pub(crate) fn forget(&self, id: PortId) {
-        if let Some(fast_path) = self.fast_path.get() {
-            fast_path.forget(id);
-        }
+    /// The data plane has these ports: what they have is taken.
+    pub(crate) fn hold(&self, entries: Vec<PortEntry>) {
+        self.order_note(Order::Hold(entries));
+    }
+
+    /// The port will give back what it has: another may have it from now on.
+    pub(crate) fn leave(&self, id: PortId) {
+        self.order_note(Order::Leave(id));
     }
 
     /// Notes what the interfaces of these ports delivered until now: nobody takes more of it.
@@ -242,7 +252,7 @@ impl Interfaces {
 
     fn order_note(&self, order: Order) {
         if self.orders.try_send(order).is_err() {
-            tracing::warn!("what comes without a data plane is not counted: too many orders wait");
+            tracing::warn!("who has which interface is not noted: too many orders wait");
         }
     }
 
@@ -291,6 +301,9 @@ struct Desk {
     missed: Arc<Missed>,
     fast_path: Arc<OnceLock<FastPath>>,
     io: PortIo,
+    /// Own address on the data network, and the devices named for it.
+    underlay: (IpAddr, Vec<String>),
+    holdings: Holdings,
     /// Ports whose functions finish checksums for our sake.
     with_other_checksums: BTreeSet<PortId>,
 }
@@ -302,6 +315,8 @@ impl Desk {
             match order {
                 Order::Open { entry, by_kernel } => self.open(entry, by_kernel).await,
                 Order::Release(entry) => self.release(entry).await,
+                Order::Hold(entries) => self.hold(entries).await,
+                Order::Leave(id) => self.holdings.leaves(id),
                 Order::Lost(entries) => self.note(entries).await,
                 Order::Found { is_other: true } => {
                     self.baseline.tunnels_are_back(unheard_datagrams(), &self.missed);
@@ -313,8 +328,7 @@ impl Desk {
     }
 
     async fn open(&mut self, entry: PortEntry, by_kernel: bool) {
-        let fast_path = self.fast_path.get().filter(|_| by_kernel);
-        let opened = open(&self.node, &entry, fast_path, self.io).await;
+        let opened = self.try_open(&entry, by_kernel).await;
         let given = opened.map_err(|error| error.to_string());
         if given.as_ref().is_ok_and(|given| given.has_changed_checksums) {
             self.with_other_checksums.insert(entry.id);
@@ -327,9 +341,97 @@ impl Desk {
         self.opened.send(Opened { entry, given }).await.ok();
     }
 
+    async fn try_open(&mut self, entry: &PortEntry, by_kernel: bool) -> Result<Given, OpenError> {
+        let function = namespace_of(&entry.attachment);
+        if self.io == PortIo::Tap {
+            return self.open_tap(entry, &function).await;
+        }
+        let side = match resolve(&self.node, &entry.attachment).await {
+            Ok(side) => side,
+            Err(error) => {
+                self.forget_gone(entry.id).await;
+                return Err(error.into());
+            }
+        };
+        let place = self.place(side.ifindex)?;
+        self.check_free(place, entry)?;
+        let (underlay, devices) = &self.underlay;
+        needed::check_not_needed(&self.node, &side, (*underlay, devices)).await?;
+        let before = match self.holdings.is_held(place) {
+            true => Before::default(),
+            false => before(&self.node, &side).await?,
+        };
+        self.holdings.take(place, entry.id, before);
+        let fast_path = self.fast_path.get().filter(|_| by_kernel);
+        open(&self.node, (entry, &function), side, fast_path, self.io).await
+    }
+
+    async fn open_tap(
+        &mut self,
+        entry: &PortEntry,
+        function: &FunctionNamespace,
+    ) -> Result<Given, OpenError> {
+        let interface = &entry.attachment.interface;
+        let tap_of_the_node = || OpenError::TapOfTheNode { interface: interface.clone() };
+        let namespace = function.open()?.ok_or_else(tap_of_the_node)?;
+        if namespace.same_as(self.node.namespace())? {
+            return Err(tap_of_the_node());
+        }
+        let links = Netlink::open(&namespace)?;
+        let place = |link: LinkInfo| -> Result<Place, OpenError> {
+            Ok(Place { namespace: namespace.id()?, interface: link.index })
+        };
+        if let Some(there) = links.link(interface).await? {
+            self.check_free(place(there)?, entry)?;
+        }
+        let given = Given::tap(entry, &namespace).await?;
+        let made = place(links.existing(interface).await?)?;
+        self.holdings.take(made, entry.id, Before::default());
+        Ok(given)
+    }
+
+    fn place(&self, interface: u32) -> Result<Place, KernelError> {
+        Ok(Place { namespace: self.node.namespace().id()?, interface })
+    }
+
+    fn check_free(&self, place: Place, entry: &PortEntry) -> Result<(), OpenError> {
+        let Some(holder) = self.holdings.other_holder(place, entry.id) else { return Ok(()) };
+        // Whose it is may be none of this owner's business.
+        tracing::debug!(port = entry.name, %holder, "the interface is another port's");
+        Err(OpenError::Taken { interface: entry.attachment.interface.clone() })
+    }
+
+    /// What an earlier agent has opened for these ports is theirs, wherever it is found now.
+    async fn hold(&mut self, entries: Vec<PortEntry>) {
+        if self.io == PortIo::Tap {
+            return;
+        }
+        for entry in entries {
+            if let Ok(side) = resolve(&self.node, &entry.attachment).await
+                && let Ok(place) = self.place(side.ifindex)
+                && self.holdings.other_holder(place, entry.id).is_none()
+            {
+                let before = Before { disable_ipv6: None, had_hook: false };
+                self.holdings.take(place, entry.id, before);
+            }
+        }
+    }
+
+    /// Of a port whose interface is not found any more, holds only what is still on the node.
+    async fn forget_gone(&mut self, id: PortId) {
+        for place in self.holdings.of(id) {
+            if let Ok(None) = self.node.link_at(place.interface).await {
+                self.holdings.forget(place);
+            }
+        }
+    }
+
     async fn release(&mut self, entry: PortEntry) {
         self.baseline.forget(&entry.attachment);
-        if let Some(fast_path) = self.fast_path.get() {
+        let left = self.holdings.take_left(entry.id);
+        if let Some(fast_path) = self.fast_path.get()
+            && self.holdings.of(entry.id).is_empty()
+        {
             fast_path.forget(entry.id);
         }
         if self.with_other_checksums.remove(&entry.id) {
@@ -339,10 +441,12 @@ impl Desk {
             // It was never the node's: what the data plane has closed is gone, or who made it keeps it.
             return;
         }
-        if let Err(error) = release(&self.node, &entry).await
-            && !error.is_not_found()
-        {
-            tracing::warn!(port = entry.name, "the interface is not given back: {error}");
+        for (place, before) in left {
+            if let Err(error) = give_back(&self.node, place.interface, &before).await
+                && !error.is_not_found()
+            {
+                tracing::warn!(port = entry.name, "the interface is not given back: {error}");
+            }
         }
     }
 
@@ -374,6 +478,18 @@ pub(crate) enum OpenError {
          interface there, or remove the address"
     )]
     OfTheNode { interface: String, address: IpAddr },
+    #[error("interface '{interface}' is Catena's own ({what}): name another one")]
+    Own { interface: String, what: &'static str },
+    #[error(
+        "interface '{interface}' is a member of '{master}', which would lose it: take it out of \
+         there first (`ip link set {interface} nomaster`), or name another one"
+    )]
+    Member { interface: String, master: String },
+    #[error(
+        "interface '{interface}' is that of another port, and an interface has one: name another \
+         one; this port gets it when the other one goes"
+    )]
+    Taken { interface: String },
     #[error(
         "interface '{interface}' receives by {queues} queues, and AF_XDP takes the frames of one: \
          `ethtool -L {interface} rx 1`, or `combined 1`"
@@ -390,21 +506,21 @@ pub(crate) enum OpenError {
     NoTap { interface: String, kind: String },
 }
 
+/// What an interface is like that no port has.
+async fn before(node: &Netlink, side: &SwitchSide) -> Result<Before, KernelError> {
+    // A kernel without IPv6 has nothing to give back.
+    let disable_ipv6 = sysctl::read_in(node.namespace(), &ipv6_setting(&side.name)).ok();
+    Ok(Before { disable_ipv6, had_hook: !tc::make_hook(node, side.ifindex).await? })
+}
+
 /// The filter comes first: the host's stack must not see a single frame of a tenant.
 async fn open(
     node: &Netlink,
-    entry: &PortEntry,
+    (entry, function): (&PortEntry, &FunctionNamespace),
+    side: SwitchSide,
     fast_path: Option<&FastPath>,
     io: PortIo,
 ) -> Result<Given, OpenError> {
-    let function = namespace_of(&entry.attachment);
-    if io == PortIo::Tap {
-        return Given::tap(entry, &function).await;
-    }
-    let side = resolve(node, &entry.attachment).await?;
-    if entry.attachment.namespace.is_none() {
-        check_not_needed(node, &side).await?;
-    }
     let known = match fast_path {
         Some(fast_path) => steer(fast_path, entry, &side).await,
         None => None,
@@ -412,11 +528,11 @@ async fn open(
     if known.is_none() {
         tc::swallow_ingress(node, side.ifindex).await?;
     }
-    silence_ipv6(node, &side.name, true);
+    set_ipv6(node, &side.name, SILENT);
     node.set_up(&side.name).await?;
     let given = match io {
         PortIo::Xdp => {
-            Given::xdp(node.namespace(), &side, (&function, &entry.attachment.interface))?
+            Given::xdp(node.namespace(), &side, (function, &entry.attachment.interface))?
         }
         PortIo::PacketRing | PortIo::Tap => Given::packet_socket(node.namespace(), &side, known)?,
     };
@@ -446,50 +562,35 @@ async fn steer(fast_path: &FastPath, entry: &PortEntry, side: &SwitchSide) -> Op
     }
 }
 
-/// Without a namespace any interface of the node can be named, the one to its controller too.
-async fn check_not_needed(node: &Netlink, side: &SwitchSide) -> Result<(), OpenError> {
-    if side.name == LOOPBACK {
-        return Err(OpenError::Loopback);
-    }
-    let addresses = node.addresses(side.ifindex).await?;
-    match addresses.into_iter().find(|address| !is_link_local(*address)) {
-        Some(address) => Err(OpenError::OfTheNode { interface: side.name.clone(), address }),
-        None => Ok(()),
-    }
-}
-
-fn is_link_local(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.octets().starts_with(&LINK_LOCAL_V4),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    }
-}
-
 /// Without it the node's stack sends router solicitations and group reports of its own into the
-/// tenant's network. Given back, an interface is as a new one would be.
-fn silence_ipv6(node: &Netlink, interface: &str, is_silent: bool) {
-    let place = node.namespace();
-    let write = || {
-        let value = if is_silent {
-            "1".into()
-        } else {
-            sysctl::read_in(place, "net/ipv6/conf/default/disable_ipv6")?
-        };
-        sysctl::write_in(place, &format!("net/ipv6/conf/{interface}/disable_ipv6"), &value)
-    };
-    match write() {
+/// tenant's network.
+const SILENT: &str = "1";
+
+fn ipv6_setting(interface: &str) -> String {
+    format!("net/ipv6/conf/{interface}/disable_ipv6")
+}
+
+fn set_ipv6(node: &Netlink, interface: &str, value: &str) {
+    match sysctl::write_in(node.namespace(), &ipv6_setting(interface), value) {
         // A kernel without IPv6 has nothing to silence.
         Err(error) if !error.is_not_found() => {
-            tracing::warn!(interface, "the node may send IPv6 of its own there: {error}");
+            tracing::warn!(interface, "its IPv6 cannot be set to disabled={value}: {error}");
         }
         Ok(()) | Err(_) => {}
     }
 }
 
-async fn release(node: &Netlink, entry: &PortEntry) -> Result<(), KernelError> {
-    let side = resolve(node, &entry.attachment).await?;
-    silence_ipv6(node, &side.name, false);
-    tc::release_ingress(node, side.ifindex).await
+/// As it was found, but down: while it is up, the host's stack would answer whoever is behind it,
+/// and take what it sends for its own.
+async fn give_back(node: &Netlink, interface: u32, before: &Before) -> Result<(), KernelError> {
+    let Some(link) = node.link_at(interface).await? else { return Ok(()) };
+    node.set_down(&link.name).await?;
+    let as_new = || sysctl::read_in(node.namespace(), "net/ipv6/conf/default/disable_ipv6").ok();
+    if let Some(value) = before.disable_ipv6.clone().or_else(as_new) {
+        set_ipv6(node, &link.name, &value);
+    }
+    tc::release_ingress(node, interface).await?;
+    if before.had_hook { Ok(()) } else { tc::remove_hook(node, interface).await }
 }
 
 async fn resolve(node: &Netlink, attachment: &Attachment) -> Result<SwitchSide, KernelError> {

@@ -9,9 +9,11 @@ mod absence;
 mod counters;
 mod error;
 mod fast_path;
+mod holdings;
 mod interfaces;
 mod link;
 mod missed;
+mod needed;
 mod node;
 mod port_io;
 mod ports;
@@ -44,6 +46,8 @@ pub struct Config {
     pub tls: TlsPaths,
     /// Own address on the data network.
     pub underlay_address: IpAddr,
+    /// Devices by which tunnels of other nodes come in; none: the one that has the address.
+    pub underlay_devices: Vec<String>,
     /// Largest IP packet of the data network, in bytes.
     pub underlay_mtu: u16,
     /// The data plane of this node.
@@ -101,8 +105,7 @@ pub async fn run(config: Config) -> Result<(), AgentError> {
     let (session_events, from_session) = mpsc::channel(QUEUE_MESSAGES_MAX);
     let (announce, announced) = watch::channel(southbound::Announcement::default());
     let (opened, from_opening) = mpsc::channel(QUEUE_MESSAGES_MAX);
-    let interfaces =
-        interfaces::Interfaces::of_this_node(opened, config.uses_fast_path, config.port_io).await;
+    let interfaces = interfaces::Interfaces::of_this_node(opened, &config).await;
     let interfaces = interfaces.map_err(AgentError::Interfaces)?;
     let link = tokio::spawn(link::keep(config.clone(), link_events));
     let session = tokio::spawn(southbound::keep(config.clone(), announced, session_events));

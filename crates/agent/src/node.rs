@@ -380,6 +380,7 @@ impl Node {
         }
         self.unknown = None;
         let strays = self.ports.adopt(&attached, Instant::now());
+        self.interfaces.hold(self.ports.attached_entries());
         let (again, over): (Vec<_>, Vec<_>) = leaving.partition(|entry| strays.contains(&entry.id));
         for stray in strays.iter().filter(|id| again.iter().all(|entry| entry.id != **id)) {
             self.detach(*stray, None);
@@ -394,6 +395,7 @@ impl Node {
             Ok(packed) if packed.number == base => match program::unpack(&packed) {
                 Ok(program) => {
                     for entry in self.ports.want(&program.ports, Instant::now()) {
+                        self.interfaces.leave(entry.id);
                         self.release(entry);
                     }
                     let program = Arc::new(ReadProgram { packed, program });
@@ -455,7 +457,9 @@ impl Node {
         }
         if let Some(unknown) = self.unknown.take() {
             let strays = if unknown.running == number {
-                self.ports.adopt(&unknown.attached, now)
+                let strays = self.ports.adopt(&unknown.attached, now);
+                self.interfaces.hold(self.ports.attached_entries());
+                strays
             } else {
                 // The others are attached anew: who knows which interface they had.
                 self.ports.without(&unknown.attached)
@@ -560,6 +564,7 @@ impl Node {
     /// Lets the data plane give a port back, and the host its interface after that.
     fn detach(&mut self, id: PortId, entry: Option<PortEntry>) {
         self.sequence += 1;
+        self.interfaces.leave(id);
         if let Some(entry) = entry {
             self.leaving.insert(self.sequence, entry);
         }
@@ -567,12 +572,10 @@ impl Node {
         self.send(to_dataplane::Message::DetachPort(detach), Vec::new());
     }
 
-    /// Gives an interface back to the host, unless another port of the program is behind it.
+    /// Gives an interface back to the host, unless the program wants the port again.
     fn release(&self, entry: PortEntry) {
-        if !self.ports.uses(&entry.attachment) {
+        if !self.ports.is_wanted(&entry) {
             self.interfaces.release(entry);
-        } else if !self.ports.is_wanted(&entry) {
-            self.interfaces.forget(entry.id);
         }
     }
 }

@@ -91,21 +91,15 @@ impl Given {
     }
 
     /// A TAP in the function's namespace.
-    pub(crate) async fn tap(
-        entry: &PortEntry,
-        function: &FunctionNamespace,
-    ) -> Result<Self, OpenError> {
+    pub(crate) async fn tap(entry: &PortEntry, function: &NetNamespace) -> Result<Self, OpenError> {
         let interface = &entry.attachment.interface;
-        let Some(function) = function.open()? else {
-            return Err(OpenError::TapOfTheNode { interface: interface.clone() });
-        };
-        let links = Netlink::open(&function)?;
+        let links = Netlink::open(function)?;
         let there = links.link(interface).await?;
         if let Some(other) = there.as_ref().filter(|link| link.kind != TAP_KIND) {
             let (interface, kind) = (interface.clone(), other.kind.clone());
             return Err(OpenError::NoTap { interface, kind });
         }
-        let file = tap::open_tap(&function, interface)?;
+        let file = tap::open_tap(function, interface)?;
         if there.is_none() {
             links.set_mac_and_mtu(interface, entry.mac.0, TENANT_MTU_BYTES.into()).await?;
         }

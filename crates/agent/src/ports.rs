@@ -3,7 +3,6 @@
 
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
-use catena_model::resource::Attachment;
 use catena_protocol::message::{PortState, PortStates};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -158,12 +157,6 @@ impl Ports {
         self.ports.get(&entry.id).is_some_and(|port| port.entry.attachment == entry.attachment)
     }
 
-    /// Is this interface that of any port in the program?
-    #[must_use]
-    pub(crate) fn uses(&self, attachment: &Attachment) -> bool {
-        self.ports.values().any(|port| port.entry.attachment == *attachment)
-    }
-
     /// The order of this number, to attach the port, is on its way to the data plane.
     pub(crate) fn sent(&mut self, id: PortId, sequence: u64) {
         if let Some(port) = self.ports.get_mut(&id) {
@@ -243,6 +236,7 @@ mod tests {
     use super::*;
     use catena_model::id::NetworkId;
     use catena_model::program::PortRole;
+    use catena_model::resource::Attachment;
     use catena_wire::scalar::MacAddr;
     use uuid::Uuid;
 

@@ -115,6 +115,10 @@ pub(crate) struct AgentArguments {
     /// Own address on the data network.
     #[arg(long)]
     underlay: IpAddr,
+    /// A device by which tunnels of other nodes come in, where it is not the one that has the
+    /// address: an address on lo, or several links. May be given several times.
+    #[arg(long = "underlay-device", value_name = "INTERFACE")]
+    underlay_devices: Vec<String>,
     /// Largest IP packet of the data network, in bytes.
     #[arg(long, default_value_t = 1_500)]
     underlay_mtu: u16,
@@ -290,6 +294,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
             key: arguments.tls.join("node.key"),
         },
         underlay_address: arguments.underlay,
+        underlay_devices: arguments.underlay_devices,
         underlay_mtu: arguments.underlay_mtu,
         dataplane: DataplanePaths {
             command,

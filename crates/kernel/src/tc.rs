@@ -103,18 +103,23 @@ async fn replace_filter(
     netlink.change(operation, &object(netlink, ifindex), filter, flags).await
 }
 
-async fn add_hook(netlink: &Netlink, ifindex: u32, operation: &'static str) -> Result<()> {
-    let hook = TcMessage::from_parts(
-        TcHeader {
-            handle: TcHandle { major: u16::MAX, minor: 0 },
-            parent: TcHandle::CLSACT,
-            ..header(ifindex)?
-        },
-        vec![TcAttribute::Kind("clsact".to_owned())],
-    );
-    let hook = RouteNetlinkMessage::NewQueueDiscipline(hook);
+/// Answers whether there was none.
+async fn add_hook(netlink: &Netlink, ifindex: u32, operation: &'static str) -> Result<bool> {
+    let hook = RouteNetlinkMessage::NewQueueDiscipline(hook(ifindex)?);
     let object = object(netlink, ifindex);
-    already_is_fine(netlink.change(operation, &object, hook, NLM_F_CREATE | NLM_F_EXCL).await)
+    match netlink.change(operation, &object, hook, NLM_F_CREATE | NLM_F_EXCL).await {
+        Err(error) if error.is_already_there() => Ok(false),
+        made => made.map(|()| true),
+    }
+}
+
+fn hook(ifindex: u32) -> Result<TcMessage> {
+    let header = TcHeader {
+        handle: TcHandle { major: u16::MAX, minor: 0 },
+        parent: TcHandle::CLSACT,
+        ..header(ifindex)?
+    };
+    Ok(TcMessage::from_parts(header, vec![TcAttribute::Kind("clsact".to_owned())]))
 }
 
 fn new_filter(ifindex: u32, options: Vec<TcOption>) -> Result<RouteNetlinkMessage> {
@@ -149,6 +154,23 @@ async fn standing(netlink: &Netlink, ifindex: u32) -> Result<Option<Own>> {
         RouteNetlinkMessage::NewTrafficFilter(filter) => own(filter),
         _ => None,
     }))
+}
+
+/// Makes the hook that [`swallow_ingress`] needs; answers whether the interface had none.
+///
+/// # Errors
+/// The interface is missing, or the kernel lacks the `clsact` hook.
+pub async fn make_hook(netlink: &Netlink, ifindex: u32) -> Result<bool> {
+    add_hook(netlink, ifindex, "make the hook of").await
+}
+
+/// Takes the hook away again, and all filters with it.
+///
+/// # Errors
+/// The interface or its hook is missing, or the request is refused.
+pub async fn remove_hook(netlink: &Netlink, ifindex: u32) -> Result<()> {
+    let hook = RouteNetlinkMessage::DelQueueDiscipline(hook(ifindex)?);
+    netlink.change("remove the hook of", &object(netlink, ifindex), hook, 0).await
 }
 
 /// Takes the filter away again: the stack sees the interface's frames. The empty hook stays.

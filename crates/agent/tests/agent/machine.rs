@@ -50,11 +50,15 @@ impl Machine {
 
     /// The interface of port 1 or 2: one end on the node, one with its address beyond.
     pub(crate) async fn plug(&self, number: u8) {
-        let name = programs::interface(number);
+        self.plug_as(number, &programs::interface(number)).await;
+    }
+
+    /// The same under another name.
+    pub(crate) async fn plug_as(&self, number: u8, name: &str) {
         let far = format!("{name}-far");
         let mac = Some(programs::mac(number).0);
         let there = self.endpoint(number);
-        self.links.add_veth(&name, &far, there, 1_400, None, mac).await.unwrap();
+        self.links.add_veth(name, &far, there, 1_400, None, mac).await.unwrap();
         let links = Netlink::open(there).unwrap();
         links.add_address(&far, programs::address(number).into(), 24).await.unwrap();
         links.set_up(&far).await.unwrap();
@@ -98,6 +102,7 @@ impl Machine {
             controller: controller.to_string(),
             tls: tls.clone(),
             underlay_address: UNDERLAY,
+            underlay_devices: Vec::new(),
             underlay_mtu: 1_500,
             uses_fast_path: false,
             port_io: PortIo::PacketRing,

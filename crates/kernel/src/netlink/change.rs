@@ -146,6 +146,14 @@ impl Netlink {
         self.set("set up", name, LinkMessageBuilder::up).await
     }
 
+    /// Sets a link down: nothing comes in by it any more.
+    ///
+    /// # Errors
+    /// The link is missing.
+    pub async fn set_down(&self, name: &str) -> Result<()> {
+        self.set("set down", name, LinkMessageBuilder::down).await
+    }
+
     /// Gives a link a MAC and the largest payload that it takes, in bytes.
     ///
     /// # Errors
