@@ -116,7 +116,7 @@ pub(crate) struct AgentArguments {
     #[arg(long)]
     underlay: IpAddr,
     /// A device by which tunnels of other nodes come in, where it is not the one that has the
-    /// address: an address on lo, or several links. May be given several times.
+    /// address: an address on lo, or several links. It is never a port's. May be given several times.
     #[arg(long = "underlay-device", value_name = "INTERFACE")]
     underlay_devices: Vec<String>,
     /// Largest IP packet of the data network, in bytes.

@@ -46,7 +46,7 @@ async fn an_interface_is_one_ports_however_it_is_spelled() {
     let mut scene = scene(&machine, &[]).await;
     machine.plug(1).await;
     let victim = (2, machine.beyond(1, "p1-far"));
-    let (_, states) = scene.session.send(packed_with(1, &[victim.clone()])).await;
+    let (_, states) = scene.session.send(packed_with(1, std::slice::from_ref(&victim))).await;
     assert_eq!(of(&reasons(&states.unwrap()), 2), "");
 
     // The same by its name on the node, and by another path to the namespace.
