@@ -15,6 +15,7 @@ mod link;
 mod missed;
 mod needed;
 mod node;
+mod open_error;
 mod port_io;
 mod ports;
 mod punt_watch;

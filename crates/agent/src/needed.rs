@@ -2,7 +2,7 @@
 //! that the node needs is refused, whoever asks for it. Looks only; refuses to know ports.
 
 use crate::fast_path::{PUNT_IN, PUNT_OUT};
-use crate::interfaces::OpenError;
+use crate::open_error::OpenError;
 use catena_kernel::KernelError;
 use catena_kernel::attach::SwitchSide;
 use catena_kernel::netlink::{LinkInfo, Netlink};

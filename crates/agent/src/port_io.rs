@@ -3,7 +3,7 @@
 //! look for interfaces of the node.
 
 use crate::fast_path::Known;
-use crate::interfaces::OpenError;
+use crate::open_error::OpenError;
 use catena_kernel::attach::{FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::Netlink;
