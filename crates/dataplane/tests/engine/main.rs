@@ -3,6 +3,8 @@
 
 // What is common to the tests stands outside of them, where the lint cannot see that it is one.
 #![allow(clippy::unwrap_used)]
+// The same files are a library for fuzzing (`fuzz/rig`), which uses a part of them.
+#![cfg_attr(not(test), allow(dead_code, unused_imports, missing_docs))]
 
 mod accounting;
 mod balance;
@@ -15,6 +17,8 @@ mod followers;
 mod fragments;
 mod fragments_order;
 mod frames;
+#[allow(unreachable_pub, reason = "a library of fuzz targets is made of these files, too")]
+pub mod fuzzed;
 mod goldens;
 mod graphs;
 mod groups;

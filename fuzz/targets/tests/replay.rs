@@ -1,0 +1,76 @@
+//! Every target meets, on stable Rust, what is known: the goldens, damaged in every small way, what
+//! fuzzing has kept, and the stories of what once was wrong.
+#![allow(clippy::unwrap_used)]
+
+use catena_fuzz::{TARGETS, Target, seeds};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Bits flipped of one golden at most; longer ones are damaged all along.
+const FLIPS_MAX: usize = 512;
+
+/// The inputs kept in a folder of `fuzz/`, with their names.
+fn kept(kind: &str, target: &str) -> Vec<(String, Vec<u8>)> {
+    let Ok(entries) = std::fs::read_dir(seeds::root().join("fuzz").join(kind).join(target)) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files.iter().map(|file| (file.display().to_string(), std::fs::read(file).unwrap())).collect()
+}
+
+/// A golden, all its beginnings, and the golden with single bits inverted.
+fn damaged(golden: &[u8]) -> Vec<Vec<u8>> {
+    let bits = golden.len() * 8;
+    let step = bits.div_ceil(FLIPS_MAX).max(1);
+    let flipped = (0..bits).step_by(step).map(|bit| {
+        let mut bytes = golden.to_vec();
+        bytes[bit / 8] ^= 0x80 >> (bit % 8);
+        bytes
+    });
+    (0..=golden.len()).map(|length| golden[..length].to_vec()).chain(flipped).collect()
+}
+
+fn replay(target: &Target) -> usize {
+    let mut inputs = vec![Vec::new(), vec![0; 64], vec![0xff; 64]];
+    for golden in target.goldens.into_iter().flat_map(seeds::goldens) {
+        inputs.extend(damaged(&golden));
+    }
+    inputs.extend(kept("corpus", target.name).into_iter().map(|(_, bytes)| bytes));
+    for (name, text) in kept("stories", target.name) {
+        let bytes = std::str::from_utf8(&text).ok().and_then(seeds::hex);
+        inputs.push(bytes.unwrap_or_else(|| panic!("{name} is no text of hexadecimal digits")));
+    }
+    for bytes in &inputs {
+        (target.run)(bytes);
+    }
+    inputs.len()
+}
+
+#[test]
+fn what_is_known_is_replayed_through_every_fuzz_target() {
+    for target in TARGETS {
+        let inputs = replay(target);
+        println!("{}: {inputs} inputs", target.name);
+        if let Some(folder) = target.goldens {
+            assert!(inputs > 3, "{} has no goldens in conformance/{folder}", target.name);
+        }
+    }
+}
+
+#[test]
+fn every_target_can_be_driven_by_libfuzzer_and_keeps_what_it_finds_under_its_name() {
+    let text = std::fs::read_to_string(seeds::root().join("fuzz/Cargo.toml")).unwrap();
+    let manifest: toml::Table = text.parse().unwrap();
+    let bins = manifest["bin"].as_array().unwrap().iter();
+    let bins: BTreeSet<&str> = bins.map(|bin| bin["name"].as_str().unwrap()).collect();
+    let names: BTreeSet<&str> = TARGETS.iter().map(|target| target.name).collect();
+    assert_eq!((names.len(), &bins), (TARGETS.len(), &names));
+    for kind in ["corpus", "stories"] {
+        let Ok(folders) = std::fs::read_dir(seeds::root().join("fuzz").join(kind)) else { continue };
+        for folder in folders.flatten().filter(|entry| entry.path().is_dir()) {
+            let name = folder.file_name().to_string_lossy().into_owned();
+            assert!(names.contains(name.as_str()), "fuzz/{kind}/{name} belongs to no target");
+        }
+    }
+}
