@@ -1,8 +1,9 @@
 //! Developer commands: `cargo xtask tidy` keeps the house in order, `cargo xtask gen` writes the
-//! files that are made from code.
+//! files that are made from code, `cargo xtask bench` measures, `cargo xtask fuzz` fuzzes.
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod fuzz;
 mod generate;
 mod rules;
 mod specification;
@@ -30,6 +31,14 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         words: Vec<String>,
     },
+    /// Fuzz one target (a nightly toolchain with cargo-fuzz); without a name, tell what there is.
+    Fuzz {
+        /// For example `nsh`.
+        target: Option<String>,
+        /// For how long, in seconds.
+        #[arg(long, default_value_t = 60)]
+        time: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -38,6 +47,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy(&root),
         Command::Gen => generate::write(&root),
         Command::Bench { words } => return bench(&root, &words),
+        Command::Fuzz { target, time } => return fuzz::run(&root, target.as_deref(), time),
     };
     for fault in &faults {
         eprintln!("tidy: {fault}");

@@ -26,6 +26,7 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     let mut sources = files(&root.join("crates"), "rs");
     sources.extend(files(&root.join("xtask"), "rs"));
     sources.extend(files(&root.join("bench"), "rs"));
+    sources.extend(files(&root.join("fuzz"), "rs"));
     for path in &sources {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let name = short(root, path);

@@ -8,7 +8,7 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
         return vec!["SPECIFICATION.md is missing".into()];
     };
     let mut code = String::new();
-    let folders = [("crates", "rs"), ("bench/src", "rs"), ("labs", "py")];
+    let folders = [("crates", "rs"), ("bench/src", "rs"), ("fuzz", "rs"), ("labs", "py")];
     for path in folders.iter().flat_map(|(folder, ending)| files(&root.join(folder), ending)) {
         code.push_str(&std::fs::read_to_string(path).unwrap_or_default());
     }
