@@ -22,14 +22,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["controller", "agent", "dataplane", "lab", "kernel", "client", "model"]),
     ("bench", &["client", "dataplane", "fastpath", "io", "kernel", "lab", "model", "wire"]),
     ("rig", &["dataplane", "io", "model", "plan", "wire"]),
-    ("targets", &["client", "controller", "dataplane", "fuzz-rig", "lab", "model", "protocol", "wire"]),
+    (
+        "targets",
+        &["client", "controller", "dataplane", "fuzz-rig", "lab", "model", "protocol", "wire"],
+    ),
     ("xtask", &["fastpath", "model"]),
 ];
 
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     let mut manifests = files(&root.join("crates"), "toml");
-    manifests.extend(["bench", "fuzz/rig", "fuzz/targets", "xtask"].map(|at| root.join(at).join("Cargo.toml")));
+    manifests.extend(
+        ["bench", "fuzz/rig", "fuzz/targets", "xtask"].map(|at| root.join(at).join("Cargo.toml")),
+    );
     let mut faults = Vec::new();
     for manifest in manifests.iter().filter(|path| path.ends_with("Cargo.toml")) {
         let text = std::fs::read_to_string(manifest).unwrap_or_default();

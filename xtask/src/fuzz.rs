@@ -13,7 +13,9 @@ const INPUT_BYTES_MAX: usize = 16_384;
 
 /// Fuzzes one target for so many seconds, or names all targets.
 pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> ExitCode {
-    let Some(target) = target else { return ended(cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz"])) };
+    let Some(target) = target else {
+        return ended(cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz"]));
+    };
     let mut asked = Command::new("cargo");
     let asked = asked.args(["+nightly", "fuzz", "--version"]).env_remove("RUSTUP_TOOLCHAIN");
     let answered = asked.stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -24,7 +26,8 @@ pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> ExitCode {
     let seeds = format!("target/fuzz-seeds/{target}");
     let corpus = format!("fuzz/corpus/{target}");
     let kept = std::fs::create_dir_all(root.join(&corpus));
-    let mut made = cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz", "--", target, &seeds]);
+    let mut made =
+        cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz", "--", target, &seeds]);
     if kept.is_err() || !made.status().is_ok_and(|status| status.success()) {
         return ExitCode::FAILURE;
     }

@@ -14,18 +14,54 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Methods and paths that take a body, each with a body that is good.
 const PLACES: &[(&str, &str, &str)] = &[
     ("POST", "/v2.0/networks", r#"{"network": {"name": "n", "tenant_id": "t", "shared": false}}"#),
-    ("POST", "/v2.0/subnets", r#"{"subnet": {"network_id": "n", "cidr": "10.0.0.0/24", "ip_version": 4, "gateway_ip": null, "allocation_pools": [{"start": "10.0.0.2", "end": "10.0.0.9"}]}}"#),
-    ("POST", "/v2.0/ports", r#"{"port": {"network_id": "n", "fixed_ips": [{"ip_address": "10.0.0.4"}], "binding:profile": {"interface": "x"}, "binding:host_id": "host1", "device_id": "d"}}"#),
-    ("POST", "/v2.0/sfc/flow_classifiers", r#"{"flow_classifier": {"name": "f", "ethertype": "IPv4", "protocol": "tcp", "source_port_range_min": 1, "source_port_range_max": 9, "source_ip_prefix": "10.0.0.0/8", "logical_source_port": "p", "l7_parameters": {}}}"#),
-    ("POST", "/v2.0/sfc/port_pairs", r#"{"port_pair": {"name": "p", "ingress": "a", "egress": "b", "service_function_parameters": {"correlation": "nsh", "weight": 2}}}"#),
-    ("POST", "/v2.0/sfc/port_pair_groups", r#"{"port_pair_group": {"name": "g", "port_pairs": ["p"], "port_pair_group_parameters": {"lb_fields": ["ip_src"], "ppg_n_tuple_mapping": {"ingress_n_tuple": {}, "egress_n_tuple": {}}}, "tap_enabled": false}}"#),
-    ("POST", "/v2.0/sfc/port_chains", r#"{"port_chain": {"name": "c", "port_pair_groups": ["g"], "flow_classifiers": ["f"], "chain_parameters": {"correlation": "nsh", "symmetric": true}}}"#),
-    ("POST", "/v2.0/sfc/service_graphs", r#"{"service_graph": {"name": "s", "port_chains": {"a": ["b"]}}}"#),
+    (
+        "POST",
+        "/v2.0/subnets",
+        r#"{"subnet": {"network_id": "n", "cidr": "10.0.0.0/24", "ip_version": 4, "gateway_ip": null, "allocation_pools": [{"start": "10.0.0.2", "end": "10.0.0.9"}]}}"#,
+    ),
+    (
+        "POST",
+        "/v2.0/ports",
+        r#"{"port": {"network_id": "n", "fixed_ips": [{"ip_address": "10.0.0.4"}], "binding:profile": {"interface": "x"}, "binding:host_id": "host1", "device_id": "d"}}"#,
+    ),
+    (
+        "POST",
+        "/v2.0/sfc/flow_classifiers",
+        r#"{"flow_classifier": {"name": "f", "ethertype": "IPv4", "protocol": "tcp", "source_port_range_min": 1, "source_port_range_max": 9, "source_ip_prefix": "10.0.0.0/8", "logical_source_port": "p", "l7_parameters": {}}}"#,
+    ),
+    (
+        "POST",
+        "/v2.0/sfc/port_pairs",
+        r#"{"port_pair": {"name": "p", "ingress": "a", "egress": "b", "service_function_parameters": {"correlation": "nsh", "weight": 2}}}"#,
+    ),
+    (
+        "POST",
+        "/v2.0/sfc/port_pair_groups",
+        r#"{"port_pair_group": {"name": "g", "port_pairs": ["p"], "port_pair_group_parameters": {"lb_fields": ["ip_src"], "ppg_n_tuple_mapping": {"ingress_n_tuple": {}, "egress_n_tuple": {}}}, "tap_enabled": false}}"#,
+    ),
+    (
+        "POST",
+        "/v2.0/sfc/port_chains",
+        r#"{"port_chain": {"name": "c", "port_pair_groups": ["g"], "flow_classifiers": ["f"], "chain_parameters": {"correlation": "nsh", "symmetric": true}}}"#,
+    ),
+    (
+        "POST",
+        "/v2.0/sfc/service_graphs",
+        r#"{"service_graph": {"name": "s", "port_chains": {"a": ["b"]}}}"#,
+    ),
     ("PUT", "/v2.0/quotas/tenant", r#"{"quota": {"port": 5, "port_chain": 3}}"#),
-    ("POST", "/v1/tokens", r#"{"name": "t", "role": "tenant", "project": "p", "expires_in_seconds": 60}"#),
+    (
+        "POST",
+        "/v1/tokens",
+        r#"{"name": "t", "role": "tenant", "project": "p", "expires_in_seconds": 60}"#,
+    ),
     ("POST", "/v1/plan", r#"{"chains": []}"#),
     ("POST", "/v1/bulk", r#"{"slice": {"name": "s", "chain": "c", "teids": "1-5", "vni": 7}}"#),
-    ("POST", "/v1/slices", r#"{"name": "s", "chain": "c", "vni": 5, "teids": ["1-9"], "qfi": 3, "rate": "1M"}"#),
+    (
+        "POST",
+        "/v1/slices",
+        r#"{"name": "s", "chain": "c", "vni": 5, "teids": ["1-9"], "qfi": 3, "rate": "1M"}"#,
+    ),
     ("POST", "/v1/explain", r#"{"from": "port", "packet": "tcp 10.0.0.1:1 > 10.0.0.2:2"}"#),
 ];
 

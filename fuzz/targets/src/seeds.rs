@@ -7,8 +7,22 @@ use std::path::{Path, PathBuf};
 const EDITS_MAX: usize = 8;
 /// What a part is replaced by, beside another part of the same document.
 const ODD: &[&str] = &[
-    "null", "true", "0", "-1", "1.5", "4294967296", "18446744073709551615", "1e999", "\"\"",
-    "\"a\"", "\"10.0.0.0/33\"", "\"\\u0000\\u001b[2J\"", "[]", "{}", "[[]]", "[null]",
+    "null",
+    "true",
+    "0",
+    "-1",
+    "1.5",
+    "4294967296",
+    "18446744073709551615",
+    "1e999",
+    "\"\"",
+    "\"a\"",
+    "\"10.0.0.0/33\"",
+    "\"\\u0000\\u001b[2J\"",
+    "[]",
+    "{}",
+    "[[]]",
+    "[null]",
 ];
 
 /// The root of the repository.

@@ -135,8 +135,8 @@ pub(crate) fn icmp(bytes: &[u8]) {
 pub(crate) fn inside(bytes: &[u8]) {
     let Ok(view) = FrameView::parse(bytes) else { return };
     let walked = Inside::parse(bytes, &view, LAYERS_MAX);
-    let plain = PlainFrame::parse(bytes)
-        .and_then(|plain| Inside::parse_plain(bytes, &plain, LAYERS_MAX));
+    let plain =
+        PlainFrame::parse(bytes).and_then(|plain| Inside::parse_plain(bytes, &plain, LAYERS_MAX));
     if let Some(plain) = plain {
         assert_eq!(walked, Ok(Some(plain)), "both readers find the same inside");
         black_box(plain.identity_hash(1));

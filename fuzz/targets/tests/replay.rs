@@ -32,7 +32,7 @@ fn damaged(golden: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn replay(target: &Target) -> usize {
-    let mut inputs = vec![Vec::new(), vec![0; 64], vec![0xff; 64]];
+    let mut inputs = vec![Vec::new(), vec![0; 64], vec![0xff; 64], (0..=255).collect()];
     for golden in target.goldens.into_iter().flat_map(seeds::goldens) {
         inputs.extend(damaged(&golden));
     }
@@ -53,7 +53,7 @@ fn what_is_known_is_replayed_through_every_fuzz_target() {
         let inputs = replay(target);
         println!("{}: {inputs} inputs", target.name);
         if let Some(folder) = target.goldens {
-            assert!(inputs > 3, "{} has no goldens in conformance/{folder}", target.name);
+            assert!(inputs > 4, "{} has no goldens in conformance/{folder}", target.name);
         }
     }
 }
@@ -67,7 +67,9 @@ fn every_target_can_be_driven_by_libfuzzer_and_keeps_what_it_finds_under_its_nam
     let names: BTreeSet<&str> = TARGETS.iter().map(|target| target.name).collect();
     assert_eq!((names.len(), &bins), (TARGETS.len(), &names));
     for kind in ["corpus", "stories"] {
-        let Ok(folders) = std::fs::read_dir(seeds::root().join("fuzz").join(kind)) else { continue };
+        let Ok(folders) = std::fs::read_dir(seeds::root().join("fuzz").join(kind)) else {
+            continue;
+        };
         for folder in folders.flatten().filter(|entry| entry.path().is_dir()) {
             let name = folder.file_name().to_string_lossy().into_owned();
             assert!(names.contains(name.as_str()), "fuzz/{kind}/{name} belongs to no target");

@@ -9,13 +9,15 @@ use crate::town::{Town, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::Offload;
 use catena_model::resource::Encapsulation;
-use proptest::prelude::Strategy;
+use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::net::IpAddr;
 
 /// Frames or datagrams of one input at most.
 const PIECES_MAX: usize = 64;
 const BUFFERS: usize = 384;
+/// Bytes that choose one part of what happens.
+const PART_BYTES: usize = 8;
 
 /// A town whose nodes know chains over both encapsulations, and a slice.
 fn town() -> Town {
@@ -66,28 +68,34 @@ pub fn port_input(bytes: &[u8]) {
     rig.check();
 }
 
-/// Random towns and shots, as in `every_packet_is_accounted_for`, chosen by the bytes.
-pub fn towns(bytes: &[u8]) {
-    let source = TestRng::from_seed(RngAlgorithm::PassThrough, bytes);
+/// What a strategy makes of eight bytes. Each part of an input has its own, so that a changed byte changes
+/// one part of what happens.
+fn drawn<S: Strategy>(strategy: &S, bytes: &[u8]) -> S::Value {
+    let mut seed = [0; 32];
+    for (place, byte) in seed.iter_mut().zip(bytes) {
+        *place = *byte;
+    }
     let config = Config { failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, source);
-    let given = (
-        accounting::towns(),
-        accounting::towns(),
-        proptest::collection::vec(0usize..6, 4),
-        proptest::collection::vec(accounting::shots(), 1..24),
-        1u32..4,
-    );
-    // Too few bytes for a choice are no input.
-    let Ok(tree) = given.new_tree(&mut runner) else { return };
-    let (first, second, behaviours, shots, shift): (Town, Town, Vec<usize>, Vec<Shot>, u32) =
-        proptest::strategy::ValueTree::current(&tree);
+    let source = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+    let tree = strategy.new_tree(&mut TestRunner::new_with_rng(config, source));
+    tree.expect("none of the strategies refuses what it has drawn").current()
+}
+
+/// Random towns and shots, as in `every_packet_is_accounted_for`, chosen by the bytes: two towns, what
+/// functions do, and a shot for each eight bytes more.
+pub fn towns(bytes: &[u8]) {
+    let mut parts = bytes.chunks(PART_BYTES);
+    let mut part = || parts.next().unwrap_or_default();
+    let [first, second] = [(); 2].map(|()| drawn(&accounting::towns(), part()));
+    let behaviours = drawn(&(proptest::collection::vec(0usize..6, 4), 1u32..4), part());
     let mut rig = Rig::with(first.clone(), |_| {}, BUFFERS);
-    accounting::behave(&mut rig, &first, &behaviours);
+    accounting::behave(&mut rig, &first, &behaviours.0);
+    let shots: Vec<Shot> =
+        parts.take(PIECES_MAX).map(|bytes| drawn(&accounting::shots(), bytes)).collect();
     let half = shots.len() / 2;
     for (round, shot) in shots.iter().enumerate() {
         if round == half {
-            accounting::chains_of(&mut rig, &second, shift);
+            accounting::chains_of(&mut rig, &second, behaviours.1);
         }
         accounting::shoot(&mut rig, shot);
         rig.run();
