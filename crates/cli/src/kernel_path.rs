@@ -58,8 +58,8 @@ pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<S
 /// What was lost in the kernel, each with its words.
 fn losses(kernel: &KernelCounters) -> [(u64, &'static str); 5] {
     [
-        (kernel.ring_full, "lost on the way up, the ring being full"),
-        (kernel.punt_lost, "lost on the way up, the punt device being down or gone"),
+        (kernel.ring_full, "lost on the way up (ring full)"),
+        (kernel.punt_lost, "lost on the way up (punt device down or gone)"),
         (kernel.refused, "refused half way"),
         (kernel.copies_refused, "copies refused"),
         (kernel.strays, "at no port's interface"),
@@ -121,7 +121,7 @@ mod tests {
             KernelCounters { ring_full: 7, strays: 2, declined: BTreeMap::new(), ..kernel() };
         assert_eq!(
             in_one_line(&node(Some(lossy))).unwrap(),
-            "host1: 12 of 65536 flows, carried 1000 packets, 40 came up, 7 lost on the way up, \
+            "host1: 12 of 65536 flows, carried 1000 packets, 40 came up, 7 lost on the way up (ring full), \
              2 at no port's interface"
         );
         assert_eq!(in_one_line(&node(None)), None);
@@ -137,8 +137,8 @@ mod tests {
             "kernel path  12 of 65536 flows; installed 20, aged 5, ended 3, evicted 0\n\
              carried      1000 packets, 1500000 bytes\n\
              came up      40; 0 met a transform that had ended\n\
-             lost         0 lost on the way up, 1 refused half way, 0 copies refused, 0 at no \
-             port's interface\n\
+             lost         0 lost on the way up (ring full), 0 lost on the way up (punt device down or \
+             gone), 1 refused half way, 0 copies refused, 0 at no port's interface\n\
              declined     aware_function 9 · slices 3 · dropped 2 · tunnel 1"
         );
         assert_eq!(

@@ -191,16 +191,16 @@ fn up(file: &Path, options: &StartOptions) -> Result<(), Failure> {
     if options.is_detached {
         return Ok(());
     }
-    say!("Ctrl-C ends everything");
     wait(lab)
 }
 
-/// Waits until a lab ends, and ends it when told to stop.
+/// Waits until a lab ends, and ends it when told to stop; says so when it can be told.
 fn wait(lab: RunningLab) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let name = lab.lab().name.clone();
     let end = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
+        say!("Ctrl-C ends everything");
         let mut ended = tokio::task::spawn_blocking(move || lab.wait());
         tokio::select! {
             ended = &mut ended => return Ok(ended??),

@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-/// How often it looks, in nanoseconds: no frame is on its way for as long.
+/// How often it looks, in nanoseconds.
 const LOOK_NS: u64 = 20_000_000;
-/// A frame that is missing at so many looks, one after the other, is lost.
-const LOOKS: usize = 3;
+/// A frame that is still missing so many looks after it was sent up is lost: none is on its way for as long.
+const LOOKS: usize = 2;
 /// How often both counts are read until none comes in between.
 const READINGS_MAX: usize = 8;
 
@@ -15,8 +15,8 @@ const READINGS_MAX: usize = 8;
 pub(super) struct WayUp {
     sent_before: u64,
     arrived_before: u64,
-    /// What was missing at the last looks.
-    missing: VecDeque<u64>,
+    /// What had been sent up at the last looks.
+    sent: VecDeque<u64>,
     next_look_ns: u64,
     lost: u64,
 }
@@ -35,8 +35,8 @@ impl WayUp {
             }
             (sent_before, arrived_before) = (again, arrived());
         }
-        let missing = VecDeque::with_capacity(LOOKS);
-        Self { sent_before, arrived_before, missing, next_look_ns: 0, lost: 0 }
+        let sent = VecDeque::with_capacity(LOOKS + 1);
+        Self { sent_before, arrived_before, sent, next_look_ns: 0, lost: 0 }
     }
 
     /// Compares, if it is time to. `sent_up` must have been read before `arrived`.
@@ -45,14 +45,13 @@ impl WayUp {
             return;
         }
         self.next_look_ns = now_ns.saturating_add(LOOK_NS);
-        if self.missing.len() == LOOKS {
-            self.missing.pop_front();
+        // While frames go on coming, later ones hide a part of what is lost; once none comes, none is hidden.
+        if self.sent.len() == LOOKS
+            && let Some(sent_up) = self.sent.pop_front()
+        {
+            self.lost = self.lost.max(self.missing(sent_up, arrived()));
         }
-        self.missing.push_back(self.missing(sent_up, arrived()));
-        if self.missing.len() == LOOKS {
-            let all_along = self.missing.iter().copied().min().unwrap_or(0);
-            self.lost = self.lost.max(all_along);
-        }
+        self.sent.push_back(sent_up);
     }
 
     /// Frames that were lost when another ring takes this one's place: what is missing now never comes.
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_for_three_looks_is_lost_and_what_is_on_its_way_is_not() {
+    fn what_is_missing_two_looks_later_is_lost_and_what_is_on_its_way_is_not() {
         let mut way_up = WayUp::begin(|| 100, || 40);
         let mut now_ns = 0;
         let mut look = |sent: u64, arrived: u64| {
@@ -85,11 +84,11 @@ mod tests {
             way_up.look(now_ns, 100 + sent, || 40 + arrived);
             way_up.lost()
         };
-        // Three frames were on their way, then others.
-        assert_eq!([look(3, 0), look(9, 4), look(9, 9), look(12, 9)], [0; 4]);
-        // Seven are gone; what comes later comes.
-        assert_eq!([look(19, 12), look(19, 12), look(25, 17)], [0, 0, 7]);
-        assert_eq!([look(30, 23), look(30, 23)], [7, 7]);
+        // Some are always on their way, but none of them for long.
+        assert_eq!([look(3, 0), look(9, 4), look(9, 9), look(12, 9), look(19, 12)], [0; 5]);
+        // Seven of nineteen are gone; while others come, they hide some of these.
+        assert_eq!([look(19, 12), look(25, 17), look(30, 23), look(30, 23)], [0, 2, 2, 2]);
+        assert_eq!(look(30, 23), 7);
         // None of them comes back.
         assert_eq!([look(30, 30), look(30, 30), look(30, 30)], [7; 3]);
         assert_eq!(way_up.lost_at_end(130, 70), 7);
@@ -101,7 +100,7 @@ mod tests {
         let mut sent = [5, 6, 6].into_iter();
         let mut arrived = [4, 5].into_iter();
         let mut way_up = WayUp::begin(|| sent.next().unwrap_or(6), || arrived.next().unwrap_or(5));
-        for look in 1..=LOOKS as u64 {
+        for look in 1..=LOOKS as u64 + 1 {
             way_up.look(look * LOOK_NS, 6, || 5);
         }
         assert_eq!(way_up.lost(), 0);
