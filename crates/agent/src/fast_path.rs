@@ -3,6 +3,7 @@
 //! that is the data plane's, which is given the tables.
 
 use crate::node::parse_port;
+use crate::underlay::Underlay;
 use catena_fastpath::{Event, LoadError, PORT_NUMBER_MAX, Port, Program, Settings, Sizes, Tables};
 use catena_kernel::netlink::Netlink;
 use catena_kernel::{KernelError, packet, sysctl, tc};
@@ -20,7 +21,7 @@ pub(crate) const PUNT_OUT: &str = "ct-punt1";
 /// A veth carries what is no super-frame up to this.
 const PUNT_MTU: u32 = 65_535;
 /// Of every network namespace.
-const LOOPBACK_INDEX: u32 = 1;
+pub(crate) const LOOPBACK_INDEX: u32 = 1;
 
 /// Why the kernel repeats nothing here.
 #[derive(Debug, thiserror::Error)]
@@ -202,19 +203,22 @@ impl FastPath {
         Ok(Some(known))
     }
 
-    /// Lets the program decide about tunnel packets that come in by the interface with this
-    /// address; answers that interface, if it is not `former` already; 0: nobody has the address.
+    /// Lets the program decide about tunnel packets that come in by the interface with the address,
+    /// where tunnels are taken from it; answers that interface, if it is not `former` already; 0:
+    /// there is none.
     ///
     /// # Errors
     /// The kernel's refusal.
     pub(crate) async fn steer_underlay(
         &self,
-        address: IpAddr,
+        underlay: &Underlay,
         former: Option<u32>,
     ) -> Result<Option<u32>, FastPathError> {
-        let found = self.node.link_with_address(address).await?;
+        let found = self.node.link_with_address(underlay.address).await?;
+        let taken = underlay.interfaces(&self.node).await?;
         // What comes in by the loopback interface is not from another node.
-        let found = found.filter(|index| *index != LOOPBACK_INDEX).unwrap_or(0);
+        let found = found.filter(|index| *index != LOOPBACK_INDEX && taken.contains(index));
+        let found = found.unwrap_or(0);
         if Some(found) == former {
             return Ok(None);
         }

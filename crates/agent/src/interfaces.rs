@@ -13,6 +13,7 @@ use crate::needed;
 use crate::open_error::OpenError;
 use crate::port_io::{self, Given, PortIo};
 use crate::punt_watch::{self, PuntDevice};
+use crate::underlay::{UNDERLAY_RETRY, Underlay};
 use catena_kernel::attach::{self, FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{LinkChange, LinkInfo, LinkWatch, Netlink};
@@ -34,9 +35,6 @@ use tokio::task::JoinHandle;
 
 /// How long a broken watch rests before it is opened again; ports are also looked for by time.
 const WATCH_RETRY: Duration = Duration::from_secs(1);
-
-/// How often the interface of the underlay is looked for.
-const UNDERLAY_RETRY: Duration = Duration::from_secs(1);
 
 /// Orders that may wait: those of a program that gives all its ports back, and of one that takes
 /// as many others.
@@ -79,6 +77,7 @@ pub(crate) struct Interfaces {
     /// Set once it is known whether one is in the kernel already.
     fast_path: Arc<OnceLock<FastPath>>,
     wants_fast_path: bool,
+    underlay: Underlay,
 }
 
 impl std::fmt::Debug for Order {
@@ -122,7 +121,11 @@ impl Interfaces {
             with_other_checksums: BTreeSet::new(),
         };
         tokio::spawn(desk.carry_out(queue));
-        Ok(Self { node, orders, missed, fast_path, wants_fast_path })
+        let underlay = Underlay {
+            address: config.underlay_address,
+            devices: config.underlay_devices.clone(),
+        };
+        Ok(Self { node, orders, missed, fast_path, wants_fast_path, underlay })
     }
 
     /// What a data plane needs to let the kernel repeat its decisions; none: it decides each packet.
@@ -176,12 +179,13 @@ impl Interfaces {
     ) -> Option<JoinHandle<()>> {
         self.fast_path.get()?;
         let fast_path = Arc::clone(&self.fast_path);
+        let underlay = Underlay { address, ..self.underlay.clone() };
         Some(tokio::spawn(async move {
             let Some(fast_path) = fast_path.get() else { return };
             let mut told = None;
             let mut warned = String::new();
             while !dataplane.is_closed() {
-                match fast_path.steer_underlay(address, told).await {
+                match fast_path.steer_underlay(&underlay, told).await {
                     Ok(Some(interface)) => {
                         told = Some(interface);
                         let message = KernelUnderlay { interface };
@@ -199,6 +203,12 @@ impl Interfaces {
                 tokio::time::sleep(UNDERLAY_RETRY).await;
             }
         }))
+    }
+
+    /// Tells the data plane by which interfaces tunnels of other nodes come in, for as long as it
+    /// listens.
+    pub(crate) fn tell_underlay_devices(&self, dataplane: mpsc::Sender<Outgoing>) {
+        tokio::spawn(self.underlay.clone().tell(self.node.clone(), dataplane));
     }
 
     /// Lets the sockets of the underlay have what comes in by the interface with this address.

@@ -22,6 +22,7 @@ mod punt_watch;
 mod southbound;
 mod start;
 mod stubs;
+mod underlay;
 
 pub use error::AgentError;
 pub use port_io::PortIo;

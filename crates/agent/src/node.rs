@@ -311,6 +311,7 @@ impl Node {
         match event {
             LinkEvent::Up { state, was_started, outgoing } => {
                 self.leave_underlay();
+                self.interfaces.tell_underlay_devices(outgoing.clone());
                 self.link = Some(outgoing);
                 let resumed = state.program_number > 0;
                 let is_other = self.absence.answered(state.process_id, was_started, resumed);
@@ -339,7 +340,8 @@ impl Node {
                     };
                 }
                 from_dataplane::Message::State(_)
-                | from_dataplane::Message::KernelUnderlayResult(_) => {}
+                | from_dataplane::Message::KernelUnderlayResult(_)
+                | from_dataplane::Message::UnderlayDevicesResult(_) => {}
             },
         }
     }

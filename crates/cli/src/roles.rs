@@ -14,8 +14,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -317,23 +315,10 @@ pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
         leads_session: true,
         workers: arguments.staff.workers,
         busy_poll_cores: arguments.staff.busy_poll_cores,
-        stop: Some(end_of_signals()?),
+        // Without a thread: whoever existed before privileges are dropped would keep them.
+        stop: Some(BlockedSignals::block(&[Signal::TERM, Signal::INT])?.descriptor()?),
     };
     Ok(catena_dataplane::shell::run(config)?)
-}
-
-/// A socket whose other end closes when the process is told to stop. Call it before the first
-/// thread starts: all of them must have the signals blocked.
-fn end_of_signals() -> Result<OwnedFd, Failure> {
-    let signals = BlockedSignals::block(&[Signal::TERM, Signal::INT])?;
-    let (ours, theirs) = UnixStream::pair()?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        if let Err(error) = signals.wait() {
-            tracing::error!("cannot wait for signals, stopping: {error}");
-        }
-        drop(ours);
-    })?;
-    Ok(theirs.into())
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
 use rustix::net::addr::{SocketAddrArg, SocketAddrStorage};
 
-/// Room for one control message that holds an integer, in bytes.
-const CONTROL_BYTES: usize = 64;
+/// Room for the control messages that are asked for, in bytes.
+const CONTROL_BYTES: usize = 128;
 
 /// Memory for control messages, aligned as their header needs it.
 #[repr(C, align(8))]
@@ -27,6 +27,8 @@ pub(crate) struct Arrival {
     pub(crate) from: SocketAddr,
     /// Size of each datagram but the last, when the kernel joined several of them.
     pub(crate) segment_bytes: Option<usize>,
+    /// Index of the interface by which it came in; none: the socket did not ask for it.
+    pub(crate) interface: Option<u32>,
     /// The caller's memory was too small; the rest is gone.
     pub(crate) is_truncated: bool,
 }
@@ -50,29 +52,45 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> Result<Arrival
     let bytes = usize::try_from(bytes).map_err(|_| last_errno())?;
     // SAFETY: after success the kernel has written `msg_namelen` bytes of an address to `name`.
     let from = unsafe { SocketAddrAny::new(name, message.msg_namelen) };
+    let (segment_bytes, interface) = told_beside(&message);
     Ok(Arrival {
         bytes,
         from: SocketAddr::try_from(from)?,
-        segment_bytes: joined_segment_bytes(&message),
+        segment_bytes,
+        interface,
         is_truncated: message.msg_flags & libc::MSG_TRUNC != 0,
     })
 }
 
-/// Finds the `UDP_GRO` control message of a received message.
-fn joined_segment_bytes(message: &libc::msghdr) -> Option<usize> {
+/// Reads the control messages of a received message: `UDP_GRO`, and `IP_PKTINFO` or `IPV6_PKTINFO`.
+fn told_beside(message: &libc::msghdr) -> (Option<usize>, Option<u32>) {
+    let (mut segment_bytes, mut interface) = (None, None);
     // SAFETY: `message` comes from a successful `recvmsg`, so its control pointer and length
-    // describe control messages written by the kernel, which these functions walk.
+    // describe control messages written by the kernel, which these functions walk; each value is of
+    // the type that its level and number stand for.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while let Some(found) = header.as_ref() {
-            if found.cmsg_level == libc::SOL_UDP && found.cmsg_type == libc::UDP_GRO {
-                let value = libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned();
-                return usize::try_from(value).ok().filter(|bytes| *bytes > 0);
+            let value = libc::CMSG_DATA(header);
+            match (found.cmsg_level, found.cmsg_type) {
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let bytes = value.cast::<libc::c_int>().read_unaligned();
+                    segment_bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0);
+                }
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let told = value.cast::<libc::in_pktinfo>().read_unaligned();
+                    interface = u32::try_from(told.ipi_ifindex).ok();
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    let told = value.cast::<libc::in6_pktinfo>().read_unaligned();
+                    interface = Some(told.ipi6_ifindex);
+                }
+                _ => {}
             }
             header = libc::CMSG_NXTHDR(message, header);
         }
     }
-    None
+    (segment_bytes, interface)
 }
 
 /// Sends `payload` as one datagram or, with a segment size, as a row of datagrams of that size.

@@ -26,6 +26,7 @@ mod pcap;
 mod poll;
 mod port;
 mod prefetch;
+mod reserve;
 mod ring;
 mod slots;
 mod stamped;
@@ -51,6 +52,7 @@ pub use pcap::PcapPort;
 pub use poll::Poller;
 pub use port::{Port, Received, RefusedFrame, Transmitted};
 pub use prefetch::{prefetch, prefetch_whole};
+pub use reserve::TunnelReserve;
 pub use ring::{
     PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOT_BYTES_MAX, RING_SLOT_BYTES_MIN,
     RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RingConfig,

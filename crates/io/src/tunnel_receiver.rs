@@ -10,14 +10,13 @@ use rustix::net::sockopt::{
     set_ipv6_v6only, set_socket_recv_buffer_size, set_socket_recv_buffer_size_force,
     socket_recv_buffer_size,
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
+use rustix::net::{bind, getsockname};
 
 use crate::buffer::{Buffer, BufferPool};
 use crate::error::IoError;
+use crate::reserve::{RECEIVE_BUFFER_BYTES, TunnelReserve};
 use crate::{datagram, options};
 
-/// Receive buffer asked for, in bytes; the kernel grants less without the right to force it.
-const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 /// Room for the largest row of datagrams that the kernel joins, in bytes.
 const JOINED_BYTES_MAX: usize = 65_536;
 
@@ -28,10 +27,28 @@ pub struct TunnelReceived {
     pub datagrams: u32,
     /// Cut off by the kernel and not delivered.
     pub truncated: u32,
+    /// Came in by an interface of which none are taken, and not delivered.
+    pub foreign: u32,
+    /// The bytes of those.
+    pub foreign_bytes: u64,
     /// The pool ran out of buffers; the rest is kept for the next call.
     pub pool_empty: bool,
     /// Error that the kernel reported for the socket (`errno`), if any.
     pub socket_error: Option<i32>,
+}
+
+impl TunnelReceived {
+    /// All that was taken from the socket or a row, whatever became of it.
+    fn taken(&self) -> usize {
+        (self.datagrams + self.truncated + self.foreign) as usize
+    }
+
+    /// Counts the datagrams of a row that is not delivered.
+    fn refuse(&mut self, row: &datagram::Arrival) {
+        let each = row.segment_bytes.unwrap_or(row.bytes).max(1);
+        self.foreign += row.bytes.div_ceil(each).max(1) as u32;
+        self.foreign_bytes += row.bytes as u64;
+    }
 }
 
 /// A row of datagrams of one sender, as far as it is not delivered yet.
@@ -46,29 +63,44 @@ pub struct TunnelReceiver {
     socket: OwnedFd,
     memory: Box<[u8]>,
     joined: Option<Joined>,
+    /// The interfaces whose datagrams are taken.
+    interfaces: Vec<u32>,
 }
 
 impl TunnelReceiver {
-    /// Opens a socket in the caller's network namespace and binds it to `local`.
+    /// Opens a socket in the caller's network namespace and binds it to `local`. It delivers nothing
+    /// before it is told from where.
     ///
     /// # Errors
     /// The kernel's refusal, such as an address in use.
-    pub fn bind(local: SocketAddr) -> Result<Self, IoError> {
-        let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(family, SocketType::DGRAM, flags, None)
-            .map_err(IoError::system("opening a tunnel socket"))?;
+    pub fn bind(local: SocketAddr, reserve: &mut TunnelReserve) -> Result<Self, IoError> {
+        let socket = reserve.take(local.ip())?;
         if local.is_ipv6() {
             set_ipv6_v6only(&socket, true).map_err(IoError::system("keeping IPv4 out"))?;
         }
         options::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, [1])
             .map_err(IoError::system("asking for joined datagrams"))?;
-        if set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES).is_err() {
+        let (level, told) = match local {
+            SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+            SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+        };
+        options::set(socket.as_fd(), level, told, [1])
+            .map_err(IoError::system("asking for the interface of datagrams"))?;
+        let granted = socket_recv_buffer_size(&socket).unwrap_or_default();
+        if granted < RECEIVE_BUFFER_BYTES
+            && set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES).is_err()
+        {
             set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)
                 .map_err(IoError::system("sizing the receive buffer"))?;
         }
         bind(&socket, &local).map_err(IoError::system("binding a tunnel socket"))?;
-        Ok(Self { socket, memory: vec![0; JOINED_BYTES_MAX].into_boxed_slice(), joined: None })
+        let memory = vec![0; JOINED_BYTES_MAX].into_boxed_slice();
+        Ok(Self { socket, memory, joined: None, interfaces: Vec::new() })
+    }
+
+    /// Delivers from now on only what comes in by one of these interfaces.
+    pub fn take_only_from(&mut self, interfaces: Vec<u32>) {
+        self.interfaces = interfaces;
     }
 
     /// The address it is bound to.
@@ -89,7 +121,8 @@ impl TunnelReceiver {
         socket_recv_buffer_size(&self.socket).map_err(IoError::system("reading the buffer size"))
     }
 
-    /// Delivers up to `max` datagrams with their senders, each in a buffer of its own, in order.
+    /// Takes up to `max` datagrams, unless more came in one row that is refused, and delivers them
+    /// with their senders, each in a buffer of its own, in order.
     /// When the pool runs out amid a row of joined datagrams, the next call goes on with the row.
     pub fn receive(
         &mut self,
@@ -98,7 +131,7 @@ impl TunnelReceiver {
         max: usize,
     ) -> TunnelReceived {
         let mut received = TunnelReceived::default();
-        while (received.datagrams as usize) < max {
+        while received.taken() < max {
             if let Some(joined) = &mut self.joined {
                 let Some(buffer) = pool.take() else {
                     received.pool_empty = true;
@@ -113,6 +146,7 @@ impl TunnelReceiver {
             }
             match datagram::receive(self.socket.as_fd(), &mut self.memory) {
                 Ok(arrival) if arrival.is_truncated => received.truncated += 1,
+                Ok(arrival) if !self.takes_from(arrival.interface) => received.refuse(&arrival),
                 Ok(arrival) => {
                     self.joined = Some(Joined {
                         from: arrival.from,
@@ -129,6 +163,10 @@ impl TunnelReceiver {
             }
         }
         received
+    }
+
+    fn takes_from(&self, interface: Option<u32>) -> bool {
+        interface.is_some_and(|interface| self.interfaces.contains(&interface))
     }
 
     /// Whether datagrams are kept for the next call: the socket itself will not become readable

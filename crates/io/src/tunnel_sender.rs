@@ -8,13 +8,14 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::bind;
 use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
-    set_socket_send_buffer_size, set_socket_send_buffer_size_force,
+    set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_send_buffer_size,
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use crate::error::IoError;
+use crate::reserve::{SEND_BUFFER_BYTES, TunnelReserve};
 use crate::{datagram, options};
 
 /// Most datagrams in one call.
@@ -29,8 +30,6 @@ pub const TUNNEL_SOURCE_PORTS_MAX: usize = 256;
 /// The least source port: those that RFC 7510 section 3 and RFC 7348 section 5 ask for are dynamic ones.
 pub const TUNNEL_SOURCE_PORT_MIN: u16 = 49_152;
 
-/// Send buffer asked for, in bytes.
-const SEND_BUFFER_BYTES: usize = 4 << 20;
 /// How often a full send buffer is waited for, or an error of an earlier datagram passed over.
 const SEND_RETRIES_MAX: u32 = 2;
 /// How long each wait is.
@@ -79,11 +78,11 @@ impl TunnelSender {
     ///
     /// # Errors
     /// A number of ports outside its limits, no port that is free, or the kernel's refusal.
-    pub fn new(local: IpAddr, ports: usize) -> Result<Self, IoError> {
+    pub fn new(local: IpAddr, ports: usize, reserve: &mut TunnelReserve) -> Result<Self, IoError> {
         IoError::check_range("tunnel source ports", ports, 1, TUNNEL_SOURCE_PORTS_MAX)?;
         let mut free = TUNNEL_SOURCE_PORT_MIN..=u16::MAX;
         let mut source = || {
-            let socket = open(local)?;
+            let socket = open(local, reserve)?;
             bind_to_next(&socket, local, &mut free)?;
             Ok(Source { socket, checksum: OuterChecksum::Full })
         };
@@ -162,17 +161,17 @@ impl Source {
     }
 }
 
-fn open(local: IpAddr) -> Result<OwnedFd, IoError> {
-    let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::DGRAM, flags, None)
-        .map_err(IoError::system("opening a tunnel socket"))?;
+fn open(local: IpAddr, reserve: &mut TunnelReserve) -> Result<OwnedFd, IoError> {
+    let socket = reserve.take(local)?;
     match local {
         IpAddr::V4(_) => set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO),
         IpAddr::V6(_) => set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DO),
     }
     .map_err(IoError::system("forbidding fragments"))?;
-    if set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err() {
+    let granted = socket_send_buffer_size(&socket).unwrap_or_default();
+    if granted < SEND_BUFFER_BYTES
+        && set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err()
+    {
         set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)
             .map_err(IoError::system("sizing the send buffer"))?;
     }

@@ -11,13 +11,15 @@ use std::time::Duration;
 use catena_io::{
     Buffer, BufferPool, OuterChecksum, Poller, SendFailure, TUNNEL_PAYLOAD_BYTES_MAX,
     TUNNEL_SEGMENTS_MAX, TUNNEL_SOURCE_PORT_MIN, TUNNEL_SOURCE_PORTS_DEFAULT, TunnelReceived,
-    TunnelReceiver, TunnelSender,
+    TunnelReceiver, TunnelReserve, TunnelSender, drop_privileges,
 };
 use namespace::{in_new_namespace, ip};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, recv, socket_with};
 
 /// Largest UDP payload of an IPv4 packet of 1,500 bytes.
 const DATAGRAM_BYTES_MAX: usize = 1_472;
+/// Index of `lo` in any namespace.
+const LOOPBACK: u32 = 1;
 
 struct Tunnel {
     sender: TunnelSender,
@@ -30,9 +32,12 @@ impl Tunnel {
     fn new(local: &str) -> Self {
         ip("link set lo mtu 1500");
         let local: SocketAddr = local.parse().unwrap();
-        let receiver = TunnelReceiver::bind(local).unwrap();
+        let mut receiver = TunnelReceiver::bind(local, &mut TunnelReserve::default()).unwrap();
+        receiver.take_only_from(vec![LOOPBACK]);
         let to = receiver.local_address().unwrap();
-        let sender = TunnelSender::new(to.ip(), TUNNEL_SOURCE_PORTS_DEFAULT).unwrap();
+        let sender =
+            TunnelSender::new(to.ip(), TUNNEL_SOURCE_PORTS_DEFAULT, &mut TunnelReserve::default())
+                .unwrap();
         Self { sender, receiver, to, pool: BufferPool::new(256) }
     }
 
@@ -166,7 +171,7 @@ fn one_call_has_limits_of_bytes_and_of_datagrams() {
         assert_eq!(tunnel.send(&too_many, Some(100)), Err(SendFailure::TooManySegments));
         assert_eq!(tunnel.send(&too_many, Some(0)), Err(SendFailure::TooManySegments));
         assert_eq!(tunnel.send(&row(TUNNEL_SEGMENTS_MAX), Some(100)), Ok(()));
-        assert!(TunnelSender::new(tunnel.to.ip(), 0).is_err());
+        assert!(TunnelSender::new(tunnel.to.ip(), 0, &mut TunnelReserve::default()).is_err());
     });
 }
 
@@ -229,7 +234,9 @@ fn source_ports_that_others_have_are_left_to_them_and_a_second_sender_gets_its_o
         let local = "127.0.0.1".parse().unwrap();
         let taken = std::net::UdpSocket::bind((local, TUNNEL_SOURCE_PORT_MIN)).unwrap();
         let mut tunnel = Tunnel::new("127.0.0.1:0");
-        let mut second = TunnelSender::new(local, TUNNEL_SOURCE_PORTS_DEFAULT).unwrap();
+        let mut reserve = TunnelReserve::open(1);
+        let mut second =
+            TunnelSender::new(local, TUNNEL_SOURCE_PORTS_DEFAULT, &mut reserve).unwrap();
         for entropy in 0..TUNNEL_SOURCE_PORTS_DEFAULT as u16 {
             for sender in [&mut tunnel.sender, &mut second] {
                 sender.send(tunnel.to, b"x", None, entropy, OuterChecksum::Full).unwrap();
@@ -239,6 +246,50 @@ fn source_ports_that_others_have_are_left_to_them_and_a_second_sender_gets_its_o
         assert_eq!(arrived.len(), 2 * TUNNEL_SOURCE_PORTS_DEFAULT);
         assert!(arrived.iter().all(|port| *port > TUNNEL_SOURCE_PORT_MIN), "{arrived:?}");
         drop(taken);
+    });
+}
+
+#[test]
+fn what_comes_by_an_interface_that_nobody_named_is_counted_and_not_delivered() {
+    for local in ["127.0.0.1:0", "[::1]:0"] {
+        in_new_namespace("foreign", || {
+            let mut tunnel = Tunnel::new(local);
+            let mut datagrams = Vec::new();
+            for named in [Vec::new(), vec![LOOPBACK + 1]] {
+                tunnel.receiver.take_only_from(named);
+                // A flood does not keep the call from coming back.
+                for _ in 0..3 {
+                    tunnel.send(b"three", None).unwrap();
+                }
+                for foreign in [2, 1, 0] {
+                    let received = tunnel.receiver.receive(&mut tunnel.pool, &mut datagrams, 2);
+                    let bytes = u64::from(foreign) * 5;
+                    let expected =
+                        TunnelReceived { foreign, foreign_bytes: bytes, ..Default::default() };
+                    assert_eq!(received, expected);
+                }
+                // A row counts as what was sent.
+                tunnel.send(&content(300), Some(100)).unwrap();
+                let received = tunnel.receiver.receive(&mut tunnel.pool, &mut datagrams, 8);
+                assert_eq!((received.foreign, received.foreign_bytes), (3, 300));
+                assert_eq!(received.datagrams, 0);
+            }
+            tunnel.receiver.take_only_from(vec![LOOPBACK + 1, LOOPBACK]);
+            tunnel.send(b"x", None).unwrap();
+            assert_eq!(tunnel.arrived().len(), 1);
+        });
+    }
+}
+
+#[test]
+fn sockets_of_the_reserve_keep_their_buffers_when_the_right_to_them_is_gone() {
+    in_new_namespace("reserve", || {
+        let mut reserve = TunnelReserve::open(1);
+        let local = "127.0.0.1:0".parse().unwrap();
+        drop_privileges().unwrap();
+        let receiver = TunnelReceiver::bind(local, &mut reserve).unwrap();
+        let bytes = receiver.receive_buffer_bytes().unwrap();
+        assert!(bytes >= 16 << 20, "{bytes}");
     });
 }
 
@@ -279,7 +330,9 @@ fn an_end_that_does_not_listen_or_cannot_be_reached_is_survived() {
         assert_eq!(tunnel.send(b"y", None), Ok(()));
         assert_eq!(tunnel.arrived().len(), 1);
 
-        let mut sender = TunnelSender::new("0.0.0.0".parse().unwrap(), 1).unwrap();
+        let mut sender =
+            TunnelSender::new("0.0.0.0".parse().unwrap(), 1, &mut TunnelReserve::default())
+                .unwrap();
         let unreachable = "192.0.2.1:4790".parse().unwrap();
         let refusal = sender.send(unreachable, b"x", None, 0, OuterChecksum::Full);
         assert_eq!(refusal, Err(SendFailure::Refused(libc::ENETUNREACH)));

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
@@ -61,6 +62,22 @@ impl BlockedSignals {
                 return Ok(signal);
             }
         }
+    }
+
+    /// A descriptor that becomes readable when one of the signals has come: for a process that
+    /// waits for other descriptors too, without a thread of its own for signals.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn descriptor(&self) -> Result<OwnedFd> {
+        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+        // SAFETY: the set is initialised and only read.
+        let number = unsafe { libc::signalfd(-1, &raw const self.set, flags) };
+        if number < 0 {
+            return Err(failed("open a descriptor of", io::Error::last_os_error()));
+        }
+        // SAFETY: the call has just opened it, and nobody else knows its number.
+        Ok(unsafe { OwnedFd::from_raw_fd(number) })
     }
 
     /// Gives a child the mask that was in force before.

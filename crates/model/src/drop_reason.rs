@@ -66,6 +66,7 @@ drop_reasons! {
     UnsupportedEncapsulation "unsupported_encapsulation" "The frame speaks an encapsulation that this port does not take.",
     ForeignChainHeader "foreign_chain_header" "A tenant port sent a frame that already carries a chain header.",
     UnknownTunnelSource "unknown_tunnel_source" "The datagram came from an address that is no node of the program.",
+    ForeignDevice "foreign_device" "The datagram came in by a device that is none of the underlay.",
     UnknownNetwork "unknown_network" "The VNI belongs to no tenant network of this node.",
     UnknownPort "unknown_port" "The port is not in the program.",
     UnknownMac "unknown_mac" "No port of the tenant network has the destination MAC.",

@@ -130,6 +130,9 @@ impl Dataplane {
             to_dataplane::Message::KernelUnderlay(_) => {
                 from_dataplane::Message::KernelUnderlayResult(message::KernelUnderlayResult {})
             }
+            to_dataplane::Message::UnderlayDevices(_) => {
+                from_dataplane::Message::UnderlayDevicesResult(message::UnderlayDevicesResult {})
+            }
             to_dataplane::Message::SliceDelta(delta) => {
                 let refusal = "the simulated data plane takes no slices";
                 from_dataplane::Message::ProgramResult(program_result(delta.number, refusal))

@@ -127,6 +127,11 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
         to_dataplane::Message::KernelUnderlay(_) => from_dataplane::Message::KernelUnderlayResult(
             catena_protocol::message::KernelUnderlayResult {},
         ),
+        to_dataplane::Message::UnderlayDevices(_) => {
+            from_dataplane::Message::UnderlayDevicesResult(
+                catena_protocol::message::UnderlayDevicesResult {},
+            )
+        }
         to_dataplane::Message::SliceDelta(delta) => {
             let result = whole_needed(delta.number, "this data plane has no slices");
             from_dataplane::Message::ProgramResult(result)

@@ -32,6 +32,7 @@ mod partitions;
 mod paths;
 mod patience;
 mod port_kinds;
+mod privileges;
 mod procfs;
 mod punt;
 mod slices;

@@ -17,6 +17,7 @@ use super::slice_book::SliceBook;
 use super::underlay::Underlay;
 use super::{Config, DataplaneError, program_file, slice_file};
 use crate::engine::{KernelPort, Rehearsal, Tables, Turn};
+use catena_io::TunnelReserve;
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainRequest};
 use catena_model::id::PortId;
@@ -76,8 +77,11 @@ pub(super) struct Control {
     running: Option<Running>,
     /// Address of the tunnel sockets that are open.
     underlay: Option<IpAddr>,
+    /// Sockets with large buffers for tunnels that are not open yet.
+    reserve: TunnelReserve,
+    /// By which interfaces datagrams of other nodes come in; by none until an agent says it.
+    underlay_devices: Vec<u32>,
     attached: BTreeMap<PortId, Attached>,
-    is_confined: bool,
     kernel_path: Option<KernelPath>,
     /// A kernel path that waits for its ports.
     opening: Option<Opening>,
@@ -96,7 +100,12 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn new(config: Config, socket: ControlSocket, desk: Desk) -> Self {
+    pub(super) fn new(
+        config: Config,
+        socket: ControlSocket,
+        desk: Desk,
+        reserve: TunnelReserve,
+    ) -> Self {
         Self {
             config,
             socket,
@@ -105,8 +114,9 @@ impl Control {
             gate: ProgramGate::default(),
             running: None,
             underlay: None,
+            reserve,
+            underlay_devices: Vec::new(),
             attached: BTreeMap::new(),
-            is_confined: false,
             kernel_path: None,
             opening: None,
             kernel_underlay: None,
@@ -298,6 +308,10 @@ impl Control {
             to_dataplane::Message::KernelUnderlay(underlay) => {
                 self.serve_underlay(underlay.interface)?;
                 from_dataplane::Message::KernelUnderlayResult(message::KernelUnderlayResult {})
+            }
+            to_dataplane::Message::UnderlayDevices(devices) => {
+                self.take_underlay_devices(devices.interfaces)?;
+                from_dataplane::Message::UnderlayDevicesResult(message::UnderlayDevicesResult {})
             }
             to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(self.state()),
             to_dataplane::Message::SliceDelta(delta) => {

@@ -8,7 +8,7 @@ use super::peers::{self, Peers};
 use super::wake::Bell;
 use super::worker::Worker;
 use crate::engine::{Board, EngineConfig, KernelPort, WatchDuty};
-use catena_io::{IoError, Port, drop_privileges, stay_on_core};
+use catena_io::{IoError, Port, stay_on_core};
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ pub(super) struct Staff {
 }
 
 impl Desk {
-    /// Starts the workers. They move packets without any privilege.
+    /// Starts the workers, with the privileges of the calling thread.
     ///
     /// # Errors
     /// No descriptor or thread is left.
@@ -298,7 +298,6 @@ fn hire(
         if let Some(core) = own_core {
             stay_on_core(core)?;
         }
-        drop_privileges()?;
         Worker::new(config, queue, bell, reports, peers)?.run(own_core.is_some())
     };
     // The first keeps the name that people know.

@@ -29,7 +29,7 @@ pub use kernel_door::KernelDoor;
 pub use program_file::{ProgramFileError, program_file};
 
 use crate::engine::EngineConfig;
-use catena_io::IoError;
+use catena_io::{IoError, TunnelReserve, drop_privileges};
 use catena_model::NodeName;
 use control::Control;
 use control_socket::ControlSocket;
@@ -38,6 +38,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use underlay::UNDERLAY_SOCKETS;
 
 const STATE_DIR_MODE: u32 = 0o700;
 
@@ -106,7 +107,8 @@ pub enum DataplaneError {
     Answer(#[source] serde_json::Error),
 }
 
-/// Runs a data plane until it is told to stop.
+/// Runs a data plane until it is told to stop. The calling thread loses its privileges for good, and
+/// should be the only one of the process: threads that exist keep theirs.
 ///
 /// # Errors
 /// When it cannot start, or must begin anew.
@@ -125,8 +127,11 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     let slice_bits_per_second = config.slice_bits_per_second;
     let engine = EngineConfig { slice_bits_per_second, ..EngineConfig::new(config.node.clone()) };
     let staff = Staff { workers: config.workers, own_cores: config.busy_poll_cores.clone() };
+    let reserve = TunnelReserve::open(UNDERLAY_SOCKETS);
+    // Threads inherit what this one has left: none may start before.
+    drop_privileges().map_err(DataplaneError::Confine)?;
     let desk = Desk::start(&engine, &staff)?;
-    let mut control = Control::new(config, socket, desk);
+    let mut control = Control::new(config, socket, desk, reserve);
     control.resume()?;
     control.serve()
 }

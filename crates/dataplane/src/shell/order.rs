@@ -32,6 +32,8 @@ pub(super) enum Order {
     Tables { turn: Box<Turn>, is_inherited: bool, done: SyncSender<()> },
     /// Use these tunnel sockets; the former come back.
     Underlay { underlay: Box<Underlay>, done: SyncSender<Option<Box<Underlay>>> },
+    /// Take datagrams of other nodes from these interfaces only.
+    UnderlayDevices { interfaces: Vec<u32>, done: SyncSender<()> },
     /// Use this ring for the port; the one it had before comes back.
     Attach {
         id: PortId,

@@ -5,10 +5,13 @@ use super::ledger::Ledger;
 use crate::engine::{Datagram, Engine, Lots, Origin, Packet, TunnelKind};
 use catena_io::{
     Buffer, BufferPool, IoError, OuterChecksum, Poller, SendFailure, TUNNEL_SOURCE_PORTS_DEFAULT,
-    TunnelReceiver, TunnelSender,
+    TunnelReceiver, TunnelReserve, TunnelSender,
 };
 use catena_model::DropReason;
 use std::net::{IpAddr, SocketAddr};
+
+/// Tunnel sockets of a node.
+pub(super) const UNDERLAY_SOCKETS: usize = TunnelKind::ALL.len() + TUNNEL_SOURCE_PORTS_DEFAULT;
 
 /// All tunnel sockets of a node.
 pub(super) struct Underlay {
@@ -23,13 +26,19 @@ impl Underlay {
     ///
     /// # Errors
     /// The address is not one of this host, or another process holds a tunnel's port.
-    pub(super) fn open(address: IpAddr) -> Result<Self, IoError> {
-        let receiver = |kind: &TunnelKind| {
-            Ok((*kind, TunnelReceiver::bind(SocketAddr::new(address, kind.udp_port()))?))
-        };
-        let receivers = TunnelKind::ALL.iter().map(receiver).collect::<Result<_, IoError>>()?;
-        let sender = TunnelSender::new(address, TUNNEL_SOURCE_PORTS_DEFAULT)?;
+    pub(super) fn open(address: IpAddr, reserve: &mut TunnelReserve) -> Result<Self, IoError> {
+        // A socket of the reserve that is bound in vain is lost to it.
+        drop(open_receivers(address, &mut TunnelReserve::default())?);
+        let receivers = open_receivers(address, reserve)?;
+        let sender = TunnelSender::new(address, TUNNEL_SOURCE_PORTS_DEFAULT, reserve)?;
         Ok(Self { address, receivers, sender, scratch: Vec::new() })
+    }
+
+    /// Takes datagrams only from these interfaces from now on.
+    pub(super) fn take_only_from(&mut self, interfaces: &[u32]) {
+        for (_, socket) in &mut self.receivers {
+            socket.take_only_from(interfaces.to_vec());
+        }
     }
 
     /// The own address.
@@ -72,6 +81,11 @@ impl Underlay {
             let packets = u64::from(received.truncated);
             engine.note_received_lost(origin, DropReason::TruncatedByRing, packets, 0);
         }
+        if received.foreign > 0 {
+            let origin = Origin::Tunnel { kind: *kind, source: self.address };
+            let (packets, bytes) = (u64::from(received.foreign), received.foreign_bytes);
+            engine.note_received_lost(origin, DropReason::ForeignDevice, packets, bytes);
+        }
         if let Some(errno) = received.socket_error {
             tracing::debug!(?kind, errno, "a tunnel socket reported an error");
         }
@@ -105,4 +119,15 @@ impl Underlay {
     pub(super) fn kernel_drops(&self) -> u64 {
         self.receivers.iter().map(|(_, socket)| socket.kernel_drops()).sum()
     }
+}
+
+fn open_receivers(
+    address: IpAddr,
+    reserve: &mut TunnelReserve,
+) -> Result<Vec<(TunnelKind, TunnelReceiver)>, IoError> {
+    let mut receiver = |kind: &TunnelKind| {
+        let local = SocketAddr::new(address, kind.udp_port());
+        Ok((*kind, TunnelReceiver::bind(local, reserve)?))
+    };
+    TunnelKind::ALL.iter().map(&mut receiver).collect()
 }

@@ -360,6 +360,12 @@ impl Worker {
             Order::Underlay { underlay, done } => {
                 done.send(self.exchange_underlay(underlay)?).ok();
             }
+            Order::UnderlayDevices { interfaces, done } => {
+                if let Some(underlay) = &mut self.underlay {
+                    underlay.take_only_from(&interfaces);
+                }
+                done.send(()).ok();
+            }
             Order::Attach { id, ring, kernel, done } => {
                 let (poller, pool) = (&mut self.poller, &mut self.pool);
                 let former = self.rings.attach(id, ring, &self.engine, poller, pool);

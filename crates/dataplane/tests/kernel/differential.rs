@@ -82,8 +82,9 @@ const DROPS: [DropReason; 40] = [
 ];
 
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
-/// no room for is counted in the tests of `catena-io`.
-const DROPS_OF_OTHERS: [DropReason; 4] = [
+/// no room for, and what sockets do not take, is counted in the tests of `catena-io`.
+const DROPS_OF_OTHERS: [DropReason; 5] = [
+    DropReason::ForeignDevice,
     DropReason::KernelRefused,
     DropReason::PuntLost,
     DropReason::PuntRingFull,

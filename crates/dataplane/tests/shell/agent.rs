@@ -6,7 +6,7 @@ use catena_model::id::PortId;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
     AttachPort, DetachPort, FromDataplane, PortOperation, Program, ProgramResult, Question, State,
-    StateRequest, ToDataplane, from_dataplane, to_dataplane,
+    StateRequest, ToDataplane, UnderlayDevices, from_dataplane, to_dataplane,
 };
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -78,6 +78,15 @@ impl TestAgent {
                 assert_eq!(number, sent);
                 refusal
             }
+            other => panic!("no result but {other:?}"),
+        }
+    }
+
+    /// Says by which interfaces tunnels of other nodes come in.
+    pub(crate) fn tell_underlay_devices(&mut self, interfaces: Vec<u32>) {
+        self.send(to_dataplane::Message::UnderlayDevices(UnderlayDevices { interfaces }));
+        match self.hear() {
+            Some(from_dataplane::Message::UnderlayDevicesResult(_)) => {}
             other => panic!("no result but {other:?}"),
         }
     }

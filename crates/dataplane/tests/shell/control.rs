@@ -6,7 +6,7 @@ use crate::node::{Dataplane, Machine, UNDERLAY, packed, program};
 use catena_dataplane::engine::TunnelKind;
 use catena_dataplane::shell::{DataplaneError, program_file};
 use catena_kernel::namespace::run_in;
-use catena_model::NodeName;
+use catena_model::{DropReason, NodeName};
 use catena_protocol::program::pack;
 use std::fs;
 use std::io::ErrorKind;
@@ -96,6 +96,52 @@ async fn tunnels_whose_address_comes_late_are_opened_then() {
     while !agent.counters().dataplane.troubles.is_empty() {
         assert!(begun.elapsed() < PATIENCE, "the trouble is over and still told");
     }
+}
+
+/// Datagrams from the node itself to its tunnels; answers how many each reason has dropped then.
+fn knock(machine: &Machine, agent: &mut TestAgent) -> (u64, u64) {
+    let socket = run_in(&machine.node.namespace, || UdpSocket::bind((UNDERLAY, 0)));
+    let socket = socket.unwrap().unwrap();
+    let before = agent.counters().tunnels.dropped_total();
+    for kind in TunnelKind::ALL {
+        socket.send_to(&[8, 0, 0, 0, 0, 0, 1, 0], (UNDERLAY, kind.udp_port())).unwrap();
+    }
+    let begun = Instant::now();
+    loop {
+        let account = agent.counters().tunnels;
+        if account.dropped_total() == before + TunnelKind::ALL.len() as u64 {
+            assert_eq!(account.unaccounted(), 0, "{account:?}");
+            let of = |reason| account.dropped.get(&reason).copied().unwrap_or_default();
+            return (of(DropReason::ForeignDevice), of(DropReason::UnknownTunnelSource));
+        }
+        assert!(begun.elapsed() < PATIENCE, "{account:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[tokio::test]
+async fn tunnels_take_from_no_device_before_one_is_named_also_after_a_restart() {
+    if !is_privileged("tunnels_take_from_no_device_before_one_is_named_also_after_a_restart") {
+        return;
+    }
+    const LOOPBACK: u32 = 1;
+    let machine = Machine::new().await;
+    let dataplane = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    assert_eq!(agent.offer(packed(1)), "");
+    assert_eq!(knock(&machine, &mut agent), (3, 0), "nobody named a device");
+    agent.tell_underlay_devices(vec![LOOPBACK + 1]);
+    assert_eq!(knock(&machine, &mut agent), (6, 0), "another was named");
+    agent.tell_underlay_devices(vec![LOOPBACK + 1, LOOPBACK]);
+    assert_eq!(knock(&machine, &mut agent), (6, 3), "its sender is looked at");
+    dataplane.stop();
+
+    let _restarted = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    assert_eq!(agent.state().program_number, 1);
+    assert_eq!(knock(&machine, &mut agent), (3, 0), "the program runs, and nobody named a device");
+    agent.tell_underlay_devices(vec![LOOPBACK]);
+    assert_eq!(knock(&machine, &mut agent), (3, 3));
 }
 
 #[tokio::test]

@@ -2,22 +2,26 @@
 //! again. Refuses to know what travels in them.
 
 use super::{Control, DataplaneError, Order, Underlay};
-use catena_io::drop_privileges;
 use std::net::IpAddr;
 
 impl Control {
     /// Opens the tunnel sockets on this address; none: they are open already.
-    pub(super) fn open_underlay(&self, address: IpAddr) -> Result<Option<Box<Underlay>>, String> {
+    pub(super) fn open_underlay(
+        &mut self,
+        address: IpAddr,
+    ) -> Result<Option<Box<Underlay>>, String> {
         if self.underlay == Some(address) {
             return Ok(None);
         }
-        let opened = Underlay::open(address).map_err(|error| {
+        let opened = Underlay::open(address, &mut self.reserve).map_err(|error| {
             format!(
                 "the tunnel sockets cannot be opened on {address}: {error}; the underlay address \
                  must be one of this host, and its tunnel ports free"
             )
         })?;
-        Ok(Some(Box::new(opened)))
+        let mut opened = Box::new(opened);
+        opened.take_only_from(&self.underlay_devices);
+        Ok(Some(opened))
     }
 
     /// None: they are open already, or stay closed until the host has the address; a host whose
@@ -30,7 +34,16 @@ impl Control {
         })
     }
 
-    /// Gives the worker its tunnel sockets, and all privileges up: from here on none is needed.
+    /// An agent says by which interfaces datagrams of other nodes come in.
+    pub(super) fn take_underlay_devices(
+        &mut self,
+        interfaces: Vec<u32>,
+    ) -> Result<(), DataplaneError> {
+        self.underlay_devices.clone_from(&interfaces);
+        self.desk.order(|done| Order::UnderlayDevices { interfaces, done })
+    }
+
+    /// Gives the worker its tunnel sockets.
     pub(super) fn use_underlay(
         &mut self,
         underlay: Option<Box<Underlay>>,
@@ -40,10 +53,6 @@ impl Control {
         self.desk.order(|done| Order::Underlay { underlay, done })?;
         self.underlay = Some(address);
         tracing::info!(%address, "tunnel sockets open");
-        if !self.is_confined {
-            drop_privileges().map_err(DataplaneError::Confine)?;
-            self.is_confined = true;
-        }
         Ok(())
     }
 

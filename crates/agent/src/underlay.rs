@@ -1,0 +1,79 @@
+//! The devices of the underlay, by which tunnels of other nodes come in: finds them, and tells the data
+//! plane. Refuses to know what comes in by them.
+
+use crate::fast_path::LOOPBACK_INDEX;
+use crate::link::Outgoing;
+use catena_kernel::KernelError;
+use catena_kernel::netlink::Netlink;
+use catena_protocol::message::{UnderlayDevices, to_dataplane};
+use std::net::IpAddr;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How often interfaces of the underlay are looked for.
+pub(crate) const UNDERLAY_RETRY: Duration = Duration::from_secs(1);
+
+/// What an operator says of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Underlay {
+    /// Own address on the data network.
+    pub(crate) address: IpAddr,
+    /// Devices by which tunnels come in; none: the one that has the address.
+    pub(crate) devices: Vec<String>,
+}
+
+impl Underlay {
+    /// The interfaces by which tunnels come in, as far as there are any now.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub(crate) async fn interfaces(&self, node: &Netlink) -> Result<Vec<u32>, KernelError> {
+        if self.devices.is_empty() {
+            return Ok(node.link_with_address(self.address).await?.into_iter().collect());
+        }
+        let mut interfaces = Vec::new();
+        for device in &self.devices {
+            interfaces.extend(node.link(device).await?.map(|link| link.index));
+        }
+        Ok(interfaces)
+    }
+
+    /// Tells the data plane of the interfaces, whenever they change, for as long as it listens.
+    pub(crate) async fn tell(self, node: Netlink, dataplane: mpsc::Sender<Outgoing>) {
+        let mut told = None;
+        let mut warned = String::new();
+        while !dataplane.is_closed() {
+            match self.interfaces(&node).await {
+                Ok(interfaces) if told.as_ref() != Some(&interfaces) => {
+                    self.warn_if_cut_off(&interfaces);
+                    told = Some(interfaces.clone());
+                    let message = UnderlayDevices { interfaces };
+                    let message = to_dataplane::Message::UnderlayDevices(message);
+                    // Whoever is gone is found out above.
+                    dataplane.send(Outgoing { message, sockets: Vec::new() }).await.ok();
+                }
+                Err(error) if error.to_string() != warned => {
+                    warned = error.to_string();
+                    tracing::warn!("devices of the underlay are not looked for: {warned}");
+                }
+                Ok(_) | Err(_) => {}
+            }
+            tokio::time::sleep(UNDERLAY_RETRY).await;
+        }
+    }
+
+    fn warn_if_cut_off(&self, interfaces: &[u32]) {
+        let Self { address, devices } = self;
+        if interfaces.iter().any(|interface| *interface != LOOPBACK_INDEX) {
+            return;
+        }
+        if devices.is_empty() {
+            tracing::warn!(
+                "no tunnel of another node is taken: {address} is on no device that leads to one; \
+                 name those that do with --underlay-device"
+            );
+        } else {
+            tracing::warn!(?devices, "no tunnel of another node is taken: no such device is here");
+        }
+    }
+}
