@@ -121,10 +121,8 @@ impl Interfaces {
             with_other_checksums: BTreeSet::new(),
         };
         tokio::spawn(desk.carry_out(queue));
-        let underlay = Underlay {
-            address: config.underlay_address,
-            devices: config.underlay_devices.clone(),
-        };
+        let underlay =
+            Underlay { address: config.underlay_address, devices: config.underlay_devices.clone() };
         Ok(Self { node, orders, missed, fast_path, wants_fast_path, underlay })
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Book {
     pub(crate) attached_by: BTreeMap<String, u64>,
     pub(crate) offered: Vec<u64>,
     pub(crate) detached: Vec<String>,
+    /// By which interfaces tunnels come in, each time it was told.
+    pub(crate) underlay_devices: Vec<Vec<u32>>,
     /// Not empty: every program is refused with it.
     pub(crate) refusal: String,
 }
@@ -127,7 +129,8 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
         to_dataplane::Message::KernelUnderlay(_) => from_dataplane::Message::KernelUnderlayResult(
             catena_protocol::message::KernelUnderlayResult {},
         ),
-        to_dataplane::Message::UnderlayDevices(_) => {
+        to_dataplane::Message::UnderlayDevices(told) => {
+            book.underlay_devices.push(told.interfaces);
             from_dataplane::Message::UnderlayDevicesResult(
                 catena_protocol::message::UnderlayDevicesResult {},
             )

@@ -79,6 +79,40 @@ async fn an_interface_is_one_ports_however_it_is_spelled() {
 }
 
 #[tokio::test]
+async fn the_data_plane_is_told_by_which_devices_tunnels_come_in_and_when_that_changes() {
+    if !is_privileged(
+        "the_data_plane_is_told_by_which_devices_tunnels_come_in_and_when_that_changes",
+    ) {
+        return;
+    }
+    let machine = Machine::new().await;
+    let own = scene(&machine, &[]).await;
+    let loopback = machine.links.existing("lo").await.unwrap().index;
+    wait_told(&own, &[vec![loopback]]).await;
+    drop(own);
+
+    machine.plug_as(1, "up0").await;
+    let first = machine.links.existing("up0").await.unwrap().index;
+    let named = scene(&machine, &["up0", "up1"]).await;
+    wait_told(&named, &[vec![first]]).await;
+    machine.plug_as(2, "up1").await;
+    let second = machine.links.existing("up1").await.unwrap().index;
+    wait_told(&named, &[vec![first], vec![first, second]]).await;
+}
+
+async fn wait_told(scene: &Scene, expected: &[Vec<u32>]) {
+    let begun = Instant::now();
+    loop {
+        let told = scene.dataplane.book.lock().unwrap().underlay_devices.clone();
+        if told == expected {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{told:?}, not {expected:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
 async fn what_the_node_needs_is_no_port_whoever_asks() {
     if !is_privileged("what_the_node_needs_is_no_port_whoever_asks") {
         return;

@@ -77,19 +77,15 @@ fn mac(text: &str) -> Vec<u8> {
 /// An IPv4 packet with a UDP datagram.
 fn datagram(from: [u8; 4], to: [u8; 4], port: u16, payload: &[u8]) -> Vec<u8> {
     let pair = |length: usize| u16::try_from(length).expect("short").to_be_bytes();
-    let mut header = [
-        &[0x45, 0][..],
-        &pair(28 + payload.len()),
-        &[0, 0, 0x40, 0, 64, 17, 0, 0],
-        &from,
-        &to,
-    ]
-    .concat();
+    let mut header =
+        [&[0x45, 0][..], &pair(28 + payload.len()), &[0, 0, 0x40, 0, 64, 17, 0, 0], &from, &to]
+            .concat();
     let sum: u32 =
         header.chunks(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]]))).sum();
     let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).expect("folded");
     header[10..12].copy_from_slice(&sum.to_be_bytes());
-    let udp = [&9_999_u16.to_be_bytes()[..], &port.to_be_bytes(), &pair(8 + payload.len()), &[0; 2]];
+    let udp =
+        [&9_999_u16.to_be_bytes()[..], &port.to_be_bytes(), &pair(8 + payload.len()), &[0; 2]];
     [&header[..], &udp.concat(), payload].concat()
 }
 
@@ -171,8 +167,8 @@ fn a_deleted_ports_machine_reaches_nobody_by_forged_tunnels() {
         let came = || (0..).take_while(|_| receiver.recv(&mut [0; 64]).is_ok()).count();
 
         // By the underlay the same datagram arrives: it is a good one.
-        let socket = other.inside(|| UdpSocket::bind((there, 0))).expect("a socket");
-        socket.send_to(&payload, (here, TUNNEL_PORT)).expect("it leaves");
+        let socket = other.inside(|| UdpSocket::bind((IpAddr::from(there), 0))).expect("a socket");
+        socket.send_to(&payload, (IpAddr::from(here), TUNNEL_PORT)).expect("it leaves");
         wait_for("what a node sends", || if came() == 1 { Ok(()) } else { Err("nothing".into()) });
 
         leave_a_port_behind(house, host);
