@@ -36,11 +36,13 @@ impl Bell {
         }
     }
 
+    /// The event first: whoever rings in between finds the bell rung, and what they rang for is seen by
+    /// the look that follows. The other way round a ring could be read away while the bell says that
+    /// it is rung, and nobody would ring it again.
     fn silence(&self) {
-        if self.is_rung.swap(false, Ordering::AcqRel) {
-            // It can only fail when it is silent already.
-            let _ = rustix::io::read(&self.event, &mut [0; 8]);
-        }
+        // It can only fail when it is silent already.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        self.is_rung.swap(false, Ordering::AcqRel);
     }
 }
 
