@@ -4,10 +4,10 @@ use crate::packets::Sent;
 use crate::streets::TownKind;
 use crate::town::{Port, Town, node_name};
 use catena_dataplane::engine::{
-    Booking, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Turn,
+    Booking, Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, TunnelKind, Turn,
 };
 use catena_fastpath::Event;
-use catena_io::{Buffer, BufferPool};
+use catena_io::{Buffer, BufferPool, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX};
 use catena_model::DropReason;
 use catena_model::id::PortId;
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ impl Side {
         mut packets: Vec<Packet>,
         is_starved: bool,
         town: &Town,
-    ) -> Vec<(Left, Booking)> {
+    ) -> Vec<(Left, Vec<Booking>)> {
         let mut out = Output::default();
         let taken = std::iter::from_fn(|| is_starved.then(|| self.pool.take()).flatten());
         let taken: Vec<Buffer> = taken.collect();
@@ -71,13 +71,13 @@ impl Side {
     }
 
     /// Tells the engine the time; answers as for packets.
-    pub(crate) fn tick(&mut self, now_ns: u64, town: &Town) -> Vec<(Left, Booking)> {
+    pub(crate) fn tick(&mut self, now_ns: u64, town: &Town) -> Vec<(Left, Vec<Booking>)> {
         let mut out = Output::default();
         self.engine.tick(now_ns, &mut self.pool, &mut out);
         self.left(out, town)
     }
 
-    fn left(&mut self, out: Output, town: &Town) -> Vec<(Left, Booking)> {
+    fn left(&mut self, out: Output, town: &Town) -> Vec<(Left, Vec<Booking>)> {
         let mut left = Vec::new();
         let Output { frames, datagrams, mut lots } = out;
         for frame in frames {
@@ -87,14 +87,19 @@ impl Side {
             let is_super_frame = frame.buffer.offload.segmentation.is_some();
             let bytes = frame.buffer.bytes().to_vec();
             let booking = lots.withdraw(frame.share);
-            left.push((Left::Frame { port, bytes, is_super_frame }, booking));
+            left.push((Left::Frame { port, bytes, is_super_frame }, vec![booking]));
             self.pool.put(frame.buffer);
         }
+        let mut rows: Vec<Row> = Vec::new();
         for datagram in datagrams {
-            let (to, bytes) = (datagram.to.to_string(), datagram.buffer.bytes().to_vec());
-            left.push((Left::Datagram { to, bytes }, lots.withdraw(datagram.share)));
+            let row = Row::of(&datagram, lots.withdraw(datagram.share));
             self.pool.put(datagram.buffer);
+            match rows.last_mut().filter(|last| last.takes(&row)) {
+                Some(last) => last.join(row),
+                None => rows.push(row),
+            }
         }
+        left.extend(rows.into_iter().map(Row::left));
         left.sort_by(|one, other| one.0.cmp(&other.0));
         left
     }
@@ -102,13 +107,16 @@ impl Side {
     /// Books what has left, or why it could not.
     pub(crate) fn book(
         &mut self,
-        left: Vec<(Left, Booking)>,
+        left: Vec<(Left, Vec<Booking>)>,
         fate: impl Fn(&Left) -> Option<DropReason>,
     ) {
-        for (left, booking) in left {
-            match fate(&left) {
-                None => self.engine.booked_sent(booking),
-                Some(reason) => self.engine.booked_failed(booking, reason),
+        for (left, bookings) in left {
+            let fate = fate(&left);
+            for booking in bookings {
+                match fate {
+                    None => self.engine.booked_sent(booking),
+                    Some(reason) => self.engine.booked_failed(booking, reason),
+                }
             }
         }
         self.engine.transmitted();
@@ -123,8 +131,50 @@ impl Side {
     }
 }
 
+/// Datagrams of one flow that leave one after the other, as many as one call could send. What the kernel
+/// follows leaves one per datagram, and on the wire that is the same.
+struct Row {
+    flow: (String, TunnelKind, u16),
+    segment_bytes: usize,
+    bytes: Vec<u8>,
+    bookings: Vec<Booking>,
+}
+
+impl Row {
+    fn of(datagram: &Datagram, booking: Booking) -> Self {
+        let bytes = datagram.buffer.bytes().to_vec();
+        Self {
+            flow: (datagram.to.to_string(), datagram.kind, datagram.entropy),
+            segment_bytes: datagram.segment_bytes.map_or(bytes.len(), usize::from),
+            bytes,
+            bookings: vec![booking],
+        }
+    }
+
+    /// Could the next go in the same call? All but the last of a row have one size.
+    fn takes(&self, next: &Self) -> bool {
+        let bytes = self.bytes.len() + next.bytes.len();
+        let is_like = next.segment_bytes == self.segment_bytes
+            || (next.segment_bytes < self.segment_bytes && next.bytes.len() == next.segment_bytes);
+        self.flow == next.flow
+            && is_like
+            && self.bytes.len().is_multiple_of(self.segment_bytes)
+            && bytes <= TUNNEL_PAYLOAD_BYTES_MAX
+            && bytes.div_ceil(self.segment_bytes) <= TUNNEL_SEGMENTS_MAX
+    }
+
+    fn join(&mut self, next: Self) {
+        self.bytes.extend(next.bytes);
+        self.bookings.extend(next.bookings);
+    }
+
+    fn left(self) -> (Left, Vec<Booking>) {
+        (Left::Datagram { to: self.flow.0, bytes: self.bytes }, self.bookings)
+    }
+}
+
 /// The names of what leaves.
-pub(crate) fn names(left: &[(Left, Booking)]) -> Vec<Left> {
+pub(crate) fn names(left: &[(Left, Vec<Booking>)]) -> Vec<Left> {
     left.iter().map(|(left, _)| left.clone()).collect()
 }
 

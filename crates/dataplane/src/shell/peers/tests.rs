@@ -165,7 +165,10 @@ fn cross(workers: usize) {
             change(&mut desk, number.into());
             assert_eq!(counted(&mut desk).total().unaccounted(), 0);
         }
-        assert!(begun.elapsed() < PATIENCE, "{workers} workers: {came} of {all} came");
+        if begun.elapsed() >= PATIENCE {
+            let total = counted(&mut desk).total();
+            panic!("{workers} workers: {came} of {all} came, {sent} were sent: {total:?}");
+        }
     }
     // What was sent is booked once whoever sent it has said so.
     let mut counters = counted(&mut desk);
