@@ -204,6 +204,34 @@ mod tests {
     }
 
     #[test]
+    fn whoever_sleeps_is_woken_by_every_ring_also_one_that_meets_the_silencing() {
+        const FRAMES: u32 = 200_000;
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let (mut near, mut far) = LocalPort::pair(64).unwrap();
+        let sender = std::thread::spawn(move || {
+            let (mut pool, mut sent) = (BufferPool::new(1), 0);
+            while sent < FRAMES {
+                let mut frame = frames(&mut pool, 1);
+                sent += near.transmit(&mut frame, &mut pool).sent;
+            }
+            // What has been sent may still be on its way when this end goes.
+            near
+        });
+        let mut pool = BufferPool::new(64);
+        let (mut poller, mut ready) = (Poller::new().unwrap(), Vec::new());
+        poller.add(&far, 4).unwrap();
+        let mut came = 0;
+        while came < FRAMES {
+            poller.wait(Some(PATIENCE), &mut ready).unwrap();
+            assert_eq!(ready, [4], "{came} came, and nobody rings for the next");
+            let mut taken = Vec::new();
+            came += far.receive(&mut pool, &mut taken, 64).frames;
+            taken.into_iter().for_each(|buffer| pool.put(buffer));
+        }
+        sender.join().unwrap();
+    }
+
+    #[test]
     fn a_full_lane_refuses_by_place_and_an_empty_pool_leaves_frames_where_they_are() {
         let (mut near, mut far) = LocalPort::pair(2).unwrap();
         let mut pool = BufferPool::new(4);
