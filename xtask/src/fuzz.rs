@@ -23,16 +23,19 @@ pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> ExitCode {
         eprintln!("fuzz: {NEEDS}");
         return ExitCode::FAILURE;
     }
-    let seeds = format!("target/fuzz-seeds/{target}");
-    let corpus = format!("fuzz/corpus/{target}");
-    let kept = std::fs::create_dir_all(root.join(&corpus));
+    // Whole paths: cargo-fuzz may look from another folder.
+    let within = |folder: &str| root.join(folder).join(target).display().to_string();
+    let (seeds, corpus) = (within("target/fuzz-seeds"), within("fuzz/corpus"));
+    let kept = std::fs::create_dir_all(&corpus);
     let mut made =
         cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz", "--", target, &seeds]);
     if kept.is_err() || !made.status().is_ok_and(|status| status.success()) {
         return ExitCode::FAILURE;
     }
     let mut fuzz = Command::new("cargo");
-    fuzz.args(["+nightly", "fuzz", "run", "--fuzz-dir", "fuzz", target, &corpus, &seeds, "--"])
+    fuzz.args(["+nightly", "fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer", target])
+        .args([&corpus, &seeds])
+        .arg("--")
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={INPUT_BYTES_MAX}"))
         .arg("-print_final_stats=1")

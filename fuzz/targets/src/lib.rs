@@ -1,7 +1,7 @@
 //! The fuzz targets by name: what each does with its bytes, and what must hold afterwards.
 //!
 //! Knows which readers of the house take bytes of strangers. Refuses to know where the bytes come
-//! from: libFuzzer makes them (`fuzz/fuzz_targets`), the tests replay what is kept (`tests/replay.rs`).
+//! from: libFuzzer makes them (`fuzz/libfuzzer`), the tests replay what is kept (`tests/replay.rs`).
 #![forbid(unsafe_code)]
 // What does not hold here is a finding, and a finding is a panic.
 #![allow(clippy::unwrap_used)]

@@ -60,7 +60,7 @@ fn what_is_known_is_replayed_through_every_fuzz_target() {
 
 #[test]
 fn every_target_can_be_driven_by_libfuzzer_and_keeps_what_it_finds_under_its_name() {
-    let text = std::fs::read_to_string(seeds::root().join("fuzz/Cargo.toml")).unwrap();
+    let text = std::fs::read_to_string(seeds::root().join("fuzz/libfuzzer/Cargo.toml")).unwrap();
     let manifest: toml::Table = text.parse().unwrap();
     let bins = manifest["bin"].as_array().unwrap().iter();
     let bins: BTreeSet<&str> = bins.map(|bin| bin["name"].as_str().unwrap()).collect();
