@@ -1,8 +1,10 @@
 //! `cargo xtask fuzz TARGET --time SECONDS`: seeds from the goldens, then cargo-fuzz on the kept corpus.
-//! Knows the two commands; what a target does stands in `fuzz/targets`.
+//! Knows the two commands and the tally of executions; what a target does stands in `fuzz/targets`.
 
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 /// What is missing where cargo-fuzz does not answer.
 const NEEDS: &str = "fuzzing needs a nightly toolchain (`rustup toolchain install nightly`) and cargo-fuzz \
@@ -10,40 +12,129 @@ const NEEDS: &str = "fuzzing needs a nightly toolchain (`rustup toolchain instal
                      `cargo test --release -p catena-fuzz`";
 /// Longest input, in bytes: a few datagrams.
 const INPUT_BYTES_MAX: usize = 16_384;
+/// What libFuzzer calls the number that the tally adds up.
+const EXECUTED: &str = "stat::number_of_executed_units:";
+/// Executions since the last release, by target.
+const TALLY: &str = "fuzz/executions.json";
+/// The word for every target, one after the other.
+const EVERY: &str = "all";
 
-/// Fuzzes one target for so many seconds, or names all targets.
-pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> ExitCode {
+/// Executions and seconds of one target since the last release.
+#[derive(Default, Clone, Copy, serde::Serialize, serde::Deserialize)]
+struct Reached {
+    executions: u64,
+    seconds: u64,
+}
+
+type Tally = BTreeMap<String, Reached>;
+
+/// Fuzzes one target or all, for so many seconds each; without a name, tells the targets and what was
+/// reached.
+pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> Result<(), String> {
+    let known = names(root)?;
     let Some(target) = target else {
-        return ended(cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz"]));
+        print(&known, &read(root)?);
+        return Ok(());
     };
-    let mut asked = Command::new("cargo");
-    let asked = asked.args(["+nightly", "fuzz", "--version"]).env_remove("RUSTUP_TOOLCHAIN");
-    let answered = asked.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !answered.is_ok_and(|status| status.success()) {
-        eprintln!("fuzz: {NEEDS}");
-        return ExitCode::FAILURE;
+    let asked: Vec<&String> =
+        known.iter().filter(|name| target == EVERY || *name == target).collect();
+    if asked.is_empty() {
+        return Err(format!("no target is called '{target}'; there are: {}", known.join(", ")));
     }
+    if !answers(Command::new("cargo").args(["+nightly", "fuzz", "--version"])) {
+        return Err(NEEDS.into());
+    }
+    // A finding of one target is no reason to leave the others out.
+    let mut found = Vec::new();
+    for name in asked {
+        let executions = fuzz(root, name, seconds)?;
+        match executions {
+            Some(executions) => add(root, name, Reached { executions, seconds })?,
+            None => found.push(name.as_str()),
+        }
+    }
+    print(&known, &read(root)?);
+    if found.is_empty() { Ok(()) } else { Err(format!("findings in: {}", found.join(", "))) }
+}
+
+/// The targets, as the crate that holds them names them.
+fn names(root: &Path) -> Result<Vec<String>, String> {
+    let mut ask = cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz"]);
+    let output = ask.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err("catena-fuzz does not name its targets".into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
+/// Fuzzes one target; how often it was executed, or none where it ended with a finding.
+fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> {
     // Whole paths: cargo-fuzz may look from another folder.
     let within = |folder: &str| root.join(folder).join(target).display().to_string();
     let (seeds, corpus) = (within("target/fuzz-seeds"), within("fuzz/corpus"));
-    let kept = std::fs::create_dir_all(&corpus);
-    let mut made =
-        cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz", "--", target, &seeds]);
-    if kept.is_err() || !made.status().is_ok_and(|status| status.success()) {
-        return ExitCode::FAILURE;
+    let artifacts = within("fuzz/libfuzzer/artifacts");
+    for folder in [&corpus, &artifacts] {
+        std::fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
+    }
+    let seeded =
+        cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz", "--", target, &seeds])
+            .status()
+            .is_ok_and(|status| status.success());
+    if !seeded {
+        return Err(format!("cannot write the seeds of {target} into {seeds}"));
     }
     let mut fuzz = Command::new("cargo");
-    fuzz.args(["+nightly", "fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer", target])
+    fuzz.args(["+nightly", "fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer", "target"])
         .args([&corpus, &seeds])
         .arg("--")
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={INPUT_BYTES_MAX}"))
+        .arg(format!("-artifact_prefix={artifacts}/"))
         .arg("-print_final_stats=1")
-        // The toolchain that runs this is not the one that fuzzes.
-        .env_remove("RUSTUP_TOOLCHAIN")
-        .env_remove("CARGO")
-        .current_dir(root);
-    ended(fuzz)
+        .env("CATENA_FUZZ_TARGET", target)
+        .current_dir(root)
+        .stderr(Stdio::piped());
+    let mut child = nightly(&mut fuzz).spawn().map_err(|error| error.to_string())?;
+    let mut executions = None;
+    for line in child.stderr.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
+        let line = line.map_err(|error| error.to_string())?;
+        eprintln!("{line}");
+        if let Some(number) = line.strip_prefix(EXECUTED) {
+            executions = number.trim().parse().ok();
+        }
+    }
+    let ended = child.wait().map_err(|error| error.to_string())?;
+    if !ended.success() {
+        return Ok(None);
+    }
+    executions.map(Some).ok_or_else(|| format!("libFuzzer does not tell how often {target} ran"))
+}
+
+fn read(root: &Path) -> Result<Tally, String> {
+    match std::fs::read_to_string(root.join(TALLY)) {
+        Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{TALLY}: {error}")),
+        Err(_) => Ok(Tally::new()),
+    }
+}
+
+fn add(root: &Path, target: &str, run: Reached) -> Result<(), String> {
+    let mut tally = read(root)?;
+    let reached = tally.entry(target.to_owned()).or_default();
+    reached.executions += run.executions;
+    reached.seconds += run.seconds;
+    let text = serde_json::to_string_pretty(&tally).map_err(|error| error.to_string())?;
+    std::fs::write(root.join(TALLY), text + "\n").map_err(|error| format!("{TALLY}: {error}"))
+}
+
+fn print(known: &[String], tally: &Tally) {
+    println!("{:<18}{:>16}{:>10}", "target", "executions", "seconds");
+    for name in known {
+        let reached = tally.get(name).copied().unwrap_or_default();
+        println!("{name:<18}{:>16}{:>10}", reached.executions, reached.seconds);
+    }
+    let executions: u64 = tally.values().map(|reached| reached.executions).sum();
+    let seconds: u64 = tally.values().map(|reached| reached.seconds).sum();
+    println!("{:<18}{executions:>16}{seconds:>10}", "since the release");
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Command {
@@ -52,9 +143,12 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn ended(mut command: Command) -> ExitCode {
-    match command.status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
+/// The toolchain that runs this is not the one that fuzzes.
+fn nightly(command: &mut Command) -> &mut Command {
+    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO")
+}
+
+fn answers(command: &mut Command) -> bool {
+    let command = nightly(command).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }

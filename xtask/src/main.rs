@@ -31,11 +31,11 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         words: Vec<String>,
     },
-    /// Fuzz one target (a nightly toolchain with cargo-fuzz); without a name, tell what there is.
+    /// Fuzz (a nightly toolchain with cargo-fuzz); without a name, tell what there is and was reached.
     Fuzz {
-        /// For example `nsh`.
+        /// For example `nsh`; `all` for one after the other.
         target: Option<String>,
-        /// For how long, in seconds.
+        /// For how long each, in seconds.
         #[arg(long, default_value_t = 60)]
         time: u64,
     },
@@ -47,7 +47,15 @@ fn main() -> ExitCode {
         Command::Tidy => tidy(&root),
         Command::Gen => generate::write(&root),
         Command::Bench { words } => return bench(&root, &words),
-        Command::Fuzz { target, time } => return fuzz::run(&root, target.as_deref(), time),
+        Command::Fuzz { target, time } => {
+            return match fuzz::run(&root, target.as_deref(), time) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(why) => {
+                    eprintln!("fuzz: {why}");
+                    ExitCode::FAILURE
+                }
+            };
+        }
     };
     for fault in &faults {
         eprintln!("tidy: {fault}");

@@ -1,4 +1,11 @@
-//! One source for every target: libFuzzer's entry, named by the binary that cargo makes of it.
+//! libFuzzer's entry for every target: `CATENA_FUZZ_TARGET` names the one that runs. One binary for
+//! all of them, since each would hold the whole data plane again.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| catena_fuzz::run(env!("CARGO_BIN_NAME"), bytes));
+use std::sync::LazyLock;
+
+static NAME: LazyLock<String> = LazyLock::new(|| {
+    std::env::var("CATENA_FUZZ_TARGET").expect("CATENA_FUZZ_TARGET names the target to run")
+});
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| catena_fuzz::run(&NAME, bytes));

@@ -59,13 +59,9 @@ fn what_is_known_is_replayed_through_every_fuzz_target() {
 }
 
 #[test]
-fn every_target_can_be_driven_by_libfuzzer_and_keeps_what_it_finds_under_its_name() {
-    let text = std::fs::read_to_string(seeds::root().join("fuzz/libfuzzer/Cargo.toml")).unwrap();
-    let manifest: toml::Table = text.parse().unwrap();
-    let bins = manifest["bin"].as_array().unwrap().iter();
-    let bins: BTreeSet<&str> = bins.map(|bin| bin["name"].as_str().unwrap()).collect();
+fn every_target_has_a_name_of_its_own_and_keeps_what_is_found_under_it() {
     let names: BTreeSet<&str> = TARGETS.iter().map(|target| target.name).collect();
-    assert_eq!((names.len(), &bins), (TARGETS.len(), &names));
+    assert_eq!(names.len(), TARGETS.len());
     for kind in ["corpus", "stories"] {
         let Ok(folders) = std::fs::read_dir(seeds::root().join("fuzz").join(kind)) else {
             continue;
