@@ -39,7 +39,7 @@ fn body_number(body: &[u8]) -> u64 {
 pub(crate) fn slice_delta(bytes: &[u8]) {
     let Ok(packed) = message::SliceDelta::decode(bytes) else { return };
     let Ok(delta) = slices::unpack(&packed) else { return };
-    let again = slices::pack(&delta, number_of(&packed), true);
+    let again = slices::pack(&delta, number_of(&packed), packed.is_last);
     assert_eq!(slices::unpack(&again).expect("what we pack we unpack"), delta);
 }
 
