@@ -15,34 +15,43 @@ ETHERNET = 1  # link type of the captures
 IPV4, IPV6, UDP = b"\x08\x00", b"\x86\xdd", 17
 NSH, MPLS = b"\x89\x4f", b"\x88\x47"  # towards functions that speak the encapsulation
 IDENTITY_BYTES = 12
+MAGICS = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000),
+          b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}
 
 # One datagram at one interface: time in ns since 1970, whether it came in, IP hop limit, ports, the
 # identity, and its bytes below the identity that a function may not change (a copy has the same).
 Sight = namedtuple("Sight", "time is_in hops source_port port identity")
 
 
+# Where and when a frame was captured: time in seconds since 1970, direction "in" or "out".
+At = namedtuple("At", "time node network direction")
+
+
 class Unreadable(Exception):
     """A capture or description that cannot be judged."""
+
+
+def read(path):
+    """(bytes, byte order, ns of a unit of time) of a classic pcap file."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if len(data) < 24:
+        raise Unreadable(f"{path}: no pcap header")
+    if data[:4] not in MAGICS:
+        raise Unreadable(f"{path}: not a classic pcap file")
+    order, unit = MAGICS[data[:4]]
+    if struct.unpack(order + "I", data[20:24])[0] & 0xFFFF != ETHERNET:
+        raise Unreadable(f"{path}: not captured on Ethernet")
+    return data, order, unit
 
 
 class Capture:
     """One file. `frames` is the number of all frames in it, once it has been read."""
 
-    MAGICS = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000),
-              b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}
-
     def __init__(self, path, mac):
         self.path, self.frames, self.foreign = path, 0, 0
-        self.mac = bytes.fromhex(mac.replace(":", ""))
-        with open(path, "rb") as file:
-            self.data = file.read()
-        if len(self.data) < 24:
-            raise Unreadable(f"{path}: no pcap header")
-        if self.data[:4] not in self.MAGICS:
-            raise Unreadable(f"{path}: not a classic pcap file")
-        self.order, self.unit = self.MAGICS[self.data[:4]]
-        if struct.unpack(self.order + "I", self.data[20:24])[0] & 0xFFFF != ETHERNET:
-            raise Unreadable(f"{path}: not captured on Ethernet")
+        self.mac = mac_bytes(mac)
+        self.data, self.order, self.unit = read(path)
 
     def sights(self, ports):
         """Yields a Sight of each datagram whose source or destination port is one of `ports`."""
@@ -88,6 +97,48 @@ class Capture:
             yield Sight(seconds * 1_000_000_000 + part * unit, is_in, hops, source_port, port,
                         data[udp + 8:udp + 8 + IDENTITY_BYTES])
         self.frames = frames
+
+
+def read_pcap(path):
+    """Yields (time in seconds, frame bytes) of a classic pcap file."""
+    data, order, unit = read(path)
+    at = 24
+    while at < len(data):
+        if at + 16 > len(data):
+            raise Unreadable(f"{path}: ends inside a packet header")
+        seconds, part, kept, _ = struct.unpack(order + "IIII", data[at:at + 16])
+        at += 16
+        if at + kept > len(data):
+            raise Unreadable(f"{path}: ends inside a packet")
+        yield seconds + part * unit / 1e9, data[at:at + kept]
+        at += kept
+
+
+def frames(lab, folder, parse, complain):
+    """Yields (At, what `parse` makes of the frame) over all captures of a lab, but for frames of which
+    it makes None."""
+    for group in ("endpoints", "functions"):
+        for node, interfaces in lab[group].items():
+            for network, interface in interfaces.items():
+                if interface.get("lost"):
+                    complain(f"the capture at {node}/{network} lost {interface['lost']} packets")
+                if "pcap" not in interface:
+                    continue
+                own = mac_bytes(interface["mac"])
+                for time, frame in read_pcap(os.path.join(folder, interface["pcap"])):
+                    parsed = parse(frame)
+                    if parsed is None:
+                        continue
+                    if own not in (frame[0:6], frame[6:12]):
+                        complain(f"a packet was seen at {node}/{network}, though neither from nor "
+                                 f"to it")
+                        continue
+                    direction = "in" if frame[0:6] == own else "out"
+                    yield At(time, node, network, direction), parsed
+
+
+def mac_bytes(text):
+    return bytes.fromhex(text.replace(":", ""))
 
 
 def beneath(data, frame, end):

@@ -19,7 +19,6 @@ Exit status 0 if all is proved, 1 if not (with a list), 2 if it cannot be judged
 """
 
 import csv
-import os
 import struct
 import sys
 from collections import defaultdict, namedtuple
@@ -28,42 +27,15 @@ import captures
 from captures import Unreadable
 
 EXAMPLES_MAX = 50  # violations told in full; all are counted
-ETHERNET = 1  # link type of the captures
 IDENTITY_BYTES = 12  # iperf3: seconds, microseconds, sequence number, four bytes each
 
 Sight = namedtuple("Sight", "time node network direction hops bytes")
 Spot = namedtuple("Spot", "node network direction")
 
 
-def read_pcap(path):
-    """Yields (time in seconds, frame bytes) of a classic pcap file."""
-    with open(path, "rb") as file:
-        data = file.read()
-    if len(data) < 24:
-        raise Unreadable(f"{path}: no pcap header")
-    magic = data[:4]
-    orders = {b"\xd4\xc3\xb2\xa1": ("<", 1e-6), b"\xa1\xb2\xc3\xd4": (">", 1e-6),
-              b"\x4d\x3c\xb2\xa1": ("<", 1e-9), b"\xa1\xb2\x3c\x4d": (">", 1e-9)}
-    if magic not in orders:
-        raise Unreadable(f"{path}: not a classic pcap file")
-    order, fraction = orders[magic]
-    if struct.unpack(order + "I", data[20:24])[0] & 0xFFFF != ETHERNET:
-        raise Unreadable(f"{path}: not captured on Ethernet")
-    at = 24
-    while at < len(data):
-        if at + 16 > len(data):
-            raise Unreadable(f"{path}: ends inside a packet header")
-        seconds, part, kept, _ = struct.unpack(order + "IIII", data[at:at + 16])
-        at += 16
-        if at + kept > len(data):
-            raise Unreadable(f"{path}: ends inside a packet")
-        yield seconds + part * fraction, data[at:at + kept]
-        at += kept
-
-
 def parse_udp(frame):
-    """(destination mac, source mac, hop limit, destination port, payload length, payload head), or
-    None if the frame is not UDP over IP."""
+    """(hop limit, destination port, payload length, payload head), or None if the frame is not UDP
+    over IP."""
     if len(frame) < 14:
         return None
     kind = struct.unpack("!H", frame[12:14])[0]
@@ -82,11 +54,7 @@ def parse_udp(frame):
         return None
     port, length = struct.unpack("!HH", packet[header + 2:header + 6])
     payload = packet[header + 8:]
-    return frame[0:6], frame[6:12], hops, port, length - 8, payload[:IDENTITY_BYTES]
-
-
-def mac_bytes(text):
-    return bytes.fromhex(text.replace(":", ""))
+    return hops, port, length - 8, payload[:IDENTITY_BYTES]
 
 
 def expected_spots(lab, chain):
@@ -115,30 +83,14 @@ def expected_spots(lab, chain):
 
 def read_sights(lab, folder, ports, complain):
     """All sights of packets to the chains' ports: {(port, identity): [Sight]}."""
+    def parse(frame):
+        udp = parse_udp(frame)
+        return udp if udp and udp[1] in ports else None
+
     sights = defaultdict(list)
-    for group in ("endpoints", "functions"):
-        for node, interfaces in lab[group].items():
-            for network, interface in interfaces.items():
-                if interface.get("lost"):
-                    complain(f"the capture at {node}/{network} lost {interface['lost']} packets")
-                if "pcap" not in interface:
-                    continue
-                own = mac_bytes(interface["mac"])
-                for time, frame in read_pcap(os.path.join(folder, interface["pcap"])):
-                    parsed = parse_udp(frame)
-                    if parsed is None or parsed[3] not in ports:
-                        continue
-                    to, source, hops, port, length, identity = parsed
-                    if to == own:
-                        direction = "in"
-                    elif source == own:
-                        direction = "out"
-                    else:
-                        complain(f"a packet to port {port} was seen at {node}/{network}, "
-                                 f"though neither from nor to it")
-                        continue
-                    sight = Sight(time, node, network, direction, hops, length)
-                    sights[(port, identity)].append(sight)
+    for at, (hops, port, length, identity) in captures.frames(lab, folder, parse, complain):
+        sights[(port, identity)].append(
+            Sight(at.time, at.node, at.network, at.direction, hops, length))
     return sights
 
 

@@ -24,14 +24,12 @@ Usage: stream_proof.py DESCRIPTION.json OUTPUT.json
 Exit status 0 if all is proved, 1 if not (with a list), 2 if it cannot be judged.
 """
 
-import os
 import struct
 import sys
 from collections import defaultdict, namedtuple
 
 import captures
 from captures import Unreadable
-from steering_proof import mac_bytes, read_pcap
 
 EXAMPLES_MAX = 50  # violations told in full; all are counted
 TCP = 6
@@ -40,8 +38,8 @@ Sight = namedtuple("Sight", "node is_in hops")
 
 
 def parse_tcp(frame):
-    """(destination mac, source mac, hop limit, destination port), or None if the frame is not TCP
-    over IP, or a fragment behind the first."""
+    """(hop limit, destination port), or None if the frame is not TCP over IP, or a fragment behind
+    the first."""
     if len(frame) < 14:
         return None
     kind, packet = frame[12:14], frame[14:]
@@ -55,28 +53,18 @@ def parse_tcp(frame):
         return None
     if protocol != TCP or len(packet) < header + 4:
         return None
-    return frame[0:6], frame[6:12], hops, struct.unpack("!H", packet[header + 2:header + 4])[0]
+    return hops, struct.unpack("!H", packet[header + 2:header + 4])[0]
 
 
 def read_sights(lab, folder, ports, complain):
     """All sights of packets to the streams' ports: {port: [Sight]}."""
+    def parse(frame):
+        tcp = parse_tcp(frame)
+        return tcp if tcp and tcp[1] in ports else None
+
     sights = defaultdict(list)
-    for group in ("endpoints", "functions"):
-        for node, interfaces in lab[group].items():
-            for network, interface in interfaces.items():
-                if interface.get("lost"):
-                    complain(f"the capture at {node}/{network} lost {interface['lost']} packets")
-                own = mac_bytes(interface["mac"])
-                for _, frame in read_pcap(os.path.join(folder, interface["pcap"])):
-                    parsed = parse_tcp(frame)
-                    if parsed is None or parsed[3] not in ports:
-                        continue
-                    to, source, hops, port = parsed
-                    if own not in (to, source):
-                        complain(f"a packet to port {port} was seen at {node}/{network}, though "
-                                 f"neither from nor to it")
-                        continue
-                    sights[port].append(Sight(node, to == own, hops))
+    for at, (hops, port) in captures.frames(lab, folder, parse, complain):
+        sights[port].append(Sight(at.node, at.direction == "in", hops))
     return sights
 
 

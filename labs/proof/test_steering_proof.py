@@ -6,6 +6,7 @@ import struct
 import tempfile
 import unittest
 
+import captures
 import steering_proof
 
 MACS = {("S", "c"): "02:00:00:00:00:01", ("D", "c"): "02:00:00:00:00:02",
@@ -28,7 +29,7 @@ def frame(node, network, direction, sequence, hops, port=5001, ipv6=False):
     else:
         packet = struct.pack("!BBHHHBBHII", 0x45, 0, 20 + len(udp), 1, 0, hops, 17, 0, 1, 2) + udp
     kind = struct.pack("!H", 0x86DD if ipv6 else 0x0800)
-    return steering_proof.mac_bytes(to) + steering_proof.mac_bytes(source) + kind + packet
+    return captures.mac_bytes(to) + captures.mac_bytes(source) + kind + packet
 
 
 def journey(sequence, path=PATH, start=100.0, **options):
@@ -116,7 +117,7 @@ class Proof(unittest.TestCase):
 
     def test_a_frame_that_is_not_the_ports_own_is_found(self):
         data = bytearray(frame("v9", "c", "in", 1, 64))
-        data[0:6] = steering_proof.mac_bytes("02:00:00:00:00:98")
+        data[0:6] = captures.mac_bytes("02:00:00:00:00:98")
         self.wrong(journey(1) + [(100.9, "v9", "c", bytes(data))], None)
 
     def test_a_capture_that_lost_packets_proves_nothing(self):
@@ -134,7 +135,7 @@ class Proof(unittest.TestCase):
                 with open(path, "wb") as file:
                     file.write((header + record)[:cut])
                 with self.assertRaises(steering_proof.Unreadable):
-                    list(steering_proof.read_pcap(path))
+                    list(captures.read_pcap(path))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import struct
 import tempfile
 import unittest
 
+import captures
 import stream_proof
 
 MACS = {"S": "02:00:00:00:00:01", "D": "02:00:00:00:00:02", "v1": "02:00:00:00:00:03",
@@ -28,7 +29,7 @@ def frame(node, is_in, hops, port=5201, ipv6=False, own=None):
     else:
         packet = struct.pack("!BBHHHBBHII", 0x45, 0, 20 + len(tcp), 1, 0, hops, 6, 0, 1, 2) + tcp
     kind = b"\x86\xdd" if ipv6 else b"\x08\x00"
-    return stream_proof.mac_bytes(to) + stream_proof.mac_bytes(source) + kind + packet
+    return captures.mac_bytes(to) + captures.mac_bytes(source) + kind + packet
 
 
 def prove(sights, versions=None, lost=0, frames=()):

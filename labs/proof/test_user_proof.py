@@ -6,6 +6,7 @@ import struct
 import tempfile
 import unittest
 
+import captures
 import user_proof
 
 MACS = {"gnb": "02:00:00:00:00:01", "upf": "02:00:00:00:00:02", "red1": "02:00:00:00:00:03",
@@ -64,7 +65,7 @@ def prove(sights, sent=5, lost=0):
                     if at != node:
                         continue
                     ends = (mac, FOREIGN) if is_in else (FOREIGN, mac)
-                    data = b"".join(map(user_proof.mac_bytes, ends)) + b"\x08\x00"
+                    data = b"".join(map(captures.mac_bytes, ends)) + b"\x08\x00"
                     data += ipv4(datagram, hops=hops)
                     file.write(struct.pack("<IIII", int(time), round((time % 1) * 1e9), len(data),
                                            len(data)) + data)

@@ -22,14 +22,13 @@ Usage: user_proof.py DESCRIPTION.json OUTPUT.json
 Exit status 0 if all is proved, 1 if not (with a list), 2 if it cannot be judged.
 """
 
-import os
 import struct
 import sys
 from collections import defaultdict, namedtuple
 
 import captures
 from captures import Unreadable
-from steering_proof import Sight, expected_spots, judge_packet, mac_bytes, read_pcap
+from steering_proof import Sight, expected_spots, judge_packet
 
 EXAMPLES_MAX = 50  # violations told in full; all are counted
 UDP = 17
@@ -93,28 +92,14 @@ def parse_user(vxlan):
 
 def read_sights(lab, folder, complain):
     """All sights of frames: {(outer addresses, datagram): [Sight]}."""
+    def parse(frame):
+        packet = parse_ipv4(frame[14:]) if frame[12:14] == captures.IPV4 else None
+        return packet if packet and packet[2] == UDP else None
+
     sights = defaultdict(list)
-    for group in ("endpoints", "functions"):
-        for node, interfaces in lab[group].items():
-            for network, interface in interfaces.items():
-                if interface.get("lost"):
-                    complain(f"the capture at {node}/{network} lost {interface['lost']} packets")
-                own = mac_bytes(interface["mac"])
-                for time, frame in read_pcap(os.path.join(folder, interface["pcap"])):
-                    parsed = parse_ipv4(frame[14:]) if frame[12:14] == captures.IPV4 else None
-                    if parsed is None or parsed[2] != UDP:
-                        continue
-                    hops, addresses, _, datagram = parsed
-                    if frame[0:6] == own:
-                        direction = "in"
-                    elif frame[6:12] == own:
-                        direction = "out"
-                    else:
-                        complain(f"a frame was seen at {node}/{network}, though neither from nor "
-                                 f"to it")
-                        continue
-                    sight = Sight(time, node, network, direction, hops, len(datagram))
-                    sights[(addresses, datagram)].append(sight)
+    for at, (hops, addresses, _, datagram) in captures.frames(lab, folder, parse, complain):
+        sights[(addresses, datagram)].append(
+            Sight(at.time, at.node, at.network, at.direction, hops, len(datagram)))
     return sights
 
 
