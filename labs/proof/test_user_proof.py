@@ -25,13 +25,13 @@ def udp(port, payload):
     return struct.pack("!HHHH", 40_000, port, 8 + len(payload), 0) + payload
 
 
-def of_user(vni, teid, number, qfi=None, address=None):
+def of_user(vni, teid, number, qfi=None, address=None, end=b"\x0a\x32\x00\x02"):
     """A datagram with a user's packet in it."""
     address = address or struct.pack("!BBH", 10, 0, teid)
     inner = ipv4(udp(40_001, struct.pack("!I", number) + bytes(16)), b"\xc6\x33\x64\x01" + address)
     session = b"" if qfi is None else struct.pack("!HBB", 0, 0, 0x85) + bytes([1, 0, qfi, 0])
     gtp = struct.pack("!BBHI", 0x34 if session else 0x30, 255, len(session) + len(inner), teid)
-    tunnel = ipv4(udp(2152, gtp + session + inner))
+    tunnel = ipv4(udp(2152, gtp + session + inner), b"\x0a\x32\x00\x01" + end)
     vxlan = struct.pack("!B3xI", 8, vni << 8) + bytes(12) + b"\x08\x00" + tunnel
     return udp(4789, vxlan)
 
@@ -50,10 +50,16 @@ def all_users():
     return frames + [(udp(5001, b"plain" + bytes(20)), ["red1"])]
 
 
-def prove(sights, sent=5, lost=0):
+def moving(places, address=b"\x0a\x00\x00\x07"):
+    """A user of tenant 5001 in each of the tunnels and at each of their ends."""
+    return [(of_user(5001, teid, number, None, address, bytes([192, 0, 2, end])), ["red1"])
+            for number, (teid, end) in enumerate(places)]
+
+
+def prove(sights, sent=5, lost=0, mover=None):
     with tempfile.TemporaryDirectory() as folder:
         lab = {"endpoints": {}, "functions": {}, "source": "gnb", "destination": "upf",
-               "sent": sent, "plain": {"port": 5001, "chain": steps(["red1"])},
+               "sent": sent, "mover": mover, "plain": {"port": 5001, "chain": steps(["red1"])},
                "tenants": [{"vni": vni, "slices": 2, "qfi": QFIS[vni], "chain": steps(chain)}
                            for vni, chain in CHAINS.items()]}
         for node, mac in MACS.items():
@@ -133,6 +139,31 @@ class Proof(unittest.TestCase):
     def test_a_slice_of_nobody_is_found(self):
         frames = all_users() + [(of_user(5003, 1, 1), ["red1"])]
         self.wrong(journeys(frames), "no tenant's", sent=6)
+
+    MOVER = {"vni": 5001, "teids": [70, 71], "places": 3}
+    PLACES = [(70, 1), (70, 2), (71, 3)]
+
+    def test_a_user_that_moves_is_proved(self):
+        frames = all_users() + moving(self.PLACES)
+        status, result = prove(journeys(frames), sent=8, mover=self.MOVER)
+        self.assertEqual(status, 0, result)
+        self.assertEqual(result["slices"], 4)
+
+    def test_a_user_that_was_not_seen_where_it_moved_is_found(self):
+        for places, words in [(self.PLACES[:2], "never seen in tunnel 71"),
+                              (self.PLACES[1:], "seen at 2 places, not at 3"),
+                              ([], "0 users moved")]:
+            frames = all_users() + moving(places)
+            self.wrong(journeys(frames), words, sent=len(frames), mover=self.MOVER)
+
+    def test_another_user_in_its_tunnel_is_found(self):
+        frames = all_users() + moving(self.PLACES[:2]) + moving(self.PLACES[2:], b"\x0a\x00\x00\x08")
+        self.wrong(journeys(frames), "2 users moved, not one", sent=8, mover=self.MOVER)
+
+    def test_a_user_that_passes_its_function_by_after_a_move_is_found(self):
+        frames = all_users() + moving(self.PLACES)
+        frames[-1] = (frames[-1][0], [])
+        self.wrong(journeys(frames), "never seen in at red1", sent=8, mover=self.MOVER)
 
     def test_another_qos_flow_is_found(self):
         frames = all_users()

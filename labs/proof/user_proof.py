@@ -10,7 +10,11 @@ at the interfaces of both ends and inside the functions' own namespaces, and a J
      "source": "gnb", "destination": "upf", "sent": 40,
      "tenants": [{"vni": 5001, "slices": 2, "qfi": null, "chain": [{"name": "red1",
                                                                    "direction": "same"}]}],
-     "plain": {"port": 5001, "chain": [{"name": "red1", "direction": "same"}]}}
+     "plain": {"port": 5001, "chain": [{"name": "red1", "direction": "same"}]},
+     "mover": {"vni": 5001, "teids": [1073741824, 1073741825], "places": 4}}
+
+`mover` is one user of a tenant that keeps its address and moves from tunnel to tunnel, and from one
+end of a tunnel to another: so many places in all.
 
 A frame's slice is told by the addresses in it alone: the network in VXLAN (RFC 7348), the tunnel and
 the QoS flow in GTP-U (TS 29.281, TS 38.415), the address of the user in the innermost IP packet. Where
@@ -38,8 +42,9 @@ G_PDU = 255
 HAS_EXTENSION, HAS_OPTIONS = 0x04, 0x07
 PDU_SESSION = 0x85
 
-# Whose frame it is: the network, the tunnel, the QoS flow or None, the user's own address.
-User = namedtuple("User", "vni teid qfi address")
+# Whose frame it is: the network, the tunnel, the QoS flow or None, the user's own address, and the
+# end of the tunnel.
+User = namedtuple("User", "vni teid qfi address end")
 
 
 def parse_ipv4(packet):
@@ -87,7 +92,7 @@ def parse_user(vxlan):
                 qfi = gtp[at + 2] & 0x3F
             kind, at = gtp[at + size - 1], at + size
     inner = parse_ipv4(gtp[at:])
-    return inner and User(vni, teid, qfi, inner[1][4:8])
+    return inner and User(vni, teid, qfi, inner[1][4:8], outer[1][4:8])
 
 
 def read_sights(lab, folder, complain):
@@ -123,6 +128,11 @@ def chain_of(lab, datagram):
 
 def judge_users(lab, users, complain):
     """Each slice was seen, by the addresses that are its own; how many there were."""
+    mover = lab.get("mover")
+    if mover:
+        moved = [user for user in users if (user.vni, user.teid) in tunnels_of(mover)]
+        users = [user for user in users if (user.vni, user.teid) not in tunnels_of(mover)]
+        judge_mover(mover, moved, complain)
     by_slice = defaultdict(set)
     for user in users:
         by_slice[(user.vni, user.teid)].add((user.qfi, user.address))
@@ -143,6 +153,23 @@ def judge_users(lab, users, complain):
             if vni == tenant["vni"] and {qfi for qfi, _ in seen} != {tenant["qfi"]}:
                 complain(f"network {vni}, tunnel {teid}: its QoS flow is not {tenant['qfi']}")
     return len(by_slice)
+
+
+def tunnels_of(mover):
+    return {(mover["vni"], teid) for teid in mover["teids"]}
+
+
+def judge_mover(mover, moved, complain):
+    """One user was seen in all of its tunnels and at all of its places."""
+    addresses = {user.address for user in moved}
+    if len(addresses) != 1:
+        complain(f"network {mover['vni']}: {len(addresses)} users moved, not one")
+    for vni, teid in sorted(tunnels_of(mover) - {(user.vni, user.teid) for user in moved}):
+        complain(f"network {vni}: the user that moves was never seen in tunnel {teid}")
+    places = {(user.teid, user.end) for user in moved}
+    if len(places) != mover["places"]:
+        complain(f"network {mover['vni']}: the user that moves was seen at {len(places)} places, not "
+                 f"at {mover['places']}")
 
 
 def prove(lab, folder):

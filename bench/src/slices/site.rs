@@ -70,9 +70,9 @@ pub(super) fn frame(packet_bytes: usize) -> Result<Vec<u8>, BenchError> {
         macs: (Seat::Source.mac(), Seat::Sink.mac()),
         addresses: (Seat::Source.address(), Seat::Sink.address()),
     };
-    let content =
-        Content::User(User { vni, teid, qfi: None, tunnel_end: Ipv4Addr::new(192, 0, 2, 9) });
-    let template = Template::new(&ends, &content, packet_bytes);
+    let tunnel_end = Ipv4Addr::new(192, 0, 2, 9);
+    let user = User { vni, teid, qfi: None, tunnel_end, address: User::address_in(teid) };
+    let template = Template::new(&ends, &Content::User(user), packet_bytes);
     let template = template.ok_or_else(|| wrong("a frame", &"it has no room for its headers"))?;
     let mut frame = Vec::new();
     template.write(&Mark { run: 0, user: 0, form: 0, number: 0, sent_ns: 0 }, &mut frame);

@@ -168,7 +168,9 @@ fn side(
         let reason = format!("slice '{name}': {}", made.status.reason);
         return Err(LabError::Refused { lab: bench.running.lab.name.clone(), reason });
     }
-    let user = User { vni: *vni, teid: Teid(TEID), qfi: *qfi, tunnel_end: tunnel_end(1) };
+    let teid = Teid(TEID);
+    let address = User::address_in(teid);
+    let user = User { vni: *vni, teid, qfi: *qfi, tunnel_end: tunnel_end(1), address };
     let routers = slices::routers_of(bench.running, chain);
     Ok(vec![bench.flow(&[Content::User(user)], SIZE, routers)?])
 }

@@ -22,6 +22,8 @@ const CHANGEABLE_BYTES: usize = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES;
 const TUNNEL_SOURCE_PORT: u16 = 51_000;
 /// Ports of the users' own traffic.
 const USER_PORTS: (u16, u16) = (40_000, 40_001);
+/// With whom all users speak.
+const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 /// MACs inside VXLAN mean nothing to anybody here.
 const INNER_MACS: (MacAddr, MacAddr) =
     (MacAddr([2, 0, 0, 0, 0, 0xa]), MacAddr([2, 0, 0, 0, 0, 0xb]));
@@ -48,6 +50,16 @@ pub struct User {
     pub qfi: Option<Qfi>,
     /// The end of its GTP-U tunnel: another one after it has moved.
     pub tunnel_end: Ipv4Addr,
+    /// Its own address, which it keeps when it moves.
+    pub address: Ipv4Addr,
+}
+
+impl User {
+    /// The own address of the user whose first tunnel this is.
+    #[must_use]
+    pub fn address_in(tunnel: Teid) -> Ipv4Addr {
+        Ipv4Addr::from_bits(u32::from(Ipv4Addr::new(10, 0, 0, 0)) | tunnel.0 & 0x00ff_ffff)
+    }
 }
 
 /// What a stream carries.
@@ -110,7 +122,7 @@ impl Template {
                 let ends = (ends.addresses.1, user.tunnel_end);
                 frame.datagram(ends, (ports::GTP_U, ports::GTP_U), in_gtp)?;
                 frame.put(gtp.len_bytes(), |room| gtp.emit(room).ok())?;
-                frame.datagram(user_addresses(user), USER_PORTS, inner)?;
+                frame.datagram((SERVER, user.address), USER_PORTS, inner)?;
             }
             Content::Plain { port } => {
                 frame.ethernet(ends.macs)?;
@@ -158,15 +170,6 @@ pub fn mark_of(frame: &[u8]) -> Option<Mark> {
 pub fn routers_passed(frame: &[u8]) -> Option<u8> {
     let view = Ipv4View::parse(frame.get(ethernet::HEADER_BYTES..)?).ok()?;
     TTL.checked_sub(view.ttl())
-}
-
-/// Each user's own address follows from its identifier.
-fn user_addresses(user: &User) -> (Ipv4Addr, Ipv4Addr) {
-    let host = user.teid.0 & 0x00ff_ffff;
-    (
-        Ipv4Addr::new(198, 51, 100, 1),
-        Ipv4Addr::from_bits(u32::from(Ipv4Addr::new(10, 0, 0, 0)) | host),
-    )
 }
 
 #[derive(Default)]
@@ -228,6 +231,7 @@ mod tests {
             teid: Teid(77),
             qfi: qfi.map(|qfi| Qfi::new(qfi.into()).unwrap()),
             tunnel_end: Ipv4Addr::new(192, 0, 2, 1),
+            address: User::address_in(Teid(77)),
         })
     }
 

@@ -25,6 +25,7 @@ use crate::error::Result;
 use crate::up::RunningLab;
 use crate::vocabulary::{HOPS_OF_SLICE, Users};
 use bench::{Bench, By, Case, SEARCH_FIRST};
+use moving::Moving;
 use serde::Serialize;
 use serde_json::Value;
 use slices::Declared;
@@ -119,7 +120,8 @@ pub(crate) fn carry_out(
     bench.end_open_vswitch();
     if users.moves > 0 {
         let start = Instant::now();
-        evidence.moved = Some((users.moves, moving::carry_out(&mut bench, users.moves)?));
+        let moved = moving::carry_out(&mut bench, Moving::asked(users))?;
+        evidence.moved = Some((users.moves, moved));
         tell(&format!("{} moves of a user", users.moves), start.elapsed().as_secs_f64());
     }
     if let Some(flood) = &users.flood {

@@ -6,6 +6,7 @@ use super::comparing::Comparison;
 use super::frames::{Content, User};
 use super::{Bench, slices, tunnel_end};
 use crate::error::{LabError, Result};
+use crate::vocabulary::Users;
 use catena_client::Client;
 use catena_model::slice::SliceDocument;
 use catena_wire::scalar::Teid;
@@ -20,11 +21,39 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// After the user has turned to its new tunnel, this long its slice takes the old one too: what is
 /// under way in it must still find its chain.
 const OLD_TUNNEL_STAYS: Duration = Duration::from_millis(50);
+/// With each move it is another end of the tunnel, with each of so many another tunnel as well.
+const MOVES_OF_TUNNEL: u32 = 2;
 const PACKETS_PER_SECOND_DEFAULT: u32 = 2_000;
 
-/// Sends the stream of a user that moves so often.
-pub(super) fn carry_out(bench: &mut Bench<'_>, moves: u32) -> Result<Comparison> {
-    let users = bench.users;
+/// A stream under which a user moves.
+#[derive(Clone, Copy)]
+pub(super) struct Moving {
+    pub(super) moves: u32,
+    /// Of the user's packets.
+    pub(super) size: u32,
+    pub(super) packets_per_second: f64,
+}
+
+impl Moving {
+    /// As the lab file asks for it.
+    pub(super) fn asked(users: &Users) -> Self {
+        let rate = users.packets_per_second.unwrap_or(PACKETS_PER_SECOND_DEFAULT);
+        Self {
+            moves: users.moves,
+            size: users.sizes.last().copied().unwrap_or(512),
+            packets_per_second: f64::from(rate),
+        }
+    }
+
+    /// The tunnels that the user has, one after the other.
+    pub(super) fn teids(self) -> Vec<u32> {
+        (0..=self.moves / MOVES_OF_TUNNEL).map(|number| TEID_FIRST + number).collect()
+    }
+}
+
+/// Sends the stream.
+pub(super) fn carry_out(bench: &mut Bench<'_>, moving: Moving) -> Result<Comparison> {
+    let (users, moves) = (bench.users, moving.moves);
     let Some(tenant) = users.tenants.first() else { return Ok(Comparison::default()) };
     let slice = SliceDocument {
         name: NAME.to_owned(),
@@ -35,24 +64,23 @@ pub(super) fn carry_out(bench: &mut Bench<'_>, moves: u32) -> Result<Comparison>
     let places: Vec<User> = (0..=moves)
         .map(|number| User {
             vni: tenant.vni,
-            teid: Teid(TEID_FIRST + number / 2),
+            teid: Teid(TEID_FIRST + number / MOVES_OF_TUNNEL),
             qfi: tenant.qfi,
             tunnel_end: tunnel_end(number + 1),
+            address: User::address_in(Teid(TEID_FIRST)),
         })
         .collect();
     let client = &bench.running.client;
     client.create_slice(&taking(&slice, Teid(TEID_FIRST), Teid(TEID_FIRST)))?;
     let contents: Vec<Content> = places.iter().copied().map(Content::User).collect();
-    let size = users.sizes.last().copied().unwrap_or(512);
     let routers = slices::routers_of(bench.running, &tenant.chain);
-    let flows = [bench.flow(&contents, size, routers)?];
+    let flows = [bench.flow(&contents, moving.size, routers)?];
     let form = AtomicU32::new(0);
-    let rate = f64::from(users.packets_per_second.unwrap_or(PACKETS_PER_SECOND_DEFAULT));
     let seconds = PAUSE.as_secs_f64() * f64::from(moves + 2);
     let comparison = std::thread::scope(|scope| {
-        let moving = scope.spawn(|| go_through(client, &slice, &places, &form));
-        let streamed = bench.stream(&flows, rate, seconds, &form);
-        moving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let mover = scope.spawn(|| go_through(client, &slice, &places, &form));
+        let streamed = bench.stream(&flows, moving.packets_per_second, seconds, &form);
+        mover.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok::<_, LabError>(streamed?.comparison)
     })?;
     bench.running.client.delete_slice(NAME)?;

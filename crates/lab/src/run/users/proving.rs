@@ -1,8 +1,9 @@
-//! A stream for the independent judge: a frame of every slice, and plain ones, captured at every
-//! function and both ends. Knows what was sent and where it should go; refuses to judge.
+//! A stream for the independent judge: a frame of every slice, plain ones, and those of a user that
+//! moves, captured at every function and both ends. Knows what was sent and where it should go; refuses to judge.
 
 use super::Bench;
 use super::frames::Content;
+use super::moving::{self, Moving};
 use super::slices::{self, Declared};
 use crate::error::Result;
 use crate::run::capture::Captures;
@@ -17,6 +18,9 @@ use std::sync::atomic::AtomicU32;
 const PACKETS_PER_SECOND: f64 = 2_000.0;
 /// Frames of each slice, so that its second one finds what the first one left behind.
 const FRAMES_OF_SLICE: u32 = 2;
+/// A user moves so often under a stream of so many frames a second.
+const MOVES: u32 = 4;
+const MOVING_PACKETS_PER_SECOND: f64 = 200.0;
 /// Frames of users at least, and plain ones.
 const FRAMES_MIN: u32 = 200;
 
@@ -49,6 +53,11 @@ pub(super) fn carry_out(
         let streamed = bench.stream(flows, PACKETS_PER_SECOND, seconds, &AtomicU32::new(0))?;
         sent += streamed.comparison.sent;
     }
+    let moving = Moving { moves: MOVES, size, packets_per_second: MOVING_PACKETS_PER_SECOND };
+    let mover = users.tenants.first().filter(|_| users.moves > 0);
+    if mover.is_some() {
+        sent += moving::carry_out(bench, moving)?.sent;
+    }
     let captured = captures.end(running, &BTreeMap::new())?;
     let mut told = Map::new();
     told.insert("source".into(), json!(users.from));
@@ -58,6 +67,13 @@ pub(super) fn carry_out(
     if let Some(plain) = &users.plain {
         let chain = steps(&running.lab, &plain.chain);
         told.insert("plain".into(), json!({"port": plain.port, "chain": chain}));
+    }
+    if let Some(tenant) = mover {
+        let teids = moving.teids();
+        told.insert(
+            "mover".into(),
+            json!({"vni": tenant.vni.get(), "teids": teids, "places": MOVES + 1}),
+        );
     }
     proof::ask(Question::Users, running, &captured, told).map(Some)
 }

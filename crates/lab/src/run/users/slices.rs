@@ -102,11 +102,13 @@ impl<'d> Declared<'d> {
 
     fn user(&self, slice: usize) -> Option<(User, u8)> {
         let tenant = self.tenant(slice)?;
+        let teid = Teid(self.teid(slice));
         let user = User {
             vni: tenant.vni,
-            teid: Teid(self.teid(slice)),
+            teid,
             qfi: tenant.qfi,
             tunnel_end: tunnel_end(1),
+            address: User::address_in(teid),
         };
         Some((user, routers_of(self.running, &tenant.chain)))
     }
