@@ -6,7 +6,7 @@ use crate::rig::Rig;
 use crate::scene::{rules, three_hosts};
 use crate::slices::{claims, path, slice, users};
 use crate::town::{Town, node_address};
-use catena_dataplane::engine::TunnelKind;
+use catena_dataplane::engine::{EngineConfig, TunnelKind};
 use catena_io::Offload;
 use catena_model::resource::Encapsulation;
 use proptest::strategy::{Strategy, ValueTree};
@@ -16,8 +16,19 @@ use std::net::IpAddr;
 /// Frames or datagrams of one input at most.
 const PIECES_MAX: usize = 64;
 const BUFFERS: usize = 384;
+/// Flows that a node remembers.
+const FLOWS: usize = 64;
 /// Bytes that choose one part of what happens.
 const PART_BYTES: usize = 8;
+
+/// Memories that few flows fill, made anew for each input; one input always does the same.
+fn small(config: &mut EngineConfig) {
+    config.flows_max = FLOWS;
+    config.inside_max = FLOWS;
+    config.classified_max = FLOWS;
+    config.flow_seed = 1;
+    config.probe_secret = 2;
+}
 
 /// A town whose nodes know chains over both encapsulations, and a slice.
 fn town() -> Town {
@@ -44,7 +55,7 @@ fn pieces(mut bytes: &[u8]) -> Vec<([u8; 2], &[u8])> {
 
 /// Datagrams of any bytes, from nodes and strangers, at the tunnels of three nodes.
 pub fn tunnel_input(bytes: &[u8]) {
-    let mut rig = Rig::with(town(), |_| {}, BUFFERS);
+    let mut rig = Rig::with(town(), small, BUFFERS);
     for ([to, from], piece) in pieces(bytes) {
         let kind = TunnelKind::ALL[usize::from(to >> 2) % TunnelKind::ALL.len()];
         let stranger: IpAddr = [203, 0, 113, from].into();
@@ -56,7 +67,7 @@ pub fn tunnel_input(bytes: &[u8]) {
 
 /// Frames of any bytes into any port.
 pub fn port_input(bytes: &[u8]) {
-    let mut rig = Rig::with(town(), |_| {}, BUFFERS);
+    let mut rig = Rig::with(town(), small, BUFFERS);
     for ([port, time], piece) in pieces(bytes) {
         let name = rig.town.ports[usize::from(port) % rig.town.ports.len()].name.clone();
         rig.queue(&name, piece, Offload::default());
@@ -88,7 +99,7 @@ pub fn towns(bytes: &[u8]) {
     let mut part = || parts.next().unwrap_or_default();
     let [first, second] = [(); 2].map(|()| drawn(&accounting::towns(), part()));
     let behaviours = drawn(&(proptest::collection::vec(0usize..6, 4), 1u32..4), part());
-    let mut rig = Rig::with(first.clone(), |_| {}, BUFFERS);
+    let mut rig = Rig::with(first.clone(), small, BUFFERS);
     accounting::behave(&mut rig, &first, &behaviours.0);
     let shots: Vec<Shot> =
         parts.take(PIECES_MAX).map(|bytes| drawn(&accounting::shots(), bytes)).collect();
