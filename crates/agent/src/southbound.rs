@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use uuid::Uuid;
 
 /// Name in the controller's certificate.
 const CONTROLLER_NAME: &str = "controller";
@@ -73,6 +74,7 @@ pub(crate) async fn keep(
     mut announced: watch::Receiver<Announcement>,
     events: mpsc::Sender<SessionEvent>,
 ) {
+    let agent = Uuid::new_v4().to_string();
     let mut backoff = BACKOFF_MIN;
     let mut told = String::new();
     loop {
@@ -80,7 +82,7 @@ pub(crate) async fn keep(
             return;
         }
         let mut was_up = false;
-        let end = converse(&config, &mut announced, &events, &mut was_up).await;
+        let end = converse(&config, &agent, &mut announced, &events, &mut was_up).await;
         if was_up {
             backoff = BACKOFF_MIN;
             told.clear();
@@ -101,11 +103,12 @@ pub(crate) async fn keep(
 /// One session from dialling to its end.
 async fn converse(
     config: &Config,
+    agent: &str,
     announced: &mut watch::Receiver<Announcement>,
     events: &mpsc::Sender<SessionEvent>,
     was_up: &mut bool,
 ) -> SessionEnd {
-    match open(config, announced).await {
+    match open(config, agent, announced).await {
         Ok((outgoing, mut incoming, announcement)) => {
             *was_up = true;
             tracing::info!(controller = config.controller, "session with the controller is up");
@@ -122,6 +125,7 @@ type Opened = (mpsc::Sender<FromAgent>, tonic::Streaming<ToAgent>, Announcement)
 
 async fn open(
     config: &Config,
+    agent: &str,
     announced: &mut watch::Receiver<Announcement>,
 ) -> Result<Opened, SessionEnd> {
     let channel = dial(config).await?;
@@ -129,8 +133,8 @@ async fn open(
     let announcement = *announced.borrow_and_update();
     let address = config.underlay_address.to_string();
     let running = announcement.running.unwrap_or_default();
-    let hello =
-        session::hello(config.node.as_str(), address, u32::from(config.underlay_mtu), running);
+    let mtu = u32::from(config.underlay_mtu);
+    let hello = session::hello(config.node.as_str(), agent, address, mtu, running);
     outgoing.send(hello).await.map_err(|_| SessionEnd::Closed)?;
     let mut client = SouthboundClient::new(channel)
         .max_decoding_message_size(FRAME_BYTES_MAX)

@@ -8,11 +8,13 @@ use crate::plan::draft;
 use crate::receipt;
 use catena_client::deploy::Document;
 use catena_client::{Client, ClientError};
-use catena_model::preview::{Applied, ApplyRequest, ChangeKind, MOVED_ON, NodeProgress};
+use catena_model::preview::{Applied, ApplyRequest, ChangeKind, Draining, MOVED_ON, NodeProgress};
 use catena_model::status::ChainState;
 use clap::Args;
 use std::time::{Duration, Instant};
 
+/// Longest wait: the controller holds no answer back for longer.
+const WAIT_MAX_S: u64 = 20;
 /// How often it is tried again when something else is declared meanwhile.
 const TRIES_MAX: usize = 5;
 
@@ -26,9 +28,14 @@ pub(crate) struct ApplyArguments {
     /// Remove what the document declares, instead.
     #[arg(long)]
     undeploy: bool,
-    /// Wait for the nodes, and say how far they are and what became of packets on old paths.
+    /// Wait until the nodes have done it and the paths of before are gone; say how far they are and
+    /// what became of packets on old paths. Exit code 1 when something is not over in time.
     #[arg(long)]
     wait: bool,
+    /// For at most so many seconds; without it, as long as the controller waits for chains (5 s).
+    #[arg(long, requires = "wait", value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..=WAIT_MAX_S))]
+    timeout: Option<u64>,
     /// How it is printed.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,
@@ -48,16 +55,28 @@ pub(crate) fn run(connection: &Connection, arguments: &ApplyArguments) -> Result
             say!("{line}");
         }
     })?;
-    let inactive = applied.chains.iter().find(|chain| chain.status.state != ChainState::Active);
-    match inactive.filter(|_| arguments.wait) {
+    match unfinished(&applied).filter(|_| arguments.wait) {
         None => Ok(()),
-        Some(chain) => Err(Failure::failed(format!(
+        Some(what) => Err(Failure::failed(what)),
+    }
+}
+
+/// What was not over when the waiting was.
+fn unfinished(applied: &Applied) -> Option<String> {
+    let inactive = applied.chains.iter().find(|chain| chain.status.state != ChainState::Active);
+    if let Some(chain) = inactive {
+        return Some(format!(
             "chain '{}' is declared but {}: {}",
             chain.name,
             chain.status.state.name(),
             chain.status.reason
-        ))),
+        ));
     }
+    let Draining { chain, path, reason } = applied.draining.first()?;
+    Some(format!(
+        "it is declared, but the path {path} of chain '{chain}' of before still drains: {reason}. \
+         'catena path list' shows when it is gone; wait longer with --timeout"
+    ))
 }
 
 /// None: there is nothing to change.
@@ -66,7 +85,8 @@ fn apply(
     document: &Document,
     arguments: &ApplyArguments,
 ) -> Result<Option<Applied>, Failure> {
-    let request = ApplyRequest { plan: arguments.plan, wait: arguments.wait };
+    let wait_ms = arguments.timeout.map(|seconds| seconds.saturating_mul(1_000));
+    let request = ApplyRequest { plan: arguments.plan, wait: arguments.wait, wait_ms };
     let mut tries = 0;
     loop {
         tries += 1;
@@ -103,6 +123,10 @@ fn lines(applied: &Applied, waited: Option<Duration>) -> Vec<String> {
         lines.push(format!("{}      {:.1} s", nodes.join("  "), waited.as_secs_f64()));
     }
     lines.extend(applied.receipts.iter().map(receipt::line));
+    let draining = |one: &Draining| {
+        format!("draining chain {} · path {} of before · {}", one.chain, one.path, one.reason)
+    };
+    lines.extend(applied.draining.iter().map(draining));
     lines
 }
 
@@ -150,6 +174,11 @@ mod tests {
                 progress("n2", true, 118),
                 progress("n3", false, 7),
             ],
+            draining: vec![Draining {
+                chain: "web".into(),
+                path: PathId(41),
+                reason: "node 'n3' is not connected".into(),
+            }],
         };
         let expected = ["revision 15   1 created, 0 updated, 0 deleted"];
         assert_eq!(lines(&applied, None), expected);
@@ -157,7 +186,11 @@ mod tests {
             expected[0],
             "chain web   active, path 42",
             "n1 119 ✓  n2 118 of 119  n3 away      1.8 s",
+            "draining chain web · path 41 of before · node 'n3' is not connected",
         ];
         assert_eq!(lines(&applied, Some(Duration::from_millis(1_800))), expected);
+        let left = unfinished(&applied).unwrap();
+        assert!(left.contains("path 41 of chain 'web' of before still drains"), "{left}");
+        assert_eq!(unfinished(&Applied { draining: Vec::new(), ..applied }), None);
     }
 }

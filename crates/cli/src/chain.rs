@@ -1,19 +1,17 @@
 //! `catena chain`: deploy and undeploy a chain document, list chains, show one with its counters.
 
+use crate::chain_show;
 use crate::connection::Connection;
 use crate::document;
 use crate::failure::Failure;
-use crate::output::{Format, Table, block, say, table, tell};
+use crate::output::{Format, block, say, table, tell};
 use crate::receipt;
-use crate::watch;
+use crate::watch::{self, WatchForm};
 use catena_client::Client;
 use catena_client::deploy::{Applied, ChainDocument, Deployed, Deployment, Updated};
-use catena_model::NodeName;
-use catena_model::account::{HopCounters, Volume};
 use catena_model::check::CheckReport;
-use catena_model::status::{ChainReport, ChainState, ChainSummary};
+use catena_model::status::{ChainState, ChainSummary};
 use clap::Subcommand;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
@@ -41,13 +39,12 @@ pub(crate) enum ChainCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// What becomes of a chain, line by line, until you have enough.
+    /// What becomes of a chain, a line for each change, until you have enough.
     Watch {
         /// Name.
         name: String,
-        /// How each event is printed.
-        #[arg(short, long, value_enum, default_value = "table")]
-        output: Format,
+        #[command(flatten)]
+        form: WatchForm,
     },
     /// One chain as a document that `catena apply` takes.
     Export {
@@ -81,15 +78,13 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
             let chains = client.chains()?;
             tell(output, &chains, |is_wide| list(&chains, is_wide))
         }
-        ChainCommand::Watch { name, output } => {
-            watch::tell_events(&client, Some(&name), None, output)
-        }
+        ChainCommand::Watch { name, form } => watch::tell_events(&client, Some(&name), None, form),
         ChainCommand::Export { name } => {
             let chain = Deployment::describe_chain(&client, &name)?;
             tell(Format::Yaml, &chain, |_| {})
         }
         ChainCommand::Check { name, output } => check(&client.check_chain(&name)?, output),
-        ChainCommand::Show { name, output } => show(&client.chain(&name)?, output),
+        ChainCommand::Show { name, output } => chain_show::show(&client.chain(&name)?, output),
     }
 }
 
@@ -197,23 +192,6 @@ fn list(chains: &[ChainSummary], is_wide: bool) {
     block(table);
 }
 
-fn show(report: &ChainReport, output: Format) -> Result<(), Failure> {
-    tell(output, report, |_| {
-        say!(
-            "{}   {} ─► {}",
-            report.name,
-            report.encapsulation.name().to_uppercase(),
-            report.functions.join(" ─► ")
-        );
-        let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));
-        say!("{}{path}   {}", report.status.state.name(), report.status.reason);
-        block(hops(report));
-        for instance in &report.health {
-            say!("instance {} {}", instance.name, instance.health.name());
-        }
-    })
-}
-
 fn check(report: &CheckReport, output: Format) -> Result<(), Failure> {
     tell(output, report, |_| {
         for finding in &report.findings {
@@ -223,48 +201,4 @@ fn check(report: &CheckReport, output: Format) -> Result<(), Failure> {
         }
     })?;
     if report.is_ok() { Ok(()) } else { Err(Failure::check()) }
-}
-
-/// The hops of the path in use, as one table over all nodes.
-fn hops(report: &ChainReport) -> Table {
-    let mut entered = Volume::default();
-    let mut finished = Volume::default();
-    let mut dropped = BTreeMap::new();
-    let mut hops: Vec<(&str, &HopCounters)> = Vec::new();
-    let in_use = |path| report.status.path.is_none_or(|used| used == path);
-    for node in report.nodes.iter().filter(|node| in_use(node.counters.path)) {
-        entered.merge(node.counters.entered);
-        finished.merge(node.counters.finished);
-        for (reason, n) in &node.counters.dropped {
-            *dropped.entry(*reason).or_insert(0) += n;
-        }
-        let name = node.node.as_ref().map_or("-", NodeName::as_str);
-        hops.extend(node.counters.hops.iter().map(|hop| (name, hop)));
-    }
-    hops.sort_by_key(|(_, hop)| hop.hop);
-    let mut table = table(["hop", "node", "in packets", "in bytes", "out packets", "out bytes"]);
-    table.add_row(row("entered", "", None, Some(entered)));
-    for (node, hop) in hops {
-        table.add_row(row(&hop.name, node, Some(hop.delivered), Some(hop.returned)));
-        if hop.bypassed.packets > 0 {
-            let name = format!("{} bypassed", hop.name);
-            table.add_row(row(&name, node, Some(hop.bypassed), None));
-        }
-    }
-    table.add_row(row("finished", "", Some(finished), None));
-    for (reason, n) in dropped.iter().filter(|(_, n)| **n > 0) {
-        table.add_row([format!("dropped {reason}"), String::new(), n.to_string()]);
-    }
-    table
-}
-
-fn row(name: &str, node: &str, into: Option<Volume>, out: Option<Volume>) -> Vec<String> {
-    let mut row = vec![name.to_owned(), node.to_owned()];
-    for volume in [into, out] {
-        row.extend(match volume {
-            Some(volume) => [volume.packets.to_string(), volume.bytes.to_string()],
-            None => [String::new(), String::new()],
-        });
-    }
-    row
 }

@@ -7,6 +7,7 @@
 
 mod apply;
 mod chain;
+mod chain_show;
 mod connection;
 mod diff;
 mod doctor;
@@ -28,6 +29,7 @@ mod roles;
 mod slice;
 mod status;
 mod stock;
+mod story;
 mod token;
 mod top;
 mod watch;

@@ -7,57 +7,117 @@ use crate::output::say;
 use catena_model::Absences;
 use catena_model::DropReason;
 use catena_model::account::Account;
-use catena_model::status::{ChainState, ChainSummary, NodeReport};
+use catena_model::status::{ChainState, ChainSummary, NodeReport, NodeStatus};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub(crate) fn run(connection: &Connection) -> Result<(), Failure> {
     let client = connection.client()?;
-    let nodes = client.nodes()?;
-    let chains = client.chains()?;
+    let seen = Seen { nodes: client.nodes()?, chains: client.chains()?, status: client.status()? };
     say!("controller   ok    {}", client.base());
-    print_nodes(&nodes);
-    print_data_planes(&nodes);
-    print_kernel_paths(&nodes);
-    print_chains(&chains);
-    print_account(&nodes);
-    if let Some(next) = next(&nodes, &chains) {
+    for line in seen.well_being() {
+        say!("{line}");
+    }
+    print_data_planes(&seen.nodes);
+    print_kernel_paths(&seen.nodes);
+    for line in seen.chain_lines() {
+        say!("{line}");
+    }
+    print_account(&seen.nodes);
+    if let Some(next) = seen.next() {
         say!("next         {next}");
     }
     Ok(())
 }
 
-/// The command that tells more about what is not well.
-fn next(nodes: &[NodeReport], chains: &[ChainSummary]) -> Option<String> {
-    let unwell = chains.iter().find(|chain| chain.status.state != ChainState::Active);
-    let unwell = unwell.map(|chain| format!("catena chain show {}", chain.name));
-    let is_behind = |node: &&NodeReport| {
-        !node.status.is_connected || node.status.acknowledged < node.status.wanted
-    };
-    unwell.or_else(|| nodes.iter().find(is_behind).map(|_| "catena node list".into()))
+/// What the controller told.
+struct Seen {
+    nodes: Vec<NodeReport>,
+    chains: Vec<ChainSummary>,
+    status: Value,
 }
 
-/// Which program runs where, in as few words as the case allows.
-fn programs(nodes: &[NodeReport]) -> String {
-    let behind = nodes.iter().filter(|node| node.status.acknowledged < node.status.wanted);
-    let behind: Vec<String> = behind
-        .map(|node| {
-            let status = &node.status;
-            format!("{} {} of {}", status.node, status.acknowledged, status.wanted)
+impl Seen {
+    /// The nodes and their programs, in as few words as the case allows. That every program is
+    /// acknowledged is said where nothing speaks against it.
+    fn well_being(&self) -> Vec<String> {
+        let count = self.nodes.len();
+        let connected = self.nodes.iter().filter(|node| node.status.is_connected).count();
+        let away = self.nodes.iter().filter(|node| !node.status.is_connected);
+        let away: Vec<&str> = away.map(|node| node.status.node.as_str()).collect();
+        let mut said = match away.as_slice() {
+            _ if count == 0 => "   no node has ever connected".to_owned(),
+            [] => String::new(),
+            away => format!("   away: {}", away.join(", ")),
+        };
+        let doubts: Vec<String> =
+            self.nodes.iter().filter_map(|node| doubt(&node.status)).collect();
+        let is_unwell = self.chains.iter().any(|chain| !is_well(chain));
+        if count > 0 && doubts.is_empty() {
+            said.push_str(match is_unwell {
+                false => "   every program acknowledged",
+                true => "   at their programs, but not every chain is well",
+            });
+        }
+        let mut lines = vec![format!("nodes        {connected}/{count}{said}")];
+        lines.extend(doubts.into_iter().map(|doubt| format!("             {doubt}")));
+        if let Some(trouble) = self.status["trouble"].as_str() {
+            lines.push(format!("trouble      nothing is planned: {trouble}"));
+        }
+        lines
+    }
+
+    fn chain_lines(&self) -> Vec<String> {
+        let is_active = |chain: &&ChainSummary| chain.status.state == ChainState::Active;
+        let active = self.chains.iter().filter(is_active).count();
+        let mut lines = vec![format!("chains       {active} of {} active", self.chains.len())];
+        for ChainSummary { name, status } in self.chains.iter().filter(|chain| !is_well(chain)) {
+            lines.push(format!("             {name}: {}, {}", status.state.name(), status.reason));
+        }
+        for gone in self.status["withdrawing"].as_array().into_iter().flatten() {
+            let nodes = gone["nodes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let nodes: Vec<&str> = nodes.collect();
+            let chain = gone["chain"].as_str().unwrap_or_default();
+            let nodes = nodes.join(", ");
+            lines.push(format!("             {chain}: removed, but still in force on {nodes}"));
+        }
+        lines
+    }
+
+    /// The command that tells more about what is not well.
+    fn next(&self) -> Option<String> {
+        let unwell = self.chains.iter().find(|chain| !is_well(chain));
+        let unwell = unwell.map(|chain| format!("catena chain show {}", chain.name));
+        unwell.or_else(|| {
+            let doubtful = self.nodes.iter().any(|node| doubt(&node.status).is_some());
+            doubtful.then(|| "catena node list".into())
         })
-        .collect();
-    if behind.is_empty() {
-        "   every program acknowledged".into()
-    } else {
-        format!("   programs behind: {}", behind.join(", "))
     }
 }
 
-fn print_nodes(nodes: &[NodeReport]) {
-    let connected = nodes.iter().filter(|node| node.status.is_connected).count();
-    let away = nodes.iter().filter(|node| !node.status.is_connected);
-    let away: Vec<&str> = away.map(|node| node.status.node.as_str()).collect();
-    let away = if away.is_empty() { String::new() } else { format!("   away: {}", away.join(" ")) };
-    say!("nodes        {connected}/{}{}{away}", nodes.len(), programs(nodes));
+/// An active chain may have something to say, too: a node on its way is away, a function gives
+/// nothing back.
+fn is_well(chain: &ChainSummary) -> bool {
+    chain.status.state == ChainState::Active && chain.status.reason.is_empty()
+}
+
+/// Why it is not known that a node does as it should.
+fn doubt(status: &NodeStatus) -> Option<String> {
+    let NodeStatus { node, acknowledged, wanted, .. } = status;
+    if status.is_contested {
+        return Some(format!(
+            "{node}: two agents of this name take the session from each other; what is told of it \
+             is of the one or the other. Stop one, or enroll it under a name of its own"
+        ));
+    }
+    match (status.is_connected, acknowledged < wanted) {
+        (true, false) => None,
+        (true, true) => Some(format!("{node}: program {acknowledged} of {wanted}")),
+        (false, is_behind) => {
+            let of = if is_behind { format!(" of {wanted}") } else { String::new() };
+            Some(format!("{node}: program {acknowledged}{of} when it was heard last"))
+        }
+    }
 }
 
 /// What went wrong with data planes, if anything did.
@@ -94,14 +154,6 @@ fn absences(known: &Absences) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-fn print_chains(chains: &[ChainSummary]) {
-    let active = chains.iter().filter(|chain| chain.status.state == ChainState::Active).count();
-    say!("chains       {active} of {} active", chains.len());
-    for chain in chains.iter().filter(|chain| chain.status.state != ChainState::Active) {
-        say!("             {}: {}, {}", chain.name, chain.status.state.name(), chain.status.reason);
-    }
-}
-
 fn print_account(nodes: &[NodeReport]) {
     let mut total = Account::default();
     let mut ring_full = 0_u64;
@@ -119,6 +171,11 @@ fn print_account(nodes: &[NodeReport]) {
         total.held,
         total.unaccounted(),
     );
+    let silent = nodes.iter().filter(|node| node.counters.is_none());
+    let silent: Vec<&str> = silent.map(|node| node.status.node.as_str()).collect();
+    if !silent.is_empty() {
+        say!("             without {}: no counters came", silent.join(", "));
+    }
     say!("drops        {}", drops(&total.dropped));
     say!("ring full    {ring_full}");
 }
@@ -129,4 +186,100 @@ fn drops(dropped: &BTreeMap<DropReason, u64>) -> String {
     named.sort_by(|a, b| b.cmp(a));
     let named: Vec<String> = named.iter().map(|(n, reason)| format!("{reason} {n}")).collect();
     if named.is_empty() { "none".into() } else { named.join(" · ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::id::{BlueprintNumber, ChainId, PathId};
+    use catena_model::status::ChainStatus;
+    use serde_json::json;
+
+    const ALL_IS_WELL: &str = "every program acknowledged";
+
+    fn node(name: &str, is_connected: bool, acknowledged: u64) -> NodeReport {
+        let status = NodeStatus {
+            node: name.parse().unwrap(),
+            is_connected,
+            is_contested: false,
+            wanted: BlueprintNumber(9),
+            acknowledged: BlueprintNumber(acknowledged),
+            bound: Vec::new(),
+            unbound: Vec::new(),
+        };
+        NodeReport { status, counters: None }
+    }
+
+    fn chain(state: ChainState, reason: &str) -> ChainSummary {
+        let chain = ChainId(uuid::Uuid::from_u128(1));
+        let status = ChainStatus { chain, state, reason: reason.into(), path: Some(PathId(4)) };
+        ChainSummary { name: "web".into(), status }
+    }
+
+    fn seen(nodes: Vec<NodeReport>, chains: Vec<ChainSummary>) -> Seen {
+        Seen { nodes, chains, status: json!({"withdrawing": [], "trouble": null}) }
+    }
+
+    fn said(seen: &Seen) -> String {
+        [seen.well_being(), seen.chain_lines()].concat().join("\n")
+    }
+
+    #[test]
+    fn all_is_well_is_said_where_nothing_speaks_against_it() {
+        let active = || vec![chain(ChainState::Active, "")];
+        let well = seen(vec![node("n1", true, 9), node("n2", true, 9)], active());
+        assert_eq!(well.well_being(), [format!("nodes        2/2   {ALL_IS_WELL}")]);
+        assert_eq!(well.next(), None);
+
+        let mut contested = node("n2", true, 9);
+        contested.status.is_contested = true;
+        let way_back = "function 'v7' gave nothing back on the way back";
+        let cases = [
+            (seen(Vec::new(), active()), "no node has ever connected", None),
+            // It had acknowledged the newest program before it went.
+            (seen(vec![node("n1", false, 9)], active()), "away: n1", Some("catena node list")),
+            (
+                seen(vec![node("n1", false, 7)], active()),
+                "n1: program 7 of 9 when it was heard last",
+                Some("catena node list"),
+            ),
+            (
+                seen(vec![node("n1", true, 8)], active()),
+                "n1: program 8 of 9",
+                Some("catena node list"),
+            ),
+            (
+                seen(vec![node("n1", true, 9), contested], active()),
+                "n2: two agents of this name",
+                Some("catena node list"),
+            ),
+            (
+                seen(vec![node("n1", true, 9)], vec![chain(ChainState::Active, way_back)]),
+                "web: active, function 'v7' gave nothing back on the way back",
+                Some("catena chain show web"),
+            ),
+            (
+                seen(vec![node("n1", true, 9)], vec![chain(ChainState::Degraded, "dead")]),
+                "web: degraded, dead",
+                Some("catena chain show web"),
+            ),
+        ];
+        for (seen, words, next) in cases {
+            let said = said(&seen);
+            assert!(said.contains(words), "{words}: {said}");
+            assert!(!said.contains(ALL_IS_WELL), "{words}: {said}");
+            assert_eq!(seen.next().as_deref(), next, "{words}");
+        }
+    }
+
+    #[test]
+    fn what_is_removed_but_in_force_and_what_stops_the_planner_is_told() {
+        let mut seen = seen(vec![node("n1", true, 9)], Vec::new());
+        seen.status = json!({
+            "withdrawing": [{"chain": "old", "nodes": ["n2", "n3"]}], "trouble": "disk full",
+        });
+        let said = said(&seen);
+        assert!(said.contains("old: removed, but still in force on n2, n3"), "{said}");
+        assert!(said.contains("nothing is planned: disk full"), "{said}");
+    }
 }

@@ -1,15 +1,22 @@
-//! `catena watch`: what happens, line by line, until the reader has enough.
+//! `catena watch`: what happens, a line for each change or for each event, until the reader has
+//! enough.
 
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, say, tell};
 use crate::receipt;
+use crate::story::Story;
 use catena_client::Client;
 use catena_model::Event;
 use catena_model::event::{Declaration, EventLine};
+use catena_model::status::ChainStatus;
 use clap::Args;
 use std::ops::ControlFlow;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What is not over is told as it is when nothing has happened for so long.
+const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 pub(crate) struct WatchArguments {
@@ -19,14 +26,24 @@ pub(crate) struct WatchArguments {
     /// First what was declared after this revision, as an earlier watch told it.
     #[arg(long)]
     after: Option<u64>,
-    /// How each event is printed: a line for people, or the API's JSON.
+    #[command(flatten)]
+    form: WatchForm,
+}
+
+/// How much is told, and how.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct WatchForm {
+    /// A line for each event, not one for each change.
+    #[arg(short, long)]
+    verbose: bool,
+    /// How it is printed: lines for people, or each event as the API's JSON.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,
 }
 
 pub(crate) fn run(connection: &Connection, arguments: &WatchArguments) -> Result<(), Failure> {
     let only = arguments.only.as_deref();
-    tell_events(&connection.client()?, only, arguments.after, arguments.output)
+    tell_events(&connection.client()?, only, arguments.after, arguments.form)
 }
 
 /// Tells events as they come; `only` those of the chain or node of a name.
@@ -34,13 +51,26 @@ pub(crate) fn tell_events(
     client: &Client,
     only: Option<&str>,
     after: Option<u64>,
+    form: WatchForm,
+) -> Result<(), Failure> {
+    let is_told = |line: &EventLine| only.is_none_or(|only| subject(&line.event) == Some(only));
+    match form.output {
+        Format::Table | Format::Wide if !form.verbose => tell_changes(client, is_told, after),
+        // Each event is one of a stream: a line of its own.
+        Format::Json => tell_each(client, is_told, after, Format::Jsonl),
+        format => tell_each(client, is_told, after, format),
+    }
+}
+
+fn tell_each(
+    client: &Client,
+    is_told: impl Fn(&EventLine) -> bool,
+    after: Option<u64>,
     format: Format,
 ) -> Result<(), Failure> {
-    // Each event is one of a stream: a line of its own.
-    let format = if format == Format::Json { Format::Jsonl } else { format };
     let mut trouble = Ok(());
     client.watch(after, |line| {
-        if only.is_some_and(|only| subject(&line.event) != Some(only)) {
+        if !is_told(&line) {
             return ControlFlow::Continue(());
         }
         let told = tell(format, &line, |_| say!("{}  {}", time_of_day(), sentence(&line)));
@@ -51,6 +81,39 @@ pub(crate) fn tell_events(
         ControlFlow::Continue(())
     })?;
     trouble
+}
+
+/// Tells each change when it is over, or when nothing more is heard of it for a moment.
+fn tell_changes(
+    client: &Client,
+    is_told: impl Fn(&EventLine) -> bool + Send,
+    after: Option<u64>,
+) -> Result<(), Failure> {
+    let say_all = |said: Vec<String>| {
+        for line in said {
+            say!("{}  {line}", time_of_day());
+        }
+    };
+    std::thread::scope(|scope| {
+        let (events, heard) = mpsc::channel();
+        let reader = scope.spawn(move || {
+            client.watch(after, |line| {
+                let is_heard = !is_told(&line) || events.send(line).is_ok();
+                if is_heard { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+        });
+        let mut story = Story::default();
+        loop {
+            match heard.recv_timeout(PAUSE) {
+                Ok(line) => say_all(story.hear(&line)),
+                Err(RecvTimeoutError::Timeout) => say_all(story.pause()),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        say_all(story.pause());
+        let end = reader.join().map_err(|_| Failure::failed("the reader of events ended"))?;
+        Ok(end?)
+    })
 }
 
 /// The name of the chain or node that an event is about.
@@ -64,7 +127,7 @@ fn subject(event: &Event) -> Option<&str> {
     }
 }
 
-fn sentence(line: &EventLine) -> String {
+pub(crate) fn sentence(line: &EventLine) -> String {
     match &line.event {
         Event::Declared(Declaration { is_removed, kind, id, name }) => {
             let verb = if *is_removed { "removed" } else { "declared" };
@@ -76,14 +139,7 @@ fn sentence(line: &EventLine) -> String {
             let refusal = refusal.as_ref().map(|reason| format!(", refused: {reason}"));
             format!("node {node}   {agent}, program {acknowledged}{}", refusal.unwrap_or_default())
         }
-        Event::Chain { name, status } => {
-            let path = status.path.map(|path| format!(", path {path}")).unwrap_or_default();
-            let reason = match status.reason.as_str() {
-                "" => String::new(),
-                reason => format!(": {reason}"),
-            };
-            format!("chain {name}   {}{path}{reason}", status.state.name())
-        }
+        Event::Chain { name, status } => format!("chain {name}   {}", state(status)),
         Event::ChainGone { name, .. } => format!("chain {name}   gone"),
         Event::Changed { receipt } => {
             format!("chain {}   {}", receipt.name, receipt::line(receipt))
@@ -91,6 +147,16 @@ fn sentence(line: &EventLine) -> String {
         Event::Trouble { reason: Some(reason) } => format!("trouble   {reason}"),
         Event::Trouble { reason: None } => "trouble   over".into(),
     }
+}
+
+/// The state of a chain in words.
+pub(crate) fn state(status: &ChainStatus) -> String {
+    let path = status.path.map(|path| format!(", path {path}")).unwrap_or_default();
+    let reason = match status.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    format!("{}{path}{reason}", status.state.name())
 }
 
 /// The time of day in UTC; a clock before 1970 shows midnight.
@@ -103,7 +169,7 @@ fn time_of_day() -> String {
 mod tests {
     use super::*;
     use catena_model::id::{BlueprintNumber, ChainId, PathId};
-    use catena_model::status::{ChainState, ChainStatus};
+    use catena_model::status::ChainState;
 
     #[test]
     fn each_event_is_a_sentence_about_its_subject() {

@@ -69,7 +69,7 @@ pub struct Declaration {
     pub kind: String,
     /// Its identity.
     pub id: String,
-    /// Its name, if it has one and is still there.
+    /// Its name, if it has one and that is still known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! What a change would do, told before it is done. Knows the words that API and CLI share; refuses
 //! to know how it is found out.
 
-use crate::id::{BlueprintNumber, NodeName};
+use crate::id::{BlueprintNumber, NodeName, PathId};
 use crate::status::{ChainSummary, Receipt};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -72,8 +72,11 @@ pub const MOVED_ON: &str = "Moved on";
 pub struct ApplyRequest {
     /// The plan that is meant; without one, the draft's own.
     pub plan: Option<u64>,
-    /// Is it answered only when the nodes have acknowledged, or cannot?
+    /// Is it answered only when the nodes have acknowledged and the paths of before are gone, or
+    /// cannot?
     pub wait: bool,
+    /// For at most so long, in milliseconds; none: as long as the controller waits for chains.
+    pub wait_ms: Option<u64>,
 }
 
 /// What a draft that was applied came to: all of it, in one revision.
@@ -89,6 +92,20 @@ pub struct Applied {
     pub receipts: Vec<Receipt>,
     /// The nodes and how far they are; only for whom they concern.
     pub nodes: Vec<NodeProgress>,
+    /// The paths of before that are still there when the waiting is over, if it was waited.
+    #[serde(default)]
+    pub draining: Vec<Draining>,
+}
+
+/// A path of before that nodes still know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Draining {
+    /// The name that its chain has or had.
+    pub chain: String,
+    /// The path.
+    pub path: PathId,
+    /// What it waits for.
+    pub reason: String,
 }
 
 /// How far a node is with its program.

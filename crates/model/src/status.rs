@@ -147,6 +147,10 @@ pub struct NodeStatus {
     pub node: NodeName,
     /// Is its agent connected?
     pub is_connected: bool,
+    /// Have two agents that run taken the session of the node from each other in the last minute?
+    /// What is told of the node is then of the one or the other.
+    #[serde(default)]
+    pub is_contested: bool,
     /// The program it should run.
     pub wanted: BlueprintNumber,
     /// The program it acknowledged last.
@@ -177,8 +181,15 @@ pub struct ChainReport {
     pub functions: Vec<String>,
     /// How the path is carried between hosts.
     pub encapsulation: Encapsulation,
+    /// Its paths that nodes know: both directions of a symmetric chain, and what is on its way or
+    /// of before.
+    #[serde(default)]
+    pub paths: Vec<PathReport>,
     /// Counters of each node that the chain touches.
     pub nodes: Vec<ChainAtNode>,
+    /// Nodes of its paths that told no counters: what they counted is missing.
+    #[serde(default)]
+    pub silent: Vec<SilentNode>,
     /// How its watched instances are.
     #[serde(default)]
     pub health: Vec<InstanceHealth>,
@@ -191,8 +202,18 @@ pub struct ChainReport {
 pub struct ChainAtNode {
     /// The node; none: it is not told to whoever asks.
     pub node: Option<NodeName>,
+    /// For how long its data plane has counted, in milliseconds: since its start.
+    #[serde(default)]
+    pub counting_ms: u64,
     /// The counters.
     pub counters: ChainCounters,
+}
+
+/// A node that told no counters in time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SilentNode {
+    /// The node; none: it is not told to whoever asks.
+    pub node: Option<NodeName>,
 }
 
 /// What `GET /v1/nodes` answers for each node: its status and, if it answered, its counters.

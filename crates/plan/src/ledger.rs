@@ -150,7 +150,8 @@ impl SliceReach {
 
 impl PathRecord {
     /// The nodes that must know the path: those it names, and those that have not let go of it.
-    pub(crate) fn nodes<'r>(
+    #[must_use]
+    pub fn nodes<'r>(
         &'r self,
         everybody: impl Iterator<Item = &'r NodeName>,
     ) -> BTreeSet<NodeName> {

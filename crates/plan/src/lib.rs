@@ -57,4 +57,4 @@ pub use slices::{
     SliceBook, SliceDrainWatch, SliceJournal, SlicePath, SlicePhase, SliceTable,
     is_slice_withdrawn, slice_status,
 };
-pub use status::{chain_status, is_withdrawn};
+pub use status::{chain_status, drain_reason, is_withdrawn};

@@ -1,6 +1,7 @@
 //! Whether a chain carries traffic, and if not, what is missing.
 
 use crate::blueprint::Blueprint;
+use crate::drain::{DRAIN_WAIT_MAX, PIN_WAIT_MAX};
 use crate::graph::{Graphs, groups};
 use crate::intent::Intent;
 use crate::inventory::Inventory;
@@ -89,6 +90,25 @@ pub fn is_withdrawn(current: &Blueprint, inventory: &Inventory, chain: ChainId) 
         .values()
         .filter(|path| path.chain == chain)
         .all(|path| path.phase == PathPhase::Superseded && current.is_running(inventory, path))
+}
+
+/// What a path of before waits for until nodes forget it.
+#[must_use]
+pub fn drain_reason(
+    current: &Blueprint,
+    inventory: &Inventory,
+    id: PathId,
+    path: &PathRecord,
+) -> String {
+    if let Some(node) = current.lagging(inventory, path) {
+        return format!("{}: it may still send into it", node_reason(inventory, &node));
+    }
+    if current.ledger.is_pinned(id) {
+        let bound_s = PIN_WAIT_MAX.as_secs();
+        return format!("flows that began on it end there, or move after {bound_s} s");
+    }
+    let bound_s = DRAIN_WAIT_MAX.as_secs();
+    format!("packets are inside functions or between nodes; they count as lost after {bound_s} s")
 }
 
 /// What a chain is that is not known to be in force everywhere as it is declared.

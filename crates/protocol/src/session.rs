@@ -322,9 +322,15 @@ impl ProgramGate {
     }
 }
 
-/// The agent's first word.
+/// The agent's first word; `agent` tells it from another of the same node.
 #[must_use]
-pub fn hello(node: &str, underlay_address: String, underlay_mtu: u32, running: u64) -> FromAgent {
+pub fn hello(
+    node: &str,
+    agent: &str,
+    underlay_address: String,
+    underlay_mtu: u32,
+    running: u64,
+) -> FromAgent {
     let hello = Hello {
         protocol_version: PROTOCOL_VERSION,
         software_version: env!("CARGO_PKG_VERSION").into(),
@@ -332,6 +338,7 @@ pub fn hello(node: &str, underlay_address: String, underlay_mtu: u32, running: u
         underlay_address,
         underlay_mtu,
         program_number: running,
+        agent: agent.into(),
     };
     FromAgent { message: Some(from_agent::Message::Hello(hello)) }
 }
@@ -383,7 +390,7 @@ mod tests {
         session.want(program(5));
         session.want(program(4));
         assert!(drain(&mut session).is_empty(), "nothing before the introduction");
-        session.accept(hello("host1", "192.0.2.1".into(), 1_500, 2)).unwrap();
+        session.accept(hello("host1", "a", "192.0.2.1".into(), 1_500, 2)).unwrap();
         let outputs = drain(&mut session);
         assert_eq!(sent_programs(&outputs), [5]);
         assert!(outputs.contains(&ControllerOutput::Event(NodeEvent::Acknowledged(2))));
@@ -393,7 +400,7 @@ mod tests {
     fn a_node_that_already_runs_the_wanted_program_gets_none() {
         let mut session = <ControllerSession>::new("host1");
         session.want(program(5));
-        session.accept(hello("host1", "192.0.2.1".into(), 1_500, 5)).unwrap();
+        session.accept(hello("host1", "a", "192.0.2.1".into(), 1_500, 5)).unwrap();
         assert!(sent_programs(&drain(&mut session)).is_empty());
         session.want(program(6));
         assert_eq!(sent_programs(&drain(&mut session)), [6]);
@@ -402,7 +409,7 @@ mod tests {
     #[test]
     fn a_certificate_of_another_node_ends_the_session() {
         let mut session = <ControllerSession>::new("host2");
-        let error = session.accept(hello("host1", String::new(), 0, 0)).unwrap_err();
+        let error = session.accept(hello("host1", "a", String::new(), 0, 0)).unwrap_err();
         assert!(matches!(error, SessionError::WrongNode { .. }));
         assert!(drain(&mut session).is_empty());
     }
@@ -474,7 +481,7 @@ mod tests {
 
     fn large(running: u64) -> ControllerSession<Large> {
         let mut session = ControllerSession::new("host1");
-        session.accept(hello("host1", "192.0.2.1".into(), 1_500, running)).unwrap();
+        session.accept(hello("host1", "a", "192.0.2.1".into(), 1_500, running)).unwrap();
         session
     }
 

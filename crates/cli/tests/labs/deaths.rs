@@ -359,6 +359,9 @@ fn what_comes_while_there_is_no_data_plane_is_counted_and_told() {
             .map(|n| (n.node.as_ref().map_or("", |node| node.as_str()), n.counters.is_partial))
             .collect();
         assert_eq!(partial, [("host1", true), ("host2", false)]);
+        let shown = house.tell(&["chain", "show", &chain.chain]);
+        assert!(shown.contains("* host1 began to count anew "), "{shown}");
+        assert!(!shown.contains("* host2"), "{shown}");
     });
 }
 

@@ -35,7 +35,7 @@ impl Deployment {
                 // An update is several requests: they are made on a copy, and the copy at once.
                 let draft = Draft::open(client)?;
                 let mut updated = Self::update(draft.client(), &name, document)?;
-                draft.apply(ApplyRequest { plan: None, wait: true })?;
+                draft.apply(ApplyRequest { wait: true, ..ApplyRequest::default() })?;
                 let status = client.chain(&updated.chain)?.status;
                 updated.status = status.state.name().into();
                 updated.status_reason = status.reason;

@@ -167,16 +167,18 @@ impl Declared {
     }
 
     /// What was declared after a revision, oldest first and each with its own, if the store still
-    /// knows. Blocks on the disk.
+    /// knows. What is gone has the name that it had in `former`. Blocks on the disk.
     pub(crate) fn changes(
         &self,
         after: Revision,
+        former: Option<&Intent>,
     ) -> Result<Vec<(Revision, Declaration)>, StoreError> {
         let intent = self.snapshot().intent;
         let mut changes = self.writer.store.changes(after)?;
         changes.retain(|change| is_resource(&change.key.kind));
         let tell = |Change { revision, key, is_removed }| {
-            let name = named(&intent, &key).filter(|name| !name.is_empty());
+            let name = named(&intent, &key).or_else(|| named(former?, &key));
+            let name = name.filter(|name| !name.is_empty());
             (revision, Declaration { is_removed, kind: key.kind, id: key.id, name })
         };
         Ok(changes.into_iter().map(tell).collect())

@@ -3,11 +3,12 @@
 
 use super::Situation;
 use crate::northbound::App;
-use catena_model::id::{ChainId, PortId, SliceId};
+use catena_model::id::{ChainId, PathId, PortId, SliceId};
+use catena_model::preview::Draining;
 use catena_model::resource::Chain;
 use catena_model::status::{ChainState, Receipt};
 use catena_model::{BlueprintNumber, NodeName};
-use catena_plan::{Intent, Inventory, PathPhase};
+use catena_plan::{Intent, Inventory, PathPhase, PathRecord};
 use catena_store::Revision;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -114,6 +115,40 @@ pub(crate) async fn withdrawn(
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
         tracing::warn!(%chain, "deleted, but still in force on: {}", names.join(", "));
     }
+}
+
+/// Waits until nodes have forgotten the paths of before of these chains, cannot do so by waiting, or
+/// the deadline is there. Answers those that are left.
+pub(crate) async fn drained(
+    app: &App,
+    revision: Revision,
+    chains: &BTreeSet<ChainId>,
+    deadline: Instant,
+) -> Vec<Draining> {
+    let mut situations = app.situation.clone();
+    let is_settled = |now: &Situation| {
+        now.revision >= revision && (now.trouble.is_some() || left(now, chains).next().is_none())
+    };
+    until(&mut situations, is_settled, deadline).await;
+    let now = situations.borrow().clone();
+    let draining = left(&now, chains).map(|(id, path)| Draining {
+        chain: path.chain_name.clone(),
+        path: id,
+        reason: now
+            .trouble
+            .clone()
+            .unwrap_or_else(|| catena_plan::drain_reason(&now.blueprint, &now.inventory, id, path)),
+    });
+    draining.collect()
+}
+
+/// The paths of before of these chains.
+fn left<'s>(
+    now: &'s Situation,
+    chains: &'s BTreeSet<ChainId>,
+) -> impl Iterator<Item = (PathId, &'s PathRecord)> {
+    let paths = now.blueprint.ledger.paths.iter().map(|(id, path)| (*id, path));
+    paths.filter(|(_, path)| path.phase == PathPhase::Superseded && chains.contains(&path.chain))
 }
 
 /// Has every node dropped the rules of a chain, or can no waiting bring it to that?

@@ -7,12 +7,15 @@ use catena_plan::NodeState;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 /// How long a node may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
+/// How long it is told that two agents took a node's session from each other: some rounds of agents
+/// that dial again.
+const CONTEST_MEMORY: Duration = Duration::from_secs(60);
 /// Questions that may wait for one node.
 const ASKS_MAX: usize = 64;
 
@@ -37,11 +40,39 @@ struct Peer {
     asks: Option<mpsc::Sender<Ask>>,
     /// Where the node is on the data network, or was when it was connected last.
     underlay: Option<IpAddr>,
+    /// The agent of the newest session, and the one whose session that ended.
+    agent: String,
+    displaced: Option<String>,
+    /// When an agent took the session back that another had taken from it.
+    contested: Option<Instant>,
 }
 
 impl Default for Peer {
     fn default() -> Self {
-        Self { wanted: watch::Sender::new(None), session: 0, asks: None, underlay: None }
+        Self {
+            wanted: watch::Sender::new(None),
+            session: 0,
+            asks: None,
+            underlay: None,
+            agent: String::new(),
+            displaced: None,
+            contested: None,
+        }
+    }
+}
+
+impl Peer {
+    /// An agent that was started anew takes the session of the one before it once, and that one is
+    /// not heard of again; two that run take it from each other.
+    fn introduce(&mut self, agent: String) {
+        if agent.is_empty() || agent == self.agent {
+            return;
+        }
+        if self.displaced.as_ref() == Some(&agent) {
+            self.contested = Some(Instant::now());
+        }
+        let former = std::mem::replace(&mut self.agent, agent);
+        self.displaced = self.asks.is_some().then_some(former).filter(|former| !former.is_empty());
     }
 }
 
@@ -67,16 +98,24 @@ impl Fleet {
         });
     }
 
-    /// A session has begun; an older one of the same node ends.
-    pub(crate) fn join(&self, node: &NodeName) -> Membership {
+    /// A session of an agent has begun; an older one of the same node ends.
+    pub(crate) fn join(&self, node: &NodeName, agent: String) -> Membership {
         let mut nodes = self.lock();
         let peer = nodes.entry(node.clone()).or_default();
+        peer.introduce(agent);
         let (sender, asks) = mpsc::channel(ASKS_MAX);
         peer.session += 1;
         peer.asks = Some(sender);
         let mut wanted = peer.wanted.subscribe();
         wanted.mark_changed();
         Membership { session: peer.session, wanted, asks }
+    }
+
+    /// Do several agents say that they are this node, by what was seen in the last minute?
+    pub(crate) fn is_contested(&self, node: &NodeName) -> bool {
+        let nodes = self.lock();
+        let contested = nodes.get(node).and_then(|peer| peer.contested);
+        contested.is_some_and(|seen| seen.elapsed() < CONTEST_MEMORY)
     }
 
     /// A session is over.

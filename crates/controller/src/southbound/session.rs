@@ -7,7 +7,7 @@ use crate::reconcile::{self, NodeNews, Signals};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
 use catena_model::{Answer, BlueprintNumber, NodeName};
-use catena_protocol::message::{self, FromAgent, Hello, PortStates, ToAgent};
+use catena_protocol::message::{self, FromAgent, Hello, PortStates, ToAgent, from_agent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -42,12 +42,13 @@ pub(crate) async fn converse(
         refuse(&outgoing, "the agent did not introduce itself in time").await;
         return;
     };
+    let agent = introduced(&first);
     if let Err(error) = session.accept(first) {
         tracing::warn!(%node, "session refused: {error}");
         refuse(&outgoing, &error.to_string()).await;
         return;
     }
-    let member = fleet.join(&node);
+    let member = fleet.join(&node, agent);
     let number = member.session;
     tracing::info!(%node, session = number, "agent connected");
     let news = News { node: node.clone(), session: number, signals };
@@ -57,6 +58,14 @@ pub(crate) async fn converse(
     }
     fleet.leave(&node, number);
     let _ = news.tell(NodeNews::Lost).await;
+}
+
+/// What the agent calls itself.
+fn introduced(first: &FromAgent) -> String {
+    match &first.message {
+        Some(from_agent::Message::Hello(hello)) => hello.agent.clone(),
+        _ => String::new(),
+    }
 }
 
 async fn refuse(outgoing: &Outgoing, reason: &str) {

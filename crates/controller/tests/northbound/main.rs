@@ -22,4 +22,5 @@ mod recorded_client;
 mod slices;
 mod steering;
 mod surprises;
+mod telling;
 mod validation;

@@ -28,6 +28,8 @@ use stubs::southbound_client::SouthboundClient;
 /// What the fake node does and has seen.
 #[derive(Default)]
 pub struct State {
+    /// What tells it from other agents of its node.
+    pub agent: String,
     /// Every program that came, in order.
     pub programs: Vec<NodeProgram>,
     /// The newest number that was acknowledged.
@@ -111,7 +113,7 @@ impl FakeAgent {
         let certificates = enroll(data, node);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();
-        let first = hello(node, format!("192.0.2.{host}"), 1_500, state.acknowledged);
+        let first = hello(node, &state.agent, format!("192.0.2.{host}"), 1_500, state.acknowledged);
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let node = NodeName::new(node).unwrap();

@@ -4,15 +4,17 @@
 
 use super::change::{self, body, declare};
 use super::openapi::ChainChange;
+use super::paths;
 use super::problem::Problem;
 use crate::auth::Identity;
 use crate::northbound::{App, Call};
 use crate::reconcile::{Situation, settle};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Chain, ContextHeader, Encapsulation};
-use catena_model::status::{ChainAtNode, ChainReport, ChainSummary, Receipt};
+use catena_model::status::{ChainAtNode, ChainReport, ChainSummary, Receipt, SilentNode};
+use catena_model::{NodeCounters, NodeName};
 use catena_plan::Intent;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -55,12 +57,14 @@ pub(super) async fn report(
         let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
         functions.flat_map(|function| &function.instances).any(|id| id == instance)
     };
+    let silent = silent(situation, chain.id, &counters);
     let mut health = Vec::new();
     let at_nodes = counters.into_iter().flat_map(|(node, counters)| {
         health.extend(counters.health.into_iter().filter(|one| is_of_chain(&one.instance)));
         let of_chain = counters.chains.into_iter().filter(|counted| counted.chain == chain.id);
+        let counting_ms = counters.dataplane.up_ms;
         of_chain
-            .map(|counters| ChainAtNode { node: Some(node.clone()), counters })
+            .map(|counters| ChainAtNode { node: Some(node.clone()), counting_ms, counters })
             .collect::<Vec<ChainAtNode>>()
     });
     let nodes = at_nodes.collect();
@@ -69,10 +73,25 @@ pub(super) async fn report(
         name: chain.label.name.clone(),
         functions: chain.functions.iter().map(name).collect(),
         encapsulation: chain.encapsulation,
+        paths: paths::of_chain(situation, chain.id),
         nodes,
+        silent,
         health,
         receipt: app.receipts.borrow().of(chain.id).cloned(),
     }
+}
+
+/// The nodes of a chain's paths without counters.
+fn silent(
+    situation: &Situation,
+    chain: ChainId,
+    counters: &BTreeMap<NodeName, NodeCounters>,
+) -> Vec<SilentNode> {
+    let paths = situation.blueprint.ledger.paths.values().filter(|path| path.chain == chain);
+    let known = || situation.inventory.nodes.keys();
+    let nodes: BTreeSet<NodeName> = paths.flat_map(|path| path.nodes(known())).collect();
+    let silent = nodes.into_iter().filter(|node| !counters.contains_key(node));
+    silent.map(|node| SilentNode { node: Some(node) }).collect()
 }
 
 /// The account of a chain's last change; of a deleted chain by the name that it had.

@@ -5,9 +5,10 @@ use super::problem::Problem;
 use crate::auth::Identity;
 use crate::reconcile::Situation;
 use catena_model::PathId;
+use catena_model::id::ChainId;
 use catena_model::program::{HopEntry, HopKind};
 use catena_model::status::{PathHop, PathInstance, PathReport};
-use catena_plan::{Intent, PathPhase, PathRecord};
+use catena_plan::{Direction, Intent, PathPhase, PathRecord};
 
 /// The paths of the chains that somebody sees; of those that are gone, for whoever sees all.
 pub(super) fn list(situation: &Situation, intent: &Intent, identity: &Identity) -> Vec<PathReport> {
@@ -17,6 +18,17 @@ pub(super) fn list(situation: &Situation, intent: &Intent, identity: &Identity) 
         identity.sees_all() || intent.chains.contains_key(&path.chain)
     };
     paths.filter(|(_, path)| is_shown(path)).map(|(id, path)| report(*id, path)).collect()
+}
+
+/// The paths of a chain, those in use first and in the direction of its rules before the other.
+pub(super) fn of_chain(situation: &Situation, chain: ChainId) -> Vec<PathReport> {
+    let paths = situation.blueprint.ledger.paths.iter();
+    let mut paths: Vec<_> = paths.filter(|(_, path)| path.chain == chain).collect();
+    paths.sort_by_key(|(id, path)| {
+        let is_in_use = path.phase == PathPhase::Classified;
+        (!is_in_use, path.direction != Direction::Forward, **id)
+    });
+    paths.into_iter().map(|(id, path)| report(*id, path)).collect()
 }
 
 pub(super) fn show(
@@ -38,8 +50,8 @@ fn report(id: PathId, path: &PathRecord) -> PathReport {
         chain: path.chain,
         chain_name: path.chain_name.clone(),
         direction: match path.direction {
-            catena_plan::Direction::Forward => "forward",
-            catena_plan::Direction::Reverse => "reverse",
+            Direction::Forward => "forward",
+            Direction::Reverse => "reverse",
         }
         .into(),
         encapsulation: path.encapsulation,

@@ -21,8 +21,11 @@ use catena_store::{Revision, StoreError};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
+/// Longest wait for a change: an answer must come while its asker waits.
+const APPLY_WAIT_MAX: Duration = Duration::from_secs(20);
 /// Names that a refusal lists at most.
 const MOVED_NAMES_MAX: usize = 8;
 
@@ -94,9 +97,10 @@ pub(super) async fn apply(
     })
     .await?;
     app.drafts.close(id, &maker);
-    let mut receipts = Vec::new();
+    let (mut receipts, mut draining) = (Vec::new(), Vec::new());
     if request.wait {
-        let deadline = Instant::now() + app.answer_wait;
+        let wait = request.wait_ms.map_or(app.answer_wait, Duration::from_millis);
+        let deadline = Instant::now() + wait.min(APPLY_WAIT_MAX);
         let declared = chains.iter().filter(|id| made.intent.chains.contains_key(*id));
         let declared: Vec<ChainId> = declared.copied().collect();
         receipts = settle::changed(app, made.revision, before, &declared, deadline).await;
@@ -104,6 +108,7 @@ pub(super) async fn apply(
         for gone in chains.iter().filter(|id| !made.intent.chains.contains_key(*id)) {
             settle::withdrawn(&mut situations, made.revision, *gone, deadline).await;
         }
+        draining = settle::drained(app, made.revision, &chains, deadline).await;
     }
     let situation = app.situation.borrow().clone();
     let shown = chains.iter().filter_map(|id| made.intent.chains.get(id));
@@ -115,6 +120,7 @@ pub(super) async fn apply(
         chains: shown.map(|chain| summary(&situation, &made.intent, chain)).collect(),
         receipts,
         nodes: if is_told { progress(&situation) } else { Vec::new() },
+        draining,
     })
 }
 
@@ -125,7 +131,7 @@ async fn moved(app: &App, identity: &Identity, plan: Revision) -> Problem {
         return moved_to(plan, []);
     }
     let declared = Arc::clone(&app.declared);
-    let changes = tokio::task::spawn_blocking(move || declared.changes(plan)).await;
+    let changes = tokio::task::spawn_blocking(move || declared.changes(plan, None)).await;
     match changes {
         Ok(Ok(changes)) => {
             moved_to(plan, changes.into_iter().map(|(_, c)| (c.kind, c.name.unwrap_or(c.id))))

@@ -56,11 +56,12 @@ fn slices(situation: &Situation, intent: &Intent) -> Value {
     })
 }
 
-fn node_status(situation: &Situation, node: &NodeName, facts: &NodeFacts) -> NodeStatus {
+fn node_status(app: &App, situation: &Situation, node: &NodeName, facts: &NodeFacts) -> NodeStatus {
     let unbound = facts.unbound.iter();
     NodeStatus {
         node: node.clone(),
         is_connected: facts.is_connected,
+        is_contested: app.fleet.is_contested(node),
         wanted: situation.blueprint.number_of(node),
         acknowledged: facts.acknowledged,
         bound: facts.bound.iter().copied().collect(),
@@ -75,7 +76,7 @@ pub(super) async fn nodes(app: &App, situation: &Situation) -> Vec<NodeReport> {
     let nodes = situation.inventory.nodes.iter();
     nodes
         .map(|(node, facts)| NodeReport {
-            status: node_status(situation, node, facts),
+            status: node_status(app, situation, node, facts),
             counters: counters.remove(node),
         })
         .collect()
@@ -102,14 +103,11 @@ pub(super) async fn node(
 /// How far each node is with its program.
 pub(super) fn progress(situation: &Situation) -> Vec<NodeProgress> {
     let nodes = situation.inventory.nodes.iter();
-    let one = |(node, facts): (&NodeName, &NodeFacts)| {
-        let status = node_status(situation, node, facts);
-        NodeProgress {
-            node: status.node,
-            is_connected: status.is_connected,
-            wanted: status.wanted,
-            acknowledged: status.acknowledged,
-        }
+    let one = |(node, facts): (&NodeName, &NodeFacts)| NodeProgress {
+        node: node.clone(),
+        is_connected: facts.is_connected,
+        wanted: situation.blueprint.number_of(node),
+        acknowledged: facts.acknowledged,
     };
     nodes.map(one).collect()
 }

@@ -15,6 +15,7 @@ use catena_model::event::{Declaration, EventLine};
 use catena_model::id::ChainId;
 use catena_model::status::ChainStatus;
 use catena_model::{BlueprintNumber, Event, NodeName, ProjectId};
+use catena_plan::IndexedIntent;
 use catena_store::{Revision, StoreError};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -103,7 +104,8 @@ pub(super) async fn answer(
         return Err(Problem::bad_request(detail));
     }
     // Who asks for what is forgotten learns it from the status code.
-    changes(&app.declared, after).await?;
+    let former = app.declared.snapshot().intent;
+    changes(&app.declared, after, &former).await?;
     let max = app.quotas.limit(&identity.project, WATCHER);
     let seat = app.watchers.sit(&identity.project, max).map_err(|no_seat| match no_seat {
         NoSeat::Project => Problem::over_quota(WATCHER),
@@ -117,6 +119,7 @@ pub(super) async fn answer(
         // A change that was over before is no news.
         known: Known { told: app.receipts.borrow().newest(), ..Known::default() },
         after,
+        former,
         lines,
         pass: Pass::new(&app.guard, &call.headers, identity.clone()),
         _seat: seat,
@@ -134,9 +137,10 @@ type Line = Result<Bytes, Infallible>;
 async fn changes(
     declared: &Arc<Declared>,
     after: Revision,
+    former: &Arc<IndexedIntent>,
 ) -> Result<Vec<(Revision, Declaration)>, Problem> {
-    let declared = Arc::clone(declared);
-    let changes = tokio::task::spawn_blocking(move || declared.changes(after)).await;
+    let (declared, former) = (Arc::clone(declared), Arc::clone(former));
+    let changes = tokio::task::spawn_blocking(move || declared.changes(after, Some(&former))).await;
     match changes {
         Ok(Err(StoreError::Compacted { oldest, .. })) => Err(Problem::forgotten(after, oldest)),
         Ok(changes) => Ok(changes?),
@@ -150,6 +154,8 @@ struct Watcher {
     known: Known,
     /// The revision up to which he knows what was declared.
     after: Revision,
+    /// What was declared when he was told last: what is gone since had its name there.
+    former: Arc<IndexedIntent>,
     lines: mpsc::Sender<Line>,
     pass: Pass,
     _seat: Seat,
@@ -165,11 +171,13 @@ impl Watcher {
         mut receipts: watch::Receiver<Arc<Receipts>>,
     ) {
         while self.pass.holds().await {
-            declared.borrow_and_update();
+            let intent = Arc::clone(&declared.borrow_and_update().intent);
             let now = situation.borrow_and_update().clone();
             let over = self.known.over(&receipts.borrow_and_update());
             // Read after the situation: no line may tell of a revision before what it declared.
-            let Ok(changes) = changes(&self.declared, self.after).await else { return };
+            let changes = changes(&self.declared, self.after, &self.former).await;
+            let Ok(changes) = changes else { return };
+            self.former = intent;
             for (revision, declaration) in changes {
                 self.after = revision;
                 if self.say(revision, Event::Declared(declaration)).await.is_err() {
