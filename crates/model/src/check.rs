@@ -2,7 +2,7 @@
 //! it has seen of them, and what the controller finds. Knows findings and their texts; refuses to
 //! know how a probe is made and how a finding is reached.
 
-use crate::explain::{ExplainAction, FrameBytes};
+use crate::explain::{ExplainAction, FrameBytes, PacketFilter};
 use crate::id::PortId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -30,12 +30,23 @@ pub enum CheckQuestion {
         /// Seal of the probes.
         seal: u64,
     },
+    /// Look at the real packets that fit a filter, until nobody asks for a while: they go on as if
+    /// nobody looked, and those that came last are remembered. With a digest: what was seen of the
+    /// packet that has it; from then on only that packet is looked for.
+    Follow {
+        /// Tells those who ask apart.
+        seal: u64,
+        /// What the packet must look like.
+        filter: PacketFilter,
+        /// Its digest ([`catena_wire::digest::kept`]).
+        digest: Option<u64>,
+    },
 }
 
 /// A decision of a data plane about a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
-    /// Number of the probe.
+    /// Number of the probe, or the digest of the packet that is followed.
     pub probe: u64,
     /// The decision.
     pub action: ExplainAction,

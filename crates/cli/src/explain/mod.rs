@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, say, tell};
 use catena_model::explain::{
-    ExplainLine, ExplainQuery, ExplainReport, ExplainSubject, FrameBytes, WhyNotReport,
+    Evidence, ExplainLine, ExplainQuery, ExplainReport, ExplainSubject, FrameBytes, WhyNotReport,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -37,7 +37,8 @@ pub(crate) struct ExplainArguments {
         default_value_t = 1
     )]
     number: usize,
-    /// Take the next real packet that comes in by the port.
+    /// Take the next real packet that comes in by the port, and follow it: lines that no node has
+    /// observed of it are marked as rehearsed.
     #[arg(long, requires = "from")]
     real: bool,
     /// What the real packet must look like, such as 'udp and dst port 443'.
@@ -120,10 +121,15 @@ fn lines(report: &ExplainReport) -> Vec<String> {
     let line = |line: &ExplainLine| {
         let (number, node, verb) = (line.number, line.node.as_str(), line.step.action.verb());
         let copy = if line.is_copy { "copy: " } else { "" };
-        format!("{number:>2} {node:<width$} {verb:<11} {copy}{}", line.step.text)
+        let rehearsed = match line.evidence {
+            Some(Evidence::Rehearsed) => "   (rehearsed)",
+            Some(Evidence::Observed) | None => "",
+        };
+        format!("{number:>2} {node:<width$} {verb:<11} {copy}{}{rehearsed}", line.step.text)
     };
     lines.extend(report.lines.iter().map(line));
     lines.push(format!("verdict {}", report.verdict));
+    lines.extend(report.remarks.iter().map(|remark| format!("but     {remark}")));
     lines.extend(report.why_not.iter().flat_map(why_not));
     lines
 }

@@ -21,6 +21,7 @@ mod encap;
 mod explain;
 mod flow_memory;
 mod flow_paths;
+mod follow;
 mod forwarder;
 mod fragments;
 mod health;
@@ -74,11 +75,9 @@ pub(crate) use vector::trim_front;
 use apart::Apart;
 use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, SliceCounters, Volume};
-use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
 use catena_model::{DropReason, NodeName, PathId, SliceId};
-use catena_wire::probe::ProbeMark;
 use check::Checks;
 use coalesce::OpenTrain;
 use context::Context;
@@ -87,6 +86,7 @@ use egress::Egress;
 use encap::{Carried, Located};
 use flow_memory::FlowMemory;
 use flow_paths::FlowPaths;
+use follow::Follows;
 use fragments::Fragments;
 use health::{Due, Health};
 use kernel_path::{KernelPath, Run, Treatment};
@@ -180,6 +180,7 @@ pub struct Engine {
     traps: Traps,
     health: Health,
     checks: Checks,
+    follows: Follows,
     lane: Lane,
     known: Known,
     kernel: Option<Box<KernelPath>>,
@@ -205,6 +206,7 @@ impl Engine {
             look: Look { is_on: false, seed: config.flow_seed },
             carried: Carried::new(config.flows_max, config.flow_seed),
             checks: Checks::default(),
+            follows: Follows::default(),
             lane: Lane::new(config.has_lane),
             known: Known::new(config.classified_max, config.flow_seed),
             kernel: None,
@@ -285,9 +287,17 @@ impl Engine {
                 let next = input.iter().position(|packet| self.checks.probe(packet).is_some());
                 count = count.min(next.unwrap_or(count));
             }
+            let mut sought = None;
+            if self.follows.are_on(now_ns) {
+                (count, sought) = self.follows.until_sought(input, count);
+            }
             let Run { count, is_followed, then } = self.treat(input, count, said.take());
             self.egress.packer().follow(is_followed);
-            if count > 0 && self.lane.is_open() && self.traps.is_empty() {
+            if count > 0
+                && let Some(sought) = sought
+            {
+                self.forward_followed(now_ns, &sought, input.remove(0), pool, out);
+            } else if count > 0 && self.lane.is_open() && self.traps.is_empty() {
                 self.forward_by_lane(now_ns, &mut input.drain(..count), pool, out);
             } else if count > 0 {
                 let passing = Passing::default();
@@ -371,70 +381,6 @@ impl Engine {
     /// Another engine of the node has caught the packet that was asked for by this token.
     pub fn forget_catch(&mut self, token: u64) {
         self.traps.forget(token);
-    }
-
-    /// Takes a probe through the stages, and tells what became of it.
-    fn forward_probe(
-        &mut self,
-        now_ns: u64,
-        probe: ProbeMark,
-        packet: Packet,
-        is_injected: bool,
-        pool: &mut BufferPool,
-        out: &mut Output,
-    ) {
-        let mut notes = Vec::new();
-        let passing = Passing {
-            trace: Trace::listening(&mut notes),
-            is_probe: true,
-            is_injected,
-            ..Passing::default()
-        };
-        self.forward_vector(now_ns, std::iter::once(packet), pool, out, passing);
-        // Copies are for taps, which say nothing of the path.
-        notes.retain(|noted| noted.copy == 0);
-        self.checks.saw(probe, explain::actions(&self.tables, &notes).into_iter());
-    }
-
-    /// Arms a check of a chain, sends its probes into a port, or answers what was seen of them.
-    ///
-    /// # Errors
-    /// Why not, for people.
-    pub fn check(
-        &mut self,
-        question: &CheckQuestion,
-        now_ns: u64,
-        pool: &mut BufferPool,
-        out: &mut Output,
-    ) -> Result<Vec<Sighting>, String> {
-        match question {
-            CheckQuestion::Arm { seal } => {
-                self.checks.arm(*seal, now_ns)?;
-                self.listen_to_kernel_path();
-                Ok(Vec::new())
-            }
-            CheckQuestion::Sightings { seal } => self.checks.sightings(*seal, now_ns),
-            CheckQuestion::Inject { seal, port, frames } => {
-                self.checks.sightings(*seal, now_ns)?;
-                let slot = self.slots.of_port(*port);
-                let slot = slot.ok_or("the port is not in the program of this node")?;
-                for frame in frames {
-                    let mut buffer = pool.take().ok_or("no packet buffer is free")?;
-                    if !buffer.fill(&frame.0) {
-                        pool.put(buffer);
-                        return Err("a probe fits no buffer".into());
-                    }
-                    let packet = Packet::from_port(slot, buffer);
-                    let probe = self.checks.probe(&packet).filter(|mark| mark.seal == *seal);
-                    let Some(probe) = probe else {
-                        pool.put(packet.buffer);
-                        return Err("only probes of the check can be sent".into());
-                    };
-                    self.forward_probe(now_ns, probe, packet, true, pool, out);
-                }
-                Ok(Vec::new())
-            }
-        }
     }
 
     /// Packets of slices whose turn it is go on, a vector of them at most.

@@ -131,7 +131,8 @@ fn first_wire_packet(buffer: &Buffer, view: &FrameView, pool: &mut BufferPool) -
     bytes
 }
 
-fn matches(filter: &PacketFilter, view: &FrameView) -> bool {
+/// Does a packet look as it must?
+pub(super) fn matches(filter: &PacketFilter, view: &FrameView) -> bool {
     let Some(flow) = view.flow else { return *filter == PacketFilter::default() };
     let FlowKey { source, destination, protocol, source_port, destination_port } = flow;
     let is_in = |net: &Option<IpNet>, address: IpAddr| net.is_none_or(|net| net.contains(&address));

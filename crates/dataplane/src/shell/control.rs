@@ -405,7 +405,9 @@ impl Control {
                     Order::Check { question, done }
                 })?
             }
-            CheckQuestion::Arm { .. } | CheckQuestion::Sightings { .. } => {
+            CheckQuestion::Arm { .. }
+            | CheckQuestion::Sightings { .. }
+            | CheckQuestion::Follow { .. } => {
                 let order = |done| Order::Check { question: question.clone(), done };
                 let (first, others) = self.desk.order_all(order)?;
                 std::iter::once(first).chain(others).collect()

@@ -125,6 +125,7 @@ impl Journey {
             node,
             is_copy,
             step,
+            evidence: None,
         });
         Told { lines: lines.collect(), verdict, why_not: self.why_not }
     }

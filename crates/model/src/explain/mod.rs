@@ -3,12 +3,14 @@
 //! how a decision is made, and what bytes mean.
 
 mod action;
+mod evidence;
 mod header;
 mod journey;
 mod packet;
 mod why_not;
 
 pub use action::{ExplainAction, FlowShare, Place, Position, SliceUser};
+pub use evidence::{Evidence, Witnesses, beside_what_was_seen};
 pub use header::{FrameBytes, FrameBytesError, Header, HeaderLayer};
 pub use journey::{Journey, Told};
 pub use packet::{PacketDescription, PacketFilter, PacketTextError};
@@ -166,6 +168,9 @@ pub struct ExplainLine {
     pub is_copy: bool,
     /// What it decided.
     pub step: ExplainStep,
+    /// How it is known, of a real packet; none: the packet is hypothetical.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
 }
 
 /// What `POST /v1/explain` answers.
@@ -185,4 +190,7 @@ pub struct ExplainReport {
     pub verdict: String,
     /// Why a chain does not take it, if that was asked.
     pub why_not: Option<WhyNotReport>,
+    /// What speaks against the lines, and who could not be heard; a sentence each.
+    #[serde(default)]
+    pub remarks: Vec<String>,
 }

@@ -2,7 +2,7 @@
 
 use super::header_of;
 use crate::engine::encap::{self, Carried, Door, PathPosition};
-use crate::engine::packet::TunnelKind;
+use crate::engine::packet::{Origin, TunnelKind};
 use crate::engine::tables::Tables;
 use catena_model::explain::{FrameBytes, Header, HeaderLayer, Position};
 use catena_wire::ethernet::EthernetView;
@@ -19,6 +19,22 @@ pub(super) fn tunnelled(kind: TunnelKind, bytes: &[u8]) -> Option<Header> {
         }
     };
     Some(Header { layers, bytes: FrameBytes(bytes.get(..length)?.to_vec()) })
+}
+
+/// Where the packet itself begins: behind the headers of a tunnel, or those that a function reads.
+pub(in crate::engine) fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
+    match origin {
+        Origin::Tunnel { kind, .. } => Some(tunnelled(kind, bytes)?.bytes.0.len()),
+        Origin::Port(_) => {
+            let frame = EthernetView::parse(bytes).ok()?;
+            let Some(encapsulation) = encap::by_ether_type(frame.ethertype()) else {
+                return Some(0);
+            };
+            let payload = frame.payload();
+            let (_, length) = encap::of(encapsulation).describe(Door::Function, payload)?;
+            Some(bytes.len() - payload.len() + length)
+        }
+    }
 }
 
 /// The header of a frame for a function that reads it, Ethernet included.

@@ -12,7 +12,8 @@ mod lend;
 mod render;
 mod why_not;
 
-pub(super) use render::actions;
+pub(super) use describe::inner_offset;
+pub(super) use render::{actions, received};
 
 use super::encap::{self, Carried, Departing, Door, Header, PathPosition};
 use super::output::{Datagram, Frame, Output};

@@ -16,6 +16,7 @@ use catena_model::id::ChainId;
 use catena_model::program::HopKind;
 use catena_wire::{ethernet, ipv4, ipv6, udp};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 pub(super) fn reply(rehearsal: &Rehearsal) -> Result<ExplainReply, String> {
     let tables = rehearsal.tables();
@@ -37,10 +38,8 @@ pub(super) fn reply(rehearsal: &Rehearsal) -> Result<ExplainReply, String> {
             }
         }
         ExplainAt::Tunnel { tunnel, source } => {
-            let header = describe::tunnelled(kind(*tunnel), &request.frame.0);
-            let from = tables.sources.get(source);
-            let from = from.map(|node| tables.program.tunnels[usize::from(node.0)].node.clone());
-            steps.push(ExplainStep::new(0, ExplainAction::Received { from, header }));
+            let action = received(tables, kind(*tunnel), *source, &request.frame.0);
+            steps.push(ExplainStep::new(0, action));
         }
     }
     let mut renderer = Renderer { tables, positions: BTreeMap::new(), steps };
@@ -53,6 +52,19 @@ pub(super) fn reply(rehearsal: &Rehearsal) -> Result<ExplainReply, String> {
     }
     let departures = rehearsal.departures.clone();
     Ok(ExplainReply { program: tables.number, steps, departures, why_not })
+}
+
+/// What came by a tunnel, and from whom.
+pub(in crate::engine) fn received(
+    tables: &Tables,
+    kind: TunnelKind,
+    source: IpAddr,
+    bytes: &[u8],
+) -> ExplainAction {
+    let header = describe::tunnelled(kind, bytes);
+    let from = tables.sources.get(&source);
+    let from = from.map(|node| tables.program.tunnels[usize::from(node.0)].node.clone());
+    ExplainAction::Received { from, header }
 }
 
 /// Decisions that were noted, in the user's names.

@@ -6,6 +6,7 @@
 
 mod catch;
 mod corrupted;
+mod follow;
 mod lent;
 mod live;
 mod scenes;

@@ -2,6 +2,7 @@
 //! how long; refuses to decide anything about a packet: each step is said by a data plane.
 
 mod ends;
+mod follow;
 mod frame;
 mod why_not;
 
@@ -17,6 +18,7 @@ use catena_model::id::ChainId;
 use catena_model::resource::Port;
 use catena_model::{Answer, NodeName, Question};
 use catena_plan::Intent;
+use follow::{Followed, Following};
 use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -24,6 +26,10 @@ use uuid::Uuid;
 
 /// How often a trap for the next packet is looked into.
 const TRAP_LOOKS: Duration = Duration::from_millis(50);
+/// How soon the first time.
+const TRAP_LOOKS_MIN: Duration = Duration::from_millis(2);
+/// How often nodes are told that somebody still follows a packet.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait for the next packet: an answer must come while its asker waits.
 const TRAP_WAIT_MAX: Duration = Duration::from_secs(20);
 
@@ -42,44 +48,58 @@ pub(super) async fn answer(app: &App, call: &Call) -> Result<ExplainReport, Prob
         }
     };
     let node = ends::node_of(&intent, port)?.clone();
-    let (frame, seen_ago_ms) = subject(app, &intent, port, &node, &query.packet).await?;
+    let Subject { frame, seen } = subject(app, &intent, port, &node, &query.packet).await?;
     let why_not = chain.map(|chain| chain.id);
     let request = ExplainRequest { at: ExplainAt::Port(port.id), frame: frame.clone(), why_not };
     let told = carry(app, &situation, node.clone(), request).await?;
     let why_not =
         chain.map(|chain| why_not::report(&situation, &intent, chain, &node, &told.why_not));
+    let (seen_ago_ms, following) = seen.unzip();
+    let Followed { lines, verdict, remarks } = match following {
+        Some(following) => following.beside(app, &situation, &frame, &told).await,
+        None => Followed { lines: told.lines, verdict: told.verdict, remarks: Vec::new() },
+    };
     Ok(ExplainReport {
         from: ends::name_of(&intent, port.id),
         described: frame::words(&frame.0),
         frame,
         seen_ago_ms,
-        lines: told.lines,
-        verdict: told.verdict,
+        lines,
+        verdict,
         why_not,
+        remarks,
     })
 }
 
-/// The bytes of the packet, and how long ago they were seen if they were.
+/// A packet to explain.
+struct Subject {
+    frame: FrameBytes,
+    /// How long ago it was seen, in milliseconds, and who follows it; none: it is hypothetical.
+    seen: Option<(u64, Following)>,
+}
+
 async fn subject(
     app: &App,
     intent: &Intent,
     port: &Port,
     node: &NodeName,
     subject: &ExplainSubject,
-) -> Result<(FrameBytes, Option<u64>), Problem> {
+) -> Result<Subject, Problem> {
     match subject {
-        ExplainSubject::Frame(frame) => Ok((frame.clone(), None)),
+        ExplainSubject::Frame(frame) => Ok(Subject { frame: frame.clone(), seen: None }),
         ExplainSubject::Described(text) => {
             let packet: PacketDescription = text.parse().map_err(bad)?;
             let destination = ends::next_hop(intent, port, packet.destination)?;
             let frame = frame::frame(&packet, port.mac, destination).map_err(bad)?;
-            Ok((FrameBytes(frame), None))
+            Ok(Subject { frame: FrameBytes(frame), seen: None })
         }
         ExplainSubject::Next { filter, wait_ms } => {
             let filter: PacketFilter = filter.parse().map_err(bad)?;
-            let request = CatchRequest { token: token(), port: port.id, filter };
+            let token = token();
+            let following = Following::begin(app, token, filter.clone()).await;
+            let request = CatchRequest { token, port: port.id, filter };
             let wait = Duration::from_millis(*wait_ms).min(TRAP_WAIT_MAX);
-            let caught = catch(app, node, request, wait).await?.ok_or_else(|| {
+            let caught = catch(app, node, request, &following, wait).await?.ok_or_else(|| {
                 let name = ends::name_of(intent, port.id);
                 Problem::not_found(format!(
                     "No such packet came in by port '{name}' within {} ms; is something sending, \
@@ -87,7 +107,7 @@ async fn subject(
                     wait.as_millis()
                 ))
             })?;
-            Ok((caught.frame, Some(caught.ago_ms)))
+            Ok(Subject { frame: caught.frame, seen: Some((caught.ago_ms, following)) })
         }
     }
 }
@@ -106,15 +126,24 @@ async fn catch(
     app: &App,
     node: &NodeName,
     request: CatchRequest,
+    following: &Following,
     wait: Duration,
 ) -> Result<Option<CaughtPacket>, Problem> {
     let question = Question::CatchNext(request);
     let deadline = Instant::now() + wait;
+    // Nodes remember so many packets: the first looks are close behind each other.
+    let mut pause = TRAP_LOOKS_MIN;
+    let mut kept = Instant::now();
     loop {
+        if kept.elapsed() >= FOLLOW_INTERVAL {
+            following.go_on(app).await;
+            kept = Instant::now();
+        }
         match app.fleet.ask(node, &question).await.map_err(|why| unanswered(&why))? {
             Answer::Caught(Some(caught)) => return Ok(Some(caught)),
             Answer::Caught(None) if Instant::now() < deadline => {
-                tokio::time::sleep(TRAP_LOOKS).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(TRAP_LOOKS);
             }
             Answer::Caught(None) => return Ok(None),
             _ => return Err(Problem::internal(format!("Node '{node}' answered something else."))),
