@@ -1,12 +1,11 @@
 //! `catena apply`: makes everything as a document says, all of it in one revision or nothing.
 
 use crate::connection::Connection;
-use crate::document::DocumentArgument;
+use crate::document::{DocumentArgument, Written};
 use crate::failure::Failure;
 use crate::output::{Format, say, tell};
 use crate::plan::draft;
 use crate::receipt;
-use catena_client::deploy::Document;
 use catena_client::{Client, ClientError};
 use catena_model::preview::{Applied, ApplyRequest, ChangeKind, Draining, MOVED_ON, NodeProgress};
 use catena_model::status::ChainState;
@@ -82,7 +81,7 @@ fn unfinished(applied: &Applied) -> Option<String> {
 /// None: there is nothing to change.
 fn apply(
     client: &Client,
-    document: &Document,
+    document: &Written,
     arguments: &ApplyArguments,
 ) -> Result<Option<Applied>, Failure> {
     let wait_ms = arguments.timeout.map(|seconds| seconds.saturating_mul(1_000));

@@ -23,10 +23,11 @@ pub(crate) struct DiffArguments {
 
 pub(crate) fn run(connection: &Connection, arguments: &DiffArguments) -> Result<(), Failure> {
     let client = connection.client()?;
-    let document = arguments.document.read()?;
-    let draft = Deployment::draft(&client, &document)?;
+    let written = arguments.document.read()?;
+    let document = &written.document;
+    let draft = Deployment::draft(&client, document).map_err(|error| written.failure(error))?;
     let described = |client: &Client| -> Result<String, Failure> {
-        let described = Deployment::describe(client, &document)?;
+        let described = Deployment::describe(client, document)?;
         Ok(serde_norway::to_string(&serde_json::to_value(described)?)?)
     };
     let (declared, wanted) = (described(&client)?, described(draft.client())?);

@@ -1,7 +1,7 @@
 //! The document that `apply`, `plan` and `diff` are about.
 
 use crate::failure::Failure;
-use catena_client::deploy::Document;
+use catena_client::deploy::{DeployError, Document, place_of};
 use clap::Args;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,20 +15,46 @@ pub(crate) struct DocumentArgument {
 
 impl DocumentArgument {
     /// Reads it.
-    pub(crate) fn read(&self) -> Result<Document, Failure> {
-        read(&self.file)
+    pub(crate) fn read(&self) -> Result<Written, Failure> {
+        let text = text(&self.file)?;
+        let name = self.file.display().to_string();
+        Ok(Written { document: parse(&self.file, &text)?, text, name })
+    }
+}
+
+/// A document with its text.
+pub(crate) struct Written {
+    pub(crate) document: Document,
+    text: String,
+    name: String,
+}
+
+impl Written {
+    /// What is wrong with a part of it, with the part's place in the file.
+    pub(crate) fn failure(&self, error: DeployError) -> Failure {
+        let DeployError::OfDocument { key, owner, source } = error else { return error.into() };
+        let place = place_of(&self.text, &key, &owner);
+        let Failure { message, exit } = Failure::from(*source);
+        Failure { message: format!("{}: {place}: {message}", self.name), exit }
     }
 }
 
 /// Reads a document.
 pub(crate) fn read(file: &Path) -> Result<Document, Failure> {
-    let name = file.display();
-    let text =
-        text(file).map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
-    Document::parse(&text).map_err(|error| Failure::failed(format!("{name}: {error}")))
+    parse(file, &text(file)?)
 }
 
-fn text(file: &Path) -> std::io::Result<String> {
+fn parse(file: &Path, text: &str) -> Result<Document, Failure> {
+    let name = file.display();
+    Document::parse(text).map_err(|error| Failure::failed(format!("{name}: {error}")))
+}
+
+fn text(file: &Path) -> Result<String, Failure> {
+    let cannot = |error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
+    content(file).map_err(cannot)
+}
+
+fn content(file: &Path) -> std::io::Result<String> {
     if file.as_os_str() != "-" {
         return std::fs::read_to_string(file);
     }

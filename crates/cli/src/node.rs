@@ -170,7 +170,11 @@ fn slices_of(file: &Path) -> Result<Vec<SliceDocument>, Failure> {
 fn show(node: &NodeDetail) {
     list(std::slice::from_ref(&node.report));
     for port in &node.report.status.unbound {
-        say!("port {} has no interface: {}", port.port, port.reason);
+        let name = match port.name.as_str() {
+            "" => port.port.to_string(),
+            name => format!("'{name}'"),
+        };
+        say!("port {name} has no interface: {}", port.reason);
     }
     if let Some(counters) = &node.report.counters {
         let kernel = counters.dataplane.kernel.as_deref();

@@ -1,10 +1,10 @@
 //! `catena plan`: what a document would change, before it is applied.
 
 use crate::connection::Connection;
-use crate::document::DocumentArgument;
+use crate::document::{DocumentArgument, Written};
 use crate::failure::Failure;
 use crate::output::{Format, say, tell};
-use catena_client::deploy::{DeployError, Deployment, Document};
+use catena_client::deploy::Deployment;
 use catena_client::{Client, Draft};
 use catena_model::preview::{ChangeKind, Plan, ResourceChange};
 use clap::Args;
@@ -22,8 +22,8 @@ pub(crate) struct PlanArguments {
 }
 
 pub(crate) fn run(connection: &Connection, arguments: &PlanArguments) -> Result<(), Failure> {
-    let document = arguments.document.read()?;
-    let plan = draft(&connection.client()?, &document, arguments.undeploy)?.plan()?;
+    let written = arguments.document.read()?;
+    let plan = draft(&connection.client()?, &written, arguments.undeploy)?.plan()?;
     let undeploy = if arguments.undeploy { " --undeploy" } else { "" };
     let file = arguments.document.file.display();
     let apply = format!("catena apply -f {file}{undeploy} --plan {}", plan.plan);
@@ -38,14 +38,15 @@ pub(crate) fn run(connection: &Connection, arguments: &PlanArguments) -> Result<
 /// A draft in which a document is declared, or nothing is left of it.
 pub(crate) fn draft(
     client: &Client,
-    document: &Document,
+    written: &Written,
     is_removed: bool,
-) -> Result<Draft, DeployError> {
-    if is_removed {
-        Deployment::draft_without(client, document)
+) -> Result<Draft, Failure> {
+    let draft = if is_removed {
+        Deployment::draft_without(client, &written.document)
     } else {
-        Deployment::draft(client, document)
-    }
+        Deployment::draft(client, &written.document)
+    };
+    draft.map_err(|error| written.failure(error))
 }
 
 /// A change in a word.

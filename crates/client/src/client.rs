@@ -280,6 +280,8 @@ impl Client {
         if let Some(draft) = &self.draft {
             request = request.header("Catena-Draft", draft);
         }
+        // In the dialect of networking-sfc refusals name by identity unless somebody asks.
+        request = request.header("Catena-Names", "1");
         let answer = request.send().map_err(|error| self.unreachable(&error))?;
         let status = answer.status();
         if status.is_success() {

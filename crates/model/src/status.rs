@@ -166,6 +166,9 @@ pub struct NodeStatus {
 pub struct UnboundPort {
     /// The port.
     pub port: PortId,
+    /// Its name for people; empty: it has none.
+    #[serde(default)]
+    pub name: String,
     /// What is missing.
     pub reason: String,
 }

@@ -48,7 +48,8 @@ impl Intent {
     }
 
     /// What people call a port: its name, else its identity.
-    pub(crate) fn port_name(&self, id: PortId) -> String {
+    #[must_use]
+    pub fn port_name(&self, id: PortId) -> String {
         match self.ports.get(&id) {
             Some(port) if !port.label.name.is_empty() => port.label.name.clone(),
             _ => id.to_string(),

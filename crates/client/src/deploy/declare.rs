@@ -2,7 +2,7 @@
 //! graphs, then its slices. Knows the order; refuses to know how a draft becomes what is declared.
 
 use super::file::{Document, FunctionDocument, GraphDocument};
-use super::{DeployError, Deployment, id_of, texts};
+use super::{ChainDocument, DeployError, Deployment, id_of, texts};
 use crate::{Client, ClientError, Draft, Kind};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -39,40 +39,49 @@ impl Deployment {
 }
 
 fn declare(client: &Client, document: &Document) -> Result<(), DeployError> {
-    for chain in &document.chains {
-        match client.find(Kind::PortChain, &chain.name()) {
-            Ok(known) => match Deployment::update(client, &chain.name(), chain) {
-                Ok(_) => {}
-                // A chain in a graph keeps its functions: the graph is made anew below.
-                Err(DeployError::Api(ClientError::Refused { status: 409, .. }))
-                    if leave_graphs(client, document, &id_of(&known))? =>
-                {
-                    Deployment::update(client, &chain.name(), chain)?;
-                }
-                Err(error) => return Err(error),
-            },
-            Err(error) if error.is_not_found() => {
-                Deployment::deploy(client, chain)?;
-            }
-            Err(error) => return Err(error.into()),
-        }
+    for (index, chain) in document.chains.iter().enumerate() {
+        declare_chain(client, document, chain).map_err(of("chain", index, &chain.name()))?;
     }
-    for function in &document.functions {
-        set_function(client, function)?;
+    for (index, function) in document.functions.iter().enumerate() {
+        set_function(client, function).map_err(of("function", index, &function.name))?;
     }
-    for graph in &document.graphs {
-        set_graph(client, graph)?;
+    for (index, graph) in document.graphs.iter().enumerate() {
+        set_graph(client, graph).map_err(of("graph", index, &graph.name))?;
     }
-    for slice in &document.slices {
-        match client.put_slice(&slice.name, slice) {
-            Ok(_) => {}
-            Err(error) if error.is_not_found() => {
-                client.create_slice(slice)?;
-            }
-            Err(error) => return Err(error.into()),
-        }
+    for (index, slice) in document.slices.iter().enumerate() {
+        let put = match client.put_slice(&slice.name, slice) {
+            Err(error) if error.is_not_found() => client.create_slice(slice),
+            put => put,
+        };
+        put.map_err(of("slice", index, &slice.name))?;
     }
     Ok(())
+}
+
+/// What is wrong, as that of one thing of a document.
+fn of<E: Into<DeployError>>(kind: &str, index: usize, name: &str) -> impl FnOnce(E) -> DeployError {
+    let (key, owner) = (format!("{kind}s[{index}]"), format!("{kind} '{name}'"));
+    |error| DeployError::OfDocument { key, owner, source: Box::new(error.into()) }
+}
+
+fn declare_chain(
+    client: &Client,
+    document: &Document,
+    chain: &ChainDocument,
+) -> Result<(), DeployError> {
+    match client.find(Kind::PortChain, &chain.name()) {
+        Ok(known) => match Deployment::update(client, &chain.name(), chain) {
+            // A chain in a graph keeps its functions: the graph is made anew afterwards.
+            Err(DeployError::Api(ClientError::Refused { status: 409, .. }))
+                if leave_graphs(client, document, &id_of(&known))? =>
+            {
+                Deployment::update(client, &chain.name(), chain).map(|_| ())
+            }
+            updated => updated.map(|_| ()),
+        },
+        Err(error) if error.is_not_found() => Deployment::deploy(client, chain).map(|_| ()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Takes a chain out of the graphs that the document declares; was it in one?

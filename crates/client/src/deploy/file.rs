@@ -2,9 +2,10 @@
 //! a file says, in YAML or JSON; refuses to know what becomes of it.
 
 use super::document::ChainDocument;
-use super::key_twice::{KeyTwice, key_twice};
+use super::key_twice::{KeyTwice, key_twice, line_of};
 use catena_model::resource::{FailurePolicy, FunctionSettings, FunctionTemplate};
 use catena_model::slice::SliceDocument;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +74,14 @@ pub enum DocumentError {
         "{0}; a document has 'chains', 'functions', 'graphs' and 'slices', or is one chain with source and chain"
     )]
     Unreadable(String),
+    /// Something in it is not what it must be.
+    #[error("{place}: {problem}")]
+    Misplaced {
+        /// Line, key and the chain that it is of.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// A key stands twice in one mapping.
     #[error("line {}: '{}' is given twice; leave one of them", .0.line, .0.key)]
     KeyTwice(KeyTwice),
@@ -107,13 +116,12 @@ impl Document {
         };
         let of_chains = |chains| Self { chains, ..Self::default() };
         let document = if form.is_array() {
-            serde_json::from_value(form).map(of_chains)
+            read(text, &form).map(of_chains)
         } else if form.get("source").is_some() {
-            serde_json::from_value(form).map(|chain| of_chains(vec![chain]))
+            read(text, &form).map(|chain| of_chains(vec![chain]))
         } else {
-            serde_json::from_value(form)
-        };
-        let document = document.map_err(unreadable)?;
+            read(text, &form)
+        }?;
         document.check_names()?;
         Ok(document)
     }
@@ -125,6 +133,56 @@ impl Document {
         unique("graph", self.graphs.iter().map(|graph| graph.name.clone()))?;
         unique("slice", self.slices.iter().map(|slice| slice.name.clone()))
     }
+}
+
+/// Where something of a document is, for people: its line, its key and what it is of.
+///
+/// `key` is that of a whole document, such as `chains[1]`: a text that is a list of chains, or one
+/// chain, has its own.
+#[must_use]
+pub fn place_of(text: &str, key: &str, owner: &str) -> String {
+    let of_list = key.strip_prefix("chains").filter(|of_list| of_list.starts_with('['));
+    let known = [Some(key), of_list].into_iter().flatten();
+    let found = known.filter_map(|key| Some((line_of(text, key)?, key.to_owned()))).next();
+    match found {
+        Some((line, key)) => format!("line {line}, {key}, {owner}"),
+        None => owner.to_owned(),
+    }
+}
+
+/// Reads a part of a document; what is wrong has its place.
+fn read<T: DeserializeOwned>(text: &str, form: &Value) -> Result<T, DocumentError> {
+    serde_path_to_error::deserialize(form).map_err(|error| {
+        let key = error.path().to_string();
+        let problem = error.into_inner().to_string();
+        if key == "." {
+            return unreadable(problem);
+        }
+        // What is missing has no line: that of what it is missing in.
+        let above =
+            std::iter::successors(Some(key.as_str()), |key| Some(&key[..key.rfind(['.', '['])?]));
+        let line = above.filter(|key| !key.is_empty()).find_map(|key| line_of(text, key));
+        let line = line.map_or_else(String::new, |line| format!("line {line}, "));
+        let chain =
+            chain_of(form, &key).map_or_else(String::new, |name| format!(", chain '{name}'"));
+        DocumentError::Misplaced { place: format!("{line}{key}{chain}"), problem }
+    })
+}
+
+/// The name of the chain that a key is of.
+fn chain_of(form: &Value, key: &str) -> Option<String> {
+    let of_list = |list: &Value, key: &str| {
+        let index: usize = key.strip_prefix('[')?.split(']').next()?.parse().ok()?;
+        list.get(index).cloned()
+    };
+    let chain = match key.strip_prefix("chains") {
+        Some(rest) => of_list(form.get("chains")?, rest)?,
+        None if form.is_array() => of_list(form, key)?,
+        None if form.get("source").is_some() => form.clone(),
+        None => return None,
+    };
+    let name = chain.get("name").or_else(|| chain.get("source"))?;
+    name.as_str().map(str::to_owned)
 }
 
 fn unreadable(error: impl std::fmt::Display) -> DocumentError {
@@ -187,6 +245,20 @@ graphs:
             ("functions: [{name: a, template: {runs: {image: x}, instnaces: 3}}]", "instnaces"),
             ("{\"chains\": [}", "line 1"),
             ("- 7", "7"),
+            (
+                "chains:\n- name: web\n  source: S\n  chain: [a]\n- name: rest\n  source: S\n  \
+                 thruogh: [b]",
+                "line 7, chains[1].thruogh, chain 'rest': unknown field `thruogh`",
+            ),
+            (
+                "- name: web\n  source: S\n  chain:\n  - a\n  - name: b\n    directoin: in",
+                "line 6, [0].chain[1].directoin, chain 'web': unknown field",
+            ),
+            (
+                "name: web\nsource: S\nchain: [a]\nencapsulation: gre",
+                "line 4, encapsulation, chain 'web'",
+            ),
+            ("{\"source\": \"S\",\n\"chain\": 7}", "line 2, chain, chain 'S'"),
             (
                 "chains:\n- source: S\n  chain: [a]\n  classify: {protocol: tcp, protocol: udp}",
                 "line 4: 'chains[0].classify.protocol' is given twice",

@@ -1,5 +1,5 @@
-//! Looks through YAML or JSON for a mapping that says a key twice: most readers take the last one, and
-//! what the first one said is lost without a word. Knows no document.
+//! Looks through YAML or JSON for the line of a key, or for a mapping that says a key twice: most readers
+//! take the last one, and what the first one said is lost without a word. Knows no document.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::cell::RefCell;
@@ -19,8 +19,20 @@ pub struct KeyTwice {
 /// better.
 #[must_use]
 pub fn key_twice(text: &str) -> Option<KeyTwice> {
+    let (key, line) = look(text, None)?;
+    Some(KeyTwice { key, line })
+}
+
+/// The line, counted from 1, of what a path of keys names, such as `chains[1].name`; of the first key
+/// in it where it has some. None: there is nothing of that path.
+pub(super) fn line_of(text: &str, path: &str) -> Option<usize> {
+    Some(look(text, Some(path))?.1)
+}
+
+/// The key that is looked for and its line.
+fn look(text: &str, wanted: Option<&str>) -> Option<(String, usize)> {
     let found = RefCell::default();
-    let look = || Look { path: String::new(), found: &found };
+    let look = || Look { path: String::new(), wanted, found: &found };
     // JSON may be indented by tabs, which are no YAML.
     let mut json = serde_json::Deserializer::from_str(text);
     let json = look().deserialize(&mut json).and_then(|()| json.end());
@@ -32,20 +44,29 @@ pub fn key_twice(text: &str) -> Option<KeyTwice> {
             yaml.err()?.location().map_or(1, |location| location.line())
         }
     };
-    Some(KeyTwice { key: found.into_inner()?, line })
+    Some((found.into_inner()?, line))
 }
 
 /// Looks through a value.
 #[derive(Clone)]
 struct Look<'f> {
     path: String,
+    /// The path of a key; none: one that is given twice.
+    wanted: Option<&'f str>,
     found: &'f RefCell<Option<String>>,
 }
 
 impl Look<'_> {
     fn below(&self, key: &str) -> Self {
         let dot = if self.path.is_empty() || key.starts_with('[') { "" } else { "." };
-        Self { path: format!("{}{dot}{key}", self.path), found: self.found }
+        Self { path: format!("{}{dot}{key}", self.path), ..self.clone() }
+    }
+
+    /// Is this the key that is looked for, or the first below it?
+    fn is_it(&self, is_again: bool) -> bool {
+        let Some(wanted) = self.wanted else { return is_again };
+        let below = self.path.strip_prefix(wanted);
+        below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 }
 
@@ -106,7 +127,7 @@ impl<'de> Visitor<'de> for Look<'_> {
     }
 }
 
-/// Reads a key; where one stands again, the error has the place of the key and not of its mapping.
+/// Reads a key; at the one that is looked for the error has the place of the key and not of its mapping.
 struct Key<'l, 'f> {
     look: &'l Look<'f>,
     seen: &'l BTreeSet<String>,
@@ -128,9 +149,10 @@ impl<'de> Visitor<'de> for Key<'_, '_> {
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<String, E> {
-        if self.seen.contains(key) {
-            *self.look.found.borrow_mut() = Some(self.look.below(key).path);
-            return Err(E::custom("a key twice"));
+        let below = self.look.below(key);
+        if below.is_it(self.seen.contains(key)) {
+            *self.look.found.borrow_mut() = Some(below.path);
+            return Err(E::custom("found"));
         }
         Ok(key.to_owned())
     }

@@ -13,7 +13,7 @@ mod update;
 mod words;
 
 pub use document::{ChainDocument, ChainInstance, ChainStep, Direction};
-pub use file::{Document, DocumentError, FunctionDocument, GraphDocument};
+pub use file::{Document, DocumentError, FunctionDocument, GraphDocument, place_of};
 pub use key_twice::{KeyTwice, key_twice};
 pub use update::Updated;
 
@@ -135,6 +135,16 @@ pub enum DeployError {
         field: String,
         /// What is wrong, and what to do.
         problem: &'static str,
+    },
+    /// One of the things that a document declares.
+    #[error("{owner}: {source}")]
+    OfDocument {
+        /// The key of it in a whole document.
+        key: String,
+        /// What it is, and its name.
+        owner: String,
+        /// What is wrong with it.
+        source: Box<DeployError>,
     },
     /// The controller refused, or did not answer.
     #[error(transparent)]

@@ -25,7 +25,8 @@ const OPEN_PROJECT: &str = "fake_project_id";
 const TOKEN_HEADER: &str = "x-auth-token";
 
 /// What an answer says to who shows nothing that is known.
-const NO_TOKEN: &str = "The request carries no valid token; send one in X-Auth-Token.";
+const NO_TOKEN: &str = "The request carries no valid token; send one in X-Auth-Token (the command \
+                        catena takes it from CATENA_TOKEN or --token).";
 
 /// Who may use the API.
 #[derive(Clone, Debug, PartialEq, Eq)]

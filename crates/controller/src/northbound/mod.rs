@@ -5,6 +5,7 @@
 pub(crate) mod body;
 mod drafts;
 mod hosts;
+mod names;
 mod native;
 mod networking_sfc;
 mod routes;

@@ -2,7 +2,7 @@
 
 use crate::auth::{Identity, Refusal};
 use crate::northbound::body::Broken;
-use crate::northbound::{App, hosts, json, store_status};
+use crate::northbound::{App, hosts, json, names, store_status};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::preview::MOVED_ON;
@@ -119,6 +119,12 @@ impl Problem {
         if !identity.sees_all() {
             self.detail = hosts::in_sentence(&self.detail, &app.situation.borrow());
         }
+        // What is not found is told as it was asked for.
+        if self.status == StatusCode::NOT_FOUND {
+            return self;
+        }
+        let intent = app.declared.snapshot().intent;
+        self.detail = names::in_sentence(&self.detail, &intent, identity).into_owned();
         self
     }
 

@@ -66,7 +66,11 @@ fn node_status(app: &App, situation: &Situation, node: &NodeName, facts: &NodeFa
         acknowledged: facts.acknowledged,
         bound: facts.bound.iter().copied().collect(),
         unbound: unbound
-            .map(|(port, reason)| UnboundPort { port: *port, reason: reason.clone() })
+            .map(|(port, reason)| UnboundPort {
+                port: *port,
+                name: situation.intent.port_name(*port),
+                reason: reason.clone(),
+            })
             .collect(),
     }
 }

@@ -27,9 +27,9 @@ pub(crate) use documents::versions;
 pub(crate) use quotas::{DRAFT, Quotas, SLICE, WATCHER};
 
 use crate::auth::{Identity, Refusal};
-use crate::northbound::{App, Call, hosts, routes};
+use crate::northbound::{App, Call, hosts, names, routes};
 use attributes::{Attribute, Prepared};
-use axum::http::{HeaderValue, Method};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use catena_model::id::ChainId;
 use catena_model::status::Receipt;
@@ -97,11 +97,17 @@ const SFC: [&'static dyn Collection; 5] = [
 
 /// Answers a call below `/v2.0`.
 pub(crate) async fn answer(app: &Arc<App>, call: Call, identity: Identity) -> Response {
-    let is_told_all = identity.sees_all();
+    let asker = identity.clone();
+    let wants_names = call.headers.contains_key(names::HEADER);
     let answer = dispatch::route(app, call, identity).await;
     numbered(answer.unwrap_or_else(|mut error| {
-        if !is_told_all {
+        if !asker.sees_all() {
             error.message = hosts::in_sentence(&error.message, &app.situation.borrow());
+        }
+        // What is not found is told as it was asked for.
+        if wants_names && error.status != StatusCode::NOT_FOUND {
+            let intent = app.declared.snapshot().intent;
+            error.message = names::in_sentence(&error.message, &intent, &asker).into_owned();
         }
         error.into_response()
     }))
