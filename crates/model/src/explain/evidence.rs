@@ -103,7 +103,7 @@ fn bear_out_returns(lines: &mut [ExplainLine]) {
 fn extent(lines: &[ExplainLine]) -> String {
     let is_seen = |line: &&ExplainLine| line.evidence == Some(Evidence::Observed);
     let own = || lines.iter().filter(|line| !line.is_copy);
-    match own().filter(is_seen).last() {
+    match own().rfind(is_seen) {
         None => "rehearsed: no node saw the packet".to_owned(),
         Some(_) if own().all(|line| is_seen(&line)) => "observed at every step".to_owned(),
         Some(last) => format!("observed as far as line {}, at {}", last.number, last.node),
