@@ -296,6 +296,21 @@ mod tests {
     }
 
     #[test]
+    fn the_last_line_of_the_demo_says_how_to_call_catena_and_names_what_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let demo = std::fs::read_to_string(root.join("demo")).expect("the demo");
+        let last = demo.lines().rfind(|line| line.contains("next: ")).expect("a last line");
+        assert!(last.contains("export PATH=$PWD/target/release:"), "{last}");
+        let words = last.split([' ', ')', '"']);
+        let named: Vec<&str> =
+            words.filter(|word| word.contains('/') && word.contains('.')).collect();
+        assert_eq!(named, ["labs/openstack-testbed.yaml", "docs/book/src/start/tutorial.md"]);
+        for file in named {
+            assert!(root.join(file).is_file(), "{file}");
+        }
+    }
+
+    #[test]
     fn every_lab_deploys_its_chains_alike_and_names_those_that_cannot_stand() {
         let tcp = lab("openstack-tcp.yaml");
         let why = |name: &str| tcp.why_not(tcp.chain(name).expect("a chain of it"));

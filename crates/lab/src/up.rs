@@ -48,6 +48,9 @@ pub fn up(
         };
         tell(&format!("chain {}: {what}", chain.name), start.elapsed().as_secs_f64());
     }
+    if running.lab.chains.is_empty() {
+        tell("the file has no chain: catena chain deploy makes one", 0.0);
+    }
     if options.is_detached {
         running.started.keep()?;
     }

@@ -113,7 +113,14 @@ fn a_program_and_a_lab_file_below_run_make_a_lab_like_any_other() {
         assert!(output.status.success(), "{words:?}: {}", said(&output));
         said(&output)
     };
-    run(&["lab", "up", "--detach", LAB]);
+    let up = run(&["lab", "up", "--detach", LAB]);
+    // It says what became of chains, and what can be tried with this program in this lab.
+    assert!(up.contains("the file has no chain"), "{up}");
+    let next = up.lines().find_map(|line| line.strip_prefix("next: ")).expect("what to try");
+    let visit = next.split(" · ").find(|step| step.contains(" lab shell ")).expect("a node");
+    let words: Vec<&str> = visit.split(' ').chain(["true"]).collect();
+    assert_eq!(words[0], program.display().to_string());
+    run(&words[1..]);
     let status = run(&["lab", "status", &name]);
     assert!(status.contains(&file.display().to_string()) || status.contains(LAB), "{status}");
     run(&["lab", "shell", &format!("{name}/S"), "ping", "-c", "1", "-W", "5", "10.10.0.11"]);

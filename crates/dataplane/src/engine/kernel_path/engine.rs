@@ -85,9 +85,8 @@ impl Engine {
     /// Lets time pass for the flows in the kernel; answers when it wants to be called again.
     pub(in super::super) fn tick_kernel_path(&mut self, now_ns: u64) -> Option<u64> {
         self.kernel.as_ref()?;
-        let is_listening = self.checks.are_on(now_ns)
-            || self.follows.are_on(now_ns)
-            || !self.traps.is_empty();
+        let is_listening =
+            self.checks.are_on(now_ns) || self.follows.are_on(now_ns) || !self.traps.is_empty();
         let dead = self.health.dead();
         with_kernel!(self, |kernel, with| {
             kernel.listen(is_listening, with);
