@@ -158,6 +158,7 @@ impl World {
         let underlay = town::underlay(index);
         let hello = session::hello(
             name.as_str(),
+            "",
             underlay.address.to_string(),
             u32::from(underlay.mtu),
             running,
