@@ -159,6 +159,8 @@ impl FastPath {
 
     /// The data plane has ended: what is sent up from now on nobody reads.
     pub(crate) fn unread_from_now(&self) {
+        // Whoever comes next counts anew; until then nobody would give a place back.
+        self.tables.queues().limit(0);
         let sent_up = self.sent_up();
         self.unread.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(sent_up);
     }

@@ -54,7 +54,9 @@ impl Engine {
         ((u128::from(spread) * engines as u128) >> 64) as usize
     }
 
-    fn is_of_function(&self, slot: PortSlot) -> bool {
+    /// Is the port in this slot one of a function?
+    #[must_use]
+    pub fn is_of_function(&self, slot: PortSlot) -> bool {
         let port = self.slots.owner(slot).1;
         port.is_some_and(|port| self.tables.port(port).is_function())
     }

@@ -121,6 +121,7 @@ impl Control {
     /// Answers why not.
     fn open(&mut self, opening: Opening) -> Result<Option<String>, DataplaneError> {
         let Opening { tables, ring, ports, .. } = opening;
+        let queues = tables.queues();
         let door = match KernelDoor::open(tables) {
             Ok(door) => Box::new(door),
             Err(error) => return Ok(Some(format!("the kernel's tables cannot be used: {error}"))),
@@ -128,8 +129,14 @@ impl Control {
         let numbers = ports.into_iter().map(|(port, number)| (number, port)).collect();
         let attached = self.attached.iter().filter_map(|(id, port)| Some((*id, port.kernel?)));
         let attached: Vec<(PortId, KernelPort)> = attached.collect();
-        let opened =
-            self.desk.order(|done| Order::KernelPath { door, ring, numbers, attached, done })?;
+        let opened = self.desk.order(|done| Order::KernelPath {
+            door,
+            ring,
+            queues,
+            numbers,
+            attached,
+            done,
+        })?;
         if let Err(error) = opened {
             return Ok(Some(format!("the punt ring cannot be used: {error}")));
         }
