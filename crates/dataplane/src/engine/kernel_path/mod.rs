@@ -10,6 +10,7 @@ mod door;
 mod engine;
 mod flows;
 mod guards;
+mod holdings;
 mod key;
 mod lines;
 mod recipe;
@@ -35,6 +36,7 @@ use catena_model::kernel::{Declined, KernelCounters};
 use catena_wire::frame::FrameView;
 use flows::{Flow, Flows, UNDER_WAY_NS};
 use guards::{Dependency, Guards};
+use holdings::Holder;
 use lines::Accounts;
 use recipe::{Observed, Recipe, Target};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -279,9 +281,7 @@ impl KernelPath {
         flow: catena_wire::flow::FlowKey,
         with: &mut Surroundings<'_>,
     ) -> Result<(), Declined> {
-        if self.flows.len() >= self.door.flows() as usize {
-            return Err(Declined::Full);
-        }
+        let holder = holder(seen.slot, &recipe, with).ok_or(Declined::Moved)?;
         let tunnels =
             Tunnels { taken_off: seen.place.inner_offset, underlay: self.underlay(with.tables) };
         let door = &mut *self.door;
@@ -293,9 +293,14 @@ impl KernelPath {
         let draft = transform::draft(&recipe.leaves, &guards, seen.view, &tunnels, &port_of)?;
         let account = self.accounts.take(recipe.lines, door).ok_or(Declined::NoAccount)?;
         let transform = draft.counting(account);
-        if !transform.is_ok_and(|transform| door.install(&seen.place.key, &transform)) {
+        // Nobody gives way to what could not be taken anyway.
+        let has_room = transform.is_err() || self.make_room(holder, with);
+        let door = &mut *self.door;
+        let is_taken =
+            has_room && transform.is_ok_and(|transform| door.install(&seen.place.key, &transform));
+        if !is_taken {
             self.accounts.leave(account);
-            return Err(Declined::Refused);
+            return Err(if has_room { Declined::Refused } else { Declined::Full });
         }
         self.counters.installed += 1;
         self.declined.remove(&seen.place.key);
@@ -307,6 +312,7 @@ impl KernelPath {
             recipe.leaves.iter().any(|leaf| matches!(leaf.target, Target::Node { .. }));
         let classified = recipe.classified.map(|path| (with.flow_paths.key(&flow), path));
         let flow = Flow {
+            holder,
             origin: seen.slot,
             exits: exits.collect(),
             leaves_node,
@@ -322,6 +328,25 @@ impl KernelPath {
         };
         self.flows.add(seen.place.key, flow);
         Ok(())
+    }
+
+    /// Where the kernel can take no more, a flow of who has most gives way to one of who has less.
+    fn make_room(&mut self, holder: Holder, with: &mut Surroundings<'_>) -> bool {
+        if self.flows.len() < self.door.flows() as usize {
+            return true;
+        }
+        let given_way = self.flows.who_gives_way(holder);
+        let crowded = given_way.map_or(holder, |(from, _)| from);
+        let count = match crowded {
+            Holder::Port(port) => self.counters.crowded_ports.entry(port).or_default(),
+            Holder::Path(path) => self.counters.crowded_paths.entry(path).or_default(),
+            Holder::Network(network) => self.counters.crowded_networks.entry(network).or_default(),
+        };
+        *count += 1;
+        if let Some((_, key)) = given_way {
+            self.remove(&[key], with);
+        }
+        given_way.is_some()
     }
 
     fn decline(&mut self, key: FlowKey, reason: Declined, now_ns: u64) {
@@ -596,4 +621,19 @@ impl KernelPath {
         }
         counters
     }
+}
+
+/// Whose a flow is: that of the port of an endpoint that sends it, else that of its path or network.
+fn holder(slot: Option<PortSlot>, recipe: &Recipe, with: &Surroundings<'_>) -> Option<Holder> {
+    if let Some(slot) = slot
+        && recipe.back.is_none()
+    {
+        let (_, index) = with.slots.owner(slot);
+        return Some(Holder::Port(with.tables.port(index?).entry.id));
+    }
+    let on = |dependency: &Dependency| match dependency {
+        Dependency::Path(path) => Holder::Path(*path),
+        Dependency::Network(network) | Dependency::Ordinary(network) => Holder::Network(*network),
+    };
+    recipe.dependencies.iter().map(on).min()
 }
