@@ -66,9 +66,13 @@ impl Engine {
         let view = FrameView::parse(frame).ok()?;
         match (view.fragment, view.flow) {
             (Fragment::First | Fragment::Later, Some(flow)) => {
-                Some(FragmentPlace::common(&flow).symmetric_hash())
+                Some(FragmentPlace::common(&flow).symmetric_hash(self.tables.choice_seed))
             }
-            _ => Some(self.look.into(frame, &view).flow_hash(|| receive::flow_hash(&view))),
+            _ => {
+                let seed = self.tables.choice_seed;
+                let outer = || receive::flow_hash(&view, seed);
+                Some(self.look.into(frame, &view).flow_hash(seed, outer))
+            }
         }
     }
 }
