@@ -9,8 +9,9 @@ use crate::shell::agent_connection::AgentConnection;
 use crate::shell::kernel_door::KernelDoor;
 use crate::shell::order::Order;
 use catena_fastpath::Tables;
-use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOTS_DEFAULT, RingConfig};
+use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RingConfig};
 use catena_model::id::PortId;
+use catena_model::limits::NODE_FRAMES_COMING_UP_MAX;
 use catena_protocol::message;
 use rustix::event::Timespec;
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 const KERNEL_PARTS_MAX: usize = 15;
 /// The ring of all ports together.
 const PUNT_RING: RingConfig =
-    RingConfig { slots: 4 * RING_SLOTS_DEFAULT, slot_bytes: RING_SLOT_BYTES_DEFAULT };
+    RingConfig { slots: NODE_FRAMES_COMING_UP_MAX, slot_bytes: RING_SLOT_BYTES_DEFAULT };
 
 /// How long the kernel path waits for ports: what it sends up waits with it.
 const OPENING_MAX: Duration = Duration::from_secs(2);
