@@ -50,6 +50,7 @@ fn user(vni: u32, teid: u32, qfi: Option<u32>) -> User {
         teid: Teid(teid),
         qfi: qfi.map(|qfi| Qfi::new(qfi).expect("6 bits")),
         tunnel_end: Ipv4Addr::new(192, 0, 2, 1),
+        address: User::address_in(Teid(teid)),
     }
 }
 
