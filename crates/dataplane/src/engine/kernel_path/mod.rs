@@ -14,6 +14,8 @@ mod holdings;
 mod key;
 mod lines;
 mod recipe;
+mod report;
+mod room;
 mod transform;
 
 pub use changes::Turn;
@@ -36,7 +38,6 @@ use catena_model::kernel::{Declined, KernelCounters};
 use catena_wire::frame::FrameView;
 use flows::{Flow, Flows, UNDER_WAY_NS};
 use guards::{Dependency, Guards};
-use holdings::Holder;
 use lines::Accounts;
 use recipe::{Observed, Recipe, Target};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -281,7 +282,7 @@ impl KernelPath {
         flow: catena_wire::flow::FlowKey,
         with: &mut Surroundings<'_>,
     ) -> Result<(), Declined> {
-        let holder = holder(seen.slot, &recipe, with).ok_or(Declined::Moved)?;
+        let holder = room::holder(seen.slot, &recipe, with).ok_or(Declined::Moved)?;
         let tunnels =
             Tunnels { taken_off: seen.place.inner_offset, underlay: self.underlay(with.tables) };
         let door = &mut *self.door;
@@ -328,25 +329,6 @@ impl KernelPath {
         };
         self.flows.add(seen.place.key, flow);
         Ok(())
-    }
-
-    /// Where the kernel can take no more, a flow of who has most gives way to one of who has less.
-    fn make_room(&mut self, holder: Holder, with: &mut Surroundings<'_>) -> bool {
-        if self.flows.len() < self.door.flows() as usize {
-            return true;
-        }
-        let given_way = self.flows.who_gives_way(holder);
-        let crowded = given_way.map_or(holder, |(from, _)| from);
-        let count = match crowded {
-            Holder::Port(port) => self.counters.crowded_ports.entry(port).or_default(),
-            Holder::Path(path) => self.counters.crowded_paths.entry(path).or_default(),
-            Holder::Network(network) => self.counters.crowded_networks.entry(network).or_default(),
-        };
-        *count += 1;
-        if let Some((_, key)) = given_way {
-            self.remove(&[key], with);
-        }
-        given_way.is_some()
     }
 
     fn decline(&mut self, key: FlowKey, reason: Declined, now_ns: u64) {
@@ -594,46 +576,4 @@ impl KernelPath {
         let carried: Volume = self.accounts.settle(&mut *self.door, books);
         self.counters.carried.merge(carried);
     }
-
-    pub(super) fn sent_up(&mut self) -> u64 {
-        self.door.sent_up()
-    }
-
-    pub(super) fn counters(&mut self) -> KernelCounters {
-        let mut counters = self.counters.clone();
-        counters.flows = self.flows.len() as u64;
-        counters.flows_max = u64::from(self.door.flows());
-        let Losses { refused, copies_refused, strays } = self.door.losses();
-        (counters.refused, counters.copies_refused) = (refused, copies_refused);
-        counters.strays = strays;
-        let slots: Vec<(Dependency, u32)> = self.guards.all().collect();
-        for (dependency, slot) in slots {
-            let stale = self.door.stale(slot);
-            match dependency {
-                Dependency::Path(path) if stale > 0 => {
-                    counters.stale_paths.insert(path, stale);
-                }
-                Dependency::Network(network) | Dependency::Ordinary(network) if stale > 0 => {
-                    *counters.stale_networks.entry(network).or_default() += stale;
-                }
-                _ => {}
-            }
-        }
-        counters
-    }
-}
-
-/// Whose a flow is: that of the port of an endpoint that sends it, else that of its path or network.
-fn holder(slot: Option<PortSlot>, recipe: &Recipe, with: &Surroundings<'_>) -> Option<Holder> {
-    if let Some(slot) = slot
-        && recipe.back.is_none()
-    {
-        let (_, index) = with.slots.owner(slot);
-        return Some(Holder::Port(with.tables.port(index?).entry.id));
-    }
-    let on = |dependency: &Dependency| match dependency {
-        Dependency::Path(path) => Holder::Path(*path),
-        Dependency::Network(network) | Dependency::Ordinary(network) => Holder::Network(*network),
-    };
-    recipe.dependencies.iter().map(on).min()
 }
