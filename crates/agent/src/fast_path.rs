@@ -20,6 +20,9 @@ pub(crate) const PUNT_IN: &str = "ct-punt0";
 pub(crate) const PUNT_OUT: &str = "ct-punt1";
 /// A veth carries what is no super-frame up to this.
 const PUNT_MTU: u32 = 65_535;
+/// Each processor keeps places of the table for itself; without more than are used, the kernel would
+/// give flows up by itself before the table is full, whosever they are.
+const SPARE_FLOWS: u32 = KERNEL_FLOWS_MAX / 16;
 /// Of every network namespace.
 pub(crate) const LOOPBACK_INDEX: u32 = 1;
 
@@ -78,7 +81,7 @@ impl FastPath {
     /// What the kernel lacks or refuses.
     pub(crate) async fn load(node: &Netlink) -> Result<Self, FastPathError> {
         let sizes = Sizes {
-            flows: KERNEL_FLOWS_MAX,
+            flows: KERNEL_FLOWS_MAX + SPARE_FLOWS,
             slots: KERNEL_EPOCHS_MAX,
             // Each flow in the table has one while it is there; gate 0 is no one's.
             gates: KERNEL_FLOWS_MAX + 1,
@@ -159,6 +162,8 @@ impl FastPath {
 
     /// The data plane has ended: what is sent up from now on nobody reads.
     pub(crate) fn unread_from_now(&self) {
+        // Whoever comes next counts anew; until then nobody would give a place back.
+        self.tables.queues().limit(0);
         let sent_up = self.sent_up();
         self.unread.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(sent_up);
     }

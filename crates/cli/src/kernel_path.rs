@@ -40,13 +40,14 @@ pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<S
         losses(kernel).iter().map(|(count, what)| format!("{count} {what}")).collect();
     vec![
         format!(
-            "kernel path  {} of {} flows; installed {}, aged {}, ended {}, evicted {}",
+            "kernel path  {} of {} flows; installed {}, aged {}, ended {}, evicted {}, crowded out {}",
             kernel.flows,
             kernel.flows_max,
             kernel.installed,
             kernel.aged,
             kernel.ended,
-            kernel.evicted
+            kernel.evicted,
+            kernel.crowded()
         ),
         format!("carried      {} packets, {} bytes", kernel.carried.packets, kernel.carried.bytes),
         format!("came up      {}; {stale} met a transform that had ended", kernel.punted),
@@ -134,7 +135,7 @@ mod tests {
         let said = in_full(&name, Some(&kernel)).join("\n");
         assert_eq!(
             said,
-            "kernel path  12 of 65536 flows; installed 20, aged 5, ended 3, evicted 0\n\
+            "kernel path  12 of 65536 flows; installed 20, aged 5, ended 3, evicted 0, crowded out 0\n\
              carried      1000 packets, 1500000 bytes\n\
              came up      40; 0 met a transform that had ended\n\
              lost         0 lost on the way up (ring full), 0 lost on the way up (punt device down or \

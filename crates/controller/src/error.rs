@@ -47,6 +47,9 @@ pub enum ControllerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A domain cannot begin without a number that nobody knows.
+    #[error("the system gives no random numbers: {0}; start the controller again")]
+    Randomness(#[source] io::Error),
     /// The admin token could not be made.
     #[error("the admin token cannot be made: {0}")]
     TokenUnmade(String),

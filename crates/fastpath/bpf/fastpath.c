@@ -72,6 +72,15 @@ struct {
 	MAP_TYPE(value, struct settings);
 } settings SEC(".maps");
 
+/* What of each port is on its way up, by its number; 0: of all together. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, UNDERLAY_NUMBER + 1);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct queue);
+} queues SEC(".maps");
+
 enum { PORT_NSH = 4790, PORT_MPLS = 6635, PORT_NETWORK = 4789 };
 enum { GPE_BYTES = 8, NSH_BYTES = 24, VXLAN_BYTES = 8, LABELS_BYTES = 8 };
 /* Up to the end of the longest header that is read. */
@@ -101,8 +110,53 @@ INLINE void note_exit(struct __sk_buff *skb, __u32 ifindex, __u32 how)
 	skb->cb[1] = how;
 }
 
-/* Sends the frame, as it came, up to the engine. */
-INLINE int punt(struct __sk_buff *skb, struct settings *all, __u32 number, __u32 cause)
+/* The queue of a port, if frames on their way up are counted. */
+INLINE struct queue *queue_of(struct settings *all, __u32 number)
+{
+	return *(volatile __u32 *)&all->queue_frames ? bpf_map_lookup_elem(&queues, &number) : 0;
+}
+
+INLINE __s64 on_its_way(struct queue *queue)
+{
+	/* In this order: what is served was sent before. */
+	__u64 served = *(volatile __u64 *)&queue->served;
+
+	return *(volatile __u64 *)&queue->sent - served;
+}
+
+/* Takes a place among the frames on their way up; 0: the port has its share of them already. */
+INLINE int take_place(struct __sk_buff *skb, struct settings *all, __u32 number)
+{
+	struct queue *own = queue_of(all, number), *every = queue_of(all, 0);
+	__s64 free, weight;
+
+	if (!own || !every)
+		return 1;
+	free = (__s64)all->queue_frames - on_its_way(every);
+	weight = own->weight ? own->weight : 1;
+	if (on_its_way(own) >= free * weight) {
+		__sync_fetch_and_add(&own->refused_packets, skb->gso_segs ? skb->gso_segs : 1);
+		__sync_fetch_and_add(&own->refused_bytes, skb->len);
+		return 0;
+	}
+	__sync_fetch_and_add(&own->sent, 1);
+	__sync_fetch_and_add(&every->sent, 1);
+	return 1;
+}
+
+/* The frame does not go up after all. */
+INLINE void leave_place(struct settings *all, __u32 number)
+{
+	struct queue *own = queue_of(all, number), *every = queue_of(all, 0);
+
+	if (own && every) {
+		__sync_fetch_and_add(&own->served, 1);
+		__sync_fetch_and_add(&every->served, 1);
+	}
+}
+
+/* Sends a frame that has a place up to the engine, as it came. */
+INLINE int lift(struct __sk_buff *skb, struct settings *all, __u32 number, __u32 cause)
 {
 	__u32 control = number | cause << CAUSE_SHIFT;
 
@@ -119,6 +173,12 @@ INLINE int punt(struct __sk_buff *skb, struct settings *all, __u32 number, __u32
 		count_event(EVENT_FROM_UNDERLAY);
 	note_exit(skb, all->punt_ifindex, control);
 	return bpf_redirect(all->punt_ifindex, 0);
+}
+
+/* Sends the frame up to the engine, if its port has not its share on the way already. */
+INLINE int punt(struct __sk_buff *skb, struct settings *all, __u32 number, __u32 cause)
+{
+	return take_place(skb, all, number) ? lift(skb, all, number, cause) : TC_ACT_SHOT;
 }
 
 /* Has nothing changed that the transform depends on? Else the first slot that did is told. */
@@ -142,20 +202,26 @@ INLINE int is_valid(struct transform *transform)
 	return 1;
 }
 
-/* Must the frame go up, so that it does not overtake those before it? Then it is counted. */
-INLINE int must_wait(__u32 number)
+enum wait { MAY_PASS, MUST_WAIT, HAS_NO_PLACE };
+
+/* Must the frame go up, so that it does not overtake those before it? Then it has a place and is
+ * counted; what has no place must not be, for the engine would wait for it. */
+INLINE enum wait must_wait(struct __sk_buff *skb, struct settings *all, __u32 port, __u32 number)
 {
 	__u64 *gate;
 
 	if (!number)
-		return 0;
+		return MAY_PASS;
 	gate = bpf_map_lookup_elem(&gates, &number);
-	if (!gate)
-		return 1;
-	if (*(volatile __u64 *)gate & GATE_OPEN)
-		return 0;
+	if (gate && *(volatile __u64 *)gate & GATE_OPEN)
+		return MAY_PASS;
+	if (!take_place(skb, all, port))
+		return HAS_NO_PLACE;
 	/* The look and the count are one step: the gate may have been opened in between. */
-	return !(__sync_fetch_and_add(gate, 1) & GATE_OPEN);
+	if (!gate || !(__sync_fetch_and_add(gate, 1) & GATE_OPEN))
+		return MUST_WAIT;
+	leave_place(all, port);
+	return MAY_PASS;
 }
 
 INLINE void count_account(__u32 number, struct sight *sight)
@@ -371,8 +437,14 @@ INLINE int repeat(struct __sk_buff *skb, struct settings *all, __u32 number, str
 	sight->now_ns = bpf_ktime_get_coarse_ns();
 	if (!is_fit(skb, entry, key->protocol, sight))
 		return punt(skb, all, number, EVENT_UNFIT);
-	if (must_wait(entry->gate))
-		return punt(skb, all, number, EVENT_WAITING);
+	switch (must_wait(skb, all, number, entry->gate)) {
+	case HAS_NO_PLACE:
+		return TC_ACT_SHOT;
+	case MUST_WAIT:
+		return lift(skb, all, number, EVENT_WAITING);
+	case MAY_PASS:
+		break;
+	}
 	return execute(skb, all, number, entry, key->family, sight);
 }
 

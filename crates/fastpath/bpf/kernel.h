@@ -6,6 +6,7 @@
 typedef unsigned char __u8;
 typedef unsigned short __u16;
 typedef int __s32;
+typedef long long __s64;
 typedef unsigned int __u32;
 typedef unsigned long long __u64;
 

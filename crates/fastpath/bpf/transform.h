@@ -168,12 +168,26 @@ struct settings {
 	__u32 punt_ifindex;
 	__u32 is_off;
 	__u32 underlay_address;
-	__u32 reserved;
+	__u32 queue_frames;
 };
 _Static_assert(sizeof(struct settings) == 16, "settings");
 _Static_assert(__builtin_offsetof(struct settings, punt_ifindex) == 0 && sizeof(((struct settings *)0)->punt_ifindex) == 4, "settings.punt_ifindex");
 _Static_assert(__builtin_offsetof(struct settings, is_off) == 4 && sizeof(((struct settings *)0)->is_off) == 4, "settings.is_off");
 _Static_assert(__builtin_offsetof(struct settings, underlay_address) == 8 && sizeof(((struct settings *)0)->underlay_address) == 4, "settings.underlay_address");
-_Static_assert(__builtin_offsetof(struct settings, reserved) == 12 && sizeof(((struct settings *)0)->reserved) == 4, "settings.reserved");
+_Static_assert(__builtin_offsetof(struct settings, queue_frames) == 12 && sizeof(((struct settings *)0)->queue_frames) == 4, "settings.queue_frames");
+
+struct queue {
+	__u64 sent;
+	__u64 served;
+	__u64 weight;
+	__u64 refused_packets;
+	__u64 refused_bytes;
+};
+_Static_assert(sizeof(struct queue) == 40, "queue");
+_Static_assert(__builtin_offsetof(struct queue, sent) == 0 && sizeof(((struct queue *)0)->sent) == 8, "queue.sent");
+_Static_assert(__builtin_offsetof(struct queue, served) == 8 && sizeof(((struct queue *)0)->served) == 8, "queue.served");
+_Static_assert(__builtin_offsetof(struct queue, weight) == 16 && sizeof(((struct queue *)0)->weight) == 8, "queue.weight");
+_Static_assert(__builtin_offsetof(struct queue, refused_packets) == 24 && sizeof(((struct queue *)0)->refused_packets) == 8, "queue.refused_packets");
+_Static_assert(__builtin_offsetof(struct queue, refused_bytes) == 32 && sizeof(((struct queue *)0)->refused_bytes) == 8, "queue.refused_bytes");
 
 #endif

@@ -2,7 +2,7 @@
 //! `tidy` checks that it is current. Knows both spellings of a layout; refuses to know meanings.
 
 use crate::records::{
-    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Settings, Slot, UNDERLAY_NUMBER,
+    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot, UNDERLAY_NUMBER,
 };
 use crate::transform::{
     FLAG_PUSHES, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard, HEADER_BYTES_MAX, Kind,
@@ -92,7 +92,10 @@ fn records() -> Vec<Record> {
         record!(Account as "account" { packets: u64, bytes: u64 }),
         record!(Port as "port" { number: u32, is_watched: u32 }),
         record!(Settings as "settings" {
-            punt_ifindex: u32, is_off: u32, underlay_address: u32, reserved: u32,
+            punt_ifindex: u32, is_off: u32, underlay_address: u32, queue_frames: u32,
+        }),
+        record!(Queue as "queue" {
+            sent: u64, served: u64, weight: u64, refused_packets: u64, refused_bytes: u64,
         }),
     ]
 }

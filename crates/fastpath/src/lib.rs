@@ -12,6 +12,7 @@ mod header;
 mod loader;
 mod maps;
 mod punt;
+mod queues;
 mod records;
 pub mod reference;
 mod sight;
@@ -23,8 +24,9 @@ pub use header::header;
 #[cfg(feature = "program")]
 pub use loader::{Hook, LoadError, Program, Rehearsal, Sizes, Verdict};
 pub use punt::{PuntTag, PuntedFrom};
+pub use queues::Queues;
 pub use records::{
-    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Settings, Slot, UNDERLAY_NUMBER,
+    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot, UNDERLAY_NUMBER,
 };
 pub use sight::{Sight, TunnelFrame};
 pub use tables::{Gate, TABLE_NAMES, TABLES_COUNT, TableError, Tables};

@@ -62,8 +62,25 @@ pub struct Settings {
     pub is_off: u32,
     /// Own IPv4 address on the underlay in the order of the packet; 0: none.
     pub underlay_address: u32,
-    /// Always zero.
-    pub reserved: u32,
+    /// Frames that may be on their way up to the engine at once; 0: as many as come.
+    pub queue_frames: u32,
+}
+
+/// What of one port is on its way up to the engine, and what was not let up. That of number 0 is of
+/// all ports and the underlay together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Queue {
+    /// Frames sent up while there was a limit.
+    pub sent: u64,
+    /// Of these, those that are on their way no more: never more than `sent`.
+    pub served: u64,
+    /// How many frames it may have on their way for each place that is free; 0 counts as 1.
+    pub weight: u64,
+    /// Wire packets that were not let up.
+    pub refused_packets: u64,
+    /// Bytes of the frames that were not let up.
+    pub refused_bytes: u64,
 }
 
 /// Highest number of a port: VLAN identifiers 0 and 4095 have meanings of their own.

@@ -4,19 +4,21 @@
 //! Built from descriptors that [`crate::Program`] gives away; needs no capability.
 
 use crate::maps::{HashMap, SharedArray};
+use crate::queues::{QUEUE_WORDS, Queues};
 use crate::records::{Entry, Event, GATE_OPEN, Port, Settings};
 use crate::transform::{FlowKey, Guard, Transform, TransformError};
 use catena_model::account::Volume;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tables there are: so many descriptors travel, in the order of [`TABLE_NAMES`].
-pub const TABLES_COUNT: usize = 8;
+pub const TABLES_COUNT: usize = 9;
 /// The names of the tables in the program.
 pub const TABLE_NAMES: [&str; TABLES_COUNT] =
-    ["flows", "ports", "sources", "slots", "gates", "accounts", "events", "settings"];
+    ["flows", "ports", "sources", "slots", "gates", "accounts", "events", "settings", "queues"];
 
 /// Why something cannot be put into the tables.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +51,8 @@ pub struct Tables {
     gates: SharedArray<1>,
     accounts: SharedArray<2>,
     events: SharedArray<1>,
-    settings: SharedArray<2>,
+    settings: Arc<SharedArray<2>>,
+    queues: Arc<SharedArray<QUEUE_WORDS>>,
     cpus: usize,
 }
 
@@ -61,7 +64,7 @@ impl Tables {
     pub fn open(fds: Vec<OwnedFd>) -> io::Result<Self> {
         let wrong = |_| io::Error::new(io::ErrorKind::InvalidInput, "another number of tables");
         let fds: [OwnedFd; TABLES_COUNT] = fds.try_into().map_err(wrong)?;
-        let [flows, ports, sources, slots, gates, accounts, events, settings] = fds;
+        let [flows, ports, sources, slots, gates, accounts, events, settings, queues] = fds;
         let events = SharedArray::map(events.as_fd())?;
         Ok(Self {
             flows: HashMap::open(flows)?,
@@ -73,7 +76,8 @@ impl Tables {
             // Each processor has rows of its own.
             cpus: (events.rows() / Event::ALL.len()).max(1),
             events,
-            settings: SharedArray::map(settings.as_fd())?,
+            settings: Arc::new(SharedArray::map(settings.as_fd())?),
+            queues: Arc::new(SharedArray::map(queues.as_fd())?),
         })
     }
 
@@ -258,13 +262,19 @@ impl Tables {
         self.sources.remove(&u32::from_ne_bytes(node.octets()))
     }
 
+    /// What is on its way up to the engine, by port.
+    #[must_use]
+    pub fn queues(&self) -> Queues {
+        Queues::new(Arc::clone(&self.queues), Arc::clone(&self.settings))
+    }
+
     /// What holds for all packets.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let Some([first, second]) = self.settings.row(0) else { return Settings::default() };
         let (punt_ifindex, is_off) = halves(first.load(Ordering::Acquire));
-        let (underlay_address, reserved) = halves(second.load(Ordering::Acquire));
-        Settings { punt_ifindex, is_off, underlay_address, reserved }
+        let (underlay_address, queue_frames) = halves(second.load(Ordering::Acquire));
+        Settings { punt_ifindex, is_off, underlay_address, queue_frames }
     }
 
     /// Sets by which interface frames go up; the data plane, which owns the rest, may set that at the
@@ -279,18 +289,18 @@ impl Tables {
     /// Sets what holds for all packets.
     pub fn set_settings(&self, settings: Settings) {
         let Some([first, second]) = self.settings.row(0) else { return };
-        second.store(joined(settings.underlay_address, settings.reserved), Ordering::Release);
+        second.store(joined(settings.underlay_address, settings.queue_frames), Ordering::Release);
         first.store(joined(settings.punt_ifindex, settings.is_off), Ordering::Release);
     }
 }
 
 /// Two fields of a record as they lie in a word.
-fn joined(first: u32, second: u32) -> u64 {
+pub(crate) fn joined(first: u32, second: u32) -> u64 {
     let ([a, b, c, d], [e, f, g, h]) = (first.to_ne_bytes(), second.to_ne_bytes());
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
-fn halves(word: u64) -> (u32, u32) {
+pub(crate) fn halves(word: u64) -> (u32, u32) {
     let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
     (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]))
 }

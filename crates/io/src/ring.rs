@@ -243,6 +243,12 @@ impl PacketRing {
         sendmmsg(&self.socket, &mut messages[..count], SendFlags::DONTWAIT)
     }
 
+    /// Frames that may wait in it.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots.count()
+    }
+
     /// Frames lost because the ring was full, since it was made.
     pub fn ring_full(&mut self) -> u64 {
         self.read_statistics();

@@ -60,6 +60,7 @@ drop_reasons! {
     TruncatedByRing "truncated_by_ring" "The frame was longer than a slot of the port's ring.",
     PuntRingFull "punt_ring_full" "The kernel path had no transform for the frame, and the ring to the engine was full.",
     PuntLost "punt_lost" "The kernel path had no transform for the frame, and it never reached the ring to the engine: the punt device was down or gone.",
+    PuntShareFull "punt_share_full" "The kernel path had no transform for the frame, and its port has as many frames on their way to the engine as may be beside those of others.",
     KernelRefused "kernel_refused" "The kernel refused a step of the kernel path half way.",
     UnsupportedOffload "unsupported_offload" "The kernel marked the frame with an offload that is unknown here.",
     UnsupportedNextProtocol "unsupported_next_protocol" "The tunnel carries something that is neither Ethernet nor NSH.",

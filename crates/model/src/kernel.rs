@@ -3,7 +3,7 @@
 
 use crate::account::{Account, Volume};
 use crate::drop_reason::DropReason;
-use crate::id::{NetworkId, PathId};
+use crate::id::{NetworkId, PathId, PortId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -110,11 +110,28 @@ pub struct KernelCounters {
     pub stale_paths: BTreeMap<PathId, u64>,
     /// The same, by network.
     pub stale_networks: BTreeMap<NetworkId, u64>,
+    /// Flows that were not taken, or gave their place to one of another, because the kernel could
+    /// take no more and their port had most: by port.
+    #[serde(default)]
+    pub crowded_ports: BTreeMap<PortId, u64>,
+    /// The same for flows that come from functions or other nodes, by path.
+    #[serde(default)]
+    pub crowded_paths: BTreeMap<PathId, u64>,
+    /// The same for those that come from other nodes on no path, by network.
+    #[serde(default)]
+    pub crowded_networks: BTreeMap<NetworkId, u64>,
     /// Packets of flows that the engine kept, by why it did so first.
     pub declined: BTreeMap<Declined, u64>,
 }
 
 impl KernelCounters {
+    /// Flows that were not taken, or gave their place to one of another.
+    #[must_use]
+    pub fn crowded(&self) -> u64 {
+        let ports = self.crowded_ports.values().chain(self.crowded_paths.values());
+        ports.chain(self.crowded_networks.values()).copied().sum()
+    }
+
     /// What was received by the program and is in no port's account, since it never came up. A
     /// super-frame counts once: what it stood for went with it.
     #[must_use]

@@ -32,6 +32,10 @@ pub struct NodeProgram {
     pub number: BlueprintNumber,
     /// The node's own place on the underlay.
     pub underlay: Underlay,
+    /// What the choice among the instances of a function starts from: the same at all nodes of a
+    /// domain, and a secret of theirs, so that no sender can aim at an instance.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub choice_seed: u64,
     /// The other nodes.
     pub tunnels: Vec<TunnelEntry>,
     /// Tenant networks present on this node, or reached by its paths.
@@ -66,6 +70,7 @@ impl NodeProgram {
             node,
             number,
             underlay,
+            choice_seed: 0,
             tunnels: Vec::new(),
             networks: Vec::new(),
             ports: Vec::new(),
@@ -79,6 +84,11 @@ impl NodeProgram {
             slice_paths: Vec::new(),
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The node's own address on the data network.

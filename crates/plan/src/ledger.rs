@@ -238,6 +238,10 @@ impl PathRecord {
 pub struct Ledger {
     /// The newest blueprint.
     pub number: BlueprintNumber,
+    /// What every program has as [`NodeProgram::choice_seed`](catena_model::NodeProgram): made
+    /// when the domain began; 0 in one that began before there was any.
+    #[serde(default)]
+    pub choice_seed: u64,
     /// The blueprint that changed each node's program last.
     pub programs: BTreeMap<NodeName, BlueprintNumber>,
     /// All paths that any node may still know.

@@ -42,6 +42,7 @@ fn program(
 ) -> Option<NodeProgram> {
     let facts = inventory.nodes.get(node)?;
     let mut program = NodeProgram::empty(node.clone(), BlueprintNumber(0), facts.underlay);
+    program.choice_seed = ledger.choice_seed;
     program.tunnels = inventory
         .nodes
         .iter()

@@ -38,14 +38,14 @@ impl FlowKey {
         self.seeded_hash(0)
     }
 
-    /// The [`FlowKey::stable_hash`] of this flow or of the flow back, whichever has the lesser
+    /// The [`FlowKey::seeded_hash`] of this flow or of the flow back, whichever has the lesser
     /// source address: the same for both directions of a connection, so that both meet the same
     /// instances.
     #[must_use]
-    pub fn symmetric_hash(&self) -> u64 {
+    pub fn symmetric_hash(&self, seed: u64) -> u64 {
         let back = self.reversed();
         let ends = |key: &Self| (key.source, key.source_port);
-        if ends(&back) < ends(self) { back.stable_hash() } else { self.stable_hash() }
+        if ends(&back) < ends(self) { back.seeded_hash(seed) } else { self.seeded_hash(seed) }
     }
 
     /// The flow of what comes back. The identifier of an echo is that of its reply; as it stands

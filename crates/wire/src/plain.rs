@@ -160,7 +160,7 @@ impl PlainFrame {
     /// [`FlowKey::symmetric_hash`].
     #[inline]
     #[must_use]
-    pub const fn symmetric_hash(&self) -> u64 {
+    pub const fn symmetric_hash(&self, seed: u64) -> u64 {
         let forth = (self.source as u64) << 16 | (self.ports >> 16) as u64;
         let back = (self.destination as u64) << 16 | (self.ports & 0xffff) as u64;
         let turned = Self {
@@ -175,7 +175,7 @@ impl PlainFrame {
         } else {
             (self.source, self.destination, self.ports)
         };
-        Self { source, destination, ports, ..*self }.seeded_hash(0)
+        Self { source, destination, ports, ..*self }.seeded_hash(seed)
     }
 }
 

@@ -3,14 +3,18 @@
 use crate::account;
 use crate::house::{House, in_shared_house};
 use crate::patience::wait_for;
-use crate::traffic::{Family, Sender, address, send_and_count};
+use crate::traffic::{Family, Receiver, Sender, address, send_and_count, send_new_flows};
 use catena_model::DropReason;
+use catena_model::account::PortCounters;
 use rustix::process::{Pid, Signal, kill_process};
-use std::net::SocketAddr;
+use serde_json::json;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const PORT: u16 = 5_090;
 const PACKETS: u32 = 10;
-const NEW_FLOWS: u32 = 20;
+/// More than the share of one port: what is lost must not take places for ever.
+const NEW_FLOWS: u32 = 600;
 
 /// Frames of host1 that were lost on their way up.
 fn lost(house: &House) -> u64 {
@@ -36,14 +40,14 @@ fn what_is_lost_on_its_way_up_is_counted_by_name_and_the_punt_device_comes_up_ag
         let before = lost(house);
         let agent = house.process("agent", Some("host1")).pid;
         for (hurt, kind) in [("link set ct-punt1 down", "down"), ("link delete ct-punt1", "gone")] {
-            let already = lost(house);
+            let already = lost(house) + refused(house, "S");
             // It cannot mend anything meanwhile.
             signal(agent, Signal::STOP);
             host.ip(hurt);
             (0..NEW_FLOWS).for_each(|_| assert_eq!(Sender::new(&source, to).send(), 0));
             signal(agent, Signal::CONT);
             wait_for("host1 to tell what was lost", || {
-                let lost = lost(house) - already;
+                let lost = lost(house) + refused(house, "S") - already;
                 if lost >= u64::from(NEW_FLOWS) { Ok(()) } else { Err(format!("{kind}: {lost}")) }
             });
             wait_for("the punt device to be up", || {
@@ -55,5 +59,71 @@ fn what_is_lost_on_its_way_up_is_counted_by_name_and_the_punt_device_comes_up_ag
         }
         assert!(lost(house) > before);
         account::assert_holds(house);
+    });
+}
+
+const CHAINED: u16 = 5_091;
+const QUIET_FLOWS: u32 = 2_000;
+
+/// What was refused a place on its way up, by the port whose name begins so.
+fn refused(house: &House, of: &str) -> u64 {
+    let nodes = account::counters(house);
+    let here = nodes.iter().find(|node| node.node.as_str() == "host1").expect("host1");
+    let is_it = |port: &&PortCounters| port.name.starts_with(of);
+    let of = |port: &PortCounters| port.account.dropped.get(&DropReason::PuntShareFull).copied();
+    here.ports.iter().filter(is_it).filter_map(of).sum()
+}
+
+/// Payloads of a flood: small packets, and packets of two fragments.
+const FLOODS: [&[u8]; 2] = [&[0; 6], &[0; 2_000]];
+
+/// Each datagram is the first of a flow, as fast as they leave, until it is told to stop.
+fn flood(socket: &UdpSocket, to: IpAddr, payload: &[u8], stop: &AtomicBool) {
+    let mut port: u16 = 20_000;
+    while !stop.load(Ordering::Relaxed) {
+        // The answer that nobody listens there comes back as an error of a later one.
+        let _ = socket.send_to(payload, (to, port));
+        port = port.checked_add(1).unwrap_or(20_000);
+    }
+}
+
+/// Tells the flood to end, also where the test fails.
+struct EndOfFlood<'f>(&'f AtomicBool);
+
+impl Drop for EndOfFlood<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_flood_of_new_flows_takes_no_flow_of_a_quiet_port_beside_it() {
+    in_shared_house(|house| {
+        house.deploy(json!({
+            "name": "quiet", "source": "S", "destination": "D",
+            "match_fields": {"protocol": "udp", "destination_port": CHAINED},
+            "chain": [{"name": "v11", "direction": "same"}],
+        }));
+        let (source, destination) = (house.node("S"), house.node("D"));
+        let to = SocketAddr::new(address("D", Family::V4), CHAINED);
+        send_and_count(&source, &destination, to, PACKETS);
+        let socket = house.node("ext").inside(|| UdpSocket::bind("0.0.0.0:0")).expect("a socket");
+        for payload in FLOODS {
+            let before = ["ext", "S", "v11"].map(|name| refused(house, name));
+            let stop = AtomicBool::new(false);
+            let receiver = Receiver::new(&destination, to);
+            std::thread::scope(|scope| {
+                let _end = EndOfFlood(&stop);
+                scope.spawn(|| flood(&socket, address("S", Family::V4), payload, &stop));
+                wait_for("the flood to be more than is taken", || {
+                    let refused = refused(house, "ext") - before[0];
+                    if refused > 0 { Ok(()) } else { Err(refused.to_string()) }
+                });
+                send_new_flows(&source, to, QUIET_FLOWS);
+            });
+            receiver.assert_all(QUIET_FLOWS);
+            println!("{} refused", refused(house, "ext") - before[0]);
+            assert_eq!(["S", "v11"].map(|name| refused(house, name)), before[1..]);
+        }
     });
 }

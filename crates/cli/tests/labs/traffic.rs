@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const IDENTITY_BYTES: usize = 12;
 /// Datagrams between two pauses.
 const BURST: u32 = 20;
+/// New flows between two pauses.
+const FLOWS_BURST: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(4);
 /// Silence after which what is missing is lost.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -124,6 +126,17 @@ impl Sender {
             self.sent()
         });
         Sending { stop, thread }
+    }
+}
+
+/// So many numbered datagrams in bursts, each of a flow of its own.
+pub(crate) fn send_new_flows(from: &Node, to: SocketAddr, count: u32) {
+    for number in 0..count {
+        let mut sender = Sender { next: number, ..Sender::new(from, to) };
+        sender.send();
+        if number % FLOWS_BURST == FLOWS_BURST - 1 {
+            std::thread::sleep(PAUSE);
+        }
     }
 }
 

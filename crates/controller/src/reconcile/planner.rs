@@ -35,7 +35,7 @@ impl Planner {
     ) -> Result<Self, ControllerError> {
         let ledger: Ledger = match store.get(&ledger_key())? {
             Some(document) => document.decode()?,
-            None => Ledger::default(),
+            None => begin(store.as_ref())?,
         };
         let mut nodes = Vec::new();
         for document in store.list(NODE_KIND)? {
@@ -148,6 +148,75 @@ impl Planner {
     }
 }
 
+/// The ledger of a domain that begins, once it is in the store.
+fn begin(store: &dyn Store) -> Result<Ledger, ControllerError> {
+    let ledger = Ledger { choice_seed: random_seed()?, ..Ledger::default() };
+    let mut transaction = Transaction::new();
+    transaction.put(ledger_key(), &ledger, Expect::Absent)?;
+    store.commit(transaction)?;
+    Ok(ledger)
+}
+
+/// A number that nobody knows before; not 0, which means that there is none.
+fn random_seed() -> Result<u64, ControllerError> {
+    let mut bytes = [0; size_of::<u64>()];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    match filled {
+        Ok(_) => Ok(u64::from_ne_bytes(bytes).max(1)),
+        Err(error) => Err(ControllerError::Randomness(error.into())),
+    }
+}
+
 fn ledger_key() -> Key {
     Key::new(LEDGER_KIND, "current")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declared::Declared;
+    use catena_model::BlueprintNumber;
+    use catena_store::MemoryStore;
+    use serde_json::json;
+
+    fn planner(store: &Arc<dyn Store>) -> Planner {
+        let declared = Declared::load(Arc::clone(store)).unwrap();
+        let fleet = Arc::new(Fleet::default());
+        Planner::resume(Arc::clone(store), fleet, declared.snapshot(), Revision(0)).unwrap()
+    }
+
+    fn seed(planner: &Planner) -> u64 {
+        planner.situation().blueprint.ledger.choice_seed
+    }
+
+    /// What the programs of a planner say, once a node has come.
+    fn told(planner: &mut Planner) -> u64 {
+        let node = NodeName::new("host1").unwrap();
+        let underlay = Underlay { address: [192, 0, 2, 1].into(), mtu: 1_500 };
+        let news = NodeNews::Met { underlay, running: BlueprintNumber(0) };
+        let declared = planner.declared.clone();
+        planner.advance(vec![News::Node { node: node.clone(), session: 1, news }], declared);
+        planner.situation().blueprint.programs[&node].choice_seed
+    }
+
+    #[test]
+    fn a_domain_has_a_seed_of_its_own_from_its_first_start_on() {
+        let stores: [Arc<dyn Store>; 2] = [(); 2].map(|()| Arc::new(MemoryStore::default()) as _);
+        let [one, other] = stores.each_ref().map(|store| seed(&planner(store)));
+        assert!(one != 0 && other != 0 && one != other);
+        let mut again = planner(&stores[0]);
+        assert_eq!((seed(&again), told(&mut again)), (one, one), "nothing was planned before");
+        assert_eq!(told(&mut planner(&stores[0])), one, "and after a plan");
+    }
+
+    #[test]
+    fn a_domain_from_before_there_were_seeds_keeps_to_none() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let mut transaction = Transaction::new();
+        let ledger = json!({"number": 7, "programs": {}, "paths": {}, "quarantine": {}});
+        transaction.put(ledger_key(), &ledger, Expect::Absent).unwrap();
+        store.commit(transaction).unwrap();
+        assert_eq!(told(&mut planner(&store)), 0);
+        assert_eq!(told(&mut planner(&store)), 0, "also what it has written since");
+    }
 }

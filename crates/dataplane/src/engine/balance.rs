@@ -14,9 +14,9 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The number by which a packet chooses. `flow_hash` is that of its whole flow. Fields count by
 /// their place in the list, not by their names: the way back names the opposite ones.
-pub(super) fn hash(balance: &Balance, view: &FrameView, flow_hash: u64) -> u64 {
+pub(super) fn hash(balance: &Balance, view: &FrameView, flow_hash: u64, seed: u64) -> u64 {
     let Balance::Fields(fields) = balance else { return flow_hash };
-    fields.iter().fold(STEP, |state, field| match number(*field, view) {
+    fields.iter().fold(STEP ^ seed, |state, field| match number(*field, view) {
         Some(number) => {
             let (high, low) = ((number >> 64) as u64, number as u64);
             let half = mix(state.wrapping_add(STEP) ^ low);

@@ -41,6 +41,7 @@ pub(super) fn follow(
     let seat = context.books.seat(start);
     context.books.entered(seat, work.volume);
     work.path = Some(seat);
-    work.flow_hash = receive::flow_hash(&work.view);
-    encap::enter(tables, start, work.flow_hash, Shown::default(), context.carried).map(Some)
+    work.flow_hash = receive::flow_hash(&work.view, tables.choice_seed);
+    let flow_id = || work.open_hash(start);
+    encap::enter(tables, start, flow_id, Shown::default(), context.carried).map(Some)
 }

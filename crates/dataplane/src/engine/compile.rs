@@ -153,6 +153,7 @@ pub(super) fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
     let mut tables = Tables {
         program: Arc::new(without_slices(program)),
         number: program.number,
+        choice_seed: program.choice_seed,
         underlay_mtu: program.underlay.mtu,
         networks: networks(program, &names).into(),
         vnis: Arc::new(vnis),
@@ -181,6 +182,7 @@ fn without_slices(program: &NodeProgram) -> NodeProgram {
         node: program.node.clone(),
         number: program.number,
         underlay: program.underlay,
+        choice_seed: program.choice_seed,
         tunnels: program.tunnels.clone(),
         networks: program.networks.clone(),
         ports: program.ports.clone(),

@@ -74,10 +74,14 @@ pub(super) fn reach(
     by_tunnel: bool,
     context: &mut Context<'_>,
 ) {
-    let flow_hash = hop.hash(&work.view, work.flow_hash);
+    let seed = context.tables.choice_seed;
+    let flow_hash = hop.hash(&work.view, work.flow_hash, seed);
     let chosen = detour::choose(hop, flow_hash, by_tunnel, context.health);
     let decided = chosen.and_then(|Choice { instance, turn }| {
-        context.trace.note(work.copy, || Note::Chosen { position, instance, flow_hash });
+        context.trace.note(work.copy, || {
+            let flow_hash = hop.hash(&work.view, work.open_hash(position), 0);
+            Note::Chosen { position, instance, flow_hash }
+        });
         let to = hop.instances[instance].place;
         // Every node makes the same choice, so only a detour may go on from here.
         if by_tunnel && turn != Turn::Detour && matches!(to, InstancePlace::There(_)) {
@@ -110,9 +114,8 @@ fn pass_by(
     if hop.on_failure != FailurePolicy::Bypass || hop.kind == HopKind::Tap {
         return None;
     }
-    let choice =
-        detour::choose(hop, hop.hash(&work.view, work.flow_hash), by_tunnel, context.health)
-            .ok()?;
+    let flow_hash = hop.hash(&work.view, work.flow_hash, context.tables.choice_seed);
+    let choice = detour::choose(hop, flow_hash, by_tunnel, context.health).ok()?;
     let Choice { instance, turn: Turn::Bypass } = choice else { return None };
     context.trace.note(work.copy, || Note::Bypassed { position, instance });
     let place = hop.instances.get(instance).map(|instance| instance.place);

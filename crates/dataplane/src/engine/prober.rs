@@ -95,7 +95,7 @@ fn make_work(
     let owner = context.slots.owner_of_index(port);
     context.books.created(owner, Created::Probe, 1);
     Some(Work {
-        flow_hash: receive::flow_hash(&view),
+        flow_hash: receive::flow_hash(&view, context.tables.choice_seed),
         buffer,
         owner,
         view,

@@ -183,7 +183,7 @@ pub(super) fn resume(
         let ambiguous = count(|one| one.is_ambiguous);
         context.books.returned_unlike(seat, local, rewritten, ambiguous);
     }
-    work.choose_by_user(position);
+    work.choose_by_user(position, context.tables.choice_seed);
     work.step = Step::Visited { port, position };
 }
 
@@ -316,8 +316,8 @@ fn admit(
     if let Sight::Orphan(_) = sight {
         return Ok(sight);
     }
-    work.flow_hash = receive::flow_hash(&work.view);
-    work.choose_by_user(position);
+    work.flow_hash = receive::flow_hash(&work.view, tables.choice_seed);
+    work.choose_by_user(position, tables.choice_seed);
     if prober::is_own(work, port, context) {
         work.step = Step::Decided(Verdict::Consume);
         return Ok(sight);
@@ -327,7 +327,7 @@ fn admit(
         |local: &LocalInstance| local.hop == visited && local.egress == Some(port) && !local.is_tap;
     // Of siblings that share the port, the one that the flow meets.
     let hop = &path.hops[usize::from(visited)];
-    let flow_hash = hop.hash(&work.view, work.flow_hash);
+    let flow_hash = hop.hash(&work.view, work.flow_hash, tables.choice_seed);
     let chosen = match detour::choose(hop, flow_hash, false, context.health) {
         Ok(choice) => hop.instances.get(choice.instance).map(|instance| instance.place),
         Err(_) => None,

@@ -201,9 +201,9 @@ fn enter(mut work: Work, vector: &mut Vec<Work>, context: &mut Context<'_>) {
         let port = context.tables.port(port).entry.id;
         context.traps.look(context.now_ns, port, &work.buffer, &work.view);
     }
-    work.flow_hash = flow_hash(&work.view);
+    work.flow_hash = flow_hash(&work.view, context.tables.choice_seed);
     if let Step::OnPath { position, .. } = work.step {
-        work.choose_by_user(position);
+        work.choose_by_user(position, context.tables.choice_seed);
     }
     vector.push(work);
 }
@@ -288,14 +288,15 @@ fn guess(buffer: &Buffer) -> Volume {
 }
 
 /// A number that the packets of a flow share, in both directions, so that a symmetric chain meets
-/// the same instances; of what is no IP packet, those of an Ethernet pair.
-pub(super) fn flow_hash(view: &FrameView) -> u64 {
+/// the same instances; of what is no IP packet, those of an Ethernet pair. Only who knows the seed
+/// knows it before.
+pub(super) fn flow_hash(view: &FrameView, seed: u64) -> u64 {
     view.flow.map_or_else(
         || {
             let number = |mac: [u8; 6]| mac.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
             let (one, other) = (number(view.source.0), number(view.destination.0));
-            one.min(other) ^ one.max(other).rotate_left(16)
+            one.min(other) ^ one.max(other).rotate_left(16) ^ seed
         },
-        |flow| flow.symmetric_hash(),
+        |flow| flow.symmetric_hash(seed),
     )
 }

@@ -107,7 +107,7 @@ mod tests {
                     destination_port: 443,
                 };
                 let choice = |flow: FlowKey| {
-                    choose(flow.symmetric_hash(), candidates.iter().copied()).unwrap()
+                    choose(flow.symmetric_hash(0), candidates.iter().copied()).unwrap()
                 };
                 assert_eq!(choice(flow), choice(flow.reversed()));
                 met[choice(flow)] += 1.0;

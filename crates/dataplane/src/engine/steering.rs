@@ -54,7 +54,9 @@ impl Engine {
         ((u128::from(spread) * engines as u128) >> 64) as usize
     }
 
-    fn is_of_function(&self, slot: PortSlot) -> bool {
+    /// Is the port in this slot one of a function?
+    #[must_use]
+    pub fn is_of_function(&self, slot: PortSlot) -> bool {
         let port = self.slots.owner(slot).1;
         port.is_some_and(|port| self.tables.port(port).is_function())
     }
@@ -64,9 +66,13 @@ impl Engine {
         let view = FrameView::parse(frame).ok()?;
         match (view.fragment, view.flow) {
             (Fragment::First | Fragment::Later, Some(flow)) => {
-                Some(FragmentPlace::common(&flow).symmetric_hash())
+                Some(FragmentPlace::common(&flow).symmetric_hash(self.tables.choice_seed))
             }
-            _ => Some(self.look.into(frame, &view).flow_hash(|| receive::flow_hash(&view))),
+            _ => {
+                let seed = self.tables.choice_seed;
+                let outer = || receive::flow_hash(&view, seed);
+                Some(self.look.into(frame, &view).flow_hash(seed, outer))
+            }
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct Tables {
     /// As it was told, without slices, for names: the entries of the other tables have its order.
     pub(super) program: Arc<NodeProgram>,
     pub(super) number: BlueprintNumber,
+    /// What every choice of an instance starts from.
+    pub(super) choice_seed: u64,
     pub(super) underlay_mtu: u16,
     pub(super) ports: Arc<[PortTable]>,
     pub(super) networks: Arc<[NetworkTable]>,
@@ -245,8 +247,8 @@ pub(super) struct HopTable {
 
 impl HopTable {
     /// The number by which a packet chooses; `flow_hash` is that of its whole flow.
-    pub(super) fn hash(&self, view: &FrameView, flow_hash: u64) -> u64 {
-        balance::hash(&self.balance, view, flow_hash)
+    pub(super) fn hash(&self, view: &FrameView, flow_hash: u64, seed: u64) -> u64 {
+        balance::hash(&self.balance, view, flow_hash, seed)
     }
 
     /// Index of the instance that a flow meets, on every node the same.
@@ -332,6 +334,7 @@ impl Tables {
         Self {
             program: Arc::new(NodeProgram::empty(node, BlueprintNumber(0), underlay)),
             number: BlueprintNumber(0),
+            choice_seed: 0,
             underlay_mtu: 0,
             ports: [].into(),
             networks: [].into(),

@@ -74,10 +74,10 @@ impl Look {
 
 impl Known {
     /// The same for both directions of the inner flow; none: no inner flow is seen.
-    fn flow_hash(&self) -> Option<u64> {
+    fn flow_hash(&self, seed: u64) -> Option<u64> {
         let Inside { vni, flow, .. } = self.inside;
         let network = vni.map_or(0, |vni| mix(u64::from(vni.get()) + 1));
-        flow.map(|flow| flow.symmetric_hash() ^ network)
+        flow.map(|flow| flow.symmetric_hash(seed) ^ network)
     }
 }
 
@@ -94,9 +94,9 @@ impl User {
     /// The number by which a packet on the path of a slice chooses instances, on every node the
     /// same; `outer` is that of its outer flow.
     #[inline]
-    pub(super) fn flow_hash(&self, outer: impl FnOnce() -> u64) -> u64 {
+    pub(super) fn flow_hash(&self, seed: u64, outer: impl FnOnce() -> u64) -> u64 {
         let inner = match self {
-            Self::Known(known) => known.flow_hash(),
+            Self::Known(known) => known.flow_hash(seed),
             Self::Unknown | Self::Unreadable(_) => None,
         };
         inner.unwrap_or_else(outer)

@@ -3,6 +3,7 @@
 
 use super::counters::{Owner, PathSeat};
 use super::encap::PathPosition;
+use super::receive;
 use super::scheduler::LaneIndex;
 use super::slices::SliceIndex;
 use super::tables::{NetworkIndex, PortIndex};
@@ -76,10 +77,17 @@ pub(super) struct Work {
 
 impl Work {
     /// On the path of a slice, users of one tunnel choose their instances each for himself.
-    pub(super) fn choose_by_user(&mut self, position: PathPosition) {
+    pub(super) fn choose_by_user(&mut self, position: PathPosition, seed: u64) {
         if position.is_of_slice() {
-            self.flow_hash = self.user.flow_hash(|| self.flow_hash);
+            self.flow_hash = self.user.flow_hash(seed, || self.flow_hash);
         }
+    }
+
+    /// What its flow is called where others may read it: without the seed by which it chooses, which
+    /// would be known from it.
+    pub(super) fn open_hash(&self, position: PathPosition) -> u64 {
+        let outer = || receive::flow_hash(&self.view, 0);
+        if position.is_of_slice() { self.user.flow_hash(0, outer) } else { outer() }
     }
 
     pub(super) fn drop(&mut self, reason: DropReason) {

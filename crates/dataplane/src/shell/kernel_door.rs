@@ -4,6 +4,7 @@
 use crate::engine::{Door, HandOver, Losses, Passed};
 use catena_fastpath::{Event, FlowKey, Settings, Tables, Transform};
 use catena_model::account::Volume;
+use catena_model::limits::KERNEL_FLOWS_MAX;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -53,7 +54,7 @@ impl Drop for KernelDoor {
 
 impl Door for KernelDoor {
     fn flows(&self) -> u32 {
-        self.tables.flows_max()
+        self.tables.flows_max().min(KERNEL_FLOWS_MAX)
     }
 
     fn accounts(&self) -> u32 {

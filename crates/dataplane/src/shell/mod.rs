@@ -16,6 +16,7 @@ mod order;
 mod peers;
 mod program_file;
 mod punt;
+mod punt_shares;
 mod rings;
 mod slice_book;
 mod slice_file;

@@ -8,6 +8,7 @@ use super::rings::LostPort;
 use super::underlay::Underlay;
 use super::wake::Bell;
 use crate::engine::{KernelPort, Rehearsal, Turn};
+use catena_fastpath::Queues;
 use catena_io::{IoError, PacketRing, Port};
 use catena_model::SliceId;
 use catena_model::account::{NodeCounters, SliceCounters};
@@ -46,6 +47,8 @@ pub(super) enum Order {
     KernelPath {
         door: Box<KernelDoor>,
         ring: Box<PacketRing>,
+        /// What of each port is on its way to it.
+        queues: Queues,
         /// The ports before which its program stands, whether they are attached or not.
         numbers: HashMap<u16, PortId>,
         /// How the kernel knows those that are.

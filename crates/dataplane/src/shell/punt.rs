@@ -2,9 +2,10 @@
 //! ports and from the underlay. Knows the tag that says where a frame came in and why it is here,
 //! and outer headers; refuses to look behind them.
 
+use super::punt_shares::PuntShares;
 use super::way_up::WayUp;
 use crate::engine::{Engine, Origin, Packet, TunnelKind, trim_front};
-use catena_fastpath::{Event, PuntTag, PuntedFrom, Sight, TunnelFrame};
+use catena_fastpath::{Event, PuntTag, PuntedFrom, Queues, Sight, TunnelFrame, UNDERLAY_NUMBER};
 use catena_io::{Buffer, BufferPool, PacketRing};
 use catena_model::DropReason;
 use catena_model::id::PortId;
@@ -22,6 +23,7 @@ pub(super) struct Punt {
     ports: HashMap<u16, PortId>,
     scratch: Vec<Buffer>,
     way_up: WayUp,
+    shares: PuntShares,
 }
 
 impl Punt {
@@ -29,16 +31,21 @@ impl Punt {
     pub(super) fn new(
         mut ring: Box<PacketRing>,
         ports: HashMap<u16, PortId>,
+        queues: Queues,
         engine: &mut Engine,
     ) -> Self {
         let way_up = WayUp::begin(|| engine.sent_up().unwrap_or(0), || ring.arrived());
-        Self { ring, ports, scratch: Vec::new(), way_up }
+        let shares = PuntShares::begin(queues, u32::try_from(ring.slots()).unwrap_or(u32::MAX));
+        Self { ring, ports, scratch: Vec::new(), way_up, shares }
     }
 
     /// Looks whether all that the kernel sends up arrives, now and then.
     pub(super) fn look(&mut self, now_ns: u64, engine: &mut Engine) {
         let sent_up = engine.sent_up().unwrap_or(0);
         self.way_up.look(now_ns, sent_up, || self.ring.arrived());
+        let ring = &mut self.ring;
+        let arrived = || ring.arrived().saturating_sub(ring.ring_full());
+        self.shares.look(now_ns, &self.ports, arrived, engine);
     }
 
     /// Frames that were lost before they reached this ring, whose place the other takes.
@@ -62,8 +69,15 @@ impl Punt {
         self.ports.insert(number, port);
     }
 
-    pub(super) fn forget(&mut self, port: PortId) {
+    /// Frames with the number of this port may be another's from now on.
+    pub(super) fn forget(&mut self, port: PortId, engine: &mut Engine) {
+        self.book(engine);
         self.ports.retain(|_, named| *named != port);
+    }
+
+    /// Books what the kernel did not let up since the last time.
+    pub(super) fn book(&mut self, engine: &mut Engine) {
+        self.shares.book(&self.ports, engine);
     }
 
     /// Takes up to `max` frames. Those of ports that are not in the program are nobody's.
@@ -74,9 +88,18 @@ impl Punt {
         pool: &mut BufferPool,
         input: &mut Vec<Packet>,
     ) {
-        self.ring.receive(pool, &mut self.scratch, max);
+        let received = self.ring.receive(pool, &mut self.scratch, max);
+        let unread = received.truncated + received.unsupported_offload;
+        self.shares.note_taken(u64::from(received.frames + unread));
         for mut buffer in self.scratch.drain(..) {
-            let from = take_tag(&mut buffer).and_then(|tag| match tag.from {
+            let tag = take_tag(&mut buffer);
+            if let Some(tag) = tag {
+                self.shares.serve(match tag.from {
+                    PuntedFrom::Port(number) => number,
+                    PuntedFrom::Underlay => UNDERLAY_NUMBER,
+                });
+            }
+            let from = tag.and_then(|tag| match tag.from {
                 PuntedFrom::Port(number) => {
                     let slot = engine.slot_of(*self.ports.get(&number)?)?;
                     Some((Origin::Port(slot), tag.cause))

@@ -16,6 +16,7 @@ use crate::engine::{
     Engine, EngineConfig, KernelPort, Output, Packet, Rehearsal, TunnelKind, VECTOR_PACKETS_MAX,
     Way,
 };
+use catena_fastpath::Queues;
 use catena_io::{BufferPool, IoError, PacketRing, Poller};
 use catena_model::account::NodeCounters;
 use catena_model::explain::{ExplainAt, FrameBytes};
@@ -376,8 +377,8 @@ impl Worker {
                 self.name_kernel_port(id, None);
                 done.send(self.rings.detach(id, &mut self.poller)).ok();
             }
-            Order::KernelPath { door, ring, numbers, attached, done } => {
-                let opened = self.open_kernel_path(door, ring, numbers);
+            Order::KernelPath { door, ring, queues, numbers, attached, done } => {
+                let opened = self.open_kernel_path(door, ring, queues, numbers);
                 for (id, kernel) in attached.into_iter().filter(|_| opened.is_ok()) {
                     self.name_kernel_port(id, Some(kernel));
                 }
@@ -421,16 +422,18 @@ impl Worker {
         &mut self,
         door: Box<KernelDoor>,
         mut ring: Box<PacketRing>,
+        queues: Queues,
         numbers: HashMap<u16, PortId>,
     ) -> Result<(), IoError> {
         if let Some(mut former) = self.punt.take() {
+            former.book(&mut self.engine);
             self.punt_full_before += former.ring_full();
             self.punt_lost_before += former.lost_before(&mut ring, &mut self.engine);
             self.poller.remove(former.ring())?;
         }
         self.poller.add(&*ring, TOKEN_PUNT)?;
         self.engine.open_kernel_path(door);
-        self.punt = Some(Punt::new(ring, numbers, &mut self.engine));
+        self.punt = Some(Punt::new(ring, numbers, queues, &mut self.engine));
         self.tick_ns = Some(0);
         Ok(())
     }
@@ -439,7 +442,7 @@ impl Worker {
         if let Some(punt) = &mut self.punt {
             match kernel.map(|port| u16::try_from(port.number)) {
                 Some(Ok(number)) => punt.name(number, id),
-                _ => punt.forget(id),
+                _ => punt.forget(id, &mut self.engine),
             }
         }
         self.engine.set_kernel_port(id, kernel);
@@ -493,6 +496,9 @@ impl Worker {
 
     fn counters(&mut self) -> NodeCounters {
         self.engine.elapse(self.now_ns());
+        if let Some(punt) = &mut self.punt {
+            punt.book(&mut self.engine);
+        }
         let kernel = self.engine.settle_kernel_path();
         let mut counters = self.engine.counters();
         counters.dataplane.kernel = kernel.map(Box::new);

@@ -43,6 +43,7 @@ prop_compose! {
         carries_metadata in any::<bool>(),
     ) -> Town {
         let mut town = three_hosts();
+        town.choice_seed = u64::from(weights.iter().sum::<u32>() % 3) * 0x1234_5678_9abc_def1;
         let source = town.port_named("S").id;
         for (instance, (weight, speaks)) in town.instances.iter_mut().zip(weights.iter().zip(&speaks)) {
             instance.weight = *weight;

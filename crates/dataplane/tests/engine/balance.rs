@@ -1,5 +1,6 @@
 //! Which fields of a packet choose its instance, and how functions that rewrite them are followed.
 
+use crate::explain::{tell, text};
 use crate::frames::{self, Spec};
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, rules, three_hosts};
@@ -266,5 +267,64 @@ fn where_two_versions_of_a_chain_are_inside_a_nat_the_first_in_is_the_first_out(
         rig.send("v1.out", &frame);
         assert_eq!(rig.take(behind).len(), 1, "{n} {behind}");
         assert_eq!(rig.take("D").len(), 1);
+    }
+}
+
+/// Instances by which a domain with this seed takes flows of one sender.
+fn picks(choice_seed: u64, fields: Option<FlowField>, make: fn(&Town, u16) -> Spec) -> Vec<String> {
+    let mut town = three_hosts();
+    let chain = town.chain("c", Encapsulation::Nsh, &[GROUP], &rules(CHAINED_PORT));
+    if let Some(field) = fields {
+        chain.balance = Balance::Fields(vec![field]);
+    }
+    town.choice_seed = choice_seed;
+    let flow = |port| Spec { ports: (port, CHAINED_PORT), ..make(&town, CHAINED_PORT) };
+    let sent: Vec<Spec> = (1_000..1_060).map(flow).collect();
+    met(&mut Rig::new(town), &sent)
+}
+
+#[test]
+fn the_seed_of_a_domain_decides_which_instance_a_flow_meets() {
+    for fields in [None, Some(FlowField::UdpSrc)] {
+        for make in [packet, packet_v6] {
+            let [one, again, other] = [5, 5, 6].map(|seed| picks(seed, fields, make));
+            assert_eq!(one, again);
+            let same = one.iter().zip(&other).filter(|(one, other)| one == other).count();
+            assert!((8..32).contains(&same), "a third by chance: {same} of {}", one.len());
+            for domain in [one, other] {
+                assert_eq!(domain.into_iter().collect::<BTreeSet<_>>().len(), GROUP.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_domain_without_a_seed_takes_flows_as_before_there_was_any() {
+    let before =
+        |flows: &[String]| flows.iter().take(24).map(|name| &name[1..]).collect::<String>();
+    let taken = [
+        before(&picks(0, None, packet)),
+        before(&picks(0, None, packet_v6)),
+        before(&picks(0, Some(FlowField::UdpSrc), packet)),
+    ];
+    assert_eq!(
+        taken,
+        ["422241124144111211211444", "112144241114112221212214", "114442414122242424222424"]
+    );
+}
+
+#[test]
+fn an_explanation_names_the_instance_and_nothing_by_which_the_seed_could_be_known() {
+    let mut town = three_hosts();
+    town.chain("c", Encapsulation::Nsh, &[GROUP], &rules(CHAINED_PORT));
+    town.choice_seed = 0x5eed;
+    let mut rig = Rig::new(town);
+    for port in 1_000..1_020 {
+        let sent = Spec { ports: (port, CHAINED_PORT), ..packet(&rig.town, CHAINED_PORT) };
+        let told = text(&tell(&rig, "S", &sent.frame(), None));
+        let met = met(&mut rig, std::slice::from_ref(&sent)).remove(0);
+        assert!(told.contains(&format!(" {met} ")) || told.contains(&met), "{met}: {told}");
+        let open = frames::flow(&sent.frame()).symmetric_hash(0);
+        assert!(told.contains(&format!("{open:#018x}")), "{told}");
     }
 }

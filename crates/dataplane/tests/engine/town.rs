@@ -76,6 +76,7 @@ pub(crate) struct Chain {
 pub(crate) struct Town {
     pub(crate) nodes: usize,
     pub(crate) number: u64,
+    pub(crate) choice_seed: u64,
     pub(crate) networks: Vec<Network>,
     pub(crate) ports: Vec<Port>,
     /// Names of ports that are in no program for now.
@@ -268,6 +269,7 @@ impl Town {
         let underlay = Underlay { address: node_address(node), mtu: UNDERLAY_MTU };
         let mut program =
             NodeProgram::empty(node_name(node), BlueprintNumber(self.number), underlay);
+        program.choice_seed = self.choice_seed;
         for other in (0..self.nodes).filter(|other| *other != node) {
             let address = node_address(other);
             program.tunnels.push(TunnelEntry { node: node_name(other), address });

@@ -84,11 +84,12 @@ const DROPS: [DropReason; 41] = [
 
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
 /// no room for, and what sockets do not take, is counted in the tests of `catena-io`.
-const DROPS_OF_OTHERS: [DropReason; 5] = [
+const DROPS_OF_OTHERS: [DropReason; 6] = [
     DropReason::ForeignDevice,
     DropReason::KernelRefused,
     DropReason::PuntLost,
     DropReason::PuntRingFull,
+    DropReason::PuntShareFull,
     DropReason::TruncatedByRing,
 ];
 

@@ -24,6 +24,7 @@ mod goldens;
 mod losses;
 mod neighbours;
 mod packets;
+mod shares;
 mod side;
 mod streets;
 mod twin;

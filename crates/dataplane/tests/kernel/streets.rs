@@ -89,6 +89,8 @@ pub(crate) fn empty() -> Town {
 /// Changes a chain, and now and then what functions take and speak and who is there.
 pub(crate) fn change(town: &mut Town, seed: u64, dice: &mut Dice) {
     town.number += 1;
+    // Some domains have one.
+    town.choice_seed = (seed % 2).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     leave_or_return(town, dice);
     change_chains(town, dice);
     let kind = TownKind::of(seed);

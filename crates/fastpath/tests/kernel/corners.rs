@@ -15,7 +15,7 @@ const LOOPBACK: u32 = 1;
 const PORT: u16 = 3;
 const PUNT: u32 = 9;
 
-fn flow(number: u32) -> Vec<u8> {
+pub(crate) fn flow(number: u32) -> Vec<u8> {
     let [_, a, b, c] = number.to_be_bytes();
     let ends = [Ipv4Addr::new(10, a, b, c), Ipv4Addr::new(10, 200, 0, 1)];
     let macs = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
@@ -27,7 +27,7 @@ fn mac(number: u32) -> MacAddr {
     MacAddr([2, 0, a, b, c, d])
 }
 
-fn in_namespace(work: impl FnOnce(&Program, &Tables) + Send) {
+pub(crate) fn in_namespace(work: impl FnOnce(&Program, &Tables) + Send) {
     let namespace = NetNamespace::create_unnamed("corners").unwrap();
     run_in(&namespace, || {
         let (program, tables) = load();

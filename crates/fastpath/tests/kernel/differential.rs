@@ -168,7 +168,7 @@ impl Bench {
             punt_ifindex: PUNT,
             is_off: 0,
             underlay_address: u32::from_ne_bytes(OWN.octets()),
-            reserved: 0,
+            queue_frames: 0,
         });
         Self { program, tables, report: Report::default() }
     }

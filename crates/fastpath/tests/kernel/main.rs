@@ -9,6 +9,7 @@ mod doors;
 mod frames;
 mod live;
 mod scene;
+mod shares;
 mod streams;
 mod tunnels;
 mod wires;

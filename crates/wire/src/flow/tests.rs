@@ -104,12 +104,12 @@ fn any_key() -> impl Strategy<Value = FlowKey> {
 
 proptest! {
     #[test]
-    fn both_directions_of_a_flow_have_one_symmetric_hash(key in any_key()) {
+    fn both_directions_of_a_flow_have_one_symmetric_hash(key in any_key(), seed in any::<u64>()) {
         let back = key.reversed();
         prop_assert_eq!(back.reversed(), key);
-        prop_assert_eq!(back.symmetric_hash(), key.symmetric_hash());
-        let both = [key.stable_hash(), back.stable_hash()];
-        prop_assert!(both.contains(&key.symmetric_hash()), "it is the hash of one of the two");
+        prop_assert_eq!(back.symmetric_hash(seed), key.symmetric_hash(seed));
+        let both = [key.seeded_hash(seed), back.seeded_hash(seed)];
+        prop_assert!(both.contains(&key.symmetric_hash(seed)), "it is the hash of one of the two");
     }
 }
 
@@ -118,17 +118,38 @@ fn an_echo_and_its_reply_have_one_symmetric_hash() {
     let echo = key("10.0.0.9", "10.0.0.2", IpProtocol::ICMP, (77, 0));
     let reply = key("10.0.0.2", "10.0.0.9", IpProtocol::ICMP, (77, 0));
     assert_eq!(echo.reversed(), reply);
-    assert_eq!(echo.symmetric_hash(), reply.symmetric_hash());
+    assert_eq!(echo.symmetric_hash(0), reply.symmetric_hash(0));
     let other = FlowKey { source_port: 78, ..echo };
-    assert_ne!(echo.symmetric_hash(), other.symmetric_hash());
+    assert_ne!(echo.symmetric_hash(0), other.symmetric_hash(0));
 }
 
 #[test]
 fn flows_that_differ_in_one_end_have_different_symmetric_hashes() {
-    let hashes: HashSet<u64> = samples().iter().map(FlowKey::symmetric_hash).collect();
+    let hashes: HashSet<u64> = samples().iter().map(|key| key.symmetric_hash(0)).collect();
     assert_eq!(hashes.len(), samples().len());
     // Not an exclusive or of both ends: ports that change places are another flow.
     let one = key("10.0.0.1", "10.0.0.2", IpProtocol::TCP, (1, 2));
     let crossed = key("10.0.0.1", "10.0.0.2", IpProtocol::TCP, (2, 1));
-    assert_ne!(one.symmetric_hash(), crossed.symmetric_hash());
+    assert_ne!(one.symmetric_hash(0), crossed.symmetric_hash(0));
+}
+
+/// Flows to addresses of one network, chosen so that all have one hash, as far as that is known.
+fn aimed(seed: u64) -> Vec<FlowKey> {
+    let of = |low: u64| -> IpAddr {
+        core::net::Ipv6Addr::from_bits(0x2001_0db8_u128 << 96 | u128::from(low)).into()
+    };
+    let high = 0x2001_0db8_0000_0000;
+    let aim = |low: u64| {
+        let source = of(low);
+        let to = mix(absorb(mix_start(seed), wide(source)) ^ high) ^ 0x0123_4567_89ab_cdef;
+        FlowKey { source, destination: of(to), ..key("::1", "::2", IpProtocol::UDP, (1, 2)) }
+    };
+    (1..100).map(aim).collect()
+}
+
+#[test]
+fn who_does_not_know_the_seed_cannot_make_flows_of_one_hash() {
+    let hashes = |seed| aimed(0).iter().map(|key| key.symmetric_hash(seed)).collect::<HashSet<_>>();
+    assert_eq!(hashes(0).len(), 1, "without a seed everybody can");
+    assert_eq!(hashes(0x5eed).len(), aimed(0).len());
 }

@@ -28,7 +28,9 @@ fn agree(bytes: &[u8]) -> bool {
     assert_eq!(view.flow, Some(plain.flow()));
     assert_eq!((view.l3_offset, view.fragment, view.vlan), (14, Fragment::Whole, None));
     assert_eq!(view.destination.is_multicast(), plain.is_group());
-    assert_eq!(plain.flow().symmetric_hash(), plain.symmetric_hash());
+    for seed in [0, 77] {
+        assert_eq!(plain.flow().symmetric_hash(seed), plain.symmetric_hash(seed));
+    }
     assert_eq!(plain.flow().seeded_hash(77), plain.seeded_hash(77));
     assert_eq!(plain.flow().protocol == IpProtocol::TCP, plain.is_tcp());
     let (packet, upper) = PlainFrame::parse_packet(&bytes[14..]).expect("the packet of the frame");

@@ -198,6 +198,7 @@ impl Metrics {
             ("aged", kernel.aged),
             ("ended", kernel.ended),
             ("evicted", kernel.evicted),
+            ("crowded_out", kernel.crowded()),
         ] {
             count(&self.kernel_transforms, &with(here, &[("event", event)]), transforms);
         }

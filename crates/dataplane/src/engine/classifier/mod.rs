@@ -93,7 +93,7 @@ fn classify_one(
     context.books.entered(seat, work.volume);
     work.path = Some(seat);
     let shown = Shown::default();
-    match encap::enter(tables, position, work.flow_hash, shown, context.carried) {
+    match encap::enter(tables, position, || work.open_hash(position), shown, context.carried) {
         Ok(position) => work.step = Step::OnPath { position, network: Some(network) },
         Err(reason) => work.drop(reason),
     }
@@ -114,7 +114,9 @@ fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mu
         !tables.pins.hold(shape) && tables.path(shape).context.is_empty()
     });
     if is_simple && !frame.is_group() {
-        context.known.learn(port.0, &frame, (context.now_ns / 1_000_000) as u32, entrance);
+        let flow_hash = frame.symmetric_hash(tables.choice_seed);
+        let now_ms = (context.now_ns / 1_000_000) as u32;
+        context.known.learn(port.0, (&frame, flow_hash), now_ms, entrance);
     }
 }
 
@@ -130,7 +132,8 @@ pub(super) fn enter(
     let new = positions.place(position).path;
     let before = flow_paths.last(context.now_ns, key);
     let kept = before.and_then(|before| {
-        let choose = |hop: &HopTable| hop.choose_index(hop.hash(&work.view, work.flow_hash));
+        let seed = context.tables.choice_seed;
+        let choose = |hop: &HopTable| hop.choose_index(hop.hash(&work.view, work.flow_hash, seed));
         pins.keep(new, before, choose, paths, positions)
     });
     let position = kept.unwrap_or(position);

@@ -247,7 +247,7 @@ pub(super) fn carrier(tables: &Tables, position: PathPosition) -> Encapsulation 
 pub(super) fn enter(
     tables: &Tables,
     start: PathPosition,
-    flow_hash: u64,
+    flow_id: impl FnOnce() -> u64,
     shown: Shown,
     carried: &mut Carried,
 ) -> Result<PathPosition, DropReason> {
@@ -260,7 +260,7 @@ pub(super) fn enter(
         return Ok(start);
     }
     let mut bytes = [0; NSH_CONTEXT_BYTES_MAX];
-    let mut len = path.context.emit(flow_hash, &mut bytes)?;
+    let mut len = path.context.emit(flow_id(), &mut bytes)?;
     if tells {
         len = slices::write_metadata(shown, &mut bytes, len)?;
     }

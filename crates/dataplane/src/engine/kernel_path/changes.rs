@@ -72,7 +72,9 @@ impl Changes {
 fn changed(old: &Tables, new: &Tables) -> BTreeSet<Dependency> {
     let mut changed = BTreeSet::new();
     let (before, after) = (&old.program, &new.program);
-    if before.underlay != after.underlay || old.has_slices() != new.has_slices() {
+    let is_other_node =
+        before.underlay != after.underlay || before.choice_seed != after.choice_seed;
+    if is_other_node || old.has_slices() != new.has_slices() {
         changed.extend(before.paths.iter().map(|path| Dependency::Path(path.id)));
         let of =
             |entry: &NetworkEntry| [Dependency::Network(entry.id), Dependency::Ordinary(entry.id)];

@@ -6,6 +6,7 @@ use super::super::flow_memory::{FlowMemory, Key};
 use super::super::packet::PortSlot;
 use super::door::{Door, HandOver};
 use super::guards::Dependency;
+use super::holdings::{Holder, Holdings};
 use super::recipe::Into;
 use catena_fastpath::FlowKey;
 use catena_model::PathId;
@@ -13,6 +14,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// A flow in the kernel.
 pub(super) struct Flow {
+    pub(super) holder: Holder,
     /// None: a tunnel.
     pub(super) origin: Option<PortSlot>,
     pub(super) exits: Vec<PortSlot>,
@@ -51,6 +53,7 @@ struct Ledger {
 pub(super) struct Flows {
     flows: HashMap<FlowKey, Flow>,
     ledgers: HashMap<Key, Ledger>,
+    holdings: Holdings,
     waiting: Vec<FlowKey>,
     /// Whose turn it is to be looked after, and when it was put in: a later flow of the same key has
     /// a turn of its own.
@@ -72,7 +75,17 @@ impl Flows {
         }
         self.waiting.push(key);
         self.round.push_back((key, flow.installed_ns));
-        self.flows.insert(key, flow);
+        let (holder, installed_ns) = (flow.holder, flow.installed_ns);
+        if let Some(former) = self.flows.insert(key, flow) {
+            self.holdings.remove(former.holder);
+        }
+        let is_there = |flow: &(FlowKey, u64)| seen(&self.flows, flow).is_some();
+        self.holdings.add(holder, (key, installed_ns), is_there);
+    }
+
+    /// The flow that makes room for one of this holder, and whose it is; none: its own are most.
+    pub(super) fn who_gives_way(&mut self, to: Holder) -> Option<(Holder, FlowKey)> {
+        self.holdings.who_gives_way(to, |flow| seen(&self.flows, flow))
     }
 
     /// The flows for which this holds.
@@ -213,9 +226,15 @@ impl Flows {
                     }
                 }
             }
+            self.holdings.remove(flow.holder);
             left(&flow);
         }
     }
+}
+
+/// When something passed last by the flow that was put in at this time; none: it is gone.
+fn seen(flows: &HashMap<FlowKey, Flow>, (key, installed_ns): &(FlowKey, u64)) -> Option<u64> {
+    flows.get(key).filter(|flow| flow.installed_ns == *installed_ns).map(|flow| flow.seen_ns)
 }
 
 fn memory_keys(flow: &Flow) -> Vec<Key> {

@@ -10,9 +10,12 @@ mod door;
 mod engine;
 mod flows;
 mod guards;
+mod holdings;
 mod key;
 mod lines;
 mod recipe;
+mod report;
+mod room;
 mod transform;
 
 pub use changes::Turn;
@@ -279,9 +282,7 @@ impl KernelPath {
         flow: catena_wire::flow::FlowKey,
         with: &mut Surroundings<'_>,
     ) -> Result<(), Declined> {
-        if self.flows.len() >= self.door.flows() as usize {
-            return Err(Declined::Full);
-        }
+        let holder = room::holder(seen.slot, &recipe, with).ok_or(Declined::Moved)?;
         let tunnels =
             Tunnels { taken_off: seen.place.inner_offset, underlay: self.underlay(with.tables) };
         let door = &mut *self.door;
@@ -293,9 +294,14 @@ impl KernelPath {
         let draft = transform::draft(&recipe.leaves, &guards, seen.view, &tunnels, &port_of)?;
         let account = self.accounts.take(recipe.lines, door).ok_or(Declined::NoAccount)?;
         let transform = draft.counting(account);
-        if !transform.is_ok_and(|transform| door.install(&seen.place.key, &transform)) {
+        // Nobody gives way to what could not be taken anyway.
+        let has_room = transform.is_err() || self.make_room(holder, with);
+        let door = &mut *self.door;
+        let is_taken =
+            has_room && transform.is_ok_and(|transform| door.install(&seen.place.key, &transform));
+        if !is_taken {
             self.accounts.leave(account);
-            return Err(Declined::Refused);
+            return Err(if has_room { Declined::Refused } else { Declined::Full });
         }
         self.counters.installed += 1;
         self.declined.remove(&seen.place.key);
@@ -307,6 +313,7 @@ impl KernelPath {
             recipe.leaves.iter().any(|leaf| matches!(leaf.target, Target::Node { .. }));
         let classified = recipe.classified.map(|path| (with.flow_paths.key(&flow), path));
         let flow = Flow {
+            holder,
             origin: seen.slot,
             exits: exits.collect(),
             leaves_node,
@@ -568,32 +575,5 @@ impl KernelPath {
     pub(super) fn settle(&mut self, books: &mut Books) {
         let carried: Volume = self.accounts.settle(&mut *self.door, books);
         self.counters.carried.merge(carried);
-    }
-
-    pub(super) fn sent_up(&mut self) -> u64 {
-        self.door.sent_up()
-    }
-
-    pub(super) fn counters(&mut self) -> KernelCounters {
-        let mut counters = self.counters.clone();
-        counters.flows = self.flows.len() as u64;
-        counters.flows_max = u64::from(self.door.flows());
-        let Losses { refused, copies_refused, strays } = self.door.losses();
-        (counters.refused, counters.copies_refused) = (refused, copies_refused);
-        counters.strays = strays;
-        let slots: Vec<(Dependency, u32)> = self.guards.all().collect();
-        for (dependency, slot) in slots {
-            let stale = self.door.stale(slot);
-            match dependency {
-                Dependency::Path(path) if stale > 0 => {
-                    counters.stale_paths.insert(path, stale);
-                }
-                Dependency::Network(network) | Dependency::Ordinary(network) if stale > 0 => {
-                    *counters.stale_networks.entry(network).or_default() += stale;
-                }
-                _ => {}
-            }
-        }
-        counters
     }
 }

@@ -125,12 +125,12 @@ impl Known {
     pub(in crate::engine) fn learn(
         &mut self,
         port: u16,
-        frame: &PlainFrame,
+        (frame, flow_hash): (&PlainFrame, u64),
         now_ms: u32,
         entrance: Option<Entrance>,
     ) {
         let words = FlowWords::of(port, frame);
-        let asked = Asked { words: &words, flow_hash: frame.symmetric_hash() };
+        let asked = Asked { words: &words, flow_hash };
         let (set, epoch) = (self.set(asked), self.epoch);
         let Some(Set(entries)) = self.sets.get_mut(set) else { return };
         let age = |entry: &Entry| match entry.epoch == epoch {

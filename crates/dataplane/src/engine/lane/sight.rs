@@ -218,9 +218,9 @@ impl Sight {
     /// The number by which it chooses instances on the path of a position: on that of a slice, users
     /// of one tunnel choose each for himself.
     #[inline]
-    pub(super) fn chosen_by(&self, position: PathPosition) -> u64 {
-        let outer = || self.frame.symmetric_hash();
-        if position.is_of_slice() { self.user.flow_hash(outer) } else { outer() }
+    pub(super) fn chosen_by(&self, position: PathPosition, seed: u64) -> u64 {
+        let outer = || self.frame.symmetric_hash(seed);
+        if position.is_of_slice() { self.user.flow_hash(seed, outer) } else { outer() }
     }
 }
 
@@ -327,7 +327,7 @@ impl Lane {
             }
             (GateKind::Endpoint, Some(frame)) => {
                 sight.words = FlowWords::of(gate.index.0, &frame);
-                sight.flow_hash = frame.symmetric_hash();
+                sight.flow_hash = frame.symmetric_hash(hands.tables.choice_seed);
                 (sight.frame, sight.header_bytes) = (frame, 0);
                 Some(Kind::Endpoint)
             }
@@ -477,7 +477,7 @@ impl Lane {
         }
         if let Plan::Choose { first, count } = plan {
             let hop = tables.path(place.path).hops.get(usize::from(place.hop))?;
-            sight.flow_hash = sight.chosen_by(position);
+            sight.flow_hash = sight.chosen_by(position, tables.choice_seed);
             let chosen = u32::try_from(hop.choose_index(sight.flow_hash)?).ok()?;
             number = first + chosen;
             plan = self.plans.get(number).filter(|_| chosen < *count)?;
@@ -494,7 +494,7 @@ impl Lane {
                 // What a tunnel brings must not go on from here.
                 let is_fit = has_room && !by_tunnel && Packer::fits(*to, bytes, tables);
                 if sight.kind != Kind::Endpoint {
-                    sight.flow_hash = sight.chosen_by(position);
+                    sight.flow_hash = sight.chosen_by(position, tables.choice_seed);
                 }
                 if is_fit { Deed::plan(position.path(), number) } else { None }
             }

@@ -79,7 +79,7 @@ pub(in crate::engine) fn follow(
     if let Some(seat) = work.path.take() {
         context.books.finished(seat, work.volume);
     }
-    work.flow_hash = receive::flow_hash(&work.view);
+    work.flow_hash = receive::flow_hash(&work.view, tables.choice_seed);
     enter(work, start, shown, context).map(Some)
 }
 
@@ -134,6 +134,6 @@ fn enter(
     let seat = context.books.seat(start);
     context.books.entered(seat, work.volume);
     work.path = Some(seat);
-    work.choose_by_user(start);
-    encap::enter(context.tables, start, work.flow_hash, shown, context.carried)
+    work.choose_by_user(start, context.tables.choice_seed);
+    encap::enter(context.tables, start, || work.open_hash(start), shown, context.carried)
 }

@@ -9,8 +9,9 @@ use crate::shell::agent_connection::AgentConnection;
 use crate::shell::kernel_door::KernelDoor;
 use crate::shell::order::Order;
 use catena_fastpath::Tables;
-use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOTS_DEFAULT, RingConfig};
+use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RingConfig};
 use catena_model::id::PortId;
+use catena_model::limits::NODE_FRAMES_COMING_UP_MAX;
 use catena_protocol::message;
 use rustix::event::Timespec;
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 const KERNEL_PARTS_MAX: usize = 15;
 /// The ring of all ports together.
 const PUNT_RING: RingConfig =
-    RingConfig { slots: 4 * RING_SLOTS_DEFAULT, slot_bytes: RING_SLOT_BYTES_DEFAULT };
+    RingConfig { slots: NODE_FRAMES_COMING_UP_MAX, slot_bytes: RING_SLOT_BYTES_DEFAULT };
 
 /// How long the kernel path waits for ports: what it sends up waits with it.
 const OPENING_MAX: Duration = Duration::from_secs(2);
@@ -121,6 +122,7 @@ impl Control {
     /// Answers why not.
     fn open(&mut self, opening: Opening) -> Result<Option<String>, DataplaneError> {
         let Opening { tables, ring, ports, .. } = opening;
+        let queues = tables.queues();
         let door = match KernelDoor::open(tables) {
             Ok(door) => Box::new(door),
             Err(error) => return Ok(Some(format!("the kernel's tables cannot be used: {error}"))),
@@ -128,8 +130,14 @@ impl Control {
         let numbers = ports.into_iter().map(|(port, number)| (number, port)).collect();
         let attached = self.attached.iter().filter_map(|(id, port)| Some((*id, port.kernel?)));
         let attached: Vec<(PortId, KernelPort)> = attached.collect();
-        let opened =
-            self.desk.order(|done| Order::KernelPath { door, ring, numbers, attached, done })?;
+        let opened = self.desk.order(|done| Order::KernelPath {
+            door,
+            ring,
+            queues,
+            numbers,
+            attached,
+            done,
+        })?;
         if let Err(error) = opened {
             return Ok(Some(format!("the punt ring cannot be used: {error}")));
         }
