@@ -16,6 +16,7 @@ mod graphs;
 mod lists;
 mod model;
 mod native;
+mod origins;
 mod plans;
 mod quotas;
 mod recorded_client;
