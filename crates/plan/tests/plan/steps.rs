@@ -9,7 +9,7 @@ use catena_model::program::{Location, PortRole, RulePlace};
 use catena_model::resource::{ChainGraph, Encapsulation};
 use catena_model::status::ChainState;
 use catena_model::{BlueprintNumber, PathId};
-use catena_plan::{Blueprint, IndexedIntent, PlanError, check};
+use catena_plan::{Blueprint, IndexedIntent, Intent, PlanError, Table, check};
 
 /// Source m1 on host1, destination m2 on host4; functions v11 (host1), v12 (host2), v13 (host3).
 fn testbed() -> World {
@@ -438,7 +438,10 @@ fn a_pair_over_the_source_of_a_chain_changes_nothing_until_a_chain_wants_it() {
 fn a_chain_that_begins_at_its_own_function_or_in_a_circle_of_chains_is_refused() {
     let judge = |world: &World| {
         let whole = check(&world.intent);
-        let mut written = IndexedIntent::from(world.intent.clone());
+        let before = Intent { chains: Table::new(), graphs: Table::new(), ..world.intent.clone() };
+        let mut written = IndexedIntent::from(before);
+        world.intent.chains.values().for_each(|chain| written.put(chain.clone()));
+        world.intent.graphs.values().for_each(|graph| written.put(graph.clone()));
         assert_eq!(written.check().is_ok(), whole.is_ok(), "{whole:?}");
         whole
     };
