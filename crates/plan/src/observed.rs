@@ -36,7 +36,9 @@ impl<T> Default for Observed<T> {
 pub struct Silent<T> {
     /// Name of the function.
     pub function: String,
-    /// Name of the instance.
+    /// The instance.
+    pub id: InstanceId,
+    /// Its name.
     pub instance: String,
     /// The first look at the counters that showed it.
     pub since: T,
@@ -118,6 +120,7 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> FunctionWatch<T> {
             let named = entry.instances.iter().find(|entry| entry.id == *instance);
             let silent = Silent {
                 function: entry.name.clone(),
+                id: *instance,
                 instance: named.map_or_else(|| instance.to_string(), |entry| entry.name.clone()),
                 since,
             };

@@ -95,14 +95,17 @@ pub(crate) fn complaint(intent: &Intent, found: &Findings, chain: ChainId) -> Op
 /// What people should know of a chain that may be all right: a firewall drops rightly.
 pub(crate) fn remark(found: &Findings, chain: ChainId) -> Option<String> {
     let silent = found.observed.silent.get(&chain)?;
-    let remark = |Silent { function, instance, since }: &Silent<Duration>| {
+    // Of the dead that is said already.
+    let silent: Vec<_> = silent.iter().filter(|one| !found.dead.contains(&one.id)).collect();
+    let remark = |Silent { function, instance, since, .. }: &&Silent<Duration>| {
         let since = wall_clock::text(since.as_secs());
         format!(
             "instance '{instance}' of function '{function}' gives nothing back of what it is given \
              since {since}"
         )
     };
-    Some(silent.iter().map(remark).collect::<Vec<_>>().join("; "))
+    let remarks: Vec<String> = silent.iter().map(remark).collect();
+    (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
 fn functions(intent: &Intent, chain: ChainId) -> impl Iterator<Item = &ServiceFunction> {
