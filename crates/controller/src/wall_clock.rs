@@ -2,7 +2,7 @@
 //! other servers date theirs; resources
 //! have one.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const DAY_S: u64 = 86_400;
 /// Days from 0000-03-01 to 1970-01-01.
@@ -12,12 +12,7 @@ const ERA_DAYS: u64 = 146_097;
 
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
-    since_1970().as_secs()
-}
-
-/// The time since 1970.
-pub(crate) fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// A moment as text.

@@ -21,13 +21,22 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Asking takes at most one part in so many of the time.
 const ASKING_SHARE: u32 = 20;
 
-/// What nodes found; moments are times since 1970.
+/// What nodes found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     /// The instances that their nodes found dead.
     pub(crate) dead: BTreeSet<InstanceId>,
-    /// What the counters say of functions.
+    /// What the counters say of functions; moments are times since the watch began.
     observed: Observed<Duration>,
+    /// When that was, in seconds since 1970.
+    began_s: u64,
+}
+
+impl Findings {
+    /// A moment as people read it.
+    fn moment(&self, since: Duration) -> String {
+        wall_clock::text(self.began_s.saturating_add(since.as_secs()))
+    }
 }
 
 /// The newest findings.
@@ -41,16 +50,17 @@ pub(crate) async fn watch(
 ) -> Result<(), ControllerError> {
     let mut dead: BTreeMap<NodeName, BTreeSet<InstanceId>> = BTreeMap::new();
     let mut functions = FunctionWatch::default();
+    let (start, began_s) = (Instant::now(), wall_clock::now());
     loop {
         let (blueprint, has_chains) = {
             let now = situations.borrow_and_update();
             (Arc::clone(&now.blueprint), !now.intent.chains.is_empty())
         };
-        let begun = Instant::now();
-        let mut findings = Findings::default();
+        let asked = Instant::now();
+        let mut findings = Findings { began_s, ..Findings::default() };
         if has_chains {
             let counters = fleet.counters(false).await;
-            findings.observed = functions.look(&blueprint, &counters, wall_clock::since_1970());
+            findings.observed = functions.look(&blueprint, &counters, start.elapsed());
             learn_deaths(counters, &mut dead);
             findings.dead = dead.values().flatten().copied().collect();
         } else {
@@ -65,7 +75,7 @@ pub(crate) async fn watch(
             has_changed
         });
         if has_chains {
-            tokio::time::sleep(INTERVAL.max(begun.elapsed() * ASKING_SHARE)).await;
+            tokio::time::sleep(INTERVAL.max(asked.elapsed() * ASKING_SHARE)).await;
         } else {
             situations.changed().await.map_err(|_| ControllerError::Ended("health watch"))?;
         }
@@ -87,7 +97,7 @@ pub(crate) fn complaint(intent: &Intent, found: &Findings, chain: ChainId) -> Op
     let mut complaints = Vec::new();
     for function in functions(intent, chain) {
         complaints.extend(deaths(intent, &found.dead, function));
-        complaints.extend(strays(intent, &found.observed, function));
+        complaints.extend(strays(intent, found, function));
     }
     (!complaints.is_empty()).then(|| complaints.join("; "))
 }
@@ -98,7 +108,7 @@ pub(crate) fn remark(found: &Findings, chain: ChainId) -> Option<String> {
     // Of the dead that is said already.
     let silent: Vec<_> = silent.iter().filter(|one| !found.dead.contains(&one.id)).collect();
     let remark = |Silent { function, instance, since, .. }: &&Silent<Duration>| {
-        let since = wall_clock::text(since.as_secs());
+        let since = found.moment(*since);
         format!(
             "instance '{instance}' of function '{function}' gives nothing back of what it is given \
              since {since}"
@@ -131,11 +141,7 @@ fn deaths(intent: &Intent, dead: &BTreeSet<InstanceId>, function: &ServiceFuncti
 }
 
 /// The ports by which the machines of a function send past its paths.
-fn strays(
-    intent: &Intent,
-    observed: &Observed<Duration>,
-    function: &ServiceFunction,
-) -> Vec<String> {
+fn strays(intent: &Intent, found: &Findings, function: &ServiceFunction) -> Vec<String> {
     let machine = |port: &PortId| {
         let port = intent.ports.get(port)?;
         let name = Some(&port.device_id).filter(|name| !name.is_empty())?;
@@ -145,11 +151,11 @@ fn strays(
     let own = instances.flat_map(|instance| [instance.ingress, instance.egress]);
     let machines: BTreeSet<_> = own.filter_map(|port| machine(&port)).collect();
     let is_own = |port: &PortId| machine(port).is_some_and(|machine| machines.contains(&machine));
-    let strays = observed.undeclared.iter().filter(|(port, _)| is_own(port));
+    let strays = found.observed.undeclared.iter().filter(|(port, _)| is_own(port));
     let told = |(port, since): (&PortId, &Duration)| {
         let (port, function) = (intent.ports.get(port), &function.label.name);
         let port = port.map_or("?", |port| port.label.name.as_str());
-        let since = wall_clock::text(since.as_secs());
+        let since = found.moment(*since);
         format!(
             "the machine of function '{function}' sends by port '{port}' what no path expects there: \
              dropped as undeclared_port since {since}"
