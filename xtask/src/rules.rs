@@ -13,7 +13,7 @@ const LINE_CHARACTERS_MAX: usize = 120;
 /// and labs, which compare their captures. All else lives by the monotonic clock, so that no jump of
 /// the other costs anything.
 const CLOCK_READERS: &[&str] = &[
-    "crates/controller/src/auth/wall_clock.rs",
+    "crates/controller/src/wall_clock.rs",
     "crates/controller/src/southbound/pki.rs",
     "crates/controller/src/southbound/tls.rs",
     "crates/cli/src/watch.rs",

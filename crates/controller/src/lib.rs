@@ -13,6 +13,7 @@ mod northbound;
 mod reconcile;
 mod southbound;
 mod stubs;
+mod wall_clock;
 
 pub use auth::{Auth, KEYSTONE_REMEMBER_MAX, KeystoneConfig, KeystoneService};
 pub use config::{Config, ListenerSource, Overlap};
@@ -74,9 +75,9 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     let authority = southbound::pki::Authority::open(&config.data_dir)?;
     let declared = Arc::new(declared::Declared::load(Arc::clone(&store))?);
     let fleet = Arc::new(southbound::fleet::Fleet::default());
-    let (dead, deaths) = tokio::sync::watch::channel(reconcile::health::Dead::default());
+    let (found, findings) = tokio::sync::watch::channel(reconcile::health::Found::default());
     let (signals, situation, reconciler) =
-        reconcile::prepare(Arc::clone(&store), &declared, Arc::clone(&fleet), deaths)?;
+        reconcile::prepare(Arc::clone(&store), &declared, Arc::clone(&fleet), findings)?;
 
     let (receipts, receipts_seen) =
         tokio::sync::watch::channel(Arc::new(reconcile::receipts::Receipts::default()));
@@ -101,7 +102,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         end = reconciler.run() => end,
         end = checkpoint(file, config.checkpoint_interval) => end,
         end = reconcile::drain::watch(situation.clone(), Arc::clone(&fleet), signals.clone(), receipts) => end,
-        end = reconcile::health::watch(situation, Arc::clone(&fleet), dead) => end,
+        end = reconcile::health::watch(situation, Arc::clone(&fleet), found) => end,
         end = northbound::serve(northbound, &north, Arc::new(app)) => end,
         end = southbound::serve(southbound, &south, authority, fleet, signals) => end,
     }

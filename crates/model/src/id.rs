@@ -28,6 +28,12 @@ macro_rules! resource_id {
                 Self(id)
             }
         }
+
+        impl From<$name> for Uuid {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
     )+};
 }
 

@@ -2,6 +2,7 @@
 
 mod graphs;
 mod meetings;
+mod origins;
 mod room;
 mod routes;
 mod slices;
@@ -42,7 +43,7 @@ pub fn check(intent: &Intent) -> Result<(), PlanError> {
             }
         }
     }
-    check_sources(intent)?;
+    origins::check(intent, &graphs)?;
     meetings::check(intent, &graphs)?;
     slices::check(intent)?;
     room::check(intent)
@@ -89,18 +90,6 @@ struct Hop<'i> {
     instances: Vec<&'i Instance>,
 }
 
-/// A port is where chains start or where functions are, not both: packets of one port are either
-/// classified or expected back.
-fn check_sources(intent: &Intent) -> Result<(), PlanError> {
-    let function_ports = intent.function_ports();
-    for chain in intent.chains.values() {
-        if let Some(port) = sources(intent, chain).find(|port| function_ports.contains(port)) {
-            return Err(source_is_function(intent, chain, port));
-        }
-    }
-    Ok(())
-}
-
 /// The ports that packets of a chain begin at. Where answers are steered, they start at the
 /// destination.
 fn sources<'i>(intent: &'i Intent, chain: &'i Chain) -> impl Iterator<Item = PortId> + 'i {
@@ -110,10 +99,6 @@ fn sources<'i>(intent: &'i Intent, chain: &'i Chain) -> impl Iterator<Item = Por
         [rule.source_port, answers]
     });
     starts.flatten()
-}
-
-fn source_is_function(intent: &Intent, chain: &Chain, port: PortId) -> PlanError {
-    PlanError::SourceIsFunction { chain: chain_name(chain), port: intent.port_name(port) }
 }
 
 fn check_length(chain: &Chain) -> Result<(), PlanError> {

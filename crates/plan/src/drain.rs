@@ -61,18 +61,58 @@ struct Watched<T> {
 
 impl<T> Watched<T> {
     fn new(path: &PathRecord, inventory: &Inventory) -> Self {
-        let taps = path.hops.iter().zip(0..).filter(|(hop, _)| hop.kind == HopKind::Tap);
         Self {
             stage: Stage::Turning,
             chain: path.chain,
             nodes: path.nodes(inventory.nodes.keys()),
-            taps: taps.map(|(_, place)| place).collect(),
+            taps: taps(path),
             before: None,
             in_flight: None,
             pinned_flows: 0,
             moved_flows: 0,
         }
     }
+}
+
+/// A path that nothing enters any more, as its nodes count it.
+#[derive(Clone, Debug)]
+pub(crate) struct Counting {
+    id: PathId,
+    chain: ChainId,
+    /// The nodes that its packets may have met.
+    nodes: BTreeSet<NodeName>,
+    taps: BTreeSet<u16>,
+}
+
+impl Counting {
+    /// Counts a path, at these nodes too.
+    pub(crate) fn of(
+        id: PathId,
+        path: &PathRecord,
+        more: &BTreeSet<NodeName>,
+        inventory: &Inventory,
+    ) -> Self {
+        let mut nodes = path.nodes(inventory.nodes.keys());
+        nodes.extend(more.iter().cloned());
+        Self { id, chain: path.chain, nodes, taps: taps(path) }
+    }
+
+    /// Has every packet left it that entered it, by the answers of all its nodes?
+    pub(crate) fn is_empty(&self, counters: &Counted) -> bool {
+        have_answered(&self.nodes, counters)
+            && Tally::of(counters, self.id, self.chain, &self.taps).is_empty()
+    }
+}
+
+/// Positions of the taps of a path.
+fn taps(path: &PathRecord) -> BTreeSet<u16> {
+    let taps = path.hops.iter().zip(0..).filter(|(hop, _)| hop.kind == HopKind::Tap);
+    taps.map(|(_, place)| place).collect()
+}
+
+/// Who does not answer may hold some.
+fn have_answered(nodes: &BTreeSet<NodeName>, counters: &Counted) -> bool {
+    nodes.iter().all(|node| counters.contains_key(node))
 }
 
 /// The superseded paths and how long their classifiers have been turned away.
@@ -127,7 +167,7 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
             }
             let Stage::Turned(since) = path.stage else { continue };
             path.in_flight.get_or_insert(tally.inside());
-            let is_empty = path.has_answered(counters) && tally.is_empty();
+            let is_empty = have_answered(&path.nodes, counters) && tally.is_empty();
             let proof = if is_empty {
                 DrainProof::Counted
             } else if since + DRAIN_WAIT_MAX <= now {
@@ -147,7 +187,7 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
             let Stage::Pinned(since) = path.stage else { continue };
             let flows = tally::pinned_flows(counters, *id);
             path.pinned_flows = path.pinned_flows.max(flows);
-            let have_ended = path.has_answered(counters) && flows == 0;
+            let have_ended = have_answered(&path.nodes, counters) && flows == 0;
             if have_ended || since + PIN_WAIT_MAX <= now {
                 path.moved_flows = flows;
                 unpinned.push(*id);
@@ -158,11 +198,6 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
 }
 
 impl<T> Watched<T> {
-    /// Who does not answer may hold some.
-    fn has_answered(&self, counters: &Counted) -> bool {
-        self.nodes.iter().all(|node| counters.contains_key(node))
-    }
-
     fn report(&self, id: PathId, proof: DrainProof, tally: &Tally) -> DrainedPath {
         let before = self.before.clone().unwrap_or_default();
         let is_counted = proof == DrainProof::Counted;

@@ -157,16 +157,32 @@ pub enum PlanError {
         /// Another.
         second: String,
     },
-    /// Packets of one port would be both classified and expected back.
+    /// What a function sends of its own would come back to it.
     #[error(
-        "chain '{chain}' starts at port '{port}', which belongs to a function of a chain: a chain \
-         starts at an endpoint; give the classifier another logical_source_port"
+        "chain '{chain}' starts at port '{port}', which belongs to one of its own functions: what \
+         that function sends would come back to it; give the classifier another logical_source_port"
     )]
     SourceIsFunction {
         /// The chain.
         chain: String,
         /// The port.
         port: String,
+    },
+    /// The same by way of other chains.
+    #[error(
+        "chain '{chain}' starts at port '{port}', which belongs to a function of chain '{before}', \
+         and what that function sends would come back to it through chains '{way}'; give one of \
+         their classifiers another logical_source_port"
+    )]
+    SourceLoop {
+        /// The chain.
+        chain: String,
+        /// The port.
+        port: String,
+        /// The chain of the function.
+        before: String,
+        /// All chains of the circle.
+        way: String,
     },
     /// More than one node's data plane takes.
     #[error(

@@ -22,6 +22,7 @@ mod inventory;
 mod ledger;
 mod link;
 mod next;
+mod observed;
 mod pins;
 mod place;
 mod preview;
@@ -49,6 +50,7 @@ pub use ledger::{
     Direction, Ledger, PathPhase, PathRecord, Pin, PlacedPort, PlacedRule, SliceReach,
 };
 pub use next::{draining, next};
+pub use observed::{FunctionWatch, Observed, Silent};
 pub use preview::preview;
 pub use receipt::Changes;
 pub use reconcile::NodeState;

@@ -61,7 +61,7 @@ fn bytes(chance: &mut Chance, heads: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Sends raw frames from an interface of a node.
-fn send_frames(node: &Node, interface: &str, frames: &[Vec<u8>]) {
+pub(crate) fn send_frames(node: &Node, interface: &str, frames: &[Vec<u8>]) {
     use std::io::Write;
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("frames");

@@ -29,6 +29,7 @@ mod many_slices;
 mod node;
 mod ordinary;
 mod partitions;
+mod passing_by;
 mod paths;
 mod patience;
 mod port_kinds;

@@ -6,7 +6,6 @@
 mod keystone;
 mod pass;
 mod tokens;
-mod wall_clock;
 
 pub use keystone::{KEYSTONE_REMEMBER_MAX, KeystoneConfig, KeystoneService};
 pub(crate) use pass::Pass;

@@ -1,8 +1,9 @@
 //! Tokens of our own: 256 random bits, stored as their SHA-256. Knows which there are without
 //! reading the disk; refuses to know what they are asked for.
 
-use super::{Identity, wall_clock};
+use super::Identity;
 use crate::error::ControllerError;
+use crate::wall_clock;
 use catena_model::access::{NewToken, Role, TokenReport, TokenRequest};
 use catena_model::id::ProjectId;
 use catena_store::{Expect, Key, Store, StoreError, Transaction};

@@ -2,18 +2,22 @@
 //!
 //! Knows which resource is which document. Refuses to know how a border dialect spells them.
 
+mod stamps;
 mod writer;
 
+use crate::wall_clock;
 use catena_model::event::Declaration;
 use catena_model::preview::{ChangeKind, ResourceChange};
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
 };
 use catena_model::slice::Slice;
-use catena_plan::{IndexedIntent, Intent, PlanError};
+use catena_plan::{IndexedIntent, Intent, PlanError, Table};
 use catena_store::{Change, Key, MemoryStore, Revision, Store, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+pub(crate) use stamps::Stamp;
+use stamps::{StampOf, Stamped};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -23,9 +27,14 @@ use writer::Writer;
 
 /// A resource that is one document of the store.
 pub(crate) trait Resource:
-    catena_plan::Resource<Id: Display> + Serialize + DeserializeOwned
+    catena_plan::Resource<Id: Display + Into<Uuid>> + Serialize + DeserializeOwned
 {
     const KIND: &'static str;
+
+    /// Does anybody see when it was made and changed?
+    fn is_stamped() -> bool {
+        ["network", "subnet", "port"].contains(&Self::KIND)
+    }
 }
 
 macro_rules! resources {
@@ -99,11 +108,15 @@ macro_rules! resources {
         fn load_all(
             store: &dyn Store,
             intent: &mut Intent,
+            stamps: &mut Stamps,
             revisions: &mut BTreeMap<Key, Revision>,
         ) -> Result<(), StoreError> {
             $(
                 for document in store.list($kind)? {
                     let resource: $type = document.decode()?;
+                    if <$type>::is_stamped() {
+                        stamps.insert(resource.id.0, document.decode::<StampOf>()?.stamp);
+                    }
                     intent.$table.insert(resource.id, resource);
                     revisions.insert(document.key, document.revision);
                 }
@@ -125,11 +138,15 @@ resources! {
     Slice "slice" slices,
 }
 
+/// When resources were made and changed, as far as they have stamps.
+pub(crate) type Stamps = Table<Uuid, Stamp>;
+
 /// The intent at one revision. A copy costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) revision: Revision,
     pub(crate) intent: Arc<IndexedIntent>,
+    pub(crate) stamps: Stamps,
 }
 
 /// All declared resources.
@@ -141,10 +158,10 @@ impl Declared {
     /// Reads everything.
     pub(crate) fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
         let mut intent = Intent::default();
-        let mut revisions = BTreeMap::new();
-        load_all(store.as_ref(), &mut intent, &mut revisions)?;
+        let (mut stamps, mut revisions) = (Stamps::new(), BTreeMap::new());
+        load_all(store.as_ref(), &mut intent, &mut stamps, &mut revisions)?;
         let intent = Arc::new(IndexedIntent::from(intent));
-        let snapshot = Snapshot { revision: store.revision()?, intent };
+        let snapshot = Snapshot { revision: store.revision()?, intent, stamps };
         Ok(Self { writer: Arc::new(Writer::new(store, snapshot, revisions)) })
     }
 
@@ -211,6 +228,7 @@ pub(crate) struct Draft {
     /// The revision that it is made from.
     base: Revision,
     intent: IndexedIntent,
+    stamps: Stamps,
     /// The documents written, as JSON text; none: removed.
     writes: BTreeMap<Key, Option<String>>,
 }
@@ -229,15 +247,34 @@ impl Draft {
     /// Creates or replaces a resource.
     pub(crate) fn put<R: Resource>(&mut self, resource: R) -> Result<(), StoreError> {
         let key = Key::new(R::KIND, resource.id());
-        let text = catena_store::text(&key, &resource)?;
+        let text = if R::is_stamped() {
+            let stamp = self.stamp(&resource);
+            catena_store::text(&key, &Stamped { resource: &resource, stamp })?
+        } else {
+            catena_store::text(&key, &resource)?
+        };
         self.writes.insert(key, Some(text));
         self.intent.put(resource);
         Ok(())
     }
 
+    /// The stamp of a resource that is being written. What was written as it is was not changed.
+    fn stamp<R: Resource>(&mut self, resource: &R) -> Stamp {
+        let (id, now_s) = (resource.id().into(), wall_clock::now());
+        let before = self.stamps.get(&id).copied();
+        let stamp = match R::table(&self.intent).get(&resource.id()) {
+            Some(former) if former == resource => before.unwrap_or_default(),
+            Some(_) => before.unwrap_or_default().changed(now_s),
+            None => Stamp::new(now_s),
+        };
+        self.stamps.insert(id, stamp);
+        stamp
+    }
+
     /// Removes a resource.
     pub(crate) fn remove<R: Resource>(&mut self, id: R::Id) {
         if self.intent.remove::<R>(id) {
+            self.stamps.remove(&id.into());
             self.writes.insert(Key::new(R::KIND, id), None);
         }
     }

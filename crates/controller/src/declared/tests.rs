@@ -271,3 +271,43 @@ async fn a_commit_that_fails_is_told_to_all_who_shared_it_and_changes_nothing() 
     again.await.unwrap().unwrap();
     assert_eq!(names(&crowd.declared.snapshot()), ["again", "first"]);
 }
+
+#[tokio::test]
+async fn a_resource_knows_when_it_was_made_and_changed_also_after_a_restart() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let declared = Declared::load(Arc::clone(&store)).unwrap();
+    let mut kept = network("kept");
+    let stamp = |snapshot: &Snapshot| snapshot.stamps.get(&kept.id.0).copied().unwrap();
+    let first = stamp(&put(&declared, kept.clone()).await.unwrap());
+    assert!(first.revision == 0 && first.made().is_some() && first.made() == first.changed_last());
+    // Written as it is: nothing was changed.
+    assert_eq!(stamp(&put(&declared, kept.clone()).await.unwrap()), first);
+    kept.mtu = 1_300;
+    let second = stamp(&put(&declared, kept.clone()).await.unwrap());
+    assert_eq!((second.revision, second.made()), (1, first.made()));
+    assert!(second.changed_last() >= first.changed_last());
+    let again = Declared::load(store).unwrap();
+    assert_eq!(again.snapshot().stamps, declared.snapshot().stamps);
+    let id = kept.id;
+    let removed = declared.change(move |draft| -> Result<(), Refused> {
+        draft.remove::<Network>(id);
+        Ok(())
+    });
+    removed.await.unwrap();
+    assert!(declared.snapshot().stamps.is_empty());
+}
+
+#[tokio::test]
+async fn of_a_store_from_before_stamps_nothing_is_said_that_nobody_wrote_down() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut old = network("old");
+    let mut transaction = Transaction::new();
+    transaction.put(Key::new("network", old.id), &old, catena_store::Expect::Absent).unwrap();
+    store.commit(transaction).unwrap();
+    let declared = Declared::load(Arc::clone(&store)).unwrap();
+    assert_eq!(declared.snapshot().stamps.get(&old.id.0), Some(&Stamp::default()));
+    old.mtu = 1_300;
+    let stamp = put(&declared, old.clone()).await.unwrap().stamps[&old.id.0];
+    assert_eq!((stamp.revision, stamp.made()), (1, None), "when it was made is still unknown");
+    assert!(stamp.changed_last().is_some());
+}

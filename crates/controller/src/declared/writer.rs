@@ -2,7 +2,7 @@
 //! each on the result of those before it, and go to the disk together. Nobody is answered before
 //! his change is durable.
 
-use super::{Draft, Snapshot};
+use super::{Draft, Snapshot, Stamps};
 use catena_plan::{IndexedIntent, PlanError};
 use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
 use std::collections::{BTreeMap, VecDeque};
@@ -175,7 +175,7 @@ impl Writer {
         let mut answers = Vec::with_capacity(batch.made.len());
         for (made, revision) in batch.made.into_iter().zip(committed) {
             if !made.writes.is_empty() {
-                newest = Snapshot { revision, intent: Arc::new(made.intent) };
+                newest = Snapshot { revision, intent: Arc::new(made.intent), stamps: made.stamps };
             }
             for (key, is_there) in made.writes {
                 if is_there {
@@ -206,6 +206,7 @@ struct Made {
     change: Box<dyn Change>,
     /// What is declared right after it.
     intent: IndexedIntent,
+    stamps: Stamps,
     /// The documents it wrote; false: removed.
     writes: Vec<(Key, bool)>,
 }
@@ -219,10 +220,16 @@ impl Batch {
     ) -> Self {
         let mut batch = Self::default();
         let mut newest = IndexedIntent::clone(&before.intent);
+        let mut stamps = before.stamps.clone();
         let mut rewritten: BTreeMap<Key, Expect> = BTreeMap::new();
         for mut change in changes {
             let base = batch.base(before.revision);
-            let mut draft = Draft { base, intent: newest.clone(), writes: BTreeMap::new() };
+            let mut draft = Draft {
+                base,
+                intent: newest.clone(),
+                stamps: stamps.clone(),
+                writes: BTreeMap::new(),
+            };
             // Who asks for a change that panics learns it by losing his answer; the others go on.
             let attempt = catch_unwind(AssertUnwindSafe(|| change.attempt(&mut draft)));
             if !attempt.unwrap_or(false) {
@@ -245,8 +252,9 @@ impl Batch {
                 continue;
             }
             rewritten.extend(writes.iter().map(|(key, _)| (key.clone(), Expect::Any)));
-            newest = draft.intent;
-            batch.made.push(Made { change, intent: newest.clone(), writes });
+            (newest, stamps) = (draft.intent, draft.stamps);
+            let (intent, stamps) = (newest.clone(), stamps.clone());
+            batch.made.push(Made { change, intent, stamps, writes });
             batch.transactions.push(transaction);
         }
         batch

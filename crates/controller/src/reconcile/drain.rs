@@ -55,8 +55,8 @@ pub(crate) async fn watch(
             interval = DRAIN_INTERVAL_MIN;
             continue;
         }
-        // Slices are timed: nobody is asked for their sake.
-        let counters = match is_draining {
+        // Where others still use the hops, slices are timed: nobody is asked for their sake.
+        let counters = match is_draining || watch.slices.is_counting() {
             true => fleet.counters(false).await,
             false => Counted::default(),
         };
@@ -118,7 +118,7 @@ impl Watch {
             self.changes.note(&drained);
             news.push(News::Drained(drained.path));
         }
-        news.extend(self.slices.drained(now).into_iter().map(News::SlicesDrained));
+        news.extend(self.slices.drained(counters, now).into_iter().map(News::SlicesDrained));
         news
     }
 }

@@ -1,90 +1,165 @@
-//! Learns from the data planes which instances are dead, and says what that means for a chain.
-//! Knows what was declared for that case; the nodes act on it by themselves, long before.
+//! Learns from the data planes which instances are dead, which functions give nothing back and
+//! which machines send past the paths, and says what that means for a chain. Knows what was declared
+//! for that case; the nodes act on it by themselves, long before.
 
 use super::Situation;
 use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
+use crate::wall_clock;
 use catena_model::NodeName;
-use catena_model::id::{ChainId, InstanceId};
-use catena_model::resource::FailurePolicy;
+use catena_model::id::{ChainId, InstanceId, PortId};
+use catena_model::resource::{FailurePolicy, ServiceFunction};
 use catena_model::status::Health;
-use catena_plan::Intent;
+use catena_plan::{Counted, FunctionWatch, Intent, Observed, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How often nodes are asked while anything is watched.
+/// How often nodes are asked while there are chains, at most.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Asking takes at most one part in so many of the time.
+const ASKING_SHARE: u32 = 20;
 
-/// The instances that their nodes found dead.
-pub(crate) type Dead = Arc<BTreeSet<InstanceId>>;
+/// What nodes found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// The instances that their nodes found dead.
+    pub(crate) dead: BTreeSet<InstanceId>,
+    /// What the counters say of functions; moments are times since the watch began.
+    observed: Observed<Duration>,
+    /// When that was, in seconds since 1970.
+    began_s: u64,
+}
+
+impl Findings {
+    /// A moment as people read it.
+    fn moment(&self, since: Duration) -> String {
+        wall_clock::text(self.began_s.saturating_add(since.as_secs()))
+    }
+}
+
+/// The newest findings.
+pub(crate) type Found = Arc<Findings>;
 
 /// Goes on until the controller stops.
 pub(crate) async fn watch(
     mut situations: watch::Receiver<Situation>,
     fleet: Arc<Fleet>,
-    dead: watch::Sender<Dead>,
+    found: watch::Sender<Found>,
 ) -> Result<(), ControllerError> {
-    let mut known: BTreeMap<NodeName, BTreeSet<InstanceId>> = BTreeMap::new();
+    let mut dead: BTreeMap<NodeName, BTreeSet<InstanceId>> = BTreeMap::new();
+    let mut functions = FunctionWatch::default();
+    let (start, began_s) = (Instant::now(), wall_clock::now());
     loop {
-        let is_watched = {
+        let (blueprint, has_chains) = {
             let now = situations.borrow_and_update();
-            let mut functions = now.intent.functions.values();
-            functions.any(|function| function.on_failure != FailurePolicy::Unwatched)
+            (Arc::clone(&now.blueprint), !now.intent.chains.is_empty())
         };
-        if is_watched {
-            // A node that does not answer is believed as before.
-            for (node, counters) in fleet.counters(false).await {
-                let is_dead = |health: &Health| *health == Health::Dead;
-                let watched = counters.health.into_iter();
-                let found = watched.filter(|one| is_dead(&one.health)).map(|one| one.instance);
-                known.insert(node, found.collect());
-            }
+        let asked = Instant::now();
+        let mut findings = Findings { began_s, ..Findings::default() };
+        if has_chains {
+            let counters = fleet.counters(false).await;
+            findings.observed = functions.look(&blueprint, &counters, start.elapsed());
+            learn_deaths(counters, &mut dead);
+            findings.dead = dead.values().flatten().copied().collect();
         } else {
-            known.clear();
+            dead.clear();
+            functions = FunctionWatch::default();
         }
-        let now: BTreeSet<InstanceId> = known.values().flatten().copied().collect();
-        dead.send_if_modified(|before| {
-            let has_changed = **before != now;
+        found.send_if_modified(|before| {
+            let has_changed = **before != findings;
             if has_changed {
-                *before = Arc::new(now);
+                *before = Arc::new(findings);
             }
             has_changed
         });
-        if is_watched {
-            tokio::time::sleep(INTERVAL).await;
+        if has_chains {
+            tokio::time::sleep(INTERVAL.max(asked.elapsed() * ASKING_SHARE)).await;
         } else {
             situations.changed().await.map_err(|_| ControllerError::Ended("health watch"))?;
         }
     }
 }
 
-/// What ails a chain, in one line; none: all its watched instances live as far as known.
-pub(crate) fn complaint(
-    intent: &Intent,
-    dead: &BTreeSet<InstanceId>,
-    chain: ChainId,
-) -> Option<String> {
+/// A node that does not answer is believed as before.
+fn learn_deaths(counters: Counted, dead: &mut BTreeMap<NodeName, BTreeSet<InstanceId>>) {
+    for (node, counters) in counters {
+        let is_dead = |health: &Health| *health == Health::Dead;
+        let watched = counters.health.into_iter();
+        let found = watched.filter(|one| is_dead(&one.health)).map(|one| one.instance);
+        dead.insert(node, found.collect());
+    }
+}
+
+/// Why a chain does not do what was declared, in one line; none: it does as far as known.
+pub(crate) fn complaint(intent: &Intent, found: &Findings, chain: ChainId) -> Option<String> {
     let mut complaints = Vec::new();
-    for id in &intent.chains.get(&chain)?.functions {
-        let Some(function) = intent.functions.get(id) else { continue };
-        let is_dead = |instance: &&InstanceId| dead.contains(*instance);
-        let has_others = function.instances.iter().any(|instance| !dead.contains(instance));
-        let treatment = match function.on_failure {
-            FailurePolicy::Unwatched => continue,
-            FailurePolicy::Reroute if has_others => "rerouted",
-            FailurePolicy::Bypass => "bypassed",
-            FailurePolicy::Reroute | FailurePolicy::Block => "blocked",
-        };
-        for instance in function.instances.iter().filter(is_dead) {
-            let name = intent.instances.get(instance).map(|instance| instance.label.name.as_str());
-            complaints.push(format!(
-                "instance '{}' of function '{}' is dead: {treatment}",
-                name.unwrap_or("?"),
-                function.label.name,
-            ));
-        }
+    for function in functions(intent, chain) {
+        complaints.extend(deaths(intent, &found.dead, function));
+        complaints.extend(strays(intent, found, function));
     }
     (!complaints.is_empty()).then(|| complaints.join("; "))
+}
+
+/// What people should know of a chain that may be all right: a firewall drops rightly.
+pub(crate) fn remark(found: &Findings, chain: ChainId) -> Option<String> {
+    let silent = found.observed.silent.get(&chain)?;
+    // Of the dead that is said already.
+    let silent: Vec<_> = silent.iter().filter(|one| !found.dead.contains(&one.id)).collect();
+    let remark = |Silent { function, instance, since, .. }: &&Silent<Duration>| {
+        let since = found.moment(*since);
+        format!(
+            "instance '{instance}' of function '{function}' gives nothing back of what it is given \
+             since {since}"
+        )
+    };
+    let remarks: Vec<String> = silent.iter().map(remark).collect();
+    (!remarks.is_empty()).then(|| remarks.join("; "))
+}
+
+fn functions(intent: &Intent, chain: ChainId) -> impl Iterator<Item = &ServiceFunction> {
+    let functions = intent.chains.get(&chain).into_iter().flat_map(|chain| &chain.functions);
+    functions.filter_map(|id| intent.functions.get(id))
+}
+
+/// The dead instances of a function, and what becomes of their packets.
+fn deaths(intent: &Intent, dead: &BTreeSet<InstanceId>, function: &ServiceFunction) -> Vec<String> {
+    let has_others = function.instances.iter().any(|instance| !dead.contains(instance));
+    let treatment = match function.on_failure {
+        FailurePolicy::Unwatched => return Vec::new(),
+        FailurePolicy::Reroute if has_others => "rerouted",
+        FailurePolicy::Bypass => "bypassed",
+        FailurePolicy::Reroute | FailurePolicy::Block => "blocked",
+    };
+    let told = |instance: &InstanceId| {
+        let name = intent.instances.get(instance).map(|instance| instance.label.name.as_str());
+        let (name, function) = (name.unwrap_or("?"), &function.label.name);
+        format!("instance '{name}' of function '{function}' is dead: {treatment}")
+    };
+    function.instances.iter().filter(|instance| dead.contains(*instance)).map(told).collect()
+}
+
+/// The ports by which the machines of a function send past its paths.
+fn strays(intent: &Intent, found: &Findings, function: &ServiceFunction) -> Vec<String> {
+    let machine = |port: &PortId| {
+        let port = intent.ports.get(port)?;
+        let name = Some(&port.device_id).filter(|name| !name.is_empty())?;
+        Some((&port.label.project, name))
+    };
+    let instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
+    let own = instances.flat_map(|instance| [instance.ingress, instance.egress]);
+    let machines: BTreeSet<_> = own.filter_map(|port| machine(&port)).collect();
+    let is_own = |port: &PortId| machine(port).is_some_and(|machine| machines.contains(&machine));
+    let strays = found.observed.undeclared.iter().filter(|(port, _)| is_own(port));
+    let told = |(port, since): (&PortId, &Duration)| {
+        let (port, function) = (intent.ports.get(port), &function.label.name);
+        let port = port.map_or("?", |port| port.label.name.as_str());
+        let since = found.moment(*since);
+        format!(
+            "the machine of function '{function}' sends by port '{port}' what no path expects there: \
+             dropped as undeclared_port since {since}"
+        )
+    };
+    strays.map(told).collect()
 }

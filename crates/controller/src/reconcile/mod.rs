@@ -43,8 +43,8 @@ pub(crate) struct Situation {
     pub(crate) inventory: Arc<Inventory>,
     /// Why planning does not go on, if it does not.
     pub(crate) trouble: Option<String>,
-    /// The instances that their nodes found dead.
-    pub(crate) dead: health::Dead,
+    /// What nodes found out about functions.
+    pub(crate) found: health::Found,
 }
 
 impl Situation {
@@ -57,10 +57,16 @@ impl Situation {
             status.reason.clone_from(trouble);
         }
         if status.state == ChainState::Active
-            && let Some(complaint) = health::complaint(intent, &self.dead, chain)
+            && let Some(complaint) = health::complaint(intent, &self.found, chain)
         {
             status.state = ChainState::Degraded;
             status.reason = complaint;
+        }
+        if matches!(status.state, ChainState::Active | ChainState::Degraded)
+            && let Some(remark) = health::remark(&self.found, chain)
+        {
+            let before = std::mem::take(&mut status.reason);
+            status.reason = if before.is_empty() { remark } else { format!("{before}; {remark}") };
         }
         status
     }
@@ -88,7 +94,7 @@ pub(crate) struct Reconciler {
     declared: watch::Receiver<Snapshot>,
     signals: mpsc::Receiver<News>,
     situation: watch::Sender<Situation>,
-    dead: watch::Receiver<health::Dead>,
+    found: watch::Receiver<health::Found>,
 }
 
 /// Reads what was known before the last stop and makes the first plan.
@@ -96,7 +102,7 @@ pub(crate) fn prepare(
     store: Arc<dyn Store>,
     declared: &Declared,
     fleet: Arc<Fleet>,
-    dead: watch::Receiver<health::Dead>,
+    found: watch::Receiver<health::Found>,
 ) -> Result<(Signals, watch::Receiver<Situation>, Reconciler), ControllerError> {
     let newest_slice = declared.newest::<Slice>();
     let mut planner = Planner::resume(store, fleet, declared.snapshot(), newest_slice)?;
@@ -104,7 +110,7 @@ pub(crate) fn prepare(
     let (sender, signals) = mpsc::channel(SIGNALS_MAX);
     let (situation, watcher) = watch::channel(planner.situation());
     let declared = declared.subscribe();
-    Ok((sender, watcher, Reconciler { planner, declared, signals, situation, dead }))
+    Ok((sender, watcher, Reconciler { planner, declared, signals, situation, found }))
 }
 
 impl Reconciler {
@@ -116,7 +122,7 @@ impl Reconciler {
             tokio::select! {
                 signal = self.signals.recv() => news.push(signal.ok_or_else(ended)?),
                 changed = self.declared.changed() => changed.map_err(|_| ended())?,
-                changed = self.dead.changed() => changed.map_err(|_| ended())?,
+                changed = self.found.changed() => changed.map_err(|_| ended())?,
                 () = tokio::time::sleep(RETRY_WAIT), if self.planner.is_in_trouble() => {}
             }
             while news.len() < SIGNALS_MAX
@@ -131,8 +137,8 @@ impl Reconciler {
                 planner
             });
             self.planner = step.await.map_err(|_| ended())?;
-            let dead = Arc::clone(&self.dead.borrow_and_update());
-            self.situation.send_replace(Situation { dead, ..self.planner.situation() });
+            let found = Arc::clone(&self.found.borrow_and_update());
+            self.situation.send_replace(Situation { found, ..self.planner.situation() });
         }
     }
 }

@@ -64,7 +64,7 @@ impl Planner {
             blueprint: Arc::clone(self.reconciler.blueprint()),
             inventory: Arc::new(self.reconciler.inventory().clone()),
             trouble: self.trouble.clone(),
-            dead: Arc::default(),
+            found: Arc::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use catena_model::id::PortId;
 use catena_model::id::SliceId;
 use catena_model::program::{SliceEntry, SlicePathEntry};
 use catena_model::status::InstanceHealth;
-use catena_model::{ChainCounters, NodeCounters, NodeName, NodeProgram};
+use catena_model::{ChainCounters, NodeCounters, NodeName, NodeProgram, PortCounters};
 use catena_protocol::message::{
     self, Answer, FromAgent, PortState, PortStates, ToAgent, from_agent, to_agent,
 };
@@ -44,6 +44,8 @@ pub struct State {
     pub unbound: BTreeMap<String, String>,
     /// The counters it tells.
     pub chains: Vec<ChainCounters>,
+    /// Those of its ports.
+    pub ports: Vec<PortCounters>,
     /// How often it was asked for them.
     pub asked: usize,
     /// How it says that instances are.
@@ -299,6 +301,7 @@ fn port_states(state: &State) -> from_agent::Message {
 fn counters(state: &State, node: &NodeName) -> NodeCounters {
     NodeCounters {
         chains: state.chains.clone(),
+        ports: state.ports.clone(),
         health: state.health.clone(),
         ..NodeCounters::none(
             node.clone(),

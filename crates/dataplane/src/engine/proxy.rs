@@ -8,10 +8,11 @@
 //! come from either goes nowhere. Of a function
 //! that is declared to rewrite, by what it leaves of the tuple as well (`rewrite`). What is not
 //! remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
-//! what comes from an address of the function. That is ordinary traffic of its network. All else
-//! was rewritten, came too late or was only routed by the function; as long as a path goes through
-//! the port it ends here by name, since it could be a path's packet on its way past the functions
-//! that remain.
+//! what comes from an address of the function. That is ordinary traffic of its network, unless a
+//! chain begins at the port and takes what the function sends from its own addresses. All else was
+//! rewritten, came too late or was only routed by the function; as long as a path goes through the
+//! port it ends here by name, since it could be a path's packet on its way past the functions that
+//! remain.
 //!
 //! A function that speaks the encapsulation has moved its header on itself. It may only say that
 //! it has been visited: the position must be the one behind a hop that it serves, by this port.
@@ -144,7 +145,7 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
         }
         context.trace.note(work.copy, || Note::OwnTraffic { port });
         context.books.created_by_function(work.owner, work.volume.packets);
-        own_traffic(work, port, context.tables);
+        work.step = Step::OwnTraffic(port);
         return;
     };
     resume(work, port, &[Recalled::surely(visit)], context);
@@ -190,14 +191,24 @@ pub(super) fn resume(
 /// May a packet that no path expects have been made by the machine behind the port? Of a machine
 /// that is no function's, anything may.
 pub(super) fn may_be_own(work: &Work, port: &PortTable) -> bool {
-    let own_sources = port.entry.own_sources.as_deref();
-    let is_guarded = port.is_on_path || own_sources.is_some();
-    let Some(flow) = work.view.flow.filter(|_| is_guarded) else { return true };
-    flow.source.is_unspecified()
-        || port.own_addresses.contains(&flow.source)
-        || own_sources.is_some_and(|own| own.contains(&flow.source))
+    has_own_source(work, port)
+        || work.view.flow.is_none_or(|flow| flow.source.is_unspecified())
         || work.view.is_icmp_error()
         || classifier::is_never_classified(&work.view)
+}
+
+/// Does a packet come from an address of the machine behind the port? Of a machine that is no
+/// function's, any address may be.
+pub(super) fn has_own_source(work: &Work, port: &PortTable) -> bool {
+    let own_sources = port.entry.own_sources.as_deref();
+    if !port.is_on_path && own_sources.is_none() {
+        return true;
+    }
+    let is_own = |flow: FlowKey| {
+        port.own_addresses.contains(&flow.source)
+            || own_sources.is_some_and(|own| own.contains(&flow.source))
+    };
+    work.view.flow.is_some_and(is_own)
 }
 
 /// Counts a packet as come back from the first local instance of its path that may be the sender,
@@ -240,7 +251,7 @@ fn way(work: &Work, path: &PathTable, local: u32, tables: &Tables) -> Option<Way
 
 /// Ordinary traffic of a function; what it sends to the proxy's MAC goes where the paths through
 /// it deliver.
-fn own_traffic(work: &mut Work, port: PortIndex, tables: &Tables) {
+pub(super) fn own_traffic(work: &mut Work, port: PortIndex, tables: &Tables) {
     let entry = tables.port(port);
     if work.view.destination != PROXY_MAC {
         work.switch_from_port(entry.network, port);

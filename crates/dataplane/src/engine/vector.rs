@@ -33,6 +33,8 @@ pub(super) enum Step {
     /// From a function's port, with a chain header in this encapsulation behind its Ethernet
     /// header, which has been taken off.
     Headed { port: PortIndex, encapsulation: Encapsulation },
+    /// A function's own, or what passes as such: no path expects it at its port.
+    OwnTraffic(PortIndex),
     /// Come back from an unaware function at this position.
     Visited { port: PortIndex, position: PathPosition },
     /// To be set aside until its slice's turn.

@@ -30,6 +30,7 @@ mod metadata;
 mod networks;
 mod node;
 mod offloads;
+mod origins;
 mod passing;
 mod pins;
 mod planned;

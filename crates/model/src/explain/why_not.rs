@@ -38,7 +38,7 @@ pub enum Condition {
         /// Name of the network of the port.
         found: String,
     },
-    /// It came in by a function's port, where nothing is classified.
+    /// It came in by a function's port, where rules that name that port alone are asked.
     FunctionPort {
         /// Name of the port.
         port: String,
@@ -136,7 +136,10 @@ impl fmt::Display for Condition {
                 write!(f, "it speaks of network '{wanted}', the port is in '{found}'")
             }
             Self::FunctionPort { port } => {
-                write!(f, "port {port} is a function's: nothing is classified there")
+                write!(
+                    f,
+                    "port {port} is a function's: only rules that begin there take packets of it"
+                )
             }
             Self::AfterChain { chain } => {
                 write!(f, "it takes packets at the end of chain '{chain}' alone")

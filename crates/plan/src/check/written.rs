@@ -4,9 +4,7 @@
 use super::meetings::{self, count_passages};
 use super::room::count_rooms;
 use super::slices;
-use super::{
-    Hop, check_alone, check_graph, directions, passage, source_is_function, sources, two_egresses,
-};
+use super::{Hop, check_alone, check_graph, directions, origins, passage, two_egresses};
 use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::index::Index;
@@ -27,9 +25,10 @@ pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
     for chain in index.unchecked.chains.iter().filter_map(|id| intent.chains.get(id)) {
         let hops = check_alone(intent, &graphs, chain)?;
         check_egresses(intent, index, chain, &hops)?;
-        check_ends(intent, index, chain, &hops)?;
+        check_ends(intent, index, &hops)?;
         slices::check_chain(intent, index, chain)?;
     }
+    origins::check_written(intent, &graphs, index)?;
     for id in index.unchecked.chains.iter().filter(|id| !intent.chains.contains_key(*id)) {
         // Who is left without a chain is found as one that was written.
         let slices = index.slices_of_chain(*id).chain(index.slices_after_chain(*id));
@@ -99,31 +98,10 @@ fn is_passed(intent: &Intent, index: &Index, id: InstanceId, direction: Directio
     })
 }
 
-/// None of its beginnings is a function's port, none of its functions' ports is a beginning.
-fn check_ends(
-    intent: &Intent,
-    index: &Index,
-    chain: &Chain,
-    hops: &[Hop<'_>],
-) -> Result<(), PlanError> {
-    let is_function = |port: &PortId| {
-        let mut instances = index.instances_of_port(*port);
-        instances.any(|id| index.chains_of_instance(id).next().is_some())
-    };
-    if let Some(port) = sources(intent, chain).find(is_function) {
-        return Err(source_is_function(intent, chain, port));
-    }
+/// None of its functions' ports is where a slice begins.
+fn check_ends(intent: &Intent, index: &Index, hops: &[Hop<'_>]) -> Result<(), PlanError> {
     for instance in hops.iter().flat_map(|hop| &hop.instances) {
         for port in [instance.ingress, instance.egress] {
-            let rules = index.rules_of_port(port);
-            let mut others = rules.flat_map(|rule| index.chains_of_rule(rule));
-            let other = others.find_map(|id| {
-                let other = intent.chains.get(&id)?;
-                sources(intent, other).any(|source| source == port).then_some(other)
-            });
-            if let Some(other) = other {
-                return Err(source_is_function(intent, other, port));
-            }
             let mut begins = index.slices_of_port(port).filter_map(|id| intent.slices.get(&id));
             if let Some(slice) = begins.next() {
                 return Err(slices::at_function(intent, slice, port));

@@ -140,6 +140,12 @@ impl SliceBook {
         self.users(like).next().is_some()
     }
 
+    /// How many paths share the hops of this one, as far as they have come.
+    pub(crate) fn users_count(&self, like: PathId) -> usize {
+        let count = |at: &Option<NodeName>| self.uses.of(&(like, at.clone())) as usize;
+        self.users(like).map(count).sum()
+    }
+
     pub(crate) fn all_users(&self) -> &Users {
         &self.uses
     }

@@ -14,12 +14,12 @@ use catena_plan::{PathPhase, PlanError, SliceBook, SlicePhase, SliceTable, check
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn slice_id(number: u32) -> SliceId {
+pub(crate) fn slice_id(number: u32) -> SliceId {
     SliceId(id(9, number))
 }
 
 impl World {
-    fn slice(&mut self, number: u32, chain: ChainId, source: Option<u32>) {
+    pub(crate) fn slice(&mut self, number: u32, chain: ChainId, source: Option<u32>) {
         self.begin(number, chain, source.map(|machine| port_id(machine, CUSTOMER)), None);
     }
 
@@ -50,13 +50,13 @@ impl World {
     }
 
     /// Nodes acknowledge everything, slices included.
-    fn obey(&mut self) {
+    pub(crate) fn obey(&mut self) {
         for (name, facts) in &mut self.inventory.nodes {
             facts.acknowledged = self.blueprint.number_of(name);
         }
     }
 
-    fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         for _ in 0..30 {
             self.obey();
             self.drain_all();
@@ -84,7 +84,7 @@ impl World {
 }
 
 /// Three nodes; sources on the first and second, functions on the second and third.
-fn world() -> (World, ChainId, ChainId) {
+pub(crate) fn world() -> (World, ChainId, ChainId) {
     let mut world = World::new(3);
     world.machine(1, 1, &[CUSTOMER]);
     world.machine(2, 2, &[CUSTOMER]);

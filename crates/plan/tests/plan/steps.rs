@@ -5,11 +5,11 @@
 use crate::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
-use catena_model::program::{Location, PortRole};
-use catena_model::resource::Encapsulation;
+use catena_model::program::{Location, PortRole, RulePlace};
+use catena_model::resource::{ChainGraph, Encapsulation};
 use catena_model::status::ChainState;
 use catena_model::{BlueprintNumber, PathId};
-use catena_plan::{Blueprint, PlanError, check};
+use catena_plan::{Blueprint, IndexedIntent, Intent, PlanError, Table, check};
 
 /// Source m1 on host1, destination m2 on host4; functions v11 (host1), v12 (host2), v13 (host3).
 fn testbed() -> World {
@@ -425,8 +425,47 @@ fn a_pair_over_the_source_of_a_chain_changes_nothing_until_a_chain_wants_it() {
     assert_eq!(source.role, PortRole::Endpoint);
     assert_eq!(check(&world.intent), Ok(()));
     world.chain(2, 2, &[70]);
-    let error = check(&world.intent).unwrap_err();
-    assert!(matches!(error, PlanError::SourceIsFunction { .. }), "{error}");
+    assert_eq!(check(&world.intent), Ok(()));
+    world.settle();
+    let program = &world.blueprint.programs[&node(1)];
+    let source = program.ports.iter().find(|port| port.id == port_id(1, CUSTOMER)).unwrap();
+    assert_eq!(source.role, PortRole::Function);
+    let begins = RulePlace::Port(source.id);
+    assert!(program.rules.iter().any(|rule| rule.matches.place == begins), "its own traffic");
+}
+
+#[test]
+fn a_chain_that_begins_at_its_own_function_or_in_a_circle_of_chains_is_refused() {
+    let judge = |world: &World| {
+        let whole = check(&world.intent);
+        let before = Intent { chains: Table::new(), graphs: Table::new(), ..world.intent.clone() };
+        let mut written = IndexedIntent::from(before);
+        world.intent.chains.values().for_each(|chain| written.put(chain.clone()));
+        world.intent.graphs.values().for_each(|graph| written.put(graph.clone()));
+        assert_eq!(written.check().is_ok(), whole.is_ok(), "{whole:?}");
+        whole
+    };
+    let mut world = testbed();
+    world.chain(1, 11, &[11]);
+    let own = judge(&world).unwrap_err();
+    assert!(matches!(own, PlanError::SourceIsFunction { .. }), "{own}");
+    // Chain 1 begins at function 11 of chain 2, and chain 2 at function 12 of chain 1.
+    world.chain(1, 11, &[12]);
+    assert_eq!(judge(&world), Ok(()));
+    world.chain(2, 1, &[11]);
+    assert_eq!(judge(&world), Ok(()));
+    world.chain(2, 12, &[11]);
+    let circle = judge(&world).unwrap_err().to_string();
+    assert!(circle.contains("'c1', 'c2'") || circle.contains("'c2', 'c1'"), "{circle}");
+    // The same where packets come back by a graph: 1 begins at 11, and goes on over 11.
+    world.chain(2, 1, &[11]);
+    world.chain(3, 1, &[11]);
+    let id = catena_model::id::GraphId(id(8, 1));
+    let branches = [(ChainId(self::id(7, 1)), vec![ChainId(self::id(7, 3))])].into();
+    let graph = ChainGraph { id, label: crate::rig::label("g"), branches };
+    world.intent.graphs.insert(id, graph);
+    let circle = judge(&world).unwrap_err();
+    assert!(matches!(circle, PlanError::SourceLoop { .. }), "{circle}");
 }
 
 #[test]

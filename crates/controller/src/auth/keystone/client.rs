@@ -1,9 +1,9 @@
 //! The requests to Keystone. Knows their form and keeps the controller's own token; refuses to know
 //! what an answer means for whoever is asked about.
 
-use super::super::wall_clock;
 use super::KeystoneService;
 use crate::error::ControllerError;
+use crate::wall_clock;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use catena_model::ProjectId;
 use reqwest::{RequestBuilder, Response, Url};

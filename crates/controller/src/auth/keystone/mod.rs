@@ -7,8 +7,9 @@ mod client;
 mod tests;
 
 use super::tokens::{self, Hash};
-use super::{Identity, Refusal, wall_clock};
+use super::{Identity, Refusal};
 use crate::error::ControllerError;
+use crate::wall_clock;
 use cache::Cache;
 use catena_model::Role;
 use client::{Client, Scoped, Subject};

@@ -197,7 +197,8 @@ async fn settle_chains(app: &App, revision: Revision, chains: &[ChainId]) {
 pub(super) fn view(app: &App, identity: Identity) -> View {
     let situation = app.situation.borrow().clone();
     let receipts = Arc::clone(&app.receipts.borrow());
-    View { intent: app.declared.snapshot().intent, situation, receipts, identity }
+    let Snapshot { intent, stamps, .. } = app.declared.snapshot();
+    View { intent, stamps, situation, receipts, identity }
 }
 
 fn show(
@@ -224,7 +225,7 @@ fn show_changed(
 ) -> Result<Response, ApiError> {
     let mut view = view(app, identity);
     let shown = collection.show(&view, id).or_else(|| {
-        view.intent = made.intent;
+        (view.intent, view.stamps) = (made.intent, made.stamps);
         collection.show(&view, id)
     });
     let mut shown = shown.ok_or_else(|| collection.not_found(&id.to_string()))?;

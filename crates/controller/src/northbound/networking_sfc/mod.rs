@@ -28,7 +28,7 @@ pub(crate) use quotas::{DRAFT, Quotas, SLICE, WATCHER};
 
 use crate::auth::{Identity, Refusal};
 use crate::northbound::{App, Call, hosts, names, routes};
-use attributes::{Attribute, Prepared};
+use attributes::{Attribute, Prepared, read_only};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use catena_model::id::ChainId;
@@ -45,6 +45,20 @@ const REQUEST_ID_HEADER: &str = "x-openstack-request-id";
 
 /// A resource as clients see it.
 type Shown = Map<String, Value>;
+
+/// When a resource was made and changed, as the original tells it.
+const CREATED_AT: Attribute = read_only("created_at");
+const UPDATED_AT: Attribute = read_only("updated_at");
+const REVISION_NUMBER: Attribute = read_only("revision_number");
+
+/// A resource with its stamp.
+fn stamped(mut shown: Shown, view: &View, id: Uuid) -> Shown {
+    let stamp = view.stamps.get(&id).copied().unwrap_or_default();
+    shown.insert("created_at".into(), json!(stamp.made()));
+    shown.insert("updated_at".into(), json!(stamp.changed_last()));
+    shown.insert("revision_number".into(), json!(stamp.revision));
+    shown
+}
 
 /// One kind of resource of this dialect.
 trait Collection: Sync {

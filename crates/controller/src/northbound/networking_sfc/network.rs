@@ -3,7 +3,9 @@
 use super::attributes::{Attribute, Prepared, empty_text, optional, read_only};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{Collection, Shown, shown, uses, values};
+use super::{
+    CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, shown, stamped, uses, values,
+};
 use catena_model::id::NetworkId;
 use catena_model::limits::TENANT_MTU_BYTES;
 use catena_model::resource::{Network, Subnet};
@@ -25,6 +27,9 @@ const TABLE: &[Attribute] = &[
     optional("port_security_enabled", || json!(false), true, values::boolean),
     read_only("status"),
     read_only("subnets"),
+    CREATED_AT,
+    UPDATED_AT,
+    REVISION_NUMBER,
 ];
 
 pub(super) struct Networks;
@@ -51,7 +56,8 @@ impl Collection for Networks {
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
-        Some(render(&view.intent, view.scope().network(NetworkId(id))?))
+        let network = render(&view.intent, view.scope().network(NetworkId(id))?);
+        Some(stamped(network, view, id))
     }
 
     fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {

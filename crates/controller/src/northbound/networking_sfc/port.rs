@@ -5,7 +5,10 @@ use super::attributes::{
 };
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{Collection, Shown, addresses, network, quotas, shown, subnet, uses, values};
+use super::{
+    CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, addresses, network, quotas, shown,
+    stamped, subnet, uses, values,
+};
 use catena_model::NodeName;
 use catena_model::id::{NetworkId, PortId, SubnetId};
 use catena_model::program::PROXY_MAC;
@@ -45,6 +48,9 @@ const TABLE: &[Attribute] = &[
     optional("binding:vnic_type", || json!("normal"), true, vnic_type),
     optional("port_security_enabled", || json!(false), true, values::boolean),
     read_only("status"),
+    CREATED_AT,
+    UPDATED_AT,
+    REVISION_NUMBER,
 ];
 
 pub(super) struct Ports;
@@ -71,7 +77,7 @@ impl Collection for Ports {
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
-        Some(render(view, view.scope().port(PortId(id))?))
+        Some(stamped(render(view, view.scope().port(PortId(id))?), view, id))
     }
 
     fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {

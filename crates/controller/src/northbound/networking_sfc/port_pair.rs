@@ -159,7 +159,7 @@ fn check_ports(scope: Scope<'_>, ingress: PortId, egress: PortId) -> Result<(), 
 pub(super) fn status(view: &View, instance: &Instance) -> &'static str {
     let is_bound =
         |port: PortId| view.intent.ports.get(&port).is_some_and(|port| view.is_bound(port));
-    if view.situation.dead.contains(&instance.id) {
+    if view.situation.found.dead.contains(&instance.id) {
         "dead"
     } else if is_bound(instance.ingress) && is_bound(instance.egress) {
         "active"

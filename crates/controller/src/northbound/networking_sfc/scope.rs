@@ -5,7 +5,7 @@
 use super::quotas::Quotas;
 use crate::auth::Identity;
 use crate::config::Overlap;
-use crate::declared::Draft;
+use crate::declared::{Draft, Stamps};
 use crate::reconcile::Situation;
 use crate::reconcile::receipts::Receipts;
 use catena_model::ProjectId;
@@ -122,6 +122,7 @@ impl<'a> Scope<'a> {
 /// What resources are shown from.
 pub(super) struct View {
     pub(super) intent: Arc<IndexedIntent>,
+    pub(super) stamps: Stamps,
     pub(super) situation: Situation,
     pub(super) receipts: Arc<Receipts>,
     pub(super) identity: Identity,

@@ -3,7 +3,10 @@
 use super::attributes::{Attribute, Prepared, empty_text, null, optional, read_only, required};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{Collection, Shown, addresses, network, shown, uses, values};
+use super::{
+    CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, addresses, network, shown, stamped,
+    uses, values,
+};
 use catena_model::id::{NetworkId, SubnetId};
 use catena_model::resource::{Port, Subnet};
 use catena_plan::IndexedIntent;
@@ -25,6 +28,9 @@ const TABLE: &[Attribute] = &[
     optional("gateway_ip", || json!(DEFAULT_GATEWAY), true, gateway),
     optional("enable_dhcp", || json!(false), true, no_dhcp),
     read_only("allocation_pools"),
+    CREATED_AT,
+    UPDATED_AT,
+    REVISION_NUMBER,
 ];
 
 pub(super) struct Subnets;
@@ -51,7 +57,7 @@ impl Collection for Subnets {
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
-        view.scope().subnet(SubnetId(id)).map(render)
+        Some(stamped(render(view.scope().subnet(SubnetId(id))?), view, id))
     }
 
     fn create(&self, edit: &mut Edit<'_>, given: &Prepared) -> Result<Uuid, ApiError> {

@@ -1,5 +1,5 @@
-//! The classifier: which packets of endpoints enter which path (RFC 7665 section 4.2). Knows rules
-//! and their order; refuses to know what a path does.
+//! The classifier: which packets of endpoints, and of functions' own, enter which path (RFC 7665
+//! section 4.2). Knows rules and their order; refuses to know what a path does.
 //!
 //! Never classified: ARP, neighbour and router discovery, whatever is link-local or sent to a
 //! group. A later fragment has the ports of the first fragment of its packet: one that a rule could
@@ -33,6 +33,7 @@ use super::trace::Note;
 use super::user::User;
 use super::vector::{Step, Work};
 use catena_model::DropReason;
+use catena_wire::flow::FlowKey;
 use catena_wire::frame::{FrameView, Network};
 use catena_wire::plain::PlainFrame;
 
@@ -43,18 +44,25 @@ pub(super) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context:
         let asked = group.iter().map(|work| asking(work, context));
         let found = context.tables.rules.find_each(asked);
         for (work, found) in group.iter_mut().zip(found) {
-            if let Step::FromEndpoint(port) = work.step {
-                classify_one(work, port, found, flow_paths, context);
+            match work.step {
+                Step::FromEndpoint(port) => classify_one(work, port, found, flow_paths, context),
+                Step::OwnTraffic(port) => classify_own(work, port, found, flow_paths, context),
+                _ => {}
             }
         }
     }
 }
 
 /// What the rules are asked for a packet, also for one that a slice takes: which, is not known yet.
+/// Of a function's own traffic only those that name its port are asked.
 fn asking<'w>(work: &'w Work, context: &Context<'_>) -> Option<AtPort<'w>> {
-    let Step::FromEndpoint(port) = work.step else { return None };
+    let (port, network) = match work.step {
+        Step::FromEndpoint(port) => (port, Some(context.tables.port(port).network)),
+        Step::OwnTraffic(port) => (port, None),
+        _ => return None,
+    };
     let flow = work.view.flow.as_ref().filter(|_| !is_never_classified(&work.view))?;
-    Some((port, context.tables.port(port).network, &work.view, flow))
+    Some((port, network, &work.view, flow))
 }
 
 /// `found`: the rule that takes the packet unless a slice does, and where that sends it.
@@ -85,8 +93,39 @@ fn classify_one(
         work.switch_from_port(network, port);
         return;
     };
-    let key = flow_paths.key(&flow);
     learn(work, port, Some(position), context);
+    send_in(work, port, (rule, position, flow), flow_paths, context);
+}
+
+/// A function's own traffic: into the path of a chain that begins at its port, or on as ordinary
+/// traffic. What only passes as its own, an ICMP error of somebody else, begins nowhere.
+fn classify_own(
+    work: &mut Work,
+    port: PortIndex,
+    found: Option<(u32, PathPosition)>,
+    flow_paths: &mut FlowPaths,
+    context: &mut Context<'_>,
+) {
+    let found = found.filter(|_| proxy::has_own_source(work, context.tables.port(port)));
+    match found.zip(work.view.flow) {
+        Some(((rule, position), flow)) => {
+            send_in(work, port, (rule, position, flow), flow_paths, context);
+        }
+        None => proxy::own_traffic(work, port, context.tables),
+    }
+}
+
+/// Sends a packet into the path that a rule has found for it.
+fn send_in(
+    work: &mut Work,
+    port: PortIndex,
+    (rule, position, flow): (u32, PathPosition, FlowKey),
+    flow_paths: &mut FlowPaths,
+    context: &mut Context<'_>,
+) {
+    let tables = context.tables;
+    let network = tables.port(port).network;
+    let key = flow_paths.key(&flow);
     let position = enter(position, key, work, flow_paths, context);
     context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
     let seat = context.books.seat(position);

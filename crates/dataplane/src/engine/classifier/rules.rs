@@ -19,8 +19,14 @@ use catena_wire::frame::FrameView;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A packet that came in by a port of a network.
-pub(in crate::engine) type AtPort<'p> = (PortIndex, NetworkIndex, &'p FrameView, &'p FlowKey);
+/// A packet that came in by a port, and the network whose rules are asked beside those of the port.
+pub(in crate::engine) type AtPort<'p> =
+    (PortIndex, Option<NetworkIndex>, &'p FrameView, &'p FlowKey);
+
+/// The places whose rules are asked.
+fn places(port: PortIndex, network: Option<NetworkIndex>) -> impl Iterator<Item = Place> + Clone {
+    std::iter::once(Place::port(port)).chain(network.map(Place::network))
+}
 
 /// A rule as it was told, and where it sends.
 #[derive(Clone)]
@@ -125,29 +131,29 @@ impl Rules {
         Ok(())
     }
 
-    /// The number of the rule that takes a packet that came in by a port of a network, and where
-    /// the packet enters its path.
+    /// The number of the rule that takes a packet that came in by a port, and where the packet
+    /// enters its path.
     #[inline]
     pub(in crate::engine) fn find(
         &self,
         port: PortIndex,
-        network: NetworkIndex,
+        network: Option<NetworkIndex>,
         view: &FrameView,
         flow: &FlowKey,
     ) -> Option<(u32, PathPosition)> {
-        self.first([Place::port(port), Place::network(network)], view, flow)
+        self.first(places(port, network), view, flow)
     }
 
-    /// Could a rule take a packet that came in by a port of a network, whatever its ports are?
+    /// Could a rule take a packet that came in by a port, whatever its ports are?
     pub(in crate::engine) fn could_take(
         &self,
         port: PortIndex,
-        network: NetworkIndex,
+        network: Option<NetworkIndex>,
         view: &FrameView,
     ) -> bool {
-        let places = [Place::port(port), Place::network(network)];
         view.flow.is_some_and(|flow| {
-            let mut here = places.iter().filter(|place| self.places.get(place).is_some());
+            let places = places(port, network);
+            let mut here = places.filter(|place| self.places.get(place).is_some());
             here.any(|place| self.wants.could_take(place.0, view.vlan, &flow))
         })
     }
@@ -159,12 +165,12 @@ impl Rules {
         view: &FrameView,
         flow: &FlowKey,
     ) -> Option<(u32, PathPosition)> {
-        self.first([Place::after(ended)], view, flow)
+        self.first(std::iter::once(Place::after(ended)), view, flow)
     }
 
-    fn first<const N: usize>(
+    fn first(
         &self,
-        places: [Place; N],
+        places: impl Iterator<Item = Place>,
         view: &FrameView,
         flow: &FlowKey,
     ) -> Option<(u32, PathPosition)> {
@@ -177,17 +183,15 @@ impl Rules {
         &self,
         packets: impl Iterator<Item = Option<AtPort<'p>>>,
     ) -> [Option<(u32, PathPosition)>; GROUP] {
-        let asking = |(port, network, view, flow)| {
-            self.asking([Place::port(port), Place::network(network)], view, flow)
-        };
+        let asking = |(port, network, view, flow)| self.asking(places(port, network), view, flow);
         let found = self.tuples.find_each(packets.map(|packet| packet.map(asking)));
         found.map(|rule| rule.map(|rule| (rule.number, rule.start)))
     }
 
     #[inline]
-    fn asking<'p, const N: usize>(
+    fn asking<'p>(
         &self,
-        places: [Place; N],
+        places: impl Iterator<Item = Place>,
         view: &'p FrameView,
         flow: &'p FlowKey,
     ) -> Asking<'p> {
@@ -254,14 +258,15 @@ impl Asked<'_> {
     #[must_use]
     pub fn rule(&self, view: &FrameView) -> Option<u32> {
         let flow = view.flow?;
-        self.rules.find(self.port, self.network, view, &flow).map(|(number, _)| number)
+        self.rules.find(self.port, Some(self.network), view, &flow).map(|(number, _)| number)
     }
 
     /// As [`Self::rule`] for each of some packets, a group at a time, as the engine asks.
     pub fn rules(&self, views: &[FrameView], mut tell: impl FnMut(Option<u32>)) {
         for group in views.chunks(GROUP) {
-            let asked =
-                group.iter().map(|view| Some((self.port, self.network, view, view.flow.as_ref()?)));
+            let asked = group
+                .iter()
+                .map(|view| Some((self.port, Some(self.network), view, view.flow.as_ref()?)));
             let found = self.rules.find_each(asked);
             group.iter().zip(found).for_each(|(_, found)| tell(found.map(|(number, _)| number)));
         }

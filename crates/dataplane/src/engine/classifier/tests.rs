@@ -105,7 +105,9 @@ fn reference(entries: &[RuleEntry], at: At, view: &FrameView, flow: &FlowKey) ->
 
 fn found(rules: &Rules, ground: &Ground, at: At, view: &FrameView, flow: &FlowKey) -> Option<u32> {
     let found = match at {
-        At::Port(port, network) => rules.find(PortIndex(port), NetworkIndex(network), view, flow),
+        At::Port(port, network) => {
+            rules.find(PortIndex(port), Some(NetworkIndex(network)), view, flow)
+        }
         At::End(path) => {
             let ended = ground.positions.start(path).unwrap().path();
             rules.find_after(ended, view, flow)
@@ -119,10 +121,9 @@ fn found_each(rules: &Rules, at: At, packets: &[(FrameView, FlowKey)]) -> Vec<Op
     let At::Port(port, network) = at else { return Vec::new() };
     let at = (PortIndex(port), NetworkIndex(network));
     let groups = packets.chunks(GROUP).flat_map(|group| {
-        let asked = group
-            .iter()
-            .enumerate()
-            .map(|(number, (view, flow))| (number % 3 > 0).then_some((at.0, at.1, view, flow)));
+        let asked = group.iter().enumerate().map(|(number, (view, flow))| {
+            (number % 3 > 0).then_some((at.0, Some(at.1), view, flow))
+        });
         let found = rules.find_each(asked);
         found.into_iter().take(group.len()).map(|found| found.map(|(number, _)| number))
     });

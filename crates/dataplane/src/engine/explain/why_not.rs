@@ -47,7 +47,8 @@ fn judge(
 ) -> Condition {
     let came_by = tables.port(port);
     let name = || came_by.entry.name.clone();
-    if came_by.is_function() {
+    // Of what a function sends, only its own traffic is asked about, and only rules of its port.
+    if came_by.is_function() && rule.matches.place.port() != Some(came_by.entry.id) {
         return Condition::FunctionPort { port: name() };
     }
     if let RulePlace::After(ended) = rule.matches.place {
@@ -95,7 +96,8 @@ fn winner(
     view: &FrameView,
     flow: &FlowKey,
 ) -> Condition {
-    let network = tables.port(port).network;
+    let came_by = tables.port(port);
+    let network = Some(came_by.network).filter(|_| !came_by.is_function());
     let found = tables.rules.find(port, network, view, flow);
     let earlier = found.filter(|(winner, _)| *winner != number);
     let Some((winner, start)) = earlier else { return Condition::Takes };

@@ -170,14 +170,15 @@ fn do_ports_matter(work: &Work, context: &Context<'_>) -> bool {
     match work.step {
         Step::OnPath { .. } => true,
         Step::FromFunction(port) => {
-            tables.port(port).is_on_path && !classifier::is_never_classified(&work.view)
+            !classifier::is_never_classified(&work.view)
+                && (tables.port(port).is_on_path || tables.rules.could_take(port, None, &work.view))
         }
         Step::FromEndpoint(port) => {
             let network = tables.port(port).network;
             let places = [Place::port(port), Place::network(network)];
             !classifier::is_never_classified(&work.view)
                 && (tables.slices.take_from(&places)
-                    || tables.rules.could_take(port, network, &work.view))
+                    || tables.rules.could_take(port, Some(network), &work.view))
         }
         _ => false,
     }

@@ -1,5 +1,6 @@
 //! The time of day, in seconds since 1970 and as RFC 3339 text in UTC: a token ends on a date, and
-//! other servers date theirs.
+//! other servers date theirs; resources
+//! have one.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,12 +11,12 @@ const DAYS_TO_1970: u64 = 719_468;
 const ERA_DAYS: u64 = 146_097;
 
 /// Seconds since 1970.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// A moment as text.
-pub(super) fn text(seconds: u64) -> String {
+pub(crate) fn text(seconds: u64) -> String {
     // Years are counted from March, so that the day that some have is their last.
     let days = (seconds / DAY_S).saturating_add(DAYS_TO_1970);
     let (era, day) = (days / ERA_DAYS, days % ERA_DAYS);
@@ -31,7 +32,7 @@ pub(super) fn text(seconds: u64) -> String {
 }
 
 /// A moment of a text such as `2026-11-21T16:00:00.000000Z`; fractions are dropped.
-pub(super) fn parse(text: &str) -> Option<u64> {
+pub(crate) fn parse(text: &str) -> Option<u64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let time = time.split('.').next()?;
     let [year, month, day] = numbers(date, '-')?;
