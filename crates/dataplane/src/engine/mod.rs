@@ -43,6 +43,7 @@ mod rendezvous;
 mod rewrite;
 mod scheduler;
 mod segments;
+mod shares;
 mod sharing;
 mod short_keys;
 mod slices;

@@ -53,12 +53,24 @@ pub(crate) enum Behaviour {
     Hang,
     /// Routes the traffic that it knows, answers for its interface, and lets no probe through.
     Filter,
+    /// Gives everything that comes by one port out by the other, groups too, both ways.
+    Repeat,
+    /// The same as if it had made it.
+    Reflect,
 }
 
 impl Behaviour {
     /// Does something behind its interface answer ARP and neighbour discovery?
     fn has_kernel(self) -> bool {
-        !matches!(self, Self::Bridge | Self::Swallow | Self::Echo)
+        !matches!(
+            self,
+            Self::Bridge | Self::Swallow | Self::Echo | Self::Repeat | Self::Reflect
+        )
+    }
+
+    /// Takes part in whatever it hears, by either port.
+    fn repeats(self) -> bool {
+        matches!(self, Self::Repeat | Self::Reflect)
     }
 }
 
@@ -358,12 +370,15 @@ impl Rig {
             if ingress.name == port {
                 Some((i, ingress, egress))
             } else {
-                (self.is_two_way && egress.name == port).then_some((i, egress, ingress))
+                let is_two_way = self.is_two_way || self.behaviours[&i.name].repeats();
+                (is_two_way && egress.name == port).then_some((i, egress, ingress))
             }
         });
         let Some((instance, ingress, egress)) = found else { return };
         let view = FrameView::parse(&seen.bytes).unwrap();
-        if view.destination != ingress.mac {
+        let is_heard = view.destination == ingress.mac
+            || (self.behaviours[&instance.name].repeats() && view.destination.is_multicast());
+        if !is_heard {
             return;
         }
         let (instance, egress) = (instance.clone(), egress.clone());
@@ -379,7 +394,11 @@ impl Rig {
         }
         let is_sent = match behaviour {
             Behaviour::Swallow | Behaviour::Hang => false,
-            Behaviour::Bridge => !has_header,
+            Behaviour::Bridge | Behaviour::Repeat => !has_header,
+            Behaviour::Reflect => {
+                bytes[6..12].copy_from_slice(&egress.mac.0);
+                !has_header
+            }
             Behaviour::Route(next) => !has_header && route(&mut bytes, next, egress.mac),
             Behaviour::Advance(encapsulation) => has_header && advance(&mut bytes, encapsulation),
             Behaviour::Annotate(bytes_of_value) => {
