@@ -71,6 +71,8 @@ drop_reasons! {
     UnknownPort "unknown_port" "The port is not in the program.",
     UnknownMac "unknown_mac" "No port of the tenant network has the destination MAC.",
     HairpinToSource "hairpin_to_source" "The destination is the port that the frame came from.",
+    FloodLimited "flood_limited" "The port sends more to everybody in its network than its rate.",
+    FloodRepeated "flood_repeated" "A function's machine repeated what another station of the network had sent to everybody in it.",
     VlanNotInNetwork "vlan_not_in_network" "The frame carries a VLAN tag that its port does not take.",
     NoPath "no_path" "The path identifier is not in the program of this node.",
     IndexExhausted "index_exhausted" "The service index points behind the end of its path.",

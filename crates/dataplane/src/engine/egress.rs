@@ -5,6 +5,7 @@ use super::context::Context;
 use super::counters::{Owner, Passage};
 use super::digests::Digests;
 use super::encap::{self, Carried, Departing, Door, Header, PathPosition};
+use super::floods::is_same_machine;
 use super::flow_memory::{FlowMemory, Key, Payer, Visit};
 use super::lots::{Booking, Ends};
 use super::output::{Frame, Output};
@@ -302,7 +303,7 @@ impl Leaving<'_, '_> {
     fn replicate(&mut self, work: Work, index: NetworkIndex, from: Source) {
         let tables = self.context.tables;
         let network = tables.network(index);
-        let ports = network.ports.iter().filter(|port| from != Source::Port(**port));
+        let ports = network.ports.iter().filter(|port| !is_same_machine(from, **port, tables));
         let nodes = network.members.iter().filter(|_| from != Source::Tunnel);
         let exits = ports.map(|port| Exit::Port(*port)).chain(nodes.map(|node| Exit::Node(*node)));
         let mut exits = exits.peekable();

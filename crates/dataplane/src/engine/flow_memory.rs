@@ -265,8 +265,7 @@ impl FlowMemory {
                 let place = place.ok_or(DropReason::FlowMemoryFull)?;
                 let holder = self.shares.take(payer);
                 self.tags[place / WAYS].0[place % WAYS] = tag;
-                self.places[place] =
-                    Some(Entry { key, visit, untold: 0, holder, seen_ns: now_ns });
+                self.places[place] = Some(Entry { key, visit, untold: 0, holder, seen_ns: now_ns });
                 self.flows += 1;
                 place
             }

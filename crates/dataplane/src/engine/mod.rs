@@ -19,6 +19,7 @@ mod digests;
 mod egress;
 mod encap;
 mod explain;
+mod floods;
 mod flow_memory;
 mod flow_paths;
 mod follow;
@@ -85,6 +86,7 @@ use context::Context;
 use counters::{Books, Owner};
 use egress::Egress;
 use encap::{Carried, Located};
+use floods::Floods;
 use flow_memory::FlowMemory;
 use flow_paths::FlowPaths;
 use follow::Follows;
@@ -95,7 +97,7 @@ use lane::{Known, Lane};
 use receive::Arrival;
 use slots::Slots;
 use std::hash::{BuildHasher, RandomState};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use trace::Trace;
 use transform::Epoch;
@@ -103,6 +105,10 @@ use traps::Traps;
 use user::Look;
 use vector::Work;
 use waiting::Waiting;
+
+/// What a port may flood where nobody says otherwise.
+pub const FLOOD_FRAMES_PER_SECOND: NonZeroU32 =
+    NonZeroU32::new(catena_model::limits::PORT_FLOOD_FRAMES_PER_SECOND).unwrap();
 
 /// What an engine is told once, at start.
 #[derive(Clone, Debug)]
@@ -124,6 +130,8 @@ pub struct EngineConfig {
     pub has_lane: bool,
     /// What slices with a delay class may send together; none: as much as the node can.
     pub slice_bits_per_second: Option<NonZeroU64>,
+    /// What one port may send to everybody in its network, and as much at once.
+    pub flood_frames_per_second: NonZeroU32,
     /// Seals probes, so that nobody else's packet is taken for one.
     pub probe_secret: u64,
     /// Its part in watching instances, where several engines share a node.
@@ -143,6 +151,7 @@ impl EngineConfig {
             flow_seed: RandomState::new().hash_one(()),
             has_lane: true,
             slice_bits_per_second: None,
+            flood_frames_per_second: FLOOD_FRAMES_PER_SECOND,
             probe_secret: RandomState::new().hash_one(()),
             watch_duty: WatchDuty::Alone,
         }
@@ -183,6 +192,7 @@ pub struct Engine {
     checks: Checks,
     follows: Follows,
     lane: Lane,
+    floods: Floods,
     known: Known,
     kernel: Option<Box<KernelPath>>,
     // Working memory of the stages, kept so that no vector allocates.
@@ -209,6 +219,7 @@ impl Engine {
             checks: Checks::default(),
             follows: Follows::default(),
             lane: Lane::new(config.has_lane),
+            floods: Floods::new(config.flood_frames_per_second),
             known: Known::new(config.classified_max, config.flow_seed),
             kernel: None,
             waiting: Waiting::new(config.slice_bits_per_second),
@@ -343,6 +354,7 @@ impl Engine {
             is_injected,
             trace,
             traps: &mut self.traps,
+            floods: &mut self.floods,
             known: &mut self.known,
         };
         receive::receive(packets, &mut self.arrivals, &mut self.fragments, vector, context);
@@ -406,6 +418,7 @@ impl Engine {
             is_injected: false,
             trace: Trace::default(),
             traps: &mut self.traps,
+            floods: &mut self.floods,
             known: &mut self.known,
         };
         waiting::release(vector, context);
@@ -455,6 +468,7 @@ impl Engine {
                 is_injected: false,
                 trace: Trace::default(),
                 traps: &mut self.traps,
+                floods: &mut self.floods,
                 known: &mut self.known,
             };
             prober::make(&mut self.due, &mut self.vector, context);

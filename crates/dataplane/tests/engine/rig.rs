@@ -62,10 +62,7 @@ pub(crate) enum Behaviour {
 impl Behaviour {
     /// Does something behind its interface answer ARP and neighbour discovery?
     fn has_kernel(self) -> bool {
-        !matches!(
-            self,
-            Self::Bridge | Self::Swallow | Self::Echo | Self::Repeat | Self::Reflect
-        )
+        !matches!(self, Self::Bridge | Self::Swallow | Self::Echo | Self::Repeat | Self::Reflect)
     }
 
     /// Takes part in whatever it hears, by either port.

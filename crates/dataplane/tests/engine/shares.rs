@@ -144,9 +144,8 @@ fn two_thousand_new_flows_of_a_quiet_tenant_arrive_in_fragments_beside_a_flood_o
         }
         flood += FLOOD_AT_ONCE;
         let numbers = first..first + QUIET_AT_ONCE;
-        let quiet = numbers.map(|number| {
-            pieces(&Spec { identification: number, ..quiet(&rig.town, number) })
-        });
+        let quiet = numbers
+            .map(|number| pieces(&Spec { identification: number, ..quiet(&rig.town, number) }));
         // Half of them in order, the others the other way round, with the flood between.
         let (one, other): (Vec<_>, Vec<_>) = quiet
             .enumerate()
