@@ -88,7 +88,7 @@ drop_reasons! {
     UnknownReturn "unknown_return" "A function sent on a packet that no path expects back.",
     UndeclaredPort "undeclared_port" "A function's machine sent what no path expects by a port that no chain of it takes packets from, and not from an address of its own.",
     NoNeighbour "no_neighbour" "At the end of the path no MAC is known for the destination address and its network has no gateway.",
-    FlowMemoryFull "flow_memory_full" "The proxy can remember no further flow: all its entries are in use.",
+    FlowMemoryFull "flow_memory_full" "The proxy has no room for a further flow: its entries are in use, and whoever has them has no more than this packet's port or path.",
     PortUnbound "port_unbound" "The port of the program has no interface yet.",
     MtuExceeded "mtu_exceeded" "The packet with its tunnel header is larger than the underlay takes.",
     SliceRateExceeded "slice_rate_exceeded" "The packet is over the rate of its slice.",

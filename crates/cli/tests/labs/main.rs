@@ -35,6 +35,7 @@ mod port_kinds;
 mod privileges;
 mod procfs;
 mod punt;
+mod shares;
 mod slices;
 mod stack;
 mod steering;
