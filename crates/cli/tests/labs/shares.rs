@@ -7,30 +7,23 @@ use crate::patience::wait_for;
 use crate::traffic::{Receiver, send_and_count};
 use catena_model::DropReason;
 use serde_json::{Value, json};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::process::Child;
-use std::time::Duration;
 
 const PORT: u16 = 5_001;
-/// New flows of the quiet tenant, and how many of them come at once.
+/// New flows of the quiet tenant.
 const FLOWS: u32 = 2_000;
-const AT_ONCE: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(4);
-/// Every second flow is a datagram of this many bytes: three fragments.
-const LARGE_BYTES: usize = 3_000;
-const SMALL_BYTES: usize = 18;
 
-/// Sends without a pause: a packet of a new flow, a first fragment that nothing follows, and a later
-/// one that had none before, in turns.
-const FLOOD: &str = r"
-import socket, struct, sys
+/// How both tenants make their frames: a whole datagram, or a part of one.
+const FRAMES: &str = r"
+import socket, struct, sys, time
 interface, own, to, source, destination = sys.argv[1:]
 mac = lambda text: bytes.fromhex(text.replace(':', ''))
 address = socket.inet_aton
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 s.bind((interface, 0))
 
-def frame(number, identification, fragment, data):
+def frame(identification, fragment, data):
     head = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(data), identification, fragment, 64, 17, 0,
                        address(source), address(destination))
     total = sum(struct.unpack('!10H', head))
@@ -38,20 +31,40 @@ def frame(number, identification, fragment, data):
     head = head[:10] + struct.pack('!H', ~(total + (total >> 16)) & 0xffff) + head[12:]
     return mac(to) + mac(own) + b'\x08\x00' + head + data
 
+datagram = lambda port, data: struct.pack('!HHHH', port, 5001, 8 + len(data), 0) + data
+";
+
+/// Without a pause: a packet of a new flow, a first fragment that nothing follows, and a later one
+/// that had none before, in turns.
+const FLOOD: &str = r"
 frames = []
-for number in range(1, 30000):
-    small = struct.pack('!HHHH', number, 5001, 8 + 18, 0) + bytes(18)
-    frames.append(frame(number, 0, 0, small))
-    if number % 3 == 0:
-        first = struct.pack('!HHHH', number, 5001, 48, 0) + bytes(16)
-        frames.append(frame(number, number, 0x2000, first))
-        frames.append(frame(number, number | 0x8000, 3, bytes(24)))
+for number in range(1, 20000):
+    frames.append(frame(0, 0, datagram(number, bytes(18))))
+    frames.append(frame(number, 0x2000, datagram(number, bytes(40))[:24]))
+    frames.append(frame(number | 0x8000, 3, bytes(24)))
 while True:
     for one in frames:
         try:
             s.send(one)
         except OSError:
             pass
+";
+
+/// Each flow has one numbered datagram; every second one comes in two fragments with a pause between,
+/// a hundred flows at a time.
+const QUIET: &str = r"
+for first in range(0, 2000, 100):
+    later = []
+    for number in range(first, first + 100):
+        whole = datagram(10000 + number, struct.pack('!III', 1, 2, number) + bytes(36))
+        if number % 2 == 0:
+            s.send(frame(0, 0, whole))
+        else:
+            s.send(frame(number, 0x2000, whole[:32]))
+            later.append(frame(number, 4, whole[32:]))
+    time.sleep(0.1)
+    for one in later:
+        s.send(one)
 ";
 
 fn chain(name: &str, source: &str, destination: &str, function: &str) -> Value {
@@ -68,12 +81,12 @@ fn own_address(node: &Node, interface: &str) -> String {
     words.next().and_then(|word| word.split('/').next()).expect("an address").to_owned()
 }
 
-fn flood(house: &House) -> Child {
-    let (source, destination) = (house.node("S"), house.node("D"));
-    let (own, to) = (source.mac("customer"), destination.mac("customer"));
-    let from = own_address(&source, "customer");
-    let at = own_address(&destination, "customer");
-    source.start("python3", &["-c", FLOOD, "customer", &own, &to, &from, &at])
+/// Starts a script that sends from one node to another of the same network.
+fn send(script: &str, network: &str, source: &Node, destination: &Node) -> Child {
+    let (own, to) = (source.mac(network), destination.mac(network));
+    let (from, at) = (own_address(source, network), own_address(destination, network));
+    let script = format!("{FRAMES}{script}");
+    source.start("python3", &["-c", &script, network, &own, &to, &from, &at])
 }
 
 /// What a port dropped because fragments had no room.
@@ -82,22 +95,6 @@ fn refused(house: &House, port: &str) -> u64 {
     let drops = ports.filter(|counters| counters.name == port);
     let reason = DropReason::FragmentsWaitingFull;
     drops.filter_map(|counters| counters.account.dropped.get(&reason).copied()).sum()
-}
-
-/// A numbered datagram of each of many flows.
-fn send_flows(from: &Node, to: SocketAddr) {
-    from.inside(|| {
-        for number in 0..FLOWS {
-            let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
-            let length = if number % 2 == 0 { SMALL_BYTES } else { LARGE_BYTES };
-            let mut payload = vec![0; length];
-            payload[8..12].copy_from_slice(&number.to_be_bytes());
-            socket.send_to(&payload, to).expect("a datagram leaves");
-            if number % AT_ONCE == AT_ONCE - 1 {
-                std::thread::sleep(PAUSE);
-            }
-        }
-    });
 }
 
 #[test]
@@ -109,13 +106,15 @@ fn two_thousand_new_flows_of_a_quiet_tenant_arrive_beside_a_flood_on_the_same_no
         let address: IpAddr = own_address(&destination, "quiet").parse().expect("an address");
         let to = SocketAddr::new(address, PORT);
         send_and_count(&source, &destination, to, 20);
-        let mut flood = flood(house);
+        let mut flood = send(FLOOD, "customer", &house.node("S"), &house.node("D"));
         wait_for("the flood to be refused", || {
             let refused = refused(house, "S@customer");
             if refused > 1_000 { Ok(()) } else { Err(refused.to_string()) }
         });
         let receiver = Receiver::new(&destination, to);
-        send_flows(&source, to);
+        let quiet = send(QUIET, "quiet", &source, &destination).wait_with_output();
+        let quiet = quiet.expect("it ends");
+        assert!(quiet.status.success(), "{}", String::from_utf8_lossy(&quiet.stderr));
         receiver.assert_all(FLOWS);
         assert!(flood.try_wait().expect("a child").is_none(), "the flood has ended before");
         flood.kill().expect("it ends");
