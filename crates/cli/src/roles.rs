@@ -5,6 +5,7 @@ use crate::connection::default_api;
 use crate::failure::Failure;
 use catena_agent::{DataplanePaths, PortIo, TlsPaths};
 use catena_controller::{Auth, ListenerSource, Overlap};
+use catena_dataplane::engine::FLOOD_FRAMES_PER_SECOND;
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use catena_model::limits::NODE_WORKERS_MAX;
@@ -13,7 +14,7 @@ use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -132,6 +133,10 @@ pub(crate) struct AgentArguments {
     /// the node can.
     #[arg(long)]
     slice_rate: Option<NonZeroU64>,
+    /// What one port may send to everybody in its network (broadcast, multicast), in frames per
+    /// second, and as many at once.
+    #[arg(long, default_value_t = FLOOD_FRAMES_PER_SECOND)]
+    flood_rate: NonZeroU32,
 }
 
 /// Who moves packets in a data plane.
@@ -198,6 +203,9 @@ pub(crate) struct DataplaneArguments {
     /// What slices with a delay class may send together, in bits per second.
     #[arg(long)]
     slice_rate: Option<NonZeroU64>,
+    /// What one port may send to everybody in its network, in frames per second.
+    #[arg(long, default_value_t = FLOOD_FRAMES_PER_SECOND)]
+    flood_rate: NonZeroU32,
 }
 
 /// The socket on which agent and data plane of a node meet.
@@ -283,6 +291,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
     if let Some(rate) = arguments.slice_rate {
         command.extend(["--slice-rate".into(), rate.to_string().into()]);
     }
+    command.extend(["--flood-rate".into(), arguments.flood_rate.to_string().into()]);
     let config = catena_agent::Config {
         node: arguments.node,
         controller: arguments.controller,
@@ -309,6 +318,7 @@ pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
     arguments.staff.check()?;
     let config = catena_dataplane::shell::Config {
         slice_bits_per_second: arguments.slice_rate,
+        flood_frames_per_second: arguments.flood_rate,
         node: arguments.node,
         control_socket: control_socket(&arguments.state),
         state_dir: arguments.state,

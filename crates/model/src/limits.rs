@@ -66,10 +66,12 @@ limits! {
         "Threads of one data plane that share its packets.";
     NODE_PORTS_MAX: usize = 16_384, "ports",
         "Ports in one node's program.";
+    PORT_FLOOD_FRAMES_PER_SECOND: u32 = 1_000, "frames per second",
+        "What one port may send to everybody in its network (broadcast, multicast), and as many at once, where --flood-rate says nothing else; of each worker of its node.";
     NODE_FLOWS_MAX: usize = 65_536, "flows",
-        "Flows that the proxies of one node remember.";
+        "Flows that the proxies of one node remember; beyond it a new flow takes the place of one whose packets cannot be inside any more, or of the port or path that has most.";
     NODE_CLASSIFIED_FLOWS_MAX: usize = 262_144, "flows",
-        "Flows whose path the classifier of one node remembers; beyond it, of eight at a time the one unseen for longest is forgotten.";
+        "Flows whose path the classifier of one node remembers; beyond it, of eight at a time one of the path with most flows is forgotten, the one unseen for longest.";
     KERNEL_FLOWS_MAX: u32 = 65_536, "flows",
         "Flows that the kernel path of one node repeats; beyond it one of the port, path or network with most goes back to the engine, and none more of that is taken.";
     NODE_FRAMES_COMING_UP_MAX: u32 = 1_024, "frames",

@@ -26,6 +26,7 @@ fn the_data_plane_process() {
     let Some(dir) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
     let config = shell::Config {
         slice_bits_per_second: None,
+        flood_frames_per_second: catena_dataplane::engine::FLOOD_FRAMES_PER_SECOND,
         node: NodeName::new("host1").unwrap(),
         control_socket: dir.join("control"),
         state_dir: dir.clone(),

@@ -76,7 +76,7 @@ pub(crate) fn in_shared_house(test: impl FnOnce(&House)) {
     let _turn = turn();
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     // A failed test drops the lab on its way out, with whatever state it left.
-    let house = shared.take().unwrap_or_else(|| House::up("house.yaml", &lab_name("house")));
+    let house = shared.take().unwrap_or_else(|| House::up("house.yaml", &lab_name("house"), &[]));
     test(&house);
     account::assert_holds(&house);
     house.remove_chains();
@@ -85,18 +85,24 @@ pub(crate) fn in_shared_house(test: impl FnOnce(&House)) {
 
 /// Runs a test in a lab of its own; afterwards the accounts must hold on every node.
 pub(crate) fn in_own_house(file: &str, test: impl FnOnce(&mut House)) {
+    in_own_house_with(file, &[], test);
+}
+
+/// The same in a lab that comes up with these options.
+pub(crate) fn in_own_house_with(file: &str, options: &[&str], test: impl FnOnce(&mut House)) {
     let _turn = turn();
-    let mut house = House::up(file, &lab_name("own"));
+    let mut house = House::up(file, &lab_name("own"), options);
     test(&mut house);
     account::assert_holds(&house);
 }
 
 impl House {
-    fn up(file: &str, name: &str) -> Self {
+    fn up(file: &str, name: &str, options: &[&str]) -> Self {
         let (variable, value) = new_mark();
         let folder = renamed_lab(file, name);
         let mut command = Command::new(CATENA);
-        command.args(["lab", "up"]).arg(folder.path().join(LAB)).env(variable, &value);
+        command.args(["lab", "up"]).arg(folder.path().join(LAB)).args(options);
+        command.env(variable, &value);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut starter = spawn_bound(command).expect("the binary starts");
         let out = starter.stdout.take().expect("stdout is a pipe");

@@ -36,6 +36,7 @@ mod port_kinds;
 mod privileges;
 mod procfs;
 mod punt;
+mod shares;
 mod slices;
 mod stack;
 mod steering;

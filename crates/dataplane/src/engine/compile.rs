@@ -334,6 +334,7 @@ fn port_table(
             || (used.bare.len() > 1 && used.bare.iter().any(|(_, path)| joined.contains(path))),
         bare: used.bare.iter().map(|(_, path)| *path).collect(),
         own_addresses: own_addresses(&used),
+        siblings: used.siblings,
         networks: used.networks,
         rewrites: used.rewrites,
         speaks: used.speaks,

@@ -3,6 +3,7 @@
 
 use super::counters::{Books, Owner, PathSeat};
 use super::encap::Carried;
+use super::floods::Floods;
 use super::health::Health;
 use super::lane::Known;
 use super::slots::Slots;
@@ -38,6 +39,7 @@ pub(super) struct Context<'e> {
     /// Who listens, if anybody does.
     pub(super) trace: Trace<'e>,
     pub(super) traps: &'e mut Traps,
+    pub(super) floods: &'e mut Floods,
     /// What was decided for flows of endpoints.
     pub(super) known: &'e mut Known,
 }

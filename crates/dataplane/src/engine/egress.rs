@@ -5,7 +5,8 @@ use super::context::Context;
 use super::counters::{Owner, Passage};
 use super::digests::Digests;
 use super::encap::{self, Carried, Departing, Door, Header, PathPosition};
-use super::flow_memory::{FlowMemory, Key, Visit};
+use super::floods::is_same_machine;
+use super::flow_memory::{FlowMemory, Key, Payer, Visit};
 use super::lots::{Booking, Ends};
 use super::output::{Frame, Output};
 use super::packer::{Load, Packer};
@@ -223,6 +224,7 @@ impl Leaving<'_, '_> {
             instance: path.local_instances[local as usize].id,
             epoch,
         };
+        let payer = payer(work, &visit, self.context);
         let serial = self.context.slots.serial(egress);
         let rewrites = path.hops.get(usize::from(place.hop)).and_then(|hop| hop.rewrites.as_ref());
         let kept = rewrites.map(|entry| rewrite::kept(entry, flow));
@@ -233,9 +235,9 @@ impl Leaving<'_, '_> {
             let key = Key { egress: serial, network: path.network, flow, user };
             if is_shared {
                 let digests = self.digests.of(&work.buffer, &work.view);
-                self.memory.remember_each(now_ns, key, visit, digests)?;
+                self.memory.remember_each(now_ns, key, (visit, payer), digests)?;
             } else {
-                self.memory.remember(now_ns, key, visit, work.volume.packets)?;
+                self.memory.remember(now_ns, key, (visit, payer), work.volume.packets)?;
             }
         }
         Ok(())
@@ -301,7 +303,7 @@ impl Leaving<'_, '_> {
     fn replicate(&mut self, work: Work, index: NetworkIndex, from: Source) {
         let tables = self.context.tables;
         let network = tables.network(index);
-        let ports = network.ports.iter().filter(|port| from != Source::Port(**port));
+        let ports = network.ports.iter().filter(|port| !is_same_machine(from, **port, tables));
         let nodes = network.members.iter().filter(|_| from != Source::Tunnel);
         let exits = ports.map(|port| Exit::Port(*port)).chain(nodes.map(|node| Exit::Node(*node)));
         let mut exits = exits.peekable();
@@ -334,6 +336,21 @@ impl Leaving<'_, '_> {
                 }
             }
         }
+    }
+}
+
+/// Who pays for what is remembered of a packet.
+fn payer(work: &Work, visit: &Visit, context: &Context<'_>) -> Payer {
+    let Owner::Port { slot, serial } = work.owner else { return Payer::Path(visit.serial) };
+    match context.slots.owner(slot) {
+        (owner, Some(port))
+            if owner == work.owner
+                && !visit.position.is_of_slice()
+                && !context.tables.port(port).is_function() =>
+        {
+            Payer::Port(serial)
+        }
+        _ => Payer::Path(visit.serial),
     }
 }
 

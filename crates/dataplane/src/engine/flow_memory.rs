@@ -12,14 +12,17 @@
 //! A flow has sixteen places, given by its hash and a seed that nobody outside knows: every access
 //! costs the same, whatever keys an adversary picks. Each packet into the function renews its flow,
 //! so an entry need only outlive the time a packet spends inside. Where places are short, a new
-//! flow takes that of the flow unseen for longest, if no packet of it can be inside any more.
+//! flow takes that of another whose packets cannot be inside any more, or that belongs to somebody
+//! who has more flows here (`shares`): of his, one whose packets have all come back, if there is one.
 
 use super::inside::{ByOrder, Inside};
+use super::shares::{Holder, Shares, must_yield};
 use super::visits::port_hash;
-pub(super) use super::visits::{Key, Recalled, Visit, Whose};
+pub(super) use super::visits::{Key, Payer, Recalled, Visit, Whose};
 use catena_io::{prefetch, prefetch_whole};
 use catena_model::DropReason;
 use catena_wire::plain::PlainFrame;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// How long a packet may stay inside a function and still be recognised, in nanoseconds.
@@ -45,6 +48,7 @@ struct Entry {
     visit: Visit,
     /// Packets of the visit that went in unwatched and have not come back, as far as known.
     untold: u32,
+    holder: Holder,
     seen_ns: u64,
 }
 
@@ -68,6 +72,7 @@ pub(super) struct FlowMemory {
     /// The set whose idle flows are forgotten next.
     hand: usize,
     seed: u64,
+    shares: Shares<Payer>,
     inside: Inside,
     /// Flows whose visit is another than before; none: nobody asks.
     turned: Option<Vec<Key>>,
@@ -85,6 +90,7 @@ impl FlowMemory {
             flows_max,
             hand: 0,
             seed,
+            shares: Shares::new(),
             inside: Inside::new(inside_max),
             turned: None,
         }
@@ -150,24 +156,27 @@ impl FlowMemory {
     }
 
     fn free(&mut self, place: usize) {
-        self.places[place] = None;
-        self.tags[place / WAYS].0[place % WAYS] = 0;
+        if let Some(Entry { holder, .. }) = self.places[place].take() {
+            self.tags[place / WAYS].0[place % WAYS] = 0;
+            self.shares.give_back(holder);
+            self.flows -= 1;
+        }
     }
 
-    /// Notes that packets of the flow visit a position now.
+    /// Notes that packets of the flow visit a position now; a new flow is held by its payer.
     ///
     /// # Errors
     /// [`DropReason::FlowMemoryFull`] when every place it could have belongs to a flow that was
-    /// seen within the last second.
+    /// seen within the last second, and to one who has no more flows than the payer.
     pub(super) fn remember(
         &mut self,
         now_ns: u64,
         key: Key,
-        visit: Visit,
+        (visit, payer): (Visit, Payer),
         packets: u64,
     ) -> Result<(), DropReason> {
         let likely = self.likely_place(FlowHash(key.hash(self.seed)));
-        self.remember_at(now_ns, (key, likely), visit, packets)
+        self.remember_at(now_ns, (key, likely), (visit, payer), packets)
     }
 
     /// The same for a key whose likely place is known.
@@ -179,7 +188,7 @@ impl FlowMemory {
         &mut self,
         now_ns: u64,
         (key, likely): (Key, Found),
-        visit: Visit,
+        (visit, payer): (Visit, Payer),
         packets: u64,
     ) -> Result<(), DropReason> {
         let packets = u32::try_from(packets).unwrap_or(u32::MAX);
@@ -195,10 +204,11 @@ impl FlowMemory {
             self.note_turn(key, is_same);
             return Ok(());
         }
-        let entry = self.entry(now_ns, key, visit)?;
+        let entry = self.entry(now_ns, key, (visit, payer))?;
         let is_same = entry.visit.is_same(&visit);
         let before = if is_same { entry.untold } else { 0 };
-        *entry = Entry { key, visit, untold: before.saturating_add(packets), seen_ns: now_ns };
+        let untold = before.saturating_add(packets);
+        *entry = Entry { key, visit, untold, holder: entry.holder, seen_ns: now_ns };
         self.note_turn(key, is_same);
         Ok(())
     }
@@ -211,13 +221,13 @@ impl FlowMemory {
         &mut self,
         now_ns: u64,
         key: Key,
-        visit: Visit,
+        (visit, payer): (Visit, Payer),
         digests: &[u64],
     ) -> Result<(), DropReason> {
         let flow = key.record(self.seed);
-        let entry = self.entry(now_ns, key, visit)?;
+        let entry = self.entry(now_ns, key, (visit, payer))?;
         let before = *entry;
-        *entry = Entry { key, visit, untold: 0, seen_ns: now_ns };
+        *entry = Entry { key, visit, untold: 0, holder: before.holder, seen_ns: now_ns };
         self.note_turn(key, before.visit.is_same(&visit));
         if before.untold > 0 {
             let Entry { visit, untold, seen_ns, .. } = before;
@@ -230,53 +240,80 @@ impl FlowMemory {
     }
 
     /// The entry of a flow as it was left, or a new one.
-    fn entry(&mut self, now_ns: u64, key: Key, visit: Visit) -> Result<&mut Entry, DropReason> {
+    fn entry(
+        &mut self,
+        now_ns: u64,
+        key: Key,
+        (visit, payer): (Visit, Payer),
+    ) -> Result<&mut Entry, DropReason> {
         let hash = key.hash(self.seed);
         let (set, tag) = self.set(hash);
-        let place = match self.place_of(&key, hash) {
+        let known = self.place_of(&key, hash);
+        if let Some(place) = known.filter(|place| {
+            self.places[*place].as_ref().is_some_and(|entry| is_idle(entry, now_ns))
+        }) {
+            self.free(place);
+        }
+        let known = known.filter(|place| self.places[*place].is_some());
+        let place = match known {
             Some(place) => place,
             None => {
                 self.forget_idle(now_ns, set.clone());
                 let next = self.next_set();
                 self.forget_idle(now_ns, next);
-                self.place_for_new(now_ns, set).ok_or(DropReason::FlowMemoryFull)?
+                let place = self.place_for_new(now_ns, set, payer);
+                let place = place.ok_or(DropReason::FlowMemoryFull)?;
+                let holder = self.shares.take(payer);
+                self.tags[place / WAYS].0[place % WAYS] = tag;
+                self.places[place] = Some(Entry { key, visit, untold: 0, holder, seen_ns: now_ns });
+                self.flows += 1;
+                place
             }
         };
-        let known = self.places[place].filter(|entry| entry.key == key && !is_idle(entry, now_ns));
-        let entry = known.unwrap_or(Entry { key, visit, untold: 0, seen_ns: now_ns });
-        self.tags[place / WAYS].0[place % WAYS] = tag;
-        Ok(self.places[place].insert(entry))
+        self.places[place].as_mut().ok_or(DropReason::FlowMemoryFull)
     }
 
-    /// A place for one more flow in a set, free or of a flow that is forgotten for it.
-    fn place_for_new(&mut self, now_ns: u64, set: Range<usize>) -> Option<usize> {
+    /// A place for one more flow in a set: free, maybe because a flow was forgotten for it.
+    fn place_for_new(&mut self, now_ns: u64, set: Range<usize>, payer: Payer) -> Option<usize> {
         let free = set.clone().find(|place| self.places[*place].is_none());
         if self.flows < self.flows_max && free.is_some() {
-            self.flows += 1;
             return free;
         }
-        if let Some(outlived) = self.outlived(now_ns, set) {
-            return Some(outlived);
+        let own = self.shares.held_by(&payer);
+        if let Some(given_up) = self.given_up(now_ns, set, own) {
+            self.free(given_up);
+            return Some(given_up);
         }
         // The set has room, yet the limit is reached: some other set gives a flow up.
         let free = free?;
         for _ in 0..SETS_SEARCHED.min(self.sets) {
             let other = self.next_set();
-            if let Some(outlived) = self.outlived(now_ns, other) {
-                self.free(outlived);
+            if let Some(given_up) = self.given_up(now_ns, other, own) {
+                self.free(given_up);
                 return Some(free);
             }
         }
         None
     }
 
-    /// Of the flows of a set that have no packet inside, the one unseen for longest.
-    fn outlived(&self, now_ns: u64, set: Range<usize>) -> Option<usize> {
-        let seen_ns = |place: &usize| self.places[*place].as_ref().map(|entry| entry.seen_ns);
-        let used = set.filter(|place| self.places[*place].is_some());
-        used.min_by_key(seen_ns).filter(|place| {
-            seen_ns(place).is_some_and(|seen| now_ns.saturating_sub(seen) > FLOW_INSIDE_NS)
-        })
+    /// The flow of a set that is forgotten first for one of somebody who has so many: of those that
+    /// can have no packet inside or whose holder has more, one of who has most, rather one with
+    /// nothing inside, and the one unseen for longest.
+    fn given_up(&self, now_ns: u64, set: Range<usize>, own: u32) -> Option<usize> {
+        let candidates = set.filter_map(|place| {
+            let entry = self.places[place].as_ref()?;
+            let is_outlived = now_ns.saturating_sub(entry.seen_ns) > FLOW_INSIDE_NS;
+            let held = self.shares.held(entry.holder);
+            let may_go = is_outlived || must_yield(held, own);
+            let is_empty = || is_outlived || self.is_all_back(entry);
+            may_go.then(|| ((held, is_empty(), Reverse(entry.seen_ns)), place))
+        });
+        candidates.max_by_key(|(rank, _)| *rank).map(|(_, place)| place)
+    }
+
+    /// Have all packets of a flow come back that went in, as far as known?
+    fn is_all_back(&self, entry: &Entry) -> bool {
+        entry.untold == 0 && !(self.watches() && self.knows_each(&entry.key))
     }
 
     fn next_set(&mut self) -> Range<usize> {
@@ -444,7 +481,8 @@ impl FlowMemory {
         inside: i64,
         seen_ns: u64,
     ) -> i64 {
-        let Ok(entry) = self.entry(now_ns, key, visit) else { return inside.min(0) };
+        let payer = Payer::Path(visit.serial);
+        let Ok(entry) = self.entry(now_ns, key, (visit, payer)) else { return inside.min(0) };
         if !entry.visit.is_same(&visit) {
             return inside.min(0);
         }
@@ -472,7 +510,6 @@ impl FlowMemory {
         for place in set {
             if self.places[place].as_ref().is_some_and(|entry| is_idle(entry, now_ns)) {
                 self.free(place);
-                self.flows -= 1;
             }
         }
     }

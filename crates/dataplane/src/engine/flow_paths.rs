@@ -3,12 +3,15 @@
 //! bounds; refuses to know why a path is remembered.
 //!
 //! A flow is known by 64 bits of its hash under a seed that nobody outside knows, and has eight
-//! places in two cache lines. Where they are taken, it gets that of the flow unseen for longest: to
-//! be forgotten only means to follow the rules.
+//! places in two cache lines. Where they are taken, it gets that of a flow unseen for longer than
+//! any is held to a path, or of the path that most flows are remembered of (`shares`), unseen for
+//! longest; to be forgotten only means to follow the rules.
 
 use super::rendezvous::mix;
+use super::shares::{Shares, must_yield};
 use catena_model::PathId;
 use catena_model::id::ChainId;
+use catena_model::limits::PIN_IDLE_DRAINING_MS;
 use catena_wire::flow::FlowKey;
 
 /// Places that a flow can have.
@@ -26,6 +29,8 @@ struct Entry {
 /// The memory.
 pub(super) struct FlowPaths {
     sets: Vec<[Entry; WAYS]>,
+    /// Of the paths.
+    shares: Shares<u32>,
     seed: u64,
 }
 
@@ -33,7 +38,8 @@ impl FlowPaths {
     /// Room for this many flows, at least eight.
     pub(super) fn new(flows_max: usize, seed: u64) -> Self {
         let free = Entry { flow: 0, path: 0, seen_ms: 0 };
-        Self { sets: vec![[free; WAYS]; flows_max.div_ceil(WAYS).max(1)], seed }
+        let sets = vec![[free; WAYS]; flows_max.div_ceil(WAYS).max(1)];
+        Self { sets, shares: Shares::new(), seed }
     }
 
     /// What the flow is known by.
@@ -63,19 +69,34 @@ impl FlowPaths {
     /// Notes that the flow goes into a path now.
     pub(super) fn note(&mut self, now_ns: u64, key: u64, path: PathId) {
         let now_ms = milliseconds(now_ns);
-        let set = self.set(key);
-        let set = &mut self.sets[set];
+        let number = self.set(key);
+        let set = &self.sets[number];
         let known = set.iter().position(|entry| entry.flow == key && entry.path != 0);
-        let place = known.or_else(|| {
-            let age = |entry: &Entry| match entry.path {
-                0 => u32::MAX,
-                _ => now_ms.wrapping_sub(entry.seen_ms),
-            };
-            (0..WAYS).max_by_key(|place| age(&set[*place]))
-        });
-        if let Some(place) = place {
-            set[place] = Entry { flow: key, path: path.0, seen_ms: now_ms };
+        let Some(place) = known.or_else(|| self.place_for_new(now_ms, set, path)) else { return };
+        let entry = &mut self.sets[number][place];
+        let before = std::mem::replace(entry, Entry { flow: key, path: path.0, seen_ms: now_ms });
+        if before.path != path.0 {
+            if before.path != 0 {
+                self.shares.give_back_by(&before.path);
+            }
+            self.shares.take(path.0);
         }
+    }
+
+    /// Which of a set's places a new flow of a path gets; none: all others have fewer.
+    fn place_for_new(&self, now_ms: u32, set: &[Entry; WAYS], path: PathId) -> Option<usize> {
+        if let Some(free) = set.iter().position(|entry| entry.path == 0) {
+            return Some(free);
+        }
+        let own = self.shares.held_by(&path.0);
+        let candidates = set.iter().enumerate().filter_map(|(place, entry)| {
+            let age = now_ms.wrapping_sub(entry.seen_ms);
+            let held = if entry.path == path.0 { own } else { self.shares.held_by(&entry.path) };
+            let is_outlived = age > PIN_IDLE_DRAINING_MS;
+            let may_go = is_outlived || entry.path == path.0 || must_yield(held, own);
+            may_go.then_some(((is_outlived, held, age), place))
+        });
+        candidates.max_by_key(|(rank, _)| *rank).map(|(_, place)| place)
     }
 
     /// How many flows went into the path last, within so many milliseconds. Looks at all flows.
@@ -121,6 +142,27 @@ mod tests {
         assert_eq!(memory.last(31 * MS, 1), None);
         assert_eq!(memory.last(31 * MS, 0), Some((PathId(100), 1)));
         assert_eq!(memory.count(31 * MS, PathId(100), 100), 8);
+    }
+
+    #[test]
+    fn a_flow_takes_no_place_of_a_path_with_fewer_and_of_an_outlived_one_any() {
+        let mut memory = FlowPaths::new(WAYS, 1);
+        memory.note(MS, 100, PathId(7));
+        for flow in 0..20 {
+            memory.note((2 + flow) * MS, flow, PathId(100));
+        }
+        assert_eq!(memory.last(30 * MS, 100), Some((PathId(7), 29)));
+        assert_eq!(memory.count(30 * MS, PathId(100), 100), 7);
+        for flow in 101..104 {
+            memory.note(30 * MS, flow, PathId(7));
+        }
+        assert_eq!(memory.count(30 * MS, PathId(7), 100), 4, "the others have four, too");
+        memory.note(31 * MS, 104, PathId(7));
+        assert_eq!(memory.count(31 * MS, PathId(100), 100), 4);
+        let later_ns = (u64::from(PIN_IDLE_DRAINING_MS) + 40) * MS;
+        memory.note(later_ns, 200, PathId(100));
+        assert_eq!(memory.count(later_ns, PathId(100), 1), 1);
+        assert_eq!(memory.shares.held_by(&7) + memory.shares.held_by(&100), WAYS as u32);
     }
 
     #[test]

@@ -7,8 +7,9 @@
 //! two receivers make the same: those end by name. Once all of a packet has passed it is forgotten
 //! (`coverage`), so that nothing of a later packet with its name is taken for a part of it.
 //!
-//! Bounded and forgetful: a packet has eight places, given by its hash, of which a newer one takes
-//! over the oldest. What is forgotten has no first, so its later fragments wait and end by name.
+//! Bounded and forgetful: a packet has eight places, given by its hash. Where they are taken, a newer
+//! one gets that of a packet that is over, or of the scope that most packets are remembered of
+//! (`shares`), the oldest. What is forgotten has no first, so its later fragments wait and end by name.
 
 mod coverage;
 mod gate;
@@ -16,6 +17,7 @@ mod held;
 
 pub(super) use held::{Held, Standing};
 
+use super::shares::{Holder, Shares, must_yield};
 use super::user::User;
 use super::vector::Work;
 use catena_model::DropReason;
@@ -25,6 +27,7 @@ use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::scalar::VlanId;
 use coverage::Coverage;
 use held::Waitlist;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Packets remembered.
@@ -39,7 +42,7 @@ const SALT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What separates equal packets of different tenants, and the times that one packet passes here: the
 /// port it came by, or where on which path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
     /// The port with this serial, bare.
     Port(u32),
@@ -95,8 +98,9 @@ impl Name {
     }
 }
 
+/// What a first fragment says.
 #[derive(Clone, Copy)]
-struct Entry {
+struct Head {
     name: Name,
     flow: FlowKey,
     /// Whose packet it is.
@@ -106,6 +110,12 @@ struct Entry {
     first_end: u32,
     seen: Coverage,
     seen_ns: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    first: Head,
+    holder: Holder,
     /// Counts the first fragments: of a vector, all are seen at one time.
     turn: u64,
 }
@@ -124,6 +134,7 @@ pub(super) enum Sight {
 /// The memory of first fragments, and those that wait for theirs.
 pub(super) struct Fragments {
     entries: Vec<Option<Entry>>,
+    shares: Shares<Scope>,
     turn: u64,
     waitlist: Waitlist,
 }
@@ -131,7 +142,7 @@ pub(super) struct Fragments {
 impl Fragments {
     pub(super) fn new() -> Self {
         let entries = vec![None; FRAGMENTED_PACKETS_MAX];
-        Self { entries, turn: 0, waitlist: Waitlist::new() }
+        Self { entries, shares: Shares::new(), turn: 0, waitlist: Waitlist::new() }
     }
 
     /// Learns from a first fragment, and completes the flow and user of a later one. `is_once`: a
@@ -156,7 +167,9 @@ impl Fragments {
             return Ok(Sight::First(name));
         }
         let Some(at) = self.find(now_ns, &name) else { return Ok(Sight::Orphan(name)) };
-        let Some(entry) = &mut self.entries[at] else { return Ok(Sight::Orphan(name)) };
+        let Some(Entry { first: entry, .. }) = &mut self.entries[at] else {
+            return Ok(Sight::Orphan(name));
+        };
         if place.start < entry.first_end {
             return Err(DropReason::FragmentOverlap);
         }
@@ -165,7 +178,7 @@ impl Fragments {
         *user = entry.user;
         entry.seen.add(place.start, place.end, place.is_last);
         if is_once && entry.seen.is_complete() {
-            self.entries[at] = None;
+            self.forget(at);
         }
         Ok(Sight::GoesOn)
     }
@@ -182,19 +195,24 @@ impl Fragments {
         let place = FragmentPlace::read(bytes, view).filter(|_| view.fragment == Fragment::Later);
         let name = place.and_then(|place| Name::new(scope, view, place.identification));
         let entry = name.and_then(|name| self.entries[self.find(now_ns, &name)?]);
-        if let Some(entry) = entry {
-            view.flow = Some(entry.flow);
-            *user = entry.user;
+        if let Some(Entry { first, .. }) = entry {
+            view.flow = Some(first.flow);
+            *user = first.user;
         }
     }
 
     /// Where a packet is remembered.
     fn find(&self, now_ns: u64, name: &Name) -> Option<usize> {
         name.places().find(|place| {
-            self.entries[*place].as_ref().is_some_and(|found| {
-                found.name == *name && now_ns.saturating_sub(found.seen_ns) <= FRAGMENT_LIFETIME_NS
-            })
+            let found = self.entries[*place].as_ref().map(|entry| &entry.first);
+            found.is_some_and(|found| found.name == *name && !is_overdue(found, now_ns))
         })
+    }
+
+    fn forget(&mut self, at: usize) {
+        if let Some(Entry { holder, .. }) = self.entries[at].take() {
+            self.shares.give_back(holder);
+        }
     }
 
     fn learn(
@@ -205,7 +223,8 @@ impl Fragments {
         (view, user): (&FrameView, &User),
     ) -> Result<(), DropReason> {
         let flow = view.flow.ok_or(DropReason::MalformedIp)?;
-        let known = self.find(now_ns, &name).and_then(|at| self.entries[at].as_mut());
+        let known = self.find(now_ns, &name).and_then(|at| self.entries[at].as_ref());
+        let known = known.map(|entry| &entry.first);
         if let Some(known) = known.filter(|known| !known.seen.is_complete()) {
             let is_same = known.flow == flow
                 && known.head == place.head
@@ -217,18 +236,36 @@ impl Fragments {
         seen.add(place.start, place.end, place.is_last);
         let first_end = place.end.max(place.header_end);
         let (head, user) = (place.head, *user);
-        self.put(Entry { name, flow, user, head, first_end, seen, seen_ns: now_ns, turn: 0 });
+        self.put(now_ns, Head { name, flow, user, head, first_end, seen, seen_ns: now_ns });
         Ok(())
     }
 
-    fn put(&mut self, entry: Entry) {
-        let places = &mut self.entries[entry.name.places()];
-        let is_it = |place: &Option<Entry>| place.is_some_and(|found| found.name == entry.name);
-        let known = places.iter().position(is_it);
-        let oldest = || (0..WAYS).min_by_key(|place| places[*place].map(|found| found.turn));
+    /// Remembers a first fragment, if it finds a place.
+    fn put(&mut self, now_ns: u64, first: Head) {
+        let is_it = |at: &usize| {
+            self.entries[*at].as_ref().is_some_and(|entry| entry.first.name == first.name)
+        };
+        let known = first.name.places().find(is_it);
+        let Some(at) = known.or_else(|| self.place_for_new(now_ns, &first.name)) else { return };
+        self.forget(at);
         self.turn += 1;
-        let place = known.or_else(oldest).unwrap_or(0);
-        places[place] = Some(Entry { turn: self.turn, ..entry });
+        let holder = self.shares.take(first.name.scope);
+        self.entries[at] = Some(Entry { first, holder, turn: self.turn });
+    }
+
+    /// Which of its places a new packet gets; none: all others have fewer.
+    fn place_for_new(&self, now_ns: u64, name: &Name) -> Option<usize> {
+        let own = self.shares.held_by(&name.scope);
+        let candidates = name.places().filter_map(|at| {
+            let Some(Entry { first, holder, turn }) = &self.entries[at] else {
+                return Some(((true, 0, Reverse(0)), at));
+            };
+            let is_over = first.seen.is_complete() || is_overdue(first, now_ns);
+            let held = self.shares.held(*holder);
+            let may_go = is_over || first.name.scope == name.scope || must_yield(held, own);
+            may_go.then_some(((is_over, held, Reverse(*turn)), at))
+        });
+        candidates.max_by_key(|(rank, _)| *rank).map(|(_, at)| at)
     }
 
     /// Lets a fragment wait for its first, or answers which one finds no room, this or another.
@@ -264,10 +301,15 @@ impl Fragments {
 
     /// Learns what another memory knows; `scope` says what a scope of it is called here.
     pub(super) fn borrow_from(&mut self, other: &Self, scope: impl Fn(Scope) -> Option<Scope>) {
-        for known in other.entries.iter().flatten() {
-            if let Some(scope) = scope(known.name.scope) {
-                self.put(Entry { name: Name { scope, ..known.name }, ..*known });
+        for Entry { first, .. } in other.entries.iter().flatten() {
+            if let Some(scope) = scope(first.name.scope) {
+                self.put(first.seen_ns, Head { name: Name { scope, ..first.name }, ..*first });
             }
         }
     }
+}
+
+/// Does nobody wait for the rest of the packet any more?
+fn is_overdue(first: &Head, now_ns: u64) -> bool {
+    now_ns.saturating_sub(first.seen_ns) > FRAGMENT_LIFETIME_NS
 }

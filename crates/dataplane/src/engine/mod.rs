@@ -12,6 +12,7 @@ mod check;
 mod classifier;
 mod coalesce;
 mod compile;
+mod config;
 mod context;
 mod counters;
 mod detour;
@@ -19,6 +20,7 @@ mod digests;
 mod egress;
 mod encap;
 mod explain;
+mod floods;
 mod flow_memory;
 mod flow_paths;
 mod follow;
@@ -43,6 +45,7 @@ mod rendezvous;
 mod rewrite;
 mod scheduler;
 mod segments;
+mod shares;
 mod sharing;
 mod short_keys;
 mod slices;
@@ -61,6 +64,7 @@ mod waiting;
 
 pub use classifier::Asked;
 pub use compile::CompileError;
+pub use config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
 pub use counters::RETIRED_PORTS_NAME;
 pub use explain::{Rehearsal, Way};
 pub use health::{Board, WatchDuty};
@@ -77,13 +81,14 @@ use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, SliceCounters, Volume};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
-use catena_model::{DropReason, NodeName, PathId, SliceId};
+use catena_model::{DropReason, PathId, SliceId};
 use check::Checks;
 use coalesce::OpenTrain;
 use context::Context;
 use counters::{Books, Owner};
 use egress::Egress;
 use encap::{Carried, Located};
+use floods::Floods;
 use flow_memory::FlowMemory;
 use flow_paths::FlowPaths;
 use follow::Follows;
@@ -93,8 +98,6 @@ use kernel_path::{KernelPath, Run, Treatment};
 use lane::{Known, Lane};
 use receive::Arrival;
 use slots::Slots;
-use std::hash::{BuildHasher, RandomState};
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use trace::Trace;
 use transform::Epoch;
@@ -102,51 +105,6 @@ use traps::Traps;
 use user::Look;
 use vector::Work;
 use waiting::Waiting;
-
-/// What an engine is told once, at start.
-#[derive(Clone, Debug)]
-pub struct EngineConfig {
-    /// The node, as its counters name it.
-    pub node: NodeName,
-    /// Join adjacent TCP segments of one flow that came out of a tunnel into super-frames.
-    pub is_coalescing: bool,
-    /// Flows that the proxies remember.
-    pub flows_max: usize,
-    /// Packets inside functions shared by two versions of a path that the proxies know one by one.
-    pub inside_max: usize,
-    /// Flows whose path the classifier remembers.
-    pub classified_max: usize,
-    /// Moves the places of flows in those memories, so that no sender can aim at one.
-    pub flow_seed: u64,
-    /// Let packets without anything special through by what was decided for others like them; an
-    /// engine that does not is the reference.
-    pub has_lane: bool,
-    /// What slices with a delay class may send together; none: as much as the node can.
-    pub slice_bits_per_second: Option<NonZeroU64>,
-    /// Seals probes, so that nobody else's packet is taken for one.
-    pub probe_secret: u64,
-    /// Its part in watching instances, where several engines share a node.
-    pub watch_duty: WatchDuty,
-}
-
-impl EngineConfig {
-    /// What production uses; the seed is another with each call.
-    #[must_use]
-    pub fn new(node: NodeName) -> Self {
-        Self {
-            node,
-            is_coalescing: true,
-            flows_max: catena_model::limits::NODE_FLOWS_MAX,
-            inside_max: catena_model::limits::NODE_PACKETS_INSIDE_MAX,
-            classified_max: catena_model::limits::NODE_CLASSIFIED_FLOWS_MAX,
-            flow_seed: RandomState::new().hash_one(()),
-            has_lane: true,
-            slice_bits_per_second: None,
-            probe_secret: RandomState::new().hash_one(()),
-            watch_duty: WatchDuty::Alone,
-        }
-    }
-}
 
 /// How a vector passes the stages.
 #[derive(Default)]
@@ -182,6 +140,7 @@ pub struct Engine {
     checks: Checks,
     follows: Follows,
     lane: Lane,
+    floods: Floods,
     known: Known,
     kernel: Option<Box<KernelPath>>,
     // Working memory of the stages, kept so that no vector allocates.
@@ -208,6 +167,7 @@ impl Engine {
             checks: Checks::default(),
             follows: Follows::default(),
             lane: Lane::new(config.has_lane),
+            floods: Floods::new(config.flood_frames_per_second),
             known: Known::new(config.classified_max, config.flow_seed),
             kernel: None,
             waiting: Waiting::new(config.slice_bits_per_second),
@@ -342,6 +302,7 @@ impl Engine {
             is_injected,
             trace,
             traps: &mut self.traps,
+            floods: &mut self.floods,
             known: &mut self.known,
         };
         receive::receive(packets, &mut self.arrivals, &mut self.fragments, vector, context);
@@ -405,6 +366,7 @@ impl Engine {
             is_injected: false,
             trace: Trace::default(),
             traps: &mut self.traps,
+            floods: &mut self.floods,
             known: &mut self.known,
         };
         waiting::release(vector, context);
@@ -454,6 +416,7 @@ impl Engine {
                 is_injected: false,
                 trace: Trace::default(),
                 traps: &mut self.traps,
+                floods: &mut self.floods,
                 known: &mut self.known,
             };
             prober::make(&mut self.due, &mut self.vector, context);

@@ -2,6 +2,7 @@
 //! Knows where each MAC is; refuses to learn: the program says it all.
 
 use super::context::Context;
+use super::floods;
 use super::tables::{NetworkIndex, Seat, Tables};
 use super::trace::Note;
 use super::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
@@ -16,6 +17,12 @@ pub(super) fn switch(vector: &mut [Work], context: &mut Context<'_>) {
         let destination = work.new_destination.unwrap_or(work.view.destination);
         context.trace.note(work.copy, || Note::Switched { network, destination });
         let decided = decide(destination, network, from, context.tables, context.epoch);
+        let decided = match decided {
+            Ok(flooded @ Verdict::Replicate { .. }) => {
+                floods::admit(work, network, from, context).map(|()| flooded)
+            }
+            other => other,
+        };
         let decided = decided.map(|verdict| readdressed(verdict, work.new_destination));
         work.step = Step::Decided(decided.unwrap_or_else(Verdict::Drop));
     }

@@ -111,6 +111,8 @@ pub(super) struct PortTable {
     pub(super) bare: Vec<PathId>,
     /// The networks of those paths, as the proxy's memory names them.
     pub(super) networks: Vec<u32>,
+    /// All ports of the instances that it belongs to, itself included: one machine is behind them.
+    pub(super) siblings: Vec<PortIndex>,
     /// The addresses of the ports of its instances: what the function itself may send from.
     pub(super) own_addresses: Vec<IpAddr>,
 }

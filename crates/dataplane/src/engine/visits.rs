@@ -59,6 +59,16 @@ pub(super) fn port_hash(egress: u32) -> u64 {
     u64::from(egress).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
+/// Whose share of the memory a flow takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Payer {
+    /// Of the endpoint's port with this serial, where it was classified here.
+    Port(u32),
+    /// Of the path with this serial: that of a slice, or where another node or a function had the
+    /// packet before.
+    Path(u64),
+}
+
 /// What is remembered: the position, and what it takes to find it in later tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Visit {

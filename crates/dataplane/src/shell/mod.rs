@@ -35,7 +35,7 @@ use catena_model::NodeName;
 use control::Control;
 use control_socket::ControlSocket;
 use desk::{Desk, Staff};
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -54,6 +54,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// What slices with a delay class may send together; none: as much as the node can.
     pub slice_bits_per_second: Option<NonZeroU64>,
+    /// What one port may send to everybody in its network, in frames per second.
+    pub flood_frames_per_second: NonZeroU32,
     /// Lead a session of its own, so that whoever started it may end.
     pub leads_session: bool,
     /// Threads that share the packets, by flow. With more than one the kernel repeats nothing.
@@ -125,8 +127,11 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
         .map_err(|source| DataplaneError::StateDir { path: config.state_dir.clone(), source })?;
     let _lock = control_socket::lock(&config.state_dir)?;
     let socket = ControlSocket::open(&config.control_socket)?;
-    let slice_bits_per_second = config.slice_bits_per_second;
-    let engine = EngineConfig { slice_bits_per_second, ..EngineConfig::new(config.node.clone()) };
+    let engine = EngineConfig {
+        slice_bits_per_second: config.slice_bits_per_second,
+        flood_frames_per_second: config.flood_frames_per_second,
+        ..EngineConfig::new(config.node.clone())
+    };
     let staff = Staff { workers: config.workers, own_cores: config.busy_poll_cores.clone() };
     let reserve = TunnelReserve::open(UNDERLAY_SOCKETS);
     // Threads inherit what this one has left: none may start before.

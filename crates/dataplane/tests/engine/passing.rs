@@ -8,6 +8,44 @@ use catena_wire::nsh::{ContextHeader, ContextHeaders, Metadata, NshHeader, NshVi
 use catena_wire::scalar::{MacAddr, ServiceIndex};
 use catena_wire::{ipv4, ipv6};
 
+/// What a function does with a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    /// Routes like a kernel, towards the proxy's MAC or a fixed one.
+    Route(MacAddr),
+    /// Gives it back as it is.
+    Bridge,
+    /// Keeps it.
+    Swallow,
+    /// Reads its chain header and moves it on.
+    Advance(Encapsulation),
+    /// Moves its NSH on, with one context header of a class that nobody knows and a value of this
+    /// many bytes in place of all metadata.
+    Annotate(usize),
+    /// Reads its chain header and sends it back untouched; unaware ones keep it.
+    Echo,
+    /// Its kernel answers for its interface and routes nothing.
+    Hang,
+    /// Routes the traffic that it knows, answers for its interface, and lets no probe through.
+    Filter,
+    /// Gives everything that comes by one port out by the other, groups too, both ways.
+    Repeat,
+    /// The same as if it had made it.
+    Reflect,
+}
+
+impl Behaviour {
+    /// Does something behind its interface answer ARP and neighbour discovery?
+    pub(crate) fn has_kernel(self) -> bool {
+        !self.repeats() && !matches!(self, Self::Bridge | Self::Swallow | Self::Echo)
+    }
+
+    /// Takes part in whatever it hears, by either port.
+    pub(crate) fn repeats(self) -> bool {
+        matches!(self, Self::Repeat | Self::Reflect)
+    }
+}
+
 /// What a routing kernel does to a frame; false: it sends nothing.
 pub(crate) fn route(bytes: &mut [u8], next: MacAddr, own: MacAddr) -> bool {
     ethernet::set_destination(bytes, next).unwrap();

@@ -3,7 +3,7 @@
 
 use crate::flat::flat;
 use crate::node::Node;
-pub(crate) use crate::passing::route;
+pub(crate) use crate::passing::{Behaviour, route};
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
 use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
@@ -18,12 +18,11 @@ use catena_model::explain::{
     CatchRequest, CaughtPacket, ExplainAt, ExplainReply, ExplainRequest, FrameBytes,
 };
 use catena_model::program::{PROXY_MAC, PortRole, SliceDelta};
-use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
 use catena_model::{DropReason, NodeProgram};
 use catena_wire::frame::FrameView;
 use catena_wire::probe::ProbeMark;
-use catena_wire::scalar::{EtherType, MacAddr};
+use catena_wire::scalar::EtherType;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,35 +31,6 @@ use std::sync::Arc;
 const ROUNDS_MAX: usize = 400;
 /// How often the shell tells the time, at least.
 const TICK_MS: u64 = 10;
-
-/// What a function does with a frame.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behaviour {
-    /// Routes like a kernel, towards the proxy's MAC or a fixed one.
-    Route(MacAddr),
-    /// Gives it back as it is.
-    Bridge,
-    /// Keeps it.
-    Swallow,
-    /// Reads its chain header and moves it on.
-    Advance(Encapsulation),
-    /// Moves its NSH on, with one context header of a class that nobody knows and a value of this
-    /// many bytes in place of all metadata.
-    Annotate(usize),
-    /// Reads its chain header and sends it back untouched; unaware ones keep it.
-    Echo,
-    /// Its kernel answers for its interface and routes nothing.
-    Hang,
-    /// Routes the traffic that it knows, answers for its interface, and lets no probe through.
-    Filter,
-}
-
-impl Behaviour {
-    /// Does something behind its interface answer ARP and neighbour discovery?
-    fn has_kernel(self) -> bool {
-        !matches!(self, Self::Bridge | Self::Swallow | Self::Echo)
-    }
-}
 
 /// A frame as a port saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -358,12 +328,15 @@ impl Rig {
             if ingress.name == port {
                 Some((i, ingress, egress))
             } else {
-                (self.is_two_way && egress.name == port).then_some((i, egress, ingress))
+                let is_heard = self.is_two_way || self.behaviours[&i.name].repeats();
+                (is_heard && egress.name == port).then_some((i, egress, ingress))
             }
         });
         let Some((instance, ingress, egress)) = found else { return };
         let view = FrameView::parse(&seen.bytes).unwrap();
-        if view.destination != ingress.mac {
+        let is_heard = view.destination == ingress.mac
+            || (self.behaviours[&instance.name].repeats() && view.destination.is_multicast());
+        if !is_heard {
             return;
         }
         let (instance, egress) = (instance.clone(), egress.clone());
@@ -379,7 +352,11 @@ impl Rig {
         }
         let is_sent = match behaviour {
             Behaviour::Swallow | Behaviour::Hang => false,
-            Behaviour::Bridge => !has_header,
+            Behaviour::Bridge | Behaviour::Repeat => !has_header,
+            Behaviour::Reflect => {
+                bytes[6..12].copy_from_slice(&egress.mac.0);
+                !has_header
+            }
             Behaviour::Route(next) => !has_header && route(&mut bytes, next, egress.mac),
             Behaviour::Advance(encapsulation) => has_header && advance(&mut bytes, encapsulation),
             Behaviour::Annotate(bytes_of_value) => {

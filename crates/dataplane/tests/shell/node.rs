@@ -188,6 +188,7 @@ impl Dataplane {
         let (watched, stop) = std::io::pipe().unwrap();
         let config = shell::Config {
             slice_bits_per_second: None,
+            flood_frames_per_second: catena_dataplane::engine::FLOOD_FRAMES_PER_SECOND,
             node: NodeName::new("host1").unwrap(),
             control_socket: socket.into(),
             state_dir: state.into(),

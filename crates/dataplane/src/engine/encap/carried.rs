@@ -4,12 +4,15 @@
 //! Each content is kept once, in one of sixteen places given by its hash and a seed that nobody
 //! outside knows. A position holds the place and the turn in which it was filled, so a place that
 //! has been given to another content is noticed: that packet ends by name. Contents that no packet
-//! brought within the last second make room for new ones, those unseen for longest first.
+//! brought within the last second make room for new ones, and so do those of a path that has more
+//! than the newcomer's (`shares`), of it those unseen for longest first.
 
 use super::PathPosition;
 use crate::engine::rendezvous::mix;
-use catena_model::DropReason;
+use crate::engine::shares::{Shares, must_yield};
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
+use catena_model::{DropReason, PathId};
+use std::cmp::Reverse;
 use std::num::NonZeroU32;
 
 /// How long a packet that carries a content may pause at most when places are short, in
@@ -34,6 +37,9 @@ pub(in crate::engine) struct Carried {
     /// How often each place has been filled; 0: never.
     turns: Vec<u32>,
     seen_ns: Vec<u64>,
+    /// The path that brought each content first.
+    paths: Vec<u32>,
+    shares: Shares<u32>,
     sets: usize,
     seed: u64,
     now_ns: u64,
@@ -49,6 +55,8 @@ impl Carried {
             lens: vec![0; places],
             turns: vec![0; places],
             seen_ns: vec![0; places],
+            paths: vec![0; places],
+            shares: Shares::new(),
             sets,
             seed,
             now_ns: 0,
@@ -60,12 +68,17 @@ impl Carried {
         self.now_ns = now_ns;
     }
 
-    /// Keeps a content.
+    /// Keeps a content that a packet carries along a path.
     ///
     /// # Errors
     /// [`DropReason::ContextTooLong`] beyond the limit, [`DropReason::ContextMemoryFull`] when every
-    /// place it could have belongs to a content that was seen within the last second.
-    pub(super) fn keep(&mut self, content: &[u8]) -> Result<CarriedRef, DropReason> {
+    /// place it could have belongs to a content that was seen within the last second, of a path that
+    /// has no more of them.
+    pub(super) fn keep(
+        &mut self,
+        content: &[u8],
+        PathId(path): PathId,
+    ) -> Result<CarriedRef, DropReason> {
         let len = u8::try_from(content.len()).ok();
         let len = len.filter(|len| usize::from(*len) <= NSH_CONTEXT_BYTES_MAX);
         let len = len.ok_or(DropReason::ContextTooLong)?;
@@ -75,7 +88,12 @@ impl Carried {
         let place = match known {
             Some(place) => place,
             None => {
-                let place = self.outlived(places).ok_or(DropReason::ContextMemoryFull)?;
+                let place = self.given_up(places, path).ok_or(DropReason::ContextMemoryFull)?;
+                if self.turns[place] > 0 {
+                    self.shares.give_back_by(&self.paths[place]);
+                }
+                self.paths[place] = path;
+                self.shares.take(path);
                 let start = place * NSH_CONTEXT_BYTES_MAX;
                 self.bytes[start..start + content.len()].copy_from_slice(content);
                 self.lens[place] = len;
@@ -98,8 +116,10 @@ impl Carried {
 
     /// The position with its content kept here, where another store has it.
     pub(in crate::engine) fn adopt(&mut self, from: &Self, position: PathPosition) -> PathPosition {
-        let content = position.carried.and_then(|name| from.get(name));
-        match content.map(|content| self.keep(content)) {
+        let content = position.carried.and_then(|name| {
+            Some((from.get(name)?, PathId(*from.paths.get(name.place as usize)?)))
+        });
+        match content.map(|(content, path)| self.keep(content, path)) {
             Some(Ok(own)) => PathPosition { carried: Some(own), ..position },
             _ => position,
         }
@@ -112,14 +132,21 @@ impl Carried {
         self.bytes.get(start..start + len).filter(|_| is_filled)
     }
 
-    /// A place never used, or the one whose content is unseen for longest.
-    fn outlived(&self, mut places: std::ops::Range<usize>) -> Option<usize> {
+    /// A place never used, or one whose content nobody will miss, or must give way.
+    fn given_up(&self, mut places: std::ops::Range<usize>, path: u32) -> Option<usize> {
         if let Some(free) = places.clone().find(|place| self.turns[*place] == 0) {
             return Some(free);
         }
-        let oldest = places.by_ref().min_by_key(|place| self.seen_ns[*place])?;
-        let idle_ns = self.now_ns.saturating_sub(self.seen_ns[oldest]);
-        (idle_ns > INSIDE_NS).then_some(oldest)
+        let oldest = places.clone().min_by_key(|place| self.seen_ns[*place])?;
+        if self.now_ns.saturating_sub(self.seen_ns[oldest]) > INSIDE_NS {
+            return Some(oldest);
+        }
+        let own = self.shares.held_by(&path);
+        let rank = |place: &usize| {
+            (self.shares.held_by(&self.paths[*place]), Reverse(self.seen_ns[*place]))
+        };
+        let most = places.by_ref().max_by_key(rank)?;
+        must_yield(rank(&most).0, own).then_some(most)
     }
 
     fn hash(&self, content: &[u8]) -> u64 {
@@ -140,30 +167,50 @@ mod tests {
         [&[0, 0, 8, 4, 0, 0][..], &number.to_be_bytes()].concat()
     }
 
+    const A: PathId = PathId(100);
+    const B: PathId = PathId(101);
+
+    #[test]
+    fn a_path_with_many_contents_gives_way_to_one_with_few_and_never_the_other_way_round() {
+        let mut carried = Carried::new(1, 7);
+        let names: Vec<CarriedRef> =
+            (0..16).map(|n| carried.keep(&content(n), A).unwrap()).collect();
+        let own: Vec<CarriedRef> =
+            (16..20).map(|n| carried.keep(&content(n), B).unwrap()).collect();
+        let lost = names.iter().filter(|name| carried.get(**name).is_none());
+        assert_eq!(lost.count(), own.len());
+        for number in 20..40 {
+            let refused = carried.keep(&content(number), A);
+            assert_eq!(refused, Err(DropReason::ContextMemoryFull));
+        }
+        assert!(own.iter().all(|name| carried.get(*name).is_some()));
+    }
+
     #[test]
     fn a_content_is_kept_once_and_found_again() {
         let mut carried = Carried::new(64, 7);
-        let (one, empty) = (carried.keep(&content(1)).unwrap(), carried.keep(&[]).unwrap());
-        assert_eq!(carried.keep(&content(1)), Ok(one));
+        let (one, empty) = (carried.keep(&content(1), A).unwrap(), carried.keep(&[], A).unwrap());
+        assert_eq!(carried.keep(&content(1), A), Ok(one));
         assert_eq!(carried.get(one), Some(&content(1)[..]));
         assert_eq!(carried.get(empty), Some(&[][..]));
         let most = [7; NSH_CONTEXT_BYTES_MAX];
-        let kept = carried.keep(&most).unwrap();
+        let kept = carried.keep(&most, A).unwrap();
         assert_eq!(carried.get(kept), Some(&most[..]));
         let more = [7; NSH_CONTEXT_BYTES_MAX + 1];
-        assert_eq!(carried.keep(&more), Err(DropReason::ContextTooLong));
-        assert_eq!(carried.keep(&[7; 300]), Err(DropReason::ContextTooLong));
+        assert_eq!(carried.keep(&more, A), Err(DropReason::ContextTooLong));
+        assert_eq!(carried.keep(&[7; 300], A), Err(DropReason::ContextTooLong));
     }
 
     #[test]
     fn a_place_that_was_given_away_is_noticed() {
         let mut carried = Carried::new(1, 7);
-        let names: Vec<CarriedRef> = (0..16).map(|n| carried.keep(&content(n)).unwrap()).collect();
-        assert_eq!(carried.keep(&content(16)), Err(DropReason::ContextMemoryFull));
+        let names: Vec<CarriedRef> =
+            (0..16).map(|n| carried.keep(&content(n), A).unwrap()).collect();
+        assert_eq!(carried.keep(&content(16), A), Err(DropReason::ContextMemoryFull));
         carried.open(INSIDE_NS);
-        assert_eq!(carried.keep(&content(0)), Ok(names[0]), "seen again");
+        assert_eq!(carried.keep(&content(0), A), Ok(names[0]), "seen again");
         carried.open(INSIDE_NS + 1);
-        let new = carried.keep(&content(16)).unwrap();
+        let new = carried.keep(&content(16), A).unwrap();
         assert_eq!(carried.get(new), Some(&content(16)[..]));
         assert_eq!(carried.get(names[0]), Some(&content(0)[..]));
         let lost = names.iter().filter(|name| carried.get(**name).is_none());
@@ -173,8 +220,8 @@ mod tests {
     #[test]
     fn a_lent_position_names_the_same_content() {
         let (mut one, mut other) = (Carried::new(64, 7), Carried::new(64, 8));
-        other.keep(&content(9)).unwrap();
-        let name = one.keep(&content(1)).unwrap();
+        other.keep(&content(9), A).unwrap();
+        let name = one.keep(&content(1), A).unwrap();
         let position = PathPosition { own: 3, shape: 3, hop: 0, ttl: 5, carried: Some(name) };
         let lent = other.adopt(&one, position);
         assert_eq!((lent.own, lent.ttl), (3, 5));

@@ -264,7 +264,10 @@ pub(super) fn enter(
     if tells {
         len = slices::write_metadata(shown, &mut bytes, len)?;
     }
-    Ok(PathPosition { carried: Some(carried.keep(&bytes[..len])?), ..start })
+    Ok(PathPosition {
+        carried: Some(carried.keep(&bytes[..len], tables.positions.id(start))?),
+        ..start
+    })
 }
 
 /// What the metadata that a position names say of whose packet it is.

@@ -170,7 +170,7 @@ fn read(
     let path = PathId(nsh.spi().get());
     let mut position = positions.find(path, Encapsulation::Nsh, hop, ttl.get())?;
     if let Metadata::Type2(headers) = nsh.metadata() {
-        position.carried = Some(carried.keep(headers.bytes())?);
+        position.carried = Some(carried.keep(headers.bytes(), path)?);
     }
     Ok(Located { position, header_bytes: bytes.len() - inner.len() })
 }

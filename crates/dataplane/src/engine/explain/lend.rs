@@ -4,7 +4,7 @@
 //! that lives.
 
 use crate::engine::Engine;
-use crate::engine::flow_memory::{Key, Visit, Whose};
+use crate::engine::flow_memory::{Key, Payer, Visit, Whose};
 use crate::engine::flow_paths::FlowPaths;
 use crate::engine::fragments::Scope;
 use crate::engine::receive;
@@ -90,7 +90,7 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
         };
         let key = Key { egress: engine.slots.serial(port), ..known };
         // Its memory is empty.
-        let _ = engine.memory.remember(now_ns, key, lent, 1);
+        let _ = engine.memory.remember(now_ns, key, (lent, Payer::Path(lent.serial)), 1);
     }
 }
 

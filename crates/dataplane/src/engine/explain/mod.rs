@@ -21,7 +21,7 @@ use super::packet::{Packet, PortSlot, TunnelKind};
 use super::tables::{PortIndex, Tables};
 use super::trace::{Note, Noted, Trace};
 use super::transform::{Exit, Stage};
-use super::{Engine, EngineConfig, Passing, WatchDuty};
+use super::{Engine, EngineConfig, FLOOD_FRAMES_PER_SECOND, Passing, WatchDuty};
 use catena_io::{Buffer, BufferPool};
 use catena_model::explain::{
     Departure, ExplainAt, ExplainReply, ExplainRequest, FrameBytes, Tunnel,
@@ -82,6 +82,7 @@ impl Rehearsal {
             classified_max: FLOWS,
             flow_seed: 0,
             slice_bits_per_second: None,
+            flood_frames_per_second: FLOOD_FRAMES_PER_SECOND,
             probe_secret: 0,
             watch_duty: WatchDuty::Alone,
         });

@@ -6,8 +6,8 @@ use super::plans::Plan;
 use super::running::Running;
 use super::sight::{Kind, Sight, What};
 use super::{Gate, Lane};
-use crate::engine::counters::{Books, IS_COUNTING};
-use crate::engine::flow_memory::{FlowMemory, Key, Visit};
+use crate::engine::counters::{Books, IS_COUNTING, Owner};
+use crate::engine::flow_memory::{FlowMemory, Key, Payer, Visit};
 use crate::engine::flow_paths::FlowPaths;
 use crate::engine::health::Health;
 use crate::engine::lots::Share;
@@ -139,10 +139,14 @@ fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands
                 instance: door.id,
                 epoch: hands.epoch,
             };
+            let payer = match (sight.kind, sight.owner) {
+                (Kind::Endpoint, Owner::Port { serial, .. }) => Payer::Port(serial),
+                _ => Payer::Path(visit.serial),
+            };
             let user = sight.identity;
             let (egress, network, flow) = (*egress, *network, sight.frame.flow());
             let key = (Key { egress, network, flow, user }, sight.likely);
-            if let Err(reason) = hands.memory.remember_at(hands.now_ns, key, visit, 1) {
+            if let Err(reason) = hands.memory.remember_at(hands.now_ns, key, (visit, payer), 1) {
                 end(traveller, reason, running, hands);
                 return;
             }

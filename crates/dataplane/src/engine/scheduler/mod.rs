@@ -18,7 +18,7 @@ mod simulation;
 mod tests;
 mod waits;
 
-use bucket::TokenBucket;
+pub(super) use bucket::TokenBucket;
 use catena_model::account::Volume;
 use catena_model::limits::{
     NODE_SCHEDULED_SLICES_MAX, NODE_SLICE_PACKETS_WAITING_MAX, SLICE_PACKETS_WAITING_MAX,
