@@ -94,10 +94,11 @@ const DROPS_OF_OTHERS: [DropReason; 5] = [
 
 /// Those that these packets do not meet often enough; each has tests in the engine alone, through which
 /// every fragment and every packet that no path expects goes.
-const DROPS_OF_THE_ENGINE: [DropReason; 5] = [
+const DROPS_OF_THE_ENGINE: [DropReason; 6] = [
     DropReason::FragmentInTunnel,
     DropReason::FragmentOverlap,
     DropReason::FragmentsWaitingFull,
+    DropReason::MtuUntold,
     DropReason::SecondFirstFragment,
     DropReason::UndeclaredPort,
 ];

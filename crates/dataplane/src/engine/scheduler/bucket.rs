@@ -8,7 +8,7 @@ const PARTS_PER_BIT: u128 = 1_000_000_000;
 
 /// The bucket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TokenBucket {
+pub(in crate::engine) struct TokenBucket {
     rate: SliceRate,
     parts: u128,
     filled_ns: u64,
@@ -16,17 +16,17 @@ pub(super) struct TokenBucket {
 
 impl TokenBucket {
     /// A full bucket.
-    pub(super) fn full(rate: SliceRate, now_ns: u64) -> Self {
+    pub(in crate::engine) fn full(rate: SliceRate, now_ns: u64) -> Self {
         Self { rate, parts: room(rate), filled_ns: now_ns }
     }
 
     /// What it was made with.
-    pub(super) fn rate(&self) -> SliceRate {
+    pub(in crate::engine) fn rate(&self) -> SliceRate {
         self.rate
     }
 
     /// Has it filled again?
-    pub(super) fn is_full(&self, now_ns: u64) -> bool {
+    pub(in crate::engine) fn is_full(&self, now_ns: u64) -> bool {
         self.parts_at(now_ns) == room(self.rate)
     }
 
@@ -37,7 +37,7 @@ impl TokenBucket {
     }
 
     /// Takes so many bytes out, if they are there.
-    pub(super) fn take(&mut self, now_ns: u64, bytes: u64) -> bool {
+    pub(in crate::engine) fn take(&mut self, now_ns: u64, bytes: u64) -> bool {
         self.parts = self.parts_at(now_ns);
         self.filled_ns = self.filled_ns.max(now_ns);
         let asked = parts(bytes);
