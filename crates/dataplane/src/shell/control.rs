@@ -555,7 +555,8 @@ impl Control {
     /// What is in the way of the program in force.
     fn troubles(&self) -> Vec<String> {
         let no_tunnels = self.missing_underlay().and(self.no_tunnels.clone());
-        let troubles = no_tunnels.into_iter().chain(self.injected_by_hand());
+        let troubles =
+            no_tunnels.into_iter().chain(self.narrow_underlay()).chain(self.injected_by_hand());
         troubles.chain(self.one_for_all()).collect()
     }
 

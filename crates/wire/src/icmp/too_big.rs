@@ -65,8 +65,8 @@ impl<'f> TooBig<'f> {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let ip = Ipv4View::parse(packet).ok()?;
                 let is_error = |kind: u8| IcmpV4Type(kind).is_error();
-                let is_error = view.protocol == Some(IpProtocol::ICMP)
-                    && view.icmp_type.is_none_or(is_error);
+                let is_error =
+                    view.protocol == Some(IpProtocol::ICMP) && view.icmp_type.is_none_or(is_error);
                 mtu >= IPV4_MTU_MIN
                     && ip.dont_fragment()
                     && is_host_v4(source)

@@ -51,6 +51,18 @@ impl Control {
         Ok(())
     }
 
+    /// That the underlay takes less than the program counts on, for people.
+    pub(super) fn narrow_underlay(&self) -> Option<String> {
+        let told = self.running.as_ref()?.program.underlay.mtu;
+        let now = self.underlay_mtu;
+        (now < told).then(|| {
+            format!(
+                "the underlay's devices take packets of {now} bytes, not of {told}: senders of larger \
+                 ones are told; give the devices their MTU back, or tenants a smaller one"
+            )
+        })
+    }
+
     /// Gives the worker its tunnel sockets.
     pub(super) fn use_underlay(
         &mut self,
