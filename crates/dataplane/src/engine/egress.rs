@@ -51,6 +51,11 @@ impl Egress {
         &mut self.packer
     }
 
+    /// What [`Packer::limit_to`] was told last.
+    pub(super) fn underlay_limit(&self) -> u16 {
+        self.packer.limit()
+    }
+
     /// Carries out the verdicts of a vector and empties it.
     pub(super) fn emit(
         &mut self,

@@ -176,7 +176,6 @@ pub struct Engine {
     now_ns: u64,
     fragments: Fragments,
     egress: Egress,
-    underlay_mtu: u16,
     carried: Carried,
     waiting: Waiting,
     traps: Traps,
@@ -219,7 +218,6 @@ impl Engine {
             books: Books::new(),
             fragments: Fragments::new(),
             egress: Egress::new(),
-            underlay_mtu: u16::MAX,
             traps: Traps::default(),
             arrivals: Vec::with_capacity(VECTOR_PACKETS_MAX),
             vector: Vec::with_capacity(VECTOR_PACKETS_MAX),
@@ -497,13 +495,6 @@ impl Engine {
         };
         self.books.received(owner, Volume { packets, bytes });
         self.books.dropped(owner, None, reason, packets);
-    }
-
-    /// The longest IP packet that the underlay's devices take now, in bytes: where that is less than
-    /// the program says, it holds.
-    pub fn limit_underlay_mtu(&mut self, mtu: u16) {
-        self.underlay_mtu = mtu;
-        self.egress.packer().limit_to(mtu);
     }
 
     /// Tells the time when there may be no packets, before counters that depend on it are read.

@@ -136,6 +136,11 @@ impl Packer {
         self.underlay_mtu = underlay_mtu;
     }
 
+    /// What [`Self::limit_to`] was told last.
+    pub(super) fn limit(&self) -> u16 {
+        self.underlay_mtu
+    }
+
     /// Begins a vector.
     pub(super) fn open(&mut self) {
         self.opening += 1;

@@ -4,6 +4,7 @@
 //! The answer is from the address that the packet was for, as Linux makes it for tunnels under a
 //! bridge: no router stands here, so there is no other address that the sender would know.
 
+use super::Engine;
 use super::context::Context;
 use super::counters::Owner;
 use super::packer::TooBig;
@@ -18,6 +19,7 @@ use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
 use catena_model::limits::{TOO_BIG_ANSWERS_BURST, TOO_BIG_ANSWERS_PER_SECOND};
 use catena_model::program::{PROXY_MAC, SliceRate};
+use catena_wire::frame::FrameView;
 use catena_wire::icmp::too_big;
 use catena_wire::probe::ProbeMark;
 use catena_wire::scalar::{MacAddr, Vni};
@@ -107,7 +109,7 @@ impl Teller {
         large: &TooBig,
         asked: Option<NetworkIndex>,
         context: &Context<'_>,
-    ) -> Result<(Sender, catena_wire::frame::FrameView), DropReason> {
+    ) -> Result<(Sender, FrameView), DropReason> {
         const NONE: DropReason = DropReason::MtuExceeded;
         buffer.clear();
         // Of a super-frame the sender is told about the first packet that it would have become.
@@ -147,6 +149,14 @@ impl Teller {
             }
         };
         bucket.take(now_ns, 1)
+    }
+}
+
+impl Engine {
+    /// The longest IP packet that the underlay's devices take now, in bytes: where that is less than
+    /// the program says, it holds.
+    pub fn limit_underlay_mtu(&mut self, mtu: u16) {
+        self.egress.packer().limit_to(mtu);
     }
 }
 
