@@ -38,17 +38,35 @@ impl Underlay {
         Ok(interfaces)
     }
 
-    /// Tells the data plane of the interfaces, whenever they change, for as long as it listens.
+    /// The longest IP packet that all of these interfaces take now, in bytes; 0: there is none that
+    /// leads anywhere.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    async fn mtu(node: &Netlink, interfaces: &[u32]) -> Result<u32, KernelError> {
+        let links = node.links().await?;
+        let used = |index: u32| index != LOOPBACK_INDEX && interfaces.contains(&index);
+        let mtus = links.iter().filter(|link| used(link.index)).map(|link| link.mtu);
+        Ok(mtus.min().unwrap_or(0))
+    }
+
+    async fn devices(&self, node: &Netlink) -> Result<UnderlayDevices, KernelError> {
+        let interfaces = self.interfaces(node).await?;
+        let mtu = Self::mtu(node, &interfaces).await?;
+        Ok(UnderlayDevices { interfaces, mtu })
+    }
+
+    /// Tells the data plane of the interfaces and what they take, whenever that changes, for as long as
+    /// it listens.
     pub(crate) async fn tell(self, node: Netlink, dataplane: mpsc::Sender<Outgoing>) {
         let mut told = None;
         let mut warned = String::new();
         while !dataplane.is_closed() {
-            match self.interfaces(&node).await {
-                Ok(interfaces) if told.as_ref() != Some(&interfaces) => {
-                    self.warn_if_cut_off(&interfaces);
-                    told = Some(interfaces.clone());
-                    let message = UnderlayDevices { interfaces };
-                    let message = to_dataplane::Message::UnderlayDevices(message);
+            match self.devices(&node).await {
+                Ok(devices) if told.as_ref() != Some(&devices) => {
+                    self.tell_people(&devices, told.as_ref());
+                    told = Some(devices.clone());
+                    let message = to_dataplane::Message::UnderlayDevices(devices);
                     // Whoever is gone is found out above.
                     dataplane.send(Outgoing { message, sockets: Vec::new() }).await.ok();
                 }
@@ -59,6 +77,16 @@ impl Underlay {
                 Ok(_) | Err(_) => {}
             }
             tokio::time::sleep(UNDERLAY_RETRY).await;
+        }
+    }
+
+    fn tell_people(&self, devices: &UnderlayDevices, before: Option<&UnderlayDevices>) {
+        if before.is_none_or(|before| before.interfaces != devices.interfaces) {
+            self.warn_if_cut_off(&devices.interfaces);
+        }
+        let (now, former) = (devices.mtu, before.map_or(0, |before| before.mtu));
+        if 0 < now && now < former {
+            tracing::warn!("the underlay's devices take {now} bytes in place of {former}");
         }
     }
 

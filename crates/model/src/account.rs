@@ -51,12 +51,19 @@ pub enum Created {
     Tap,
     /// A probe of an instance or a chain.
     Probe,
+    /// Word to a sender that its packet is too big, and how large one may be.
+    PacketTooBig,
 }
 
 impl Created {
     /// Every kind, in the order of declaration.
-    pub const ALL: &'static [Created] =
-        &[Created::Replica, Created::ProxyAnswer, Created::Tap, Created::Probe];
+    pub const ALL: &'static [Created] = &[
+        Created::Replica,
+        Created::ProxyAnswer,
+        Created::Tap,
+        Created::Probe,
+        Created::PacketTooBig,
+    ];
 
     /// The name in counters and metrics.
     #[must_use]
@@ -66,6 +73,7 @@ impl Created {
             Self::ProxyAnswer => "proxy_answer",
             Self::Tap => "tap",
             Self::Probe => "probe",
+            Self::PacketTooBig => "packet_too_big",
         }
     }
 }

@@ -92,6 +92,7 @@ drop_reasons! {
     FlowMemoryFull "flow_memory_full" "The proxy has no room for a further flow: its entries are in use, and whoever has them has no more than this packet's port or path.",
     PortUnbound "port_unbound" "The port of the program has no interface yet.",
     MtuExceeded "mtu_exceeded" "The packet with its tunnel header is larger than the underlay takes.",
+    MtuUntold "mtu_untold" "The packet is larger than the underlay takes, and so many of its port were answered lately that this one was not.",
     SliceRateExceeded "slice_rate_exceeded" "The packet is over the rate of its slice.",
     SliceQueueFull "slice_queue_full" "Too many packets of slices wait for their turn.",
     TransmitFailed "transmit_failed" "The kernel refused to send the frame.",

@@ -94,6 +94,10 @@ limits! {
         "Largest program on the wire and on disk.";
     TENANT_MTU_BYTES: u16 = 1_400, "bytes",
         "MTU of tenant networks: the underlay's 1,500 less the largest of our tunnel headers without context (74), rounded down.";
+    TOO_BIG_ANSWERS_PER_SECOND: u32 = 100, "answers",
+        "How often in a second senders behind one port are told that a packet is too big; what is not told is counted as mtu_untold.";
+    TOO_BIG_ANSWERS_BURST: u32 = 50, "answers",
+        "How many of these may come at once.";
     NSH_CONTEXT_BYTES_MAX: usize = 128, "bytes",
         "Context headers that one packet may carry in NSH MD type 2 (RFC 8300 section 2.5); what carries more is dropped.";
     NSH_CONTEXT_BYTES_AT_TENANT_MTU: usize = 36, "bytes",

@@ -8,6 +8,8 @@
 //! |  Identifier (of an echo)      |  Sequence number (of an echo) |
 //! ```
 
+pub mod too_big;
+
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 

@@ -25,6 +25,8 @@ pub(crate) struct Book {
     pub(crate) detached: Vec<String>,
     /// By which interfaces tunnels come in, each time it was told.
     pub(crate) underlay_devices: Vec<Vec<u32>>,
+    /// What those take, told with them.
+    pub(crate) underlay_mtus: Vec<u32>,
     /// Not empty: every program is refused with it.
     pub(crate) refusal: String,
 }
@@ -131,6 +133,7 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
         ),
         to_dataplane::Message::UnderlayDevices(told) => {
             book.underlay_devices.push(told.interfaces);
+            book.underlay_mtus.push(told.mtu);
             from_dataplane::Message::UnderlayDevicesResult(
                 catena_protocol::message::UnderlayDevicesResult {},
             )

@@ -89,6 +89,7 @@ async fn the_data_plane_is_told_by_which_devices_tunnels_come_in_and_when_that_c
     let own = scene(&machine, &[]).await;
     let loopback = machine.links.existing("lo").await.unwrap().index;
     wait_told(&own, &[vec![loopback]]).await;
+    let own_mtus = own.dataplane.book.lock().unwrap().underlay_mtus.clone();
     drop(own);
 
     machine.plug_as(1, "up0").await;
@@ -97,7 +98,17 @@ async fn the_data_plane_is_told_by_which_devices_tunnels_come_in_and_when_that_c
     wait_told(&named, &[vec![first]]).await;
     machine.plug_as(2, "up1").await;
     let second = machine.links.existing("up1").await.unwrap().index;
-    wait_told(&named, &[vec![first], vec![first, second]]).await;
+    let both = vec![first, second];
+    wait_told(&named, &[vec![first], both.clone()]).await;
+    // What they take is told as it changes: the least of all, and nothing of devices that lead nowhere.
+    assert_eq!(own_mtus, [0]);
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
+    machine.links.set_mac_and_mtu("up1", MAC, 1_300).await.unwrap();
+    wait_told(&named, &[vec![first], both.clone(), both.clone()]).await;
+    machine.links.set_mac_and_mtu("up1", MAC, 1_400).await.unwrap();
+    wait_told(&named, &[vec![first], both.clone(), both.clone(), both]).await;
+    let mtus = named.dataplane.book.lock().unwrap().underlay_mtus.clone();
+    assert_eq!(mtus, [1_400, 1_400, 1_300, 1_400]);
 }
 
 async fn wait_told(scene: &Scene, expected: &[Vec<u32>]) {

@@ -28,6 +28,7 @@ mod kills;
 mod many_slices;
 mod node;
 mod ordinary;
+mod own_tunnels;
 mod partitions;
 mod passing_by;
 mod paths;

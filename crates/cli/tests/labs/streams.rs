@@ -40,7 +40,8 @@ pub(crate) fn stream_while(
     stream_with(from, to, address, Some(REST), is_wanted)
 }
 
-fn stream_with(
+/// Sends for as long as it is wanted, with a rest behind each piece.
+pub(crate) fn stream_with(
     from: &Node,
     to: &Node,
     address: SocketAddr,

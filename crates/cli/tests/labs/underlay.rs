@@ -9,9 +9,12 @@
 use crate::account;
 use crate::capture::{Capture, Frame};
 use crate::house::{House, in_shared_house};
-use crate::streams::stream;
+use crate::patience::wait_for;
+use crate::streams::{stream, stream_with};
 use crate::traffic::{Family, address};
+use catena_model::account::{Created, NodeCounters};
 use serde_json::json;
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -91,4 +94,65 @@ fn no_underlay_frame_is_larger_than_its_mtu_by_nsh() {
 #[test]
 fn no_underlay_frame_is_larger_than_its_mtu_by_mpls() {
     no_underlay_frame_is_larger_than_its_mtu("mpls");
+}
+
+/// Gives the data network of all hosts an MTU, and waits until every data plane knows it.
+fn resize(house: &House, mtu: u16) {
+    for host in HOSTS {
+        house.node(host).ip(&format!("link set data0 mtu {mtu}"));
+    }
+    let is_small = mtu < 1_500;
+    wait_for("data planes that know their underlay", || {
+        let knows = |node: &NodeCounters| {
+            let troubles = &node.dataplane.troubles;
+            troubles.iter().any(|line| line.contains(&format!("{mtu} bytes"))) == is_small
+        };
+        let all = account::counters(house);
+        let late = all.iter().find(|node| !knows(node));
+        late.map_or(Ok(()), |node| Err(format!("{}: {:?}", node.node, node.dataplane.troubles)))
+    });
+}
+
+/// Answers that all nodes made to packets that were too big.
+fn told(house: &House) -> u64 {
+    let of = |node: &NodeCounters| {
+        node.total().created.get(&Created::PacketTooBig).copied().unwrap_or_default()
+    };
+    account::counters(house).iter().map(of).sum()
+}
+
+/// What a stream still moves behind the fall: more than all buffers between its ends.
+const WRITES_AFTER: u32 = 300;
+
+#[test]
+fn tcp_through_a_chain_lives_when_the_underlay_shrinks() {
+    in_shared_house(|house| {
+        let (source, destination) = (house.node("S"), house.node("D"));
+        for encapsulation in ["nsh", "mpls"] {
+            let chain = house.deploy(json!({
+                "name": "narrow", "source": "S", "destination": "D", "encapsulation": encapsulation,
+                "chain": [{"name": "v8", "direction": "same"}, {"name": "v9", "direction": "same"}],
+                "match_fields": {
+                    "ethertype": Family::V4.ethertype(), "protocol": "tcp", "destination_port": PORT,
+                },
+            }));
+            let (writes, before) = (Cell::new(0), told(house));
+            let to = SocketAddr::new(address("D", Family::V4), PORT);
+            let bytes = stream_with(&source, &destination, to, None, || {
+                writes.set(writes.get() + 1);
+                if writes.get() == 50 {
+                    resize(house, 1_300);
+                }
+                writes.get() < 50 + WRITES_AFTER
+            });
+            let answers = told(house) - before;
+            assert!(answers > 0, "nobody was told");
+            println!("{encapsulation}: {bytes} bytes, {answers} answers");
+            resize(house, 1_500);
+            // What the sender has learned is not for the tests after this.
+            source.ip("route flush cache");
+            account::assert_holds(house);
+            house.undeploy(&chain.chain);
+        }
+    });
 }

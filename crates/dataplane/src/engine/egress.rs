@@ -9,11 +9,12 @@ use super::floods::is_same_machine;
 use super::flow_memory::{FlowMemory, Key, Payer, Visit};
 use super::lots::{Booking, Ends};
 use super::output::{Frame, Output};
-use super::packer::{Load, Packer};
+use super::packer::{Load, Packer, TooBig};
 use super::packet::TunnelKind;
 use super::rewrite;
 use super::segments::Segments;
 use super::tables::{NetworkIndex, PortIndex, Tables};
+use super::too_big::{Answer, Teller};
 use super::trace::Note;
 use super::transform::{Exit, Operation, Stage, Transform, Verdict};
 use super::vector::{Source, Step, Work};
@@ -33,16 +34,27 @@ pub(super) struct Egress {
     headers: Vec<Prepared>,
     packer: Packer,
     digests: Digests,
+    teller: Teller,
 }
 
 impl Egress {
     pub(super) fn new() -> Self {
-        Self { headers: Vec::new(), packer: Packer::default(), digests: Digests::default() }
+        Self {
+            headers: Vec::new(),
+            packer: Packer::new(),
+            digests: Digests::default(),
+            teller: Teller::default(),
+        }
     }
 
     /// What packs datagrams: the lane packs into the same rows.
     pub(super) fn packer(&mut self) -> &mut Packer {
         &mut self.packer
+    }
+
+    /// What [`Packer::limit_to`] was told last.
+    pub(super) fn underlay_limit(&self) -> u16 {
+        self.packer.limit()
     }
 
     /// Carries out the verdicts of a vector and empties it.
@@ -74,13 +86,13 @@ impl Egress {
                 }
                 Verdict::Consume => context.consume(work),
                 Verdict::Forward(transform) => {
-                    let Self { packer, digests, .. } = self;
-                    let mut leaving = Leaving { memory, packer, digests, context, out };
+                    let Self { packer, digests, teller, .. } = self;
+                    let mut leaving = Leaving { memory, packer, digests, teller, context, out };
                     leaving.forward(work, &transform, prepared);
                 }
                 Verdict::Replicate { network, from } => {
-                    let Self { packer, digests, .. } = self;
-                    let mut leaving = Leaving { memory, packer, digests, context, out };
+                    let Self { packer, digests, teller, .. } = self;
+                    let mut leaving = Leaving { memory, packer, digests, teller, context, out };
                     leaving.replicate(work, network, from);
                 }
             }
@@ -151,6 +163,7 @@ struct Leaving<'l, 'e> {
     memory: &'l mut FlowMemory,
     packer: &'l mut Packer,
     digests: &'l mut Digests,
+    teller: &'l mut Teller,
     context: &'l mut Context<'e>,
     out: &'l mut Output,
 }
@@ -179,7 +192,45 @@ impl Leaving<'_, '_> {
                     passage: passage(&work, transform.stage),
                     header,
                 };
-                self.packer.pack(work, &load, self.context, self.out);
+                if let Some(large) = self.packer.pack(work, &load, self.context, self.out) {
+                    self.refuse(large, transform);
+                }
+            }
+        }
+    }
+
+    /// Ends a packet that is too big for its way, and tells its sender.
+    fn refuse(&mut self, large: TooBig, transform: &Transform) {
+        let asked = network_ahead(transform, self.context.tables);
+        let reason = match self.teller.answer(&large, asked, self.context) {
+            Ok(answer) => {
+                self.send_answer(answer);
+                DropReason::MtuExceeded
+            }
+            Err(reason) => reason,
+        };
+        self.context.end_work(large.work, reason);
+    }
+
+    fn send_answer(&mut self, Answer { work, exit, vni }: Answer) {
+        match exit {
+            Exit::Port(port) => self.leave_by_port(work, Stage::Ordinary, port),
+            Exit::Node(node) => {
+                let (header, outcome) = network_header(vni);
+                let load = Load {
+                    to: self.context.tables.node_address(node),
+                    kind: TunnelKind::Vxlan,
+                    passage: Passage::Ordinary,
+                    header: header.bytes(),
+                };
+                let untold = match outcome {
+                    Ok(()) => self.packer.pack(work, &load, self.context, self.out),
+                    Err(reason) => return self.context.end_work(work, reason),
+                };
+                // An underlay too small even for this: nobody is told of an answer.
+                if let Some(large) = untold {
+                    self.context.end_work(large.work, DropReason::MtuExceeded);
+                }
             }
         }
     }
@@ -359,6 +410,17 @@ fn is_super_frame_in_tunnel(work: &Work) -> bool {
     let segmentation = work.buffer.offload.segmentation;
     work.view.protocol == Some(IpProtocol::UDP)
         && segmentation.is_some_and(|one| one.kind != SegmentationKind::UdpL4)
+}
+
+/// The network in which the packet is delivered in the end, if it is here.
+fn network_ahead(transform: &Transform, tables: &Tables) -> Option<NetworkIndex> {
+    transform.operations().find_map(|operation| match operation {
+        Operation::PushNetwork(vni) => tables.vnis.get(&vni).copied(),
+        Operation::PushPath(position) => {
+            tables.path(tables.positions.place(position).path).destination
+        }
+        _ => None,
+    })
 }
 
 /// The tunnel that the pushed header belongs to.

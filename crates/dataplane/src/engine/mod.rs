@@ -54,6 +54,7 @@ mod steering;
 mod switch;
 mod tables;
 mod tap;
+mod too_big;
 mod trace;
 mod transform;
 mod traps;

@@ -23,6 +23,14 @@ const UDP_HEADER_BYTES: usize = catena_wire::udp::HEADER_BYTES;
 const IPV4_HEADER_BYTES: usize = catena_wire::ipv4::HEADER_BYTES;
 const IPV6_HEADER_BYTES: usize = catena_wire::ipv6::HEADER_BYTES;
 
+/// A packet that no tunnel takes.
+pub(super) struct TooBig {
+    pub(super) work: Work,
+    pub(super) segments: Segments,
+    /// How long a frame in its place may be, in bytes.
+    pub(super) frame_bytes_max: usize,
+}
+
 /// What a packet needs to travel.
 pub(super) struct Load<'h> {
     pub(super) to: IpAddr,
@@ -108,15 +116,31 @@ impl Row {
 }
 
 /// The open rows of a vector.
-#[derive(Default)]
 pub(super) struct Packer {
     /// By place; empty before the first.
     rows: Vec<Row>,
     opening: u64,
     is_following: bool,
+    underlay_mtu: u16,
 }
 
 impl Packer {
+    /// No row is open, and the underlay takes what the tables say.
+    pub(super) fn new() -> Self {
+        Self { rows: Vec::new(), opening: 0, is_following: false, underlay_mtu: u16::MAX }
+    }
+
+    /// The longest IP packet that the underlay's devices take now, in bytes, if that is less than the
+    /// tables say.
+    pub(super) fn limit_to(&mut self, underlay_mtu: u16) {
+        self.underlay_mtu = underlay_mtu;
+    }
+
+    /// What [`Self::limit_to`] was told last.
+    pub(super) fn limit(&self) -> u16 {
+        self.underlay_mtu
+    }
+
     /// Begins a vector.
     pub(super) fn open(&mut self) {
         self.opening += 1;
@@ -130,30 +154,26 @@ impl Packer {
         self.is_following = is_following;
     }
 
-    /// Packs the wire packets of a frame, or drops them by name.
+    /// Packs the wire packets of a frame, or drops them by name; one that is too big comes back.
     pub(super) fn pack(
         &mut self,
         mut work: Work,
         load: &Load<'_>,
         context: &mut Context<'_>,
         out: &mut Output,
-    ) {
-        let planned = Segments::of(&mut work.buffer, &work.view);
-        let planned = planned.and_then(|segments| {
-            let bytes = load.header.len() + segments.len(0);
-            if Self::fits(load.to, bytes, context.tables) {
-                Ok(segments)
-            } else {
-                Err(DropReason::MtuExceeded)
-            }
-        });
-        let segments = match planned {
+    ) -> Option<TooBig> {
+        let segments = match Segments::of(&mut work.buffer, &work.view) {
             Ok(segments) => segments,
             Err(reason) => {
                 context.end_work(work, reason);
-                return;
+                return None;
             }
         };
+        let room = self.payload_bytes_max(load.to, context.tables);
+        let frame_bytes_max = room.saturating_sub(load.header.len());
+        if frame_bytes_max < segments.len(0) {
+            return Some(TooBig { work, segments, frame_bytes_max });
+        }
         let ends = Ends { owner: work.owner, to: Owner::Tunnels, passage: load.passage };
         let lot = out.lots.open(ends);
         let key = RowKey { to: load.to, kind: load.kind, lot, flow_hash: work.flow_hash };
@@ -166,7 +186,7 @@ impl Packer {
             self.begin(key, work.buffer, volume, out);
             out.lots.add(lot, volume);
             context.books.held(work.owner, 1);
-            return;
+            return None;
         }
         let mut packed = 0;
         for index in 0..segments.count() {
@@ -185,13 +205,21 @@ impl Packer {
         }
         context.books.held(work.owner, packed);
         context.pool.put(work.buffer);
+        None
     }
 
     /// Is a packet of so many bytes, header included, small enough for the underlay?
     #[inline]
-    pub(super) fn fits(to: IpAddr, bytes: usize, tables: &Tables) -> bool {
+    pub(super) fn fits(&self, to: IpAddr, bytes: usize, tables: &Tables) -> bool {
+        bytes <= self.payload_bytes_max(to, tables)
+    }
+
+    /// Bytes that a datagram to another node may carry.
+    #[inline]
+    fn payload_bytes_max(&self, to: IpAddr, tables: &Tables) -> usize {
         let outer = if to.is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
-        outer + UDP_HEADER_BYTES + bytes <= usize::from(tables.underlay_mtu)
+        let mtu = tables.underlay_mtu.min(self.underlay_mtu);
+        usize::from(mtu).saturating_sub(outer + UDP_HEADER_BYTES)
     }
 
     /// Packs a whole frame that has its header and fits; `volume` is that of the frame alone. Answers

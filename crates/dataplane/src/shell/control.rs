@@ -81,6 +81,8 @@ pub(super) struct Control {
     reserve: TunnelReserve,
     /// By which interfaces datagrams of other nodes come in; by none until an agent says it.
     underlay_devices: Vec<u32>,
+    /// The longest IP packet that they take, in bytes.
+    underlay_mtu: u16,
     attached: BTreeMap<PortId, Attached>,
     kernel_path: Option<KernelPath>,
     /// A kernel path that waits for its ports.
@@ -116,6 +118,7 @@ impl Control {
             underlay: None,
             reserve,
             underlay_devices: Vec::new(),
+            underlay_mtu: u16::MAX,
             attached: BTreeMap::new(),
             kernel_path: None,
             opening: None,
@@ -310,7 +313,7 @@ impl Control {
                 from_dataplane::Message::KernelUnderlayResult(message::KernelUnderlayResult {})
             }
             to_dataplane::Message::UnderlayDevices(devices) => {
-                self.take_underlay_devices(devices.interfaces)?;
+                self.take_underlay_devices(devices)?;
                 from_dataplane::Message::UnderlayDevicesResult(message::UnderlayDevicesResult {})
             }
             to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(self.state()),
@@ -552,7 +555,8 @@ impl Control {
     /// What is in the way of the program in force.
     fn troubles(&self) -> Vec<String> {
         let no_tunnels = self.missing_underlay().and(self.no_tunnels.clone());
-        let troubles = no_tunnels.into_iter().chain(self.injected_by_hand());
+        let troubles =
+            no_tunnels.into_iter().chain(self.narrow_underlay()).chain(self.injected_by_hand());
         troubles.chain(self.one_for_all()).collect()
     }
 

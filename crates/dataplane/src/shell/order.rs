@@ -35,6 +35,8 @@ pub(super) enum Order {
     Underlay { underlay: Box<Underlay>, done: SyncSender<Option<Box<Underlay>>> },
     /// Take datagrams of other nodes from these interfaces only.
     UnderlayDevices { interfaces: Vec<u32>, done: SyncSender<()> },
+    /// The longest IP packet that those take now, in bytes.
+    UnderlayMtu { mtu: u16, done: SyncSender<()> },
     /// Use this ring for the port; the one it had before comes back.
     Attach {
         id: PortId,

@@ -367,6 +367,10 @@ impl Worker {
                 }
                 done.send(()).ok();
             }
+            Order::UnderlayMtu { mtu, done } => {
+                self.engine.limit_underlay_mtu(mtu);
+                done.send(()).ok();
+            }
             Order::Attach { id, ring, kernel, done } => {
                 let (poller, pool) = (&mut self.poller, &mut self.pool);
                 let former = self.rings.attach(id, ring, &self.engine, poller, pool);

@@ -50,6 +50,7 @@ mod switching;
 mod symmetric;
 mod tables;
 mod taps;
+mod too_big;
 mod town;
 mod undeclared;
 mod updates;

@@ -391,6 +391,13 @@ impl Rig {
         }
     }
 
+    /// The devices of the underlay take packets of this size at one node.
+    pub(crate) fn limit_underlay(&mut self, node: usize, mtu: u16) {
+        for engine in &mut self.nodes[node].engines {
+            engine.limit_underlay_mtu(mtu);
+        }
+    }
+
     /// The tables in force at one node.
     pub(crate) fn tables(&self, node: usize) -> &Tables {
         self.nodes[node].first().tables()

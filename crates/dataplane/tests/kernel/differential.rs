@@ -95,12 +95,13 @@ const DROPS_OF_OTHERS: [DropReason; 6] = [
 
 /// Those that these packets do not meet often enough; each has tests in the engine alone, through which
 /// every fragment and every packet that no path expects goes.
-const DROPS_OF_THE_ENGINE: [DropReason; 7] = [
+const DROPS_OF_THE_ENGINE: [DropReason; 8] = [
     DropReason::FloodLimited,
     DropReason::FloodRepeated,
     DropReason::FragmentInTunnel,
     DropReason::FragmentOverlap,
     DropReason::FragmentsWaitingFull,
+    DropReason::MtuUntold,
     DropReason::SecondFirstFragment,
     DropReason::UndeclaredPort,
 ];

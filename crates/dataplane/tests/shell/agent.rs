@@ -84,7 +84,7 @@ impl TestAgent {
 
     /// Says by which interfaces tunnels of other nodes come in.
     pub(crate) fn tell_underlay_devices(&mut self, interfaces: Vec<u32>) {
-        self.send(to_dataplane::Message::UnderlayDevices(UnderlayDevices { interfaces }));
+        self.send(to_dataplane::Message::UnderlayDevices(UnderlayDevices { interfaces, mtu: 0 }));
         match self.hear() {
             Some(from_dataplane::Message::UnderlayDevicesResult(_)) => {}
             other => panic!("no result but {other:?}"),

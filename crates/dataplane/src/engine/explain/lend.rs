@@ -24,6 +24,7 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
     lend_fragments(engine, live);
     engine.health.clone_from(&live.health);
     engine.look = live.look;
+    engine.limit_underlay_mtu(live.egress.underlay_limit());
     let ExplainAt::Port(id) = request.at else { return };
     let Some(port) = live.slots.of_port(id).and_then(|slot| live.slots.owner(slot).1) else {
         return;

@@ -11,7 +11,6 @@ use crate::engine::counters::{IS_COUNTING, Owner};
 use crate::engine::encap::PathPosition;
 use crate::engine::flow_memory::{FlowHash, Found, Key};
 use crate::engine::forwarder;
-use crate::engine::packer::Packer;
 use crate::engine::packet::{Origin, Packet, PortSlot, TunnelKind};
 use crate::engine::slices::SliceIndex;
 use crate::engine::switch;
@@ -492,7 +491,7 @@ impl Lane {
                 let bytes = packet.buffer.len() - header_bytes + header.len();
                 let has_room = header.len() <= packet.buffer.headroom() + header_bytes;
                 // What a tunnel brings must not go on from here.
-                let is_fit = has_room && !by_tunnel && Packer::fits(*to, bytes, tables);
+                let is_fit = has_room && !by_tunnel && hands.packer.fits(*to, bytes, tables);
                 if sight.kind != Kind::Endpoint {
                     sight.flow_hash = sight.chosen_by(position, tables.choice_seed);
                 }

@@ -21,12 +21,12 @@ impl TokenBucket {
     }
 
     /// What it was made with.
-    pub(super) fn rate(&self) -> SliceRate {
+    pub(in crate::engine) fn rate(&self) -> SliceRate {
         self.rate
     }
 
     /// Has it filled again?
-    pub(super) fn is_full(&self, now_ns: u64) -> bool {
+    pub(in crate::engine) fn is_full(&self, now_ns: u64) -> bool {
         self.parts_at(now_ns) == room(self.rate)
     }
 

@@ -9,7 +9,7 @@
 //! lane and for all, and a lane may take no more places than are free: so whoever floods leaves room
 //! for the rest.
 
-mod bucket;
+pub(super) mod bucket;
 mod exit;
 mod lane;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! again. Refuses to know what travels in them.
 
 use super::{Control, DataplaneError, Order, Underlay};
+use catena_protocol::message::UnderlayDevices;
 use std::net::IpAddr;
 
 impl Control {
@@ -34,13 +35,32 @@ impl Control {
         })
     }
 
-    /// An agent says by which interfaces datagrams of other nodes come in.
+    /// An agent says by which interfaces datagrams of other nodes come in, and how large they may be.
     pub(super) fn take_underlay_devices(
         &mut self,
-        interfaces: Vec<u32>,
+        devices: UnderlayDevices,
     ) -> Result<(), DataplaneError> {
+        let UnderlayDevices { interfaces, mtu } = devices;
         self.underlay_devices.clone_from(&interfaces);
-        self.desk.order(|done| Order::UnderlayDevices { interfaces, done })
+        self.desk.order(|done| Order::UnderlayDevices { interfaces, done })?;
+        let mtu = if mtu == 0 { u16::MAX } else { u16::try_from(mtu).unwrap_or(u16::MAX) };
+        if std::mem::replace(&mut self.underlay_mtu, mtu) != mtu {
+            tracing::info!(mtu, "the underlay's devices take packets of this size");
+        }
+        self.desk.order_all(|done| Order::UnderlayMtu { mtu, done })?;
+        Ok(())
+    }
+
+    /// That the underlay takes less than the program counts on, for people.
+    pub(super) fn narrow_underlay(&self) -> Option<String> {
+        let told = self.running.as_ref()?.program.underlay.mtu;
+        let now = self.underlay_mtu;
+        (now < told).then(|| {
+            format!(
+                "the underlay's devices take packets of {now} bytes, not of {told}: senders of larger \
+                 ones are told; give the devices their MTU back, or tenants a smaller one"
+            )
+        })
     }
 
     /// Gives the worker its tunnel sockets.
