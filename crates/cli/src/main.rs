@@ -30,6 +30,7 @@ mod status;
 mod stock;
 mod token;
 mod top;
+mod user;
 mod watch;
 
 use clap::{Parser, Subcommand};

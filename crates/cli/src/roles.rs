@@ -3,8 +3,10 @@
 
 use crate::connection::default_api;
 use crate::failure::Failure;
+use crate::user;
 use catena_agent::{DataplanePaths, PortIo, TlsPaths};
 use catena_controller::{Auth, ListenerSource, Overlap};
+use catena_dataplane::shell::User;
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use catena_model::limits::NODE_WORKERS_MAX;
@@ -125,6 +127,13 @@ pub(crate) struct AgentArguments {
     /// Decide every packet in the data plane: the kernel repeats nothing.
     #[arg(long)]
     no_fastpath: bool,
+    /// Who the data plane is once its sockets are open: NAME, UID or UID:GID; where the agent is root
+    /// and there is a user catena-dataplane, that one.
+    #[arg(long, value_name = "USER", value_parser = user::parse)]
+    dataplane_user: Option<User>,
+    /// Run the data plane without its sandbox, to look at it: any system call, any file of its user.
+    #[arg(long)]
+    no_sandbox: bool,
     /// How the data plane takes frames from ports; `xdp` and `tap` need --no-fastpath.
     #[arg(long, value_enum, default_value = "afpacket")]
     port_io: PortIoChoice,
@@ -198,6 +207,12 @@ pub(crate) struct DataplaneArguments {
     /// What slices with a delay class may send together, in bits per second.
     #[arg(long)]
     slice_rate: Option<NonZeroU64>,
+    /// Who it is once its sockets are open: NAME, UID or UID:GID.
+    #[arg(long, value_name = "USER", value_parser = user::parse)]
+    user: Option<User>,
+    /// Any system call, any file of its user.
+    #[arg(long)]
+    no_sandbox: bool,
 }
 
 /// The socket on which agent and data plane of a node meet.
@@ -283,6 +298,12 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
     if let Some(rate) = arguments.slice_rate {
         command.extend(["--slice-rate".into(), rate.to_string().into()]);
     }
+    if let Some(User { uid, gid }) = arguments.dataplane_user.or_else(user::of_dataplanes) {
+        command.extend(["--user".into(), format!("{uid}:{gid}").into()]);
+    }
+    if arguments.no_sandbox {
+        command.push("--no-sandbox".into());
+    }
     let config = catena_agent::Config {
         node: arguments.node,
         controller: arguments.controller,
@@ -315,6 +336,8 @@ pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
         leads_session: true,
         workers: arguments.staff.workers,
         busy_poll_cores: arguments.staff.busy_poll_cores,
+        user: arguments.user,
+        is_confined: !arguments.no_sandbox,
         // Without a thread: whoever existed before privileges are dropped would keep them.
         stop: Some(BlockedSignals::block(&[Signal::TERM, Signal::INT])?.descriptor()?),
     };
