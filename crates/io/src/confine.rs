@@ -1,5 +1,5 @@
-//! Giving up rights for good, and the user that one started as. Knows Linux capabilities (capabilities(7)); refuses to know who
-//! should keep which.
+//! Giving up rights for good, and the user that one started as. Knows Linux capabilities
+//! (capabilities(7)) and users; refuses to know who should keep which.
 
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};

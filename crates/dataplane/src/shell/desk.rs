@@ -364,9 +364,11 @@ fn hire(
         hall.breaks();
         end.send(ending).ok();
         drop(last_word);
-        while is_confined {
+        if is_confined {
             // It has no system call by which a thread ends.
-            std::thread::park();
+            loop {
+                std::thread::park();
+            }
         }
     };
     // The first keeps the name that people know.

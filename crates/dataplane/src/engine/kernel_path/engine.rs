@@ -48,7 +48,7 @@ impl Engine {
             kernel.settle(with.books);
         });
         self.memory.note_turns(false);
-        let mut door = self.kernel.take()?.into_door();
+        let KernelPath { mut door, .. } = *self.kernel.take()?;
         door.retire();
         Some(door)
     }

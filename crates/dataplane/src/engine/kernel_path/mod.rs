@@ -510,10 +510,6 @@ impl KernelPath {
     }
 
     /// Ends every transform.
-    pub(super) fn into_door(self: Box<Self>) -> Box<dyn Door> {
-        self.door
-    }
-
     pub(super) fn end_all(&mut self, with: &mut Surroundings<'_>) {
         let all: BTreeSet<Dependency> = self.guards.all().map(|(one, _)| one).collect();
         self.end(&all, with);
