@@ -21,8 +21,9 @@ pub struct User {
 }
 
 /// Drops all capabilities of the calling thread from every set, and the way to ever get one by
-/// executing a file; becomes the user, if one is named, for good and without any other group. Threads started later inherit this; those that exist do not: call it while
-/// there is only one. Descriptors that are open keep working.
+/// executing a file; becomes the user, if one is named, for good and without any other group.
+/// Threads started later inherit this; those that exist do not: call it while there is only one.
+/// Descriptors that are open keep working.
 ///
 /// # Errors
 /// The kernel's refusal; rights may then be dropped in part.
