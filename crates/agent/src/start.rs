@@ -1,9 +1,11 @@
 //! Finds a running data plane at its control socket, or starts one that outlives the agent.
 
 use crate::DataplanePaths;
+use catena_kernel::signals::Signal;
 use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -20,7 +22,9 @@ pub(crate) enum StartError {
     #[error("it cannot be started: {0}; see whether the catena binary is still in its place")]
     Spawn(#[source] std::io::Error),
     #[error("it ended while starting ({0}); its own log says why")]
-    Ended(std::process::ExitStatus),
+    Ended(ExitStatus),
+    #[error("it ended while starting: {0}")]
+    Stopped(&'static str),
     #[error("it did not open its control socket within {} s", START_TIMEOUT.as_secs())]
     TooSlow,
 }
@@ -49,10 +53,22 @@ pub(crate) async fn connect_or_start(
     // Somebody must collect its exit status for as long as this agent is its parent.
     tokio::spawn(async move {
         if let Ok(status) = child.wait().await {
-            tracing::warn!("the data plane ended ({status})");
+            match by_kernel(status) {
+                Some(words) => tracing::error!("{words}"),
+                None => tracing::warn!("the data plane ended ({status})"),
+            }
         }
     });
     Ok((stream, true))
+}
+
+/// What to say where it broke out of its sandbox; none: it ended otherwise.
+fn by_kernel(status: ExitStatus) -> Option<&'static str> {
+    (status.signal() == Some(Signal::SYS.as_raw())).then_some(
+        "the data plane was ended by the kernel: a system call outside its list (SIGSYS), or the \
+         end of a thread that crashed; where the kernel audits, its log names the thread and the \
+         call: please report both",
+    )
 }
 
 /// None: nobody listens there.
@@ -77,7 +93,10 @@ async fn wait_for_socket(
             return Ok(stream);
         }
         if let Some(status) = child.try_wait().map_err(StartError::Spawn)? {
-            return Err(StartError::Ended(status));
+            return Err(match by_kernel(status) {
+                Some(words) => StartError::Stopped(words),
+                None => StartError::Ended(status),
+            });
         }
         tokio::time::sleep(START_POLL).await;
     }

@@ -32,6 +32,7 @@ mod stock;
 mod story;
 mod token;
 mod top;
+mod user;
 mod watch;
 
 use clap::{Parser, Subcommand};

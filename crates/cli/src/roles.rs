@@ -3,9 +3,11 @@
 
 use crate::connection::default_api;
 use crate::failure::Failure;
+use crate::user;
 use catena_agent::{DataplanePaths, PortIo, TlsPaths};
 use catena_controller::{Auth, ListenerSource, Overlap};
 use catena_dataplane::engine::FLOOD_FRAMES_PER_SECOND;
+use catena_dataplane::shell::User;
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use catena_model::limits::NODE_WORKERS_MAX;
@@ -126,6 +128,13 @@ pub(crate) struct AgentArguments {
     /// Decide every packet in the data plane: the kernel repeats nothing.
     #[arg(long)]
     no_fastpath: bool,
+    /// Who the data plane is once its sockets are open: NAME, UID or UID:GID; where the agent is root
+    /// and there is a user catena-dataplane, that one.
+    #[arg(long, value_name = "USER", value_parser = user::parse)]
+    dataplane_user: Option<User>,
+    /// Run the data plane without its sandbox, to look at it: any system call, any file of its user.
+    #[arg(long)]
+    no_sandbox: bool,
     /// How the data plane takes frames from ports; `xdp` and `tap` need --no-fastpath.
     #[arg(long, value_enum, default_value = "afpacket")]
     port_io: PortIoChoice,
@@ -206,6 +215,12 @@ pub(crate) struct DataplaneArguments {
     /// What one port may send to everybody in its network, in frames per second.
     #[arg(long, default_value_t = FLOOD_FRAMES_PER_SECOND)]
     flood_rate: NonZeroU32,
+    /// Who it is once its sockets are open: NAME, UID or UID:GID.
+    #[arg(long, value_name = "USER", value_parser = user::parse)]
+    user: Option<User>,
+    /// Any system call, any file of its user.
+    #[arg(long)]
+    no_sandbox: bool,
 }
 
 /// The socket on which agent and data plane of a node meet.
@@ -292,6 +307,12 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
         command.extend(["--slice-rate".into(), rate.to_string().into()]);
     }
     command.extend(["--flood-rate".into(), arguments.flood_rate.to_string().into()]);
+    if let Some(User { uid, gid }) = arguments.dataplane_user.or_else(user::of_dataplanes) {
+        command.extend(["--user".into(), format!("{uid}:{gid}").into()]);
+    }
+    if arguments.no_sandbox {
+        command.push("--no-sandbox".into());
+    }
     let config = catena_agent::Config {
         node: arguments.node,
         controller: arguments.controller,
@@ -325,6 +346,8 @@ pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
         leads_session: true,
         workers: arguments.staff.workers,
         busy_poll_cores: arguments.staff.busy_poll_cores,
+        user: arguments.user,
+        is_confined: !arguments.no_sandbox,
         // Without a thread: whoever existed before privileges are dropped would keep them.
         stop: Some(BlockedSignals::block(&[Signal::TERM, Signal::INT])?.descriptor()?),
     };

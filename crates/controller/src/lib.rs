@@ -90,10 +90,10 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         guard: Arc::new(guard),
         answer_wait: config.answer_wait,
         overlap: config.overlap,
-        watchers: northbound::Watchers::default(),
+        watchers: northbound::Seats::default(),
         drafts: Arc::default(),
         quotas: Arc::new(quotas),
-        bulks: northbound::Bulks::default(),
+        bulks: northbound::Seats::default(),
         readers: northbound::body::Readers::default(),
         trusted_proxies: config.trusted_proxies.into(),
     };

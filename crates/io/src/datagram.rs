@@ -104,7 +104,8 @@ pub(crate) fn send(
     let mut part =
         libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
     // SAFETY: zero is a valid value of each field: null pointers with zero lengths.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    let mut row: libc::mmsghdr = unsafe { std::mem::zeroed() };
+    let message = &mut row.msg_hdr;
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     if let Some(segment_bytes) = segment_bytes {
@@ -113,7 +114,7 @@ pub(crate) fn send(
         // message of two bytes that is written here, so the first header exists.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(size_of::<u16>() as u32) as usize;
-            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            let header = libc::CMSG_FIRSTHDR(&raw const *message);
             (*header).cmsg_level = libc::SOL_UDP;
             (*header).cmsg_type = libc::UDP_SEGMENT;
             (*header).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as usize;
@@ -121,13 +122,14 @@ pub(crate) fn send(
         }
     }
     // SAFETY: the address pointer is valid for its length within this closure, and every other
-    // pointer of `message` for reading as many bytes as its length says; the kernel does not
-    // write through them on sending.
+    // pointer of `message` for reading as many bytes as its length says; the kernel writes
+    // only how much was sent, into `row`.
     let sent = unsafe {
         to.with_sockaddr(|name, length| {
-            message.msg_name = name.cast_mut().cast();
-            message.msg_namelen = length;
-            libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT)
+            row.msg_hdr.msg_name = name.cast_mut().cast();
+            row.msg_hdr.msg_namelen = length;
+            // A row of one: packet rings send by this call too, and a confined worker has few.
+            libc::sendmmsg(socket.as_raw_fd(), &raw mut row, 1, libc::MSG_DONTWAIT as _)
         })
     };
     if sent < 0 { Err(last_errno()) } else { Ok(()) }

@@ -7,7 +7,7 @@
 //! from another process ([`receive_with_fds`]); giving up rights ([`drop_privileges`]).
 //!
 //! It knows Linux sockets and bytes. It refuses to know packet formats, programs and who opens a
-//! socket in which namespace. Unsafe code stands in `counting`, `huge`, `lane`, `slots`,
+//! socket in which namespace. Unsafe code stands in `counting`, `heap`, `huge`, `lane`, `slots`,
 //! `datagram`, `stamped`, `options` and `prefetch` alone.
 
 mod buffer;
@@ -16,6 +16,7 @@ mod cores;
 mod counting;
 mod datagram;
 mod error;
+mod heap;
 mod huge;
 mod lane;
 mod local;
@@ -39,17 +40,18 @@ mod xdp_map;
 mod xdp_rings;
 
 pub use buffer::{BUFFER_DATA_BYTES, BUFFER_HEADROOM_BYTES, Buffer, BufferPool};
-pub use confine::drop_privileges;
+pub use confine::{User, drop_privileges};
 pub use cores::stay_on_core;
 pub use counting::CountingAllocator;
 pub use error::IoError;
+pub use heap::share_one_heap;
 pub use huge::prefer_huge_pages;
 pub use lane::{LaneIn, LaneOut, lane};
 pub use local::{LOCAL_SLOTS_MAX, LocalPort};
 pub use offload::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 pub use passed::{PASSED_FDS_MAX, receive_with_fds, send_with_fds};
 pub use pcap::PcapPort;
-pub use poll::Poller;
+pub use poll::{Poller, rest};
 pub use port::{Port, Received, RefusedFrame, Transmitted};
 pub use prefetch::{prefetch, prefetch_whole};
 pub use reserve::TunnelReserve;

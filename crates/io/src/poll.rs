@@ -1,21 +1,31 @@
 //! Waiting for any of many ports. Knows descriptors and the caller's number for each; refuses to
 //! know what they are.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::{Timespec, epoll, poll};
 use rustix::io::Errno;
 
 use crate::error::IoError;
 
 /// Descriptors reported by one wait; the others follow with the next.
 const READY_MAX: usize = 256;
+/// Longer than that takes another system call, which who is confined may not have.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Gives the processor away for about so long.
+pub fn rest(time: Duration) {
+    let seconds = time.as_secs().min(i32::MAX as u64) as i64;
+    let time = Timespec { tv_sec: seconds, tv_nsec: time.subsec_nanos().into() };
+    // A signal only makes it shorter.
+    let _ = poll(&mut [], Some(&time));
+}
 
 /// A set of descriptors to wait for until one can be read.
 pub struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
 }
 
 impl Poller {
@@ -26,7 +36,7 @@ impl Poller {
     pub fn new() -> Result<Self, IoError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(IoError::system("making a poller"))?;
-        Ok(Self { epoll, events: Vec::with_capacity(READY_MAX) })
+        Ok(Self { epoll })
     }
 
     /// Adds a descriptor; `token` is reported as long as it can be read, was closed by its other
@@ -49,23 +59,22 @@ impl Poller {
     }
 
     /// Replaces `ready` with the tokens that are ready. Waits until there is one, at most for
-    /// `timeout`, rounded up to milliseconds; a signal may end the wait with none.
+    /// `timeout`, rounded up to milliseconds; a signal, or a day, may end the wait with none.
     ///
     /// # Errors
     /// The kernel's refusal.
     pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<u64>) -> Result<(), IoError> {
         ready.clear();
-        self.events.clear();
-        let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
+        let timeout = timeout.map(|timeout| timeout.min(WAIT_MAX)).map(|timeout| Timespec {
+            tv_sec: timeout.as_secs() as i64,
             tv_nsec: timeout.subsec_nanos().into(),
         });
-        let room = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let mut room = [MaybeUninit::uninit(); READY_MAX];
+        match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+            Ok((events, _)) => ready.extend(events.iter().map(|event| event.data.u64())),
+            Err(Errno::INTR) => {}
             Err(errno) => return Err(IoError::system("waiting for descriptors")(errno)),
         }
-        ready.extend(self.events.iter().map(|event| event.data.u64()));
         Ok(())
     }
 }

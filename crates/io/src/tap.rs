@@ -1,11 +1,10 @@
 //! The port of a virtual machine: a TAP interface with the kernel's offload words, so that
 //! super-frames pass whole. One system call a frame. Refuses to know who opened it.
 
-use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, readv, writev};
+use rustix::io::{Errno, read, write};
 
 use crate::buffer::{Buffer, BufferPool};
 use crate::offload::{Offload, VIRTIO_HEADER_BYTES};
@@ -32,12 +31,24 @@ impl TapPort {
         Self { file, outcome: Outcome::default() }
     }
 
-    fn send(&self, frame: &Buffer) -> Result<(), Errno> {
-        let header = frame.offload.emit();
-        let parts = [IoSlice::new(&header), IoSlice::new(frame.bytes())];
+    /// The frame's words and the frame, by one piece of memory: a plain `write` is among the system
+    /// calls of a confined worker.
+    fn send(&self, frame: &mut Buffer) -> Result<(), Errno> {
+        let words = frame.offload.emit();
+        let Some(room) = frame.prepend(VIRTIO_HEADER_BYTES) else {
+            return self.write(&[&words, frame.bytes()].concat());
+        };
+        room.copy_from_slice(&words);
+        let sent = self.write(frame.bytes());
+        let is_back = frame.trim_front(VIRTIO_HEADER_BYTES);
+        debug_assert!(is_back, "the words were put there");
+        sent
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<(), Errno> {
         let mut waits = 0;
         loop {
-            match writev(&self.file, &parts) {
+            match write(&self.file, bytes) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if waits < TRANSMIT_WAITS_MAX => {
@@ -52,6 +63,22 @@ impl TapPort {
     }
 }
 
+/// The memory of an empty buffer, with the words of the frame before its usual beginning.
+fn room_with_words(buffer: &mut Buffer) -> &mut [u8] {
+    buffer.clear();
+    if buffer.prepend(VIRTIO_HEADER_BYTES).is_some() {
+        // Empty again, and it begins sooner.
+        let _ = buffer.set_len(0);
+    }
+    buffer.spare_mut()
+}
+
+/// Takes the words off what came; `None`: it is too short, or too long.
+fn take_words(buffer: &mut Buffer, came: usize) -> Option<[u8; VIRTIO_HEADER_BYTES]> {
+    let words = buffer.set_len(came).then(|| buffer.bytes().first_chunk().copied()).flatten();
+    words.filter(|_| buffer.trim_front(VIRTIO_HEADER_BYTES))
+}
+
 impl Port for TapPort {
     fn receive(&mut self, pool: &mut BufferPool, out: &mut Vec<Buffer>, max: usize) -> Received {
         let mut received = Received::default();
@@ -60,11 +87,8 @@ impl Port for TapPort {
                 received.pool_empty = true;
                 break;
             };
-            buffer.clear();
-            let mut header = [0; VIRTIO_HEADER_BYTES];
-            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(buffer.spare_mut())];
-            let came = match readv(&self.file, &mut parts) {
-                Ok(came) => came.saturating_sub(VIRTIO_HEADER_BYTES),
+            let came = match read(&self.file, room_with_words(&mut buffer)) {
+                Ok(came) => came,
                 Err(errno) => {
                     pool.put(buffer);
                     if ![Errno::AGAIN, Errno::INTR].contains(&errno) && received.frames == 0 {
@@ -73,8 +97,9 @@ impl Port for TapPort {
                     break;
                 }
             };
-            match Offload::parse(header) {
-                Some(offload) if came >= FRAME_BYTES_MIN && buffer.set_len(came) => {
+            let words = take_words(&mut buffer, came);
+            match words.map_or(Some(Offload::default()), Offload::parse) {
+                Some(offload) if words.is_some() && buffer.len() >= FRAME_BYTES_MIN => {
                     buffer.offload = offload;
                     received.frames += 1;
                     out.push(buffer);
@@ -94,8 +119,8 @@ impl Port for TapPort {
 
     fn transmit(&mut self, frames: &mut Vec<Buffer>, pool: &mut BufferPool) -> Transmitted {
         self.outcome.begin();
-        for frame in frames.drain(..) {
-            let sent = self.send(&frame).map_err(Errno::raw_os_error);
+        for mut frame in frames.drain(..) {
+            let sent = self.send(&mut frame).map_err(Errno::raw_os_error);
             self.outcome.note(&frame, sent);
             pool.put(frame);
         }

@@ -17,7 +17,10 @@ use rustix::net::xdp::{
     XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions,
     XdpOptionsFlags,
 };
-use rustix::net::{RecvFlags, SendFlags, bind, recv, send};
+use rustix::net::{
+    MMsgHdr, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, bind, recvmsg,
+    sendmmsg,
+};
 
 use crate::buffer::{Buffer, BufferPool};
 use crate::error::IoError;
@@ -175,7 +178,10 @@ impl XdpPort {
     fn push_out(&mut self) -> Result<(), Errno> {
         let mut waits = 0;
         while !self.tx.is_empty() && self.tx.needs_wakeup() {
-            match send(&self.socket, &[], SendFlags::DONTWAIT) {
+            // The calls by which frames travel elsewhere too: a confined worker has few.
+            let mut control = SendAncillaryBuffer::default();
+            let mut nothing = [MMsgHdr::new(&[], &mut control)];
+            match sendmmsg(&self.socket, &mut nothing, SendFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::INTR) => {}
                 // More is to be done, or the interface's queue is full.
                 Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) if waits < XDP_SLOTS_MAX => {
@@ -218,7 +224,8 @@ impl Port for XdpPort {
         }
         if self.fill.needs_wakeup() {
             // Whether it could be woken shows with the next frames.
-            let _ = recv(&self.socket, &mut [0; 0][..], RecvFlags::DONTWAIT);
+            let mut control = RecvAncillaryBuffer::default();
+            let _ = recvmsg(&self.socket, &mut [], &mut control, RecvFlags::DONTWAIT);
         }
         if received == Received::default() {
             received.socket_error =

@@ -329,7 +329,7 @@ fn a_process_without_privileges_maps_and_uses_a_socket_it_was_given() {
         ip("link set near up");
         ip("link set far up");
         let (near_socket, far_socket) = (packet_socket("near"), packet_socket("far"));
-        drop_privileges().unwrap();
+        drop_privileges(None).unwrap();
         let config = RingConfig::default();
         let near = PacketRing::map(near_socket, config).unwrap();
         let far = PacketRing::map(far_socket, config).unwrap();

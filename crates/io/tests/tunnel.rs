@@ -286,7 +286,7 @@ fn sockets_of_the_reserve_keep_their_buffers_when_the_right_to_them_is_gone() {
     in_new_namespace("reserve", || {
         let mut reserve = TunnelReserve::open(1);
         let local = "127.0.0.1:0".parse().unwrap();
-        drop_privileges().unwrap();
+        drop_privileges(None).unwrap();
         let receiver = TunnelReceiver::bind(local, &mut reserve).unwrap();
         let bytes = receiver.receive_buffer_bytes().unwrap();
         assert!(bytes >= 16 << 20, "{bytes}");

@@ -12,6 +12,11 @@ pub fn effective_has_sys_admin() -> bool {
     effective_has(CapabilitySet::SYS_ADMIN)
 }
 
+/// Whether this process belongs to the superuser.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 fn effective_has(wanted: CapabilitySet) -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }

@@ -33,6 +33,8 @@ fn the_data_plane_process() {
         leads_session: true,
         workers: NonZeroUsize::MIN,
         busy_poll_cores: Vec::new(),
+        user: None,
+        is_confined: true,
         stop: None,
     };
     shell::run(config).unwrap();

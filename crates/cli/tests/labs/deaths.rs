@@ -26,8 +26,12 @@ const PORT: u16 = 5_030;
 const FOREIGN: u64 = 32;
 
 pub(crate) fn kill(process: &Process) {
+    signal(process, Signal::KILL);
+}
+
+fn signal(process: &Process, signal: Signal) {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).expect("a process number");
-    kill_process(pid, Signal::KILL).expect("it runs");
+    kill_process(pid, signal).expect("it runs");
 }
 
 fn document(name: &str, port: u16, functions: &[&str]) -> Value {
@@ -371,13 +375,14 @@ fn a_data_plane_that_was_killed_comes_back_by_itself() {
     in_own_house("pair.yaml", |house| {
         let to = SocketAddr::new(address("D", Family::V4), PORT);
         let chain = house.deploy(document("steady", PORT, &["v1", "v2"]));
-        for host in ["host1", "host2"] {
+        // SIGSYS is what the kernel ends it by for a system call that it has no business with.
+        for (host, end) in [("host1", Signal::KILL), ("host2", Signal::SYS)] {
             let dataplane = house.process("dataplane", Some(host));
             let before = life(house, host);
             let receiver = Receiver::new(&house.node("D"), to);
             let sending = Sender::new(&house.node("S"), to).keep_sending();
             std::thread::sleep(Duration::from_millis(100));
-            kill_until_replaced(house, &dataplane);
+            end_until_replaced(house, &dataplane, end);
             house.wait_active(&chain.chain);
             std::thread::sleep(Duration::from_millis(100));
             let sent = sending.stop();
@@ -391,13 +396,21 @@ fn a_data_plane_that_was_killed_comes_back_by_itself() {
             let after = ChainTotal::of(&house.chain(&chain.chain));
             assert_eq!(after.finished - before.finished, 200, "{host}");
             account::assert_holds(house);
+            let log = house.path("/run/catena/log").join(format!("agent-{host}.log"));
+            let log = std::fs::read_to_string(log).expect("a log");
+            let is_named = log.contains("a system call outside its list (SIGSYS)");
+            assert_eq!(is_named, end == Signal::SYS, "{host}: {log}");
         }
     });
 }
 
 /// Kills a data plane and waits until the node has settled with another.
 fn kill_until_replaced(house: &House, dataplane: &Process) {
-    kill(dataplane);
+    end_until_replaced(house, dataplane, Signal::KILL);
+}
+
+fn end_until_replaced(house: &House, dataplane: &Process, end: Signal) {
+    signal(dataplane, end);
     wait_gone(house, dataplane);
     wait_for("another data plane", || {
         let is_it = |p: &Process| p.words == dataplane.words && p.pid != dataplane.pid;

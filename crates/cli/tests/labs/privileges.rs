@@ -14,6 +14,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const HOSTS: [&str; 4] = ["host1", "host2", "host3", "host4"];
+/// The user of a lab's data planes.
+const OF_DATAPLANES: &str = "61181";
 /// Of VXLAN.
 const TUNNEL_PORT: u16 = 4_789;
 const PORT: u16 = 5_095;
@@ -39,9 +41,14 @@ fn privileged_threads(process: u32) -> Vec<String> {
             ("CapBnd", "0000000000000000"),
             ("CapAmb", "0000000000000000"),
             ("NoNewPrivs", "1"),
+            // A list of system calls, and nobody else's files.
+            ("Seccomp", "2"),
+            ("Uid", OF_DATAPLANES),
+            ("Gid", OF_DATAPLANES),
         ] {
-            let line = status.lines().find(|line| line.starts_with(key)).expect("a line");
-            if line.split_whitespace().nth(1) != Some(expected) {
+            let line =
+                status.lines().find(|line| line.split(':').next() == Some(key)).expect("a line");
+            if !line.split_whitespace().skip(1).all(|word| word == expected) {
                 found.push(format!("{}: {line}", name.trim()));
             }
         }

@@ -12,7 +12,7 @@ mod routes;
 mod serve;
 
 use drafts::{Drafts, Maker};
-pub(crate) use native::{Bulks, Watchers};
+pub(crate) use native::Seats;
 pub(crate) use networking_sfc::{DRAFT, Quotas, SLICE, WATCHER};
 pub use routes::{Access, Route, routes};
 pub(crate) use serve::serve;
@@ -50,10 +50,10 @@ pub(crate) struct App {
     /// How long a chain request waits for nodes that do not answer.
     pub(crate) answer_wait: Duration,
     pub(crate) overlap: Overlap,
-    pub(crate) watchers: Watchers,
+    pub(crate) watchers: Seats,
     pub(crate) drafts: Arc<Drafts>,
     pub(crate) quotas: Arc<Quotas>,
-    pub(crate) bulks: Bulks,
+    pub(crate) bulks: Seats,
     pub(crate) readers: Readers,
     pub(crate) trusted_proxies: Arc<[IpNet]>,
 }
@@ -73,7 +73,7 @@ impl App {
             watchers: self.watchers.clone(),
             drafts: Arc::clone(&self.drafts),
             quotas: Arc::clone(&self.quotas),
-            bulks: Bulks::default(),
+            bulks: Seats::default(),
             readers: self.readers.clone(),
             trusted_proxies: Arc::clone(&self.trusted_proxies),
         })

@@ -100,6 +100,42 @@ fn an_open_bulk_ends_with_its_token_and_makes_nothing_more() {
     assert_eq!(Bulk::open(&caller).answer()["status"], 401);
 }
 
+/// What the controller says to a request of a line that it takes, or refuses.
+fn begin(caller: &Caller<'_>) -> (Bulk, u16) {
+    let mut bulk = Bulk::open(caller);
+    bulk.send(&json!({"network": {"name": "n"}}));
+    let mut first = String::new();
+    bulk.answers.read_line(&mut first).unwrap();
+    let status = first.split(' ').nth(1).unwrap_or_else(|| panic!("{first}"));
+    let status = status.parse().unwrap();
+    (bulk, status)
+}
+
+#[test]
+fn one_project_does_not_take_all_seats_of_those_who_send_lines() {
+    const SHARE: usize = 8;
+    let data = tempfile::tempdir().unwrap();
+    let controller = start(data.path(), Auth::Token);
+    let admin = Caller::admin(&controller);
+    let greedy = ["one", "two"].map(|name| admin.with_role(name, "greedy", "tenant"));
+    let mut held: Vec<(Bulk, u16)> = (0..SHARE).map(|n| begin(&greedy[n % 2])).collect();
+    assert!(held.iter().all(|(_, status)| *status == 200));
+    let (mut refused, status) = begin(&greedy[0]);
+    assert_eq!(status, 503);
+    let mut told = String::new();
+    while !told.contains("of your project") {
+        assert!(refused.answers.read_line(&mut told).unwrap() > 0, "{told}");
+    }
+    let quiet = admin.with_role("q", "quiet", "tenant");
+    assert_eq!(begin(&quiet).1, 200, "another's share is another's");
+    // A seat is free again soon after its request has ended.
+    drop(held.pop());
+    let begun = std::time::Instant::now();
+    while begin(&greedy[1]).1 != 200 {
+        assert!(begun.elapsed() < PATIENCE, "the seat is not given back");
+    }
+}
+
 fn open(caller: &Caller<'_>) -> (u16, String) {
     let answer = caller.call("POST", "/v1/plan", Some(&json!({})));
     (answer.status, answer.json()["draft"].as_str().unwrap_or_default().to_owned())

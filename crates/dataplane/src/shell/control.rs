@@ -15,7 +15,7 @@ use super::desk::Desk;
 use super::order::{Order, Report};
 use super::slice_book::SliceBook;
 use super::underlay::Underlay;
-use super::{Config, DataplaneError, program_file, slice_file};
+use super::{Config, DataplaneError, WITHOUT_SANDBOX, program_file, slice_file};
 use crate::engine::{KernelPort, Rehearsal, Tables, Turn};
 use catena_io::TunnelReserve;
 use catena_model::check::{CheckQuestion, Sighting};
@@ -557,7 +557,8 @@ impl Control {
         let no_tunnels = self.missing_underlay().and(self.no_tunnels.clone());
         let troubles =
             no_tunnels.into_iter().chain(self.narrow_underlay()).chain(self.injected_by_hand());
-        troubles.chain(self.one_for_all()).collect()
+        let open = (!self.config.is_confined).then(|| WITHOUT_SANDBOX.to_owned());
+        troubles.chain(self.one_for_all()).chain(open).collect()
     }
 
     /// Is one of several workers the only one who decides?

@@ -5,6 +5,7 @@ use super::DataplaneError;
 use super::hall::{Hall, Meeting};
 use super::order::{Order, Report, Reports};
 use super::peers::{self, Peers};
+use super::sandbox;
 use super::wake::Bell;
 use super::worker::Worker;
 use crate::engine::{Board, EngineConfig, KernelPort, WatchDuty};
@@ -13,18 +14,32 @@ use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The worker that is asked what any of them could answer.
 const FIRST: usize = 0;
+
+/// How long an outcome is waited for before it is seen to that the worker is there at all.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How a worker has ended, and what it leaves: whoever is confined cannot take it apart.
+struct Ending {
+    /// None: it panicked.
+    outcome: Option<Result<(), IoError>>,
+    _worker: Option<Box<Worker>>,
+}
 
 /// A running worker.
 struct Seat {
     orders: Option<Sender<Order>>,
     bell: Bell,
-    thread: Option<JoinHandle<Result<(), IoError>>>,
+    ending: Receiver<Ending>,
+    /// None: it stays when it has ended, until the process does.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Seat {
@@ -51,6 +66,8 @@ pub(super) struct Staff {
     pub(super) workers: NonZeroUsize,
     /// Cores of their own, for the first of them on.
     pub(super) own_cores: Vec<u32>,
+    /// Leave them the system calls that they need, and no others.
+    pub(super) are_confined: bool,
 }
 
 impl Desk {
@@ -78,7 +95,10 @@ impl Desk {
             let reports = Reports::new(number, sender.clone(), desk.report_bell.clone());
             let own_core = staff.own_cores.get(number).copied();
             let peers = Some(peers).filter(|_| !is_alone);
-            desk.seats.push(hire(number, config, own_core, bell, reports, peers)?);
+            let last_word = Reports::new(number, sender.clone(), desk.report_bell.clone());
+            let hall = Arc::clone(&hall);
+            let place = Place { number, own_core, is_confined: staff.are_confined, bell };
+            desk.seats.push(hire(place, (config, reports, peers), (hall, last_word))?);
         }
         Ok(desk)
     }
@@ -132,7 +152,7 @@ impl Desk {
         let mut outcomes = outcomes.into_iter().enumerate();
         let mut hear = |desk: &mut Self| {
             let (worker, outcome) = outcomes.next()?;
-            Some(outcome.recv().map_err(|_| desk.why_ended(worker)))
+            Some(desk.wait_for(worker, &outcome))
         };
         let first = hear(self).unwrap_or(Err(DataplaneError::WorkerEnded))?;
         let others = std::iter::from_fn(|| hear(self)).collect::<Result<_, _>>()?;
@@ -179,8 +199,7 @@ impl Desk {
         Ok(outcomes)
     }
 
-    /// Gives a port to a worker: the one that has it, or has fewest. Answers the ring that the port
-    /// had before.
+    /// Gives a port to a worker: the one that has it, or has fewest.
     ///
     /// # Errors
     /// As [`Self::order`]; within: the ring cannot be used.
@@ -189,12 +208,13 @@ impl Desk {
         id: PortId,
         ring: Box<dyn Port>,
         kernel: Option<KernelPort>,
-    ) -> Result<Result<Option<Box<dyn Port>>, IoError>, DataplaneError> {
+    ) -> Result<Result<(), IoError>, DataplaneError> {
         let home = self.homes.get(&id).copied().unwrap_or_else(|| self.emptiest());
         self.meet(|desk| {
-            let attached = desk.ask(home, |done| Order::Attach { id, ring, kernel, done })?;
-            desk.tell_home(id, Some(home).filter(|_| attached.is_ok()))?;
-            Ok(attached)
+            let taken = desk.ask(home, |done| Order::Attach { id, ring, kernel, done })?;
+            desk.tell_home(id, Some(home).filter(|_| taken.outcome.is_ok()))?;
+            drop(taken.spent);
+            Ok(taken.outcome)
         })
     }
 
@@ -254,7 +274,23 @@ impl Desk {
         if let Some(seat) = self.seats.get(worker) {
             seat.give(order(done));
         }
-        outcome.recv().map_err(|_| self.why_ended(worker))
+        self.wait_for(worker, &outcome)
+    }
+
+    /// A worker that has ended leaves its orders as they are.
+    fn wait_for<T>(&mut self, worker: usize, outcome: &Receiver<T>) -> Result<T, DataplaneError> {
+        loop {
+            match outcome.recv_timeout(LOOK) {
+                Ok(outcome) => return Ok(outcome),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.why_ended(worker)),
+                Err(RecvTimeoutError::Timeout) => {
+                    let seat = self.seats.get(worker);
+                    if let Some(Ok(ending)) = seat.map(|seat| seat.ending.try_recv()) {
+                        return Err(ending.into());
+                    }
+                }
+            }
+        }
     }
 
     /// Rings when there are reports.
@@ -275,36 +311,71 @@ impl Desk {
     }
 
     fn why_ended(&mut self, worker: usize) -> DataplaneError {
-        let thread = self.seats.get_mut(worker).and_then(|seat| seat.thread.take());
-        match thread.map(JoinHandle::join) {
-            Some(Ok(Err(error))) => DataplaneError::Worker(error),
-            _ => DataplaneError::WorkerEnded,
+        let ending = self.seats.get(worker).and_then(|seat| seat.ending.recv().ok());
+        ending.map_or(DataplaneError::WorkerEnded, Into::into)
+    }
+}
+
+impl From<Ending> for DataplaneError {
+    fn from(ending: Ending) -> Self {
+        match ending.outcome {
+            Some(Err(error)) => Self::Worker(error),
+            Some(Ok(())) | None => Self::WorkerEnded,
         }
     }
 }
 
+/// Where a worker works.
+struct Place {
+    number: usize,
+    own_core: Option<u32>,
+    is_confined: bool,
+    bell: Bell,
+}
+
 /// Starts a worker.
 fn hire(
-    number: usize,
-    config: EngineConfig,
-    own_core: Option<u32>,
-    bell: Bell,
-    reports: Reports,
-    peers: Option<Peers>,
+    place: Place,
+    (config, reports, peers): (EngineConfig, Reports, Option<Peers>),
+    (hall, last_word): (Arc<Hall>, Reports),
 ) -> Result<Seat, DataplaneError> {
     let (orders, queue) = mpsc::channel();
+    let (end, ending) = mpsc::channel();
+    let Place { number, own_core, is_confined, bell } = place;
     let worker_bell = bell.clone();
-    let work = move || {
+    let begin = move || {
         if let Some(core) = own_core {
             stay_on_core(core)?;
         }
-        Worker::new(config, queue, bell, reports, peers)?.run(own_core.is_some())
+        let worker = Box::new(Worker::new(config, queue, bell, reports, peers)?);
+        if is_confined {
+            sandbox::confine_worker()?;
+        }
+        Ok(worker)
+    };
+    let work = move || {
+        let ending = match begin() {
+            Ok(mut worker) => {
+                let run = AssertUnwindSafe(|| worker.run(own_core.is_some()));
+                Ending { outcome: catch_unwind(run).ok(), _worker: Some(worker) }
+            }
+            Err(error) => Ending { outcome: Some(Err(error)), _worker: None },
+        };
+        hall.breaks();
+        end.send(ending).ok();
+        drop(last_word);
+        if is_confined {
+            // It has no system call by which a thread ends.
+            loop {
+                std::thread::park();
+            }
+        }
     };
     // The first keeps the name that people know.
     let name = if number == FIRST { "worker".into() } else { format!("worker{number}") };
     let thread = std::thread::Builder::new().name(name).spawn(work);
-    let thread = Some(thread.map_err(DataplaneError::Start)?);
-    Ok(Seat { orders: Some(orders), bell: worker_bell, thread })
+    let thread = Some(thread.map_err(DataplaneError::Start)?).filter(|_| !is_confined);
+    Ok(Seat { orders: Some(orders), bell: worker_bell, ending, thread })
 }
 
 impl Drop for Desk {
@@ -314,10 +385,11 @@ impl Drop for Desk {
             seat.orders = None;
             seat.bell.ring();
         }
-        for thread in self.seats.iter_mut().filter_map(|seat| seat.thread.take()) {
-            if let Ok(Err(error)) = thread.join() {
+        for seat in &mut self.seats {
+            if let Ok(Ending { outcome: Some(Err(error)), .. }) = seat.ending.recv() {
                 tracing::error!("a worker ended badly: {error}");
             }
+            seat.thread.take().map(JoinHandle::join);
         }
     }
 }
@@ -334,7 +406,7 @@ mod tests {
     fn start(workers: usize, own_cores: &[u32]) -> Desk {
         let node: NodeName = "host1".parse().unwrap();
         let workers = NonZeroUsize::new(workers).unwrap();
-        let staff = Staff { workers, own_cores: own_cores.to_vec() };
+        let staff = Staff { workers, own_cores: own_cores.to_vec(), are_confined: false };
         Desk::start(&EngineConfig::new(node), &staff).unwrap()
     }
 

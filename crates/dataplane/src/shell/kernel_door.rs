@@ -18,6 +18,7 @@ pub struct KernelDoor {
     free: VecDeque<u32>,
     /// What had been lost before.
     lost_before: Losses,
+    is_retired: bool,
 }
 
 impl KernelDoor {
@@ -34,7 +35,8 @@ impl KernelDoor {
         }
         let free = (1..tables.gates_max()).collect();
         let lost_before = lost(&tables);
-        let door = Self { tables, gates: HashMap::new(), free, lost_before };
+        let gates = HashMap::new();
+        let door = Self { tables, gates, free, lost_before, is_retired: false };
         door.set_off(false);
         Ok(door)
     }
@@ -48,11 +50,18 @@ impl KernelDoor {
 impl Drop for KernelDoor {
     /// Whoever forwards without these tables must not have the kernel do so by them.
     fn drop(&mut self) {
-        self.tables.bump_all();
+        self.retire();
     }
 }
 
 impl Door for KernelDoor {
+    fn retire(&mut self) {
+        // Once: the one in its place has begun to use the tables then.
+        if !std::mem::replace(&mut self.is_retired, true) {
+            self.tables.bump_all();
+        }
+    }
+
     fn flows(&self) -> u32 {
         self.tables.flows_max().min(KERNEL_FLOWS_MAX)
     }

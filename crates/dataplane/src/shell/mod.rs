@@ -18,6 +18,7 @@ mod program_file;
 mod punt;
 mod punt_shares;
 mod rings;
+mod sandbox;
 mod slice_book;
 mod slice_file;
 mod underlay;
@@ -25,23 +26,27 @@ mod wake;
 mod way_up;
 mod worker;
 
+pub use catena_io::User;
 pub use control_socket::ControlSocketError;
 pub use kernel_door::KernelDoor;
 pub use program_file::{ProgramFileError, program_file};
 
 use crate::engine::EngineConfig;
-use catena_io::{IoError, TunnelReserve, drop_privileges};
+use catena_io::{IoError, TunnelReserve, drop_privileges, share_one_heap};
 use catena_model::NodeName;
 use control::Control;
 use control_socket::ControlSocket;
 use desk::{Desk, Staff};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
+use std::path::{Path, PathBuf};
 use underlay::UNDERLAY_SOCKETS;
 
 const STATE_DIR_MODE: u32 = 0o700;
+/// Said in the log and among the troubles of a node.
+const WITHOUT_SANDBOX: &str =
+    "the data plane may make any system call and open any file of its user (--no-sandbox)";
 
 /// What a data plane must be told; everything else comes with its program.
 #[derive(Debug)]
@@ -63,6 +68,11 @@ pub struct Config {
     /// Cores that are each a worker's alone: it stays there and never sleeps. Workers without one
     /// sleep when there is nothing to do, wherever they run.
     pub busy_poll_cores: Vec<u32>,
+    /// Who moves packets, once what takes rights is open; none: whoever starts it.
+    pub user: Option<User>,
+    /// Leave the process only the files and system calls that it needs: it ends at once when it asks
+    /// for others. For processes of their own: threads stay what they have become.
+    pub is_confined: bool,
     /// Ends the process cleanly when it becomes readable or its other end is closed.
     pub stop: Option<OwnedFd>,
 }
@@ -96,6 +106,12 @@ pub enum DataplaneError {
          look for a security policy that forbids it"
     )]
     Confine(#[source] IoError),
+    /// The kernel cannot hold it back from what it does not need.
+    #[error(
+        "the sandbox cannot be closed: {0}; use a kernel with seccomp filters, or start the agent \
+         with --no-sandbox"
+    )]
+    Sandbox(#[source] IoError),
     /// The kernel's tables, which the agent counts on, are of no use.
     #[error("the kernel path is of no use: {0}; the agent will start the data plane anew")]
     KernelPath(String),
@@ -108,6 +124,18 @@ pub enum DataplaneError {
     /// Counters have no text form.
     #[error("the counters cannot be written: {0}; please report it")]
     Answer(#[source] serde_json::Error),
+}
+
+/// Gives a state directory of another user to this one. Once: afterwards whatever stands there may
+/// be a link that the user has made to what is not his.
+fn give_to(state_dir: &Path, user: User) -> std::io::Result<()> {
+    if std::fs::metadata(state_dir)?.uid() == user.uid {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(state_dir)? {
+        lchown(entry?.path(), Some(user.uid), Some(user.gid))?;
+    }
+    lchown(state_dir, Some(user.uid), Some(user.gid))
 }
 
 /// Runs a data plane until it is told to stop. The calling thread loses its privileges for good, and
@@ -125,18 +153,38 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     builder
         .create(&config.state_dir)
         .map_err(|source| DataplaneError::StateDir { path: config.state_dir.clone(), source })?;
-    let _lock = control_socket::lock(&config.state_dir)?;
-    let socket = ControlSocket::open(&config.control_socket)?;
+    if let Some(user) = config.user {
+        give_to(&config.state_dir, user).map_err(|source| DataplaneError::StateDir {
+            path: config.state_dir.clone(),
+            source,
+        })?;
+    }
     let engine = EngineConfig {
         slice_bits_per_second: config.slice_bits_per_second,
         flood_frames_per_second: config.flood_frames_per_second,
         ..EngineConfig::new(config.node.clone())
     };
-    let staff = Staff { workers: config.workers, own_cores: config.busy_poll_cores.clone() };
+    let staff = Staff {
+        workers: config.workers,
+        own_cores: config.busy_poll_cores.clone(),
+        are_confined: config.is_confined,
+    };
     let reserve = TunnelReserve::open(UNDERLAY_SOCKETS);
     // Threads inherit what this one has left: none may start before.
-    drop_privileges().map_err(DataplaneError::Confine)?;
+    drop_privileges(config.user).map_err(DataplaneError::Confine)?;
+    let _lock = control_socket::lock(&config.state_dir)?;
+    let socket = ControlSocket::open(&config.control_socket)?;
+    if config.is_confined {
+        share_one_heap();
+        sandbox::wall_in(&config.state_dir, &config.control_socket)
+            .map_err(DataplaneError::Sandbox)?;
+    } else {
+        tracing::warn!("without a sandbox: {WITHOUT_SANDBOX}");
+    }
     let desk = Desk::start(&engine, &staff)?;
+    if config.is_confined {
+        sandbox::confine_control().map_err(DataplaneError::Sandbox)?;
+    }
     let mut control = Control::new(config, socket, desk, reserve);
     control.resume()?;
     control.serve()

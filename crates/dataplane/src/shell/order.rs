@@ -4,12 +4,13 @@
 
 use super::hall::Meeting;
 use super::kernel_door::KernelDoor;
-use super::rings::LostPort;
+use super::rings::{LostPort, Taken};
 use super::underlay::Underlay;
 use super::wake::Bell;
+use super::worker::KernelPathTurn;
 use crate::engine::{KernelPort, Rehearsal, Turn};
 use catena_fastpath::Queues;
-use catena_io::{IoError, PacketRing, Port};
+use catena_io::{PacketRing, Port};
 use catena_model::SliceId;
 use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
@@ -37,13 +38,13 @@ pub(super) enum Order {
     UnderlayDevices { interfaces: Vec<u32>, done: SyncSender<()> },
     /// The longest IP packet that those take now, in bytes.
     UnderlayMtu { mtu: u16, done: SyncSender<()> },
-    /// Use this ring for the port; the one it had before comes back.
+    /// Use this ring for the port; what is not used comes back.
     Attach {
         id: PortId,
         ring: Box<dyn Port>,
         /// How the kernel knows it; none: it does not.
         kernel: Option<KernelPort>,
-        done: SyncSender<Result<Option<Box<dyn Port>>, IoError>>,
+        done: SyncSender<Taken>,
     },
     /// Let the kernel repeat what is decided; what it does not comes by this ring.
     KernelPath {
@@ -55,7 +56,7 @@ pub(super) enum Order {
         numbers: HashMap<u16, PortId>,
         /// How the kernel knows those that are.
         attached: Vec<(PortId, KernelPort)>,
-        done: SyncSender<Result<(), IoError>>,
+        done: SyncSender<Box<KernelPathTurn>>,
     },
     /// The kernel's program stands before this interface of the underlay; none: before none.
     KernelUnderlay { interface: Option<u32>, done: SyncSender<()> },

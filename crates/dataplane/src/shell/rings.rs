@@ -41,6 +41,13 @@ pub(super) struct Rings {
     scratch: Vec<Buffer>,
 }
 
+/// What became of a port that was to be attached. Rings that are not used are taken apart by somebody
+/// who has time, and the system calls for it.
+pub(super) struct Taken {
+    pub(super) outcome: Result<(), IoError>,
+    pub(super) spent: Vec<Box<dyn Port>>,
+}
+
 /// A port whose interface is gone.
 pub(super) struct LostPort {
     pub(super) id: PortId,
@@ -64,10 +71,7 @@ impl Rings {
         }
     }
 
-    /// Takes a port; answers the ring that it had before.
-    ///
-    /// # Errors
-    /// The poller refuses the ring; the port is not attached then.
+    /// Takes a port, unless the poller refuses its ring.
     pub(super) fn attach(
         &mut self,
         id: PortId,
@@ -75,8 +79,8 @@ impl Rings {
         engine: &Engine,
         poller: &mut Poller,
         pool: &mut BufferPool,
-    ) -> Result<Option<Box<dyn Port>>, IoError> {
-        let replaced = self.detach(id, poller);
+    ) -> Taken {
+        let mut spent: Vec<_> = self.detach(id, poller).into_iter().collect();
         let seat = self.seats.iter().position(Option::is_none).unwrap_or_else(|| {
             self.seats.push(None);
             self.seats.len() - 1
@@ -85,14 +89,16 @@ impl Rings {
         let mut port = AttachedPort { id, slot: None, ring, lost_unused: 0, frames, shares };
         if let Some(slot) = engine.slot_of(id) {
             // The ring has just been made: nothing in it is old.
-            poller.add(&*port.ring, self.first_token + seat as u64)?;
+            if let Err(error) = poller.add(&*port.ring, self.first_token + seat as u64) {
+                spent.push(port.ring);
+                return Taken { outcome: Err(error), spent };
+            }
             port.slot = Some(slot);
         }
         if let Some(place) = self.seats.get_mut(seat) {
             *place = Some(port);
         }
-        self.index(engine, poller, pool)?;
-        Ok(replaced)
+        Taken { outcome: self.index(engine, poller, pool), spent }
     }
 
     /// Gives a port's ring back; none: it was not attached.

@@ -13,11 +13,11 @@ use super::rings::{LostPort, Rings};
 use super::underlay::Underlay;
 use super::wake::Bell;
 use crate::engine::{
-    Engine, EngineConfig, KernelPort, Output, Packet, Rehearsal, TunnelKind, VECTOR_PACKETS_MAX,
-    Way,
+    Door, Engine, EngineConfig, KernelPort, Output, Packet, Rehearsal, TunnelKind,
+    VECTOR_PACKETS_MAX, Way,
 };
 use catena_fastpath::Queues;
-use catena_io::{BufferPool, IoError, PacketRing, Poller};
+use catena_io::{BufferPool, IoError, PacketRing, Poller, rest};
 use catena_model::account::NodeCounters;
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
@@ -32,13 +32,23 @@ const POOL_BUFFERS: usize = 2_048;
 /// up costs several; sleeping sooner leaves the processor to the functions.
 const LOOKS_BEFORE_SLEEP: u32 = 16;
 
-/// How long a worker that has come to a meeting sleeps before it looks again.
-const MEETING_REST: Duration = Duration::from_micros(20);
+/// How long a worker that waits for others sleeps before it looks again.
+const REST: Duration = Duration::from_micros(20);
 
 const TOKEN_BELL: u64 = 0;
 const TOKEN_UNDERLAY: u64 = 1;
 const TOKEN_PUNT: u64 = TOKEN_UNDERLAY + TunnelKind::ALL.len() as u64;
 const TOKEN_RINGS: u64 = TOKEN_PUNT + 1;
+
+/// What became of a kernel path, and what is used no more: to be taken apart by the control thread.
+/// A worker has no system call to close anything.
+pub(super) struct KernelPathTurn {
+    pub(super) outcome: Result<(), IoError>,
+    punt: Option<Punt>,
+    ring: Option<Box<PacketRing>>,
+    queues: Option<Queues>,
+    door: Option<Box<dyn Door>>,
+}
 
 /// The state of the thread.
 pub(super) struct Worker {
@@ -116,7 +126,7 @@ impl Worker {
     ///
     /// # Errors
     /// Waiting fails, or an order cannot be carried out: the process must begin anew.
-    pub(super) fn run(mut self, spins: bool) -> Result<(), IoError> {
+    pub(super) fn run(&mut self, spins: bool) -> Result<(), IoError> {
         let mut looks = 0;
         loop {
             self.wait(spins || looks < LOOKS_BEFORE_SLEEP)?;
@@ -132,7 +142,7 @@ impl Worker {
                 looks = if has_relieved { 0 } else { LOOKS_BEFORE_SLEEP.min(looks + 1) };
                 if !has_relieved && self.peers.as_ref().is_some_and(Peers::is_backed_up) {
                     // Whoever must make room may need this very core.
-                    std::thread::yield_now();
+                    rest(REST);
                 }
             } else {
                 looks = 0;
@@ -175,7 +185,7 @@ impl Worker {
                 self.decide();
             } else if !has_relieved {
                 // Who is waited for may need this very core.
-                std::thread::sleep(MEETING_REST);
+                rest(REST);
             }
         }
     }
@@ -373,20 +383,20 @@ impl Worker {
             }
             Order::Attach { id, ring, kernel, done } => {
                 let (poller, pool) = (&mut self.poller, &mut self.pool);
-                let former = self.rings.attach(id, ring, &self.engine, poller, pool);
-                self.name_kernel_port(id, kernel.filter(|_| former.is_ok()));
-                done.send(former).ok();
+                let taken = self.rings.attach(id, ring, &self.engine, poller, pool);
+                self.name_kernel_port(id, kernel.filter(|_| taken.outcome.is_ok()));
+                done.send(taken).ok();
             }
             Order::Detach { id, done } => {
                 self.name_kernel_port(id, None);
                 done.send(self.rings.detach(id, &mut self.poller)).ok();
             }
             Order::KernelPath { door, ring, queues, numbers, attached, done } => {
-                let opened = self.open_kernel_path(door, ring, queues, numbers);
-                for (id, kernel) in attached.into_iter().filter(|_| opened.is_ok()) {
+                let turn = self.open_kernel_path(door, ring, queues, numbers);
+                for (id, kernel) in attached.into_iter().filter(|_| turn.outcome.is_ok()) {
                     self.name_kernel_port(id, Some(kernel));
                 }
-                done.send(opened).ok();
+                done.send(Box::new(turn)).ok();
             }
             Order::KernelUnderlay { interface, done } => {
                 self.engine.set_kernel_underlay(interface);
@@ -428,18 +438,29 @@ impl Worker {
         mut ring: Box<PacketRing>,
         queues: Queues,
         numbers: HashMap<u16, PortId>,
-    ) -> Result<(), IoError> {
-        if let Some(mut former) = self.punt.take() {
+    ) -> KernelPathTurn {
+        let punt = self.punt.take();
+        let mut turn =
+            KernelPathTurn { outcome: Ok(()), punt, ring: None, queues: None, door: None };
+        if let Some(former) = &mut turn.punt {
             former.book(&mut self.engine);
             self.punt_full_before += former.ring_full();
             self.punt_lost_before += former.lost_before(&mut ring, &mut self.engine);
-            self.poller.remove(former.ring())?;
+            turn.outcome = self.poller.remove(former.ring());
         }
-        self.poller.add(&*ring, TOKEN_PUNT)?;
-        self.engine.open_kernel_path(door);
+        if turn.outcome.is_ok() {
+            turn.outcome = self.poller.add(&*ring, TOKEN_PUNT);
+        }
+        if turn.outcome.is_err() {
+            turn.ring = Some(ring);
+            turn.queues = Some(queues);
+            turn.door = Some(door);
+            return turn;
+        }
+        turn.door = self.engine.open_kernel_path(door);
         self.punt = Some(Punt::new(ring, numbers, queues, &mut self.engine));
         self.tick_ns = Some(0);
-        Ok(())
+        turn
     }
 
     fn name_kernel_port(&mut self, id: PortId, kernel: Option<KernelPort>) {

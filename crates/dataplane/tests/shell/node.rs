@@ -195,6 +195,8 @@ impl Dataplane {
             leads_session: false,
             workers: NonZeroUsize::new(workers).unwrap(),
             busy_poll_cores: Vec::new(),
+            user: None,
+            is_confined: false,
             stop: Some(watched.into()),
         };
         let namespace = namespace.clone();

@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Where a lab keeps its files, inside its own mount namespace.
 pub(crate) const LAB_DIRECTORY: &str = "/run/catena";
+/// Names the user of a lab's data planes; empty: they are root's.
+const DATAPLANE_USER: &str = "CATENA_LAB_DATAPLANE_USER";
+/// A number that no distribution gives away: nothing on the machine is this user's.
+const DATAPLANE_UID: &str = "61181";
 /// How long the authority of a starting controller may be missing.
 const ENROLL_WAIT: Duration = Duration::from_secs(20);
 /// Pause between two attempts to enroll.
@@ -87,6 +91,10 @@ impl Roles<'_> {
 
     /// Gives a host its certificate; the controller may still be making its authority.
     pub(crate) fn enroll(&self, host: &HostPlan) -> Result<()> {
+        // Only what is enrolled is private: the user of data planes passes by.
+        let home = host_directory(host);
+        fs::create_dir_all(&home)
+            .map_err(|error| LabError::io("create", home.display().to_string(), error))?;
         let out = tls_directory(host).display().to_string();
         let data = data_directory().display().to_string();
         let arguments = ["node", "enroll", &host.name, "--data", &data, "--out", &out];
@@ -137,6 +145,10 @@ impl Roles<'_> {
         ];
         if std::env::var_os(WITHOUT_FAST_PATH).is_some() {
             arguments.push("--no-fastpath");
+        }
+        let user = std::env::var(DATAPLANE_USER).unwrap_or_else(|_| DATAPLANE_UID.to_owned());
+        if !user.is_empty() {
+            arguments.extend(["--dataplane-user", &user]);
         }
         let told = [(PORT_IO, "--port-io"), (WORKERS, "--workers")];
         let told = told.map(|(name, option)| (option, std::env::var(name).ok()));

@@ -3,6 +3,7 @@
 //! them.
 
 use super::problem::Problem;
+use super::seats::{NoSeat, Seat};
 use super::slices;
 use crate::auth::Pass;
 use crate::northbound::body::Broken;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -29,6 +30,8 @@ const OTHER_LINES_MAX: usize = 64;
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Requests of this kind at one time: each holds a connection for as long as it lasts.
 const BULKS_MAX: usize = 32;
+/// Of one project, where projects are told apart.
+const BULKS_OF_PROJECT_MAX: usize = 8;
 /// Pieces of the request that may wait while lines are made; the sender waits with the next.
 const CHUNKS_MAX: usize = 16;
 /// Answers that are sent together at most.
@@ -36,19 +39,17 @@ const ANSWERS_TOGETHER_MAX: usize = 64;
 /// Such groups that may wait for a reader; the next lines wait with them.
 const ANSWERS_MAX: usize = 16;
 
-/// How many may still begin.
-pub(crate) struct Bulks(Arc<Semaphore>);
-
-impl Default for Bulks {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(BULKS_MAX)))
-    }
-}
-
 /// Answers at once; what is answered follows.
 pub(super) fn answer(app: &Arc<App>, pass: Pass, body: Body) -> Result<Response, Problem> {
-    let seat = Arc::clone(&app.bulks.0).try_acquire_owned().map_err(|_| {
-        Problem::overloaded(format!("{BULKS_MAX} others send lines already; try again."))
+    let share = (!app.guard.is_open()).then_some(BULKS_OF_PROJECT_MAX);
+    let seat = app.bulks.sit(&pass.identity().project, share, BULKS_MAX).map_err(|no_seat| {
+        Problem::overloaded(match no_seat {
+            NoSeat::Project => format!(
+                "{BULKS_OF_PROJECT_MAX} others of your project send lines already; end one of them, \
+                 or send more lines by it."
+            ),
+            NoSeat::All => format!("{BULKS_MAX} others send lines already; try again."),
+        })
     })?;
     let (answers, receiver) = mpsc::channel(ANSWERS_MAX);
     let work = Work { app: Arc::clone(app), pass, answers, done: 0, _seat: seat };
@@ -66,7 +67,7 @@ struct Work {
     answers: mpsc::Sender<Result<Bytes, Infallible>>,
     /// Lines that have been answered.
     done: u64,
-    _seat: OwnedSemaphorePermit,
+    _seat: Seat,
 }
 
 /// Why no further line is made.

@@ -17,6 +17,7 @@ mod paths;
 mod plan;
 mod problem;
 pub(crate) mod routes;
+mod seats;
 mod slices;
 mod status;
 mod tokens;
@@ -27,14 +28,13 @@ use crate::auth::{Identity, Pass, Refusal};
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
-pub(crate) use bulk::Bulks;
 use catena_model::resource::Label;
 use catena_plan::{Intent, Table};
 use problem::Problem;
 use routes::Operation;
+pub(crate) use seats::Seats;
 use serde_json::Value;
 use std::sync::Arc;
-pub(crate) use watch::Watchers;
 
 const CONTENT_TYPE: &str = "application/json";
 

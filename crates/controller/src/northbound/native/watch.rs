@@ -3,6 +3,7 @@
 //! what caused it.
 
 use super::problem::Problem;
+use super::seats::{NoSeat, Seat};
 use crate::auth::{Identity, Pass};
 use crate::declared::{Declared, Snapshot};
 use crate::northbound::{App, Call, WATCHER};
@@ -14,12 +15,12 @@ use axum::response::Response;
 use catena_model::event::{Declaration, EventLine};
 use catena_model::id::ChainId;
 use catena_model::status::ChainStatus;
-use catena_model::{BlueprintNumber, Event, NodeName, ProjectId};
+use catena_model::{BlueprintNumber, Event, NodeName};
 use catena_plan::IndexedIntent;
 use catena_store::{Revision, StoreError};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -32,58 +33,6 @@ const LINES_MAX: usize = 64;
 /// An empty line after so long without an event tells the reader that the controller is there, and
 /// the controller that the reader has gone.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
-
-/// Who watches.
-#[derive(Clone, Default)]
-pub(crate) struct Watchers(Arc<Mutex<BTreeMap<ProjectId, usize>>>);
-
-/// Why somebody may not begin to watch.
-enum NoSeat {
-    /// His project has as many watchers as it may.
-    Project,
-    /// All have.
-    All,
-}
-
-/// A watcher's place, given back with it.
-struct Seat {
-    watchers: Watchers,
-    project: ProjectId,
-}
-
-impl Watchers {
-    /// How many of a project watch.
-    pub(crate) fn count(&self, project: &ProjectId) -> usize {
-        self.taken().get(project).copied().unwrap_or_default()
-    }
-
-    fn sit(&self, project: &ProjectId, project_max: Option<usize>) -> Result<Seat, NoSeat> {
-        let mut taken = self.taken();
-        let own = taken.get(project).copied().unwrap_or_default();
-        if project_max.is_some_and(|max| own >= max) {
-            return Err(NoSeat::Project);
-        }
-        if taken.values().sum::<usize>() >= WATCHERS_MAX {
-            return Err(NoSeat::All);
-        }
-        taken.insert(project.clone(), own.saturating_add(1));
-        Ok(Seat { watchers: self.clone(), project: project.clone() })
-    }
-
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<ProjectId, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut taken = self.watchers.taken();
-        let left = taken.remove(&self.project).unwrap_or_default().saturating_sub(1);
-        if left > 0 {
-            taken.insert(self.project.clone(), left);
-        }
-    }
-}
 
 /// Tells how things stand and what changes; with `after` in the query first what was declared after
 /// that revision.
@@ -107,7 +56,7 @@ pub(super) async fn answer(
     let former = app.declared.snapshot().intent;
     changes(&app.declared, after, &former).await?;
     let max = app.quotas.limit(&identity.project, WATCHER);
-    let seat = app.watchers.sit(&identity.project, max).map_err(|no_seat| match no_seat {
+    let seat = app.watchers.sit(&identity.project, max, WATCHERS_MAX).map_err(|no_seat| match no_seat {
         NoSeat::Project => Problem::over_quota(WATCHER),
         NoSeat::All => Problem::overloaded(format!(
             "{WATCHERS_MAX} others watch already; end one of them, or ask GET /v1/status instead."

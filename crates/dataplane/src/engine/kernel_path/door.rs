@@ -38,6 +38,9 @@ pub struct Losses {
 
 /// The kernel's tables.
 pub trait Door: Send {
+    /// Another takes its place: nobody uses its tables through it any more.
+    fn retire(&mut self) {}
+
     /// How many flows it can hold.
     fn flows(&self) -> u32;
 

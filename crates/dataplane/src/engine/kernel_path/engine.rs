@@ -33,21 +33,24 @@ macro_rules! with_kernel {
 
 impl Engine {
     /// Lets the kernel repeat what is decided from now on. The tables behind the door are empty.
-    /// What the former door's tables carried is booked; they are not used any more.
-    pub fn open_kernel_path(&mut self, door: Box<dyn Door>) {
-        self.close_kernel_path();
+    /// What the former door's tables carried is booked; it is retired, and comes back.
+    pub fn open_kernel_path(&mut self, door: Box<dyn Door>) -> Option<Box<dyn Door>> {
+        let former = self.close_kernel_path();
         self.kernel = Some(Box::new(KernelPath::new(door)));
         self.memory.note_turns(true);
+        former
     }
 
-    /// Decides every packet itself again.
-    pub fn close_kernel_path(&mut self) {
+    /// Decides every packet itself again; the door is retired, and comes back.
+    pub fn close_kernel_path(&mut self) -> Option<Box<dyn Door>> {
         with_kernel!(self, |kernel, with| {
             kernel.end_all(with);
             kernel.settle(with.books);
         });
-        self.kernel = None;
         self.memory.note_turns(false);
+        let KernelPath { mut door, .. } = *self.kernel.take()?;
+        door.retire();
+        Some(door)
     }
 
     /// The interface of a port, for the kernel; none: the port has none that the kernel knows.

@@ -130,7 +130,7 @@ impl Control {
         let numbers = ports.into_iter().map(|(port, number)| (number, port)).collect();
         let attached = self.attached.iter().filter_map(|(id, port)| Some((*id, port.kernel?)));
         let attached: Vec<(PortId, KernelPort)> = attached.collect();
-        let opened = self.desk.order(|done| Order::KernelPath {
+        let turn = self.desk.order(|done| Order::KernelPath {
             door,
             ring,
             queues,
@@ -138,7 +138,7 @@ impl Control {
             attached,
             done,
         })?;
-        if let Err(error) = opened {
+        if let Err(error) = &turn.outcome {
             return Ok(Some(format!("the punt ring cannot be used: {error}")));
         }
         self.order_kernel_underlay()?;

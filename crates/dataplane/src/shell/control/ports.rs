@@ -47,7 +47,7 @@ impl Control {
             Err(reason) => return Ok(Some(reason)),
         };
         match self.desk.attach(id, ring, kernel)? {
-            Ok(_former) => {
+            Ok(()) => {
                 self.attached.insert(id, Attached { sequence: attach.sequence, kernel });
                 self.open_if_ready()?;
                 Ok(None)

@@ -142,7 +142,11 @@ fn counted(desk: &mut Desk) -> NodeCounters {
 }
 
 fn cross(workers: usize) {
-    let staff = Staff { workers: NonZeroUsize::new(workers).unwrap(), own_cores: Vec::new() };
+    let staff = Staff {
+        workers: NonZeroUsize::new(workers).unwrap(),
+        own_cores: Vec::new(),
+        are_confined: false,
+    };
     let config = EngineConfig::new(NodeName::new("host1").unwrap());
     let mut desk = Desk::start(&config, &staff).unwrap();
     change(&mut desk, 1);
