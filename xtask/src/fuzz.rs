@@ -1,6 +1,7 @@
 //! `cargo xtask fuzz TARGET --time SECONDS`: seeds from the goldens, then cargo-fuzz on the kept corpus.
 //! Knows the two commands and the tally of executions; what a target does stands in `fuzz/targets`.
 
+use crate::nightly;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -41,7 +42,7 @@ pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> Result<(),
     if asked.is_empty() {
         return Err(format!("no target is called '{target}'; there are: {}", known.join(", ")));
     }
-    if !answers(Command::new("cargo").args(["+nightly", "fuzz", "--version"])) {
+    if !nightly::answers(&["fuzz", "--version"]) {
         return Err(NEEDS.into());
     }
     // A finding of one target is no reason to leave the others out.
@@ -83,9 +84,8 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> 
     if !seeded {
         return Err(format!("cannot write the seeds of {target} into {seeds}"));
     }
-    let mut fuzz = Command::new("cargo");
-    fuzz.args(["+nightly", "fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer", "target"])
-        .args([&corpus, &seeds])
+    let mut fuzz = nightly::cargo(&["fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer", "target"]);
+    fuzz.args([&corpus, &seeds])
         .arg("--")
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={INPUT_BYTES_MAX}"))
@@ -94,7 +94,7 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> 
         .env("CATENA_FUZZ_TARGET", target)
         .current_dir(root)
         .stderr(Stdio::piped());
-    let mut child = nightly(&mut fuzz).spawn().map_err(|error| error.to_string())?;
+    let mut child = fuzz.spawn().map_err(|error| error.to_string())?;
     let mut executions = None;
     for line in child.stderr.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
         let line = line.map_err(|error| error.to_string())?;
@@ -141,14 +141,4 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args(arguments).current_dir(root);
     command
-}
-
-/// The toolchain that runs this is not the one that fuzzes.
-fn nightly(command: &mut Command) -> &mut Command {
-    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO")
-}
-
-fn answers(command: &mut Command) -> bool {
-    let command = nightly(command).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }

@@ -5,6 +5,7 @@
 mod arrows;
 mod fuzz;
 mod generate;
+mod nightly;
 mod rules;
 mod specification;
 
@@ -39,6 +40,8 @@ enum Command {
         #[arg(long, default_value_t = 60)]
         time: u64,
     },
+    /// Run what `io` does with memory under Miri (a nightly toolchain with it).
+    Miri,
 }
 
 fn main() -> ExitCode {
@@ -48,20 +51,25 @@ fn main() -> ExitCode {
         Command::Gen => generate::write(&root),
         Command::Bench { words } => return bench(&root, &words),
         Command::Fuzz { target, time } => {
-            return match fuzz::run(&root, target.as_deref(), time) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(why) => {
-                    eprintln!("fuzz: {why}");
-                    ExitCode::FAILURE
-                }
-            };
+            return ended(fuzz::run(&root, target.as_deref(), time));
         }
+        Command::Miri => return ended(nightly::miri(&root)),
     };
     for fault in &faults {
         eprintln!("tidy: {fault}");
     }
     println!("tidy: {} faults", faults.len());
     if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn ended(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Builds what is measured and runs the benchmark.

@@ -3,9 +3,7 @@
 //! know what is in them.
 #![allow(unsafe_code)]
 
-use std::cell::UnsafeCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicUsize, Ordering, UnsafeCell};
 
 /// A counter in a cache line of its own: the two sides write one each.
 #[repr(align(64))]
@@ -50,10 +48,12 @@ impl<T: Send> LaneIn<T> {
         if next.wrapping_sub(taken.0.load(Ordering::Acquire)) == slots.len() {
             return false;
         }
-        // SAFETY: the slot is not between `taken` and `put`, so it is the producer's, and there is
-        // one producer, held by `&mut self`. The index is below the length, a power of two.
-        // The caller's item is in no lane, so the two are apart.
-        unsafe { std::ptr::swap(slots[next & (slots.len() - 1)].get(), item) };
+        slots[next & (slots.len() - 1)].with_mut(|slot| {
+            // SAFETY: the slot is not between `taken` and `put`, so it is the producer's, and there
+            // is one producer, held by `&mut self`. The index is below the length, a power of two.
+            // The caller's item is in no lane, so the two are apart.
+            unsafe { std::ptr::swap(slot, item) }
+        });
         put.0.store(next.wrapping_add(1), Ordering::Release);
         true
     }
@@ -69,10 +69,12 @@ impl<T: Send> LaneOut<T> {
         if next == put.0.load(Ordering::Acquire) {
             return false;
         }
-        // SAFETY: the slot is between `taken` and `put`, so it is the consumer's, and there is one
-        // consumer, held by `&mut self`. The index is below the length, a power of two.
-        // The caller's item is in no lane, so the two are apart.
-        unsafe { std::ptr::swap(slots[next & (slots.len() - 1)].get(), item) };
+        slots[next & (slots.len() - 1)].with_mut(|slot| {
+            // SAFETY: the slot is between `taken` and `put`, so it is the consumer's, and there is one
+            // consumer, held by `&mut self`. The index is below the length, a power of two.
+            // The caller's item is in no lane, so the two are apart.
+            unsafe { std::ptr::swap(slot, item) }
+        });
         taken.0.store(next.wrapping_add(1), Ordering::Release);
         true
     }
@@ -81,60 +83,5 @@ impl<T: Send> LaneOut<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.taken.0.load(Ordering::Relaxed) == self.0.put.0.load(Ordering::Acquire)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::buffer::{Buffer, BufferPool};
-
-    fn buffers(count: usize) -> Vec<Buffer> {
-        let mut pool = BufferPool::new(count);
-        std::iter::from_fn(|| pool.take()).collect()
-    }
-
-    #[test]
-    fn a_million_buffers_cross_between_threads_in_order_and_none_is_lost() {
-        const COUNT: u32 = 1_000_000;
-        let (mut into, mut out) = lane(buffers(64));
-        let sender = std::thread::spawn(move || {
-            let mut pool = BufferPool::new(1);
-            let mut buffer = pool.take().unwrap();
-            for number in 0..COUNT {
-                assert!(buffer.fill(&number.to_ne_bytes()));
-                while !into.put(&mut buffer) {
-                    std::thread::yield_now();
-                }
-            }
-        });
-        let mut pool = BufferPool::new(1);
-        let mut buffer = pool.take().unwrap();
-        for number in 0..COUNT {
-            while !out.take(&mut buffer) {
-                std::thread::yield_now();
-            }
-            assert_eq!(buffer.bytes(), number.to_ne_bytes());
-        }
-        sender.join().unwrap();
-        assert!(out.is_empty());
-        assert!(!out.take(&mut buffer));
-    }
-
-    #[test]
-    fn a_full_lane_takes_nothing_and_keeps_what_it_has() {
-        let (mut into, mut out) = lane(buffers(5));
-        let mut pool = BufferPool::new(1);
-        let mut buffer = pool.take().unwrap();
-        for number in 0..6_u8 {
-            assert!(buffer.fill(&[number]));
-            assert_eq!(into.put(&mut buffer), number < 4, "four slots: the power of two below");
-        }
-        assert_eq!(buffer.bytes(), [5]);
-        for number in 0..4_u8 {
-            assert!(out.take(&mut buffer));
-            assert_eq!(buffer.bytes(), [number]);
-        }
-        assert!(!out.take(&mut buffer));
     }
 }

@@ -10,6 +10,7 @@
 //! socket in which namespace. Unsafe code stands in `counting`, `heap`, `huge`, `lane`, `slots`,
 //! `datagram`, `stamped`, `options` and `prefetch` alone.
 
+mod bell;
 mod buffer;
 mod confine;
 mod cores;
@@ -31,6 +32,7 @@ mod reserve;
 mod ring;
 mod slots;
 mod stamped;
+mod sync;
 mod tap;
 mod tunnel_receiver;
 mod tunnel_sender;
