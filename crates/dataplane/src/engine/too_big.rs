@@ -81,7 +81,7 @@ impl Teller {
                 let volume = Volume { packets: 1, bytes: buffer.len() as u64 };
                 let Sender { exit, vni, .. } = sender;
                 let work = Work {
-                    flow_hash: receive::flow_hash(&view),
+                    flow_hash: receive::flow_hash(&view, context.tables.choice_seed),
                     buffer,
                     owner,
                     view,
