@@ -187,7 +187,8 @@ fn tell(step: &str, seconds: f64) {
 fn up(file: &Path, options: &StartOptions) -> Result<(), Failure> {
     let lab = catena_lab::up(file, options, &mut tell)?;
     say!("API: http://{}", lab.api());
-    say!("{}", next(&std::env::args().next().unwrap_or_default(), lab.lab()));
+    let is_alone = catena_lab::list()?.len() < 2;
+    say!("{}", next(&std::env::args().next().unwrap_or_default(), lab.lab(), is_alone));
     if options.is_detached {
         return Ok(());
     }
@@ -214,11 +215,13 @@ fn wait(lab: RunningLab) -> Result<(), Failure> {
     end
 }
 
-/// What to try in a lab that stands, with the program as it was called and nodes that are there.
-fn next(program: &str, lab: &catena_lab::Lab) -> String {
+/// What to try in a lab that stands, with the program as it was called and nodes that are there. A node
+/// of one of several labs is named with its lab.
+fn next(program: &str, lab: &catena_lab::Lab, is_alone: bool) -> String {
     let mut parts = Vec::new();
     if let Some(node) = lab.endpoints.names().next() {
-        parts.push(format!("{program} lab shell {node}"));
+        let of_lab = if is_alone { String::new() } else { format!("{}/", lab.name) };
+        parts.push(format!("{program} lab shell {of_lab}{node}"));
     }
     parts.push(format!("{program} status"));
     if let Some(chain) = lab.chains.iter().find(|chain| lab.why_not(chain).is_none()) {
@@ -287,12 +290,14 @@ mod tests {
 
     #[test]
     fn what_to_try_next_names_what_the_lab_has_and_the_program_as_it_was_called() {
-        let said = next("target/release/catena", &lab("5g-slices.yaml"));
+        let said = next("target/release/catena", &lab("5g-slices.yaml"), true);
         let wanted = "next: target/release/catena lab shell gnb · target/release/catena status · \
             target/release/catena chain show red · target/release/catena lab down 5g-slices";
         assert_eq!(said, wanted);
-        let bare = next("catena", &lab("openstack-testbed.yaml"));
+        let bare = next("catena", &lab("openstack-testbed.yaml"), true);
         assert!(bare.contains("lab shell S ·") && !bare.contains("chain show"), "{bare}");
+        let beside = next("catena", &lab("openstack-testbed.yaml"), false);
+        assert!(beside.contains("lab shell openstack-testbed/S ·"), "{beside}");
     }
 
     #[test]

@@ -197,6 +197,11 @@ fn a_chain_is_checked_in_band_and_what_is_wrong_is_named() {
         host.ip(&format!("link set {device} mtu 1400"));
         wrong("frame");
         host.ip(&format!("link set {device} mtu 1500"));
-        house.tell(&["chain", "check", "checked"]);
+        // Its agent looks at the link once a second.
+        wait_for("a chain that is well", || {
+            let output = house.catena(&["chain", "check", "checked"]);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            if output.status.success() { Ok(()) } else { Err(said) }
+        });
     });
 }

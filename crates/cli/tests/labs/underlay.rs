@@ -96,6 +96,9 @@ fn no_underlay_frame_is_larger_than_its_mtu_by_mpls() {
     no_underlay_frame_is_larger_than_its_mtu("mpls");
 }
 
+/// How a data plane begins what it says of an underlay that is too small.
+const NARROW: &str = "the underlay's devices take packets of";
+
 /// Gives the data network of all hosts an MTU, and waits until every data plane knows it.
 fn resize(house: &House, mtu: u16) {
     for host in HOSTS {
@@ -105,7 +108,9 @@ fn resize(house: &House, mtu: u16) {
     wait_for("data planes that know their underlay", || {
         let knows = |node: &NodeCounters| {
             let troubles = &node.dataplane.troubles;
-            troubles.iter().any(|line| line.contains(&format!("{mtu} bytes"))) == is_small
+            let told =
+                if is_small { format!("take packets of {mtu} bytes") } else { NARROW.into() };
+            troubles.iter().any(|line| line.contains(&told)) == is_small
         };
         let all = account::counters(house);
         let late = all.iter().find(|node| !knows(node));
