@@ -1,7 +1,7 @@
 //! What is on its way up to the engine, by port: no port takes the places that others need. Knows
 //! counts of frames; refuses to know how long a frame takes.
 //!
-//! A port may have as many frames on their way as places are free, times its weight: one alone half
+//! A port may have as many frames on their way as places are free, times its weight: one alone of weight 1 half
 //! of all, two that flood a third each, and there is always room for another. So they are served by
 //! turns, whatever each sends, and who is alone is bounded by what the engine can do, not by a rate.
 
