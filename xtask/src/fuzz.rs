@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz TARGET --time SECONDS`: seeds from the goldens, then cargo-fuzz on the kept corpus.
 //! Knows the two commands and the tally of executions; what a target does stands in `fuzz/targets`.
 
-use crate::nightly;
+use crate::{corpus, nightly};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -68,15 +68,22 @@ fn names(root: &Path) -> Result<Vec<String>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Fuzzes one target; how often it was executed, or none where it ended with a finding.
+/// Fuzzes one target and keeps what it found new; how often it was executed, or none where it ended with
+/// a finding.
 fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> {
     // Whole paths: cargo-fuzz may look from another folder.
     let within = |folder: &str| root.join(folder).join(target).display().to_string();
-    let (seeds, corpus) = (within("target/fuzz-seeds"), within("fuzz/corpus"));
+    let [seeds, corpus, merged] =
+        ["target/fuzz-seeds", "target/fuzz-corpus", "target/fuzz-merged"].map(within);
     let artifacts = within("fuzz/libfuzzer/artifacts");
-    for folder in [&corpus, &artifacts] {
+    // What was merged before is in the corpus.
+    let _ = std::fs::remove_dir_all(&merged);
+    for folder in [&merged, &artifacts] {
         std::fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
     }
+    let (kept, corpus_path) = (corpus::file(root, target), Path::new(&corpus));
+    let failed = |error| format!("the corpus of {target}: {error}");
+    corpus::unpack(&kept, corpus_path).map_err(failed)?;
     let seeded =
         cargo(root, &["run", "--release", "-q", "-p", "catena-fuzz", "--", target, &seeds])
             .status()
@@ -84,15 +91,10 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> 
     if !seeded {
         return Err(format!("cannot write the seeds of {target} into {seeds}"));
     }
-    let mut fuzz = nightly::cargo(&["fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer", "target"]);
-    fuzz.args([&corpus, &seeds])
-        .arg("--")
-        .arg(format!("-max_total_time={seconds}"))
-        .arg(format!("-max_len={INPUT_BYTES_MAX}"))
+    let mut fuzz = libfuzzer(root, target, &[&corpus, &seeds]);
+    fuzz.arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={artifacts}/"))
         .arg("-print_final_stats=1")
-        .env("CATENA_FUZZ_TARGET", target)
-        .current_dir(root)
         .stderr(Stdio::piped());
     let mut child = fuzz.spawn().map_err(|error| error.to_string())?;
     let mut executions = None;
@@ -107,7 +109,22 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> 
     if !ended.success() {
         return Ok(None);
     }
+    let mut merge = libfuzzer(root, target, &[&merged, &corpus]);
+    if merge.arg("-merge=1").status().is_ok_and(|status| status.success()) {
+        corpus::pack(Path::new(&merged), &kept).map_err(failed)?;
+    }
     executions.map(Some).ok_or_else(|| format!("libFuzzer does not tell how often {target} ran"))
+}
+
+/// libFuzzer on these folders.
+fn libfuzzer(root: &Path, target: &str, folders: &[&str]) -> Command {
+    let mut fuzz = nightly::cargo(&["fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer", "target"]);
+    fuzz.args(folders)
+        .arg("--")
+        .arg(format!("-max_len={INPUT_BYTES_MAX}"))
+        .env("CATENA_FUZZ_TARGET", target)
+        .current_dir(root);
+    fuzz
 }
 
 fn read(root: &Path) -> Result<Tally, String> {

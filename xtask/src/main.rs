@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod corpus;
 mod fuzz;
 mod generate;
 mod nightly;

@@ -9,14 +9,23 @@ use std::path::PathBuf;
 /// Bits flipped of one golden at most; longer ones are damaged all along.
 const FLIPS_MAX: usize = 512;
 
-/// The inputs kept in a folder of `fuzz/`, with their names.
-fn kept(kind: &str, target: &str) -> Vec<(String, Vec<u8>)> {
-    let Ok(entries) = std::fs::read_dir(seeds::root().join("fuzz").join(kind).join(target)) else {
+/// The stories of a target, with their names.
+fn stories(target: &str) -> Vec<(String, String)> {
+    let Ok(entries) = std::fs::read_dir(seeds::root().join("fuzz/stories").join(target)) else {
         return Vec::new();
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
-    files.iter().map(|file| (file.display().to_string(), std::fs::read(file).unwrap())).collect()
+    let told =
+        |file: &PathBuf| (file.display().to_string(), std::fs::read_to_string(file).unwrap());
+    files.iter().map(told).collect()
+}
+
+/// What fuzzing has kept of a target.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let file = seeds::root().join("fuzz/corpus").join(target).with_extension("hex");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().map(|line| seeds::hex(line).expect("an input is a line of digits")).collect()
 }
 
 /// A golden, all its beginnings, and the golden with single bits inverted.
@@ -36,9 +45,9 @@ fn replay(target: &Target) -> usize {
     for golden in target.goldens.into_iter().flat_map(seeds::goldens) {
         inputs.extend(damaged(&golden));
     }
-    inputs.extend(kept("corpus", target.name).into_iter().map(|(_, bytes)| bytes));
-    for (name, text) in kept("stories", target.name) {
-        let bytes = std::str::from_utf8(&text).ok().and_then(seeds::hex);
+    inputs.extend(corpus(target.name));
+    for (name, text) in stories(target.name) {
+        let bytes = seeds::hex(&text);
         inputs.push(bytes.unwrap_or_else(|| panic!("{name} is no text of hexadecimal digits")));
     }
     for bytes in &inputs {
@@ -66,8 +75,9 @@ fn every_target_has_a_name_of_its_own_and_keeps_what_is_found_under_it() {
         let Ok(folders) = std::fs::read_dir(seeds::root().join("fuzz").join(kind)) else {
             continue;
         };
-        for folder in folders.flatten().filter(|entry| entry.path().is_dir()) {
-            let name = folder.file_name().to_string_lossy().into_owned();
+        for entry in folders.flatten() {
+            let path = entry.path();
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             assert!(names.contains(name.as_str()), "fuzz/{kind}/{name} belongs to no target");
         }
     }
