@@ -46,7 +46,11 @@ pub(crate) fn paths(dir: &Path) -> DataplanePaths {
     let this = std::env::current_exe().unwrap().into_os_string();
     let role = ["--ignored", "--exact", ROLE, "--nocapture"].map(Into::into);
     DataplanePaths {
-        command: ["env".into(), variable, this].into_iter().chain(role).collect(),
+        // Tests run in threads, which would have heaps of their own before there is a list of system calls.
+        command: ["env".into(), variable, "MALLOC_ARENA_MAX=1".into(), this]
+            .into_iter()
+            .chain(role)
+            .collect(),
         control_socket: dir.join("control"),
         program_file: shell::program_file(dir),
     }
