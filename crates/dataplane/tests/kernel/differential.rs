@@ -38,11 +38,9 @@ const OUTCOMES: [&str; 12] = [
 /// What the kernel must have done to them.
 const OPERATIONS: [Kind; 8] = Kind::ALL;
 /// Drops that packets can meet here; each of them must have been the engine's.
-const DROPS: [DropReason; 41] = [
+const DROPS: [DropReason; 39] = [
     DropReason::BuffersExhausted,
-    DropReason::ContextMemoryFull,
     DropReason::ContextTooLong,
-    DropReason::FlowMemoryFull,
     DropReason::ForeignAddress,
     DropReason::ForeignChainHeader,
     DropReason::ForeignPath,
@@ -95,9 +93,11 @@ const DROPS_OF_OTHERS: [DropReason; 6] = [
 
 /// Those that these packets do not meet often enough; each has tests in the engine alone, through which
 /// every fragment and every packet that no path expects goes.
-const DROPS_OF_THE_ENGINE: [DropReason; 8] = [
+const DROPS_OF_THE_ENGINE: [DropReason; 10] = [
+    DropReason::ContextMemoryFull,
     DropReason::FloodLimited,
     DropReason::FloodRepeated,
+    DropReason::FlowMemoryFull,
     DropReason::FragmentInTunnel,
     DropReason::FragmentOverlap,
     DropReason::FragmentsWaitingFull,
