@@ -103,6 +103,11 @@ class Values:
         self.met.add((resource, attribute))
         return True
 
+    def agree(self, resource, attribute):
+        """What two clocks say may be the same by chance; that it is there on both sides is met."""
+        if self.rows.get((resource, attribute), {}).get("is_clock"):
+            self.met.add((resource, attribute))
+
     def unmet(self):
         return sorted(set(self.rows) - self.met)
 
@@ -117,9 +122,10 @@ def differing(at, ours, theirs, resource, values):
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() | theirs.keys()):
             kind = "ours only" if key not in theirs else "theirs only" if key not in ours else "value"
-            if kind == "value" and same(ours[key], theirs[key]):
-                continue
             inside = key.removesuffix("s") if key.removesuffix("s") in PATHS and not at else resource
+            if kind == "value" and same(ours[key], theirs[key]):
+                values.agree(inside, key)
+                continue
             if inside is not None and not values.is_expected(inside, key, kind):
                 if kind == "value":
                     yield from differing(f"{at}.{key}".lstrip("."), ours[key], theirs[key], inside, values)

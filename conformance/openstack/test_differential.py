@@ -36,6 +36,13 @@ class Outcomes(unittest.TestCase):
         ours, theirs = (answer(200, {"port_pair": {"tap": value}}) for value in (True, 1))
         self.assertNotEqual(*self.compare(ours, theirs))
 
+    def test_two_clocks_may_say_the_same_by_chance_and_nothing_else_may(self):
+        made = answer(200, {"network": {"created_at": "2026-01-01T00:00:00Z"}})
+        for row, unmet in [({"is_clock": True}, []), ({}, [("network", "created_at")])]:
+            values = Values([{"resource": "network", "attribute": "created_at", "kind": "value", **row}])
+            outcomes(Step("get", "GET", "/v2.0/networks/1"), made, made, values)
+            self.assertEqual(values.unmet(), unmet)
+
     def test_an_attribute_of_one_side_only_is_a_difference_unless_it_is_listed(self):
         ours, theirs = answer(200, {"port_chain": {"status": "active"}}), answer(200, {"port_chain": {}})
         self.assertEqual(self.compare(ours, theirs), ("200 has port_chain.status", "200 no port_chain.status"))
