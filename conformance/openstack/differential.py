@@ -125,6 +125,7 @@ def differing(at, ours, theirs, resource, values):
             inside = key.removesuffix("s") if key.removesuffix("s") in PATHS and not at else resource
             if kind == "value" and same(ours[key], theirs[key]):
                 values.agree(inside, key)
+                yield from differing(f"{at}.{key}".lstrip("."), ours[key], theirs[key], inside, values)
                 continue
             if inside is not None and not values.is_expected(inside, key, kind):
                 if kind == "value":
