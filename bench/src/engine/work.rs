@@ -131,12 +131,13 @@ impl Work {
     }
 }
 
-/// A table of so many hops, and traffic over all of them: each path has two, as each slice of the
-/// paper, so that a table of one hop has one too many.
+/// A table of so many hops, and traffic over all of them: each path has two here, as each slice of the
+/// paper, so that a table of one hop has one too many. Between them stands one elsewhere, as nobody
+/// else may send to the second.
 pub(super) fn table(hops: u32) -> Result<Bench, BenchError> {
     let paths = hops.div_ceil(2);
-    let indexes: &[u8] = if hops == 1 { &[255] } else { &[255, 254] };
-    let drive = Drive::new(&program(&[Hop::Aware, Hop::Aware], paths)?)?;
+    let indexes: &[u8] = if hops == 1 { &[255] } else { &[255, 253] };
+    let drive = Drive::new(&program(&[Hop::Aware, Hop::Far, Hop::Aware], paths)?)?;
     let (source, sink) = (Seat::Source, Seat::Sink);
     let template = Template::bare(source, sink, sink.mac().0, 64).behind_nsh(255).behind_gpe();
     let order =
