@@ -1,7 +1,4 @@
 //! What a controller keeps when it is killed, restarted, out of disk or out of its mind.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use catena_controller::Auth;
 use serde_json::{Value, json};
@@ -11,9 +8,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::agent::{FakeAgent, State};
-use support::lab::{Lab, id};
-use support::{Controller, eventually, http, kind, open};
+use crate::support::agent::{FakeAgent, State};
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, eventually, http, kind, open};
 
 const DATA: &str = "CATENA_TEST_DATA";
 const AUTH: &str = "CATENA_TEST_AUTH";
@@ -51,7 +48,7 @@ impl Process {
         let file = data.join("addresses");
         let _ = std::fs::remove_file(&file);
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child_controller", "--nocapture"]).env(DATA, data);
+        command.args(["--exact", "survival::child_controller", "--nocapture"]).env(DATA, data);
         if *auth == Auth::Token {
             command.env(AUTH, "token");
         }

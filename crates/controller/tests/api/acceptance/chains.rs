@@ -1,7 +1,7 @@
 //! 8.4: the 55 cases of port chains and the 15 of service graphs, as far as they are about chains
 //! (the rest is where graphs are tested).
 
-use crate::bench::{Bench, CHAINS, Case, GRAPHS, GROUPS, RULES, UNKNOWN};
+use super::bench::{Bench, CHAINS, Case, GRAPHS, GROUPS, RULES, UNKNOWN};
 use crate::support::lab::id;
 use serde_json::{Value, json};
 

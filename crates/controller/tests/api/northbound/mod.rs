@@ -1,9 +1,5 @@
 //! What the API answers, over real HTTP: networking-sfc and the native one, what nodes hear of it, and
-//! crowds of clients. One binary, because each costs a link of the whole controller.
-#![allow(clippy::unwrap_used)]
-
-#[path = "../support/mod.rs"]
-mod support;
+//! crowds of clients.
 
 mod bulk;
 mod changes;

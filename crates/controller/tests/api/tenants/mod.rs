@@ -1,8 +1,4 @@
 //! Tenants: who may do what, our own tokens, and those of a real Keystone.
-#![allow(clippy::unwrap_used)]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod bindings;
 mod ends;

@@ -1,6 +1,6 @@
 //! 8.4: the 27 cases of port pair groups.
 
-use crate::bench::{Bench, CHAINS, Case, GROUPS, UNKNOWN};
+use super::bench::{Bench, CHAINS, Case, GROUPS, UNKNOWN};
 use serde_json::{Value, json};
 
 const BAD: &str = "HTTPBadRequest";

@@ -1,6 +1,6 @@
 //! 8.1: the 21 tests that drive a whole deployment through its API.
 
-use crate::bench::{Bench, CHAINS, GROUPS, PAIRS, PORTS, RULES};
+use super::bench::{Bench, CHAINS, GROUPS, PAIRS, PORTS, RULES};
 use crate::support::lab::id;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! 8.3: the 34 cases of flow classifiers.
 
-use crate::bench::{Bench, Case, RULES, UNKNOWN};
+use super::bench::{Bench, Case, RULES, UNKNOWN};
 use crate::support::kind;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! 8.4: the 31 cases of port pairs.
 
-use crate::bench::{Bench, Case, GROUPS, PAIRS, PORTS, UNKNOWN};
+use super::bench::{Bench, Case, GROUPS, PAIRS, PORTS, UNKNOWN};
 use serde_json::{Value, json};
 
 const BAD: &str = "HTTPBadRequest";
