@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use crate::support::agent::{FakeAgent, State};
 use crate::support::lab::{Lab, id};
-use crate::support::{Controller, eventually, http, kind, open};
+use crate::support::{Controller, eventually, http, kind, message, open};
 
 const DATA: &str = "CATENA_TEST_DATA";
 const AUTH: &str = "CATENA_TEST_AUTH";
@@ -356,7 +356,7 @@ fn a_full_disk_is_a_clear_error_and_what_was_acknowledged_stays() {
         assert!(created.len() < 10_000, "the disk never filled");
     };
     assert_eq!((refusal.0, kind(&refusal.1)), (507, "StoreFull"), "{refusal:?}");
-    assert!(support::message(&refusal.1).contains("the disk is full"), "{refusal:?}");
+    assert!(message(&refusal.1).contains("the disk is full"), "{refusal:?}");
     let ids = |controller: &Controller| {
         let networks = controller.get("/v2.0/networks");
         let networks = networks["networks"].as_array().unwrap().clone();
