@@ -60,9 +60,9 @@ impl Axis {
     }
 }
 
-/// A number at an axis, without a fraction that says nothing.
+/// A number at an axis, without a fraction that says nothing: three steps of 0.1 are 0.3.
 fn number(value: &f64) -> String {
-    if value.fract().abs() < 1e-9 { format!("{value:.0}") } else { format!("{value}") }
+    ((value * 1e9).round() / 1e9).to_string()
 }
 
 /// A line: name and points.
@@ -150,6 +150,12 @@ impl Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_at_an_axis_is_as_long_as_people_write_it() {
+        let told = [0.1 * 3.0, 2.0, -0.25, 1e6, 1.0 + 1e-12].map(|value| number(&value));
+        assert_eq!(told, ["0.3", "2", "-0.25", "1000000", "1"]);
+    }
 
     #[test]
     fn names_stand_beside_the_lines_and_cover_none() {

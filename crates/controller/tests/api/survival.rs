@@ -1,5 +1,8 @@
 //! What a controller keeps when it is killed, restarted, out of disk or out of its mind.
 
+use crate::support::agent::{FakeAgent, State};
+use crate::support::lab::{Lab, id};
+use crate::support::{Controller, eventually, http, kind, message, open};
 use catena_controller::Auth;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -8,9 +11,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use crate::support::agent::{FakeAgent, State};
-use crate::support::lab::{Lab, id};
-use crate::support::{Controller, eventually, http, kind, message, open};
 
 const DATA: &str = "CATENA_TEST_DATA";
 const AUTH: &str = "CATENA_TEST_AUTH";
