@@ -2,20 +2,29 @@
 //! goes on.
 
 use crate::account::{self, ChainTotal};
+use crate::capture::Capture;
 use crate::house::{House, in_own_house, in_shared_house};
 use crate::node::Node;
-use crate::patience::Chance;
+use crate::patience::{Chance, wait_for};
 use crate::traffic::{Family, address, send_and_count};
 use catena_client::Kind;
 use catena_model::DropReason;
 use serde_json::json;
 use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
 
 const PORT: u16 = 5_100;
 const FRAMES: u64 = 3_000;
 /// VXLAN, VXLAN-GPE, MPLS over UDP.
 const TUNNEL_PORTS: [u16; 3] = [4_789, 4_790, 6_635];
 const BYTES_MAX: u64 = 1_400;
+/// VXLAN-GPE.
+const NSH_PORT: u16 = TUNNEL_PORTS[1];
+/// Ethernet, IPv4 and UDP of the data network.
+const OUTER_BYTES: usize = 42;
+const REPEATS: usize = 5;
+/// After which nothing comes any more.
+const SILENCE: Duration = Duration::from_millis(300);
 
 fn chain(house: &House, encapsulation: &str) -> String {
     let chain = json!({
@@ -127,6 +136,68 @@ fn any_datagrams_from_the_data_network_are_named_drops() {
             assert!(strangers > 0, "an unknown source is a reason of its own");
             house.undeploy(&chain);
         }
+    });
+}
+
+/// The underlay address of a host.
+fn underlay(host: u8) -> SocketAddr {
+    SocketAddr::new([172, 30, 0, host].into(), NSH_PORT)
+}
+
+/// Datagrams that no node has any business to send to where they went.
+fn foreign(house: &House) -> u64 {
+    let nodes = account::counters(house);
+    let named = nodes.iter().map(|node| node.tunnels.dropped.get(&DropReason::ForeignPath));
+    named.map(|count| count.copied().unwrap_or_default()).sum()
+}
+
+/// What one node sent to the next function is the same bytes from another: only where it comes from
+/// tells who may.
+#[test]
+fn a_node_that_repeats_what_another_sent_reaches_no_function() {
+    in_shared_house(|house| {
+        let chain = house.deploy(json!({
+            "name": "watched", "source": "S", "destination": "D", "encapsulation": "nsh",
+            "match_fields": {"protocol": "udp", "destination_port": PORT},
+            "chain": [{"name": "v8", "direction": "same"}, {"name": "v9", "direction": "same"}],
+        }));
+        let to = SocketAddr::new(address("D", Family::V4), PORT);
+        let receiver = house.node("D").inside(|| UdpSocket::bind(to)).expect("a socket");
+        receiver.set_read_timeout(Some(SILENCE)).expect("a timeout");
+        let came = || (0..).take_while(|_| receiver.recv(&mut [0; 64]).is_ok()).count();
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let filter = "udp dst port 4790 and src host 172.30.0.2";
+        let capture = Capture::start(&house.node("host3"), "data0", filter, folder.path());
+        let source = house.node("S").inside(|| UdpSocket::bind((address("S", Family::V4), 0)));
+        source.expect("a socket").send_to(b"once", to).expect("it leaves");
+        assert_eq!(came(), 1, "what S sent");
+        let frames = capture.frames();
+        let frame = frames.first().expect("the datagram between the functions");
+        let payload = frame.bytes.get(OUTER_BYTES..frame.length).expect("the whole datagram");
+        let repeat = |host: u8| {
+            let node = house.node(&format!("host{host}"));
+            let from = SocketAddr::new(underlay(host).ip(), 0);
+            let socket = node.inside(|| UdpSocket::bind(from)).expect("a socket");
+            for _ in 0..REPEATS {
+                socket.send_to(payload, underlay(3)).expect("it leaves");
+            }
+            came()
+        };
+
+        let before = foreign(house);
+        assert_eq!(repeat(2), REPEATS, "from the node of the function before it is a good one");
+        assert_eq!(foreign(house), before);
+        // One that classifies into the path, and one that carries none of its functions.
+        for (number, host) in (1..).zip([1, 4]) {
+            assert_eq!(repeat(host), 0, "by host{host}");
+            wait_for("the drops by name", || {
+                let count = foreign(house) - before;
+                if count == number * REPEATS as u64 { Ok(()) } else { Err(count.to_string()) }
+            });
+        }
+        house.undeploy(&chain.chain);
+        account::assert_holds(house);
     });
 }
 
