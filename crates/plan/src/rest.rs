@@ -84,15 +84,11 @@ pub(crate) fn is_untouched(
     ledger: &Ledger,
     inventory: &Inventory,
 ) -> bool {
-    // Without a node there is no program, and no chain over a function has a place.
+    // Without a node there is no program, and no chain over a function has a place. One over none has
+    // a place as soon as anything enters it, which others decide, too.
     let is_nowhere = inventory.nodes.is_empty()
         && ledger.paths.is_empty()
-        && rested.chains.diff(&now.chains).all(|item| match item {
-            DiffItem::Add(_, chain) | DiffItem::Update { new: (_, chain), .. } => {
-                !chain.functions.is_empty()
-            }
-            DiffItem::Remove(..) => true,
-        });
+        && now.chains.values().all(|chain| !chain.functions.is_empty());
     is_nowhere
         || (adds_only(&rested.networks, &now.networks)
             && is_same(&rested.subnets, &now.subnets)

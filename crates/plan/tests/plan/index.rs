@@ -445,6 +445,36 @@ fn dangles(intent: &Intent) -> bool {
         || classifiers.into_iter().any(|id| !intent.rules.contains_key(id))
 }
 
+/// Applies changes to two domains, one of which remembers what it came to rest with: both plan alike.
+fn plans_as_without_rest(changes: &[Vec<Write>], nodes: u32) -> Result<(), TestCaseError> {
+    let mut indexed = IndexedIntent::default();
+    for (kind, number) in (0..=5u8).flat_map(|kind| (0..5).map(move |number| (kind, number))) {
+        let mut draft = indexed.clone();
+        let dice = u64::from(number) * 0x0123_4567_89ab + u64::from(kind);
+        apply(&mut draft, &Write { kind, number, is_removal: false, dice });
+        if draft.check().is_ok() && !dangles(&draft) {
+            indexed = draft;
+        }
+    }
+    let (mut resting, mut restless) = (domain(nodes), domain(nodes));
+    for change in changes {
+        let mut draft = indexed.clone();
+        change.iter().for_each(|write| apply(&mut draft, write));
+        if draft.check().is_err() || dangles(&draft) {
+            continue;
+        }
+        indexed = draft;
+        let has_planned = settle(&mut resting, &indexed);
+        prop_assert_eq!(has_planned, settle(&mut restless, &indexed));
+        resting.rest(&indexed);
+        let (left, right) = (resting.blueprint(), restless.blueprint());
+        prop_assert_eq!((left.number, left.parent), (right.number, right.parent));
+        prop_assert_eq!(&left.programs, &right.programs);
+        prop_assert_eq!(&left.ledger, &right.ledger);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
@@ -452,32 +482,33 @@ proptest! {
     fn what_is_passed_over_without_planning_needs_no_plan(
         changes in prop::collection::vec(writes(4), 1..40), nodes in 0..3u32,
     ) {
-        let mut indexed = IndexedIntent::default();
-        for (kind, number) in (0..=5u8).flat_map(|kind| (0..5).map(move |number| (kind, number))) {
-            let mut draft = indexed.clone();
-            let dice = u64::from(number) * 0x0123_4567_89ab + u64::from(kind);
-            apply(&mut draft, &Write { kind, number, is_removal: false, dice });
-            if draft.check().is_ok() && !dangles(&draft) {
-                indexed = draft;
-            }
-        }
-        let (mut resting, mut restless) = (domain(nodes), domain(nodes));
-        for change in &changes {
-            let mut draft = indexed.clone();
-            change.iter().for_each(|write| apply(&mut draft, write));
-            if draft.check().is_err() || dangles(&draft) {
-                continue;
-            }
-            indexed = draft;
-            let has_planned = settle(&mut resting, &indexed);
-            prop_assert_eq!(has_planned, settle(&mut restless, &indexed));
-            resting.rest(&indexed);
-            let (left, right) = (resting.blueprint(), restless.blueprint());
-            prop_assert_eq!((left.number, left.parent), (right.number, right.parent));
-            prop_assert_eq!(&left.programs, &right.programs);
-            prop_assert_eq!(&left.ledger, &right.ledger);
-        }
+        plans_as_without_rest(&changes, nodes)?;
     }
+}
+
+/// Found by the property: without any node a graph, or the rules of another chain, let packets into a
+/// chain over no function, which was passed over.
+#[test]
+fn what_lets_packets_into_a_chain_over_no_function_is_planned_without_any_node() {
+    let put = |kind, number, dice| Write { kind, number, is_removal: false, dice };
+    let by_a_graph = [
+        vec![put(7, 0, 5_735_702_785_334_703_174)],
+        vec![put(4, 4, 1_534_526_241_058_070_474), put(6, 2, 907_514_181_432_364_986)],
+        vec![put(6, 1, 8_630_834_048_621_714_839)],
+        vec![put(7, 1, 884_581_499_738_772_032)],
+    ];
+    let by_another_chain = [
+        vec![put(3, 0, 5_936_719_848_022_608_555)],
+        vec![put(0, 0, 0)],
+        vec![put(6, 3, 9_792_084_569_727_592_996)],
+        vec![put(7, 0, 0)],
+        vec![put(4, 4, 153_829_465_816_918_248)],
+        vec![put(7, 0, 12_239_913_107_594_201_468)],
+        vec![put(7, 1, 6_149_170_261_875_869_020)],
+        vec![put(6, 0, 1_970_463_625_490_677_590)],
+    ];
+    plans_as_without_rest(&by_a_graph, 0).unwrap();
+    plans_as_without_rest(&by_another_chain, 0).unwrap();
 }
 
 #[test]
