@@ -20,7 +20,7 @@ const TALLY: &str = "fuzz/executions.json";
 /// The word for every target, one after the other.
 const EVERY: &str = "all";
 
-/// Executions and seconds of one target since the last release.
+/// Executions of one target since the last release, and the CPU seconds that they took.
 #[derive(Default, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Reached {
     executions: u64,
@@ -48,9 +48,8 @@ pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> Result<(),
     // A finding of one target is no reason to leave the others out.
     let mut found = Vec::new();
     for name in asked {
-        let executions = fuzz(root, name, seconds)?;
-        match executions {
-            Some(executions) => add(root, name, Reached { executions, seconds })?,
+        match fuzz(root, name, seconds)? {
+            Some(reached) => add(root, name, reached)?,
             None => found.push(name.as_str()),
         }
     }
@@ -68,9 +67,9 @@ fn names(root: &Path) -> Result<Vec<String>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Fuzzes one target and keeps what it found new; how often it was executed, or none where it ended with
-/// a finding.
-fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> {
+/// Fuzzes one target and keeps what it found new; what was reached, or none where it ended with a
+/// finding.
+fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<Reached>, String> {
     // Whole paths: cargo-fuzz may look from another folder.
     let within = |folder: &str| root.join(folder).join(target).display().to_string();
     let [seeds, corpus, merged] =
@@ -97,7 +96,7 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> 
         .arg("-print_final_stats=1")
         .stderr(Stdio::piped());
     let mut child = fuzz.spawn().map_err(|error| error.to_string())?;
-    let mut executions = None;
+    let (mut executions, before) = (None, cpu_seconds_of_children());
     for line in child.stderr.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
         let line = line.map_err(|error| error.to_string())?;
         eprintln!("{line}");
@@ -106,6 +105,7 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> 
         }
     }
     let ended = child.wait().map_err(|error| error.to_string())?;
+    let seconds = cpu_seconds_of_children().saturating_sub(before);
     if !ended.success() {
         return Ok(None);
     }
@@ -113,7 +113,19 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Option<u64>, String> 
     if merge.arg("-merge=1").status().is_ok_and(|status| status.success()) {
         corpus::pack(Path::new(&merged), &kept).map_err(failed)?;
     }
-    executions.map(Some).ok_or_else(|| format!("libFuzzer does not tell how often {target} ran"))
+    let reached = executions.map(|executions| Some(Reached { executions, seconds }));
+    reached.ok_or_else(|| format!("libFuzzer does not tell how often {target} ran"))
+}
+
+/// CPU time of all children that have ended (proc(5): `cutime` and `cstime`): on a busy machine a
+/// second of the clock is none of the processor's.
+fn cpu_seconds_of_children() -> u64 {
+    const TICKS_PER_SECOND: u64 = 100;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the command may hold blanks; what follows it does not.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks / TICKS_PER_SECOND
 }
 
 /// libFuzzer on these folders.
@@ -144,7 +156,7 @@ fn add(root: &Path, target: &str, run: Reached) -> Result<(), String> {
 }
 
 fn print(known: &[String], tally: &Tally) {
-    println!("{:<18}{:>16}{:>10}", "target", "executions", "seconds");
+    println!("{:<18}{:>16}{:>10}", "target", "executions", "CPU s");
     for name in known {
         let reached = tally.get(name).copied().unwrap_or_default();
         println!("{name:<18}{:>16}{:>10}", reached.executions, reached.seconds);
