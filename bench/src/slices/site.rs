@@ -8,7 +8,7 @@ use catena_lab::user_frames::{Content, Ends, Mark, Template, User};
 use catena_model::NodeProgram;
 use catena_model::program::{SliceEntry, SliceMatch, SlicePolicy};
 use catena_model::slice::SlicePlace;
-use catena_wire::scalar::{Teid, TeidRange, Vni};
+use catena_wire::scalar::{Teid, TeidRange, TunnelId, Vni};
 use std::net::Ipv4Addr;
 
 /// Tenants; each numbers its users from 1.
@@ -35,7 +35,7 @@ pub(super) fn program(slices: u32) -> Result<NodeProgram, BenchError> {
                 name: format!("user{number}"),
                 matches: SliceMatch {
                     place: SlicePlace::Port(Seat::Source.port()),
-                    vni: Some(vni),
+                    tunnel_id: Some(TunnelId::Vni(vni)),
                     teids: Some(TeidRange::one(teid)),
                     qfi: None,
                 },

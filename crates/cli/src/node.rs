@@ -129,11 +129,11 @@ impl NodeTables {
         show_tables(&self.tables);
         if !self.injected.is_empty() {
             let mut shown =
-                table(["injected by hand", "from", "chain", "vni", "teids", "qfi", "path"]);
+                table(["injected by hand", "from", "chain", "network", "teids", "qfi", "path"]);
             for InjectedSlice { slice, path } in &self.injected {
-                let [vni, teids, qfi] = fields(slice);
+                let [network, teids, qfi] = fields(slice);
                 let (name, chain) = (slice.name.clone(), slice.chain.clone());
-                shown.add_row([name, place(slice), chain, vni, teids, qfi, path.to_string()]);
+                shown.add_row([name, place(slice), chain, network, teids, qfi, path.to_string()]);
             }
             block(shown);
         }

@@ -68,8 +68,14 @@ pub(crate) struct Fields {
     #[arg(long, conflicts_with = "source_port")]
     after: Option<String>,
     /// Identifier of the tenant's network (VXLAN, VXLAN-GPE, GENEVE).
-    #[arg(long)]
+    #[arg(long, group = "network")]
     vni: Option<u32>,
+    /// The tenant's network by its key of GRE, instead.
+    #[arg(long, group = "network")]
+    gre_key: Option<u32>,
+    /// The tenant's network by its context identifier of STT, instead.
+    #[arg(long, group = "network")]
+    stt_context: Option<u64>,
     /// Users: one GTP-U tunnel, or the first and last of several (`1-100`).
     #[arg(long, value_parser = teids)]
     teids: Option<(u32, u32)>,
@@ -129,12 +135,16 @@ fn class(text: &str) -> Result<DelayClass, String> {
 impl Fields {
     /// Puts down what was given.
     fn say(self, slice: &mut SliceDocument) {
-        let Self { source_port, after, vni, teids, qfi, metadata, rate, burst, class } = self;
+        let Self { source_port, after, teids, qfi, metadata, rate, burst, class, .. } = self;
+        // One network instead of another.
+        if self.vni.is_some() || self.gre_key.is_some() || self.stt_context.is_some() {
+            slice.vni = self.vni;
+            (slice.gre_key, slice.stt_context) = (self.gre_key, self.stt_context);
+        }
         // One place instead of the other.
         if source_port.is_some() || after.is_some() {
             (slice.source_port, slice.after) = (source_port, after);
         }
-        slice.vni = vni.or(slice.vni);
         if teids.is_some() {
             (slice.teids, slice.teid) = (teids, None);
         }
@@ -203,7 +213,11 @@ pub(crate) fn fields(slice: &SliceDocument) -> [String; 3] {
         (Some((first, last)), _) => format!("{first}-{last}"),
         (None, one) => or_any(one),
     };
-    [or_any(slice.vni), teids, or_any(slice.qfi)]
+    let network = match slice.tunnel_id() {
+        Ok(Some(id)) => id.to_string(),
+        Ok(None) | Err(_) => "any".into(),
+    };
+    [network, teids, or_any(slice.qfi)]
 }
 
 /// Where a slice takes packets.
@@ -216,11 +230,12 @@ pub(crate) fn place(slice: &SliceDocument) -> String {
 }
 
 fn list(slices: &[SliceReport], is_wide: bool) {
-    let mut table =
-        table(["slice", "from", "chain", "vni", "teids", "qfi", "rate", "class", "path", "state"]);
+    let titles =
+        ["slice", "from", "chain", "network", "teids", "qfi", "rate", "class", "path", "state"];
+    let mut table = table(titles);
     for SliceReport { id, slice, status, .. } in slices {
         let name = if is_wide { format!("{} ({id})", slice.name) } else { slice.name.clone() };
-        let [vni, teids, qfi] = fields(slice);
+        let [network, teids, qfi] = fields(slice);
         let state = match status.reason.as_str() {
             "" => status.state.name().to_owned(),
             reason => format!("{} ({reason})", status.state.name()),
@@ -229,7 +244,7 @@ fn list(slices: &[SliceReport], is_wide: bool) {
             name,
             place(slice),
             slice.chain.clone(),
-            vni,
+            network,
             teids,
             qfi,
             slice.rate.map_or("-".into(), |rate| format!("{} bit/s", rate.bits_per_second)),

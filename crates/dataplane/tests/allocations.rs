@@ -157,7 +157,7 @@ fn town() -> Town {
     let (id, path, like) = (SliceId(Uuid::from_u128(1)), PathId(500_000), town.chains[0].path);
     let teids = TeidRange::new(Teid(USERS.0), Teid(USERS.1)).unwrap();
     let place = SlicePlace::Endpoints;
-    let matches = SliceMatch { place, vni: None, teids: Some(teids), qfi: None };
+    let matches = SliceMatch { place, tunnel_id: None, teids: Some(teids), qfi: None };
     let rate = SliceRate { bits_per_second: 10_000_000_000, burst_bytes: 1_000_000 };
     let policy = SlicePolicy { rate: Some(rate), ..SlicePolicy::default() };
     let name = "users".to_owned();

@@ -13,7 +13,7 @@ use crate::resource::{
     TuplePattern,
 };
 use crate::slice::{Slice, SlicePlace};
-use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, VlanId, Vni};
+use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -393,16 +393,16 @@ pub struct ChainEntry {
 
 /// What a packet of a slice looks like; every field that is given must hold.
 ///
-/// The identifiers are those of the outermost header of their kind, wherever in the frame it is:
+/// Network and user are those of the outermost header that names one, wherever in the frame it is:
 /// GTP-U in VXLAN shows both. Behind the end of a path they are those of the metadata that the
 /// packet carries, if it carries any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceMatch {
     /// Where it is taken from.
     pub place: SlicePlace,
-    /// The tenant: identifier of the VXLAN (or VXLAN-GPE, GENEVE) network; none: any, or none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vni: Option<Vni>,
+    /// The tenant's network; none: any, or none.
+    #[serde(flatten)]
+    pub tunnel_id: Option<TunnelId>,
     /// The users: identifiers of GTP-U tunnels; none: any, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teids: Option<TeidRange>,
@@ -495,7 +495,7 @@ impl SliceEntry {
             name: slice.name(),
             matches: SliceMatch {
                 place: slice.place(),
-                vni: slice.vni,
+                tunnel_id: slice.tunnel_id,
                 teids: slice.teids,
                 qfi: slice.qfi,
             },

@@ -8,7 +8,7 @@ use crate::limits::SLICE_QUANTUM_BYTES_MIN;
 use crate::program::{DelayClass, SlicePolicy, SliceRate};
 use crate::resource::Label;
 use crate::status::ChainState;
-pub use catena_wire::scalar::{Qfi, ScalarError, Teid, TeidRange, Vni};
+pub use catena_wire::scalar::{Qfi, ScalarError, Teid, TeidRange, TunnelId, Vni};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -45,9 +45,9 @@ pub struct Slice {
     /// The chain at whose end it takes packets; none: see [`Slice::place`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<ChainId>,
-    /// The tenant's network identifier; none: any, or none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vni: Option<Vni>,
+    /// The tenant's network; none: any, or none.
+    #[serde(flatten)]
+    pub tunnel_id: Option<TunnelId>,
     /// The users' GTP-U tunnels; none: any, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teids: Option<TeidRange>,
@@ -85,8 +85,18 @@ impl Slice {
         if self.source_port.is_some() && self.after.is_some() {
             return Some("it begins at a port or at the end of a chain; give one of them".into());
         }
-        if self.vni.is_none() && self.teids.is_none() && self.qfi.is_none() {
-            return Some("it takes every packet; give 'vni', 'teids' or 'qfi'".into());
+        if self.tunnel_id.is_none() && self.teids.is_none() && self.qfi.is_none() {
+            return Some(
+                "it takes every packet; give 'vni', 'gre_key', 'stt_context', 'teids' or 'qfi'"
+                    .into(),
+            );
+        }
+        if self.carries_metadata && matches!(self.tunnel_id, Some(TunnelId::SttContext(_))) {
+            return Some(
+                "no context header of NSH holds a context of STT; leave out \
+                         'carries_metadata'"
+                    .into(),
+            );
         }
         if let Some(SliceRate { bits_per_second, burst_bytes }) = self.policy.rate {
             if bits_per_second < SLICE_RATE_BITS_MIN {
@@ -131,6 +141,12 @@ pub struct SliceDocument {
     /// Identifier of the tenant's network in VXLAN, VXLAN-GPE or GENEVE (24 bits).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<u32>,
+    /// The tenant's network by the key of GRE instead (RFC 2890, all 32 bits).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gre_key: Option<u32>,
+    /// The tenant's network by the context identifier of STT instead (64 bits).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stt_context: Option<u64>,
     /// First and last identifier of the users' GTP-U tunnels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teids: Option<(u32, u32)>,
@@ -152,7 +168,7 @@ pub struct SliceDocument {
 }
 
 /// The part of a slice that says what its packets look like.
-pub type SliceFields = (Option<Vni>, Option<TeidRange>, Option<Qfi>);
+pub type SliceFields = (Option<TunnelId>, Option<TeidRange>, Option<Qfi>);
 
 impl SliceDocument {
     /// The fields as they are compared.
@@ -160,7 +176,7 @@ impl SliceDocument {
     /// # Errors
     /// The field that is not what it should be, for people.
     pub fn fields(&self) -> Result<SliceFields, String> {
-        let vni = self.vni.map(Vni::new).transpose().map_err(|error| format!("'vni': {error}"))?;
+        let tunnel_id = self.tunnel_id()?;
         let teids = match (self.teids, self.teid) {
             (Some(_), Some(_)) => return Err("give 'teid' or 'teids', not both".into()),
             (Some(range), None) => {
@@ -169,7 +185,23 @@ impl SliceDocument {
             (None, one) => one.map(|teid| TeidRange::one(Teid(teid))),
         };
         let qfi = self.qfi.map(Qfi::new).transpose().map_err(|error| format!("'qfi': {error}"))?;
-        Ok((vni, teids, qfi))
+        Ok((tunnel_id, teids, qfi))
+    }
+
+    /// The network, by whichever of its words it was given.
+    ///
+    /// # Errors
+    /// When it was given by several, or is none; for people.
+    pub fn tunnel_id(&self) -> Result<Option<TunnelId>, String> {
+        match (self.vni, self.gre_key, self.stt_context) {
+            (None, None, None) => Ok(None),
+            (Some(vni), None, None) => {
+                Vni::new(vni).map(|vni| Some(TunnelId::Vni(vni))).map_err(|e| format!("'vni': {e}"))
+            }
+            (None, Some(key), None) => Ok(Some(TunnelId::GreKey(key))),
+            (None, None, Some(context)) => Ok(Some(TunnelId::SttContext(context))),
+            _ => Err("a network has one identifier: give 'vni', 'gre_key' or 'stt_context'".into()),
+        }
     }
 
     /// Rate and delay.
@@ -183,12 +215,20 @@ impl SliceDocument {
     pub fn of(slice: &Slice, chain: String, start: Option<String>) -> Self {
         let range = slice.teids.map(<(u32, u32)>::from);
         let one = range.filter(|(first, last)| first == last).map(|(first, _)| first);
+        let (vni, gre_key, stt_context) = match slice.tunnel_id {
+            None => (None, None, None),
+            Some(TunnelId::Vni(vni)) => (Some(vni.get()), None, None),
+            Some(TunnelId::GreKey(key)) => (None, Some(key), None),
+            Some(TunnelId::SttContext(context)) => (None, None, Some(context)),
+        };
         Self {
             name: slice.name(),
             chain,
             source_port: start.clone().filter(|_| slice.source_port.is_some()),
             after: start.filter(|_| slice.after.is_some()),
-            vni: slice.vni.map(catena_wire::scalar::Vni::get),
+            vni,
+            gre_key,
+            stt_context,
             teids: range.filter(|_| one.is_none()),
             teid: one,
             qfi: slice.qfi.map(|qfi| qfi.get().into()),
@@ -248,7 +288,7 @@ mod tests {
     use crate::ProjectId;
 
     fn slice(document: &SliceDocument) -> Slice {
-        let (vni, teids, qfi) = document.fields().unwrap();
+        let (tunnel_id, teids, qfi) = document.fields().unwrap();
         Slice {
             id: SliceId::MIN,
             label: Label {
@@ -259,7 +299,7 @@ mod tests {
             chain: ChainId::MIN,
             source_port: None,
             after: document.after.as_ref().map(|_| ChainId::MIN),
-            vni,
+            tunnel_id,
             teids,
             qfi,
             carries_metadata: document.carries_metadata,
@@ -271,6 +311,8 @@ mod tests {
     fn a_slice_is_told_in_the_words_that_it_was_declared_in() {
         for text in [
             r#"{"name":"a","chain":"c","vni":7}"#,
+            r#"{"name":"a","chain":"c","gre_key":4294967295}"#,
+            r#"{"name":"a","chain":"c","stt_context":18446744073709551615,"teid":1}"#,
             r#"{"name":"a","chain":"c","teids":[1,9],"qfi":63,"carries_metadata":true}"#,
             r#"{"name":"a","chain":"c","teid":4294967295,"class":"urgent"}"#,
             r#"{"name":"a","chain":"c","after":"b","teid":1}"#,
@@ -284,10 +326,30 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_is_stored_with_its_network_by_its_own_word_as_it_was_before_there_were_others() {
+        for (fields, text) in [
+            (r#"{"name":"a","chain":"c","vni":7}"#, r#""vni":7"#),
+            (r#"{"name":"a","chain":"c","gre_key":7}"#, r#""gre_key":7"#),
+            (
+                r#"{"name":"a","chain":"c","stt_context":18446744073709551615}"#,
+                r#""stt_context":18446744073709551615"#,
+            ),
+            (r#"{"name":"a","chain":"c","teid":7}"#, r#""teids":[7,7]"#),
+        ] {
+            let slice = slice(&serde_json::from_str(fields).unwrap());
+            let stored = serde_json::to_string(&slice).unwrap();
+            assert!(stored.contains(text), "{stored}");
+            assert_eq!(serde_json::from_str::<Slice>(&stored).unwrap(), slice);
+        }
+    }
+
+    #[test]
     fn what_no_slice_can_be_is_refused_with_its_reason() {
         let read = |text: &str| serde_json::from_str::<SliceDocument>(text).unwrap();
         for (text, word) in [
             (r#"{"name":"a","vni":16777216}"#, "'vni'"),
+            (r#"{"name":"a","vni":1,"gre_key":1}"#, "one identifier"),
+            (r#"{"name":"a","gre_key":1,"stt_context":1}"#, "one identifier"),
             (r#"{"name":"a","teids":[9,1]}"#, "'teids'"),
             (r#"{"name":"a","teids":[1,9],"teid":1}"#, "not both"),
             (r#"{"name":"a","qfi":64}"#, "'qfi'"),
@@ -296,6 +358,7 @@ mod tests {
         }
         for (text, word) in [
             (r#"{"name":"a"}"#, "every packet"),
+            (r#"{"name":"a","stt_context":1,"carries_metadata":true}"#, "context header"),
             (r#"{"name":"a","vni":1,"rate":{"bits_per_second":7999,"burst_bytes":1518}}"#, "rate"),
             (r#"{"name":"a","vni":1,"rate":{"bits_per_second":8000,"burst_bytes":1517}}"#, "burst"),
             (r#"{"name":"a","vni":1,"class":{"shared":{"quantum_bytes":63}}}"#, "quantum"),

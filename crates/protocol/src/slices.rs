@@ -6,7 +6,7 @@ use catena_model::limits::SLICE_DELTA_ENTRIES_MAX;
 use catena_model::program::{
     DelayClass, SliceDelta, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
 };
-use catena_model::slice::{Qfi, ScalarError, SlicePlace, Teid, TeidRange, Vni};
+use catena_model::slice::{Qfi, ScalarError, SlicePlace, Teid, TeidRange, TunnelId, Vni};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use uuid::Uuid;
 
@@ -25,6 +25,9 @@ pub enum SliceDeltaError {
     /// A name that is none.
     #[error(transparent)]
     Node(#[from] catena_model::id::NodeNameError),
+    /// A network by two identifiers.
+    #[error("a change of slices has a network with two identifiers")]
+    Network,
     /// A number that does not fit its field.
     #[error("a change of slices has a number that no slice has: {0}")]
     Number(#[from] ScalarError),
@@ -55,12 +58,18 @@ fn pack_path(path: &SlicePathEntry) -> message::SlicePath {
 }
 
 fn pack_slice(slice: &SliceEntry) -> message::Slice {
-    let SliceMatch { place, vni, teids, qfi } = slice.matches;
+    let SliceMatch { place, tunnel_id, teids, qfi } = slice.matches;
     let last = teids.map(|range| range.last().0);
     let (port, after) = match place {
         SlicePlace::Endpoints => (Vec::new(), Vec::new()),
         SlicePlace::Port(port) => (port.0.as_bytes().to_vec(), Vec::new()),
         SlicePlace::After(chain) => (Vec::new(), chain.0.as_bytes().to_vec()),
+    };
+    let (vni, gre_key, stt_context) = match tunnel_id {
+        None => (None, None, None),
+        Some(TunnelId::Vni(vni)) => (Some(vni.get()), None, None),
+        Some(TunnelId::GreKey(key)) => (None, Some(key), None),
+        Some(TunnelId::SttContext(context)) => (None, None, Some(context)),
     };
     message::Slice {
         id: slice.id.0.as_bytes().to_vec(),
@@ -68,7 +77,9 @@ fn pack_slice(slice: &SliceEntry) -> message::Slice {
         path: slice.path.0,
         port,
         after,
-        vni: vni.map(Vni::get),
+        vni,
+        gre_key,
+        stt_context,
         teid_first: teids.map(|range| range.first().0),
         teid_last: last.filter(|last| teids.is_some_and(|range| range.first().0 != *last)),
         qfi: qfi.map(|qfi| qfi.get().into()),
@@ -144,13 +155,23 @@ fn unpack_slice(slice: &message::Slice) -> Result<SliceEntry, SliceDeltaError> {
         name: slice.name.clone(),
         matches: SliceMatch {
             place,
-            vni: slice.vni.map(Vni::new).transpose()?,
+            tunnel_id: tunnel_id(slice)?,
             teids: teids.transpose()?,
             qfi: slice.qfi.map(Qfi::new).transpose()?,
         },
         path: PathId(slice.path),
         policy: SlicePolicy { rate, class },
         is_injected: slice.is_injected,
+    })
+}
+
+fn tunnel_id(slice: &message::Slice) -> Result<Option<TunnelId>, SliceDeltaError> {
+    Ok(match (slice.vni, slice.gre_key, slice.stt_context) {
+        (None, None, None) => None,
+        (Some(vni), None, None) => Some(TunnelId::Vni(Vni::new(vni)?)),
+        (None, Some(key), None) => Some(TunnelId::GreKey(key)),
+        (None, None, Some(context)) => Some(TunnelId::SttContext(context)),
+        _ => return Err(SliceDeltaError::Network),
     })
 }
 
@@ -166,7 +187,12 @@ mod tests {
             name: format!("slice {number}"),
             matches: SliceMatch {
                 place,
-                vni: (number > 1).then(|| Vni::new(number).unwrap()),
+                tunnel_id: match number {
+                    1 => None,
+                    2 => Some(TunnelId::Vni(Vni::new(number).unwrap())),
+                    3 => Some(TunnelId::GreKey(u32::MAX)),
+                    _ => Some(TunnelId::SttContext(u64::MAX)),
+                },
                 teids: Some(TeidRange::new(Teid(number), Teid(number.max(7))).unwrap()),
                 qfi: (number > 2).then(|| Qfi::new(63).unwrap()),
             },
@@ -226,6 +252,7 @@ mod tests {
         };
         assert!(spoilt(&|packed| packed.removed.truncate(17)));
         assert!(spoilt(&|packed| packed.slices[0].vni = Some(1 << 24)));
+        assert!(spoilt(&|packed| packed.slices[1].stt_context = Some(0)));
         assert!(spoilt(&|packed| packed.slices[0].qfi = Some(64)));
         assert!(spoilt(&|packed| packed.slices[3].teid_last = Some(1)));
         assert!(spoilt(&|packed| packed.paths[0].slice.clear()));

@@ -9,8 +9,8 @@
 //!
 //! A tunnel is entered only where the outer headers say so by their destination port, protocol or
 //! EtherType. Then all headers on the way must be whole. What ends the way without an error is what
-//! nothing says how to read: a type that is no packet, a later segment of STT, a fragment inside a
-//! tunnel, the payload of a GTP-U that is no IP packet (an Ethernet or unstructured PDU session).
+//! nothing says how to read: a type that is no packet, a later segment of STT or another fragment
+//! inside a tunnel, the payload of a GTP-U that is no IP packet (an Ethernet or unstructured PDU session).
 
 mod plain;
 
@@ -24,7 +24,7 @@ use crate::gtp_u::{GtpUError, GtpUMessage, GtpUView};
 use crate::nsh::{NshError, NshNextProtocol, NshView};
 use crate::plain::PlainFrame;
 use crate::ports;
-use crate::scalar::{EtherType, IpProtocol, Qfi, Teid, Vni};
+use crate::scalar::{EtherType, IpProtocol, Qfi, Teid, TunnelId};
 use crate::stt::{SttError, SttHeader, SttSegment};
 use crate::tcp::{TcpError, TcpView};
 use crate::udp::{self, UdpView};
@@ -36,15 +36,17 @@ use crate::vxlan_gpe::{GpeNextProtocol, VxlanGpeError, VxlanGpeHeader};
 pub struct Inside {
     /// Tunnel headers that were passed.
     pub layers: u8,
-    /// The network of the outermost VXLAN, VXLAN-GPE or GENEVE header.
-    pub vni: Option<Vni>,
+    /// The network of the outermost header that names one: VXLAN, VXLAN-GPE, GENEVE, GRE with a key
+    /// or STT.
+    pub tunnel_id: Option<TunnelId>,
     /// The user's tunnel, of the outermost GTP-U header that names one.
     pub teid: Option<Teid>,
     /// The QoS flow, of the same header.
     pub qfi: Option<Qfi>,
     /// The flow of the innermost packet that was reached; none: no IP packet was.
     pub flow: Option<FlowKey>,
-    /// That packet is a part of one whose tunnel headers, if it has any, are not seen whole.
+    /// What was reached is a part of something whose tunnel headers, if it has any, are not seen
+    /// whole: a fragment of a packet, a later segment of STT.
     pub is_fragment: bool,
 }
 
@@ -193,17 +195,17 @@ impl Inside {
     }
 
     const NOTHING: Self =
-        Self { layers: 0, vni: None, teid: None, qfi: None, flow: None, is_fragment: false };
+        Self { layers: 0, tunnel_id: None, teid: None, qfi: None, flow: None, is_fragment: false };
 
     /// Are network and user known?
     #[inline]
     const fn is_complete(&self) -> bool {
-        self.vni.is_some() && self.teid.is_some()
+        self.tunnel_id.is_some() && self.teid.is_some()
     }
 
     #[inline]
-    fn learn_network(&mut self, vni: Vni) {
-        self.vni = self.vni.or(Some(vni));
+    fn learn_network(&mut self, id: TunnelId) {
+        self.tunnel_id = self.tunnel_id.or(Some(id));
     }
 
     #[inline]
@@ -218,13 +220,14 @@ impl Inside {
     /// flow. Never zero. The seed is as in [`FlowKey::seeded_hash`].
     #[must_use]
     pub fn identity_hash(&self, seed: u64) -> u64 {
-        // A bit below each identifier tells zero from none.
+        // A bit below each number tells zero from none.
         let present = |value: Option<u32>| value.map_or(0, |value| u64::from(value) << 1 | 1);
-        let vni = present(self.vni.map(Vni::get));
+        let (kind, network) = self.tunnel_id.map_or((0, 0), TunnelId::parts);
         let teid = present(self.teid.map(|teid| teid.0));
         let qfi = present(self.qfi.map(|qfi| u32::from(qfi.get())));
         let flow = self.flow.map_or(0, |flow| flow.seeded_hash(seed));
-        mix(mix(seed ^ (vni << 33 | teid)) ^ qfi ^ flow).max(1)
+        let names = u64::from(kind) << 42 | teid << 8 | qfi;
+        mix(mix(seed ^ network) ^ names ^ flow).max(1)
     }
 }
 
@@ -283,12 +286,12 @@ impl Walk {
         match header {
             TunnelHeader::Vxlan => {
                 let (vxlan, frame) = VxlanHeader::parse(in_udp()).map_err(InsideFault::Vxlan)?;
-                self.inside.learn_network(vxlan.vni);
+                self.inside.learn_network(TunnelId::Vni(vxlan.vni));
                 Ok(Carried::Typed(EtherType::TRANSPARENT_ETHERNET, frame))
             }
             TunnelHeader::VxlanGpe => {
                 let (gpe, rest) = VxlanGpeHeader::parse(in_udp()).map_err(InsideFault::VxlanGpe)?;
-                self.inside.learn_network(gpe.vni);
+                self.inside.learn_network(TunnelId::Vni(gpe.vni));
                 Ok(match gpe.next {
                     GpeNextProtocol::ETHERNET => {
                         Carried::Typed(EtherType::TRANSPARENT_ETHERNET, rest)
@@ -301,12 +304,15 @@ impl Walk {
             }
             TunnelHeader::Geneve => {
                 let (geneve, rest) = GeneveHeader::parse(in_udp()).map_err(InsideFault::Geneve)?;
-                self.inside.learn_network(geneve.vni);
+                self.inside.learn_network(TunnelId::Vni(geneve.vni));
                 Ok(Carried::Typed(geneve.protocol, rest))
             }
             TunnelHeader::GtpU => self.pass_gtp_u(self.in_udp(at)),
             TunnelHeader::Gre => {
                 let (gre, rest) = GreHeader::parse(at).map_err(InsideFault::Gre)?;
+                if let Some(key) = gre.key {
+                    self.inside.learn_network(TunnelId::GreKey(key));
+                }
                 Ok(Carried::Typed(gre.protocol, rest))
             }
             TunnelHeader::Stt => self.pass_stt(at),
@@ -350,9 +356,11 @@ impl Walk {
         let tcp = TcpView::parse(at).map_err(InsideFault::SttTcp)?;
         let (segment, data) = (SttSegment::of(&tcp), tcp.payload());
         if segment.offset != 0 {
+            self.inside.is_fragment = true;
             return Ok(Carried::Opaque);
         }
-        let (_, frame) = SttHeader::parse(data).map_err(InsideFault::Stt)?;
+        let (stt, frame) = SttHeader::parse(data).map_err(InsideFault::Stt)?;
+        self.inside.learn_network(TunnelId::SttContext(stt.context));
         let whole = usize::from(segment.frame_bytes);
         if whole < data.len() {
             let (field, have) = (segment.frame_bytes, data.len());

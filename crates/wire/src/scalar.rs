@@ -301,6 +301,43 @@ impl IpProtocol {
     pub const SCTP: Self = Self(132);
 }
 
+/// Whose network a tunnel header names: what Open vSwitch and Linux call the tunnel's identifier
+/// (`tun_id`). As text and in documents by its own word, `vni`, `gre_key` or `stt_context`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum TunnelId {
+    /// Network identifier of VXLAN, VXLAN-GPE or GENEVE.
+    Vni(Vni),
+    /// Key of GRE (RFC 2890 section 2.1), all of its 32 bits.
+    GreKey(u32),
+    /// Context identifier of STT (draft-davie-stt-08 section 3.2).
+    SttContext(u64),
+}
+
+impl TunnelId {
+    /// Two numbers that no other identifier has both: its kind, from 1 on, and its value.
+    #[must_use]
+    #[inline]
+    pub const fn parts(self) -> (u8, u64) {
+        match self {
+            Self::Vni(vni) => (1, vni.0 as u64),
+            Self::GreKey(key) => (2, key as u64),
+            Self::SttContext(context) => (3, context),
+        }
+    }
+}
+
+impl fmt::Display for TunnelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vni(vni) => write!(f, "VNI {vni}"),
+            Self::GreKey(key) => write!(f, "GRE key {key}"),
+            Self::SttContext(context) => write!(f, "STT context {context}"),
+        }
+    }
+}
+
 /// Tunnel endpoint identifier of GTP-U (TS 29.281 section 5.1): names one user's tunnel at its
 /// receiving end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -75,8 +75,11 @@ impl Look {
 impl Known {
     /// The same for both directions of the inner flow; none: no inner flow is seen.
     fn flow_hash(&self, seed: u64) -> Option<u64> {
-        let Inside { vni, flow, .. } = self.inside;
-        let network = vni.map_or(0, |vni| mix(u64::from(vni.get()) + 1));
+        let Inside { tunnel_id, flow, .. } = self.inside;
+        let network = tunnel_id.map_or(0, |id| {
+            let (kind, number) = id.parts();
+            mix(number.wrapping_add(1) ^ u64::from(kind - 1) << 62)
+        });
         flow.map(|flow| flow.symmetric_hash(seed) ^ network)
     }
 }

@@ -15,7 +15,7 @@ use catena_model::slice::SlicePlace;
 use catena_wire::ports;
 
 /// The frames that a function got, each with its NSH behind the Ethernet header.
-fn context_of(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn context_of(bytes: &[u8]) -> Vec<u8> {
     let (nsh, _) = catena_wire::nsh::NshView::parse(&bytes[14..]).unwrap();
     match nsh.metadata() {
         catena_wire::nsh::Metadata::Type2(headers) => headers.bytes().to_vec(),

@@ -44,6 +44,7 @@ mod scene;
 mod senders;
 mod shares;
 mod sharing;
+mod slice_networks;
 mod slices;
 mod super_frames;
 mod switching;

@@ -14,7 +14,7 @@ use catena_model::slice::SlicePlace;
 use catena_model::{BlueprintNumber, DropReason, PathId, SliceCounters, SliceId};
 use catena_wire::gtp_u::{GtpUHeader, GtpUMessage, PduSession};
 use catena_wire::ports;
-use catena_wire::scalar::{IpProtocol, Qfi, Teid, TeidRange, Vni};
+use catena_wire::scalar::{IpProtocol, Qfi, Teid, TeidRange, TunnelId, Vni};
 use catena_wire::vxlan::VxlanHeader;
 use uuid::Uuid;
 
@@ -41,6 +41,11 @@ pub(crate) fn with_port(user: User, port: u16) -> User {
 /// The same user's packet of a QoS flow.
 pub(crate) fn with_qfi(user: User, qfi: u32) -> User {
     User { qfi: Some(qfi), ..user }
+}
+
+/// The same user's packet outside of any network.
+pub(crate) fn without_network(user: User) -> User {
+    User { vni: None, ..user }
 }
 
 pub(crate) fn user(vni: u32, teid: u32) -> User {
@@ -94,8 +99,8 @@ pub(crate) fn users(first: u32, last: u32) -> Option<TeidRange> {
 }
 
 pub(crate) fn claims(vni: Option<u32>, teids: Option<TeidRange>) -> SliceMatch {
-    let vni = vni.map(|vni| Vni::new(vni).unwrap());
-    SliceMatch { place: SlicePlace::Endpoints, vni, teids, qfi: None }
+    let tunnel_id = vni.map(|vni| TunnelId::Vni(Vni::new(vni).unwrap()));
+    SliceMatch { place: SlicePlace::Endpoints, tunnel_id, teids, qfi: None }
 }
 
 /// The path that slices with this number have of their own.

@@ -150,7 +150,7 @@ fn set_slices(town: &mut Town) {
         let id = SliceId(Uuid::from_u128(number.into()));
         let path = PathId(500_000 + 2 * town.number as u32 + number);
         let teids = TeidRange::new(Teid(1), Teid(last_user)).unwrap();
-        let matches = SliceMatch { place, vni: None, teids: Some(teids), qfi: None };
+        let matches = SliceMatch { place, tunnel_id: None, teids: Some(teids), qfi: None };
         let class = if waits { DelayClass::Urgent } else { DelayClass::Unscheduled };
         let (policy, name) = (SlicePolicy { rate, class }, "users".to_owned());
         town.slices.push(SliceEntry { id, name, matches, path, policy, is_injected: false });

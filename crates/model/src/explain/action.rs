@@ -3,7 +3,7 @@
 use super::header::Header;
 use crate::DropReason;
 use crate::id::{NodeName, PathId};
-use catena_wire::scalar::{MacAddr, Qfi, Teid, Vni};
+use catena_wire::scalar::{MacAddr, Qfi, Teid, TunnelId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -51,7 +51,8 @@ pub struct FlowShare {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceUser {
     /// The tenant's network.
-    pub vni: Option<Vni>,
+    #[serde(flatten)]
+    pub tunnel_id: Option<TunnelId>,
     /// The user's tunnel.
     pub teid: Option<Teid>,
     /// The QoS flow.
@@ -61,7 +62,7 @@ pub struct SliceUser {
 impl fmt::Display for SliceUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = [
-            self.vni.map(|vni| format!("VNI {vni}")),
+            self.tunnel_id.map(|id| id.to_string()),
             self.teid.map(|teid| format!("TEID {teid}")),
             self.qfi.map(|qfi| format!("QFI {qfi}")),
         ];

@@ -15,7 +15,7 @@ pub(crate) type SliceKey = (SlicePlace, Option<ProjectId>, SliceFields);
 pub(crate) fn key(slice: &Slice) -> SliceKey {
     let place = slice.place();
     let project = (place == SlicePlace::Endpoints).then(|| slice.label.project.clone());
-    (place, project, (slice.vni, slice.teids, slice.qfi))
+    (place, project, (slice.tunnel_id, slice.teids, slice.qfi))
 }
 
 impl Resource for Slice {

@@ -13,7 +13,7 @@ use catena_model::resource::{
     Instance, IpFamily, Label, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
     TupleMapping,
 };
-use catena_model::slice::Slice;
+use catena_model::slice::{Slice, TunnelId};
 use catena_model::{NodeName, ProjectId};
 use catena_plan::{
     IndexedIntent, Intent, Ledger, News, NodeNews, Reconciler, check, overlap, tuples_overlap,
@@ -191,7 +191,7 @@ fn slice(number: u32, dice: &mut Dice) -> Slice {
         chain: ChainId(id(7, dice.below(5))),
         source_port: None,
         after: (dice.below(4) > 0).then(|| ChainId(id(7, dice.below(5)))),
-        vni: Some(Vni::new(dice.below(3)).unwrap()),
+        tunnel_id: Some(TunnelId::Vni(Vni::new(dice.below(3)).unwrap())),
         teids: None,
         qfi: None,
         carries_metadata: dice.below(4) == 0,

@@ -8,7 +8,7 @@ use catena_model::id::{ChainId, FunctionId, GraphId, PortId, SliceId};
 use catena_model::limits::CHAIN_FUNCTIONS_MAX;
 use catena_model::program::SlicePolicy;
 use catena_model::resource::ChainGraph;
-use catena_model::slice::{Slice, SlicePlace, Teid, TeidRange, Vni};
+use catena_model::slice::{Slice, SlicePlace, Teid, TeidRange, TunnelId, Vni};
 use catena_model::status::ChainState;
 use catena_plan::{PathPhase, PlanError, SliceBook, SlicePhase, SliceTable, check, slice_status};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ impl World {
             chain,
             source_port,
             after,
-            vni: Some(Vni::new(7).unwrap()),
+            tunnel_id: Some(TunnelId::Vni(Vni::new(7).unwrap())),
             teids: Some(TeidRange::one(Teid(number))),
             qfi: None,
             carries_metadata: false,

@@ -9,7 +9,7 @@ use crate::geneve::GeneveHeader;
 use crate::gre::GreHeader;
 use crate::gtp_u::{GtpUMessage, GtpUView};
 use crate::plain::PlainFrame;
-use crate::scalar::EtherType;
+use crate::scalar::{EtherType, TunnelId};
 use crate::stt::{SttHeader, SttSegment};
 use crate::tcp::TcpView;
 use crate::udp::UdpView;
@@ -36,12 +36,12 @@ fn pass<'p>(inside: &mut Inside, header: TunnelHeader, at: &'p [u8]) -> Option<&
     let (kind, carried) = match header {
         TunnelHeader::Vxlan => {
             let (vxlan, frame) = VxlanHeader::parse(in_udp(at)?).ok()?;
-            inside.learn_network(vxlan.vni);
+            inside.learn_network(TunnelId::Vni(vxlan.vni));
             (EtherType::TRANSPARENT_ETHERNET, frame)
         }
         TunnelHeader::Geneve => {
             let (geneve, rest) = GeneveHeader::parse(in_udp(at)?).ok()?;
-            inside.learn_network(geneve.vni);
+            inside.learn_network(TunnelId::Vni(geneve.vni));
             (geneve.protocol, rest)
         }
         TunnelHeader::GtpU => {
@@ -52,13 +52,18 @@ fn pass<'p>(inside: &mut Inside, header: TunnelHeader, at: &'p [u8]) -> Option<&
         }
         TunnelHeader::Gre => {
             let (gre, rest) = GreHeader::parse(at).ok()?;
+            if let Some(key) = gre.key {
+                inside.learn_network(TunnelId::GreKey(key));
+            }
             (gre.protocol, rest)
         }
         TunnelHeader::Stt => {
             let tcp = TcpView::parse(at).ok()?;
             let whole = u16::try_from(tcp.payload().len()).ok()?;
             (SttSegment::of(&tcp) == SttSegment { frame_bytes: whole, offset: 0 }).then_some(())?;
-            (EtherType::TRANSPARENT_ETHERNET, SttHeader::parse(tcp.payload()).ok()?.1)
+            let (stt, frame) = SttHeader::parse(tcp.payload()).ok()?;
+            inside.learn_network(TunnelId::SttContext(stt.context));
+            (EtherType::TRANSPARENT_ETHERNET, frame)
         }
         TunnelHeader::VxlanGpe | TunnelHeader::Nsh => return None,
     };

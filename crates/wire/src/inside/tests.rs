@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::golden::{each_bit_flip, each_truncation, hex};
+use crate::scalar::Vni;
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -67,7 +68,7 @@ fn user() -> Option<FlowKey> {
 fn found(layers: u8, vni: Option<u32>, teid: Option<u32>, qfi: Option<u32>) -> Inside {
     Inside {
         layers,
-        vni: vni.map(|vni| Vni::new(vni).unwrap()),
+        tunnel_id: vni.map(|vni| TunnelId::Vni(Vni::new(vni).unwrap())),
         teid: teid.map(Teid),
         qfi: qfi.map(|qfi| Qfi::new(qfi).unwrap()),
         flow: user(),
@@ -75,17 +76,21 @@ fn found(layers: u8, vni: Option<u32>, teid: Option<u32>, qfi: Option<u32>) -> I
     }
 }
 
+fn named(id: TunnelId) -> Inside {
+    Inside { tunnel_id: Some(id), ..found(1, None, None, None) }
+}
+
 #[test]
 fn the_goldens_hold_what_was_put_into_them() {
     let tcp = flow("2001:db8:60::1", "2001:db8:7::7", IpProtocol::TCP);
     let expected = [
         (geneve(), found(1, Some(0x0a_0b0c), None, None)),
-        (gre_key_sequence(), found(1, None, None, None)),
+        (gre_key_sequence(), named(TunnelId::GreKey(0x1122_3344))),
         (gtp_u(), Inside { flow: tcp, ..found(1, None, Some(7), None) }),
         (gtp_u_in_vxlan(), found(2, Some(0x12_34a5), Some(0x0102_0304), Some(9))),
         (nsh_in_vxlan_gpe(), found(2, Some(0x77_7777), None, None)),
-        (nvgre(), found(1, None, None, None)),
-        (stt(), found(1, None, None, None)),
+        (nvgre(), named(TunnelId::GreKey(0x1234_5607))),
+        (stt(), named(TunnelId::SttContext(0x1122_3344_5566_7788))),
         (vlan_stack_gtp_u_in_vxlan_over_ipv6(), found(2, Some(5), Some(6), Some(63))),
         (vxlan_eight_deep(), found(8, Some(1), None, None)),
     ];
@@ -160,6 +165,9 @@ fn an_identity_differs_in_each_of_its_parts() {
         found(2, Some(1), Some(2), None),
         found(2, Some(1), Some(2), Some(0)),
         found(2, Some(2), Some(1), Some(3)),
+        Inside { tunnel_id: Some(TunnelId::GreKey(1)), ..base },
+        Inside { tunnel_id: Some(TunnelId::SttContext(1)), ..base },
+        Inside { tunnel_id: Some(TunnelId::SttContext(1 << 63 | 1)), ..base },
         Inside { flow: None, ..base },
         Inside { flow: base.flow.map(|flow| flow.reversed()), ..base },
     ];

@@ -53,6 +53,8 @@ fn tshark_finds_the_same_identifiers_and_flow() {
     let fields = [
         "vxlan.vni",
         "geneve.vni",
+        "gre.key",
+        "stt.context_id",
         "gtp.teid",
         "gtp.ext_hdr.pdu_ses_con.qos_flow_id",
         "ip.dst",
@@ -66,12 +68,12 @@ fn tshark_finds_the_same_identifiers_and_flow() {
     assert_eq!(rows.len(), names.len());
     for ((name, packet), row) in names.iter().zip(&packets).zip(&rows) {
         let found = look(packet);
-        let [vxlan, geneve, teid, qfi, v4, v6, udp, tcp, malformed] = &row[..] else {
-            panic!("nine fields, not {}", row.len());
+        let [vxlan, geneve, key, context, teid, qfi, v4, v6, udp, tcp, malformed] = &row[..] else {
+            panic!("eleven fields, not {}", row.len());
         };
         assert_eq!(malformed, "", "{name}");
-        let vni = number(vxlan).or(number(geneve));
-        assert_eq!(found.vni.map(|vni| u64::from(vni.get())), vni, "{name}");
+        let network = [vxlan, geneve, key, context].into_iter().find_map(|field| number(field));
+        assert_eq!(found.tunnel_id.map(|id| id.parts().1), network, "{name}");
         assert_eq!(found.teid.map(|teid| u64::from(teid.0)), number(teid), "{name}");
         assert_eq!(found.qfi.map(|qfi| u64::from(qfi.get())), number(qfi), "{name}");
         let flow = found.flow.unwrap();
@@ -105,19 +107,22 @@ def ethernet():
 for _ in range(300):
     destination = random.randrange(10000, 20000)
     packet = ip()/UDP(sport=random.randrange(10000, 20000), dport=destination)/b'user data'
-    innermost, vni, teid, qfi, layers = packet.dst, None, None, None, 0
+    innermost, network, teid, qfi, layers = packet.dst, None, None, None, 0
     for _ in range(random.randrange(1, 4)):
         kind = random.choice(['vxlan', 'geneve', 'gre', 'nvgre', 'gtp', 'gpe'])
         layers += 1
         if kind == 'vxlan':
             vni = random.randrange(1 << 24)
+            network = 'VNI_%d' % vni
             packet = ip()/UDP(sport=50000, dport=4789)/VXLAN(flags=8, vni=vni)/ethernet()/packet
         elif kind == 'gpe':
             vni = random.randrange(1 << 24)
+            network = 'VNI_%d' % vni
             head = struct.pack('!BBBBI', 12, 0, 0, 3, vni << 8)
             packet = ip()/UDP(sport=50000, dport=4790)/Raw(head + bytes(ethernet()/packet))
         elif kind == 'geneve':
             vni = random.randrange(1 << 24)
+            network = 'VNI_%d' % vni
             words = random.randrange(3)
             head = struct.pack('!BBHI', words, 0, 0x6558, vni << 8) + bytes(4 * words)
             packet = ip()/UDP(sport=50000, dport=6081)/Raw(head + bytes(ethernet()/packet))
@@ -125,13 +130,15 @@ for _ in range(300):
             kind = 0x0800 if packet.version == 4 else 0x86dd
             packet = ip()/GRE(proto=kind, seqnum_present=1, sequence_number=7)/packet
         elif kind == 'nvgre':
-            packet = ip()/GRE(proto=0x6558, key_present=1, key=random.randrange(1 << 32))/ethernet()/packet
+            key = random.randrange(1 << 32)
+            network = 'GRE_key_%d' % key
+            packet = ip()/GRE(proto=0x6558, key_present=1, key=key)/ethernet()/packet
         else:
             teid = random.randrange(1 << 32)
             qfi = random.choice([None, random.randrange(64)])
             sequence = random.choice([None, random.randrange(1 << 16)])
             packet = ip()/UDP(sport=2152, dport=2152)/gtp(teid, qfi, sequence, bytes(packet))
-    print(layers, vni, teid, qfi, innermost, destination, bytes(ethernet()/packet).hex())
+    print(layers, network, teid, qfi, innermost, destination, bytes(ethernet()/packet).hex())
 ";
 
 #[test]
@@ -142,17 +149,18 @@ fn we_find_in_scapys_tunnels_what_it_put_there() {
     let mut whole = 0;
     for line in &lines {
         let words: Vec<&str> = line.split(' ').collect();
-        let [layers, vni, teid, qfi, destination, port, frame] = words[..] else {
+        let [layers, network, teid, qfi, destination, port, frame] = words[..] else {
             panic!("seven words: {line}");
         };
         let found = look(&octets(frame));
         let word = |value: Option<u64>| value.map_or("None".to_owned(), |value| value.to_string());
-        assert_eq!(word(found.vni.map(|vni| vni.get().into())), vni, "{line}");
+        let named = found.tunnel_id.map_or("None".to_owned(), |id| id.to_string());
+        assert_eq!(named.replace(' ', "_"), network, "{line}");
         assert_eq!(word(found.teid.map(|teid| teid.0.into())), teid, "{line}");
         assert_eq!(word(found.qfi.map(|qfi| qfi.get().into())), qfi, "{line}");
         // It stops at the packet in which network and user are known.
         let is_whole = found.layers.to_string() == layers;
-        assert!(is_whole || (found.vni.is_some() && found.teid.is_some()), "{line}");
+        assert!(is_whole || (found.tunnel_id.is_some() && found.teid.is_some()), "{line}");
         if is_whole {
             whole += 1;
             let flow = found.flow.unwrap();

@@ -116,7 +116,7 @@ fn told_of(situation: &Situation, intent: &Intent, entry: &SliceEntry) -> Inject
         chain: chain.unwrap_or(ChainId::MIN),
         source_port,
         after,
-        vni: entry.matches.vni,
+        tunnel_id: entry.matches.tunnel_id,
         teids: entry.matches.teids,
         qfi: entry.matches.qfi,
         carries_metadata: false,

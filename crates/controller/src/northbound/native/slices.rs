@@ -267,7 +267,7 @@ pub(super) fn made_of(
     if given.name.contains(is_unseen) {
         return Err(Problem::bad_body("'name' holds a control character; leave it out"));
     }
-    let (vni, teids, qfi) = given.fields().map_err(|reason| Problem::bad_body(&reason))?;
+    let (tunnel_id, teids, qfi) = given.fields().map_err(|reason| Problem::bad_body(&reason))?;
     let is_seen = |project: &ProjectId| identity.sees(project);
     let mut chain_of = |name: &String| {
         if let Some(chain) = found.chains.get(name) {
@@ -300,7 +300,7 @@ pub(super) fn made_of(
         chain,
         source_port: source_port.transpose()?,
         after,
-        vni,
+        tunnel_id,
         teids,
         qfi,
         carries_metadata: given.carries_metadata,

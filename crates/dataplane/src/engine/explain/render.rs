@@ -164,7 +164,7 @@ impl Renderer<'_> {
         ExplainAction::Sliced {
             slice: entry.map_or_else(String::new, |entry| entry.name.to_string()),
             port: port.map(|port| self.port(port)),
-            user: SliceUser { vni: shown.vni, teid: shown.teid, qfi: shown.qfi },
+            user: SliceUser { tunnel_id: shown.tunnel_id, teid: shown.teid, qfi: shown.qfi },
             chain: chain_name(self.tables, path.chain),
             path: self.tables.positions.id(start),
             is_injected: entry.is_some_and(|entry| entry.is_injected),

@@ -7,7 +7,7 @@ use crate::engine::encap::{self, PathPosition};
 use crate::engine::receive;
 use crate::engine::tables::{NetworkIndex, PortIndex};
 use crate::engine::trace::Note;
-use crate::engine::user::{Known, User};
+use crate::engine::user::User;
 use crate::engine::vector::{Step, Work};
 use crate::engine::waiting;
 use catena_model::DropReason;
@@ -105,14 +105,13 @@ fn take<const PLACES: usize>(
     let carried = ended.and_then(|ended| encap::shown(ended, context.carried));
     let shown = match (carried, work.user) {
         (Some(carried), _) => carried,
-        (None, User::Known(Known { inside, .. }))
-            if inside.is_fragment
-                && inside.teid.is_none()
-                && spots.iter().any(Spot::asks_for_users) =>
-        {
-            return Err(DropReason::FragmentInTunnel);
+        (None, User::Known(known)) => {
+            let shown = Shown::from(&known);
+            if known.inside.is_fragment && spots.iter().any(|spot| spot.asks_beyond(shown)) {
+                return Err(DropReason::FragmentInTunnel);
+            }
+            shown
         }
-        (None, User::Known(known)) => Shown::from(&known),
         (None, User::Unknown) => Shown::default(),
         (None, User::Unreadable(reason)) => return Err(reason),
     };

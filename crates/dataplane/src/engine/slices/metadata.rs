@@ -1,16 +1,18 @@
 //! Whose packet it is, as NSH MD type 2 carries it: the tenant's network as forwarding context
-//! (RFC 9263 section 4.1, context type 3), the user as subscriber and its QoS flow as performance
+//! (RFC 9263 section 4.1, context types 3 and 4; none is for STT), the user as subscriber and its QoS flow as performance
 //! policy (RFC 8979 sections 3 and 4). Knows which header says what; refuses to know its layout.
 
 use super::Shown;
 use catena_model::DropReason;
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_wire::nsh::{ContextHeader, ContextHeaders};
-use catena_wire::scalar::{Qfi, Teid, Vni};
+use catena_wire::scalar::{Qfi, Teid, TunnelId, Vni};
 
 /// Context type of a forwarding context that holds a virtual network identifier, in the upper half
 /// of the first byte.
 const CONTEXT_TYPE_VNI: u8 = 3;
+/// The same for one that holds a session identifier or key of GRE, in the second word.
+const CONTEXT_TYPE_SESSION: u8 = 4;
 
 /// Writes what is known of the user behind other context headers, and answers the length of all.
 pub(in crate::engine) fn write(
@@ -24,9 +26,16 @@ pub(in crate::engine) fn write(
         len += header.emit(room).map_err(|_| DropReason::ContextTooLong)?;
         Ok(())
     };
-    if let Some(vni) = shown.vni {
-        let [_, high, middle, low] = vni.get().to_be_bytes();
-        add(ContextHeader::FORWARDING, &[CONTEXT_TYPE_VNI << 4, high, middle, low])?;
+    match shown.tunnel_id {
+        None | Some(TunnelId::SttContext(_)) => {}
+        Some(TunnelId::Vni(vni)) => {
+            let [_, high, middle, low] = vni.get().to_be_bytes();
+            add(ContextHeader::FORWARDING, &[CONTEXT_TYPE_VNI << 4, high, middle, low])?;
+        }
+        Some(TunnelId::GreKey(key)) => {
+            let [a, b, c, d] = key.to_be_bytes();
+            add(ContextHeader::FORWARDING, &[CONTEXT_TYPE_SESSION << 4, 0, 0, 0, a, b, c, d])?;
+        }
     }
     if let Some(teid) = shown.teid {
         add(ContextHeader::SUBSCRIBER, &teid.0.to_be_bytes())?;
@@ -44,7 +53,13 @@ pub(in crate::engine) fn read(context: &[u8]) -> Option<Shown> {
     for header in headers.filter(|header| header.class == ContextHeader::CLASS_BASE) {
         match (header.kind, header.value) {
             (ContextHeader::FORWARDING, &[kind, a, b, c]) if kind >> 4 == CONTEXT_TYPE_VNI => {
-                shown.vni = Vni::new(u32::from_be_bytes([0, a, b, c])).ok();
+                let vni = Vni::new(u32::from_be_bytes([0, a, b, c])).ok();
+                shown.tunnel_id = vni.map(TunnelId::Vni);
+            }
+            (ContextHeader::FORWARDING, &[kind, _, _, _, a, b, c, d])
+                if kind >> 4 == CONTEXT_TYPE_SESSION =>
+            {
+                shown.tunnel_id = Some(TunnelId::GreKey(u32::from_be_bytes([a, b, c, d])));
             }
             (ContextHeader::SUBSCRIBER, &[a, b, c, d]) => {
                 shown.teid = Some(Teid(u32::from_be_bytes([a, b, c, d])));

@@ -25,7 +25,7 @@ use catena_io::prefetch;
 use catena_model::program::{SliceMatch, SlicePathEntry, SlicePolicy};
 use catena_model::{PathId, SliceId};
 use catena_wire::inside::Inside;
-use catena_wire::scalar::{Qfi, Teid, Vni};
+use catena_wire::scalar::{Qfi, Teid, TunnelId};
 use ranges::{Claim, Claimant, Ranges};
 use std::sync::Arc;
 
@@ -65,21 +65,27 @@ impl Hashed for Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Group {
     place: Place,
-    /// Network and QoS flow, each one above its number; 0: none.
-    names: u64,
+    /// Kind of the network's identifier and QoS flow, each one above its number; 0: none.
+    kinds: u16,
+    network: u64,
 }
 
 impl Group {
-    fn new(place: Place, vni: Option<Vni>, qfi: Option<Qfi>) -> Self {
-        let vni = vni.map_or(0, |vni| u64::from(vni.get()) + 1);
-        let qfi = qfi.map_or(0, |qfi| u64::from(qfi.get()) + 1);
-        Self { place, names: vni << 8 | qfi }
+    fn new(place: Place, tunnel_id: Option<TunnelId>, qfi: Option<Qfi>) -> Self {
+        let (kind, network) = tunnel_id.map_or((0, 0), TunnelId::parts);
+        let qfi = qfi.map_or(0, |qfi| u16::from(qfi.get()) + 1);
+        Self { place, kinds: u16::from(kind) << 8 | qfi, network }
+    }
+
+    /// All but the network, in the lower 48 bits.
+    fn rest(self) -> u64 {
+        u64::from(self.kinds) << 32 | u64::from(self.place.0)
     }
 }
 
 impl Hashed for Group {
     fn hash(&self) -> u64 {
-        mix(mix(self.names) ^ u64::from(self.place.0))
+        mix(mix(self.network) ^ self.rest())
     }
 }
 
@@ -92,7 +98,7 @@ struct OneUser {
 
 impl Hashed for OneUser {
     fn hash(&self) -> u64 {
-        mix(mix(self.group.names ^ u64::from(self.teid.0) << 33) ^ u64::from(self.group.place.0))
+        mix(mix(self.group.network ^ u64::from(self.teid.0) << 32) ^ self.group.rest())
     }
 }
 
@@ -105,11 +111,15 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// Does a slice ask there for more than a network?
-    fn asks_for_users(&self) -> bool {
+    /// Does a slice ask there for what is not known of a packet?
+    fn asks_beyond(&self, shown: Shown) -> bool {
         let patterns = PATTERNS.iter().enumerate().filter(|(at, _)| self.used & 1 << at != 0);
         let mut asked = patterns.map(|(_, pattern)| pattern);
-        asked.any(|pattern| pattern.users != Users::All || pattern.has_qfi)
+        asked.any(|pattern| {
+            let asks_for_user = pattern.users != Users::All || pattern.has_qfi;
+            asks_for_user && shown.teid.is_none()
+                || pattern.has_network && shown.tunnel_id.is_none()
+        })
     }
 
     /// Do no slices take packets there?
@@ -121,7 +131,7 @@ impl Spot {
 /// Which fields a slice gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pattern {
-    has_vni: bool,
+    has_network: bool,
     has_qfi: bool,
     users: Users,
 }
@@ -136,8 +146,8 @@ enum Users {
 
 /// The patterns in the order in which a packet asks: most fields first.
 const PATTERNS: [Pattern; 12] = {
-    const fn pattern(has_vni: bool, has_qfi: bool, users: Users) -> Pattern {
-        Pattern { has_vni, has_qfi, users }
+    const fn pattern(has_network: bool, has_qfi: bool, users: Users) -> Pattern {
+        Pattern { has_network, has_qfi, users }
     }
     [
         pattern(true, true, Users::One),
@@ -166,14 +176,14 @@ impl Pattern {
             Some(range) if range.first() == range.last() => Users::One,
             Some(_) => Users::Range,
         };
-        Self { has_vni: matches.vni.is_some(), has_qfi: matches.qfi.is_some(), users }
+        Self { has_network: matches.tunnel_id.is_some(), has_qfi: matches.qfi.is_some(), users }
     }
 
     /// Where slices of this pattern are that take a packet which shows this.
     fn group(&self, place: Place, shown: Shown) -> Group {
-        let vni = shown.vni.filter(|_| self.has_vni);
+        let network = shown.tunnel_id.filter(|_| self.has_network);
         let qfi = shown.qfi.filter(|_| self.has_qfi);
-        Group::new(place, vni, qfi)
+        Group::new(place, network, qfi)
     }
 
     fn place(self) -> usize {
@@ -192,15 +202,15 @@ struct PatternCounts {
 /// What a packet shows of whose it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shown {
-    pub(super) vni: Option<Vni>,
+    pub(super) tunnel_id: Option<TunnelId>,
     pub(super) teid: Option<Teid>,
     pub(super) qfi: Option<Qfi>,
 }
 
 impl From<&Known> for Shown {
     fn from(known: &Known) -> Self {
-        let Inside { vni, teid, qfi, .. } = known.inside;
-        Self { vni, teid, qfi }
+        let Inside { tunnel_id, teid, qfi, .. } = known.inside;
+        Self { tunnel_id, teid, qfi }
     }
 }
 
@@ -327,7 +337,7 @@ impl Slices {
     /// The slice that takes a packet at these places that shows this.
     pub(super) fn find(&self, spots: &[Spot], shown: Shown) -> Option<SliceIndex> {
         let shows = |pattern: &Pattern| {
-            (!pattern.has_vni || shown.vni.is_some())
+            (!pattern.has_network || shown.tunnel_id.is_some())
                 && (!pattern.has_qfi || shown.qfi.is_some())
                 && (pattern.users == Users::All || shown.teid.is_some())
         };
@@ -396,7 +406,7 @@ impl Slices {
         counts.counts[pattern.place()] += 1;
         counts.used |= 1 << pattern.place();
         self.places.insert(at, counts);
-        let group = Group::new(at, matches.vni, matches.qfi);
+        let group = Group::new(at, matches.tunnel_id, matches.qfi);
         let entries = &self.entries;
         let rank = |claimant: Claimant| {
             let slice = entries.get(claimant.get() as usize)?.as_ref()?;
@@ -454,7 +464,7 @@ impl Slices {
         } else {
             self.places.insert(at, counts);
         }
-        let group = Group::new(at, matches.vni, matches.qfi);
+        let group = Group::new(at, matches.tunnel_id, matches.qfi);
         match (pattern.users, matches.teids) {
             (Users::One, Some(range)) => {
                 let user = OneUser { group, teid: range.first() };

@@ -3,7 +3,7 @@
 use super::*;
 use catena_model::program::{DelayClass, SlicePolicy};
 use catena_model::slice::SlicePlace;
-use catena_wire::scalar::TeidRange;
+use catena_wire::scalar::{TeidRange, Vni};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -23,13 +23,27 @@ fn slice(number: u32, place: usize, matches: SliceMatch) -> SliceTable {
     }
 }
 
+/// Numbers that are alike in kinds that are not.
+fn network_of(number: u32) -> TunnelId {
+    match number {
+        0 => vni(1),
+        1 => TunnelId::GreKey(1),
+        2 => TunnelId::SttContext(1),
+        _ => TunnelId::SttContext(1 << 63 | 1),
+    }
+}
+
+fn vni(number: u32) -> TunnelId {
+    TunnelId::Vni(Vni::new(number).unwrap())
+}
+
 fn matches() -> impl Strategy<Value = SliceMatch> {
-    let vni = proptest::option::of(0u32..4);
+    let network = proptest::option::of(0u32..4);
     let qfi = proptest::option::of(0u32..3);
     let teids = proptest::option::of((0u32..40, prop_oneof![Just(0u32), 0u32..30]));
-    (vni, teids, qfi).prop_map(|(vni, teids, qfi)| SliceMatch {
+    (network, teids, qfi).prop_map(|(network, teids, qfi)| SliceMatch {
         place: SlicePlace::Endpoints,
-        vni: vni.map(|vni| Vni::new(vni).unwrap()),
+        tunnel_id: network.map(network_of),
         teids: teids
             .map(|(first, width)| TeidRange::new(Teid(first), Teid(first + width)).unwrap()),
         qfi: qfi.map(|qfi| Qfi::new(qfi).unwrap()),
@@ -37,7 +51,7 @@ fn matches() -> impl Strategy<Value = SliceMatch> {
 }
 
 fn does_match(matches: &SliceMatch, shown: Shown) -> bool {
-    (matches.vni.is_none() || matches.vni == shown.vni)
+    (matches.tunnel_id.is_none() || matches.tunnel_id == shown.tunnel_id)
         && (matches.qfi.is_none() || matches.qfi == shown.qfi)
         && matches.teids.is_none_or(|range| shown.teid.is_some_and(|teid| range.contains(teid)))
 }
@@ -47,8 +61,8 @@ fn reference(slices: &[SliceTable], places: &[Place], shown: Shown) -> Option<Sl
     let here = slices.iter().filter(|slice| slice.place.is_some_and(|at| places.contains(&at)));
     let matching = here.filter(|slice| does_match(&slice.matches, shown));
     let best = matching.min_by_key(|slice| {
-        let SliceMatch { vni, teids, qfi, .. } = slice.matches;
-        let given = [vni.is_some(), teids.is_some(), qfi.is_some()];
+        let SliceMatch { tunnel_id, teids, qfi, .. } = slice.matches;
+        let given = [tunnel_id.is_some(), teids.is_some(), qfi.is_some()];
         let fields = given.into_iter().filter(|given| *given).count();
         (std::cmp::Reverse(fields), slice.width(), slice.id)
     });
@@ -64,10 +78,10 @@ fn assert_alike(slices: &Slices, model: &[SliceTable]) {
     for (one, other) in [(0, 1), (1, 1), (2, 2)] {
         let places = [PLACES[one], PLACES[other]];
         let spots = places.map(|place| slices.spot(place));
-        for (vni, teid, qfi) in (0..5 * 72 * 4).map(|n| (n % 5, n / 5 % 72, n / 360)) {
+        for (network, teid, qfi) in (0..5 * 72 * 4).map(|n| (n % 5, n / 5 % 72, n / 360)) {
             // The last number of each kind: the packet shows none.
             let shown = Shown {
-                vni: (vni < 4).then(|| Vni::new(vni).unwrap()),
+                tunnel_id: (network < 4).then(|| network_of(network)),
                 teid: (teid < 71).then_some(Teid(teid)),
                 qfi: (qfi < 3).then(|| Qfi::new(qfi).unwrap()),
             };
@@ -110,7 +124,7 @@ fn a_hundred_thousand_users_are_told_apart() {
     for number in 0..100_000 {
         let matches = SliceMatch {
             place: SlicePlace::Endpoints,
-            vni: Some(Vni::new(number % 8).unwrap()),
+            tunnel_id: Some(vni(number % 8)),
             teids: Some(TeidRange::one(Teid(number))),
             qfi: None,
         };
@@ -118,11 +132,10 @@ fn a_hundred_thousand_users_are_told_apart() {
     }
     let spots = [slices.spot(PLACES[0])];
     for number in 0..100_000 {
-        let shown =
-            Shown { vni: Some(Vni::new(number % 8).unwrap()), teid: Some(Teid(number)), qfi: None };
+        let shown = Shown { tunnel_id: Some(vni(number % 8)), teid: Some(Teid(number)), qfi: None };
         let found = slices.find(&spots, shown).unwrap();
         assert_eq!(slices.get(found).unwrap().matches.teids, Some(TeidRange::one(Teid(number))));
-        let other = Shown { vni: Some(Vni::new((number + 1) % 8).unwrap()), ..shown };
+        let other = Shown { tunnel_id: Some(vni((number + 1) % 8)), ..shown };
         assert_eq!(slices.find(&spots, other), None);
     }
 }

@@ -219,6 +219,7 @@ mod tests {
     use super::*;
     use catena_wire::frame::FrameView;
     use catena_wire::inside;
+    use catena_wire::scalar::TunnelId;
 
     fn ends() -> Ends {
         let addresses = (Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 1, 0, 2));
@@ -246,7 +247,7 @@ mod tests {
             assert_eq!(frame.len(), size + 100 + qfi.map_or(0, |_| 8));
             let view = FrameView::parse(&frame).unwrap();
             let inside = inside::Inside::parse(&frame, &view, 8).unwrap().unwrap();
-            assert_eq!(inside.vni.map(Vni::get), Some(5_001));
+            assert_eq!(inside.tunnel_id, Some(TunnelId::Vni(Vni::new(5_001).unwrap())));
             assert_eq!(inside.teid, Some(Teid(77)));
             assert_eq!(inside.qfi.map(Qfi::get), qfi);
             assert_eq!(mark_of(&frame), Some(mark));
