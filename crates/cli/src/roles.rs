@@ -35,6 +35,10 @@ pub(crate) struct ControllerArguments {
     /// Store and certificates.
     #[arg(long)]
     data: PathBuf,
+    /// Who the controller becomes, without any right of root: NAME, UID or UID:GID; --data is given to
+    /// it. Where root starts it and there is a user catena-controller, that one.
+    #[arg(long, value_name = "USER", value_parser = user::parse)]
+    user: Option<User>,
     /// Who may use the API; `none` is for loopback only.
     #[arg(long, value_enum, default_value = "token")]
     auth: AuthChoice,
@@ -237,6 +241,10 @@ fn proxies(text: &str) -> Result<IpNet, String> {
 }
 
 pub(crate) fn controller(arguments: ControllerArguments) -> Result<(), Failure> {
+    // Threads inherit what this one has left: none may start before.
+    if let Some(user) = arguments.user.or_else(user::of_controllers) {
+        user::become_owner(user, &arguments.data)?;
+    }
     let mut config = catena_controller::Config::new(listener(&arguments.listen)?, arguments.data);
     config.southbound = arguments.southbound.map(ListenerSource::Address);
     config.trusted_proxies = arguments.trusted_proxies;

@@ -1,11 +1,18 @@
-//! Users of this machine as they stand on a command line. Knows the file of local users; refuses to
-//! become one.
+//! Users of this machine as they stand on a command line, and the one that a controller becomes. Knows
+//! the file of local users; refuses to know what a role is for.
 
-use catena_dataplane::shell::User;
+use crate::failure::Failure;
+use catena_dataplane::shell::{User, drop_privileges, give_to};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 
 const USERS: &str = "/etc/passwd";
 /// The user of data planes, where somebody has made one.
 const OF_DATAPLANES: &str = "catena-dataplane";
+/// The user of controllers, where somebody has made one.
+const OF_CONTROLLERS: &str = "catena-controller";
+/// A folder with keys is its owner's alone.
+const PRIVATE: u32 = 0o700;
 
 /// A user by NAME, UID or UID:GID.
 ///
@@ -26,10 +33,40 @@ pub(crate) fn parse(text: &str) -> Result<User, String> {
 
 /// The user that data planes of a root's agent run as, where it exists.
 pub(crate) fn of_dataplanes() -> Option<User> {
+    of_root(OF_DATAPLANES)
+}
+
+/// The user that a root's controller becomes, where it exists.
+pub(crate) fn of_controllers() -> Option<User> {
+    of_root(OF_CONTROLLERS)
+}
+
+fn of_root(name: &str) -> Option<User> {
     if !catena_kernel::capabilities::is_root() {
         return None;
     }
-    parse(OF_DATAPLANES).ok()
+    parse(name).ok()
+}
+
+/// Becomes a user for good and without any right of root; the folder is made, and is this user's with
+/// all that is in it. No second thread may have been started.
+///
+/// # Errors
+/// Who is not root becomes nobody else.
+pub(crate) fn become_owner(user: User, folder: &Path) -> Result<(), Failure> {
+    let given = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(PRIVATE)
+        .create(folder)
+        .and_then(|()| give_to(folder, user));
+    given.map_err(|error| {
+        let (folder, User { uid, gid }) = (folder.display(), user);
+        Failure::failed(format!("{folder} cannot be given to user {uid}:{gid}: {error}"))
+    })?;
+    drop_privileges(Some(user)).map_err(|error| {
+        let User { uid, gid } = user;
+        Failure::failed(format!("cannot become user {uid}:{gid}: {error}; start it as root"))
+    })
 }
 
 fn of_machine(name: &str) -> Option<User> {

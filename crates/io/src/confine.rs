@@ -9,6 +9,9 @@ use rustix::thread::{
     set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
+use std::os::unix::fs::{MetadataExt, lchown};
+use std::path::Path;
+
 use crate::error::IoError;
 
 /// Who a process becomes. Neither number is 0: root has nothing to gain here.
@@ -54,6 +57,26 @@ pub fn drop_privileges(user: Option<User>) -> Result<(), IoError> {
     };
     set_capabilities(None, none).map_err(IoError::system("dropping the capabilities"))?;
     set_no_new_privs(true).map_err(IoError::system("forbidding new privileges"))
+}
+
+/// Gives a folder of another user, with what is in it, to this one. Once: afterwards whatever stands
+/// there may be a link that the user has made to what is not his.
+///
+/// # Errors
+/// The folder cannot be read, or the calling process may not give files away.
+pub fn give_to(folder: &Path, user: User) -> std::io::Result<()> {
+    if std::fs::metadata(folder)?.uid() == user.uid {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            give_to(&entry.path(), user)?;
+        } else {
+            lchown(entry.path(), Some(user.uid), Some(user.gid))?;
+        }
+    }
+    lchown(folder, Some(user.uid), Some(user.gid))
 }
 
 fn become_user(user: User) -> Result<(), IoError> {

@@ -42,7 +42,7 @@ mod xdp_map;
 mod xdp_rings;
 
 pub use buffer::{BUFFER_DATA_BYTES, BUFFER_HEADROOM_BYTES, Buffer, BufferPool};
-pub use confine::{User, drop_privileges};
+pub use confine::{User, drop_privileges, give_to};
 pub use cores::stay_on_core;
 pub use counting::CountingAllocator;
 pub use error::IoError;

@@ -10,12 +10,15 @@ use catena_model::DropReason;
 use serde_json::json;
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 const HOSTS: [&str; 4] = ["host1", "host2", "host3", "host4"];
 /// The user of a lab's data planes.
 const OF_DATAPLANES: &str = "61181";
+/// The user of its controller.
+const OF_CONTROLLERS: &str = "61182";
 /// Of VXLAN.
 const TUNNEL_PORT: u16 = 4_789;
 const PORT: u16 = 5_095;
@@ -26,8 +29,9 @@ const FAR: &str = "wild1";
 /// How long is waited for what must not come.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// Threads of a process that may do more than nothing, each with the line that says so.
-fn privileged_threads(process: u32) -> Vec<String> {
+/// Threads of a process that may do more than this user's without any right of root, each with the line
+/// that says so.
+fn privileged_threads(process: u32, user: &str, seccomp: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut threads = 0;
     for entry in fs::read_dir(format!("/proc/{process}/task")).expect("it runs").flatten() {
@@ -41,10 +45,10 @@ fn privileged_threads(process: u32) -> Vec<String> {
             ("CapBnd", "0000000000000000"),
             ("CapAmb", "0000000000000000"),
             ("NoNewPrivs", "1"),
-            // A list of system calls, and nobody else's files.
-            ("Seccomp", "2"),
-            ("Uid", OF_DATAPLANES),
-            ("Gid", OF_DATAPLANES),
+            ("Seccomp", seccomp),
+            ("Uid", user),
+            ("Gid", user),
+            ("Groups", ""),
         ] {
             let line =
                 status.lines().find(|line| line.split(':').next() == Some(key)).expect("a line");
@@ -62,8 +66,34 @@ fn no_thread_of_a_data_plane_has_a_privilege() {
     in_shared_house(|house| {
         for host in HOSTS {
             let process = house.process("dataplane", Some(host)).pid;
-            assert_eq!(privileged_threads(process), Vec::<String>::new(), "{host}");
+            // A list of system calls, and nobody else's files.
+            let privileged = privileged_threads(process, OF_DATAPLANES, "2");
+            assert_eq!(privileged, Vec::<String>::new(), "{host}");
         }
+    });
+}
+
+#[test]
+fn no_thread_of_a_controller_has_a_privilege_and_its_files_are_its_own() {
+    in_shared_house(|house| {
+        let process = house.process("controller", None).pid;
+        let privileged = privileged_threads(process, OF_CONTROLLERS, "0");
+        assert_eq!(privileged, Vec::<String>::new());
+        let data = Path::new("/proc").join(process.to_string()).join("root/run/catena/controller");
+        let (mut folders, mut files) = (vec![data], 0);
+        while let Some(folder) = folders.pop() {
+            let is = fs::metadata(&folder).expect("it is there");
+            assert_eq!((is.uid().to_string().as_str(), is.mode() & 0o777), (OF_CONTROLLERS, 0o700));
+            for entry in fs::read_dir(&folder).expect("a folder").flatten() {
+                let is = entry.metadata().expect("it is there");
+                assert_eq!(is.uid().to_string(), OF_CONTROLLERS, "{}", entry.path().display());
+                if is.is_dir() {
+                    folders.push(entry.path());
+                }
+                files += 1;
+            }
+        }
+        assert!(files >= 4, "store, witness and authority: {files}");
     });
 }
 

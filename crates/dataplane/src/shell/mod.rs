@@ -26,7 +26,7 @@ mod wake;
 mod way_up;
 mod worker;
 
-pub use catena_io::User;
+pub use catena_io::{User, drop_privileges, give_to};
 pub use control_socket::ControlSocketError;
 pub use kernel_door::KernelDoor;
 pub use program_file::{ProgramFileError, program_file};
@@ -124,18 +124,6 @@ pub enum DataplaneError {
     /// Counters have no text form.
     #[error("the counters cannot be written: {0}; please report it")]
     Answer(#[source] serde_json::Error),
-}
-
-/// Gives a state directory of another user to this one. Once: afterwards whatever stands there may
-/// be a link that the user has made to what is not his.
-fn give_to(state_dir: &Path, user: User) -> std::io::Result<()> {
-    if std::fs::metadata(state_dir)?.uid() == user.uid {
-        return Ok(());
-    }
-    for entry in std::fs::read_dir(state_dir)? {
-        lchown(entry?.path(), Some(user.uid), Some(user.gid))?;
-    }
-    lchown(state_dir, Some(user.uid), Some(user.gid))
 }
 
 /// Runs a data plane until it is told to stop. The calling thread loses its privileges for good, and

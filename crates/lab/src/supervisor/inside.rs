@@ -181,11 +181,9 @@ fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
     let start = Instant::now();
     let binary = own_binary()?;
     let roles = Roles { binary: &binary, namespaces: &namespaces, state };
+    plan.hosts.iter().try_for_each(|host| roles.enroll(host))?;
     roles.start_controller(api)?;
-    for host in &plan.hosts {
-        roles.enroll(host)?;
-        roles.start_agent(host)?;
-    }
+    plan.hosts.iter().try_for_each(|host| roles.start_agent(host))?;
     state.step(format!("controller and {} agents started", plan.hosts.len()), start);
     Ok(())
 }

@@ -11,7 +11,6 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Where a lab keeps its files, inside its own mount namespace.
 pub(crate) const LAB_DIRECTORY: &str = "/run/catena";
@@ -19,10 +18,8 @@ pub(crate) const LAB_DIRECTORY: &str = "/run/catena";
 const DATAPLANE_USER: &str = "CATENA_LAB_DATAPLANE_USER";
 /// A number that no distribution gives away: nothing on the machine is this user's.
 const DATAPLANE_UID: &str = "61181";
-/// How long the authority of a starting controller may be missing.
-const ENROLL_WAIT: Duration = Duration::from_secs(20);
-/// Pause between two attempts to enroll.
-const ENROLL_PAUSE: Duration = Duration::from_millis(50);
+/// The same for the controller's user.
+const CONTROLLER_UID: u32 = 61_182;
 
 /// Where a process of the lab writes what it says.
 pub(crate) fn log_directory() -> PathBuf {
@@ -71,8 +68,11 @@ impl Roles<'_> {
         let listen = format!("fd:{}", api.as_raw_fd());
         let southbound = format!("{}:{SOUTHBOUND_PORT}", controller_address());
         let data = data_directory().display().to_string();
+        let user = CONTROLLER_UID.to_string();
         let arguments = [
             "controller",
+            "--user",
+            &user,
             "--listen",
             &listen,
             "--southbound",
@@ -89,7 +89,8 @@ impl Roles<'_> {
         self.start(CONTROLLER, command)
     }
 
-    /// Gives a host its certificate; the controller may still be making its authority.
+    /// Gives a host its certificate. Before the controller starts: what is made here is root's until
+    /// the controller takes its folder over.
     pub(crate) fn enroll(&self, host: &HostPlan) -> Result<()> {
         // Only what is enrolled is private: the user of data planes passes by.
         let home = host_directory(host);
@@ -99,24 +100,17 @@ impl Roles<'_> {
         let data = data_directory().display().to_string();
         let arguments = ["node", "enroll", &host.name, "--data", &data, "--out", &out];
         let log = format!("enroll-{}", host.name);
-        let start = Instant::now();
-        loop {
-            let command = self.command(&log, CONTROLLER, &arguments)?;
-            let status = spawn_bound(command)?
-                .wait()
-                .map_err(|error| LabError::io("wait for", log.clone(), error))?;
-            if status.success() {
-                return Ok(());
-            }
-            if start.elapsed() > ENROLL_WAIT {
-                return Err(LabError::Tool {
-                    tool: format!("catena node enroll {}", host.name),
-                    problem: format!("ended with {status}"),
-                    advice: format!("read {log}.log and {CONTROLLER}.log"),
-                });
-            }
-            std::thread::sleep(ENROLL_PAUSE);
+        let status = spawn_bound(self.command(&log, CONTROLLER, &arguments)?)?
+            .wait()
+            .map_err(|error| LabError::io("wait for", log.clone(), error))?;
+        if status.success() {
+            return Ok(());
         }
+        Err(LabError::Tool {
+            tool: format!("catena node enroll {}", host.name),
+            problem: format!("ended with {status}"),
+            advice: format!("read {log}.log"),
+        })
     }
 
     /// Starts the agent of a host, which starts its data plane.
