@@ -32,15 +32,15 @@ pub use kernel_door::KernelDoor;
 pub use program_file::{ProgramFileError, program_file};
 
 use crate::engine::EngineConfig;
-use catena_io::{IoError, TunnelReserve, drop_privileges, share_one_heap};
+use catena_io::{IoError, TunnelReserve, share_one_heap};
 use catena_model::NodeName;
 use control::Control;
 use control_socket::ControlSocket;
 use desk::{Desk, Staff};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
 use underlay::UNDERLAY_SOCKETS;
 
 const STATE_DIR_MODE: u32 = 0o700;
