@@ -73,6 +73,7 @@ drop_reasons! {
     UnknownMac "unknown_mac" "No port of the tenant network has the destination MAC.",
     HairpinToSource "hairpin_to_source" "The destination is the port that the frame came from.",
     FloodLimited "flood_limited" "The port sends more to everybody in its network than its rate.",
+    UnicastInGroupFrame "unicast_in_group_frame" "The frame is for a group of stations and the packet in it for one, which a chain or a slice could want.",
     FloodRepeated "flood_repeated" "A function's machine repeated what another station of the network had sent to everybody in it.",
     VlanNotInNetwork "vlan_not_in_network" "The frame carries a VLAN tag that its port does not take.",
     NoPath "no_path" "The path identifier is not in the program of this node.",

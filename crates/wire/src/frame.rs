@@ -303,8 +303,31 @@ impl FrameView {
         })
     }
 
-    /// Does it stay on its link: sent to a group (Ethernet or IP, broadcast included), or from or
-    /// to a link-local address (RFC 3927, RFC 4291 section 2.5.6)?
+    /// Is what it carries meant for its link: a packet to a group or to a link-local address, broadcast
+    /// included, or no IP packet in a frame to a group? Who it is from, or that all stations get the
+    /// frame of a packet to one, does not matter: receivers take both (RFC 1122 section 3.3.6 asks
+    /// hosts not to take the latter; Linux does).
+    #[must_use]
+    pub fn is_meant_for_link(&self) -> bool {
+        self.flow.map_or(self.destination.is_multicast(), |flow| {
+            is_link_local(flow.destination) || is_group(flow.destination)
+        })
+    }
+
+    /// Is it a packet from a link-local address?
+    #[must_use]
+    pub fn is_from_link_local(&self) -> bool {
+        self.flow.is_some_and(|flow| is_link_local(flow.source))
+    }
+
+    /// Is it a packet to one station in a frame to a group of them?
+    #[must_use]
+    pub fn is_unicast_in_group_frame(&self) -> bool {
+        self.destination.is_multicast() && !self.is_meant_for_link()
+    }
+
+    /// Does it stay on its link, or may it: sent to a group (Ethernet or IP, broadcast included), or
+    /// from or to a link-local address (RFC 3927, RFC 4291 section 2.5.6)?
     #[must_use]
     pub fn is_multicast_or_link_local(&self) -> bool {
         self.destination.is_multicast()

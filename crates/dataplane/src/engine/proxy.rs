@@ -194,6 +194,7 @@ pub(super) fn may_be_own(work: &Work, port: &PortTable) -> bool {
     has_own_source(work, port)
         || work.view.flow.is_none_or(|flow| flow.source.is_unspecified())
         || work.view.is_icmp_error()
+        || work.view.is_from_link_local()
         || classifier::is_never_classified(&work.view)
 }
 

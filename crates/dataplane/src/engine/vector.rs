@@ -13,6 +13,7 @@ use catena_io::{Buffer, Offload};
 use catena_model::DropReason;
 use catena_model::account::Volume;
 use catena_model::resource::Encapsulation;
+use catena_wire::ethernet;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::MacAddr;
 
@@ -97,9 +98,10 @@ impl Work {
     }
 
     /// Hands a frame of a local port that no path takes to the switch. Tenant networks are
-    /// untagged: a tag is only for rules to match.
+    /// untagged: a tag is only for rules to match. More of them than were read hide from rules what a
+    /// receiver takes off and sees.
     pub(super) fn switch_from_port(&mut self, network: NetworkIndex, port: PortIndex) {
-        if self.view.vlan.is_some() {
+        if self.view.vlan.is_some() || ethernet::is_tag(self.view.ethertype) {
             self.drop(DropReason::VlanNotInNetwork);
         } else {
             self.step = Step::Ordinary { network, from: Source::Port(port) };

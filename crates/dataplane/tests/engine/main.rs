@@ -23,6 +23,7 @@ pub mod fuzzed;
 mod goldens;
 mod graphs;
 mod groups;
+mod guises;
 mod health;
 mod hostile;
 mod isolation;

@@ -50,7 +50,11 @@ fn its_own_traffic_passes_and_that_of_other_machines_is_not_judged() {
         payload: vec![kind, 0, 0, 0, 0, 0, 0, 0],
         ..plain.clone()
     };
-    let group = Spec { destination_mac: MacAddr([1, 0, 0x5e, 1, 2, 3]), ..plain.clone() };
+    let group = Spec {
+        destination_mac: MacAddr([1, 0, 0x5e, 1, 2, 3]),
+        destination: "224.1.2.3".parse().unwrap(),
+        ..plain.clone()
+    };
     let from = |source: &str| Spec { source: source.parse().unwrap(), ..plain.clone() };
     let mut passing = vec![arp];
     let specs = [

@@ -93,7 +93,7 @@ const DROPS_OF_OTHERS: [DropReason; 6] = [
 
 /// Those that these packets do not meet often enough; each has tests in the engine alone, through which
 /// every fragment and every packet that no path expects goes.
-const DROPS_OF_THE_ENGINE: [DropReason; 10] = [
+const DROPS_OF_THE_ENGINE: [DropReason; 11] = [
     DropReason::ContextMemoryFull,
     DropReason::FloodLimited,
     DropReason::FloodRepeated,
@@ -104,6 +104,7 @@ const DROPS_OF_THE_ENGINE: [DropReason; 10] = [
     DropReason::MtuUntold,
     DropReason::SecondFirstFragment,
     DropReason::UndeclaredPort,
+    DropReason::UnicastInGroupFrame,
 ];
 
 fn is_privileged() -> bool {

@@ -1,8 +1,8 @@
 //! The classifier: which packets of endpoints, and of functions' own, enter which path (RFC 7665
 //! section 4.2). Knows rules and their order; refuses to know what a path does.
 //!
-//! Never classified: ARP, neighbour and router discovery, whatever is link-local or sent to a
-//! group. A later fragment has the ports of the first fragment of its packet: one that a rule could
+//! Never classified: ARP, neighbour and router discovery, whatever is sent to a link-local address or
+//! a group, directed broadcasts of the own network included. A later fragment has the ports of the first fragment of its packet: one that a rule could
 //! take gets here only when that was seen (`fragments`).
 
 mod filter;
@@ -27,8 +27,8 @@ use super::encap::{self, PathPosition};
 use super::flow_paths::FlowPaths;
 use super::lane::Entrance;
 use super::proxy;
-use super::slices::{self, Shown};
-use super::tables::{HopTable, PortIndex, Tables};
+use super::slices::{self, Place, Shown};
+use super::tables::{HopTable, NetworkIndex, PortIndex, Tables};
 use super::trace::Note;
 use super::user::User;
 use super::vector::{Step, Work};
@@ -36,6 +36,8 @@ use catena_model::DropReason;
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::{FrameView, Network};
 use catena_wire::plain::PlainFrame;
+use ipnet::IpNet;
+use std::net::IpAddr;
 
 /// Sends each packet of an endpoint into its path, or on as ordinary traffic. A flow that a pin
 /// holds goes on into the path that it went into before.
@@ -83,7 +85,17 @@ fn classify_one(
         work.drop(DropReason::UndeclaredPort);
         return;
     }
-    let never = is_never_classified(&work.view);
+    let never =
+        is_never_classified(&work.view) || is_directed_broadcast(&work.view, network, tables);
+    let found = found.filter(|_| !never);
+    if !never && work.view.is_unicast_in_group_frame() {
+        // In its path it would reach all stations behind it, and outside of it pass the functions.
+        let places = [Place::port(port), Place::network(network)];
+        if found.is_some() || tables.slices.take_from(&places) {
+            work.drop(DropReason::UnicastInGroupFrame);
+            return;
+        }
+    }
     if !never && slices::classify(work, port, network, context) {
         return;
     }
@@ -106,12 +118,19 @@ fn classify_own(
     flow_paths: &mut FlowPaths,
     context: &mut Context<'_>,
 ) {
-    let found = found.filter(|_| proxy::has_own_source(work, context.tables.port(port)));
+    let tables = context.tables;
+    let found = found.filter(|_| {
+        proxy::has_own_source(work, tables.port(port))
+            && !is_directed_broadcast(&work.view, tables.port(port).network, tables)
+    });
     match found.zip(work.view.flow) {
+        Some(_) if work.view.is_unicast_in_group_frame() => {
+            work.drop(DropReason::UnicastInGroupFrame);
+        }
         Some(((rule, position), flow)) => {
             send_in(work, port, (rule, position, flow), flow_paths, context);
         }
-        None => proxy::own_traffic(work, port, context.tables),
+        None => proxy::own_traffic(work, port, tables),
     }
 }
 
@@ -181,9 +200,17 @@ pub(super) fn enter(
     position
 }
 
-/// Is it discovery, or does it stay on its link?
+/// Is it discovery, or meant for its link?
 pub(super) fn is_never_classified(view: &FrameView) -> bool {
-    view.network == Network::Arp
-        || view.is_neighbour_discovery()
-        || view.is_multicast_or_link_local()
+    view.network == Network::Arp || view.is_neighbour_discovery() || view.is_meant_for_link()
+}
+
+/// Is it a broadcast of a network by that network's own address (RFC 1812 section 4.2.2.11)?
+fn is_directed_broadcast(view: &FrameView, network: NetworkIndex, tables: &Tables) -> bool {
+    let is_of = |prefix: &IpNet, address: IpAddr| {
+        address.is_ipv4() && prefix.prefix_len() < 31 && prefix.broadcast() == address
+    };
+    let prefixes = &tables.network(network).prefixes;
+    view.destination.is_broadcast()
+        && view.flow.is_some_and(|flow| prefixes.iter().any(|p| is_of(p, flow.destination)))
 }

@@ -77,7 +77,7 @@ fn judge(
     if encap::by_ether_type(view.ethertype).is_some() {
         return Condition::ForeignHeader;
     }
-    if classifier::is_never_classified(&view) {
+    if classifier::is_never_classified(&view) || view.destination.is_multicast() {
         return Condition::NeverClassified;
     }
     let Some(flow) = view.flow else { return Condition::NoIp };
