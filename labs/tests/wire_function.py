@@ -10,19 +10,25 @@ import socket
 import sys
 
 IPV4 = 0x0800
+# Before each frame stands what the kernel has left to be done with it, such as its checksum.
+SOL_PACKET, PACKET_VNET_HDR, HEADER_BYTES = 263, 15, 10
 
 
 def main(inward, outward, mac=None):
-    heard = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(IPV4))
-    heard.bind((inward, IPV4))
-    sent = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    sent.bind((outward, 0))
+    heard, sent = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) for _ in range(2))
+    for door, interface, protocol in ((heard, inward, IPV4), (sent, outward, 0)):
+        door.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        door.bind((interface, protocol))
     source = bytes.fromhex(mac.replace(":", "")) if mac else None
     print("ready", flush=True)
     while True:
         frame, address = heard.recvfrom(65536)
-        if address[2] == socket.PACKET_HOST:
-            sent.send(frame[:6] + source + frame[12:] if source else frame)
+        if address[2] != socket.PACKET_HOST:
+            continue
+        if source:
+            at = HEADER_BYTES + 6
+            frame = frame[:at] + source + frame[at + 6:]
+        sent.send(frame)
 
 
 if __name__ == "__main__":

@@ -424,7 +424,7 @@ fn two_networks_with_equal_addresses_share_a_function_that_keeps_macs() {
             "match_fields": {"protocol": "udp", "destination_port": PORT},
             "chain": [{"name": "v3", "direction": "in"}],
         }));
-        house.node("v3").set("net/ipv4/ip_forward", "0");
+        ["v1", "v3"].map(|node| house.node(node).set("net/ipv4/ip_forward", "0"));
         let from = be_like(house, "T", address("S", Family::V4));
         be_like(house, "E", to.ip());
         let classifier = json!({
@@ -434,8 +434,14 @@ fn two_networks_with_equal_addresses_share_a_function_that_keeps_macs() {
         });
         let classifier = create(Kind::FlowClassifier, classifier).expect("a classifier");
         let group = named(house, Kind::PortPairGroup, "v3");
+        // No two chains have the same functions: this one has a tap as well.
+        let port = &named(house, Kind::Port, "v1@customer")["id"];
+        let pair = json!({"name": "v1", "ingress": port, "egress": port});
+        let pair = create(Kind::PortPair, pair).expect("a pair");
+        let tap = json!({"name": "v1", "port_pairs": [pair["id"]], "tap_enabled": true});
+        let tap = create(Kind::PortPairGroup, tap).expect("a function");
         let theirs = json!({
-            "name": "theirs", "port_pair_groups": [group["id"]],
+            "name": "theirs", "port_pair_groups": [group["id"], tap["id"]],
             "flow_classifiers": [classifier["id"]],
         });
         let refused = create(Kind::PortChain, theirs.clone()).expect_err("it is refused");
