@@ -1,5 +1,6 @@
 //! A whole document, made or brought about in a draft: functions that keep MACs, on which chains of
-//! several networks hang, then its chains, then all its functions, its graphs and its slices. Knows the order; refuses to know how a draft becomes what is declared.
+//! several networks hang, then its chains, then all its functions, its graphs and its slices. Knows
+//! the order; refuses to know how a draft becomes what is declared.
 
 use super::file::{Document, FunctionDocument, GraphDocument};
 use super::{ChainDocument, DeployError, Deployment, id_of, texts};

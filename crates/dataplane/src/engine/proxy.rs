@@ -6,8 +6,8 @@
 //! versions of a path share the function, also by its bytes or its order (`apart`). Where paths of
 //! two networks do, the packet says its own by its MAC if the function keeps that (`network_mac`);
 //! else it goes in only with an address of its own network, and what could have come from either
-//! goes nowhere. Of a function that is declared to rewrite, by what it leaves of the tuple as well (`rewrite`). What is not
-//! remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
+//! goes nowhere. Of a function that is declared to rewrite, by what it leaves of the tuple as well
+//! (`rewrite`). What is not remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
 //! what comes from an address of the function. That is ordinary traffic of its network, unless a
 //! chain begins at the port and takes what the function sends from its own addresses. All else was
 //! rewritten, came too late or was only routed by the function; as long as a path goes through the
