@@ -169,6 +169,7 @@ fn entry(number: usize, hop: Hop, node: &NodeName) -> HopEntry {
         on_failure: FailurePolicy::Unwatched,
         balance: Balance::Flow,
         rewrites: None,
+        keeps_mac: false,
         instances: vec![InstanceEntry {
             id: InstanceId(Uuid::from_u128(0x3000 + number as u128)),
             name: format!("instance{number}"),

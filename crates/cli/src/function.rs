@@ -34,13 +34,17 @@ pub(crate) enum FunctionCommand {
         /// Name or id.
         name: String,
     },
-    /// Say what becomes of packets when an instance dies; its instances are probed from then on.
+    /// Say what becomes of packets when an instance dies (its instances are probed from then on), or
+    /// that frames leave the function with the source MAC that they came with.
     Update {
         /// Name or id.
         name: String,
         /// What becomes of the packets.
-        #[arg(long, value_enum)]
-        on_failure: OnFailure,
+        #[arg(long, value_enum, required_unless_present = "keeps_mac")]
+        on_failure: Option<OnFailure>,
+        /// Does it keep MACs? Then chains of any networks may share it.
+        #[arg(long)]
+        keeps_mac: Option<bool>,
     },
 }
 
@@ -123,9 +127,11 @@ pub(crate) fn run_function(
             client.delete(Kind::PortPairGroup, &function.id.to_string())?;
             say!("function '{}' is gone", function.name);
         }
-        FunctionCommand::Update { name, on_failure } => {
-            let function = client.set_failure_policy(&name, on_failure.into())?;
-            say!("function {}   on failure: {}", function.name, function.on_failure.name());
+        FunctionCommand::Update { name, on_failure, keeps_mac } => {
+            let policy = on_failure.map(FailurePolicy::from);
+            let function = client.change_function(&name, policy, keeps_mac)?;
+            let (kind, policy) = (kind(&function), function.on_failure.name());
+            say!("function {}   {kind}   on failure: {policy}", function.name);
         }
     }
     Ok(())
@@ -138,13 +144,20 @@ fn list_functions(functions: &[FunctionReport], is_wide: bool) {
             true => format!("{} ({})", function.name, function.id),
             false => function.name.clone(),
         };
-        let kind = if function.is_tap { "tap" } else { "through" };
         let instances = function.instances.join(" ");
         let conditions: Vec<String> = function.conditions.iter().map(condition).collect();
         let policy = function.on_failure.name().into();
-        table.add_row([name, kind.into(), policy, instances, conditions.join(", ")]);
+        table.add_row([name, kind(function).into(), policy, instances, conditions.join(", ")]);
     }
     block(table);
+}
+
+fn kind(function: &FunctionReport) -> &'static str {
+    match function {
+        FunctionReport { is_tap: true, .. } => "tap",
+        FunctionReport { keeps_mac: true, .. } => "through, keeps MACs",
+        _ => "through",
+    }
 }
 
 fn condition(condition: &Condition) -> String {
@@ -153,8 +166,8 @@ fn condition(condition: &Condition) -> String {
 }
 
 fn show_function(function: &FunctionReport) {
-    let kind = if function.is_tap { "tap" } else { "through" };
-    say!("function {}   {kind}   on failure: {}", function.name, function.on_failure.name());
+    let (kind, policy) = (kind(function), function.on_failure.name());
+    say!("function {}   {kind}   on failure: {policy}", function.name);
     say!("instances   {}", function.instances.join(" "));
     let Some(template) = &function.template else { return };
     let runs = match &template.runs {

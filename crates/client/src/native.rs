@@ -55,6 +55,20 @@ impl Client {
         self.patch(&path, &json!({"on_failure": policy}))
     }
 
+    /// Changes of a service function what is given.
+    ///
+    /// # Errors
+    /// When there is no such function, or the controller refuses.
+    pub fn change_function(
+        &self,
+        function: &str,
+        policy: Option<FailurePolicy>,
+        keeps_mac: Option<bool>,
+    ) -> Result<FunctionReport, ClientError> {
+        let path = format!("/v1/functions/{}", escape(function));
+        self.patch(&path, &json!({"on_failure": policy, "keeps_mac": keeps_mac}))
+    }
+
     /// One service function by name or id.
     ///
     /// # Errors

@@ -23,6 +23,10 @@ use utoipa::ToSchema;
 /// addresses that are not on that network. Locally administered; no device may have it.
 pub const PROXY_MAC: MacAddr = MacAddr([0x02, 0xca, 0x7e, 0x00, 0x00, 0x01]);
 
+/// The first half of the MAC from which a packet comes that goes into a function that keeps MACs;
+/// the other half is the VNI of its network. Locally administered; no device may have any of them.
+pub const NETWORK_MAC_PREFIX: [u8; 3] = [0x06, 0xca, 0x7e];
+
 /// Everything one data plane needs, numbered by the blueprint it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeProgram {
@@ -336,6 +340,10 @@ pub struct HopEntry {
     /// How its packets come back changed; none: with the addresses and ports that they had.
     #[serde(default)]
     pub rewrites: Option<RewriteEntry>,
+    /// Its packets come back with the MACs that they went in with: what goes in bare comes from the
+    /// MAC of its network ([`NETWORK_MAC_PREFIX`]), by which it is known again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_mac: bool,
     /// Its instances; the choice among them is a function of the packet and this list alone, hence
     /// the same on every node.
     pub instances: Vec<InstanceEntry>,

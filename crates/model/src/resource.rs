@@ -327,6 +327,10 @@ pub struct ServiceFunction {
     /// How it rewrites addresses and ports; empty: it does not, or nobody says so.
     #[serde(default)]
     pub mapping: TupleMapping,
+    /// It works on layer 2 (a «bump in the wire»): frames leave it with the source MAC that they came
+    /// with. By that their network is known again, so any networks may share it.
+    #[serde(default)]
+    pub keeps_mac: bool,
     /// How its instances are to be run; none: somebody else runs them.
     #[serde(default)]
     pub template: Option<FunctionTemplate>,
@@ -388,6 +392,9 @@ pub struct TuplePattern {
 pub struct FunctionSettings {
     /// What becomes of packets when an instance dies.
     pub on_failure: FailurePolicy,
+    /// Do frames leave it with the source MAC that they came with?
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_mac: bool,
     /// How its instances are to be run; none: somebody else runs them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<FunctionTemplate>,

@@ -239,6 +239,9 @@ pub struct FunctionReport {
     pub is_tap: bool,
     /// What becomes of packets when an instance dies.
     pub on_failure: FailurePolicy,
+    /// Do frames leave it with the source MAC that they came with, as is declared?
+    #[serde(default)]
+    pub keeps_mac: bool,
     /// Names of its instances.
     pub instances: Vec<String>,
     /// How its instances are to be run; none: somebody else runs them.

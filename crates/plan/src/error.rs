@@ -104,7 +104,9 @@ pub enum PlanError {
     #[error(
         "chain '{chain}' brings packets of network '{network}' out of port '{egress}', where chains of \
          another network come out too, and a packet that comes back does not say of which it is: \
-         {why}; give the chain a function of its own, or networks whose subnets do not overlap"
+         {why}, and the function does not declare that it keeps MAC addresses; give the chain a \
+         function of its own, take networks whose subnets do not overlap, or declare 'keeps_mac' if \
+         frames leave the function with the source MAC that they came with"
     )]
     NetworksMeet {
         /// The chain.

@@ -259,6 +259,7 @@ fn hop(
         on_failure: function.on_failure,
         balance: balance(function, chain.is_symmetric, direction),
         rewrites: rewrites(function, direction).filter(|_| !function.is_tap),
+        keeps_mac: function.keeps_mac && !function.is_tap,
         instances,
     })
 }

@@ -111,6 +111,7 @@ pub(crate) fn intent(nodes: usize) -> Intent {
             on_failure: FailurePolicy::Unwatched,
             balance: Vec::new(),
             mapping: TupleMapping::default(),
+            keeps_mac: false,
             template: None,
             number,
             declared: serde_json::Value::Null,

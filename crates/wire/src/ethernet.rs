@@ -88,6 +88,13 @@ pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     frame.first_chunk().map(|bytes| MacAddr(*bytes))
 }
 
+/// The address that a frame comes from, if it is long enough to say.
+#[inline]
+#[must_use]
+pub fn source(frame: &[u8]) -> Option<MacAddr> {
+    frame.get(field::SOURCE)?.first_chunk().map(|bytes| MacAddr(*bytes))
+}
+
 /// Is this the type of an untagged frame's payload, or of its tag?
 #[inline]
 #[must_use]
@@ -245,6 +252,16 @@ impl EthernetHeader {
 #[inline]
 pub fn set_destination(frame: &mut [u8], address: MacAddr) -> Result<(), EthernetError> {
     fixed_mut(frame)?[field::DESTINATION].copy_from_slice(&address.0);
+    Ok(())
+}
+
+/// Writes a frame's source address.
+///
+/// # Errors
+/// When the frame is shorter than a header.
+#[inline]
+pub fn set_source(frame: &mut [u8], address: MacAddr) -> Result<(), EthernetError> {
+    fixed_mut(frame)?[field::SOURCE].copy_from_slice(&address.0);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! What would pass a function by: fragments out of order and overlapping, functions that send by a
-//! port that no pair names or nothing at all, and packets of another network. Judged from captures
+//! port that no pair names or nothing at all, and packets of another network, also where only MACs
+//! tell it. Judged from captures
 //! and counts.
 
 use crate::account;
@@ -14,7 +15,11 @@ use catena_model::DropReason;
 use catena_model::status::ChainState;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::Child;
+use std::time::Duration;
 
 const PORT: u16 = 5_120;
 /// A port that no chain takes.
@@ -223,7 +228,7 @@ fn send_some(from: &Node, to: SocketAddr, source: &str, count: u32) {
     let socket = from.inside(|| UdpSocket::bind((source, 0))).expect("a socket");
     for number in 0..count {
         socket.send_to(&number.to_be_bytes(), to).expect("a datagram leaves");
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -345,5 +350,122 @@ fn two_networks_share_a_function_by_their_addresses_or_not_at_all() {
         assert!(at_j.iter().all(|frame| to(frame) == octets(to_j.ip())));
         // In and out once each.
         assert_eq!(through.len(), 4 * COUNT as usize);
+    });
+}
+
+/// A function of layer 2 at the ports of v3; ended with this value.
+struct Wire(Child);
+
+impl Wire {
+    fn start(house: &House, more: &[&str]) -> Self {
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/tests/wire_function.py");
+        let script = script.display().to_string();
+        let arguments = [&[script.as_str(), "customer", "internal"], more].concat();
+        let mut child = house.node("v3").start("python3", &arguments);
+        let mut line = String::new();
+        let said = child.stdout.take().expect("stdout is a pipe");
+        BufReader::new(said).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n", "the function did not begin");
+        Self(child)
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Gives an endpoint of the twin network the address that another has in the customers'.
+fn be_like(house: &House, endpoint: &str, address: IpAddr) -> String {
+    let port = named(house, Kind::Port, &format!("{endpoint}@twin"));
+    let port = port["id"].as_str().expect("an id").to_owned();
+    let body = json!({"fixed_ips": [{"ip_address": address}]});
+    house.client.update(Kind::Port, &port, &body).unwrap_or_else(|error| panic!("{error}"));
+    house.node(endpoint).ip("address flush dev twin");
+    house.node(endpoint).ip(&format!("address add {address}/24 dev twin"));
+    port
+}
+
+/// Datagrams of one five-tuple in each of two networks, in turn, and what came of them to each end.
+fn send_alike(house: &House, to: SocketAddr, count: u32) -> [Vec<Vec<u8>>; 2] {
+    let ends = ["D", "E"].map(|end| {
+        let socket = house.node(end).inside(|| UdpSocket::bind(to)).expect("a free port");
+        socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
+        socket
+    });
+    let sources = ["S", "T"].map(|source| {
+        let socket = house.node(source).inside(|| UdpSocket::bind(("0.0.0.0", 40_000)));
+        (source, socket.expect("a free port"))
+    });
+    for _ in 0..count {
+        for (name, socket) in &sources {
+            socket.send_to(name.as_bytes(), to).expect("a datagram leaves");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    ends.map(|end| {
+        let mut bytes = [0; 64];
+        let came = std::iter::from_fn(|| end.recv(&mut bytes).ok().map(|n| bytes[..n].to_vec()));
+        came.collect()
+    })
+}
+
+#[test]
+fn two_networks_with_equal_addresses_share_a_function_that_keeps_macs() {
+    const COUNT: u32 = 40;
+    in_own_house("twins.yaml", |house| {
+        let create = |kind, body: Value| house.client.create(kind, &body);
+        let to = SocketAddr::new(address("D", Family::V4), PORT);
+        house.deploy(json!({
+            "name": "ours", "source": "S", "destination": "D",
+            "match_fields": {"protocol": "udp", "destination_port": PORT},
+            "chain": [{"name": "v3", "direction": "in"}],
+        }));
+        ["v1", "v3"].map(|node| house.node(node).set("net/ipv4/ip_forward", "0"));
+        let from = be_like(house, "T", address("S", Family::V4));
+        be_like(house, "E", to.ip());
+        let classifier = json!({
+            "name": "from-twin", "ethertype": "IPv4", "protocol": "udp",
+            "destination_port_range_min": PORT, "destination_port_range_max": PORT,
+            "logical_source_port": from,
+        });
+        let classifier = create(Kind::FlowClassifier, classifier).expect("a classifier");
+        let group = named(house, Kind::PortPairGroup, "v3");
+        // No two chains have the same functions: this one has a tap as well.
+        let port = &named(house, Kind::Port, "v1@customer")["id"];
+        let pair = json!({"name": "v1", "ingress": port, "egress": port});
+        let pair = create(Kind::PortPair, pair).expect("a pair");
+        let tap = json!({"name": "v1", "port_pairs": [pair["id"]], "tap_enabled": true});
+        let tap = create(Kind::PortPairGroup, tap).expect("a function");
+        let theirs = json!({
+            "name": "theirs", "port_pair_groups": [group["id"], tap["id"]],
+            "flow_classifiers": [classifier["id"]],
+        });
+        let refused = create(Kind::PortChain, theirs.clone()).expect_err("it is refused");
+        assert!(refused.to_string().contains("keeps MAC addresses"), "{refused}");
+        let said = house.tell(&["function", "update", "v3", "--keeps-mac", "true"]);
+        assert!(said.contains("keeps MACs"), "{said}");
+        let theirs = create(Kind::PortChain, theirs).unwrap_or_else(|error| panic!("{error}"));
+        house.wait_active(theirs["id"].as_str().expect("an id"));
+        house.wait_settled();
+
+        let wire = Wire::start(house, &[]);
+        let came = send_alike(house, to, COUNT);
+        let all_of = |name: &str| vec![name.as_bytes().to_vec(); COUNT as usize];
+        assert_eq!(came, [all_of("S"), all_of("T")]);
+        drop(wire);
+        // It says that it keeps MACs, and does not: of neither network anything comes out.
+        let own = house.node("v3").mac("internal");
+        let _liar = Wire::start(house, &[&own]);
+        let before = drops(house, &[DropReason::UnknownReturn]);
+        let came = send_alike(house, to, COUNT);
+        assert_eq!(came, [Vec::<Vec<u8>>::new(), Vec::new()]);
+        wait_for("each by its name", || {
+            let dropped = drops(house, &[DropReason::UnknownReturn]) - before;
+            if dropped == 2 * u64::from(COUNT) { Ok(()) } else { Err(dropped.to_string()) }
+        });
     });
 }

@@ -1,5 +1,6 @@
-//! A whole document, made or brought about in a draft: its chains, then its functions, then its
-//! graphs, then its slices. Knows the order; refuses to know how a draft becomes what is declared.
+//! A whole document, made or brought about in a draft: functions that keep MACs, on which chains of
+//! several networks hang, then its chains, then all its functions, its graphs and its slices. Knows
+//! the order; refuses to know how a draft becomes what is declared.
 
 use super::file::{Document, FunctionDocument, GraphDocument};
 use super::{ChainDocument, DeployError, Deployment, id_of, texts};
@@ -39,10 +40,14 @@ impl Deployment {
 }
 
 fn declare(client: &Client, document: &Document) -> Result<(), DeployError> {
+    let functions = || document.functions.iter().enumerate();
+    for (index, function) in functions().filter(|(_, function)| function.keeps_mac) {
+        set_function(client, function).map_err(of("function", index, &function.name))?;
+    }
     for (index, chain) in document.chains.iter().enumerate() {
         declare_chain(client, document, chain).map_err(of("chain", index, &chain.name()))?;
     }
-    for (index, function) in document.functions.iter().enumerate() {
+    for (index, function) in functions() {
         set_function(client, function).map_err(of("function", index, &function.name))?;
     }
     for (index, graph) in document.graphs.iter().enumerate() {

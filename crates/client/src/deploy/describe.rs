@@ -39,6 +39,7 @@ impl Deployment {
                 described.functions.push(FunctionDocument {
                     name: known.name,
                     on_failure: known.on_failure,
+                    keeps_mac: known.keeps_mac,
                     template: known.template,
                 });
             }

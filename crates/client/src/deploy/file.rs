@@ -40,6 +40,9 @@ pub struct FunctionDocument {
     /// What becomes of packets when an instance dies.
     #[serde(default)]
     pub on_failure: FailurePolicy,
+    /// Do frames leave it with the source MAC that they came with?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_mac: bool,
     /// How its instances are to be run; none: somebody else runs them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<FunctionTemplate>,
@@ -49,7 +52,8 @@ impl FunctionDocument {
     /// What is said of it, without its name.
     #[must_use]
     pub fn settings(&self) -> FunctionSettings {
-        FunctionSettings { on_failure: self.on_failure, template: self.template.clone() }
+        let Self { on_failure, keeps_mac, ref template, .. } = *self;
+        FunctionSettings { on_failure, keeps_mac, template: template.clone() }
     }
 }
 
@@ -213,13 +217,14 @@ chains:
 functions:
   - name: ids
     on_failure: reroute
+    keeps_mac: true
     template: {runs: {image: registry/ids:3}, instances: 3, labels: {tier: edge}}
 graphs:
   - {name: g, branches: {web: [rest]}}
 ";
         let document = Document::parse(whole).unwrap();
         let settings = document.functions[0].settings();
-        assert_eq!(settings.on_failure, FailurePolicy::Reroute);
+        assert_eq!((settings.on_failure, settings.keeps_mac), (FailurePolicy::Reroute, true));
         let template = settings.template.as_ref().unwrap();
         assert_eq!(template.runs, Runs::Image("registry/ids:3".into()));
         assert_eq!(document.graphs[0].branches["web"], ["rest"]);

@@ -84,7 +84,17 @@ impl Deployment {
                     let body = json!({"port_pairs": pairs});
                     id_of(&client.update(Kind::PortPairGroup, &id_of(group), &body)?)
                 }
-                _ => id_of(&client.create(Kind::PortPairGroup, &group_body(step, &pairs))?),
+                _ => match known.empty(&step.name, is_tap) {
+                    Some(group) => {
+                        client.update(
+                            Kind::PortPairGroup,
+                            &group,
+                            &json!({"port_pairs": pairs}),
+                        )?;
+                        group
+                    }
+                    None => id_of(&client.create(Kind::PortPairGroup, &group_body(step, &pairs))?),
+                },
             });
         }
         let rules = texts(&chain["flow_classifiers"]);

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::digests::Digests;
 use super::encap;
 use super::flow_memory::{FlowMemory, Recalled, Whose};
+use super::network_mac;
 use super::proxy;
 use super::receive;
 use super::rewrite;
@@ -49,10 +50,11 @@ impl Apart {
         let work = &mut vector[index];
         let Step::FromFunction(port) = work.step else { return 1 };
         let flow = work.view.flow.filter(|_| encap::by_ether_type(work.view.ethertype).is_none());
-        let Some(flow) = flow else { return 1 };
+        let network = network_mac::told_by(context.tables.port(port), work.view.source);
+        let Some(told) = network.zip(flow) else { return 1 };
         let egress = context.slots.serial(port);
         let user = work.user.identity();
-        let mut keys = rewrite::keys(context.tables.port(port), egress, flow, user);
+        let mut keys = rewrite::keys(context.tables.port(port), egress, told, user);
         let known = keys.find_map(|key| match memory.whose(context.now_ns, key) {
             Whose::Known(key) if memory.knows_each(&key) => Some(key),
             _ => None,

@@ -246,6 +246,8 @@ struct PortUse {
     bare: Vec<(ChainId, PathId)>,
     /// The networks of those paths.
     networks: Vec<u32>,
+    /// One of those functions does not keep MACs.
+    changes_mac: bool,
     rewrites: Vec<RewriteEntry>,
 }
 
@@ -268,6 +270,7 @@ fn port_uses(program: &NodeProgram, names: &Names<'_>) -> HashMap<PortId, PortUs
                 if instance.speaks.is_none() && hop.kind == HopKind::Through {
                     egress.bare.push((path.chain, path.id));
                     egress.networks.push(network_of(path, program, names));
+                    egress.changes_mac |= !hop.keeps_mac;
                     let known = |entry: &&RewriteEntry| !egress.rewrites.contains(entry);
                     egress.rewrites.extend(hop.rewrites.as_ref().filter(known).cloned());
                 }
@@ -332,6 +335,7 @@ fn port_table(
         is_on_path,
         is_shared: used.bare.windows(2).any(|pair| pair[0].0 == pair[1].0)
             || (used.bare.len() > 1 && used.bare.iter().any(|(_, path)| joined.contains(path))),
+        keeps_mac: !used.bare.is_empty() && !used.changes_mac,
         bare: used.bare.iter().map(|(_, path)| *path).collect(),
         own_addresses: own_addresses(&used),
         siblings: used.siblings,
@@ -483,6 +487,7 @@ fn hop_table(
         kind: hop.kind,
         balance: hop.balance.clone(),
         rewrites: hop.rewrites.clone(),
+        keeps_mac: hop.keeps_mac,
         instances,
         on_failure: hop.on_failure,
     }

@@ -115,6 +115,7 @@ fn push_headers(vector: &[Work], headers: &mut [Prepared], tables: &Tables, carr
                 }
                 Operation::PushPath(_)
                 | Operation::SetDestination(_)
+                | Operation::SetSource(_)
                 | Operation::Remember { .. } => {}
             }
         }
@@ -241,6 +242,10 @@ impl Leaving<'_, '_> {
             match operation {
                 Operation::SetDestination(mac) => {
                     ethernet::set_destination(work.buffer.bytes_mut(), mac)
+                        .map_err(|_| DropReason::MalformedEthernet)?;
+                }
+                Operation::SetSource(mac) => {
+                    ethernet::set_source(work.buffer.bytes_mut(), mac)
                         .map_err(|_| DropReason::MalformedEthernet)?;
                 }
                 Operation::Remember { egress, visited, local } => {

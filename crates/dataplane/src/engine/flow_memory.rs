@@ -6,8 +6,8 @@
 //! packets comes out: then each packet is noted as well (`inside`).
 //!
 //! Two networks may have the same addresses, so flows of each are remembered on their own. A packet
-//! that comes out does not say its network: it is that in which the flow is known. Equal flows of
-//! two networks have their places in one set, so that both are seen.
+//! that comes out says its network where its function keeps MACs; elsewhere it is that in which the
+//! flow is known. Equal flows of two networks have their places in one set, so that both are seen.
 //!
 //! A flow has sixteen places, given by its hash and a seed that nobody outside knows: every access
 //! costs the same, whatever keys an adversary picks. Each packet into the function renews its flow,
@@ -366,7 +366,7 @@ impl FlowMemory {
         self.recall(now_ns, key, 1).map(Recalled::surely)
     }
 
-    /// The entries of a flow in all networks.
+    /// The entries of a flow in all networks that its key may mean.
     fn equal_flows(&self, now_ns: u64, key: Key) -> impl Iterator<Item = &Entry> {
         let (set, tag) = self.set(key.hash(self.seed));
         let mut hits = self.hits(&set, tag);
@@ -376,10 +376,10 @@ impl FlowMemory {
             Some(set.start + way)
         });
         let entries = places.filter_map(|place| self.places[place].as_ref());
-        entries.filter(move |entry| entry.key.is_equal_flow(&key) && !is_idle(entry, now_ns))
+        entries.filter(move |entry| entry.key.is_meant_by(&key) && !is_idle(entry, now_ns))
     }
 
-    /// Whose packets come back by this key, whatever its network. A network whose packets are not
+    /// Whose packets come back by this key, in whatever network if it says none. A network whose packets are not
     /// seen for longer than they stay inside counts only while no other has any.
     pub(super) fn whose(&self, now_ns: u64, key: Key) -> Whose {
         let is_inside = |entry: &&Entry| now_ns.saturating_sub(entry.seen_ns) <= FLOW_INSIDE_NS;
@@ -397,15 +397,18 @@ impl FlowMemory {
         self.equal_flows(now_ns, key).map(|entry| entry.key)
     }
 
-    /// The place of a flow that comes back, whatever the key's network, when its likely place is
-    /// known and no other flow could be meant.
+    /// The place of a flow that comes back, when its likely place is known and no other flow could
+    /// be meant.
     #[inline]
     pub(super) fn only_at(&self, now_ns: u64, key: &Key, Found(likely): Found) -> Option<Found> {
+        if key.network != Key::UNTOLD {
+            return self.look_up_at(now_ns, key, Found(likely));
+        }
         let entry = self.places.get(likely)?.as_ref()?;
         let first = likely / WAYS * WAYS;
         let tag = self.tags[likely / WAYS].0[likely % WAYS];
         let is_only = self.hits(&(first..first + WAYS), tag).count_ones() == 1;
-        let is_it = is_only && entry.key.is_equal_flow(key) && !is_idle(entry, now_ns);
+        let is_it = is_only && entry.key.is_meant_by(key) && !is_idle(entry, now_ns);
         is_it.then_some(Found(likely))
     }
 
@@ -432,11 +435,10 @@ impl FlowMemory {
         self.places.get(place)?.as_ref().map(|entry| &entry.visit)
     }
 
-    /// One packet of a flow that was found before, of whatever network, has come back; false: the
-    /// place is another's now.
+    /// One packet of a flow that was found before has come back; false: the place is another's now.
     pub(super) fn returned(&mut self, Found(place): Found, key: &Key, now_ns: u64) -> bool {
         let entry = self.places.get_mut(place).and_then(Option::as_mut);
-        let entry = entry.filter(|entry| entry.key.is_equal_flow(key));
+        let entry = entry.filter(|entry| entry.key.is_meant_by(key));
         if let Some(entry) = entry {
             entry.untold = entry.untold.saturating_sub(1);
             entry.seen_ns = now_ns;

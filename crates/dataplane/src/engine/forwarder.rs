@@ -8,6 +8,7 @@ use super::counters::Owner;
 use super::detour::{self, Choice, Turn};
 use super::encap::{self, PathPosition};
 use super::flow_paths::FlowPaths;
+use super::network_mac;
 use super::tables::{HopTable, InstancePlace, NetworkIndex, PathTable, Tables};
 use super::tap;
 use super::trace::Note;
@@ -143,9 +144,12 @@ pub(super) fn visit(
                 }
                 // A proxy can only remember what it can tell apart.
                 None if !has_flow => Err(DropReason::MalformedIp),
-                None => Ok(into
-                    .then(Operation::SetDestination(ingress_mac))
-                    .then(Operation::Remember { egress, visited: position, local })),
+                None => {
+                    let source = network_mac::source_at(tables, position);
+                    let into = into.then(Operation::SetDestination(ingress_mac));
+                    let into = source.map_or(into, |mac| into.then(Operation::SetSource(mac)));
+                    Ok(into.then(Operation::Remember { egress, visited: position, local }))
+                }
                 Some(spoken) if spoken == encap::carrier(tables, position) => {
                     let destination = ingress_mac;
                     Ok(into.then(Operation::PushPathOverEthernet { destination, position }))

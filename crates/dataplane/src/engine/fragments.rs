@@ -17,14 +17,17 @@ mod held;
 
 pub(super) use held::{Held, Standing};
 
+use super::flow_memory::Key;
+use super::network_mac;
 use super::shares::{Holder, Shares, must_yield};
+use super::tables::PortTable;
 use super::user::User;
 use super::vector::Work;
 use catena_model::DropReason;
 use catena_wire::flow::FlowKey;
 use catena_wire::fragment::FragmentPlace;
 use catena_wire::frame::{Fragment, FrameView};
-use catena_wire::scalar::VlanId;
+use catena_wire::scalar::{MacAddr, VlanId};
 use coverage::Coverage;
 use held::Waitlist;
 use std::cmp::Reverse;
@@ -46,6 +49,8 @@ const SALT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(super) enum Scope {
     /// The port with this serial, bare.
     Port(u32),
+    /// The same, of the network that its MAC says.
+    Told(u32, u32),
     /// The port with this serial, at this hop of the path with this serial.
     Headed(u32, u64, u16),
     /// A tunnel, at this hop of the path with this serial.
@@ -53,6 +58,14 @@ pub(super) enum Scope {
 }
 
 impl Scope {
+    /// That of a packet that came out of a function by the port with this serial, from this MAC.
+    pub(super) fn returned(serial: u32, port: &PortTable, source: MacAddr) -> Self {
+        match network_mac::told_by(port, source) {
+            Some(Key::UNTOLD) | None => Self::Port(serial),
+            Some(network) => Self::Told(serial, network),
+        }
+    }
+
     /// A number to spread equal packets of different scopes by.
     fn number(self) -> u64 {
         match self {
@@ -61,6 +74,7 @@ impl Scope {
                 (serial << 8 ^ u64::from(hop) ^ u64::from(port) << 40) << 2 | 1
             }
             Self::Path(serial, hop) => (serial << 8 ^ u64::from(hop)) << 2 | 2,
+            Self::Told(port, network) => (u64::from(port) ^ u64::from(network) << 32) << 2 | 3,
         }
     }
 }

@@ -32,6 +32,7 @@ mod kernel_path;
 mod lane;
 mod lists;
 mod lots;
+mod network_mac;
 mod output;
 mod packer;
 mod packet;

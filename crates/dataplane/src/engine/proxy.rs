@@ -4,10 +4,10 @@
 //!
 //! An unaware function's packet is known by the port it comes out of and its five-tuple; where two
 //! versions of a path share the function, also by its bytes or its order (`apart`). Where paths of
-//! two networks do, a packet goes in only with an address of its own network, and what could have
-//! come from either goes nowhere. Of a function
-//! that is declared to rewrite, by what it leaves of the tuple as well (`rewrite`). What is not
-//! remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
+//! two networks do, the packet says its own by its MAC if the function keeps that (`network_mac`);
+//! else it goes in only with an address of its own network, and what could have come from either
+//! goes nowhere. Of a function that is declared to rewrite, by what it leaves of the tuple as well
+//! (`rewrite`). What is not remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
 //! what comes from an address of the function. That is ordinary traffic of its network, unless a
 //! chain begins at the port and takes what the function sends from its own addresses. All else was
 //! rewritten, came too late or was only routed by the function; as long as a path goes through the
@@ -24,9 +24,10 @@ use super::classifier;
 use super::context::Context;
 use super::detour;
 use super::encap::{self, Door, Headed, Located, PathPosition};
-use super::flow_memory::{FlowMemory, Recalled, Visit, Whose};
+use super::flow_memory::{FlowMemory, Key, Recalled, Visit, Whose};
 use super::fragments::{Fragments, Sight};
 use super::health::Way;
+use super::network_mac;
 use super::prober;
 use super::receive;
 use super::rewrite;
@@ -124,8 +125,10 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
     let packets = work.volume.packets;
     let entry = context.tables.port(port);
     let now_ns = context.now_ns;
+    let network = network_mac::told_by(entry, work.view.source);
     let whose = work.view.flow.map_or(Whose::Nobodys, |flow| {
-        let mut keys = rewrite::keys(entry, egress, flow, work.user.identity());
+        let told = (network.unwrap_or(Key::UNTOLD), flow);
+        let mut keys = rewrite::keys(entry, egress, told, work.user.identity());
         let known = keys.find_map(|key| match memory.whose(now_ns, key) {
             Whose::Nobodys => None,
             known => Some(known),
@@ -133,11 +136,11 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
         known.unwrap_or(Whose::Nobodys)
     });
     let visit = match whose {
-        Whose::Known(key) => memory.recall(now_ns, key, packets),
-        Whose::Nobodys | Whose::Several => None,
+        Whose::Known(key) if network.is_some() => memory.recall(now_ns, key, packets),
+        Whose::Known(_) | Whose::Nobodys | Whose::Several => None,
     };
     let Some(visit) = visit else {
-        if whose == Whose::Several || !may_be_own(work, entry) {
+        if whose != Whose::Nobodys || !may_be_own(work, entry) {
             let is_declared = entry.is_on_path;
             let (unknown, undeclared) = (DropReason::UnknownReturn, DropReason::UndeclaredPort);
             work.drop(if is_declared { unknown } else { undeclared });
@@ -191,6 +194,9 @@ pub(super) fn resume(
 /// May a packet that no path expects have been made by the machine behind the port? Of a machine
 /// that is no function's, anything may.
 pub(super) fn may_be_own(work: &Work, port: &PortTable) -> bool {
+    if network_mac::is_marked(port, work.view.source) {
+        return false;
+    }
     has_own_source(work, port)
         || work.view.flow.is_none_or(|flow| flow.source.is_unspecified())
         || work.view.is_icmp_error()
@@ -288,7 +294,7 @@ fn advance(vector: &mut [Work], context: &mut Context<'_>) {
     for work in vector {
         if let Step::Visited { port, position } = work.step {
             context.trace.note(work.copy, || Note::Recalled { port, position });
-            let network = Some(tables.port(port).network);
+            let network = tables.port(port).addressed_in();
             work.step = Step::OnPath { position, network };
         }
     }

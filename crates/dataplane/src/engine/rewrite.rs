@@ -8,20 +8,21 @@ use catena_wire::flow::FlowKey;
 use catena_wire::scalar::PortRange;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a packet that came out of a port may be remembered by, whatever its network: itself, else
-/// what the functions behind the port leave of it. `user`: whose it is, if tunnels tell; where no packet of that user
-/// went in, it may have gone in before the node looked into tunnels.
+/// What a packet that came out of a port may be remembered by: itself, else what the functions
+/// behind the port leave of it. `network`: as the packet says, see `network_mac`. `user`: whose it
+/// is, if tunnels tell; where no packet of that user went in, it may have gone in before the node
+/// looked into tunnels.
 pub(super) fn keys(
     port: &PortTable,
     egress: u32,
-    flow: FlowKey,
+    (network, flow): (u32, FlowKey),
     user: u64,
 ) -> impl Iterator<Item = Key> {
     let users = [Some(user), Some(0).filter(|nobody| *nobody != user)];
     users.into_iter().flatten().flat_map(move |user| {
         let rewritten = port.rewrites.iter().filter(move |entry| may_leave(entry, &flow));
         let kept = rewritten.map(move |entry| kept(entry, flow));
-        let key = move |flow| Key { egress, network: Key::UNTOLD, flow, user };
+        let key = move |flow| Key { egress, network, flow, user };
         std::iter::once(flow).chain(kept).map(key)
     })
 }

@@ -111,6 +111,8 @@ pub(super) struct PortTable {
     pub(super) bare: Vec<PathId>,
     /// The networks of those paths, as the proxy's memory names them.
     pub(super) networks: Vec<u32>,
+    /// Do all functions that those paths come out of keep MACs? Then these say the network.
+    pub(super) keeps_mac: bool,
     /// All ports of the instances that it belongs to, itself included: one machine is behind them.
     pub(super) siblings: Vec<PortIndex>,
     /// The addresses of the ports of its instances: what the function itself may send from.
@@ -125,6 +127,12 @@ impl PortTable {
     /// Do paths of several networks come out of it bare?
     pub(super) fn is_met(&self) -> bool {
         self.networks.len() > 1
+    }
+
+    /// The network in which the MAC has a meaning to which a packet is addressed that came back to
+    /// its path; none: its function has left it as the proxy wrote it.
+    pub(super) fn addressed_in(&self) -> Option<NetworkIndex> {
+        (!self.keeps_mac).then_some(self.network)
     }
 }
 
@@ -242,6 +250,8 @@ pub(super) struct HopTable {
     pub(super) balance: Balance,
     /// How packets come back changed.
     pub(super) rewrites: Option<RewriteEntry>,
+    /// Packets come back with the MACs that they went in with.
+    pub(super) keeps_mac: bool,
     pub(super) instances: Vec<InstanceTable>,
     /// What becomes of packets for an instance that has died.
     pub(super) on_failure: FailurePolicy,
@@ -375,11 +385,12 @@ impl Tables {
         &self.paths[index as usize]
     }
 
-    /// Is a packet of the path not to go in where paths of other networks come out as well? By its
-    /// addresses alone its network is known again: it has come from there, or on the way back it is
-    /// bound for there.
+    /// Is a packet of the path not to go in where paths of other networks come out as well? Unless
+    /// MACs tell, its network is known again by its addresses alone: it has come from there, or on
+    /// the way back it is bound for there.
     pub(super) fn is_foreign(&self, egress: PortIndex, path: &PathTable, flow: &FlowKey) -> bool {
-        if !self.port(egress).is_met() {
+        let port = self.port(egress);
+        if !port.is_met() || port.keeps_mac {
             return false;
         }
         let own = if path.is_way_back { flow.destination } else { flow.source };

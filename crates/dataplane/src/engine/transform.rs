@@ -24,6 +24,8 @@ pub(super) struct Epoch(pub(super) u64);
 pub(super) enum Operation {
     /// Rewrites the destination MAC.
     SetDestination(MacAddr),
+    /// Rewrites the source MAC.
+    SetSource(MacAddr),
     /// Notes that the flow visits a local instance at a position, to be recalled when it comes out
     /// of this port. `local` counts the path's local instances.
     Remember { egress: PortIndex, visited: PathPosition, local: u32 },

@@ -22,7 +22,8 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The network of a packet that comes back, and of a path whose network is not on this node.
+    /// The network of a packet that comes back and does not say it, and of a path whose network is
+    /// not on this node.
     pub(super) const UNTOLD: u32 = u32::MAX;
 
     /// Of equal flows of all networks the same.
@@ -35,10 +36,12 @@ impl Key {
         self.hash(seed) ^ mix(u64::from(self.network) + 1)
     }
 
-    /// Are they the same but for the network?
+    /// Is it meant by the key of a packet that comes back, which may not say its network?
     #[inline]
-    pub(super) fn is_equal_flow(&self, other: &Key) -> bool {
-        (self.egress, self.user) == (other.egress, other.user) && self.flow == other.flow
+    pub(super) fn is_meant_by(&self, other: &Key) -> bool {
+        (self.egress, self.user) == (other.egress, other.user)
+            && self.flow == other.flow
+            && (other.network == Self::UNTOLD || other.network == self.network)
     }
 }
 

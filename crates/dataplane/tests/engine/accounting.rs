@@ -41,8 +41,11 @@ prop_compose! {
         has_users in prop::bool::weighted(0.3),
         networks_meet in prop::bool::weighted(0.3),
         carries_metadata in any::<bool>(),
+        keeping in prop::collection::vec(prop::bool::weighted(0.5), 4),
     ) -> Town {
         let mut town = three_hosts();
+        let keeping = town.instances.iter().zip(&keeping).filter(|(_, keeps)| **keeps);
+        town.keeping = keeping.map(|(instance, _)| instance.name.clone()).collect();
         town.choice_seed = u64::from(weights.iter().sum::<u32>() % 3) * 0x1234_5678_9abc_def1;
         let source = town.port_named("S").id;
         for (instance, (weight, speaks)) in town.instances.iter_mut().zip(weights.iter().zip(&speaks)) {
@@ -286,6 +289,7 @@ pub(crate) fn behave(rig: &mut Rig, first: &Town, behaviours: &[usize]) {
 /// Puts the chains of another town in place of those that are there.
 pub(crate) fn chains_of(rig: &mut Rig, second: &Town, shift: u32) {
     rig.town.chains.clone_from(&second.chains);
+    rig.town.keeping.clone_from(&second.keeping);
     // Identifiers that other chains had, or that are new.
     for (number, chain) in (0..).zip(&mut rig.town.chains) {
         chain.path = 100 + (number + shift) % 4;

@@ -30,6 +30,7 @@ mod isolation;
 mod lane;
 mod metadata;
 mod networks;
+mod networks_by_mac;
 mod node;
 mod offloads;
 mod origins;

@@ -82,6 +82,8 @@ pub(crate) struct Town {
     /// Names of ports that are in no program for now.
     pub(crate) absent: BTreeSet<String>,
     pub(crate) instances: Vec<Instance>,
+    /// Names of instances whose function is declared to keep MACs.
+    pub(crate) keeping: BTreeSet<String>,
     pub(crate) chains: Vec<Chain>,
     pub(crate) pins: Vec<PinEntry>,
     /// Known at every node, as the chains are.
@@ -246,6 +248,7 @@ impl Town {
             on_failure: chain.on_failure,
             balance: chain.balance.clone(),
             rewrites: chain.rewrites.get(&number).cloned(),
+            keeps_mac: hop.iter().all(|name| self.keeping.contains(name)),
             instances: hop.iter().map(instance).collect(),
         });
         PathEntry {

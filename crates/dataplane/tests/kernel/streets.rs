@@ -103,6 +103,9 @@ pub(crate) fn change(town: &mut Town, seed: u64, dice: &mut Dice) {
     if dice.once_in(4) {
         change_functions(town, dice);
     }
+    // In some towns what goes into a function is marked, which the kernel leaves to the engine.
+    let keeps = (seed % (2 * KINDS) == KINDS + 4).then(|| FUNCTIONS[0].to_owned());
+    town.keeping = keeps.into_iter().collect();
     if kind.has_slices {
         set_slices(town);
     }

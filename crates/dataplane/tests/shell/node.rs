@@ -298,6 +298,7 @@ pub(crate) fn program(number: u64) -> NodeProgram {
             on_failure: catena_model::resource::FailurePolicy::Unwatched,
             balance: catena_model::program::Balance::Flow,
             rewrites: None,
+            keeps_mac: false,
             instances: vec![InstanceEntry {
                 id: uuid::<InstanceId>(90),
                 name: "v1".into(),

@@ -1,5 +1,6 @@
 //! Networks that meet in a function: chains of several over one that knows nothing of chains. What
-//! comes back there says no more than its addresses, so these must tell its network.
+//! comes back there says no more than its addresses, so these must tell its network: the MAC, where
+//! all functions behind the port are declared to keep it, else those of IP.
 
 use super::{directions, passage};
 use crate::error::PlanError;
@@ -25,12 +26,14 @@ pub(crate) struct Passage {
     /// One of their ends has the address by which it is known there. Where functions change the
     /// sources of packets, it has not.
     pub(crate) is_told: bool,
+    /// The function declares that it keeps MACs.
+    pub(crate) keeps_mac: bool,
 }
 
 impl Passage {
     /// The first of a port.
     pub(crate) fn first_of(egress: PortId) -> Self {
-        Self { egress, network: NetworkId::MIN, is_told: false }
+        Self { egress, network: NetworkId::MIN, is_told: false, keeps_mac: false }
     }
 }
 
@@ -136,7 +139,8 @@ fn of_chain(intent: &Intent, graphs: &Graphs<'_>, chain: &Chain) -> BTreeSet<Pas
                 // A chain of two networks is refused as such.
                 let Ok(Some(network)) = network else { continue };
                 let (_, egress) = passage(instance, *direction);
-                passages.insert(Passage { egress, network, is_told });
+                let keeps_mac = function.keeps_mac;
+                passages.insert(Passage { egress, network, is_told, keeps_mac });
             }
         }
     }
@@ -151,26 +155,37 @@ fn check_passage<'p>(
     others: impl Iterator<Item = &'p Passage>,
     prefixes: &impl Fn(NetworkId) -> Vec<IpNet>,
 ) -> Result<(), PlanError> {
-    for other in others.filter(|other| other.network != passage.network) {
-        let Some(why) = mistaken(passage, *other, prefixes) else { continue };
-        let network = intent.networks.get(&passage.network);
-        let name = network.map(|network| network.label.name.clone()).unwrap_or_default();
-        return Err(PlanError::NetworksMeet {
-            chain: chain_name(chain),
-            network: if name.is_empty() { passage.network.to_string() } else { name },
-            egress: intent.port_name(passage.egress),
-            why,
-        });
+    let others: Vec<Passage> = others.copied().collect();
+    if passage.keeps_mac && others.iter().all(|other| other.keeps_mac) {
+        return Ok(());
     }
-    Ok(())
+    // Behind one function that does not keep MACs, nothing at the port is told by them.
+    let is_spoilt = !passage.keeps_mac && others.iter().any(|other| other.keeps_mac);
+    let spoilt = others.iter().filter(|_| is_spoilt);
+    let ones = std::iter::once(&passage).chain(spoilt);
+    let mut pairs = ones.flat_map(|one| others.iter().map(move |other| (*one, *other)));
+    let why = pairs.find_map(|(one, other)| mistaken(one, other, prefixes));
+    let Some(why) = why else { return Ok(()) };
+    let network = intent.networks.get(&passage.network);
+    let name = network.map(|network| network.label.name.clone()).unwrap_or_default();
+    Err(PlanError::NetworksMeet {
+        chain: chain_name(chain),
+        network: if name.is_empty() { passage.network.to_string() } else { name },
+        egress: intent.port_name(passage.egress),
+        why,
+    })
 }
 
-/// Why packets of the one could be taken for those of the other; none: they could not.
+/// Why packets of the one could be taken for those of the other by their addresses; none: they could
+/// not.
 fn mistaken(
     one: Passage,
     other: Passage,
     prefixes: &impl Fn(NetworkId) -> Vec<IpNet>,
 ) -> Option<&'static str> {
+    if one.network == other.network {
+        return None;
+    }
     if !one.is_told || !other.is_told {
         return Some("a function there, or before it, changes source addresses");
     }

@@ -129,6 +129,10 @@ fn function(
         let (old, new) = (before.on_failure.name(), after.on_failure.name());
         lines.push(format!("~ {label}   on failure {old} → {new}"));
     }
+    if before.keeps_mac != after.keeps_mac {
+        let what = if after.keeps_mac { "keeps MACs" } else { "keeps MACs no more" };
+        lines.push(format!("~ {label}   {what}"));
+    }
 }
 
 fn function_name(intent: &Intent, id: FunctionId) -> String {

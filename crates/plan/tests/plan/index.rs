@@ -155,6 +155,7 @@ fn function(number: u32, dice: &mut Dice) -> ServiceFunction {
         on_failure: FailurePolicy::default(),
         balance: Vec::new(),
         mapping: mapping(dice),
+        keeps_mac: dice.below(4) == 0,
         template: None,
         number: dice.below(4),
         declared: Value::Null,

@@ -130,6 +130,7 @@ impl World {
                 on_failure: FailurePolicy::Unwatched,
                 balance: Vec::new(),
                 mapping: TupleMapping::default(),
+                keeps_mac: false,
                 template: None,
                 number,
                 declared: serde_json::Value::Null,

@@ -1,5 +1,5 @@
-//! `/v1/functions`: what networking-sfc has no words for. Knows how a function fails and
-//! how its instances are to be run; refuses to know paths, and runs nothing.
+//! `/v1/functions`: what networking-sfc has no words for. Knows how a function fails, what
+//! it leaves of frames and how its instances are to be run; refuses to know paths, and runs nothing.
 
 use super::change::{body, declare, find, name_of};
 use super::openapi::FunctionChange;
@@ -30,14 +30,16 @@ pub(super) async fn patch(
     intent: &Intent,
     name: &str,
 ) -> Result<FunctionReport, Problem> {
-    let FunctionChange { on_failure, template } = body(call)?;
-    if on_failure.is_none() && template.is_none() {
-        return Err(Problem::bad_body("it changes nothing; give 'on_failure' or 'template'"));
+    let FunctionChange { on_failure, keeps_mac, template } = body(call)?;
+    if on_failure.is_none() && keeps_mac.is_none() && template.is_none() {
+        let what = "it changes nothing; give 'on_failure', 'keeps_mac' or 'template'";
+        return Err(Problem::bad_body(what));
     }
     change(app, find_function(intent, name)?, move |function| {
         let on_failure = on_failure.unwrap_or(function.on_failure);
+        let keeps_mac = keeps_mac.unwrap_or(function.keeps_mac);
         let template = template.unwrap_or_else(|| function.template.clone());
-        ServiceFunction { on_failure, template, ..function }
+        ServiceFunction { on_failure, keeps_mac, template, ..function }
     })
     .await
 }
@@ -49,8 +51,8 @@ pub(super) async fn put(
     intent: &Intent,
     name: &str,
 ) -> Result<FunctionReport, Problem> {
-    let FunctionSettings { on_failure, template } = body(call)?;
-    let edit = move |function| ServiceFunction { on_failure, template, ..function };
+    let FunctionSettings { on_failure, keeps_mac, template } = body(call)?;
+    let edit = move |function| ServiceFunction { on_failure, keeps_mac, template, ..function };
     change(app, find_function(intent, name)?, edit).await
 }
 
@@ -106,6 +108,7 @@ fn report(intent: &Intent, function: &ServiceFunction) -> FunctionReport {
         name: name_of(&function.label, function.id.0),
         is_tap: function.is_tap,
         on_failure: function.on_failure,
+        keeps_mac: function.keeps_mac,
         instances: instances.map(|instance| name_of(&instance.label, instance.id.0)).collect(),
         template: function.template.clone(),
         conditions: conditions(intent, function),

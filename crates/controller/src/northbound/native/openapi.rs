@@ -58,6 +58,9 @@ pub(super) struct FunctionChange {
     /// What becomes of packets when an instance dies.
     #[serde(default)]
     pub(super) on_failure: Option<FailurePolicy>,
+    /// Do frames leave it with the source MAC that they came with?
+    #[serde(default)]
+    pub(super) keeps_mac: Option<bool>,
     /// How its instances are to be run; null takes it away.
     #[serde(default, deserialize_with = "super::change::given")]
     #[schema(value_type = Option<FunctionTemplate>)]

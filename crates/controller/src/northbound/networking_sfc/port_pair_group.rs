@@ -64,6 +64,7 @@ impl Collection for PortPairGroups {
             on_failure: FailurePolicy::default(),
             balance: group_parameters::balance(&declared),
             mapping: group_parameters::mapping(&declared),
+            keeps_mac: false,
             template: None,
             number: uses::free_function_number(edit.draft.intent()),
             declared,

@@ -118,6 +118,10 @@ fn what_becomes_of_packets_of_a_dead_instance_is_declared_and_kept() {
     let patch = |body: Value| controller.call("PATCH", "/v1/functions/v1", Some(&body));
     let (status, changed) = patch(json!({"on_failure": "bypass"}));
     assert_eq!((status, &changed["on_failure"]), (200, &json!("bypass")), "{changed}");
+    assert_eq!(changed["keeps_mac"], false, "{changed}");
+    let (status, changed) = patch(json!({"keeps_mac": true}));
+    assert_eq!((status, &changed["keeps_mac"]), (200, &json!(true)), "{changed}");
+    assert_eq!(changed["on_failure"], "bypass", "what is not given stays: {changed}");
     for wrong in [json!({"on_failure": "shrug"}), json!({"is_tap": true}), json!({}), json!(7)] {
         let (status, problem) = patch(wrong);
         assert_eq!((status, &problem["title"]), (400, &json!("Bad request")), "{problem}");
@@ -130,10 +134,11 @@ fn what_becomes_of_packets_of_a_dead_instance_is_declared_and_kept() {
     let path = format!("/v2.0/sfc/port_pair_groups/{group}");
     let (status, group) = controller.put(&path, &json!({"description": "renamed"}));
     assert_eq!(status, 200);
-    assert!(group.get("on_failure").is_none(), "{group}");
+    assert!(group.get("on_failure").is_none() && group.get("keeps_mac").is_none(), "{group}");
     controller.stop();
     let controller = Controller::start(open(data.path()));
-    assert_eq!(controller.get("/v1/functions")[0]["on_failure"], "bypass");
+    let function = &controller.get("/v1/functions")[0];
+    assert_eq!((&function["on_failure"], &function["keeps_mac"]), (&json!("bypass"), &json!(true)));
 }
 
 #[test]

@@ -152,8 +152,10 @@ fn a_function_says_how_its_instances_are_to_be_run_and_how_many_are_there() {
         "instances": 3, "labels": {"tier": "edge"},
     });
     let put = |body: Value| controller.call("PUT", "/v1/functions/ids", Some(&body));
-    let (status, function) = put(json!({"on_failure": "reroute", "template": template}));
+    let (status, function) =
+        put(json!({"on_failure": "reroute", "keeps_mac": true, "template": template}));
     assert_eq!((status, &function["template"]), (200, &template), "{function}");
+    assert_eq!(function["keeps_mac"], true, "{function}");
     let condition = &function["conditions"][0];
     assert_eq!(
         (&condition["name"], &condition["holds"]),
@@ -180,7 +182,8 @@ fn a_function_says_how_its_instances_are_to_be_run_and_how_many_are_there() {
     assert_eq!((&function["on_failure"], &function["conditions"]), (&json!("block"), &json!([])));
     let (_, function) =
         controller.call("PUT", "/v1/functions/ids", Some(&json!({"template": template})));
-    assert_eq!(function["on_failure"], "unwatched", "PUT sets all there is");
+    let (policy, keeps_mac) = (&function["on_failure"], &function["keeps_mac"]);
+    assert_eq!((policy, keeps_mac), (&json!("unwatched"), &json!(false)), "PUT sets all there is");
 }
 
 #[test]

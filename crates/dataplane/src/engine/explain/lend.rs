@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::engine::flow_memory::{Key, Payer, Visit, Whose};
 use crate::engine::flow_paths::FlowPaths;
 use crate::engine::fragments::Scope;
+use crate::engine::network_mac;
 use crate::engine::receive;
 use crate::engine::rewrite;
 use crate::engine::tables::PortIndex;
@@ -56,9 +57,14 @@ fn lend_flow_path(engine: &mut Engine, live: &Engine, bytes: &[u8], now_ns: u64)
 fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8], now_ns: u64) {
     let Ok(mut view) = receive::parse_frame(bytes) else { return };
     let mut user = live.look.into(bytes, &view);
-    let scope = Scope::Port(live.slots.serial(port));
+    let table = engine.tables.port(port);
+    let scope = match table.is_function() {
+        true => Scope::returned(live.slots.serial(port), table, view.source),
+        false => Scope::Port(live.slots.serial(port)),
+    };
     live.fragments.complete(now_ns, scope, bytes, &mut view, &mut user);
     let Some(flow) = view.flow else { return };
+    let told = (network_mac::told_by(table, view.source).unwrap_or(Key::UNTOLD), flow);
     let tables = &engine.tables;
     let position = |visit: &Visit| {
         if visit.epoch == live.epoch {
@@ -70,7 +76,7 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
     let digest = digest::kept(&view, bytes);
     let is_alive = |visit: &Visit| position(visit).is_some();
     let serial = live.slots.serial(port);
-    let mut keys = rewrite::keys(tables.port(port), serial, flow, user.identity());
+    let mut keys = rewrite::keys(table, serial, told, user.identity());
     let known: Vec<Key> = keys
         .find_map(|key| match live.memory.whose(now_ns, key) {
             Whose::Nobodys => None,
@@ -103,6 +109,7 @@ fn lend_fragments(engine: &mut Engine, live: &Engine) {
     let paths: Vec<(u64, u64)> = live.books.serials().zip(engine.books.serials()).collect();
     let find = |scope: Scope| match scope {
         Scope::Port(serial) => Some(Scope::Port(own(&ports, serial)?)),
+        Scope::Told(serial, network) => Some(Scope::Told(own(&ports, serial)?, network)),
         Scope::Headed(port, path, hop) => {
             Some(Scope::Headed(own(&ports, port)?, own(&paths, path)?, hop))
         }

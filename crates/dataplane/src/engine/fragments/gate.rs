@@ -33,7 +33,8 @@ impl Fragments {
                 (Scope::Path(context.books.seat(position).serial, hop), true)
             }
             (Step::FromFunction(port), Owner::Port { serial, .. }) => {
-                (Scope::Port(serial), !context.tables.port(port).is_shared)
+                let port = context.tables.port(port);
+                (Scope::returned(serial, port, work.view.source), !port.is_shared)
             }
             (_, Owner::Port { serial, .. }) => (Scope::Port(serial), true),
             (_, Owner::Tunnels) => return Ok(Sight::GoesOn),

@@ -111,6 +111,7 @@ struct PortView<'t> {
     entry: &'t PortEntry,
     is_shared: bool,
     is_met: bool,
+    keeps_mac: bool,
     speaks: &'t [Encapsulation],
 }
 
@@ -142,6 +143,7 @@ impl<'t> Index<'t> {
                 entry: &port.entry,
                 is_shared: port.is_shared,
                 is_met: port.is_met(),
+                keeps_mac: port.keeps_mac,
                 speaks: &port.speaks,
             })
         };

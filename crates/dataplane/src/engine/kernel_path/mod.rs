@@ -231,7 +231,8 @@ impl KernelPath {
         if !port.is_function() {
             return;
         }
-        let keys = super::rewrite::keys(port, with.slots.serial(index), flow, recipe::NOBODY);
+        let (serial, told) = (with.slots.serial(index), (Key::UNTOLD, flow));
+        let keys = super::rewrite::keys(port, serial, told, recipe::NOBODY);
         let networks = |key: Key| port.networks.iter().map(move |of| Key { network: *of, ..key });
         let known: Vec<Key> = keys.flat_map(networks).filter(|k| self.flows.knows(k)).collect();
         for key in known {

@@ -205,6 +205,9 @@ impl Observed<'_> {
         if table.is_shared || table.is_met() {
             return Err(Declined::SharedFunction);
         }
+        if table.keeps_mac {
+            return Err(Declined::Rewritten);
+        }
         self.on_path(position, recipe)?;
         let place = self.tables.positions.place(position);
         let path = self.tables.path(place.path);
@@ -224,7 +227,8 @@ impl Observed<'_> {
         let came_back = self.books.seat(position);
         recipe.lines.push(Line::Returned(came_back, local));
         *seat = Some(came_back);
-        let mut keys = rewrite::keys(table, self.slots.serial(port), self.flow, NOBODY);
+        let mut keys =
+            rewrite::keys(table, self.slots.serial(port), (Key::UNTOLD, self.flow), NOBODY);
         let known = keys.find_map(|key| match (self.whose)(&key) {
             Whose::Nobodys => None,
             known => Some(known),
@@ -351,6 +355,9 @@ impl Observed<'_> {
         let egress = instance.egress.ok_or(Declined::Moved)?;
         if tables.port(egress).is_shared || tables.port(egress).is_met() {
             return Err(Declined::SharedFunction);
+        }
+        if hop.keeps_mac {
+            return Err(Declined::Rewritten);
         }
         if hop.on_failure != FailurePolicy::Unwatched && self.flow.protocol != IpProtocol::TCP {
             return Err(Declined::Watched);

@@ -79,7 +79,7 @@ impl Lane {
         let gate = self.gate(sight);
         let Some(egress) = gate.and_then(Gate::serial) else { return false };
         let flow = sight.frame.flow();
-        let key = Key { egress, network: Key::UNTOLD, flow, user: sight.identity };
+        let key = Key { egress, network: sight.told, flow, user: sight.identity };
         hands.memory.returned(sight.found, &key, hands.now_ns)
     }
 }
@@ -130,7 +130,7 @@ fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands
             header.put_before(&mut traveller.buffer, spi, position.ttl());
             hand_out(traveller, door.slot, hands);
         }
-        Plan::Bare { door, ingress_mac, egress, network } => {
+        Plan::Bare { door, macs, egress, network } => {
             let visit = Visit {
                 position,
                 path: PathId(spi),
@@ -150,7 +150,9 @@ fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands
                 end(traveller, reason, running, hands);
                 return;
             }
-            let set = ethernet::set_destination(traveller.buffer.bytes_mut(), *ingress_mac);
+            let frame = traveller.buffer.bytes_mut();
+            let set = ethernet::set_destination(frame, macs.destination);
+            let set = set.and(macs.source.map_or(Ok(()), |mac| ethernet::set_source(frame, mac)));
             debug_assert!(set.is_ok(), "the frame was read");
             hand_out(traveller, door.slot, hands);
         }

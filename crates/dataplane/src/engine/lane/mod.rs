@@ -46,6 +46,8 @@ struct Gate {
     index: PortIndex,
     owner: Owner,
     network: NetworkIndex,
+    /// The same for what comes back bare; none: its MACs are ours.
+    addressed_in: Option<NetworkIndex>,
     kind: GateKind,
 }
 
@@ -56,6 +58,7 @@ enum GateKind {
     Function {
         speaks_nsh: bool,
         serial: Option<u32>,
+        keeps_mac: bool,
     },
 }
 
@@ -119,12 +122,13 @@ impl Lane {
                 let speaks_nsh = port.speaks.contains(&Encapsulation::Nsh);
                 let is_simple = !port.is_shared && port.rewrites.is_empty();
                 let serial = is_simple.then(|| slots.serial(index));
-                GateKind::Function { speaks_nsh, serial }
+                GateKind::Function { speaks_nsh, serial, keeps_mac: port.keeps_mac }
             } else {
                 GateKind::Endpoint
             };
             let owner = slots.owner_of_index(index);
-            let gate = Gate { index, owner, network: port.network, kind };
+            let (network, addressed_in) = (port.network, port.addressed_in());
+            let gate = Gate { index, owner, network, addressed_in, kind };
             self.open_gate(slot, gate);
         }
     }

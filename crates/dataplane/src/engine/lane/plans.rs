@@ -31,11 +31,19 @@ pub(super) enum Plan {
     /// Into a function that reads headers.
     Aware { door: Instance, header: Template },
     /// Into a function that does not.
-    Bare { door: Instance, ingress_mac: MacAddr, egress: u32, network: u32 },
+    Bare { door: Instance, macs: Macs, egress: u32, network: u32 },
     /// To one of those with these numbers, by the hash of the flow.
     Choose { first: u32, count: u32 },
     /// The path ends here.
     End,
+}
+
+/// What is written over the MACs of a frame.
+#[derive(Clone, Copy)]
+pub(super) struct Macs {
+    pub(super) destination: MacAddr,
+    /// None: the source stays.
+    pub(super) source: Option<MacAddr>,
 }
 
 /// A local instance.
@@ -197,7 +205,12 @@ impl Maker<'_> {
         hop: &HopTable,
         instance: &InstanceTable,
     ) -> Option<Plan> {
-        let mut operations = transform.operations();
+        let source = transform.operations().find_map(|operation| match operation {
+            Operation::SetSource(mac) => Some(mac),
+            _ => None,
+        });
+        let is_other = |operation: &Operation| !matches!(operation, Operation::SetSource(_));
+        let mut operations = transform.operations().filter(is_other);
         let steps = (operations.next(), operations.next(), operations.next());
         match (transform.exit, transform.stage, steps) {
             (
@@ -229,14 +242,14 @@ impl Maker<'_> {
                 Exit::Port(port),
                 Stage::Into(local),
                 (
-                    Some(Operation::SetDestination(ingress_mac)),
+                    Some(Operation::SetDestination(destination)),
                     Some(Operation::Remember { egress, .. }),
                     None,
                 ),
             ) if hop.rewrites.is_none() && !self.tables.port(egress).is_shared => {
                 let door = self.door(port, local, instance)?;
                 let (egress, network) = (self.slots.serial(egress), self.path.network);
-                Some(Plan::Bare { door, ingress_mac, egress, network })
+                Some(Plan::Bare { door, macs: Macs { destination, source }, egress, network })
             }
             _ => None,
         }

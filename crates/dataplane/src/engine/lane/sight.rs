@@ -11,6 +11,7 @@ use crate::engine::counters::{IS_COUNTING, Owner};
 use crate::engine::encap::PathPosition;
 use crate::engine::flow_memory::{FlowHash, Found, Key};
 use crate::engine::forwarder;
+use crate::engine::network_mac;
 use crate::engine::packet::{Origin, Packet, PortSlot, TunnelKind};
 use crate::engine::slices::SliceIndex;
 use crate::engine::switch;
@@ -189,6 +190,8 @@ pub(super) struct Sight {
     pub(super) user: User,
     /// What the proxy's memory tells it apart by from others of its flow; 0: nothing.
     pub(super) identity: u64,
+    /// The network that it says it is of when it comes out of a function, see `network_mac`.
+    pub(super) told: u32,
     /// The slice that takes its user.
     pub(super) slice: Option<SliceIndex>,
     pub(super) words: FlowWords,
@@ -330,7 +333,14 @@ impl Lane {
                 (sight.frame, sight.header_bytes) = (frame, 0);
                 Some(Kind::Endpoint)
             }
-            (GateKind::Function { serial: Some(serial), .. }, Some(frame)) => {
+            (GateKind::Function { serial: Some(serial), keeps_mac, .. }, Some(frame)) => {
+                sight.told = match keeps_mac {
+                    true => {
+                        let port = hands.tables.port(gate.index);
+                        network_mac::told_by(port, ethernet::source(bytes)?)?
+                    }
+                    false => Key::UNTOLD,
+                };
                 sight.identity = sight.user.identity();
                 sight.memory_hash = hands.memory.hash(serial, &frame, sight.identity);
                 (sight.frame, sight.header_bytes) = (frame, 0);
@@ -374,7 +384,7 @@ impl Lane {
             Kind::Function => {
                 let gate = self.gate(sight)?;
                 self.recalled(gate, sight, hands)?;
-                Some(gate.network)
+                gate.addressed_in
             }
             Kind::User => {
                 sight.position = Self::sliced(sight, hands)?;
@@ -414,7 +424,7 @@ impl Lane {
             return None;
         }
         let (egress, flow) = (gate.serial()?, sight.frame.flow());
-        let key = Key { egress, network: Key::UNTOLD, flow, user: sight.identity };
+        let key = Key { egress, network: sight.told, flow, user: sight.identity };
         sight.found = hands.memory.only_at(hands.now_ns, &key, sight.found)?;
         let visit = hands.memory.visit(sight.found)?;
         let place = hands.tables.positions.place(visit.position);

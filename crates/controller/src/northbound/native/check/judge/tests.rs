@@ -23,6 +23,7 @@ fn record() -> PathRecord {
         on_failure: FailurePolicy::Unwatched,
         balance: Balance::Flow,
         rewrites: None,
+        keeps_mac: false,
         instances: Vec::new(),
     };
     PathRecord {
