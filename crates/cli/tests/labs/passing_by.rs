@@ -424,7 +424,9 @@ fn two_networks_with_equal_addresses_share_a_function_that_keeps_macs() {
             "match_fields": {"protocol": "udp", "destination_port": PORT},
             "chain": [{"name": "v3", "direction": "in"}],
         }));
-        ["v1", "v3"].map(|node| house.node(node).set("net/ipv4/ip_forward", "0"));
+        for node in ["v1", "v3"] {
+            house.node(node).set("net/ipv4/ip_forward", "0");
+        }
         let from = be_like(house, "T", address("S", Family::V4));
         be_like(house, "E", to.ip());
         let classifier = json!({
