@@ -7,12 +7,12 @@
 //! two networks do, the packet says its own by its MAC if the function keeps that (`network_mac`);
 //! else it goes in only with an address of its own network, and what could have come from either
 //! goes nowhere. Of a function that is declared to rewrite, by what it leaves of the tuple as well
-//! (`rewrite`). What is not remembered may be the function's own traffic: an ICMP error, what never leaves its link, or
-//! what comes from an address of the function. That is ordinary traffic of its network, unless a
-//! chain begins at the port and takes what the function sends from its own addresses. All else was
-//! rewritten, came too late or was only routed by the function; as long as a path goes through the
-//! port it ends here by name, since it could be a path's packet on its way past the functions that
-//! remain.
+//! (`rewrite`). What is not remembered may be the function's own traffic: an ICMP error, what never
+//! leaves its link, or what comes from an address of the function. That is ordinary traffic of its
+//! network, unless a chain begins at the port and takes what the function sends from its own
+//! addresses. All else was rewritten, came too late or was only routed by the function; as long as a
+//! path goes through the port it ends here by name, since it could be a path's packet on its way past
+//! the functions that remain.
 //!
 //! A function that speaks the encapsulation has moved its header on itself. It may only say that
 //! it has been visited: the position must be the one behind a hop that it serves, by this port.

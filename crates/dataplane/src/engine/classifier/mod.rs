@@ -2,8 +2,9 @@
 //! section 4.2). Knows rules and their order; refuses to know what a path does.
 //!
 //! Never classified: ARP, neighbour and router discovery, whatever is sent to a link-local address or
-//! a group, directed broadcasts of the own network included. A later fragment has the ports of the first fragment of its packet: one that a rule could
-//! take gets here only when that was seen (`fragments`).
+//! a group, directed broadcasts of the own network included. A later fragment has the ports of the
+//! first fragment of its packet: one that a rule could take gets here only when that was seen
+//! (`fragments`).
 
 mod filter;
 mod rule;

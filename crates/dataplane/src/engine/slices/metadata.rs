@@ -1,6 +1,7 @@
 //! Whose packet it is, as NSH MD type 2 carries it: the tenant's network as forwarding context
-//! (RFC 9263 section 4.1, context types 3 and 4; none is for STT), the user as subscriber and its QoS flow as performance
-//! policy (RFC 8979 sections 3 and 4). Knows which header says what; refuses to know its layout.
+//! (RFC 9263 section 4.1, context types 3 and 4; none is for STT), the user as subscriber and its
+//! QoS flow as performance policy (RFC 8979 sections 3 and 4). Knows which header says what; refuses
+//! to know its layout.
 
 use super::Shown;
 use catena_model::DropReason;
