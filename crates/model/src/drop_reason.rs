@@ -53,7 +53,7 @@ drop_reasons! {
     MalformedTunnel "malformed_tunnel" "A header inside a tunnel that slices look into is cut short or contradicts itself.",
     TunnelTooDeep "tunnel_too_deep" "More tunnels are in one another than slices look into.",
     FragmentWithoutFirst "fragment_without_first" "A later fragment that a rule or path could want came, and the first of its packet did not in time.",
-    SecondFirstFragment "second_first_fragment" "Another first fragment of the same packet came before, and differs.",
+    SecondFirstFragment "second_first_fragment" "Another first fragment with this name came before, and differs: of the same packet, or within a minute of one that went another way.",
     FragmentOverlap "fragment_overlap" "A later fragment overlaps the first of its packet, or the transport header.",
     FragmentInTunnel "fragment_in_tunnel" "The packet inside a tunnel is a fragment, so that nobody can tell which of the slices that could want it is its user's.",
     FragmentsWaitingFull "fragments_waiting_full" "Too many later fragments wait for the first of their packets.",

@@ -5,7 +5,9 @@
 //! A later fragment that comes before its first is set aside (`held`) wherever anything hangs on ports.
 //! Of a packet with two first fragments that differ, and of fragments that overlap the first, no
 //! two receivers make the same: those end by name. Once all of a packet has passed it is forgotten
-//! (`coverage`), so that nothing of a later packet with its name is taken for a part of it.
+//! (`coverage`), so that nothing of a later packet with its name is taken for a part of it. Which
+//! way it went is kept (`passed`): a receiver that refused the first one may put the others together
+//! with another first, so that must go the same way.
 //!
 //! Bounded and forgetful: a packet has eight places, given by its hash. Where they are taken, a newer
 //! one gets that of a packet that is over, or of the scope that most packets are remembered of
@@ -14,6 +16,7 @@
 mod coverage;
 mod gate;
 mod held;
+mod passed;
 
 pub(super) use held::{Held, Standing};
 
@@ -30,6 +33,7 @@ use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::scalar::{MacAddr, VlanId};
 use coverage::Coverage;
 use held::Waitlist;
+use passed::{Passed, Way};
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -122,6 +126,8 @@ struct Head {
     /// How the first fragment begins, and how far others must keep away from.
     head: u64,
     first_end: u32,
+    /// None: there is but one way here.
+    way: Option<Way>,
     seen: Coverage,
     seen_ns: u64,
 }
@@ -150,25 +156,28 @@ pub(super) struct Fragments {
     entries: Vec<Option<Entry>>,
     shares: Shares<Scope>,
     turn: u64,
+    passed: Passed,
     waitlist: Waitlist,
 }
 
 impl Fragments {
     pub(super) fn new() -> Self {
         let entries = vec![None; FRAGMENTED_PACKETS_MAX];
-        Self { entries, shares: Shares::new(), turn: 0, waitlist: Waitlist::new() }
+        let (passed, waitlist) = (Passed::new(), Waitlist::new());
+        Self { entries, shares: Shares::new(), turn: 0, passed, waitlist }
     }
 
     /// Learns from a first fragment, and completes the flow and user of a later one. `is_once`: a
-    /// packet passes this place once, and what has passed whole can be forgotten.
+    /// packet passes this place once, and what has passed whole can be forgotten. `way`: where a
+    /// first fragment goes from here, if there are several ways.
     ///
     /// # Errors
     /// What is wrong with the fragment beside others of its packet.
-    pub(super) fn resolve(
+    fn resolve(
         &mut self,
         now_ns: u64,
         scope: Scope,
-        is_once: bool,
+        (is_once, way): (bool, Option<Way>),
         (bytes, view, user): (&[u8], &mut FrameView, &mut User),
     ) -> Result<Sight, DropReason> {
         if view.fragment == Fragment::Whole {
@@ -177,7 +186,7 @@ impl Fragments {
         let place = FragmentPlace::read(bytes, view).ok_or(DropReason::MalformedIp)?;
         let name = Name::new(scope, view, place.identification).ok_or(DropReason::MalformedIp)?;
         if view.fragment == Fragment::First {
-            self.learn(now_ns, &place, name, (view, user))?;
+            self.learn(now_ns, &place, (name, way), (view, user))?;
             return Ok(Sight::First(name));
         }
         let Some(at) = self.find(now_ns, &name) else { return Ok(Sight::Orphan(name)) };
@@ -186,6 +195,9 @@ impl Fragments {
         };
         if place.start < entry.first_end {
             return Err(DropReason::FragmentOverlap);
+        }
+        if !self.passed.pass(now_ns, &name, entry.way) {
+            return Err(DropReason::FragmentWithoutFirst);
         }
         view.flow = Some(entry.flow);
         view.protocol = Some(entry.flow.protocol);
@@ -233,24 +245,31 @@ impl Fragments {
         &mut self,
         now_ns: u64,
         place: &FragmentPlace,
-        name: Name,
+        (name, way): (Name, Option<Way>),
         (view, user): (&FrameView, &User),
     ) -> Result<(), DropReason> {
         let flow = view.flow.ok_or(DropReason::MalformedIp)?;
         let known = self.find(now_ns, &name).and_then(|at| self.entries[at].as_ref());
         let known = known.map(|entry| &entry.first);
-        if let Some(known) = known.filter(|known| !known.seen.is_complete()) {
-            let is_same = known.flow == flow
+        let known = known.filter(|known| !known.seen.is_complete());
+        let is_same = known.is_none_or(|known| {
+            known.flow == flow
                 && known.head == place.head
                 && known.first_end == place.end.max(place.header_end)
-                && known.user.identity() == user.identity();
-            return if is_same { Ok(()) } else { Err(DropReason::SecondFirstFragment) };
+                && known.user.identity() == user.identity()
+        });
+        let is_known = known.is_some();
+        if !is_same || !self.passed.pass(now_ns, &name, way) {
+            return Err(DropReason::SecondFirstFragment);
+        }
+        if is_known {
+            return Ok(());
         }
         let mut seen = Coverage::default();
         seen.add(place.start, place.end, place.is_last);
         let first_end = place.end.max(place.header_end);
         let (head, user) = (place.head, *user);
-        self.put(now_ns, Head { name, flow, user, head, first_end, seen, seen_ns: now_ns });
+        self.put(now_ns, Head { name, flow, user, head, first_end, way, seen, seen_ns: now_ns });
         Ok(())
     }
 
@@ -311,6 +330,21 @@ impl Fragments {
     /// When the next will have waited for too long; none: none waits.
     pub(super) fn next_end_ns(&self) -> Option<u64> {
         self.waitlist.next_end_ns()
+    }
+
+    /// Learns which way a packet's fragments went by another memory; `scopes`: what its port is
+    /// called there and here.
+    pub(super) fn borrow_way(
+        &mut self,
+        other: &Self,
+        now_ns: u64,
+        scopes: [Scope; 2],
+        (bytes, view): (&[u8], &FrameView),
+    ) {
+        let Some(place) = FragmentPlace::read(bytes, view) else { return };
+        let names = scopes.map(|scope| Name::new(scope, view, place.identification));
+        let [Some(there), Some(here)] = names else { return };
+        self.passed.pass(now_ns, &here, other.passed.way_of(now_ns, &there));
     }
 
     /// Learns what another memory knows; `scope` says what a scope of it is called here.

@@ -12,6 +12,13 @@ use std::hash::Hash;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder(u32);
 
+impl Holder {
+    /// Below the greatest number of holders that there were at one time.
+    pub(super) fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
 struct Share<K> {
     key: K,
     held: u32,
@@ -32,6 +39,11 @@ impl<K: Copy + Eq + Hash> Shares<K> {
     /// How many places the holder of this key has.
     pub(super) fn held_by(&self, key: &K) -> u32 {
         self.holders.get(key).map_or(0, |holder| self.held(*holder))
+    }
+
+    /// The holder of this key; none: it has no place.
+    pub(super) fn holder(&self, key: &K) -> Option<Holder> {
+        self.holders.get(key).copied()
     }
 
     /// How many places a holder has.

@@ -17,7 +17,7 @@ const ALL: &[&[&str]] = &[&["v1"], &["v2"], &["v3"], &["v4"]];
 const WAIT_MS: u64 = 1_000;
 
 /// A frame that holds these bytes of what is cut, from an offset in units of eight bytes on.
-fn cut(whole: &Spec, start: u16, data: &[u8], more: bool) -> Vec<u8> {
+pub(crate) fn cut(whole: &Spec, start: u16, data: &[u8], more: bool) -> Vec<u8> {
     if whole.source.is_ipv4() {
         // As a later one, so that no header is made; then where it is.
         let spec = Spec { fragment: (1, more), payload: data.to_vec(), ..whole.clone() };
@@ -35,13 +35,13 @@ fn cut(whole: &Spec, start: u16, data: &[u8], more: bool) -> Vec<u8> {
 }
 
 /// What follows the IP header of a whole packet.
-fn upper(whole: &Spec) -> Vec<u8> {
+pub(crate) fn upper(whole: &Spec) -> Vec<u8> {
     let from = if whole.source.is_ipv4() { 34 } else { 54 };
     whole.frame().split_off(from)
 }
 
 /// A datagram in pieces of 24 bytes, in order.
-fn pieces(whole: &Spec) -> Vec<Vec<u8>> {
+pub(crate) fn pieces(whole: &Spec) -> Vec<Vec<u8>> {
     let data = upper(whole);
     let last = data.len().div_ceil(24) - 1;
     let piece = |(number, part): (usize, &[u8])| {
@@ -50,7 +50,7 @@ fn pieces(whole: &Spec) -> Vec<Vec<u8>> {
     data.chunks(24).enumerate().map(piece).collect()
 }
 
-fn both(town: &Town, port: u16) -> [Spec; 2] {
+pub(crate) fn both(town: &Town, port: u16) -> [Spec; 2] {
     [packet(town, port), packet_v6(town, port)].map(|spec| Spec { payload: vec![7; 85], ..spec })
 }
 
@@ -60,7 +60,7 @@ fn orders() -> Vec<[usize; 4]> {
     numbers.filter(|order| (0..4).all(|n| order.contains(&n))).collect()
 }
 
-fn nothing_is_dropped(rig: &mut Rig) {
+pub(crate) fn nothing_is_dropped(rig: &mut Rig) {
     let moved = rig.moved();
     assert!(!moved.keys().any(|name| name.contains("dropped")), "{moved:?}");
 }
@@ -166,24 +166,6 @@ fn what_no_rule_could_want_passes_at_once_and_the_rest_ends_by_name() {
     rig.sleep(1);
     assert_eq!(rig.moved().get("S dropped fragment_without_first"), Some(&1));
     assert!(rig.take("D").is_empty() && rig.take("v1.in").is_empty());
-}
-
-#[test]
-fn a_packet_with_the_name_of_one_that_has_passed_is_judged_by_its_own_first() {
-    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"]]));
-    for (plain, chained) in
-        both(&rig.town, PLAIN_PORT).into_iter().zip(both(&rig.town, CHAINED_PORT))
-    {
-        for piece in pieces(&plain) {
-            rig.send("S", &piece);
-        }
-        assert_eq!(rig.take("D").len(), 4);
-        for piece in pieces(&chained).iter().rev() {
-            rig.send("S", piece);
-        }
-        assert_eq!((rig.take("v1.in").len(), rig.take("D").len()), (4, 4));
-    }
-    nothing_is_dropped(&mut rig);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod floods;
 mod flows;
 mod followers;
 mod fragments;
+mod fragments_names;
 mod fragments_order;
 mod frames;
 #[allow(unreachable_pub, reason = "a library of fuzz targets is made of these files, too")]

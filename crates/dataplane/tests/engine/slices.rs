@@ -439,6 +439,36 @@ fn fragments_of_a_tunnels_datagram_wait_for_the_first_where_slices_take_from() {
 }
 
 #[test]
+fn a_name_of_a_tunnels_datagrams_stays_with_one_slice() {
+    let mut rig = Rig::new(scene(Encapsulation::Nsh));
+    let parts = |town: &Town, user| {
+        let mut whole = spec(town, user);
+        whole.payload.resize(480, 7);
+        let udp = whole.frame()[34..].to_vec();
+        [(0, &udp[..240], true), (30, &udp[240..], false)].map(|(offset, data, more)| {
+            let part = Spec { fragment: (1, more), payload: data.to_vec(), ..whole.clone() };
+            let mut frame = part.frame();
+            frame[20..22].copy_from_slice(&(offset | u16::from(more) << 13).to_be_bytes());
+            catena_wire::ipv4::refresh_checksum(&mut frame[14..]).unwrap();
+            frame
+        })
+    };
+    // Two users of one slice, then one of another.
+    for teid in [10, 11, 10] {
+        parts(&rig.town, user(5, teid)).iter().for_each(|frame| rig.send("S", frame));
+        assert_eq!(rig.take("v4.in").len(), 2, "{teid}");
+    }
+    rig.moved();
+    let [first, _] = parts(&rig.town, user(5, 1));
+    rig.send("S", &first);
+    rig.assert_only_dropped("S", DropReason::SecondFirstFragment);
+    rig.sleep(61_000);
+    rig.seen.clear();
+    rig.send("S", &first);
+    assert_eq!(rig.visits().get("v1.in"), Some(&1));
+}
+
+#[test]
 fn fragments_inside_a_tunnel_end_by_name_where_a_slice_could_want_them() {
     let mut rig = Rig::new(scene(Encapsulation::Nsh));
     let whole = frame(&rig.town, user(5, 10));

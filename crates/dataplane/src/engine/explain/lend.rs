@@ -30,6 +30,10 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
     let Some(port) = live.slots.of_port(id).and_then(|slot| live.slots.owner(slot).1) else {
         return;
     };
+    let scopes = [live, &*engine].map(|one| Scope::Port(one.slots.serial(port)));
+    if let Ok(view) = receive::parse_frame(&request.frame.0) {
+        engine.fragments.borrow_way(&live.fragments, now_ns, scopes, (&request.frame.0, &view));
+    }
     lend_flow_path(engine, live, &request.frame.0, now_ns);
     lend_visit(engine, live, port, &request.frame.0, now_ns);
 }

@@ -1,12 +1,12 @@
 //! The gate that fragments pass before anything is decided by their ports. Knows where ports matter
 //! and what a packet that waits must find again; refuses to know what is learned of a first one.
 
-use super::{Fragments, Held, Name, Scope, Sight, Standing};
+use super::{Fragments, Held, Name, Scope, Sight, Standing, Way};
 use crate::engine::classifier;
 use crate::engine::context::Context;
 use crate::engine::counters::{Books, Owner};
 use crate::engine::encap::PathPosition;
-use crate::engine::slices::Place;
+use crate::engine::slices::{self, Place};
 use crate::engine::tables::PortIndex;
 use crate::engine::vector::{Step, Work};
 use catena_io::BufferPool;
@@ -39,8 +39,9 @@ impl Fragments {
             (_, Owner::Port { serial, .. }) => (Scope::Port(serial), true),
             (_, Owner::Tunnels) => return Ok(Sight::GoesOn),
         };
+        let way = way(work, context);
         let seen = (work.buffer.bytes(), &mut work.view, &mut work.user);
-        match self.resolve(context.now_ns, scope, is_once, seen)? {
+        match self.resolve(context.now_ns, scope, (is_once, way), seen)? {
             // Nobody waits with what is asked about: where it enters it would end, and what comes
             // out of functions is assumed.
             Sight::Orphan(_) if context.is_uncharged => match work.step {
@@ -68,7 +69,7 @@ impl Fragments {
         let path = context.books.seat(position).serial;
         let scope = Scope::Headed(context.slots.serial(port), path, hop);
         let seen = (work.buffer.bytes(), &mut work.view, &mut work.user);
-        match self.resolve(context.now_ns, scope, true, seen)? {
+        match self.resolve(context.now_ns, scope, (true, None), seen)? {
             Sight::Orphan(_) if context.is_uncharged => Ok(Sight::GoesOn),
             sight => Ok(sight),
         }
@@ -183,4 +184,26 @@ fn do_ports_matter(work: &Work, context: &Context<'_>) -> bool {
         }
         _ => false,
     }
+}
+
+/// Which way the packet of a first fragment goes from its port; none: it is none, or there is but
+/// one way.
+///
+/// Of a slice it is its path alone: the datagrams of a tunnel, often of many users, have few names
+/// that return soon.
+fn way(work: &Work, context: &Context<'_>) -> Option<Way> {
+    let tables = context.tables;
+    let flow = work.view.flow.filter(|_| work.view.fragment == Fragment::First)?;
+    let (port, network) = match work.step {
+        Step::FromEndpoint(port) => (port, Some(tables.port(port).network)),
+        Step::FromFunction(port) if tables.rules.could_take(port, None, &work.view) => (port, None),
+        _ => return None,
+    };
+    let sliced = network.and_then(|network| slices::path_of(work, port, network, tables));
+    Some(match (sliced, tables.rules.find(port, network, &work.view, &flow)) {
+        (Some(path), _) => Way::of_slice(path),
+        // Which instances, and which chains behind the first one, hangs on the flow.
+        (None, Some(_)) => Way::of_flow(flow.seeded_hash(tables.choice_seed)),
+        (None, None) => Way::PLAIN,
+    })
 }

@@ -5,12 +5,13 @@ use super::{Place, Shown, SliceIndex, Spot};
 use crate::engine::context::Context;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::receive;
-use crate::engine::tables::{NetworkIndex, PortIndex};
+use crate::engine::tables::{NetworkIndex, PortIndex, Tables};
 use crate::engine::trace::Note;
 use crate::engine::user::User;
 use crate::engine::vector::{Step, Work};
 use crate::engine::waiting;
 use catena_model::DropReason;
+use catena_model::PathId;
 
 /// Sends a packet of an endpoint into the path of the slice that takes it; false: none does.
 pub(in crate::engine) fn classify(
@@ -41,6 +42,23 @@ pub(in crate::engine) fn classify(
         Err(reason) => work.drop(reason),
     }
     true
+}
+
+/// The path of the slice that takes a packet of an endpoint; none: none does, or it ends by name.
+pub(in crate::engine) fn path_of(
+    work: &Work,
+    port: PortIndex,
+    network: NetworkIndex,
+    tables: &Tables,
+) -> Option<PathId> {
+    let spots = [Place::port(port), Place::network(network)].map(|at| tables.slices.spot(at));
+    let shown = match &work.user {
+        User::Known(known) => Shown::from(known),
+        User::Unknown => Shown::default(),
+        User::Unreadable(_) => return None,
+    };
+    let slice = tables.slices.find(&spots, shown)?;
+    tables.slices.get(slice).map(|slice| slice.path)
 }
 
 /// Charges a packet to its slice; false: it waits.

@@ -14,7 +14,7 @@ mod ranges;
 #[cfg(test)]
 mod tests;
 
-pub(super) use classify::{classify, follow};
+pub(super) use classify::{classify, follow, path_of};
 pub(super) use metadata::{read as read_metadata, write as write_metadata};
 
 use super::rendezvous::mix;

@@ -4,7 +4,7 @@ use super::live::{explain_and_send, send_and_compare};
 use super::{tell, text};
 use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
-use crate::scene::{CHAINED_PORT, packet, with_chain};
+use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, with_chain};
 use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
 
@@ -60,4 +60,19 @@ fn a_later_fragment_has_the_ports_of_its_first_also_when_asked_about() {
     let told = tell(&rig, "S", &later.frame(), None);
     assert!(text(&told).contains("'v2' gets the bare packet"), "{}", text(&told));
     send_and_compare(&mut rig, "S", &later.frame(), &told);
+}
+
+#[test]
+fn the_way_that_a_name_went_is_kept_also_when_asked_about() {
+    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]));
+    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| {
+        let whole = packet(&rig.town, port);
+        let first = Spec { fragment: (0, true), payload: vec![1; 24], ..whole.clone() };
+        let later = Spec { fragment: (4, false), payload: vec![2; 9], ..whole };
+        [first.frame(), later.frame()]
+    });
+    plain.iter().for_each(|frame| rig.send("S", frame));
+    let told = tell(&rig, "S", &chained[0], None);
+    assert!(text(&told).contains("second_first_fragment"), "{}", text(&told));
+    send_and_compare(&mut rig, "S", &chained[0], &told);
 }
