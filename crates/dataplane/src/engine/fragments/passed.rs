@@ -242,7 +242,7 @@ mod tests {
     }
 
     fn way(number: u32) -> Way {
-        if number % 3 == 0 { Way::PLAIN } else { Way::of_flow(u64::from(number % 7)) }
+        if number.is_multiple_of(3) { Way::PLAIN } else { Way::of_flow(u64::from(number % 7)) }
     }
 
     /// Of those that have passed, none passes another way.
