@@ -7,10 +7,10 @@ use crate::kernel_path;
 use crate::output::{Format, block, say, table, tell};
 use crate::slice::{fields, place};
 use catena_model::NodeName;
-use catena_model::account::SliceCounters;
+use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::id::SliceId;
 use catena_model::slice::{InjectedSlice, SliceDocument};
-use catena_model::status::{NodeDetail, NodeReport, TableFill};
+use catena_model::status::{NodeDetail, NodeStatus, TableFill};
 use clap::Subcommand;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,8 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
     match command {
         NodeCommand::List { output } => {
             let nodes = connection.client()?.nodes()?;
-            tell(output, &nodes, |_| list(&nodes))?;
+            let rows = nodes.iter().map(|node| (&node.status, node.counters.as_ref()));
+            tell(output, &nodes, |_| list(rows))?;
         }
         NodeCommand::Show { name, tables, limit, after, output } => {
             let client = connection.client()?;
@@ -168,15 +169,11 @@ fn slices_of(file: &Path) -> Result<Vec<SliceDocument>, Failure> {
 }
 
 fn show(node: &NodeDetail) {
-    list(std::slice::from_ref(&node.report));
-    for port in &node.report.status.unbound {
-        let name = match port.name.as_str() {
-            "" => port.port.to_string(),
-            name => format!("'{name}'"),
-        };
-        say!("port {name} has no interface: {}", port.reason);
+    list([(&node.status, node.counters.as_ref())]);
+    for port in &node.status.unbound {
+        say!("port {} has no interface: {}", port.words(), port.reason);
     }
-    if let Some(counters) = &node.report.counters {
+    if let Some(counters) = &node.counters {
         let kernel = counters.dataplane.kernel.as_deref();
         for line in kernel_path::in_full(&counters.node, kernel) {
             say!("{line}");
@@ -200,7 +197,7 @@ fn show_tables(tables: &[TableFill]) {
     block(shown);
 }
 
-fn list(nodes: &[NodeReport]) {
+fn list<'n>(nodes: impl IntoIterator<Item = (&'n NodeStatus, Option<&'n NodeCounters>)>) {
     let mut table = table([
         "node",
         "agent",
@@ -211,7 +208,7 @@ fn list(nodes: &[NodeReport]) {
         "dropped",
         "unaccounted",
     ]);
-    for NodeReport { status, counters } in nodes {
+    for (status, counters) in nodes {
         let agent = if status.is_connected { "ok" } else { "away" };
         let program = if status.acknowledged == status.wanted {
             status.wanted.to_string()

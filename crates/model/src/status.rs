@@ -173,6 +173,17 @@ pub struct UnboundPort {
     pub reason: String,
 }
 
+impl UnboundPort {
+    /// What people call it.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self.name.as_str() {
+            "" => self.port.to_string(),
+            name => format!("'{name}'"),
+        }
+    }
+}
+
 /// Everything `catena chain show` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainReport {
@@ -334,9 +345,11 @@ pub struct TableFill {
 /// One node with its tables: `GET /v1/nodes/{node}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeDetail {
-    /// Status and counters.
-    #[serde(flatten)]
-    pub report: NodeReport,
+    /// Status.
+    pub status: NodeStatus,
+    /// Counters, when the node answered in time. No part of a flattened report: what is flattened
+    /// cannot be read back where a map has numbers for keys.
+    pub counters: Option<NodeCounters>,
     /// The tables of the program that it should run.
     pub tables: Vec<TableFill>,
 }
@@ -397,4 +410,49 @@ pub struct ChainSummary {
     /// State and reason.
     #[serde(flatten)]
     pub status: ChainStatus,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::{Created, DataplaneLife};
+    use crate::id::NetworkId;
+    use crate::kernel::{Declined, KernelCounters};
+
+    #[test]
+    fn a_node_in_full_is_read_as_it_was_written() {
+        let node: NodeName = "host1".parse().unwrap();
+        let port = PortId(uuid::Uuid::from_u128(7));
+        let network = NetworkId(uuid::Uuid::from_u128(8));
+        let kernel = KernelCounters {
+            stale_paths: BTreeMap::from([(PathId(16), 1)]),
+            stale_networks: BTreeMap::from([(network, 2)]),
+            crowded_ports: BTreeMap::from([(port, 3)]),
+            crowded_paths: BTreeMap::from([(PathId(17), 4)]),
+            crowded_networks: BTreeMap::from([(network, 5)]),
+            declined: BTreeMap::from([(Declined::Full, 6)]),
+            ..KernelCounters::default()
+        };
+        let mut counters = NodeCounters::none(node.clone(), BlueprintNumber(9));
+        counters.tunnels.created.insert(Created::Replica, 1);
+        counters.tunnels.dropped.insert(DropReason::NoPath, 2);
+        counters.dataplane =
+            DataplaneLife { kernel: Some(Box::new(kernel)), ..DataplaneLife::default() };
+        let unbound = UnboundPort { port, name: "p".into(), reason: "no interface".into() };
+        let detail = NodeDetail {
+            status: NodeStatus {
+                node,
+                is_connected: true,
+                is_contested: false,
+                wanted: BlueprintNumber(9),
+                acknowledged: BlueprintNumber(8),
+                bound: vec![port],
+                unbound: vec![unbound],
+            },
+            counters: Some(counters),
+            tables: vec![TableFill { table: "ports".into(), entries: 1, limit: None }],
+        };
+        let written = serde_json::to_string(&detail).unwrap();
+        assert_eq!(serde_json::from_str::<NodeDetail>(&written).unwrap(), detail);
+    }
 }

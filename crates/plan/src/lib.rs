@@ -55,6 +55,7 @@ pub use preview::preview;
 pub use receipt::Changes;
 pub use reconcile::NodeState;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};
+pub use render::why_unbound;
 pub use slices::{
     SliceBook, SliceDrainWatch, SliceJournal, SlicePath, SlicePhase, SliceTable,
     is_slice_withdrawn, slice_status,

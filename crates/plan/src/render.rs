@@ -376,6 +376,12 @@ fn instance_entry(
     })
 }
 
+/// Why a port has no interface; none: it has one.
+#[must_use]
+pub fn why_unbound(intent: &Intent, inventory: &Inventory, id: PortId) -> Option<String> {
+    bound_node(intent, inventory, id).err()
+}
+
 /// The node of a port that has an interface there.
 pub(crate) fn bound_node(
     intent: &Intent,

@@ -70,7 +70,7 @@ impl Stored {
 pub(crate) enum TokenError {
     #[error("a token called '{0}' exists already; delete it first, or choose another name")]
     NameTaken(String),
-    #[error("a {what} has 1 to {NAME_BYTES_MAX} bytes and no control characters")]
+    #[error("a {what} has 1 to {NAME_BYTES_MAX} bytes and no character that cannot be seen")]
     BadName { what: &'static str },
     #[error("a token is good for at least one second")]
     NoLifetime,

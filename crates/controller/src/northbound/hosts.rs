@@ -14,6 +14,12 @@ const BEFORE_NAMES: [&str; 4] = [" at ", " (", "left ", "reach "];
 const QUOTED: &str = "node '";
 /// What stands in place of a name.
 const HIDDEN: &str = "(hidden)";
+/// What stands before the words of a node on why it does not attach a port: they name its interfaces
+/// and addresses.
+const BEFORE_A_NODES_WORDS: &str = "node '(hidden)': ";
+const UNBOUND: &str = " is not bound on ";
+/// What stands in place of them.
+const NODES_WORDS: &str = "its interface cannot be attached; whoever runs the deployment sees why";
 
 /// Takes the names of nodes out of an answer.
 pub(super) fn hide(answer: &mut Value, situation: &Situation) {
@@ -56,6 +62,12 @@ fn without<'n>(sentence: &str, known: impl Iterator<Item = &'n NodeName>) -> Str
     for part in parts {
         let rest = part.split_once('\'').map_or("", |(_, rest)| rest);
         told.push_str(&format!("{QUOTED}{HIDDEN}'{rest}"));
+    }
+    let of_port = told.find(UNBOUND).map(|at| at + UNBOUND.len());
+    let words = of_port.filter(|at| told[*at..].starts_with(BEFORE_A_NODES_WORDS));
+    if let Some(at) = words {
+        told.truncate(at + BEFORE_A_NODES_WORDS.len());
+        told.push_str(NODES_WORDS);
     }
     for node in known {
         for before in BEFORE_NAMES {
@@ -100,6 +112,16 @@ mod tests {
             ),
             ("left host1 and did not reach v8", "left (hidden) and did not reach (hidden)"),
             ("visited v8 instead of host1", "visited v8 instead of host1"),
+            (
+                "port 'p' is not bound on node 'v8': interface 'eth7' carries the node's own \
+                 address 192.0.2.1, and so on",
+                "port 'p' is not bound on node '(hidden)': its interface cannot be attached; \
+                 whoever runs the deployment sees why",
+            ),
+            (
+                "port 'p' is not bound on node 'v8' yet",
+                "port 'p' is not bound on node '(hidden)' yet",
+            ),
             ("at host12 and at v8-a", "at host12 and at v8-a"),
         ] {
             assert_eq!(without(sentence, known.iter()), told);

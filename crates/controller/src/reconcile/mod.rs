@@ -13,8 +13,7 @@ pub(crate) mod settle;
 use crate::declared::{Declared, Snapshot};
 use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
-use catena_model::NodeName;
-use catena_model::id::{ChainId, PortId};
+use catena_model::id::ChainId;
 use catena_model::slice::{Slice, SliceStatus};
 use catena_model::status::{ChainState, ChainStatus};
 use catena_plan::{Blueprint, IndexedIntent, Intent, Inventory};
@@ -80,11 +79,6 @@ impl Situation {
             status.reason.clone_from(trouble);
         }
         status
-    }
-
-    /// Has the port an interface on its node?
-    pub(crate) fn is_bound(&self, node: &NodeName, port: PortId) -> bool {
-        self.inventory.nodes.get(node).is_some_and(|facts| facts.bound.contains(&port))
     }
 }
 

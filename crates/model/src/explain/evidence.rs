@@ -33,13 +33,7 @@ pub fn beside_what_was_seen(
         see_otherwise(line, &mut seen);
     }
     bear_out_returns(&mut lines);
-    let end = seen.iter().find_map(|(node, left)| {
-        let dropped = left.iter().find_map(|action| match action {
-            ExplainAction::Dropped { reason } => Some(*reason),
-            _ => None,
-        })?;
-        Some(format!("dropped at {node}: {} (observed; rehearsed was: {verdict})", dropped.name()))
-    });
+    let end = end_otherwise(&lines, verdict, &seen);
     for (node, unforeseen) in seen {
         let behind = lines.iter().rposition(|line| line.node == node && !line.is_copy);
         let place = behind.map_or(lines.len(), |last| last + 1);
@@ -57,6 +51,35 @@ pub fn beside_what_was_seen(
     }
     let verdict = end.unwrap_or_else(|| format!("{verdict} · {}", extent(&lines)));
     (lines, verdict)
+}
+
+/// What became of the packet, where what was seen and not foreseen tells another end.
+fn end_otherwise(lines: &[ExplainLine], verdict: &str, seen: &Witnesses) -> Option<String> {
+    let all = || seen.iter().flat_map(|(node, left)| left.iter().map(move |action| (node, action)));
+    let dropped = all().find_map(|(node, action)| match action {
+        ExplainAction::Dropped { reason } => Some((node, reason)),
+        _ => None,
+    });
+    if let Some((node, reason)) = dropped {
+        return Some(format!(
+            "dropped at {node}: {} (observed; rehearsed was: {verdict})",
+            reason.name()
+        ));
+    }
+    // Where the rehearsal came no further, the packet may have.
+    let mut own = lines.iter().filter(|line| !line.is_copy);
+    let (silent, why) = own.find_map(|line| match &line.step.action {
+        ExplainAction::Stopped { why } => Some((&line.node, why)),
+        _ => None,
+    })?;
+    let delivered = all().find_map(|(node, action)| match action {
+        ExplainAction::Delivered { port } => Some((node, port)),
+        _ => None,
+    });
+    let (node, port) = delivered?;
+    Some(format!(
+        "delivered by port {port} of {node} (observed); what {silent} did is not known: {why}"
+    ))
 }
 
 fn judged(mut line: ExplainLine, seen: &mut Witnesses) -> ExplainLine {
@@ -217,5 +240,26 @@ mod tests {
             verdict,
             format!("dropped at n1: {} (observed; rehearsed was: delivered)", reason.name())
         );
+    }
+
+    #[test]
+    fn an_end_that_was_seen_behind_a_silent_node_is_the_end() {
+        let mut lines = rehearsed();
+        lines.truncate(3);
+        let why = "node 'n2' is not connected".to_owned();
+        let stopped = ExplainStep::new(0, ExplainAction::Stopped { why });
+        let (number, is_copy, evidence) = (4, false, None);
+        lines.push(ExplainLine { number, node: node("n2"), is_copy, step: stopped, evidence });
+        let told = |seen: &[(&str, ExplainAction)]| {
+            let seen = seen.iter().map(|(at, action)| (node(at), vec![action.clone()])).collect();
+            beside_what_was_seen(lines.clone(), "unknown behind n2", seen).1
+        };
+        assert_eq!(
+            told(&[("n1", visited("v1")), ("n3", delivered())]),
+            "delivered by port D of n3 (observed); what n2 did is not known: node 'n2' is not \
+             connected"
+        );
+        let unseen = told(&[("n1", visited("v1"))]);
+        assert!(unseen.starts_with("unknown behind n2 · observed as far as"), "{unseen}");
     }
 }

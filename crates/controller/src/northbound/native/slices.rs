@@ -265,7 +265,9 @@ pub(super) fn made_of(
         return Err(Problem::bad_body(&format!("'name' has 1 to {NAME_BYTES_MAX} bytes")));
     }
     if given.name.contains(is_unseen) {
-        return Err(Problem::bad_body("'name' holds a control character; leave it out"));
+        return Err(Problem::bad_body(
+            "'name' holds a character that cannot be seen; leave it out",
+        ));
     }
     let (tunnel_id, teids, qfi) = given.fields().map_err(|reason| Problem::bad_body(&reason))?;
     let is_seen = |project: &ProjectId| identity.sees(project);

@@ -101,7 +101,8 @@ pub(super) async fn node(
     let mut tables = program.map(tables).unwrap_or_default();
     let slices = situation.blueprint.slices.table(&report.status.node);
     tables.extend(slices.into_iter().flat_map(slice_tables));
-    Ok(NodeDetail { report, tables })
+    let NodeReport { status, counters } = report;
+    Ok(NodeDetail { status, counters, tables })
 }
 
 /// How far each node is with its program.

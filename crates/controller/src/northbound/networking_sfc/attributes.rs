@@ -18,14 +18,33 @@ pub(crate) struct Attribute {
     pub(crate) update: bool,
     /// Checks a value and brings it into its one form; gets the attribute's name for messages.
     pub(crate) convert: fn(&str, &Value) -> Result<Value, ApiError>,
-    /// Is it only for whoever runs the deployment, to see and to set?
-    is_operators: bool,
+    audience: Audience,
+}
+
+/// Whom an attribute is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Audience {
+    /// Everybody.
+    All,
+    /// Everybody sees it; only whoever runs the deployment says what it is.
+    SetByOperators,
+    /// Only whoever runs the deployment sees and sets it.
+    Operators,
 }
 
 impl Attribute {
-    /// May somebody see and set it, as far as that depends on who he is?
+    /// May somebody see it, as far as that depends on who he is?
     pub(crate) fn is_for(&self, identity: &Identity) -> bool {
-        !self.is_operators || identity.sees_all()
+        self.audience != Audience::Operators || identity.sees_all()
+    }
+
+    /// May somebody set it so? The original asks nobody's leave for the default.
+    fn may_set(&self, identity: &Identity, value: &Value) -> bool {
+        if identity.sees_all() || self.audience == Audience::All {
+            return true;
+        }
+        let OnCreate::Default(default) = self.create else { return false };
+        self.audience == Audience::SetByOperators && *value == default()
     }
 }
 
@@ -46,7 +65,7 @@ pub(crate) const fn optional(
     update: bool,
     convert: fn(&str, &Value) -> Result<Value, ApiError>,
 ) -> Attribute {
-    Attribute { name, create: OnCreate::Default(default), update, convert, is_operators: false }
+    Attribute { name, create: OnCreate::Default(default), update, convert, audience: Audience::All }
 }
 
 /// An attribute that must be given on create.
@@ -55,18 +74,23 @@ pub(crate) const fn required(
     update: bool,
     convert: fn(&str, &Value) -> Result<Value, ApiError>,
 ) -> Attribute {
-    Attribute { name, create: OnCreate::Required, update, convert, is_operators: false }
+    Attribute { name, create: OnCreate::Required, update, convert, audience: Audience::All }
 }
 
 /// An attribute that only the server sets.
 pub(crate) const fn read_only(name: &'static str) -> Attribute {
     let create = OnCreate::Refused;
-    Attribute { name, create, update: false, convert: values::any, is_operators: false }
+    Attribute { name, create, update: false, convert: values::any, audience: Audience::All }
 }
 
 /// The same attribute, but only whoever runs the deployment sees or sets it.
 pub(crate) const fn operators(attribute: Attribute) -> Attribute {
-    Attribute { is_operators: true, ..attribute }
+    Attribute { audience: Audience::Operators, ..attribute }
+}
+
+/// The same attribute, but only whoever runs the deployment sets it.
+pub(crate) const fn set_by_operators(attribute: Attribute) -> Attribute {
+    Attribute { audience: Audience::SetByOperators, ..attribute }
 }
 
 /// The JSON null, as a default.
@@ -183,7 +207,7 @@ pub(crate) fn prepare(
                 let message = format!("Cannot update read-only attribute {name}");
                 return Err(ApiError::bad_request(message));
             }
-            (_, Some(_), _) if !attribute.is_for(identity) => {
+            (_, Some(value), _) if !attribute.may_set(identity, &value) => {
                 return Err(ApiError::not_authorized(resource, verb, name));
             }
             (_, Some(value), _) => value,

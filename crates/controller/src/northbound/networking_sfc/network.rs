@@ -1,6 +1,6 @@
 //! Networks: a tenant's layer 2 domain, with a VXLAN identifier of its own.
 
-use super::attributes::{Attribute, Prepared, empty_text, optional, read_only};
+use super::attributes::{Attribute, Prepared, empty_text, operators, optional, read_only};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{
@@ -27,6 +27,10 @@ const TABLE: &[Attribute] = &[
     optional("port_security_enabled", || json!(false), true, values::boolean),
     read_only("status"),
     read_only("subnets"),
+    // The identifiers are given out in turn: they count the networks of all projects.
+    operators(read_only("provider:network_type")),
+    operators(read_only("provider:physical_network")),
+    operators(read_only("provider:segmentation_id")),
     CREATED_AT,
     UPDATED_AT,
     REVISION_NUMBER,

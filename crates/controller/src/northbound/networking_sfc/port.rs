@@ -48,6 +48,7 @@ const TABLE: &[Attribute] = &[
     optional("binding:vnic_type", || json!("normal"), true, vnic_type),
     optional("port_security_enabled", || json!(false), true, values::boolean),
     read_only("status"),
+    read_only("status_reason"),
     CREATED_AT,
     UPDATED_AT,
     REVISION_NUMBER,
@@ -297,6 +298,7 @@ fn attachment(profile: &Map<String, Value>) -> Option<Attachment> {
 }
 
 fn render(view: &View, port: &Port) -> Shown {
+    let reason = view.why_unbound(port);
     let is_placed = port.node.is_some() && port.attachment.is_some();
     let fixed_ips: Vec<Value> = port
         .fixed_ips
@@ -323,7 +325,8 @@ fn render(view: &View, port: &Port) -> Shown {
         "project_id": port.label.project,
         "mac_address": port.mac,
         "admin_state_up": port.admin_state_up,
-        "status": if view.is_bound(port) { "ACTIVE" } else { "DOWN" },
+        "status": if reason.is_none() { "ACTIVE" } else { "DOWN" },
+        "status_reason": reason.unwrap_or_default(),
         "device_id": port.device_id,
         "device_owner": port.device_owner,
         "fixed_ips": fixed_ips,

@@ -4,6 +4,7 @@
 
 use super::attributes::{
     Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only, required,
+    set_by_operators,
 };
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
@@ -26,7 +27,8 @@ const TABLE: &[Attribute] = &[
     required("port_pair_groups", true, groups),
     optional("flow_classifiers", empty_list, true, values::uuid_list_or_one),
     optional("chain_parameters", empty_dict, false, parameters),
-    optional("chain_id", || json!(0), false, number),
+    // They are unique over all projects: whoever may choose one learns which are taken.
+    set_by_operators(optional("chain_id", || json!(0), false, number)),
     read_only("status"),
     read_only("status_reason"),
     read_only("path_id"),

@@ -157,8 +157,9 @@ fn check_ports(scope: Scope<'_>, ingress: PortId, egress: PortId) -> Result<(), 
 
 /// Whether an instance takes packets, as far as its node has told.
 pub(super) fn status(view: &View, instance: &Instance) -> &'static str {
-    let is_bound =
-        |port: PortId| view.intent.ports.get(&port).is_some_and(|port| view.is_bound(port));
+    let is_bound = |port: PortId| {
+        view.intent.ports.get(&port).is_some_and(|port| view.why_unbound(port).is_none())
+    };
     if view.situation.found.dead.contains(&instance.id) {
         "dead"
     } else if is_bound(instance.ingress) && is_bound(instance.egress) {

@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What a project may have when nobody has said otherwise, by kind of resource. The original means
 /// the same number of service graphs, but an option of another name makes them unlimited there.
 const DEFAULTS: [(&str, i64); 12] = [
-    ("network", UNLIMITED),
-    ("subnet", UNLIMITED),
-    ("port", UNLIMITED),
+    ("network", 100),
+    ("subnet", 100),
+    ("port", 500),
     ("flow_classifier", 100),
     ("service_graph", 10),
     ("port_pair", 100),

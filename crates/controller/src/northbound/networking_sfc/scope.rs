@@ -133,9 +133,9 @@ impl View {
         Scope { intent: &self.intent, identity: &self.identity }
     }
 
-    /// Has a port an interface on its node?
-    pub(super) fn is_bound(&self, port: &Port) -> bool {
-        port.node.as_ref().is_some_and(|node| self.situation.is_bound(node, port.id))
+    /// Why a port has no interface; none: it has one.
+    pub(super) fn why_unbound(&self, port: &Port) -> Option<String> {
+        catena_plan::why_unbound(&self.intent, &self.situation.inventory, port.id)
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn name(name: &str, value: &Value) -> Result<Value, ApiError> {
         None => Ok(value),
         Some(unseen) => {
             let reason = format!(
-                "it holds the control character U+{:04X}; leave out what cannot be seen.",
+                "it holds the character U+{:04X}; leave out what cannot be seen.",
                 u32::from(unseen)
             );
             Err(ApiError::attribute(name, reason))

@@ -68,7 +68,7 @@ fn surprise_12_of_the_original_service_graphs_have_a_default_like_the_others() {
     let controller = start(data.path(), Auth::Token);
     let admin = Caller::admin(&controller);
     let tenant = admin.with_role("t", "p", "tenant");
-    let expected = json!({"network": -1, "subnet": -1, "port": -1, "flow_classifier": 100,
+    let expected = json!({"network": 100, "subnet": 100, "port": 500, "flow_classifier": 100,
         "service_graph": 10, "port_pair": 100, "port_chain": 10, "port_pair_group": 10,
         "slice": 1000, "port_per_node": 128, "draft": 8, "watcher": 16});
     assert_eq!(tenant.call("GET", "/v2.0/quotas/p/default", None).json()["quota"], expected);
@@ -77,6 +77,11 @@ fn surprise_12_of_the_original_service_graphs_have_a_default_like_the_others() {
     }
     let graph = json!({"service_graph": {"port_chains": {}}});
     let over = tenant.call("POST", "/v2.0/sfc/service_graphs", Some(&graph));
+    assert_eq!((over.status, over.kind()), (409, "OverQuota".into()), "{over:?}");
+    for _ in 0..100 {
+        tenant.create("/v2.0/networks", &json!({}));
+    }
+    let over = tenant.call("POST", "/v2.0/networks", Some(&json!({"network": {}})));
     assert_eq!((over.status, over.kind()), (409, "OverQuota".into()), "{over:?}");
     // For another project an administrator has that project's limit.
     let other = json!({"service_graph": {"port_chains": {}, "project_id": "p"}});

@@ -1,7 +1,7 @@
 //! Where a port's interface is found, attribute by attribute and role by role: who may say it, and
 //! who is told.
 
-use crate::support::agent::FakeAgent;
+use crate::support::agent::{FakeAgent, State};
 use crate::support::tokens::{Answer, Caller, start};
 use crate::support::{Controller, eventually};
 use catena_controller::Auth;
@@ -135,8 +135,8 @@ fn bindings_are_shown_to_whoever_runs_the_deployment_on_every_way_out() {
         }
         for answer in answers {
             assert!(answer.status < 300, "{answer:?}");
-            for hidden in HIDDEN {
-                assert_eq!(answer.text.contains(hidden), sees, "{hidden} as {role}: {answer:?}");
+            for hidden in HIDDEN.map(|attribute| format!("\"{attribute}\"")) {
+                assert_eq!(answer.text.contains(&hidden), sees, "{hidden} as {role}: {answer:?}");
             }
             assert!(answer.text.contains("binding:vnic_type"), "{role}: {answer:?}");
             assert!(sees || !answer.text.contains(NODE), "{role}: {answer:?}");
@@ -245,4 +245,40 @@ fn reports_and_reasons_tell_a_tenant_of_no_node() {
     }
     let checked = owner.call("POST", &format!("/v1/chains/{chain}/check"), Some(&json!({})));
     assert!(!checked.text.contains(NODE), "{checked:?}");
+}
+
+#[test]
+fn why_a_port_has_no_interface_is_told_at_it_and_the_words_of_its_node_to_operators() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = start(data.path(), Auth::Token);
+    let admin = Caller::admin(&controller);
+    let owner = admin.with_role("owner", "own", "tenant");
+    let operator = admin.with_role("operator", "elsewhere", "operator");
+    let network = owner.create("/v2.0/networks", &json!({}));
+    let port = owner.create(PORTS, &json!({"network_id": network, "name": "p"}));
+    let item = format!("{PORTS}/{port}");
+    let told = |caller: &Caller<'_>| {
+        let shown = caller.call("GET", &item, None).json()["port"].take();
+        let word = |key: &str| shown[key].as_str().unwrap().to_owned();
+        (word("status"), word("status_reason"))
+    };
+    let unplaced = "port 'p' is not bound: it has no binding:host_id";
+    assert_eq!(told(&owner), ("DOWN".into(), unplaced.into()));
+    assert_eq!(admin.call("PUT", &item, Some(&json!({"port": bound("a")}))).status, 200);
+    let away = "node '(hidden)' of port 'p' has never connected";
+    assert_eq!(told(&owner), ("DOWN".into(), away.into()));
+
+    let why = format!("interface '{INTERFACE}' carries the node's own address 192.0.2.7");
+    let state = State { unbound: [("p".into(), why.clone())].into(), ..State::default() };
+    let agent = FakeAgent::connect_running(&controller.data, NODE, 1, controller.southbound, state);
+    eventually("the reason", || told(&operator).1.contains(&why).then_some(()));
+    let (status, reason) = told(&owner);
+    assert_eq!(status, "DOWN");
+    assert!(reason.contains("cannot be attached"), "{reason}");
+    for hidden in [NODE, INTERFACE, "192.0.2.7"] {
+        assert!(!reason.contains(hidden), "{reason}");
+    }
+    agent.bind_all();
+    eventually("the interface", || (told(&owner).0 == "ACTIVE").then_some(()));
+    assert_eq!(told(&owner).1, "");
 }

@@ -204,7 +204,7 @@ fn what_no_draft_holds_is_refused_where_a_request_names_one() {
     }
     let tokens = admin.call("GET", "/v1/tokens", None);
     assert!(tokens.text.contains(&doomed) && !tokens.text.contains("\"y\""), "{tokens:?}");
-    assert_eq!(admin.call("GET", "/v2.0/quotas/p", None).json()["quota"]["network"], -1);
+    assert_eq!(admin.call("GET", "/v2.0/quotas/p", None).json()["quota"]["network"], 100);
 }
 
 #[test]

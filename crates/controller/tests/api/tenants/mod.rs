@@ -4,5 +4,6 @@ mod bindings;
 mod ends;
 mod keystone;
 mod matrix;
+mod numbers;
 mod references;
 mod tokens;

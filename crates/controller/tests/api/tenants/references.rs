@@ -195,9 +195,10 @@ fn numbers_are_given_once_in_the_whole_deployment() {
             shown(chains, &chain)["port_chain"]["chain_id"].clone(),
         ));
     }
-    let other = callers[1].create("/v2.0/sfc/port_pair_groups", &json!({}));
+    let operator = admin.with_role("o", "foreign", "operator");
+    let other = operator.create("/v2.0/sfc/port_pair_groups", &json!({}));
     let taken = json!({"port_chain": {"port_pair_groups": [other], "chain_id": 1}});
-    let answer = callers[1].call("POST", "/v2.0/sfc/port_chains", Some(&taken));
+    let answer = operator.call("POST", "/v2.0/sfc/port_chains", Some(&taken));
     assert_eq!((answer.status, answer.kind()), (400, "PortChainChainIdInConflict".into()));
     assert_eq!(numbers, [(json!(1), json!(1)), (json!(2), json!(2))]);
 }
