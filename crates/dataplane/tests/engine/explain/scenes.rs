@@ -83,7 +83,11 @@ fn ordinary_traffic_by_the_switch() {
     explain_and_send("ordinary-elsewhere", &mut rig, "S", &elsewhere.frame());
     let here = Spec { destination_mac: rig.town.mac("E"), ..elsewhere.clone() };
     explain_and_send("ordinary-here", &mut rig, "S", &here.frame());
-    let all = Spec { destination_mac: MacAddr([0xff; 6]), ..elsewhere };
+    let all = Spec {
+        destination: "10.0.0.255".parse().unwrap(),
+        destination_mac: MacAddr::BROADCAST,
+        ..elsewhere
+    };
     explain_and_send("broadcast", &mut rig, "S", &all.frame());
 }
 
