@@ -2,14 +2,15 @@
 
 use crate::chain_show;
 use crate::connection::Connection;
-use crate::document;
+use crate::document::Written;
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use crate::receipt;
 use crate::watch::{self, WatchForm};
-use catena_client::Client;
-use catena_client::deploy::{Applied, ChainDocument, Deployed, Deployment, Updated};
+use catena_client::deploy::{Applied, ChainDocument, DeployError, Deployed, Deployment, Updated};
+use catena_client::{Client, Draft};
 use catena_model::check::CheckReport;
+use catena_model::preview::{self, ApplyRequest, Draining};
 use catena_model::status::{ChainState, ChainSummary};
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
@@ -89,21 +90,26 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
 }
 
 /// Reads a document of one chain.
-fn read(file: &Path) -> Result<ChainDocument, Failure> {
+fn read(file: &Path) -> Result<(Written, ChainDocument), Failure> {
     let name = file.display();
-    let chains = document::read(file)?.chains;
-    let [chain] = chains.as_slice() else {
+    let written = Written::read(file)?;
+    let [chain] = written.document.chains.as_slice() else {
         return Err(Failure::failed(format!(
             "{name} has {} chains; `catena apply -f {name}` takes any number of them",
-            chains.len()
+            written.document.chains.len()
         )));
     };
-    Ok(chain.clone())
+    let chain = chain.clone();
+    Ok((written, chain))
 }
 
 fn deploy(client: &Client, file: &Path, repeat: u32, output: Format) -> Result<(), Failure> {
-    let document = read(file)?;
-    let (name, runs) = match Deployment::apply(client, &document)? {
+    let (written, document) = read(file)?;
+    let applied = Deployment::apply(client, &document).map_err(|source| {
+        let (key, owner) = ("chains[0]".into(), format!("chain '{}'", document.name()));
+        written.failure(DeployError::OfDocument { key, owner, source: Box::new(source) })
+    })?;
+    let (name, runs) = match applied {
         Applied::Updated(updated) => {
             return say_updated(client, &document.name(), &updated, output);
         }
@@ -170,10 +176,24 @@ fn print_timings(runs: &[Deployed]) {
 }
 
 fn undeploy(client: &Client, file: &Path) -> Result<(), Failure> {
-    let name = if file.is_file() { read(file)?.name() } else { file.display().to_string() };
-    Deployment::undeploy(client, &name)?;
-    say!("chain '{name}' is gone");
+    let name = if file.is_file() { read(file)?.1.name() } else { file.display().to_string() };
+    let draft = Draft::open(client)?;
+    Deployment::undeploy(draft.client(), &name)?;
+    let applied = draft.apply(ApplyRequest { wait: true, ..ApplyRequest::default() })?;
+    match unwithdrawn(&name, &applied) {
+        None => say!("chain '{name}' is gone"),
+        Some(what) => return Err(Failure::failed(what)),
+    }
     Ok(())
+}
+
+/// What nodes still have of a chain that was removed, when the controller waits no longer.
+fn unwithdrawn(name: &str, applied: &preview::Applied) -> Option<String> {
+    let Draining { path, reason, .. } = applied.draining.first()?;
+    Some(format!(
+        "chain '{name}' is removed, but nodes still have its path {path}: {reason}. It goes by \
+         itself when that is over"
+    ))
 }
 
 fn list(chains: &[ChainSummary], is_wide: bool) {

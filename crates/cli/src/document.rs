@@ -16,9 +16,7 @@ pub(crate) struct DocumentArgument {
 impl DocumentArgument {
     /// Reads it.
     pub(crate) fn read(&self) -> Result<Written, Failure> {
-        let text = text(&self.file)?;
-        let name = self.file.display().to_string();
-        Ok(Written { document: parse(&self.file, &text)?, text, name })
+        Written::read(&self.file)
     }
 }
 
@@ -30,18 +28,25 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    /// Reads a document.
+    pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
+        let text = text(file)?;
+        Ok(Self { document: parse(file, &text)?, text, name: file.display().to_string() })
+    }
+
     /// What is wrong with a part of it, with the part's place in the file.
     pub(crate) fn failure(&self, error: DeployError) -> Failure {
-        let DeployError::OfDocument { key, owner, source } = error else { return error.into() };
+        let DeployError::OfDocument { mut key, owner, mut source } = error else {
+            return error.into();
+        };
+        while let DeployError::At { key: below, source: inner } = *source {
+            key = format!("{key}.{below}");
+            source = inner;
+        }
         let place = place_of(&self.text, &key, &owner);
         let Failure { message, exit } = Failure::from(*source);
         Failure { message: format!("{}: {place}: {message}", self.name), exit }
     }
-}
-
-/// Reads a document.
-pub(crate) fn read(file: &Path) -> Result<Document, Failure> {
-    parse(file, &text(file)?)
 }
 
 fn parse(file: &Path, text: &str) -> Result<Document, Failure> {

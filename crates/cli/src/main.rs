@@ -163,6 +163,8 @@ fn init_logs(command: &Command) {
         Command::Controller(_) | Command::Agent(_) | Command::Dataplane(_) => "info",
         _ => "warn",
     };
+    // It warns of every attribute that a kernel newer than itself tells of, and we read none of those.
+    let default = format!("{default},netlink_packet_route=error");
     let filter = tracing_subscriber::EnvFilter::try_from_env("CATENA_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     tracing_subscriber::fmt()

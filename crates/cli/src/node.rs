@@ -1,7 +1,7 @@
 //! `catena node`: the nodes as the controller sees them, and certificates for new ones.
 
 use crate::connection::Connection;
-use crate::document;
+use crate::document::Written;
 use crate::failure::Failure;
 use crate::kernel_path;
 use crate::output::{Format, block, say, table, tell};
@@ -161,7 +161,7 @@ impl NodeTables {
 }
 
 fn slices_of(file: &Path) -> Result<Vec<SliceDocument>, Failure> {
-    let slices = document::read(file)?.slices;
+    let slices = Written::read(file)?.document.slices;
     if slices.is_empty() {
         return Err(Failure::failed(format!("{} has no 'slices'", file.display())));
     }

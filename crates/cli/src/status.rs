@@ -11,6 +11,9 @@ use catena_model::status::{ChainState, ChainSummary, NodeReport, NodeStatus};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Ports without an interface that are told one by one.
+const UNBOUND_PORTS_MAX: usize = 8;
+
 pub(crate) fn run(connection: &Connection) -> Result<(), Failure> {
     let client = connection.client()?;
     let seen = Seen { nodes: client.nodes()?, chains: client.chains()?, status: client.status()? };
@@ -20,7 +23,7 @@ pub(crate) fn run(connection: &Connection) -> Result<(), Failure> {
     }
     print_data_planes(&seen.nodes);
     print_kernel_paths(&seen.nodes);
-    for line in seen.chain_lines() {
+    for line in seen.chain_lines().into_iter().chain(seen.port_lines()) {
         say!("{line}");
     }
     print_account(&seen.nodes);
@@ -84,14 +87,48 @@ impl Seen {
         lines
     }
 
+    /// The ports without an interface, and why.
+    fn port_lines(&self) -> Vec<String> {
+        let nodes = self.nodes.iter().filter(|node| node.status.is_connected);
+        let unbound =
+            nodes.flat_map(|node| node.status.unbound.iter().map(move |port| (node, port)));
+        let mut lines: Vec<String> = unbound
+            .map(|(node, port)| {
+                let (node, name) = (&node.status.node, port.words());
+                format!("{node}: port {name} has no interface: {}", port.reason)
+            })
+            .collect();
+        let more = lines.len().saturating_sub(UNBOUND_PORTS_MAX);
+        lines.truncate(UNBOUND_PORTS_MAX);
+        if more > 0 {
+            lines.push(format!("and {more} more: catena node show NODE"));
+        }
+        let heads = std::iter::once("ports        ").chain(std::iter::repeat("             "));
+        heads.zip(lines).map(|(head, line)| format!("{head}{line}")).collect()
+    }
+
     /// The command that tells more about what is not well.
     fn next(&self) -> Option<String> {
         let unwell = self.chains.iter().find(|chain| !is_well(chain));
-        let unwell = unwell.map(|chain| format!("catena chain show {}", chain.name));
-        unwell.or_else(|| {
-            let doubtful = self.nodes.iter().any(|node| doubt(&node.status).is_some());
-            doubtful.then(|| "catena node list".into())
-        })
+        let unwell = unwell.map(|chain| format!("catena chain show {}", self.name_of(chain)));
+        unwell
+            .or_else(|| {
+                let doubtful = self.nodes.iter().any(|node| doubt(&node.status).is_some());
+                doubtful.then(|| "catena node list".into())
+            })
+            .or_else(|| {
+                let node = self.nodes.iter().find(|node| !node.status.unbound.is_empty())?;
+                Some(format!("catena node show {}", node.status.node))
+            })
+    }
+
+    /// What commands find a chain by: its name says too little where several projects use it.
+    fn name_of(&self, chain: &ChainSummary) -> String {
+        let namesakes = self.chains.iter().filter(|other| other.name == chain.name);
+        match namesakes.count() {
+            1 if !chain.name.is_empty() => chain.name.clone(),
+            _ => chain.status.chain.to_string(),
+        }
     }
 }
 
@@ -191,8 +228,8 @@ fn drops(dropped: &BTreeMap<DropReason, u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catena_model::id::{BlueprintNumber, ChainId, PathId};
-    use catena_model::status::ChainStatus;
+    use catena_model::id::{BlueprintNumber, ChainId, PathId, PortId};
+    use catena_model::status::{ChainStatus, UnboundPort};
     use serde_json::json;
 
     const ALL_IS_WELL: &str = "every program acknowledged";
@@ -270,6 +307,35 @@ mod tests {
             assert!(!said.contains(ALL_IS_WELL), "{words}: {said}");
             assert_eq!(seen.next().as_deref(), next, "{words}");
         }
+    }
+
+    #[test]
+    fn of_chains_with_one_name_the_next_command_names_the_id() {
+        let mut other = chain(ChainState::Degraded, "dead");
+        other.status.chain = ChainId(uuid::Uuid::from_u128(2));
+        let id = other.status.chain;
+        let seen = seen(vec![node("n1", true, 9)], vec![chain(ChainState::Active, ""), other]);
+        assert_eq!(seen.next(), Some(format!("catena chain show {id}")));
+    }
+
+    #[test]
+    fn ports_that_could_not_be_attached_are_told_with_the_reason() {
+        let mut lacking = node("n1", true, 9);
+        let port = |number: u128| UnboundPort {
+            port: PortId(uuid::Uuid::from_u128(number)),
+            name: format!("p{number}"),
+            reason: "'lo' is no Ethernet interface".into(),
+        };
+        lacking.status.unbound = (1..=10).map(port).collect();
+        let seen = seen(vec![lacking], Vec::new());
+        let lines = seen.port_lines();
+        assert_eq!(
+            lines[0],
+            "ports        n1: port 'p1' has no interface: 'lo' is no Ethernet interface"
+        );
+        assert_eq!(lines.last().unwrap(), "             and 2 more: catena node show NODE");
+        assert_eq!(lines.len(), UNBOUND_PORTS_MAX + 1);
+        assert_eq!(seen.next().as_deref(), Some("catena node show n1"));
     }
 
     #[test]

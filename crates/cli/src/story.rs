@@ -2,11 +2,11 @@
 //! to know how long a pause is.
 
 use crate::receipt;
-use crate::watch::{sentence, state};
+use crate::watch::{sentence, state, withdrawing};
 use catena_model::event::{Declaration, EventLine};
 use catena_model::status::{ChainState, ChainStatus, Receipt};
 use catena_model::{Event, NodeName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Resources that a line names; of more it tells how many.
 const NAMES_MAX: usize = 6;
@@ -33,6 +33,8 @@ struct Declared {
 #[derive(Default)]
 struct Heard {
     status: Option<ChainStatus>,
+    /// No longer declared; in force on these nodes.
+    withdrawing: Option<BTreeSet<NodeName>>,
     is_gone: bool,
     receipt: Option<Receipt>,
 }
@@ -46,10 +48,11 @@ impl Heard {
     }
 
     fn text(&self, name: &str) -> String {
-        let now = match &self.status {
+        let now = match (&self.withdrawing, &self.status) {
             _ if self.is_gone => Some("gone".to_owned()),
-            Some(status) => Some(state(status)),
-            None => None,
+            (Some(nodes), _) => Some(withdrawing(nodes)),
+            (None, Some(status)) => Some(state(status)),
+            (None, None) => None,
         };
         let receipt = self.receipt.as_ref().map(receipt::line);
         let parts: Vec<String> = now.into_iter().chain(receipt).collect();
@@ -85,7 +88,11 @@ impl Story {
             Event::Chain { name, status } => {
                 let heard = self.chains.entry(name.clone()).or_default();
                 heard.status = Some(status.clone());
-                heard.is_gone = false;
+                (heard.withdrawing, heard.is_gone) = (None, false);
+            }
+            Event::ChainWithdrawing { name, nodes, .. } => {
+                let heard = self.chains.entry(name.clone()).or_default();
+                (heard.status, heard.withdrawing) = (None, Some(nodes.clone()));
             }
             Event::ChainGone { name, .. } => {
                 self.chains.entry(name.clone()).or_default().is_gone = true;
@@ -208,11 +215,19 @@ mod tests {
         assert_eq!(story.pause(), [""; 0]);
 
         heard(&mut story, 4, declared("chain", "web", true));
+        let nodes: BTreeSet<NodeName> = ["host1".parse().unwrap()].into();
+        let on_its_way =
+            || Event::ChainWithdrawing { chain: WEB, name: "web".into(), nodes: nodes.clone() };
+        assert_eq!(heard(&mut story, 4, on_its_way()), [""; 0]);
         heard(&mut story, 4, Event::ChainGone { chain: WEB, name: "web".into() });
         let said = heard(&mut story, 4, changed(Vec::new()));
         assert_eq!(said.len(), 1);
         assert!(said[0].starts_with("chain web   gone · receipt "), "{said:?}");
         assert!(said[0].ends_with("revision 4: chain web removed"), "{said:?}");
+
+        // A node that is away goes on with it.
+        assert_eq!(heard(&mut story, 5, on_its_way()), [""; 0]);
+        assert_eq!(story.pause(), ["chain web   removed, but still in force on host1"]);
     }
 
     #[test]

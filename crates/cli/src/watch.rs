@@ -7,10 +7,11 @@ use crate::output::{Format, say, tell};
 use crate::receipt;
 use crate::story::Story;
 use catena_client::Client;
-use catena_model::Event;
 use catena_model::event::{Declaration, EventLine};
 use catena_model::status::ChainStatus;
+use catena_model::{Event, NodeName};
 use clap::Args;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -120,7 +121,9 @@ fn tell_changes(
 fn subject(event: &Event) -> Option<&str> {
     match event {
         Event::Node { node, .. } => Some(node.as_str()),
-        Event::Chain { name, .. } | Event::ChainGone { name, .. } => Some(name),
+        Event::Chain { name, .. }
+        | Event::ChainWithdrawing { name, .. }
+        | Event::ChainGone { name, .. } => Some(name),
         Event::Changed { receipt } => Some(&receipt.name),
         Event::Declared(declared) => declared.name.as_deref(),
         Event::Trouble { .. } => None,
@@ -140,6 +143,9 @@ pub(crate) fn sentence(line: &EventLine) -> String {
             format!("node {node}   {agent}, program {acknowledged}{}", refusal.unwrap_or_default())
         }
         Event::Chain { name, status } => format!("chain {name}   {}", state(status)),
+        Event::ChainWithdrawing { name, nodes, .. } => {
+            format!("chain {name}   {}", withdrawing(nodes))
+        }
         Event::ChainGone { name, .. } => format!("chain {name}   gone"),
         Event::Changed { receipt } => {
             format!("chain {}   {}", receipt.name, receipt::line(receipt))
@@ -147,6 +153,12 @@ pub(crate) fn sentence(line: &EventLine) -> String {
         Event::Trouble { reason: Some(reason) } => format!("trouble   {reason}"),
         Event::Trouble { reason: None } => "trouble   over".into(),
     }
+}
+
+/// What is to be known of a chain that nobody declares any more.
+pub(crate) fn withdrawing(nodes: &BTreeSet<NodeName>) -> String {
+    let nodes: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+    format!("removed, but still in force on {}", nodes.join(", "))
 }
 
 /// The state of a chain in words.
@@ -212,6 +224,15 @@ mod tests {
                 }),
                 Some("ids"),
                 "function ids   declared, revision 7",
+            ),
+            (
+                Event::ChainWithdrawing {
+                    chain,
+                    name: "web".into(),
+                    nodes: ["n1", "n2"].map(|node| node.parse().unwrap()).into(),
+                },
+                Some("web"),
+                "chain web   removed, but still in force on n1, n2",
             ),
             (Event::ChainGone { chain, name: "web".into() }, Some("web"), "chain web   gone"),
             (Event::Trouble { reason: None }, None, "trouble   over"),

@@ -100,6 +100,14 @@ drop_reasons! {
     BuffersExhausted "buffers_exhausted" "No packet buffer was free.",
 }
 
+impl DropReason {
+    /// Does it end frames that nobody has looked into, so that they are in no path's account?
+    #[must_use]
+    pub const fn is_unseen(self) -> bool {
+        matches!(self, Self::PuntShareFull | Self::TruncatedByRing | Self::UnsupportedOffload)
+    }
+}
+
 impl fmt::Display for DropReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -3,6 +3,7 @@
 use crate::id::{BlueprintNumber, ChainId, NodeName};
 use crate::status::{ChainStatus, Receipt};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use utoipa::ToSchema;
 
 /// What `GET /v1/watch` tells: first how things stand, then what changed.
@@ -28,7 +29,16 @@ pub enum Event {
         #[serde(flatten)]
         status: ChainStatus,
     },
-    /// A chain is no longer declared.
+    /// A chain is no longer declared, and nodes still act on it.
+    ChainWithdrawing {
+        /// The chain.
+        chain: ChainId,
+        /// The name that it had.
+        name: String,
+        /// Where it is in force.
+        nodes: BTreeSet<NodeName>,
+    },
+    /// A chain is no longer declared, and no node acts on it.
     ChainGone {
         /// The chain.
         chain: ChainId,

@@ -1,6 +1,6 @@
 //! How things stand, in the words that API, CLI and tests share.
 
-use crate::account::{ChainCounters, NodeCounters};
+use crate::account::{ChainCounters, NodeCounters, PortCounters};
 use crate::drop_reason::DropReason;
 use crate::id::{
     BlueprintNumber, ChainId, FunctionId, GraphId, InstanceId, NodeName, PathId, PortId,
@@ -221,6 +221,41 @@ pub struct ChainAtNode {
     pub counting_ms: u64,
     /// The counters.
     pub counters: ChainCounters,
+    /// What its functions sent and the node lost before it knew the path: no chain's account has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_on_return: Vec<LostOnReturn>,
+    /// Frames that the kernel path of the node lost, from whichever port; empty for whoever is told
+    /// no node.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_in_kernel: BTreeMap<DropReason, u64>,
+}
+
+/// What was lost at the port by which a function sends back, on its way to the engine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LostOnReturn {
+    /// The function's instance.
+    pub instance: InstanceId,
+    /// By reason. It is of all paths that the instance is on: nobody looked into it.
+    pub dropped: BTreeMap<DropReason, u64>,
+    /// Lost by the kernel because the ring of the port was full.
+    pub ring_full: u64,
+}
+
+impl LostOnReturn {
+    /// What the counters of the port say.
+    #[must_use]
+    pub fn at(instance: InstanceId, port: &PortCounters) -> Self {
+        let dropped = port.account.dropped.iter();
+        let unseen = dropped.filter(|(reason, count)| reason.is_unseen() && **count > 0);
+        let dropped = unseen.map(|(reason, count)| (*reason, *count)).collect();
+        Self { instance, dropped, ring_full: port.ring_full }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.dropped.values().copied().fold(self.ring_full, u64::saturating_add)
+    }
 }
 
 /// A node that told no counters in time.

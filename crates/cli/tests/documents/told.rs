@@ -28,14 +28,52 @@ fn what_is_wrong_with_a_document_is_told_with_file_line_key_and_chain() {
   through: [v2]
 ";
     for (text, place, problem) in [
-        (whole.to_owned(), "line 7, chains[1], chain 'rest': ", "no port belongs to 'v9'"),
+        (
+            whole.to_owned(),
+            "line 12, chains[1].through[0], chain 'rest': ",
+            "no port belongs to 'v9'",
+        ),
+        (
+            whole.replace("[v9]", "\n      - v1\n      - v9"),
+            "line 14, chains[1].through[1], chain 'rest': ",
+            "no port belongs to 'v9'",
+        ),
+        (
+            whole.replace(
+                "[v9]",
+                "\n      - name: pool\n        instances:\n          - name: v1\n          - name: v1",
+            ),
+            "line 16, chains[1].through[0].instances[1], chain 'rest': ",
+            "function 1 ('pool', direction 'same'), instance 'v1': it is named twice",
+        ),
+        (
+            whole.replace("[v9]", "[]"),
+            "line 12, chains[1].through, chain 'rest': ",
+            "the chain has no functions",
+        ),
+        (
+            whole.replace("[v9]", "[v1]").replace("udp dport 53", "{name: x}"),
+            "line 11, chains[1].classify.name, chain 'rest': ",
+            "leave it out",
+        ),
+        (
+            whole.replace("rest", "web"),
+            "line 7, chains[1].name, chain 'web': ",
+            "two chains are called 'web'",
+        ),
+        (
+            whole.replace("name: rest", "name: rest\n    name: web"),
+            "line 8, chains[1].name, chain 'web': ",
+            "it is given twice",
+        ),
+        (String::new(), "it is empty; a document has ", "'through'"),
         (
             whole.replace("classify: udp dport 53", "classify: udp dport http"),
             "line 10, chains[1].classify, chain 'rest': ",
             "http",
         ),
         (list.to_owned(), "line 2, [1], chain 'rest': ", "onflict"),
-        (one.to_owned(), "chain 'web': ", "nobody"),
+        (one.to_owned(), "line 3, destination, chain 'web': ", "nobody"),
         (format!("{whole}functions:\n  - name: v1\n    on_failure: shrug\n"), "line 14, ", "shrug"),
     ] {
         let file = controller.file("wrong.yaml", &text);

@@ -11,7 +11,7 @@ use std::fmt;
 
 /// A chain as a file declares it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a chain with 'source' and 'through'")]
 pub struct ChainDocument {
     /// Name of the chain; without one, `source-destination`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +149,7 @@ impl ChainStep {
 
 /// One instance of a function of a chain document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an instance with its 'name'")]
 pub struct ChainInstance {
     /// Its name.
     pub name: String,
@@ -178,6 +178,17 @@ pub enum Direction {
     Same,
     /// Nowhere: the function gets a copy.
     Tap,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::In => "in",
+            Self::Out => "out",
+            Self::Same => "same",
+            Self::Tap => "tap",
+        })
+    }
 }
 
 impl<'de> Deserialize<'de> for Direction {
@@ -244,6 +255,7 @@ mod tests {
     fn a_direction_is_read_in_the_words_that_it_is_written_in() {
         for direction in [Direction::In, Direction::Out, Direction::Same, Direction::Tap] {
             let word = serde_json::to_value(direction).unwrap();
+            assert_eq!(word, direction.to_string());
             assert_eq!(serde_json::from_value::<Direction>(word).unwrap(), direction);
         }
     }

@@ -12,6 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest document, in bytes: what it becomes must fit one transaction.
 const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What a document is, for whoever gave something else.
+const FORM: &str = "a document has 'chains', 'functions', 'graphs' and 'slices', or is one chain \
+                    with 'source' and 'through'";
+/// What a chain's keys are called in the study's documents.
+const KEYS_OF_THE_STUDY: [(&str, &str); 2] = [("through", "chain"), ("classify", "match_fields")];
 
 /// What a file declares.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,7 +38,7 @@ pub struct Document {
 
 /// A function in a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a function with its 'name'")]
 pub struct FunctionDocument {
     /// Its name; one that no chain has made is made without instances.
     pub name: String,
@@ -59,7 +64,7 @@ impl FunctionDocument {
 
 /// A graph in a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a graph with its 'name' and 'branches'")]
 pub struct GraphDocument {
     /// Its name.
     pub name: String,
@@ -74,10 +79,11 @@ pub enum DocumentError {
     #[error("it has {0} bytes, at most {DOCUMENT_BYTES_MAX} are read; split it")]
     TooLarge(usize),
     /// It is neither YAML nor JSON, or says what no document says.
-    #[error(
-        "{0}; a document has 'chains', 'functions', 'graphs' and 'slices', or is one chain with source and chain"
-    )]
+    #[error("{0}; {FORM}")]
     Unreadable(String),
+    /// It is empty, or one word.
+    #[error("it is {0}; {FORM}")]
+    NoDocument(&'static str),
     /// Something in it is not what it must be.
     #[error("{place}: {problem}")]
     Misplaced {
@@ -87,11 +93,13 @@ pub enum DocumentError {
         problem: String,
     },
     /// A key stands twice in one mapping.
-    #[error("line {}: '{}' is given twice; leave one of them", .0.line, .0.key)]
-    KeyTwice(KeyTwice),
+    #[error("{0}: it is given twice; leave one of them")]
+    KeyTwice(String),
     /// Two things of one kind have one name.
-    #[error("two {kind}s are called '{name}'; give one of them another name")]
+    #[error("{place}: two {kind}s are called '{name}'; give one of them another name")]
     SameName {
+        /// Line and key of the second.
+        place: String,
         /// What they are.
         kind: &'static str,
         /// The name.
@@ -109,15 +117,29 @@ impl Document {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(DocumentError::TooLarge(text.len()));
         }
-        if let Some(twice) = key_twice(text) {
-            return Err(DocumentError::KeyTwice(twice));
+        if text.trim().is_empty() {
+            return Err(DocumentError::NoDocument("empty"));
         }
         // Both become the same form: YAML of its own would spell some values in another way.
-        let form: Value = if text.trim_start().starts_with(['{', '[']) {
-            serde_json::from_str(text).map_err(unreadable)?
-        } else {
-            serde_norway::from_str(text).map_err(unreadable)?
+        let form = || -> Result<Value, DocumentError> {
+            match text.trim_start().starts_with(['{', '[']) {
+                true => serde_json::from_str(text).map_err(unreadable),
+                false => serde_norway::from_str(text).map_err(unreadable),
+            }
         };
+        if let Some(KeyTwice { key, line }) = key_twice(text) {
+            let chain = form().ok().and_then(|form| chain_of(&form, &key));
+            return Err(DocumentError::KeyTwice(place(Some(line), &key, chain)));
+        }
+        let form = form()?;
+        match &form {
+            Value::Array(_) | Value::Object(_) => {}
+            Value::Null => return Err(DocumentError::NoDocument("empty")),
+            Value::String(_) => return Err(DocumentError::NoDocument("a text")),
+            Value::Bool(_) | Value::Number(_) => {
+                return Err(DocumentError::NoDocument("a single value"));
+            }
+        }
         let of_chains = |chains| Self { chains, ..Self::default() };
         let document = if form.is_array() {
             read(text, &form).map(of_chains)
@@ -126,32 +148,63 @@ impl Document {
         } else {
             read(text, &form)
         }?;
-        document.check_names()?;
+        document.check_names(text)?;
         Ok(document)
     }
 
-    fn check_names(&self) -> Result<(), DocumentError> {
+    fn check_names(&self, text: &str) -> Result<(), DocumentError> {
         let chains = self.chains.iter().map(ChainDocument::name);
-        unique("chain", chains)?;
-        unique("function", self.functions.iter().map(|function| function.name.clone()))?;
-        unique("graph", self.graphs.iter().map(|graph| graph.name.clone()))?;
-        unique("slice", self.slices.iter().map(|slice| slice.name.clone()))
+        unique(text, "chain", chains)?;
+        unique(text, "function", self.functions.iter().map(|function| function.name.clone()))?;
+        unique(text, "graph", self.graphs.iter().map(|graph| graph.name.clone()))?;
+        unique(text, "slice", self.slices.iter().map(|slice| slice.name.clone()))
     }
 }
 
 /// Where something of a document is, for people: its line, its key and what it is of.
 ///
-/// `key` is that of a whole document, such as `chains[1]`: a text that is a list of chains, or one
-/// chain, has its own.
+/// `key` is that of a whole document, such as `chains[1].through[0]`: a text that is a list of chains,
+/// or one chain, has its own. What is missing has no line: that of what it is missing in.
 #[must_use]
 pub fn place_of(text: &str, key: &str, owner: &str) -> String {
-    let of_list = key.strip_prefix("chains").filter(|of_list| of_list.starts_with('['));
-    let known = [Some(key), of_list].into_iter().flatten();
-    let found = known.filter_map(|key| Some((line_of(text, key)?, key.to_owned()))).next();
+    let spellings = spellings(key);
+    let depth_max = key.matches(['.', '[']).count();
+    let found = (0..=depth_max).find_map(|depth| {
+        spellings.iter().find_map(|spelling| {
+            let above = above(spelling).nth(depth)?;
+            Some((line_of(text, above)?, spelling))
+        })
+    });
     match found {
         Some((line, key)) => format!("line {line}, {key}, {owner}"),
         None => owner.to_owned(),
     }
+}
+
+/// A key and those above it, the nearest first.
+fn above(key: &str) -> impl Iterator<Item = &str> {
+    let all = std::iter::successors(Some(key), |key| Some(&key[..key.rfind(['.', '['])?]));
+    all.filter(|key| !key.is_empty())
+}
+
+/// The keys that may stand for one of a whole document.
+fn spellings(key: &str) -> Vec<String> {
+    let of_list = key.strip_prefix("chains").filter(|rest| rest.starts_with('['));
+    let of_one = key.strip_prefix("chains[0].");
+    let forms: Vec<&str> = [Some(key), of_list, of_one].into_iter().flatten().collect();
+    let of_study = |form: &&str| {
+        let mut parts: Vec<String> = form.split('.').map(str::to_owned).collect();
+        for part in &mut parts {
+            for (ours, theirs) in KEYS_OF_THE_STUDY {
+                if part.split('[').next() == Some(ours) {
+                    *part = part.replacen(ours, theirs, 1);
+                }
+            }
+        }
+        parts.join(".")
+    };
+    let of_study: Vec<String> = forms.iter().map(of_study).collect();
+    forms.into_iter().map(str::to_owned).chain(of_study).collect()
 }
 
 /// Reads a part of a document; what is wrong has its place.
@@ -163,14 +216,15 @@ fn read<T: DeserializeOwned>(text: &str, form: &Value) -> Result<T, DocumentErro
             return unreadable(problem);
         }
         // What is missing has no line: that of what it is missing in.
-        let above =
-            std::iter::successors(Some(key.as_str()), |key| Some(&key[..key.rfind(['.', '['])?]));
-        let line = above.filter(|key| !key.is_empty()).find_map(|key| line_of(text, key));
-        let line = line.map_or_else(String::new, |line| format!("line {line}, "));
-        let chain =
-            chain_of(form, &key).map_or_else(String::new, |name| format!(", chain '{name}'"));
-        DocumentError::Misplaced { place: format!("{line}{key}{chain}"), problem }
+        let line = above(&key).find_map(|key| line_of(text, key));
+        DocumentError::Misplaced { place: place(line, &key, chain_of(form, &key)), problem }
     })
+}
+
+fn place(line: Option<usize>, key: &str, chain: Option<String>) -> String {
+    let line = line.map_or_else(String::new, |line| format!("line {line}, "));
+    let chain = chain.map_or_else(String::new, |name| format!(", chain '{name}'"));
+    format!("{line}{key}{chain}")
 }
 
 /// The name of the chain that a key is of.
@@ -193,11 +247,20 @@ fn unreadable(error: impl std::fmt::Display) -> DocumentError {
     DocumentError::Unreadable(error.to_string())
 }
 
-fn unique(kind: &'static str, names: impl Iterator<Item = String>) -> Result<(), DocumentError> {
+fn unique(
+    text: &str,
+    kind: &'static str,
+    names: impl Iterator<Item = String>,
+) -> Result<(), DocumentError> {
     let mut seen = BTreeSet::new();
-    for name in names {
+    for (index, name) in names.enumerate() {
         if !seen.insert(name.clone()) {
-            return Err(DocumentError::SameName { kind, name });
+            let (key, owner) = (format!("{kind}s[{index}].name"), format!("{kind} '{name}'"));
+            return Err(DocumentError::SameName {
+                place: place_of(text, &key, &owner),
+                kind,
+                name,
+            });
         }
     }
     Ok(())
@@ -249,7 +312,6 @@ graphs:
             ("functions: [{name: a, colour: red}]", "colour"),
             ("functions: [{name: a, template: {runs: {image: x}, instnaces: 3}}]", "instnaces"),
             ("{\"chains\": [}", "line 1"),
-            ("- 7", "7"),
             (
                 "chains:\n- name: web\n  source: S\n  chain: [a]\n- name: rest\n  source: S\n  \
                  thruogh: [b]",
@@ -266,12 +328,37 @@ graphs:
             ("{\"source\": \"S\",\n\"chain\": 7}", "line 2, chain, chain 'S'"),
             (
                 "chains:\n- source: S\n  chain: [a]\n  classify: {protocol: tcp, protocol: udp}",
-                "line 4: 'chains[0].classify.protocol' is given twice",
+                "line 4, chains[0].classify.protocol, chain 'S': it is given twice",
             ),
-            ("{\"chains\": [],\n\"chains\": []}", "line 2: 'chains' is given twice"),
+            ("{\"chains\": [],\n\"chains\": []}", "line 2, chains: it is given twice"),
+            (
+                "chains:\n- {name: web, source: S, chain: [a]}\n- source: S\n  name: web\n  chain: [b]",
+                "line 4, chains[1].name, chain 'web': two chains are called 'web'",
+            ),
+            (
+                "- {source: S, chain: [a]}\n- {source: S, chain: [b]}",
+                "line 2, [1].name, chain 'S': two chains are called 'S'",
+            ),
+            ("", "it is empty; a document has 'chains'"),
+            ("hello", "it is a text; a document has 'chains'"),
+            ("- 7", "expected a chain with 'source' and 'through'"),
+            ("functions: [v1]", "expected a function with its 'name'"),
         ] {
             let problem = Document::parse(text).unwrap_err().to_string();
             assert!(problem.contains(named), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn the_document_of_the_book_is_one() {
+        let book = include_str!("../../../../docs/book/src/documents.md");
+        let blocks = book.split("```").skip(1).step_by(2);
+        let documents: Vec<&str> =
+            blocks.filter(|block| block.trim_start().starts_with("chains:")).collect();
+        assert!(!documents.is_empty());
+        for text in documents {
+            let document = Document::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert_eq!(document.chains[0].match_fields["protocol"], "tcp");
         }
     }
 }

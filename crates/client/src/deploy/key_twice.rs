@@ -24,7 +24,7 @@ pub fn key_twice(text: &str) -> Option<KeyTwice> {
 }
 
 /// The line, counted from 1, of what a path of keys names, such as `chains[1].name`; of the first key
-/// in it where it has some. None: there is nothing of that path.
+/// in it where it has some, else of the value. None: there is nothing of that path.
 pub(super) fn line_of(text: &str, path: &str) -> Option<usize> {
     Some(look(text, Some(path))?.1)
 }
@@ -60,6 +60,15 @@ impl Look<'_> {
     fn below(&self, key: &str) -> Self {
         let dot = if self.path.is_empty() || key.starts_with('[') { "" } else { "." };
         Self { path: format!("{}{dot}{key}", self.path), ..self.clone() }
+    }
+
+    /// A value that is neither mapping nor list: in a list it has no key that was looked at before.
+    fn end<E: Error>(self) -> Result<(), E> {
+        if self.wanted != Some(self.path.as_str()) {
+            return Ok(());
+        }
+        *self.found.borrow_mut() = Some(self.path);
+        Err(E::custom("found"))
     }
 
     /// Is this the key that is looked for, or the first below it?
@@ -103,27 +112,27 @@ impl<'de> Visitor<'de> for Look<'_> {
     }
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
+        self.end()
     }
 
     fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
+        self.end()
     }
 
     fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
+        self.end()
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
+        self.end()
     }
 
     fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
-        Ok(())
+        self.end()
     }
 
     fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
+        self.end()
     }
 }
 
@@ -189,5 +198,20 @@ mod tests {
         ] {
             assert_eq!(key_twice(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn what_a_list_holds_has_the_line_of_its_own() {
+        let text =
+            "chains:\n- through:\n  - v1\n  - v2\n  - {name: v3,\n     instances: [a,\n  7]}\n";
+        for (key, line) in [
+            ("chains[0].through[1]", 4),
+            ("chains[0].through[2]", 5),
+            ("chains[0].through[2].instances[1]", 7),
+        ] {
+            assert_eq!(line_of(text, key), Some(line), "{key}");
+        }
+        assert_eq!(line_of(text, "chains[0].through[3]"), None);
+        assert_eq!(line_of("{\"through\": [\n\"v1\",\n\"v2\"]}", "through[1]"), Some(3));
     }
 }

@@ -79,7 +79,7 @@ pub enum Applied {
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
     /// The document has no functions.
-    #[error("the chain has no functions; add at least one to 'chain'")]
+    #[error("the chain has no functions; give at least one")]
     Empty,
     /// No port belongs to an instance of this name.
     #[error(
@@ -106,12 +106,17 @@ pub enum DeployError {
         destination: String,
     },
     /// A function cannot take the traffic in or pass it on as its direction says.
-    #[error("function {step} ('{name}', direction {direction:?}): {problem}")]
+    #[error(
+        "function {step} ('{name}', direction '{direction}'){}: {problem}",
+        named(name, instance)
+    )]
     NoPassage {
         /// Its place in the chain, from 1.
         step: usize,
         /// Its name.
         name: String,
+        /// The instance that cannot.
+        instance: String,
         /// Its direction.
         direction: Direction,
         /// What is missing, and what to do.
@@ -136,6 +141,14 @@ pub enum DeployError {
         /// What is wrong, and what to do.
         problem: &'static str,
     },
+    /// Something of a chain document.
+    #[error("{source}")]
+    At {
+        /// The key of it in the chain.
+        key: String,
+        /// What is wrong with it.
+        source: Box<DeployError>,
+    },
     /// One of the things that a document declares.
     #[error("{owner}: {source}")]
     OfDocument {
@@ -151,6 +164,18 @@ pub enum DeployError {
     Api(#[from] ClientError),
 }
 
+impl DeployError {
+    /// The same, as that of something in a chain document.
+    fn at(self, key: impl Into<String>) -> Self {
+        Self::At { key: key.into(), source: Box::new(self) }
+    }
+}
+
+/// An instance that is not called as its function.
+fn named(function: &str, instance: &str) -> String {
+    if function == instance { String::new() } else { format!(", instance '{instance}'") }
+}
+
 /// Deploys and removes chains in the four steps of the study.
 #[derive(Debug)]
 pub struct Deployment;
@@ -163,7 +188,7 @@ impl Deployment {
     /// The document does not fit the ports, or the controller refuses.
     pub fn deploy(client: &Client, document: &ChainDocument) -> Result<Deployed, DeployError> {
         if document.chain.is_empty() {
-            return Err(DeployError::Empty);
+            return Err(DeployError::Empty.at("through"));
         }
         let ports_of = |name: &str| ports_of(client, name);
         let route = route(document, &ports_of)?;
@@ -313,7 +338,8 @@ fn classifier_body(document: &ChainDocument, route: &Route) -> Result<Value, Dep
         match field.as_str() {
             "logical_source_port" | "logical_destination_port" | "name" => {
                 let problem = "follows from 'source', 'destination' and 'name'; leave it out";
-                return Err(DeployError::MatchField { field: field.clone(), problem });
+                let error = DeployError::MatchField { field: field.clone(), problem };
+                return Err(error.at(format!("classify.{field}")));
             }
             _ => say(&mut body, field, value),
         }

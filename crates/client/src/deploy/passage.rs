@@ -44,16 +44,7 @@ pub(super) fn route(
     let mut current = outer;
     let mut functions = Vec::new();
     for (index, step) in document.chain.iter().enumerate() {
-        let (instances, next) =
-            step_passages(step, ports_of, current, outer).map_err(|stop| match stop {
-                Stop::Deploy(error) => error,
-                Stop::NoPassage(name, problem) => DeployError::NoPassage {
-                    step: index + 1,
-                    name,
-                    direction: step.direction,
-                    problem,
-                },
-            })?;
+        let (instances, next) = step_passages((index, step), ports_of, current, outer)?;
         functions.push(instances);
         current = next;
     }
@@ -65,7 +56,7 @@ fn ends(
     document: &ChainDocument,
     ports_of: &PortsOf<'_>,
 ) -> Result<(PortAt, Option<PortId>), DeployError> {
-    let sources = ports_of(&document.source)?;
+    let sources = ports_of(&document.source).map_err(|error| error.at("source"))?;
     if document.destination.is_empty() {
         return match sources.as_slice() {
             [source] => Ok((*source, None)),
@@ -75,37 +66,47 @@ fn ends(
             }),
         };
     }
-    let destinations = ports_of(&document.destination)?;
+    let destinations = ports_of(&document.destination).map_err(|error| error.at("destination"))?;
     let partner =
         |port: &PortAt| destinations.iter().find(|other| other.network_id == port.network_id);
     let ends = sources.iter().find_map(|port| Some((*port, Some(partner(port)?.id))));
-    ends.ok_or_else(|| DeployError::NoSharedNetwork {
-        source_name: document.source.clone(),
-        destination: document.destination.clone(),
+    ends.ok_or_else(|| {
+        let error = DeployError::NoSharedNetwork {
+            source_name: document.source.clone(),
+            destination: document.destination.clone(),
+        };
+        error.at("destination")
     })
-}
-
-/// Why the way ends at a function.
-enum Stop {
-    Deploy(DeployError),
-    NoPassage(String, &'static str),
 }
 
 /// The passages through all instances of one function; they must lead to one network.
 fn step_passages(
-    step: &ChainStep,
+    (index, step): (usize, &ChainStep),
     ports_of: &PortsOf<'_>,
     current: NetworkId,
     outer: NetworkId,
-) -> Result<(Vec<Passage>, NetworkId), Stop> {
+) -> Result<(Vec<Passage>, NetworkId), DeployError> {
     let mut instances: Vec<Passage> = Vec::new();
     let mut onward = None;
-    for instance in step.all_instances() {
-        let told = |problem| Stop::NoPassage(instance.name.clone(), problem);
+    for (place, instance) in step.all_instances().into_iter().enumerate() {
+        let key = match step.instances.is_empty() {
+            true => format!("through[{index}]"),
+            false => format!("through[{index}].instances[{place}]"),
+        };
+        let told = |problem| {
+            let error = DeployError::NoPassage {
+                step: index + 1,
+                name: step.name.clone(),
+                instance: instance.name.clone(),
+                direction: step.direction,
+                problem,
+            };
+            error.at(key.as_str())
+        };
         if instances.iter().any(|before| before.name == instance.name) {
             return Err(told("it is named twice among the instances; name it once"));
         }
-        let ports = ports_of(&instance.name).map_err(Stop::Deploy)?;
+        let ports = ports_of(&instance.name).map_err(|error| error.at(key.as_str()))?;
         let (ingress, egress, next) = pass(step.direction, &ports, current, outer).map_err(told)?;
         if *onward.get_or_insert(next) != next {
             return Err(told("it leads to another network than the instances before it"));
@@ -223,8 +224,11 @@ mod tests {
         assert_eq!(found, [vec![("v1", 3), ("v2", 1)], vec![("v3", 1)]]);
         assert_eq!(route.functions[0][1].egress, port(2, 2).id);
         for (instances, expected) in [
-            (r#"[{"name": "v1"}, {"name": "v1"}]"#, "('v1', direction In): it is named twice"),
-            (r#"[{"name": "v1"}, {"name": "outer"}]"#, "('outer', direction In)"),
+            (
+                r#"[{"name": "v1"}, {"name": "v1"}]"#,
+                "function 1 ('web', direction 'in'), instance 'v1': it is named twice",
+            ),
+            (r#"[{"name": "v1"}, {"name": "outer"}]"#, "direction 'in'), instance 'outer': "),
         ] {
             let steps =
                 format!(r#"[{{"name": "web", "direction": "in", "instances": {instances}}}]"#);

@@ -59,7 +59,7 @@ impl Deployment {
         document: &ChainDocument,
     ) -> Result<Updated, DeployError> {
         if document.chain.is_empty() {
-            return Err(DeployError::Empty);
+            return Err(DeployError::Empty.at("through"));
         }
         let route = route(document, &|name: &str| super::ports_of(client, name))?;
         let chain = client.find(Kind::PortChain, chain)?;

@@ -200,17 +200,19 @@ fn is_on_its_way(now: &Situation, chain: ChainId) -> bool {
     !waits_for.is_empty() || prospects.contains(&Prospect::Undecided)
 }
 
-/// The nodes that may still send packets of chains that are no longer declared, by chain name.
+/// Each chain that is no longer declared and whose packets nodes may still send: the name that it
+/// had, and the nodes.
 pub(crate) fn withdrawing(
     now: &Situation,
     intent: &Intent,
-) -> BTreeMap<String, BTreeSet<NodeName>> {
-    let mut waits_for: BTreeMap<String, BTreeSet<NodeName>> = BTreeMap::new();
+) -> BTreeMap<ChainId, (String, BTreeSet<NodeName>)> {
+    let mut waits_for: BTreeMap<ChainId, (String, BTreeSet<NodeName>)> = BTreeMap::new();
     let paths = now.blueprint.ledger.paths.values();
     for path in paths.filter(|path| !intent.chains.contains_key(&path.chain)) {
         let lagging = now.blueprint.lagging_nodes(&now.inventory, path);
         if !lagging.is_empty() {
-            waits_for.entry(path.chain_name.clone()).or_default().extend(lagging);
+            let name = || (path.chain_name.clone(), BTreeSet::new());
+            waits_for.entry(path.chain).or_insert_with(name).1.extend(lagging);
         }
     }
     waits_for

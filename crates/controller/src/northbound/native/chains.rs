@@ -9,9 +9,12 @@ use super::problem::Problem;
 use crate::auth::Identity;
 use crate::northbound::{App, Call};
 use crate::reconcile::{Situation, settle};
+use catena_model::account::{ChainCounters, PortCounters};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Chain, ContextHeader, Encapsulation};
-use catena_model::status::{ChainAtNode, ChainReport, ChainSummary, Receipt, SilentNode};
+use catena_model::status::{
+    ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, Receipt, SilentNode,
+};
 use catena_model::{NodeCounters, NodeName};
 use catena_plan::Intent;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +49,7 @@ pub(super) async fn report(
     app: &App,
     situation: &Situation,
     intent: &Intent,
+    identity: &Identity,
     chain: &Chain,
 ) -> ChainReport {
     let name = |id: &FunctionId| {
@@ -58,13 +62,23 @@ pub(super) async fn report(
         functions.flat_map(|function| &function.instances).any(|id| id == instance)
     };
     let silent = silent(situation, chain.id, &counters);
+    let paths = paths::of_chain(situation, chain.id);
     let mut health = Vec::new();
     let at_nodes = counters.into_iter().flat_map(|(node, counters)| {
         health.extend(counters.health.into_iter().filter(|one| is_of_chain(&one.instance)));
         let of_chain = counters.chains.into_iter().filter(|counted| counted.chain == chain.id);
         let counting_ms = counters.dataplane.up_ms;
+        let kernel = counters.dataplane.kernel.filter(|_| identity.sees_all());
+        let lost_in_kernel = kernel.map(|kernel| kernel.lost_in_kernel().dropped);
+        let lost_in_kernel = lost_in_kernel.unwrap_or_default();
         of_chain
-            .map(|counters| ChainAtNode { node: Some(node.clone()), counting_ms, counters })
+            .map(|counted| ChainAtNode {
+                node: Some(node.clone()),
+                counting_ms,
+                lost_on_return: lost_on_return(intent, &paths, &counters.ports, &counted),
+                lost_in_kernel: lost_in_kernel.clone(),
+                counters: counted,
+            })
             .collect::<Vec<ChainAtNode>>()
     });
     let nodes = at_nodes.collect();
@@ -73,12 +87,30 @@ pub(super) async fn report(
         name: chain.label.name.clone(),
         functions: chain.functions.iter().map(name).collect(),
         encapsulation: chain.encapsulation,
-        paths: paths::of_chain(situation, chain.id),
+        paths,
         nodes,
         silent,
         health,
         receipt: app.receipts.borrow().of(chain.id).cloned(),
     }
+}
+
+/// What was lost at the ports by which the functions of a path send back.
+fn lost_on_return(
+    intent: &Intent,
+    paths: &[PathReport],
+    ports: &[PortCounters],
+    counted: &ChainCounters,
+) -> Vec<LostOnReturn> {
+    let mut paths = paths.iter().filter(|path| path.path == counted.path);
+    let is_reverse = paths.any(|path| path.direction == paths::REVERSE);
+    let lost = counted.hops.iter().filter_map(|hop| {
+        let instance = intent.instances.get(&hop.instance)?;
+        let port = if is_reverse { instance.ingress } else { instance.egress };
+        let port = ports.iter().find(|counted| counted.port == port)?;
+        Some(LostOnReturn::at(hop.instance, port))
+    });
+    lost.filter(|lost| lost.total() > 0).collect()
 }
 
 /// The nodes of a chain's paths without counters.
@@ -122,6 +154,7 @@ pub(super) async fn patch(
     app: &App,
     call: &Call,
     intent: &Intent,
+    identity: &Identity,
     name: &str,
 ) -> Result<ChainReport, Problem> {
     let ChainChange { context } = body(call)?;
@@ -146,7 +179,7 @@ pub(super) async fn patch(
     settle::changed(app, snapshot.revision, before, &[id], deadline).await;
     let situation = app.situation.borrow().clone();
     let chain = snapshot.intent.chains.get(&id).ok_or_else(Problem::gone)?;
-    Ok(report(app, &situation, &snapshot.intent, chain).await)
+    Ok(report(app, &situation, &snapshot.intent, identity, chain).await)
 }
 
 fn check_context(context: &[ContextHeader]) -> Result<(), Problem> {

@@ -128,9 +128,9 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
         Operation::ListChains => shown(&chains::list(&situation, &intent))?,
         Operation::ShowChain => {
             let chain = chains::find(&intent, name)?;
-            shown(&chains::report(app, &situation, &intent, chain).await)?
+            shown(&chains::report(app, &situation, &intent, identity, chain).await)?
         }
-        Operation::UpdateChain => shown(&chains::patch(app, call, &intent, name).await?)?,
+        Operation::UpdateChain => shown(&chains::patch(app, call, &intent, identity, name).await?)?,
         Operation::ShowReceipt => shown(&chains::receipt(app, &intent, identity, name)?)?,
         Operation::CheckChain => {
             change::declared_json(call)?;

@@ -10,6 +10,9 @@ use catena_model::program::{HopEntry, HopKind};
 use catena_model::status::{PathHop, PathInstance, PathReport};
 use catena_plan::{Direction, Intent, PathPhase, PathRecord};
 
+/// The direction of answers.
+pub(super) const REVERSE: &str = "reverse";
+
 /// The paths of the chains that somebody sees; of those that are gone, for whoever sees all.
 pub(super) fn list(situation: &Situation, intent: &Intent, identity: &Identity) -> Vec<PathReport> {
     let paths = situation.blueprint.ledger.paths.iter();
@@ -51,7 +54,7 @@ fn report(id: PathId, path: &PathRecord) -> PathReport {
         chain_name: path.chain_name.clone(),
         direction: match path.direction {
             Direction::Forward => "forward",
-            Direction::Reverse => "reverse",
+            Direction::Reverse => REVERSE,
         }
         .into(),
         encapsulation: path.encapsulation,

@@ -18,7 +18,7 @@ pub(super) fn status(situation: &Situation, intent: &Intent) -> Value {
         intent.chains.keys().map(|id| situation.chain_status(intent, *id).state).collect();
     let count = |state: ChainState| states.iter().filter(|found| **found == state).count();
     let withdrawing: Vec<Value> = settle::withdrawing(situation, intent)
-        .into_iter()
+        .into_values()
         .map(|(chain, nodes)| json!({"chain": chain, "nodes": nodes}))
         .collect();
     json!({

@@ -7,8 +7,8 @@ use super::seats::{NoSeat, Seat};
 use crate::auth::{Identity, Pass};
 use crate::declared::{Declared, Snapshot};
 use crate::northbound::{App, Call, WATCHER};
-use crate::reconcile::Situation;
 use crate::reconcile::receipts::Receipts;
+use crate::reconcile::{Situation, settle};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -18,7 +18,7 @@ use catena_model::status::ChainStatus;
 use catena_model::{BlueprintNumber, Event, NodeName};
 use catena_plan::IndexedIntent;
 use catena_store::{Revision, StoreError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,6 +179,8 @@ struct Gone;
 struct Known {
     nodes: BTreeMap<NodeName, (bool, BlueprintNumber, Option<String>)>,
     chains: BTreeMap<ChainId, (String, ChainStatus)>,
+    /// Chains that are no longer declared and are in force on nodes.
+    withdrawing: BTreeMap<ChainId, (String, BTreeSet<NodeName>)>,
     trouble: Option<String>,
     /// The number of the newest receipt.
     told: u64,
@@ -214,17 +216,37 @@ impl Known {
                 events.push(Event::Chain { name, status });
             }
         }
-        self.chains.retain(|chain, (name, _)| {
-            let is_declared = now.intent.chains.contains_key(chain);
-            if !is_declared {
-                events.push(Event::ChainGone { chain: *chain, name: std::mem::take(name) });
-            }
-            is_declared
-        });
+        events.extend(self.removed(now));
         if self.trouble != now.trouble {
             self.trouble.clone_from(&now.trouble);
             events.push(Event::Trouble { reason: now.trouble.clone() });
         }
+        events
+    }
+
+    /// What is to be told of chains that are no longer declared.
+    fn removed(&mut self, now: &Situation) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut left: BTreeMap<ChainId, String> = BTreeMap::new();
+        self.chains.retain(|chain, (name, _)| {
+            let is_declared = now.intent.chains.contains_key(chain);
+            if !is_declared {
+                left.insert(*chain, std::mem::take(name));
+            }
+            is_declared
+        });
+        let withdrawing = settle::withdrawing(now, &now.intent);
+        for (chain, (name, nodes)) in &withdrawing {
+            if self.withdrawing.get(chain).is_none_or(|(_, known)| known != nodes) {
+                let (chain, name, nodes) = (*chain, name.clone(), nodes.clone());
+                events.push(Event::ChainWithdrawing { chain, name, nodes });
+            }
+        }
+        let before = std::mem::replace(&mut self.withdrawing, withdrawing);
+        left.extend(before.into_iter().map(|(chain, (name, _))| (chain, name)));
+        left.retain(|chain, _| !self.withdrawing.contains_key(chain));
+        let gone = left.into_iter().map(|(chain, name)| Event::ChainGone { chain, name });
+        events.extend(gone);
         events
     }
 }

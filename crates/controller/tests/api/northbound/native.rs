@@ -57,16 +57,25 @@ fn who_watches_hears_how_things_stand_and_then_every_change() {
     };
     read_until(&mut lines, "the active chain", is_active);
     read_until(&mut watch(), "the chain among how things stand", is_active);
+    let state = agent.disconnect();
+    read_until(&mut lines, "the lost node", |event| {
+        matches!(event, Event::Node { is_connected: false, .. })
+    });
+    // A node that is away goes on with what nobody declares any more.
     controller.call("DELETE", &format!("/v2.0/sfc/port_chains/{}", id(&chain)), None);
+    let is_withdrawing = |event: &Event| {
+        matches!(event, Event::ChainWithdrawing { name, nodes, .. }
+            if name == "web" && nodes.iter().any(|node| node.as_str() == "host1"))
+    };
+    read_until(&mut lines, "what is still in force", is_withdrawing);
+    read_until(&mut watch(), "the same among how things stand", is_withdrawing);
+    let _agent =
+        FakeAgent::connect_running(&controller.data, "host1", 1, controller.southbound, state);
     read_until(
         &mut lines,
         "the end of the chain",
         |event| matches!(event, Event::ChainGone { name, .. } if name == "web"),
     );
-    drop(agent);
-    read_until(&mut lines, "the lost node", |event| {
-        matches!(event, Event::Node { is_connected: false, .. })
-    });
 }
 
 #[test]
