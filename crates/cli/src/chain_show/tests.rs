@@ -155,6 +155,7 @@ fn a_chain_without_a_path_shows_that_nothing_entered() {
     let mut report = report();
     report.paths.clear();
     report.nodes.clear();
+    report.silent.clear();
     report.status.path = None;
     let ways = ways(&report);
     assert_eq!(rows(&ways[0]), [vec!["entered", "0", "0"], vec!["finished", "0", "0"]]);

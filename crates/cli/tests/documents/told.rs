@@ -30,12 +30,12 @@ fn what_is_wrong_with_a_document_is_told_with_file_line_key_and_chain() {
     for (text, place, problem) in [
         (
             whole.to_owned(),
-            "line 12, chains[1].through[0], chain 'rest': ",
+            "line 11, chains[1].through[0], chain 'rest': ",
             "no port belongs to 'v9'",
         ),
         (
             whole.replace("[v9]", "\n      - v1\n      - v9"),
-            "line 14, chains[1].through[1], chain 'rest': ",
+            "line 13, chains[1].through[1], chain 'rest': ",
             "no port belongs to 'v9'",
         ),
         (
@@ -43,17 +43,17 @@ fn what_is_wrong_with_a_document_is_told_with_file_line_key_and_chain() {
                 "[v9]",
                 "\n      - name: pool\n        instances:\n          - name: v1\n          - name: v1",
             ),
-            "line 16, chains[1].through[0].instances[1], chain 'rest': ",
+            "line 15, chains[1].through[0].instances[1], chain 'rest': ",
             "function 1 ('pool', direction 'same'), instance 'v1': it is named twice",
         ),
         (
             whole.replace("[v9]", "[]"),
-            "line 12, chains[1].through, chain 'rest': ",
+            "line 11, chains[1].through, chain 'rest': ",
             "the chain has no functions",
         ),
         (
             whole.replace("[v9]", "[v1]").replace("udp dport 53", "{name: x}"),
-            "line 11, chains[1].classify.name, chain 'rest': ",
+            "line 10, chains[1].classify.name, chain 'rest': ",
             "leave it out",
         ),
         (
