@@ -203,6 +203,10 @@ fn streams(evidence: &Evidence) -> (bool, String) {
         let (count, text) = (&verdict["violation_count"], &verdict["violations"][0]);
         return (false, format!("{case}: {count} violations, the first: {text}"));
     }
+    let arrived = |verdict: &Value| verdict["arrived"].as_u64().unwrap_or(0);
+    if let Some((case, _)) = verdicts.iter().find(|(_, verdict)| arrived(verdict) == 0) {
+        return (false, format!("{case}: no sample came to the destination"));
+    }
     let found = format!(
         "{} samples from {} packets at the destination in {} runs from {first} on, each by its \
          chain's functions in order and by no other",
@@ -210,7 +214,7 @@ fn streams(evidence: &Evidence) -> (bool, String) {
         sum("arrived"),
         verdicts.len(),
     );
-    (sum("arrived") > 0, found)
+    (true, found)
 }
 
 /// Holds if every stream of users, and beside them, was clean, and the independent proof found each
@@ -422,6 +426,12 @@ mod tests {
         assert!(streams(Some(verdict(true, 3))));
         assert!(!streams(Some(verdict(false, 3))) && !streams(Some(verdict(true, 0))));
         assert!(!streams(None));
+        let mut two = evidence();
+        two.runs.extend(evidence().runs);
+        for (run, arrived) in two.runs.iter_mut().zip([3, 0]) {
+            run.stream_proof = Some(verdict(true, arrived));
+        }
+        assert!(!holds("streams", &two), "a run in which nothing came hides behind no other");
         let users = |proof: Option<Value>| {
             let moved = crate::run::users::Comparison { sent: 5, ..Default::default() };
             let users = crate::run::users::UsersEvidence {
