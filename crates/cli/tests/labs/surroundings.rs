@@ -36,7 +36,7 @@ fn a_detached_lab_whose_chain_cannot_stand_says_so_and_leaves_nothing() {
     command.args(["lab", "up", "--detach"]).arg(&file).env(variable, &value);
     let output = command.output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("'v1', direction In"), "{}", said(&output));
+    assert!(said(&output).contains("'v1', direction 'in'"), "{}", said(&output));
     let mark = format!("{variable}={value}");
     wait_for("the end of the lab", || {
         let left = procfs::marked(&mark);
