@@ -41,6 +41,14 @@ pub(crate) enum BenchError {
         /// What it does.
         reason: String,
     },
+    /// Figures for the record would name a commit that does not hold what is measured.
+    #[error(
+        "no commit holds what would be measured; commit it first, or measure with --quick:\n{changed}"
+    )]
+    Uncommitted {
+        /// As git tells them, one a line.
+        changed: String,
+    },
     /// Our own client was refused.
     #[error("{0}; the figures would mean nothing")]
     Client(#[from] catena_client::ClientError),

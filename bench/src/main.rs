@@ -14,6 +14,7 @@ mod machine;
 mod openstack;
 mod peers;
 mod plot;
+mod provenance;
 mod publish;
 mod results;
 mod servers;
@@ -22,7 +23,7 @@ mod slices;
 use clap::{Parser, Subcommand};
 use error::BenchError;
 use results::Figure;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -56,6 +57,20 @@ enum Bench {
     Peers(peers::Options),
 }
 
+impl Bench {
+    /// Does it measure everything, for the tables of results?
+    fn is_for_the_record(&self) -> bool {
+        match self {
+            Self::Openstack(options) => !options.quick,
+            Self::Engine(options) => !options.quick,
+            Self::Slices(options) => !options.quick,
+            Self::Classifier(options) => !options.quick,
+            Self::ChainTcp(options) => !options.quick,
+            Self::Echo { .. } | Self::RoundTrips { .. } | Self::Summary | Self::Peers(_) => false,
+        }
+    }
+}
+
 /// A benchmark's figures.
 type Figures = fn() -> Vec<Figure>;
 
@@ -69,26 +84,31 @@ const BENCHES: [(&str, Figures); 5] = [
 ];
 
 fn main() -> ExitCode {
-    let folder = folder();
-    let outcome = match Arguments::parse().bench {
-        Bench::Openstack(options) => openstack::run(&options, &folder),
-        Bench::Peers(options) => peers::run(&options),
-        Bench::Classifier(options) => classifier::run(&options, &folder),
-        Bench::Engine(options) => engine::run(&options, &folder),
-        Bench::Slices(options) => slices::run(&options, &folder),
-        Bench::ChainTcp(options) => chain_tcp::run(&options, &folder),
-        Bench::Echo { port } => chain_tcp::echo(port).map_err(BenchError::from),
-        Bench::RoundTrips { address, port, count } => {
-            chain_tcp::make_round_trips(&address, port, count).map_err(BenchError::from)
-        }
-        Bench::Summary => publish::summarise(&folder),
-    };
-    match outcome {
+    match measure(&Arguments::parse().bench, &folder()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn measure(bench: &Bench, folder: &Path) -> Result<(), BenchError> {
+    if bench.is_for_the_record() {
+        provenance::require_commit(folder)?;
+    }
+    match bench {
+        Bench::Openstack(options) => openstack::run(options, folder),
+        Bench::Peers(options) => peers::run(options),
+        Bench::Classifier(options) => classifier::run(options, folder),
+        Bench::Engine(options) => engine::run(options, folder),
+        Bench::Slices(options) => slices::run(options, folder),
+        Bench::ChainTcp(options) => chain_tcp::run(options, folder),
+        Bench::Echo { port } => chain_tcp::echo(*port).map_err(BenchError::from),
+        Bench::RoundTrips { address, port, count } => {
+            chain_tcp::make_round_trips(address, *port, *count).map_err(BenchError::from)
+        }
+        Bench::Summary => publish::summarise(folder),
     }
 }
 

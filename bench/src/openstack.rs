@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Options {
     /// Less of everything: three minutes at most.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
     /// Ours alone: the peer cannot be had on this machine.
     #[arg(long)]
     no_peer: bool,

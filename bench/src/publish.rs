@@ -5,7 +5,7 @@ use crate::error::BenchError;
 use crate::machine::machine;
 use crate::plot::Plot;
 use crate::results::{Figure, Notes, Picture, Results, Row};
-use crate::{BENCHES, chain_tcp, classifier, engine, openstack, slices};
+use crate::{BENCHES, chain_tcp, classifier, engine, openstack, provenance, slices};
 use comfy_table::{Table, presets};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(crate) fn publish(run: Run, folder: &Path) -> Result<(), BenchError> {
     let results = Results {
         about: run.about,
         command: command(),
-        commit: catena_lab::commit_of(folder),
+        commit: provenance::commit(folder),
         machine: machine(),
         versions: run.versions,
         options: run.options,

@@ -15,9 +15,10 @@ fn pages() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Writes the files that say something else than the code: what is unchanged is not built anew.
 pub(crate) fn write(root: &Path) -> Vec<String> {
     let mut faults = Vec::new();
-    for (name, text) in pages() {
+    for (name, text) in pages().into_iter().filter(|page| is_stale(root, page)) {
         let path = root.join(name);
         let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
         if let Err(error) = folder.and_then(|()| std::fs::write(&path, text)) {
@@ -28,12 +29,13 @@ pub(crate) fn write(root: &Path) -> Vec<String> {
 }
 
 pub(crate) fn check(root: &Path) -> Vec<String> {
-    let stale = |(name, text): &(&str, String)| {
-        std::fs::read_to_string(root.join(name)).ok().as_ref() != Some(text)
-    };
     let pages = pages();
-    let stale = pages.iter().filter(|page| stale(page));
+    let stale = pages.iter().filter(|page| is_stale(root, page));
     stale.map(|(name, _)| format!("{name} is stale: run `cargo xtask gen`")).collect()
+}
+
+fn is_stale(root: &Path, (name, text): &(&str, String)) -> bool {
+    std::fs::read_to_string(root.join(name)).ok().as_ref() != Some(text)
 }
 
 fn drop_reasons() -> String {

@@ -33,7 +33,7 @@ pub(crate) use traffic::{echo, make_round_trips};
 pub(crate) struct Options {
     /// Less of everything.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
     /// Cores of both ends of a stream, as `taskset` has them; without it: all.
     #[arg(long)]
     cores: Option<String>,

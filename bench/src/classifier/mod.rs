@@ -23,7 +23,7 @@ use std::path::Path;
 pub(crate) struct Options {
     /// Less of everything.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
 }
 
 const SAMPLES: usize = 15;

@@ -26,7 +26,7 @@ use work::{Temperature, Work};
 pub(crate) struct Options {
     /// Less of everything.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
     /// Ours alone.
     #[arg(long)]
     no_peer: bool,

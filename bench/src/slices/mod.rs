@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 pub(crate) struct Options {
     /// Less of everything.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
     /// Only what the engine does, in memory: no lab is brought up.
     #[arg(long)]
     no_control: bool,

@@ -135,7 +135,7 @@ pub enum PlanError {
     },
     /// One instance on two nodes.
     #[error(
-        "instance '{instance}' has its ingress on node '{ingress}' and its egress on node '{egress}': \
+        "instance '{instance}' has its ingress on node '{ingress}' and its egress on node '{egress}'; \
          both ports of an instance must be on one node; correct binding:host_id"
     )]
     TornInstance {

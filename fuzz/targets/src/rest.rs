@@ -50,19 +50,19 @@ const PLACES: &[(&str, &str, &str)] = &[
         r#"{"service_graph": {"name": "s", "port_chains": {"a": ["b"]}}}"#,
     ),
     ("PUT", "/v2.0/quotas/tenant", r#"{"quota": {"port": 5, "port_chain": 3}}"#),
-    (
-        "POST",
-        "/v1/tokens",
-        r#"{"name": "t", "role": "tenant", "project": "p", "expires_in_seconds": 60}"#,
-    ),
+    ("POST", "/v1/tokens", r#"{"name": "t", "role": "tenant", "project": "p", "lifetime_s": 60}"#),
     ("POST", "/v1/plan", r#"{"chains": []}"#),
-    ("POST", "/v1/bulk", r#"{"slice": {"name": "s", "chain": "c", "teids": "1-5", "vni": 7}}"#),
+    ("POST", "/v1/bulk", r#"{"slice": {"name": "s", "chain": "c", "teids": [1, 5], "vni": 7}}"#),
     (
         "POST",
         "/v1/slices",
-        r#"{"name": "s", "chain": "c", "vni": 5, "teids": ["1-9"], "qfi": 3, "rate": "1M"}"#,
+        r#"{"name": "s", "chain": "c", "vni": 5, "teids": [1, 9], "qfi": 3, "rate": {"bits_per_second": 1000000, "burst_bytes": 9000}}"#,
     ),
-    ("POST", "/v1/explain", r#"{"from": "port", "packet": "tcp 10.0.0.1:1 > 10.0.0.2:2"}"#),
+    (
+        "POST",
+        "/v1/explain",
+        r#"{"from": "port", "packet": {"described": "tcp 10.0.0.1:1 > 10.0.0.2:2"}}"#,
+    ),
 ];
 
 /// The first byte chooses the place, the others are the body, or edits of a good one.

@@ -65,22 +65,25 @@ pub(crate) fn document() -> Value {
         "chains": [{
             "name": "web", "source": "S", "destination": "D", "encapsulation": "nsh",
             "symmetric": true, "match_fields": {"protocol": "tcp", "destination_port": "80-90"},
-            "chain": [{"name": "v1", "direction": "same", "weight": 2}, {"name": "v2"}],
+            "chain": [{"name": "v1", "direction": "same", "instances": [{"name": "v1", "weight": 2}]}, {"name": "v2"}],
         }],
         "functions": [{"name": "v1", "on_failure": "bypass"}],
         "graphs": [{"name": "g", "branches": {"web": ["other"]}}],
-        "slices": [{"name": "s", "chain": "web", "vni": 5, "teids": "1-9"}],
+        "slices": [{"name": "s", "chain": "web", "vni": 5, "teids": [1, 9]}],
     })
 }
 
 pub(crate) fn lab() -> Value {
     serde_json::json!({
         "name": "small",
-        "hosts": ["host1", "host2"],
-        "networks": {"customer": {"prefix": "10.0.1.0/24"}},
-        "endpoints": {"S": {"host": "host1", "network": "customer"}, "D": {"host": "host2", "network": "customer"}},
-        "functions": {"v1": {"host": "host1", "networks": ["customer"], "routes": {"customer": "customer"}}},
+        "hosts": {"host1": {}, "host2": {}},
+        "switches": ["ovs01"],
+        "links": ["host1-ovs01", "host2-ovs01"],
+        "networks": {"customer": {"cidrs": ["10.0.1.0/24"]}},
+        "endpoints": {"S": {"on": "host1", "networks": ["customer"]}, "D": {"on": "host2", "networks": ["customer"]}},
+        "functions": {"v1": {"on": "host1", "networks": ["customer"], "routes": {"customer": "customer"}}},
         "chains": [{"name": "c", "source": "S", "destination": "D", "match_fields": {"protocol": "udp"}, "chain": [{"name": "v1"}]}],
+        "capture": {"at": ["S", "D", "v1"]},
         "sweep": {"chain": ["c"], "encapsulation": ["nsh", "mpls"], "repeat": 2},
         "traffic": [{"name": "t", "tool": "iperf3", "protocol": "udp", "from": "S", "to": "D", "port": 5001, "seconds": 1}],
         "check": ["order", "loss == 0", "sum v1 = v1"],

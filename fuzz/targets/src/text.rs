@@ -27,3 +27,16 @@ pub(crate) fn lab_file(bytes: &[u8]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_edited_is_good_before() {
+        Document::parse(&seeds::document().to_string()).unwrap();
+        let mut file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+        file.write_all(seeds::lab().to_string().as_bytes()).unwrap();
+        Lab::read(file.path(), false).unwrap();
+    }
+}

@@ -14,12 +14,11 @@ const BEFORE_NAMES: [&str; 4] = [" at ", " (", "left ", "reach "];
 const QUOTED: &str = "node '";
 /// What stands in place of a name.
 const HIDDEN: &str = "(hidden)";
-/// What stands before the words of a node on why it does not attach a port: they name its interfaces
-/// and addresses.
-const BEFORE_A_NODES_WORDS: &str = "node '(hidden)': ";
-const UNBOUND: &str = " is not bound on ";
-/// What stands in place of them.
-const NODES_WORDS: &str = "its interface cannot be attached; whoever runs the deployment sees why";
+/// What stands before the words of a node, on why it does not attach a port or refuses a program, and
+/// what stands in place of them: they name its interfaces, addresses and files. People's names come
+/// before them and may say the same: then the more is hidden.
+const BEFORE_A_NODES_WORDS: [&str; 2] = ["node '(hidden)': ", "refused its program: "];
+const NODES_WORDS: &str = "whoever runs the deployment sees why";
 
 /// Takes the names of nodes out of an answer.
 pub(super) fn hide(answer: &mut Value, situation: &Situation) {
@@ -63,11 +62,11 @@ fn without<'n>(sentence: &str, known: impl Iterator<Item = &'n NodeName>) -> Str
         let rest = part.split_once('\'').map_or("", |(_, rest)| rest);
         told.push_str(&format!("{QUOTED}{HIDDEN}'{rest}"));
     }
-    let of_port = told.find(UNBOUND).map(|at| at + UNBOUND.len());
-    let words = of_port.filter(|at| told[*at..].starts_with(BEFORE_A_NODES_WORDS));
-    if let Some(at) = words {
-        told.truncate(at + BEFORE_A_NODES_WORDS.len());
-        told.push_str(NODES_WORDS);
+    for before in BEFORE_A_NODES_WORDS {
+        if let Some(at) = told.find(before) {
+            told.truncate(at + before.len());
+            told.push_str(NODES_WORDS);
+        }
     }
     for node in known {
         for before in BEFORE_NAMES {
@@ -102,8 +101,8 @@ mod tests {
         for (sentence, told) in [
             ("node 'v8' is not connected", "node '(hidden)' is not connected"),
             (
-                "its ingress on node 'a' and its egress on node 'b': no",
-                "its ingress on node '(hidden)' and its egress on node '(hidden)': no",
+                "its ingress on node 'a' and its egress on node 'b'; no",
+                "its ingress on node '(hidden)' and its egress on node '(hidden)'; no",
             ),
             ("1 of 1 probes dropped at v8: no_rule", "1 of 1 probes dropped at (hidden): no_rule"),
             (
@@ -115,8 +114,7 @@ mod tests {
             (
                 "port 'p' is not bound on node 'v8': interface 'eth7' carries the node's own \
                  address 192.0.2.1, and so on",
-                "port 'p' is not bound on node '(hidden)': its interface cannot be attached; \
-                 whoever runs the deployment sees why",
+                "port 'p' is not bound on node '(hidden)': whoever runs the deployment sees why",
             ),
             (
                 "port 'p' is not bound on node 'v8' yet",
@@ -125,6 +123,30 @@ mod tests {
             ("at host12 and at v8-a", "at host12 and at v8-a"),
         ] {
             assert_eq!(without(sentence, known.iter()), told);
+        }
+    }
+
+    #[test]
+    fn no_name_of_a_port_lets_the_words_of_a_node_through() {
+        let known = [NodeName::new("host1").unwrap()];
+        for name in [
+            "p",
+            "is not bound on q",
+            "p' is not bound on node 'q",
+            "p' is not bound on node 'q' yet",
+            "node ",
+            "node '",
+            "a node 'b' is not bound on node ",
+            "node '(hidden)'",
+            "refused its program",
+        ] {
+            for said in [
+                format!("port '{name}' is not bound on node 'host1': interface 'secret0'"),
+                format!("port '{name}' waits; node 'host1' refused its program: /secret0"),
+            ] {
+                let told = without(&said, known.iter());
+                assert!(!told.contains("secret0") && !told.contains("host1"), "{told}");
+            }
         }
     }
 }

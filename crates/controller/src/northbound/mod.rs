@@ -73,7 +73,7 @@ impl App {
             watchers: self.watchers.clone(),
             drafts: Arc::clone(&self.drafts),
             quotas: Arc::clone(&self.quotas),
-            bulks: Seats::default(),
+            bulks: self.bulks.clone(),
             readers: self.readers.clone(),
             trusted_proxies: Arc::clone(&self.trusted_proxies),
         })

@@ -62,8 +62,8 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    /// That of a packet that came out of a function by the port with this serial, from this MAC.
-    pub(super) fn returned(serial: u32, port: &PortTable, source: MacAddr) -> Self {
+    /// That of a packet that came by the port with this serial, from this MAC.
+    pub(super) fn by_port(serial: u32, port: &PortTable, source: MacAddr) -> Self {
         match network_mac::told_by(port, source) {
             Some(Key::UNTOLD) | None => Self::Port(serial),
             Some(network) => Self::Told(serial, network),

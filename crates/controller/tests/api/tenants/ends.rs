@@ -48,11 +48,16 @@ struct Bulk {
 
 impl Bulk {
     fn open(caller: &Caller<'_>) -> Self {
+        Self::open_with(caller, "")
+    }
+
+    /// With more headers.
+    fn open_with(caller: &Caller<'_>, more: &str) -> Self {
         let address = caller.controller.url.trim_start_matches("http://");
         let mut socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!(
-            "POST /v1/bulk HTTP/1.1\r\nHost: {address}\r\nX-Auth-Token: {}\r\n\
+            "POST /v1/bulk HTTP/1.1\r\nHost: {address}\r\nX-Auth-Token: {}\r\n{more}\
              Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n",
             caller.token.as_deref().unwrap()
         );
@@ -102,7 +107,10 @@ fn an_open_bulk_ends_with_its_token_and_makes_nothing_more() {
 
 /// What the controller says to a request of a line that it takes, or refuses.
 fn begin(caller: &Caller<'_>) -> (Bulk, u16) {
-    let mut bulk = Bulk::open(caller);
+    begun(Bulk::open(caller))
+}
+
+fn begun(mut bulk: Bulk) -> (Bulk, u16) {
     bulk.send(&json!({"network": {"name": "n"}}));
     let mut first = String::new();
     bulk.answers.read_line(&mut first).unwrap();
@@ -126,6 +134,10 @@ fn one_project_does_not_take_all_seats_of_those_who_send_lines() {
     while !told.contains("of your project") {
         assert!(refused.answers.read_line(&mut told).unwrap() > 0, "{told}");
     }
+    // What is sent into a draft takes seats as all else does.
+    let (_, draft) = open(&greedy[0]);
+    let into_draft = format!("Catena-Draft: {draft}\r\n");
+    assert_eq!(begun(Bulk::open_with(&greedy[0], &into_draft)).1, 503);
     let quiet = admin.with_role("q", "quiet", "tenant");
     assert_eq!(begin(&quiet).1, 200, "another's share is another's");
     // A seat is free again soon after its request has ended.

@@ -30,8 +30,10 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
     let Some(port) = live.slots.of_port(id).and_then(|slot| live.slots.owner(slot).1) else {
         return;
     };
-    let scopes = [live, &*engine].map(|one| Scope::Port(one.slots.serial(port)));
     if let Ok(view) = receive::parse_frame(&request.frame.0) {
+        let table = engine.tables.port(port);
+        let scopes =
+            [live, &*engine].map(|one| Scope::by_port(one.slots.serial(port), table, view.source));
         engine.fragments.borrow_way(&live.fragments, now_ns, scopes, (&request.frame.0, &view));
     }
     lend_flow_path(engine, live, &request.frame.0, now_ns);
@@ -62,10 +64,7 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
     let Ok(mut view) = receive::parse_frame(bytes) else { return };
     let mut user = live.look.into(bytes, &view);
     let table = engine.tables.port(port);
-    let scope = match table.is_function() {
-        true => Scope::returned(live.slots.serial(port), table, view.source),
-        false => Scope::Port(live.slots.serial(port)),
-    };
+    let scope = Scope::by_port(live.slots.serial(port), table, view.source);
     live.fragments.complete(now_ns, scope, bytes, &mut view, &mut user);
     let Some(flow) = view.flow else { return };
     let told = (network_mac::told_by(table, view.source).unwrap_or(Key::UNTOLD), flow);

@@ -34,7 +34,7 @@ impl Fragments {
             }
             (Step::FromFunction(port), Owner::Port { serial, .. }) => {
                 let port = context.tables.port(port);
-                (Scope::returned(serial, port, work.view.source), !port.is_shared)
+                (Scope::by_port(serial, port, work.view.source), !port.is_shared)
             }
             (_, Owner::Port { serial, .. }) => (Scope::Port(serial), true),
             (_, Owner::Tunnels) => return Ok(Sight::GoesOn),

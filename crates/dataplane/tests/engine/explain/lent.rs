@@ -4,9 +4,10 @@ use super::live::{explain_and_send, send_and_compare};
 use super::{tell, text};
 use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
-use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, with_chain};
-use catena_model::program::PROXY_MAC;
+use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, rules, with_chain};
+use catena_model::program::{NETWORK_MAC_PREFIX, PROXY_MAC, RuleMatch, RulePlace};
 use catena_model::resource::Encapsulation;
+use catena_wire::scalar::MacAddr;
 
 /// A packet of S as a router behind v1 would send it on.
 fn routed(rig: &Rig) -> Vec<u8> {
@@ -75,4 +76,35 @@ fn the_way_that_a_name_went_is_kept_also_when_asked_about() {
     let told = tell(&rig, "S", &chained[0], None);
     assert!(text(&told).contains("second_first_fragment"), "{}", text(&told));
     send_and_compare(&mut rig, "S", &chained[0], &told);
+}
+
+#[test]
+fn the_way_that_a_name_went_from_a_function_that_keeps_macs_is_kept_also_when_asked_about() {
+    let mut rig = rig_with_own_chain();
+    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| {
+        let back = returned(&rig, packet(&rig.town, port));
+        Spec { fragment: (0, true), payload: vec![1; 24], ..back }.frame()
+    });
+    rig.send("v1.out", &plain);
+    let told = tell(&rig, "v1.out", &chained, None);
+    assert!(text(&told).contains("second_first_fragment"), "{}", text(&told));
+    send_and_compare(&mut rig, "v1.out", &chained, &told);
+}
+
+/// What v1 gives back: it keeps the MAC that tells the network.
+fn returned(rig: &Rig, sent: Spec) -> Spec {
+    let [a, b, c] = NETWORK_MAC_PREFIX;
+    let source_mac = MacAddr([a, b, c, 0, 0, 100]);
+    Spec { source_mac, destination_mac: rig.town.mac("D"), ..sent }
+}
+
+/// A chain through v1, which keeps MACs, and one that begins at its way out.
+fn rig_with_own_chain() -> Rig {
+    let mut town = with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]);
+    town.keeping = [String::from("v1")].into();
+    let place = RulePlace::Port(town.port_named("v1.out").id);
+    let own = rules(CHAINED_PORT).into_iter().map(|rule| RuleMatch { place, ..rule });
+    let own: Vec<_> = own.collect();
+    town.chain("own", Encapsulation::Nsh, &[&["v3"]], &own);
+    Rig::new(town)
 }
