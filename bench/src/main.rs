@@ -14,7 +14,6 @@ mod machine;
 mod openstack;
 mod peers;
 mod plot;
-mod provenance;
 mod publish;
 mod results;
 mod servers;
@@ -95,7 +94,7 @@ fn main() -> ExitCode {
 
 fn measure(bench: &Bench, folder: &Path) -> Result<(), BenchError> {
     if bench.is_for_the_record() {
-        provenance::require_commit(folder)?;
+        publish::require_commit(folder)?;
     }
     match bench {
         Bench::Openstack(options) => openstack::run(options, folder),

@@ -5,10 +5,22 @@ use crate::error::BenchError;
 use crate::machine::machine;
 use crate::plot::Plot;
 use crate::results::{Figure, Notes, Picture, Results, Row};
-use crate::{BENCHES, chain_tcp, classifier, engine, openstack, provenance, slices};
+use crate::{BENCHES, chain_tcp, classifier, engine, openstack, slices};
 use comfy_table::{Table, presets};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// What benchmarks write, from the root of the tree: no figure is another for it.
+const WRITTEN: [&str; 2] = ["bench/results", "bench/RESULTS.md"];
+
+/// Refuses to measure for the tables of results what no commit holds.
+///
+/// # Errors
+/// Which files have changed.
+pub(crate) fn require_commit(folder: &Path) -> Result<(), BenchError> {
+    let changed = catena_lab::changes_in(folder, &WRITTEN);
+    if changed.is_empty() { Ok(()) } else { Err(BenchError::Uncommitted { changed }) }
+}
 
 /// What one benchmark brought.
 pub(crate) struct Run {
@@ -35,7 +47,7 @@ pub(crate) fn publish(run: Run, folder: &Path) -> Result<(), BenchError> {
     let results = Results {
         about: run.about,
         command: command(),
-        commit: provenance::commit(folder),
+        commit: catena_lab::commit_of(folder, &WRITTEN),
         machine: machine(),
         versions: run.versions,
         options: run.options,

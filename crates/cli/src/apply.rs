@@ -27,8 +27,9 @@ pub(crate) struct ApplyArguments {
     /// Remove what the document declares, instead.
     #[arg(long)]
     undeploy: bool,
-    /// Wait until the nodes have done it and the paths of before are gone; say how far they are and
-    /// what became of packets on old paths. Exit code 1 when something is not over in time.
+    /// Wait until the chains are active and their paths of before are gone; say how far the nodes are
+    /// and what became of packets on old paths. Exit code 1 when something of that is not over in
+    /// time. What changes of slices is not waited for.
     #[arg(long)]
     wait: bool,
     /// For at most so many seconds; without it, as long as the controller waits for chains (5 s).

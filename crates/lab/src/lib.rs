@@ -19,7 +19,7 @@ pub use run::user_frames;
 pub use run::{
     Change, Comparison, Delays, DeploySample, Evidence, Isolation, Judged, LengthRow, Mean, Ratio,
     RunEvidence, RunOptions, RunReport, ThroughputRow, TrafficResult, Update, UsersEvidence,
-    UsersRow, beside, command, commit_of, run, summary, write_summary,
+    UsersRow, beside, changes_in, command, commit_of, run, summary, write_summary,
 };
 pub use supervisor::{
     Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,

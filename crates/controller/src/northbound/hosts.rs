@@ -16,7 +16,7 @@ const QUOTED: &str = "node '";
 const HIDDEN: &str = "(hidden)";
 /// What stands before the words of a node, on why it does not attach a port or refuses a program, and
 /// what stands in place of them: they name its interfaces, addresses and files. People's names come
-/// before them and may say the same: then the more is hidden.
+/// before them and may say the same: then more is hidden.
 const BEFORE_A_NODES_WORDS: [&str; 2] = ["node '(hidden)': ", "refused its program: "];
 const NODES_WORDS: &str = "whoever runs the deployment sees why";
 

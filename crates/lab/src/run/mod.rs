@@ -24,7 +24,7 @@ pub use users::frames as user_frames;
 pub use beside::beside;
 pub use evidence::{DeploySample, Evidence, LengthRow, RunEvidence, ThroughputRow};
 pub use judge::Judged;
-pub use provenance::{command, commit_of};
+pub use provenance::{changes_in, command, commit_of};
 pub use report::RunReport;
 pub use statistics::{Mean, Ratio};
 pub use summary::{summary, write_summary};

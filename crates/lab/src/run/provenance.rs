@@ -13,15 +13,31 @@ pub fn command() -> String {
     name.into_iter().chain(words).collect::<Vec<String>>().join(" ")
 }
 
-/// What git calls the tree that a folder is in: its commit, with `-dirty` where there are changes
-/// beside it; `unknown` without a repository.
+/// What git calls the tree that a folder is in: its commit, with `-dirty` where [`changes_in`] it are
+/// any; `unknown` without a repository.
 #[must_use]
-pub fn commit_of(folder: &Path) -> String {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(folder).args(["describe", "--always", "--dirty", "--abbrev=12"]);
-    let said = git.output().ok().filter(|done| done.status.success());
-    let said = said.map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned());
-    said.unwrap_or_else(|| "unknown".to_owned())
+pub fn commit_of(folder: &Path, but: &[&str]) -> String {
+    match git(folder, &["describe", "--always", "--abbrev=12"]) {
+        None => "unknown".to_owned(),
+        Some(commit) if changes_in(folder, but).is_empty() => commit,
+        Some(commit) => format!("{commit}-dirty"),
+    }
+}
+
+/// The files of the tree that a folder is in that are not as its commit says, one a line, `but` for
+/// those at these paths from its root. What git does not know is no change.
+#[must_use]
+pub fn changes_in(folder: &Path, but: &[&str]) -> String {
+    let but: Vec<String> = but.iter().map(|path| format!(":(top,exclude){path}")).collect();
+    let mut words = vec!["status", "--porcelain", "--untracked-files=no", "--", ":(top)"];
+    words.extend(but.iter().map(String::as_str));
+    git(folder, &words).unwrap_or_default()
+}
+
+/// What git says of the tree that a folder is in, if there is one.
+fn git(folder: &Path, words: &[&str]) -> Option<String> {
+    let said = Command::new("git").arg("-C").arg(folder).args(words).output().ok()?;
+    said.status.success().then(|| String::from_utf8_lossy(&said.stdout).trim_end().to_owned())
 }
 
 #[cfg(test)]
@@ -31,18 +47,22 @@ mod tests {
     #[test]
     fn a_commit_is_told_where_there_is_a_repository() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(commit_of(folder.path()), "unknown");
-        let git = |words: &[&str]| {
-            let mut git = Command::new("git");
-            git.arg("-C").arg(folder.path()).args(["-c", "user.name=a", "-c", "user.email=a@b"]);
-            assert!(git.args(words).output().unwrap().status.success(), "{words:?}");
+        let commit = |but: &[&str]| commit_of(folder.path(), but);
+        assert_eq!(commit(&[]), "unknown");
+        let call = |words: &[&str]| {
+            let named = [&["-c", "user.name=a", "-c", "user.email=a@b"], words].concat();
+            git(folder.path(), &named).unwrap_or_else(|| panic!("{words:?}"))
         };
-        git(&["init"]);
-        git(&["commit", "--allow-empty", "-m", "first"]);
-        let clean = commit_of(folder.path());
+        call(&["init"]);
+        call(&["commit", "--allow-empty", "-m", "first"]);
+        let clean = commit(&[]);
         assert!(clean.len() >= 12 && clean.chars().all(|c| c.is_ascii_hexdigit()), "{clean}");
         std::fs::write(folder.path().join("file"), "1").unwrap();
-        git(&["add", "file"]);
-        assert_eq!(commit_of(folder.path()), format!("{clean}-dirty"));
+        assert_eq!(commit(&[]), clean, "git does not know the file");
+        call(&["add", "file"]);
+        assert_eq!(commit(&[]), format!("{clean}-dirty"));
+        assert_eq!(commit(&["file"]), clean);
+        assert_eq!(commit(&["fil"]), format!("{clean}-dirty"));
+        assert_eq!(changes_in(folder.path(), &["other"]), "A  file");
     }
 }

@@ -85,7 +85,7 @@ impl RunReport {
             file: lab.file.clone(),
             is_full,
             machine: machine(),
-            commit: commit_of(lab.file.parent().unwrap_or(Path::new("."))),
+            commit: commit_of(lab.file.parent().unwrap_or(Path::new(".")), &[]),
             versions: versions(),
             repeats: lab.sweep.repeat,
             not_controlled: NOT_CONTROLLED,
