@@ -63,15 +63,17 @@ fn a_later_fragment_has_the_ports_of_its_first_also_when_asked_about() {
     send_and_compare(&mut rig, "S", &later.frame(), &told);
 }
 
+/// The two fragments of a packet.
+fn pieces(whole: Spec) -> [Vec<u8>; 2] {
+    let first = Spec { fragment: (0, true), payload: vec![1; 24], ..whole.clone() };
+    let later = Spec { fragment: (4, false), payload: vec![2; 9], ..whole };
+    [first.frame(), later.frame()]
+}
+
 #[test]
 fn the_way_that_a_name_went_is_kept_also_when_asked_about() {
     let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]));
-    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| {
-        let whole = packet(&rig.town, port);
-        let first = Spec { fragment: (0, true), payload: vec![1; 24], ..whole.clone() };
-        let later = Spec { fragment: (4, false), payload: vec![2; 9], ..whole };
-        [first.frame(), later.frame()]
-    });
+    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| pieces(packet(&rig.town, port)));
     plain.iter().for_each(|frame| rig.send("S", frame));
     let told = tell(&rig, "S", &chained[0], None);
     assert!(text(&told).contains("second_first_fragment"), "{}", text(&told));
@@ -81,21 +83,18 @@ fn the_way_that_a_name_went_is_kept_also_when_asked_about() {
 #[test]
 fn the_way_that_a_name_went_from_a_function_that_keeps_macs_is_kept_also_when_asked_about() {
     let mut rig = rig_with_own_chain();
-    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| {
-        let back = returned(&rig, packet(&rig.town, port));
-        Spec { fragment: (0, true), payload: vec![1; 24], ..back }.frame()
-    });
-    rig.send("v1.out", &plain);
-    let told = tell(&rig, "v1.out", &chained, None);
+    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| pieces(returned(&rig, port)));
+    plain.iter().for_each(|frame| rig.send("v1.out", frame));
+    let told = tell(&rig, "v1.out", &chained[0], None);
     assert!(text(&told).contains("second_first_fragment"), "{}", text(&told));
-    send_and_compare(&mut rig, "v1.out", &chained, &told);
+    send_and_compare(&mut rig, "v1.out", &chained[0], &told);
 }
 
 /// What v1 gives back: it keeps the MAC that tells the network.
-fn returned(rig: &Rig, sent: Spec) -> Spec {
+fn returned(rig: &Rig, port: u16) -> Spec {
     let [a, b, c] = NETWORK_MAC_PREFIX;
     let source_mac = MacAddr([a, b, c, 0, 0, 100]);
-    Spec { source_mac, destination_mac: rig.town.mac("D"), ..sent }
+    Spec { source_mac, destination_mac: rig.town.mac("D"), ..packet(&rig.town, port) }
 }
 
 /// A chain through v1, which keeps MACs, and one that begins at its way out.
