@@ -64,16 +64,16 @@ fn a_later_fragment_has_the_ports_of_its_first_also_when_asked_about() {
 }
 
 /// The two fragments of a packet.
-fn pieces(whole: Spec) -> [Vec<u8>; 2] {
+fn pieces(whole: &Spec) -> [Vec<u8>; 2] {
     let first = Spec { fragment: (0, true), payload: vec![1; 24], ..whole.clone() };
-    let later = Spec { fragment: (4, false), payload: vec![2; 9], ..whole };
+    let later = Spec { fragment: (4, false), payload: vec![2; 9], ..whole.clone() };
     [first.frame(), later.frame()]
 }
 
 #[test]
 fn the_way_that_a_name_went_is_kept_also_when_asked_about() {
     let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]));
-    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| pieces(packet(&rig.town, port)));
+    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| pieces(&packet(&rig.town, port)));
     plain.iter().for_each(|frame| rig.send("S", frame));
     let told = tell(&rig, "S", &chained[0], None);
     assert!(text(&told).contains("second_first_fragment"), "{}", text(&told));
@@ -83,7 +83,7 @@ fn the_way_that_a_name_went_is_kept_also_when_asked_about() {
 #[test]
 fn the_way_that_a_name_went_from_a_function_that_keeps_macs_is_kept_also_when_asked_about() {
     let mut rig = rig_with_own_chain();
-    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| pieces(returned(&rig, port)));
+    let [plain, chained] = [PLAIN_PORT, CHAINED_PORT].map(|port| pieces(&returned(&rig, port)));
     plain.iter().for_each(|frame| rig.send("v1.out", frame));
     let told = tell(&rig, "v1.out", &chained[0], None);
     assert!(text(&told).contains("second_first_fragment"), "{}", text(&told));
