@@ -3,6 +3,7 @@
 
 use super::accounting::{Snapshot, Standing, settle};
 use super::capture::Captures;
+use super::cases::{Case, cases, rounds};
 use super::evidence::{DeploySample, Evidence, RunEvidence};
 use super::proof::{self, Question};
 use super::tool::{Place, TrafficResult, make};
@@ -12,28 +13,13 @@ use crate::error::{LabError, Result};
 use crate::up::RunningLab;
 use crate::vocabulary::{LabChain, Traffic, Users};
 use catena_client::deploy::Deployment;
-use catena_model::resource::{Encapsulation, IpFamily};
+use catena_model::resource::IpFamily;
 use std::fs;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// One point of the sweep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Case {
-    encapsulation: Option<Encapsulation>,
-    chain: Option<String>,
-}
-
-impl Case {
-    fn name(&self) -> String {
-        let encapsulation = self.encapsulation.map(Encapsulation::name);
-        let parts: Vec<&str> = self.chain.as_deref().into_iter().chain(encapsulation).collect();
-        if parts.is_empty() { "all".to_owned() } else { parts.join("-") }
-    }
-}
 
 /// Carries out everything the lab file asks for; each case is told with its duration.
 pub(crate) fn carry_out(
@@ -50,21 +36,17 @@ pub(crate) fn carry_out(
         measure_users(running, &users, folder, &mut evidence, tell)?;
         return Ok(evidence);
     }
-    // Rounds over the cases: a drift of the machine touches all cases alike.
-    let cases = cases(running);
-    for repeat in 1..=running.lab.sweep.repeat {
-        for case in &cases {
-            let start = Instant::now();
-            let chains = deploy_case(running, case)?;
-            let folder = folder.join(format!("{}-{repeat}", case.name()));
-            let run = run_once(running, case, &chains, &folder, tell)?;
-            for chain in chains.iter().rev() {
-                Deployment::undeploy(&running.client, &chain.id)?;
-            }
-            let text = format!("{repeat}: {}", run_text(running, case, &run));
-            tell(&text, start.elapsed().as_secs_f64());
-            evidence.runs.push(run);
+    for (repeat, case) in rounds(running.lab.sweep.repeat, &cases(&running.lab)) {
+        let start = Instant::now();
+        let chains = deploy_case(running, case)?;
+        let folder = folder.join(format!("{}-{repeat}", case.name()));
+        let run = run_once(running, case, &chains, &folder, tell)?;
+        for chain in chains.iter().rev() {
+            Deployment::undeploy(&running.client, &chain.id)?;
         }
+        let text = format!("{repeat}: {}", run_text(running, case, &run));
+        tell(&text, start.elapsed().as_secs_f64());
+        evidence.runs.push(run);
     }
     Ok(evidence)
 }
@@ -86,39 +68,6 @@ fn measure_users(
     run.account(settle(&running.client, &before, &running.lab, &chains)?.0);
     evidence.runs.push(run);
     Ok(())
-}
-
-fn cases(running: &RunningLab) -> Vec<Case> {
-    let sweep = &running.lab.sweep;
-    let encapsulations: Vec<Option<Encapsulation>> = match sweep.encapsulations.as_slice() {
-        [] => vec![None],
-        some => some.iter().copied().map(Some).collect(),
-    };
-    let chains: Vec<Option<&LabChain>> = match sweep.chains.as_slice() {
-        [] => vec![None],
-        // One and the same under another name is measured once, and told of both.
-        some => some
-            .iter()
-            .filter_map(|name| running.lab.chain(name))
-            .filter(|chain| running.lab.measured_for(chain).name == chain.name)
-            .map(Some)
-            .collect(),
-    };
-    let mut cases: Vec<Case> = Vec::new();
-    for chain in chains {
-        for encapsulation in &encapsulations {
-            // Without functions nothing is encapsulated: one case stands for all.
-            let is_bare = chain.is_some_and(|chain| chain.document.chain.is_empty());
-            let case = Case {
-                encapsulation: encapsulation.filter(|_| !is_bare),
-                chain: chain.map(|chain| chain.name.clone()),
-            };
-            if !cases.contains(&case) {
-                cases.push(case);
-            }
-        }
-    }
-    cases
 }
 
 /// Deploys the chains of a case.
@@ -280,8 +229,7 @@ fn run_text(running: &RunningLab, case: &Case, run: &RunEvidence) -> String {
     format!("{}: {} traffics, {packets} datagrams", case.name(), running.lab.traffic.len())
 }
 
-/// Deploys and removes the first chain, cut to each length. The lengths take turns, so that a
-/// drift of the machine touches all alike.
+/// Deploys and removes the first chain, cut to each length.
 fn deploy_lengths(
     running: &RunningLab,
     lengths: RangeInclusive<usize>,
@@ -292,14 +240,13 @@ fn deploy_lengths(
     let encapsulation = running.lab.sweep.encapsulations.first().copied();
     let before = Snapshot::take_at_rest(&running.client)?;
     let start = Instant::now();
-    for _ in 0..running.lab.sweep.repeat {
-        for length in lengths.clone() {
-            let mut chain = chain.clone();
-            chain.document.chain.truncate(length);
-            let deployed = running.deploy(&chain, encapsulation)?;
-            evidence.deployments.push(DeploySample { length, timings: deployed.timings });
-            Deployment::undeploy(&running.client, &deployed.chain)?;
-        }
+    let lengths: Vec<usize> = lengths.collect();
+    for (_, length) in rounds(running.lab.sweep.repeat, &lengths) {
+        let (mut chain, length) = (chain.clone(), *length);
+        chain.document.chain.truncate(length);
+        let deployed = running.deploy(&chain, encapsulation)?;
+        evidence.deployments.push(DeploySample { length, timings: deployed.timings });
+        Deployment::undeploy(&running.client, &deployed.chain)?;
     }
     let mut run = RunEvidence::new("deploy".to_owned(), encapsulation, None);
     // Nothing is sent through these chains, and nothing is said of packets in them.

@@ -4,6 +4,7 @@
 mod accounting;
 mod beside;
 mod capture;
+mod cases;
 mod datagrams;
 mod evidence;
 mod experiment;
