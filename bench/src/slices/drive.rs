@@ -175,9 +175,12 @@ impl Paced {
         self.delays_ns.get(place).copied().unwrap_or(self.lasted_ns) as f64 / 1e3
     }
 
+    /// The mean of all packets, in microseconds; one that was lost counts as in [`Self::us`].
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn mean_us(&self) -> f64 {
-        self.delays_ns.iter().sum::<u64>() as f64 / 1e3 / self.delays_ns.len().max(1) as f64
+        let came_ns = self.delays_ns.iter().sum::<u64>() as f64;
+        let late_ns = self.lost as f64 * self.lasted_ns as f64;
+        (came_ns + late_ns) / (self.delays_ns.len() as f64 + self.lost as f64).max(1.0) / 1e3
     }
 }
 
@@ -191,5 +194,6 @@ mod tests {
         assert_eq!([paced(0).us(50), paced(0).us(99)], [0.049, 0.098]);
         assert_eq!([paced(2).us(50), paced(2).us(99), paced(2).us(100)], [0.05, 5.0, 5.0]);
         assert_eq!(paced(100).us(50), 5.0);
+        assert_eq!([paced(0).mean_us(), paced(98).mean_us()], [0.0495, 2.52475]);
     }
 }

@@ -3,11 +3,11 @@
 use crate::run::statistics::mean;
 use serde::Serialize;
 
-/// Delays of one stream, in nanoseconds. What was lost is late: among the quantiles and the longest
-/// it stands with the time after which nobody waited for it any more.
+/// Delays of one stream, in nanoseconds. What was lost is late: in the mean, among the quantiles and as
+/// the longest it stands with the time after which nobody waited for it any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Delays {
-    /// Arithmetic mean of those that came.
+    /// Arithmetic mean.
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: u64,
@@ -50,9 +50,8 @@ impl Delays {
     /// many more there would have been, and what each of them counts, in nanoseconds.
     #[allow(clippy::cast_precision_loss, reason = "sums of nanoseconds are below 2^52")]
     pub(crate) fn of(delays_ns: &mut [u64], slices: &[Jitter], lost: (u64, u64)) -> Self {
-        let (lost, late_ns) = (usize::try_from(lost.0).unwrap_or(usize::MAX), lost.1);
-        let count = delays_ns.len();
-        let all = count.saturating_add(lost);
+        let ((lost, late_ns), came) = (lost, delays_ns.len());
+        let all = came.saturating_add(usize::try_from(lost).unwrap_or(usize::MAX));
         if all == 0 {
             return Self::default();
         }
@@ -68,8 +67,9 @@ impl Delays {
             let place = all.saturating_mul(hundredths).div_ceil(100).saturating_sub(1);
             delays_ns.get(place).copied().unwrap_or(late_ns)
         };
+        let came_ns = delays_ns.iter().sum::<u64>() as f64;
         Self {
-            mean_ns: delays_ns.iter().sum::<u64>() as f64 / count.max(1) as f64,
+            mean_ns: (came_ns + lost as f64 * late_ns as f64) / all as f64,
             p50_ns: at(50),
             p99_ns: at(99),
             max_ns: at(100),
@@ -113,16 +113,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_late_and_no_quantile_looks_away() {
+    fn what_is_lost_is_late_and_neither_mean_nor_quantile_looks_away() {
         let of = |lost| {
             let mut delays: Vec<u64> = (1..=98).collect();
             let found = Delays::of(&mut delays, &[], (lost, 9_000));
-            (found.p50_ns, found.p99_ns, found.max_ns)
+            (found.mean_ns.round(), found.p50_ns, found.p99_ns, found.max_ns)
         };
-        assert_eq!(of(0), (49, 98, 98));
-        assert_eq!(of(2), (50, 9_000, 9_000));
-        assert_eq!(of(99), (9_000, 9_000, 9_000));
-        assert_eq!(Delays::of(&mut [], &[], (1, 9_000)).p50_ns, 9_000);
+        assert_eq!(of(0), (50.0, 49, 98, 98));
+        assert_eq!(of(2), (229.0, 50, 9_000, 9_000));
+        assert_eq!(of(98), (4_525.0, 98, 9_000, 9_000));
+        let all_lost = Delays::of(&mut [], &[], (1, 9_000));
+        assert_eq!((all_lost.mean_ns, all_lost.p50_ns), (9_000.0, 9_000));
     }
 
     #[test]
