@@ -94,7 +94,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         drafts: Arc::default(),
         quotas: Arc::new(quotas),
         bulks: northbound::Seats::default(),
-        readers: northbound::body::Readers::default(),
+        requests: northbound::Seats::default(),
         trusted_proxies: config.trusted_proxies.into(),
     };
     let (north, south) = connections::doors();

@@ -9,12 +9,13 @@ mod names;
 mod native;
 mod networking_sfc;
 mod routes;
+mod seats;
 mod serve;
 
 use drafts::{Drafts, Maker};
-pub(crate) use native::Seats;
 pub(crate) use networking_sfc::{DRAFT, Quotas, SLICE, WATCHER};
 pub use routes::{Access, Route, routes};
+pub(crate) use seats::Seats;
 pub(crate) use serve::serve;
 
 use crate::auth::{Guard, Identity, Refusal};
@@ -27,7 +28,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
-use body::{Broken, Readers};
+use body::Broken;
 use catena_store::StoreError;
 use ipnet::IpNet;
 use serde_json::Value;
@@ -38,6 +39,9 @@ use tokio::sync::watch;
 
 /// Largest request body, in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Requests of one project, where projects are told apart, that may be sent or wait for their answer at
+/// a time: no project takes the connections that another needs.
+const REQUESTS_OF_PROJECT_MAX: usize = 64;
 
 /// What requests are answered from.
 pub(crate) struct App {
@@ -54,7 +58,7 @@ pub(crate) struct App {
     pub(crate) drafts: Arc<Drafts>,
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) bulks: Seats,
-    pub(crate) readers: Readers,
+    pub(crate) requests: Seats,
     pub(crate) trusted_proxies: Arc<[IpNet]>,
 }
 
@@ -74,7 +78,7 @@ impl App {
             drafts: Arc::clone(&self.drafts),
             quotas: Arc::clone(&self.quotas),
             bulks: self.bulks.clone(),
-            readers: self.readers.clone(),
+            requests: self.requests.clone(),
             trusted_proxies: Arc::clone(&self.trusted_proxies),
         })
     }
@@ -155,7 +159,11 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     if native::is_bulk(&call) {
         return native::bulk(&app, &call, identity, body);
     }
-    call.body = app.readers.read(&identity.project, body).await;
+    let share = (!app.guard.is_open()).then_some(REQUESTS_OF_PROJECT_MAX);
+    let Ok(_seat) = app.requests.sit(&identity.project, share, usize::MAX) else {
+        return refuse(&call, too_many());
+    };
+    call.body = body::read(body).await;
     carry_out(&app, call, identity).await
 }
 
@@ -194,6 +202,14 @@ async fn forbid(app: &Arc<App>, route: &Route, mut call: Call, identity: Identit
     }
     let seen = carry_out(app, call, identity).await;
     if seen.status() == StatusCode::NOT_FOUND { seen } else { refused }
+}
+
+/// Why nothing is done for a project that waits for so many answers.
+fn too_many() -> Refusal {
+    Refusal::Unavailable(format!(
+        "{REQUESTS_OF_PROJECT_MAX} other requests of your project are sent or wait for their answers \
+         at this time; wait for one of them"
+    ))
 }
 
 /// The answer to a request that is not looked into.

@@ -3,10 +3,10 @@
 //! them.
 
 use super::problem::Problem;
-use super::seats::{NoSeat, Seat};
 use super::slices;
 use crate::auth::Pass;
 use crate::northbound::body::Broken;
+use crate::northbound::seats::{NoSeat, Seat};
 use crate::northbound::{App, BODY_BYTES_MAX, hosts, networking_sfc};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
@@ -154,7 +154,7 @@ impl Work {
                 "HTTPBadRequest",
                 "The request broke off or is no HTTP from here on; lines before are made.".into(),
             ),
-            Broken::Slow | Broken::TooMany => (
+            Broken::Slow => (
                 408,
                 "HTTPRequestTimeout",
                 format!("Nothing came for {} s; lines before are made.", SILENCE_MAX.as_secs()),

@@ -17,7 +17,6 @@ mod paths;
 mod plan;
 mod problem;
 pub(crate) mod routes;
-mod seats;
 mod slices;
 mod status;
 mod tokens;
@@ -32,7 +31,6 @@ use catena_model::resource::Label;
 use catena_plan::{Intent, Table};
 use problem::Problem;
 use routes::Operation;
-pub(crate) use seats::Seats;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -88,7 +88,6 @@ impl Problem {
             Broken::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Too large"),
             Broken::Malformed => (StatusCode::BAD_REQUEST, "Bad request"),
             Broken::Slow => (StatusCode::REQUEST_TIMEOUT, "Too slow"),
-            Broken::TooMany => (StatusCode::SERVICE_UNAVAILABLE, "Overloaded"),
         };
         Self { status, title, detail: why.advice() }
     }

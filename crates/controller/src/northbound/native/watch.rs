@@ -3,9 +3,9 @@
 //! what caused it.
 
 use super::problem::Problem;
-use super::seats::{NoSeat, Seat};
 use crate::auth::{Identity, Pass};
 use crate::declared::{Declared, Snapshot};
+use crate::northbound::seats::{NoSeat, Seat};
 use crate::northbound::{App, Call, WATCHER};
 use crate::reconcile::receipts::Receipts;
 use crate::reconcile::{Situation, settle};

@@ -86,7 +86,6 @@ impl ApiError {
             Broken::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "HTTPRequestEntityTooLarge"),
             Broken::Malformed => (StatusCode::BAD_REQUEST, "HTTPBadRequest"),
             Broken::Slow => (StatusCode::REQUEST_TIMEOUT, "HTTPRequestTimeout"),
-            Broken::TooMany => (StatusCode::SERVICE_UNAVAILABLE, "HTTPServiceUnavailable"),
         };
         Self::new(status, kind, why.advice())
     }

@@ -148,6 +148,47 @@ fn one_project_does_not_take_all_seats_of_those_who_send_lines() {
     }
 }
 
+/// Sends the head of a request whose body does not come.
+fn begin_to_send(caller: &Caller<'_>) -> TcpStream {
+    let address = caller.controller.url.trim_start_matches("http://");
+    let mut socket = TcpStream::connect(address).unwrap();
+    let token = caller.token.as_deref().unwrap();
+    let head = format!(
+        "POST /v2.0/networks HTTP/1.1\r\nHost: {address}\r\nX-Auth-Token: {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    socket
+}
+
+#[test]
+fn a_project_that_waits_for_answers_keeps_no_other_waiting() {
+    const SHARE: usize = 64;
+    let data = tempfile::tempdir().unwrap();
+    let controller = start(data.path(), Auth::Token);
+    let admin = Caller::admin(&controller);
+    let greedy = ["one", "two"].map(|name| admin.with_role(name, "greedy", "tenant"));
+    let quiet = admin.with_role("q", "quiet", "tenant");
+    let mut held: Vec<TcpStream> = (0..SHARE).map(|n| begin_to_send(&greedy[n % 2])).collect();
+    let is_served = |caller: &Caller<'_>, path: &str| {
+        let answer = caller.call("GET", path, None);
+        assert!(answer.status == 200 || answer.text.contains("of your project"), "{answer:?}");
+        answer.status == 200
+    };
+    let wait_until = |wanted: bool, path: &str| {
+        let begun = std::time::Instant::now();
+        while is_served(&greedy[0], path) != wanted {
+            assert!(begun.elapsed() < PATIENCE, "{path}: never {wanted}");
+        }
+    };
+    for path in ["/v2.0/networks", "/v1/chains"] {
+        wait_until(false, path);
+        assert!(is_served(&quiet, path), "another's share is another's");
+    }
+    drop(held.pop());
+    wait_until(true, "/v1/chains");
+}
+
 fn open(caller: &Caller<'_>) -> (u16, String) {
     let answer = caller.call("POST", "/v1/plan", Some(&json!({})));
     (answer.status, answer.json()["draft"].as_str().unwrap_or_default().to_owned())

@@ -1,5 +1,5 @@
-//! Seats of streams: each keeps a connection and memory for as long as it lasts, so there are so many,
-//! and so many of one project. Knows projects; refuses to know what a stream carries.
+//! Seats of requests and streams: each keeps a connection and memory for as long as it lasts, so there
+//! are so many, and so many of one project. Knows projects; refuses to know what is asked.
 
 use catena_model::ProjectId;
 use std::collections::BTreeMap;
