@@ -7,7 +7,10 @@ use crate::output::{Format, say, tell};
 use crate::plan::draft;
 use crate::receipt;
 use catena_client::{Client, ClientError};
-use catena_model::preview::{Applied, ApplyRequest, ChangeKind, Draining, MOVED_ON, NodeProgress};
+use catena_model::preview::{
+    Applied, ApplyRequest, ChangeKind, Draining, MOVED_ON, NodeProgress, SliceWaiting,
+    SlicesDraining, SlicesProgress,
+};
 use catena_model::status::ChainState;
 use clap::Args;
 use std::time::{Duration, Instant};
@@ -27,9 +30,9 @@ pub(crate) struct ApplyArguments {
     /// Remove what the document declares, instead.
     #[arg(long)]
     undeploy: bool,
-    /// Wait until the chains are active and their paths of before are gone; say how far the nodes are
-    /// and what became of packets on old paths. Exit code 1 when something of that is not over in
-    /// time. What changes of slices is not waited for.
+    /// Wait until chains and slices are active and their paths of before are gone; say how far the
+    /// nodes are and what became of packets on old paths. Exit code 1 when something of that is not
+    /// over in time.
     #[arg(long)]
     wait: bool,
     /// For at most so many seconds; without it, as long as the controller waits for chains (5 s).
@@ -72,10 +75,27 @@ fn unfinished(applied: &Applied) -> Option<String> {
             chain.status.reason
         ));
     }
-    let Draining { chain, path, reason } = applied.draining.first()?;
+    if let Some(Draining { chain, path, reason }) = applied.draining.first() {
+        return Some(format!(
+            "it is declared, but the path {path} of chain '{chain}' of before still drains: {reason}. \
+             'catena path list' shows when it is gone; wait longer with --timeout"
+        ));
+    }
+    unfinished_slices(applied.slices.as_ref()?)
+}
+
+fn unfinished_slices(slices: &SlicesProgress) -> Option<String> {
+    let SlicesProgress { count, settled, waiting, draining } = slices;
+    if let Some(SliceWaiting { slice, reason }) = waiting {
+        return Some(format!(
+            "it is declared, but {settled} of {count} slices are in force; slice '{slice}' is not: \
+             {reason}. 'catena slice show {slice}' tells more; wait longer with --timeout"
+        ));
+    }
+    let SlicesDraining { paths, reason } = draining.as_ref()?;
     Some(format!(
-        "it is declared, but the path {path} of chain '{chain}' of before still drains: {reason}. \
-         'catena path list' shows when it is gone; wait longer with --timeout"
+        "it is declared, but {paths} paths of slices of before still drain: {reason}. Wait longer \
+         with --timeout"
     ))
 }
 
@@ -127,6 +147,13 @@ fn lines(applied: &Applied, waited: Option<Duration>) -> Vec<String> {
         format!("draining chain {} · path {} of before · {}", one.chain, one.path, one.reason)
     };
     lines.extend(applied.draining.iter().map(draining));
+    if let Some(slices) = &applied.slices {
+        lines.push(format!("slices   {} of {} in force", slices.settled, slices.count));
+        let draining = |left: &SlicesDraining| {
+            format!("draining slices · {} paths of before · {}", left.paths, left.reason)
+        };
+        lines.extend(slices.draining.as_ref().map(draining));
+    }
     lines
 }
 
@@ -179,6 +206,15 @@ mod tests {
                 path: PathId(41),
                 reason: "node 'n3' is not connected".into(),
             }],
+            slices: Some(SlicesProgress {
+                count: 4,
+                settled: 3,
+                waiting: Some(SliceWaiting {
+                    slice: "teid-7".into(),
+                    reason: "its chain has no path yet".into(),
+                }),
+                draining: Some(SlicesDraining { paths: 2, reason: "packets are inside".into() }),
+            }),
         };
         let expected = ["revision 15   1 created, 0 updated, 0 deleted"];
         assert_eq!(lines(&applied, None), expected);
@@ -187,10 +223,20 @@ mod tests {
             "chain web   active, path 42",
             "n1 119 ✓  n2 118 of 119  n3 away      1.8 s",
             "draining chain web · path 41 of before · node 'n3' is not connected",
+            "slices   3 of 4 in force",
+            "draining slices · 2 paths of before · packets are inside",
         ];
         assert_eq!(lines(&applied, Some(Duration::from_millis(1_800))), expected);
         let left = unfinished(&applied).unwrap();
         assert!(left.contains("path 41 of chain 'web' of before still drains"), "{left}");
-        assert_eq!(unfinished(&Applied { draining: Vec::new(), ..applied }), None);
+        let applied = Applied { draining: Vec::new(), ..applied };
+        let left = unfinished(&applied).unwrap();
+        assert!(left.contains("3 of 4 slices are in force; slice 'teid-7' is not"), "{left}");
+        let slices = applied.slices.clone().unwrap();
+        let of = |slices| unfinished(&Applied { slices, ..applied.clone() });
+        let left = of(Some(SlicesProgress { waiting: None, ..slices.clone() })).unwrap();
+        assert!(left.contains("2 paths of slices of before still drain: packets are"), "{left}");
+        assert_eq!(of(Some(SlicesProgress { waiting: None, draining: None, ..slices })), None);
+        assert_eq!(of(None), None);
     }
 }

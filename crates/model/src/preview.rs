@@ -95,6 +95,41 @@ pub struct Applied {
     /// The paths of before that are still there when the waiting is over, if it was waited.
     #[serde(default)]
     pub draining: Vec<Draining>,
+    /// The slices that it made, changed or removed, and those of chains that it changed; none: there
+    /// are no such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slices: Option<SlicesProgress>,
+}
+
+/// How far slices are that a change concerns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SlicesProgress {
+    /// How many there are.
+    pub count: u64,
+    /// How many of them are in force as they are declared, or gone.
+    pub settled: u64,
+    /// The first of the others.
+    pub waiting: Option<SliceWaiting>,
+    /// What is left of their paths of before; none: nothing.
+    pub draining: Option<SlicesDraining>,
+}
+
+/// Paths of before of slices, which nodes still know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SlicesDraining {
+    /// How many.
+    pub paths: u64,
+    /// What one of them waits for.
+    pub reason: String,
+}
+
+/// A slice that is not in force as it is declared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SliceWaiting {
+    /// Its name, or its id where it has none.
+    pub slice: String,
+    /// What it waits for.
+    pub reason: String,
 }
 
 /// A path of before that nodes still know.

@@ -58,6 +58,6 @@ pub use reconcile::{News, NodeNews, Planned, Reconciler};
 pub use render::why_unbound;
 pub use slices::{
     SliceBook, SliceDrainWatch, SliceJournal, SlicePath, SlicePhase, SliceTable,
-    is_slice_withdrawn, slice_status,
+    is_slice_withdrawn, slice_status, slices_draining,
 };
 pub use status::{chain_status, drain_reason, is_withdrawn};

@@ -101,12 +101,22 @@ pub fn drain_reason(
     path: &PathRecord,
 ) -> String {
     if let Some(node) = current.lagging(inventory, path) {
-        return format!("{}: it may still send into it", node_reason(inventory, &node));
+        return may_still_send(&node_reason(inventory, &node));
     }
     if current.ledger.is_pinned(id) {
         let bound_s = PIN_WAIT_MAX.as_secs();
         return format!("flows that began on it end there, or move after {bound_s} s");
     }
+    packets_inside()
+}
+
+/// Why a path of before is still there whose classifiers have not all turned away.
+pub(crate) fn may_still_send(node: &str) -> String {
+    format!("{node}: it may still send into it")
+}
+
+/// Why one is whose classifiers have.
+pub(crate) fn packets_inside() -> String {
     let bound_s = DRAIN_WAIT_MAX.as_secs();
     format!("packets are inside functions or between nodes; they count as lost after {bound_s} s")
 }

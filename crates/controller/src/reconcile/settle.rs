@@ -1,6 +1,10 @@
 //! How long the answer to a chain request waits: until the nodes have done it, or nothing is on
 //! its way, or the bound has passed.
 
+mod slices;
+
+pub(crate) use slices::{concerned as concerned_slices, progress as slices_progress, slices};
+
 use super::Situation;
 use crate::northbound::App;
 use catena_model::id::{ChainId, PathId, PortId, SliceId};
@@ -55,9 +59,9 @@ pub(crate) async fn slice(
                 None => catena_plan::is_slice_withdrawn(&now.blueprint, &now.inventory, slice),
                 Some(slice) => {
                     let is_carried =
-                        now.chain_status(&now.intent, slice.chain).state == ChainState::Active;
+                        || now.chain_status(&now.intent, slice.chain).state == ChainState::Active;
                     now.slice_status(slice).state == ChainState::Active
-                        || (!is_carried && !is_on_its_way(now, slice.chain))
+                        || (!is_carried() && !is_on_its_way(now, slice.chain))
                 }
             }
     };

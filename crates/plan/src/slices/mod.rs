@@ -18,7 +18,7 @@ pub(crate) use book::Users;
 pub use book::{SliceBook, SlicePath, SlicePhase};
 pub use drain::SliceDrainWatch;
 pub use journal::SliceJournal;
-pub use status::{is_slice_withdrawn, slice_status};
+pub use status::{is_slice_withdrawn, slice_status, slices_draining};
 pub(crate) use step::{classifier_of, next_slices, settled, with_all_nodes};
 pub use table::SliceTable;
 pub(crate) use wanted::Places;

@@ -3,7 +3,9 @@
 use super::book::{SlicePath, SlicePhase};
 use crate::blueprint::Blueprint;
 use crate::inventory::Inventory;
+use crate::status::{may_still_send, packets_inside};
 use catena_model::id::SliceId;
+use catena_model::preview::SlicesDraining;
 use catena_model::program::SliceEntry;
 use catena_model::slice::{Slice, SliceStatus};
 use catena_model::status::ChainState;
@@ -79,6 +81,31 @@ pub fn is_slice_withdrawn(current: &Blueprint, inventory: &Inventory, slice: Sli
         let lagging = lagging(current, inventory, at.as_ref(), *since);
         lagging.is_none_or(|node| !inventory.knows(&node))
     })
+}
+
+/// The paths of before of some slices; none: they are gone.
+#[must_use]
+pub fn slices_draining(
+    current: &Blueprint,
+    inventory: &Inventory,
+    is_meant: impl Fn(SliceId) -> bool,
+) -> Option<SlicesDraining> {
+    let book = &current.slices;
+    let superseded = book.cohorts().filter(|((phase, ..), _)| *phase == SlicePhase::Superseded);
+    let mut draining: Option<SlicesDraining> = None;
+    for ((_, since, _, at), paths) in superseded {
+        let meant = paths.iter().filter_map(|id| book.paths.get(id)).filter(|p| is_meant(p.slice));
+        let count = meant.count() as u64;
+        if count > 0 {
+            let reason = || match lagging(current, inventory, at.as_ref(), *since) {
+                Some(node) => may_still_send(&unacknowledged(inventory, &node)),
+                None => packets_inside(),
+            };
+            let first = || SlicesDraining { paths: 0, reason: reason() };
+            draining.get_or_insert_with(first).paths += count;
+        }
+    }
+    draining
 }
 
 /// A node that classifies and has not acknowledged a blueprint.

@@ -85,6 +85,8 @@ pub(super) async fn apply(
     }
     let resources = differences(&origin.intent, &then);
     let chains = concerned(&origin.intent, &then);
+    let slices = settle::concerned_slices(&origin.intent, &then, &chains);
+    let former = origin.intent.clone();
     let before = app.situation.borrow().blueprint.number;
     let who = identity.clone();
     let made = declare(app, move |current| {
@@ -109,6 +111,7 @@ pub(super) async fn apply(
             settle::withdrawn(&mut situations, made.revision, *gone, deadline).await;
         }
         draining = settle::drained(app, made.revision, &chains, deadline).await;
+        settle::slices(app, made.revision, &slices, deadline).await;
     }
     let situation = app.situation.borrow().clone();
     let shown = chains.iter().filter_map(|id| made.intent.chains.get(id));
@@ -121,6 +124,7 @@ pub(super) async fn apply(
         receipts,
         nodes: if is_told { progress(&situation) } else { Vec::new() },
         draining,
+        slices: settle::slices_progress(&situation, &former, &slices),
     })
 }
 

@@ -50,6 +50,7 @@ fn two_agents_of_one_name_are_told_and_an_agent_started_anew_is_none() {
 struct House<'c> {
     controller: &'c Controller,
     agent: FakeAgent,
+    lab: Lab<'c>,
     chain: Value,
 }
 
@@ -70,7 +71,7 @@ impl<'c> House<'c> {
         chain["chain_parameters"]["symmetric"] = json!(true);
         let chain = controller.create(CHAINS, &chain);
         assert_eq!(chain["status"], "active", "{chain}");
-        Self { controller, agent, chain }
+        Self { controller, agent, lab, chain }
     }
 
     /// Counters by which packets are inside a function.
@@ -93,16 +94,21 @@ impl<'c> House<'c> {
 
     /// Turns the order of the functions round by a draft, and waits for so long.
     fn turn_round(&self, wait_ms: u64) -> Value {
+        let mut groups = self.chain["port_pair_groups"].as_array().unwrap().clone();
+        groups.reverse();
+        let body = json!({"port_chain": {"port_pair_groups": groups}});
+        self.apply("PUT", &format!("{CHAINS}/{}", id(&self.chain)), &body, wait_ms)
+    }
+
+    /// Makes one request in a draft, applies it and waits for so long.
+    fn apply(&self, method: &str, path: &str, body: &Value, wait_ms: u64) -> Value {
         let (status, draft) = self.controller.call("POST", "/v1/plan", Some(&json!({})));
         assert_eq!(status, 201, "{draft}");
         let draft = draft["draft"].as_str().unwrap();
         let (http, url) = self.controller.raw();
-        let mut groups = self.chain["port_pair_groups"].as_array().unwrap().clone();
-        groups.reverse();
-        let request = http.put(format!("{url}{CHAINS}/{}", id(&self.chain)));
-        let request = request.header("Catena-Draft", draft);
-        let body = json!({"port_chain": {"port_pair_groups": groups}});
-        assert!(request.json(&body).send().unwrap().status().is_success());
+        let request = http.request(method.parse().unwrap(), format!("{url}{path}"));
+        let answer = request.header("Catena-Draft", draft).json(body).send().unwrap();
+        assert!(answer.status().is_success(), "{}", answer.text().unwrap());
         let request = json!({"wait": true, "wait_ms": wait_ms});
         let path = format!("/v1/plan/{draft}/apply");
         let (status, applied) = self.controller.call("POST", &path, Some(&request));
@@ -135,6 +141,47 @@ fn who_waits_for_a_change_is_told_which_paths_of_before_are_left_and_why() {
         path.map(|path| path["phase"].as_str().unwrap().to_owned())
     };
     assert_eq!(phase(&json!(path)).as_deref(), Some("superseded"), "{chain}");
+}
+
+#[test]
+fn who_waits_for_a_change_waits_for_slices_too_and_is_told_what_is_left_of_them() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let house = House::new(&controller);
+    let progress = |applied: &Value| {
+        let slices = &applied["slices"];
+        json!([slices["settled"], slices["count"]])
+    };
+    // Its port is at a node that never came.
+    house.lab.port("far", "far", "host9");
+    let late = json!({"name": "late", "chain": "web", "teid": 9, "source_port": "far"});
+    let applied = house.apply("POST", "/v1/slices", &late, 300);
+    assert_eq!(progress(&applied), json!([0, 1]), "{applied}");
+    assert_eq!(applied["slices"]["waiting"]["slice"], "late", "{applied}");
+    let reason = applied["slices"]["waiting"]["reason"].as_str().unwrap();
+    assert!(!reason.is_empty(), "{applied}");
+    assert_eq!(controller.call("DELETE", "/v1/slices/late", None).0, 204);
+    for (name, teid) in [("gold", 1), ("silver", 2)] {
+        let slice = json!({"name": name, "chain": "web", "teid": teid});
+        let applied = house.apply("POST", "/v1/slices", &slice, 10_000);
+        assert_eq!(progress(&applied), json!([1, 1]), "{applied}");
+    }
+    // Both go the other way round, and something is still inside the functions.
+    let path = controller.get("/v1/chains/web")["status"]["path"].as_u64().unwrap();
+    house.keep_packets(PathId(u32::try_from(path).unwrap()));
+    let applied = house.turn_round(300);
+    assert_eq!(progress(&applied), json!([2, 2]), "{applied}");
+    assert_eq!(applied["slices"]["draining"]["paths"], 2, "{applied}");
+    let reason = applied["slices"]["draining"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("packets are inside functions or between nodes"), "{reason}");
+    house.agent.state.lock().unwrap().chains.clear();
+    let applied = house.apply("DELETE", "/v1/slices/gold", &Value::Null, 10_000);
+    let gone = json!({"count": 1, "settled": 1, "waiting": null, "draining": null});
+    assert_eq!(applied["slices"], gone, "{applied}");
+    // Of a change that concerns no slice nothing is told.
+    let network = json!({"network": {"name": "lan"}});
+    let applied = house.apply("POST", "/v2.0/networks", &network, 300);
+    assert_eq!(applied.get("slices"), None, "{applied}");
 }
 
 #[test]
