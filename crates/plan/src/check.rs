@@ -2,6 +2,7 @@
 
 mod graphs;
 mod meetings;
+mod networks;
 mod origins;
 mod room;
 mod routes;
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 
 use graphs::{check_graph, check_routes};
 pub(crate) use meetings::{Passage, count_passages};
+pub(crate) use networks::count_networks;
 pub(crate) use room::{Room, count_rooms};
 pub(crate) use slices::{check_more as check_more_slices, check_one as check_slice};
 pub(crate) use written::check_written;
@@ -45,7 +47,7 @@ pub fn check(intent: &Intent) -> Result<(), PlanError> {
     }
     origins::check(intent, &graphs)?;
     meetings::check(intent, &graphs)?;
-    slices::check(intent)?;
+    slices::check(intent, &graphs)?;
     room::check(intent)
 }
 

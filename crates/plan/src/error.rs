@@ -186,6 +186,23 @@ pub enum PlanError {
         /// All chains of the circle.
         way: String,
     },
+    /// The same, where slices lead from one of them to another.
+    #[error(
+        "chain '{chain}' starts at port '{port}', which belongs to a function of chain '{before}', \
+         and with slices at the end of chains what that function sends would come back to it through \
+         chains '{way}'; let one of the slices begin elsewhere, or give the classifier another \
+         logical_source_port"
+    )]
+    SliceSourceLoop {
+        /// The chain.
+        chain: String,
+        /// The port.
+        port: String,
+        /// The chain of the function.
+        before: String,
+        /// All chains of the circle.
+        way: String,
+    },
     /// More than one node's data plane takes.
     #[error(
         "node '{node}' would have {count} {table}, more than the limit of {limit}; place some on \

@@ -55,4 +55,13 @@ impl Intent {
             _ => id.to_string(),
         }
     }
+
+    /// What people call a network: its name, else its identity.
+    #[must_use]
+    pub fn network_name(&self, id: NetworkId) -> String {
+        match self.networks.get(&id) {
+            Some(network) if !network.label.name.is_empty() => network.label.name.clone(),
+            _ => id.to_string(),
+        }
+    }
 }

@@ -186,13 +186,14 @@ fn rules_network(
 }
 
 fn two_networks(intent: &Intent, chain: &Chain, one: NetworkId, other: NetworkId) -> PlanError {
-    let name = |id: NetworkId| {
-        intent.networks.get(&id).map_or(id.to_string(), |network| network.label.name.clone())
-    };
-    PlanError::TwoSourceNetworks { chain: chain_name(chain), first: name(one), second: name(other) }
+    PlanError::TwoSourceNetworks {
+        chain: chain_name(chain),
+        first: intent.network_name(one),
+        second: intent.network_name(other),
+    }
 }
 
-fn port_network(intent: &Intent, id: PortId) -> Option<NetworkId> {
+pub(crate) fn port_network(intent: &Intent, id: PortId) -> Option<NetworkId> {
     intent.ports.get(&id).map(|port| port.network)
 }
 

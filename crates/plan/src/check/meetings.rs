@@ -56,7 +56,7 @@ pub(super) fn check(intent: &Intent, graphs: &Graphs<'_>) -> Result<(), PlanErro
 
 /// Brings the passages in step with what was written.
 pub(crate) fn count_passages(intent: &Intent, graphs: &Graphs<'_>, index: &mut Index) {
-    for id in touched(graphs, index) {
+    for id in touched(intent, index) {
         let now = intent.chains.get(&id).map(|chain| of_chain(intent, graphs, chain));
         let now = now.unwrap_or_default();
         for gone in index.chain_passages.get(&id).cloned().unwrap_or_default() {
@@ -76,12 +76,8 @@ pub(crate) fn count_passages(intent: &Intent, graphs: &Graphs<'_>, index: &mut I
 }
 
 /// Checks what was written since the last check, once its passages are counted.
-pub(super) fn check_written(
-    intent: &Intent,
-    graphs: &Graphs<'_>,
-    index: &mut Index,
-) -> Result<(), PlanError> {
-    let mut chains = touched(graphs, index);
+pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), PlanError> {
+    let mut chains = touched(intent, index);
     for network in std::mem::take(&mut index.unchecked.networks) {
         let meets = |egress: &PortId| {
             let mut passages = index.passages_of(*egress);
@@ -106,11 +102,14 @@ pub(super) fn check_written(
 }
 
 /// The chains that were written, and those behind them: their network may be that of these.
-fn touched(graphs: &Graphs<'_>, index: &Index) -> BTreeSet<ChainId> {
+pub(super) fn touched(intent: &Intent, index: &Index) -> BTreeSet<ChainId> {
     let mut touched = index.unchecked.chains.clone();
     let mut open: Vec<ChainId> = touched.iter().copied().collect();
     while let Some(id) = open.pop() {
-        open.extend(graphs.after(id).iter().filter(|next| touched.insert(**next)));
+        // One that was removed was before others, too.
+        let graphs = index.graphs_of_chain(id).filter_map(|graph| intent.graphs.get(&graph));
+        let behind = graphs.filter_map(|graph| graph.branches.get(&id)).flatten();
+        open.extend(behind.filter(|next| touched.insert(**next)));
     }
     touched
 }
@@ -166,11 +165,9 @@ fn check_passage<'p>(
     let mut pairs = ones.flat_map(|one| others.iter().map(move |other| (*one, *other)));
     let why = pairs.find_map(|(one, other)| mistaken(one, other, prefixes));
     let Some(why) = why else { return Ok(()) };
-    let network = intent.networks.get(&passage.network);
-    let name = network.map(|network| network.label.name.clone()).unwrap_or_default();
     Err(PlanError::NetworksMeet {
         chain: chain_name(chain),
-        network: if name.is_empty() { passage.network.to_string() } else { name },
+        network: intent.network_name(passage.network),
         egress: intent.port_name(passage.egress),
         why,
     })

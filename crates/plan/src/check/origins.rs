@@ -1,6 +1,8 @@
 //! Chains that begin at a port of a function: what the function sends of its own enters there, so
-//! it must never come to the same function again, by this chain or by those of other functions.
+//! it must never come to the same function again, by this chain or by those of other functions, nor
+//! by slices at the ends of chains.
 
+use super::slices::{Links, links};
 use super::sources;
 use crate::error::PlanError;
 use crate::graph::Graphs;
@@ -20,15 +22,31 @@ pub(super) fn check(intent: &Intent, graphs: &Graphs<'_>) -> Result<(), PlanErro
         }
     }
     let begins = |port: PortId| begins.get(&port).into_iter().flatten().copied().collect();
-    let origins = Origins { intent, graphs, begins };
+    let links = links(intent.slices.values());
+    let origins = Origins { intent, graphs, links: &links, begins };
     intent.chains.values().try_for_each(|chain| origins.check(chain))
 }
 
-/// Checks the chains that were written since the last check: no other can have closed a circle.
+/// Checks the chains that were written since the last check, and those that slices lead to which
+/// were: no other can have closed a circle.
 pub(super) fn check_written(
     intent: &Intent,
     graphs: &Graphs<'_>,
     index: &Index,
+) -> Result<(), PlanError> {
+    let slices = index.unchecked.slices.iter().filter_map(|id| intent.slices.get(id));
+    let behind = slices.filter(|slice| slice.after.is_some()).map(|slice| slice.chain);
+    let chains = behind.chain(index.unchecked.chains.iter().copied()).collect();
+    check_these(intent, graphs, index, &index.slice_links(None).collect(), &chains)
+}
+
+/// Checks some chains, where slices lead from one to another like this.
+pub(super) fn check_these(
+    intent: &Intent,
+    graphs: &Graphs<'_>,
+    index: &Index,
+    links: &Links,
+    chains: &BTreeSet<ChainId>,
 ) -> Result<(), PlanError> {
     let begins = |port: PortId| {
         let chains = index.rules_of_port(port).flat_map(|rule| index.chains_of_rule(rule));
@@ -38,23 +56,35 @@ pub(super) fn check_written(
         };
         chains.filter(begins_here).collect()
     };
-    let origins = Origins { intent, graphs, begins };
-    let mut written = index.unchecked.chains.iter().filter_map(|id| intent.chains.get(id));
-    written.try_for_each(|chain| origins.check(chain))
+    let origins = Origins { intent, graphs, links, begins };
+    let mut chains = chains.iter().filter_map(|id| intent.chains.get(id));
+    chains.try_for_each(|chain| origins.check(chain))
 }
 
 /// Which chains begin at which ports.
 struct Origins<'i, B> {
     intent: &'i Intent,
     graphs: &'i Graphs<'i>,
+    links: &'i Links,
     begins: B,
 }
 
-/// One chain leads to another: by a function's port, or because packets go on in it.
+/// How one chain leads to another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// It begins at the port of a function.
+    Port(PortId),
+    /// Packets go on in it by a graph.
+    Graph,
+    /// A slice takes them there.
+    Slice,
+}
+
+/// One chain leads to another.
 #[derive(Clone, Copy)]
 struct Step {
     from: ChainId,
-    port: Option<PortId>,
+    by: By,
 }
 
 impl<B: Fn(PortId) -> BTreeSet<ChainId>> Origins<'_, B> {
@@ -63,10 +93,10 @@ impl<B: Fn(PortId) -> BTreeSet<ChainId>> Origins<'_, B> {
         let mut reached: BTreeMap<ChainId, Step> = BTreeMap::new();
         let mut open = vec![chain.id];
         while let Some(id) = open.pop() {
-            for (next, port) in self.steps(id) {
+            for (next, by) in self.steps(id) {
                 let is_new = !reached.contains_key(&next);
                 if is_new {
-                    reached.insert(next, Step { from: id, port });
+                    reached.insert(next, Step { from: id, by });
                 }
                 if next == chain.id {
                     return self.refuse(chain, &reached);
@@ -79,7 +109,7 @@ impl<B: Fn(PortId) -> BTreeSet<ChainId>> Origins<'_, B> {
         Ok(())
     }
 
-    fn steps(&self, id: ChainId) -> Vec<(ChainId, Option<PortId>)> {
+    fn steps(&self, id: ChainId) -> Vec<(ChainId, By)> {
         let functions = self.intent.chains.get(&id).into_iter().flat_map(|chain| &chain.functions);
         let functions = functions.filter_map(|id| self.intent.functions.get(id));
         let instances = functions.flat_map(|function| &function.instances);
@@ -87,21 +117,25 @@ impl<B: Fn(PortId) -> BTreeSet<ChainId>> Origins<'_, B> {
         let ports = instances.flat_map(|instance| [instance.ingress, instance.egress]);
         let by_ports = ports.flat_map(|port| {
             let chains = (self.begins)(port);
-            chains.into_iter().map(move |chain| (chain, Some(port)))
+            chains.into_iter().map(move |chain| (chain, By::Port(port)))
         });
-        let by_graphs = self.graphs.after(id).iter().map(|next| (*next, None));
-        by_ports.chain(by_graphs).collect()
+        let by_graphs = self.graphs.after(id).iter().map(|next| (*next, By::Graph));
+        let by_slices = self.links.range((id, ChainId::MIN)..);
+        let by_slices = by_slices.take_while(|(before, _)| *before == id);
+        let by_slices = by_slices.map(|(_, next)| (*next, By::Slice));
+        by_ports.chain(by_graphs).chain(by_slices).collect()
     }
 
-    /// Names a step by a port on the way round. Where there is none graphs lead in a circle, which
-    /// is refused as such.
+    /// Names a step by a port on the way round. Where there is none graphs and slices lead in a circle,
+    /// which is refused as such.
     fn refuse(&self, chain: &Chain, reached: &BTreeMap<ChainId, Step>) -> Result<(), PlanError> {
         let name =
             |id: ChainId| self.intent.chains.get(&id).map_or_else(|| id.to_string(), chain_name);
-        let (mut at, mut way, mut origin) = (chain.id, Vec::new(), None);
+        let (mut at, mut way, mut origin, mut has_slice) = (chain.id, Vec::new(), None, false);
         while let Some(step) = reached.get(&at) {
-            way.push(name(step.from));
-            if let (Some(port), None) = (step.port, origin) {
+            way.push(step.from);
+            has_slice |= step.by == By::Slice;
+            if let (By::Port(port), None) = (step.by, origin) {
                 origin = Some((at, port, step.from));
             }
             at = step.from;
@@ -109,12 +143,20 @@ impl<B: Fn(PortId) -> BTreeSet<ChainId>> Origins<'_, B> {
                 break;
             }
         }
-        let Some((at, port, before)) = origin else { return Ok(()) };
-        let (chain, port) = (name(at), self.intent.port_name(port));
-        if at == before {
+        let Some((first, port, before)) = origin else { return Ok(()) };
+        let (chain, port) = (name(first), self.intent.port_name(port));
+        if first == before {
             return Err(PlanError::SourceIsFunction { chain, port });
         }
         way.reverse();
-        Err(PlanError::SourceLoop { chain, port, before: name(before), way: way.join("', '") })
+        let begin = way.iter().position(|id| *id == first).unwrap_or_default();
+        way.rotate_left(begin);
+        let way = way.into_iter().map(name).collect::<Vec<_>>().join("', '");
+        let before = name(before);
+        Err(if has_slice {
+            PlanError::SliceSourceLoop { chain, port, before, way }
+        } else {
+            PlanError::SourceLoop { chain, port, before, way }
+        })
     }
 }

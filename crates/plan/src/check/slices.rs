@@ -1,32 +1,44 @@
 //! What no slice can be: alone, beside another, of a chain that cannot carry it.
 
 use super::routes::{Fault, Routes};
+use super::{networks, origins};
 use crate::error::PlanError;
+use crate::graph::Graphs;
 use crate::index::{Index, SliceKey, slice_key};
 use crate::intent::Intent;
 use crate::render::chain_name;
-use catena_model::id::{ChainId, PortId};
+use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, NODE_SLICES_MAX};
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::slice::Slice;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The chains that slices go on from, each with one that they go on in.
+pub(super) type Links = BTreeSet<(ChainId, ChainId)>;
+
+/// Those of some slices.
+pub(super) fn links<'s>(slices: impl Iterator<Item = &'s Slice>) -> Links {
+    slices.filter_map(|slice| Some((slice.after?, slice.chain))).collect()
+}
+
 /// Checks all slices.
-pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
+pub(super) fn check(intent: &Intent, graphs: &Graphs<'_>) -> Result<(), PlanError> {
     check_count(intent.slices.len())?;
     let function_ports = intent.function_ports();
+    let network = |chain: &ChainId| Some((*chain, networks::network_of(intent, graphs, *chain)?));
+    let networks: BTreeMap<ChainId, NetworkId> = intent.chains.keys().filter_map(network).collect();
     let mut seen: BTreeMap<SliceKey, &Slice> = BTreeMap::new();
     for slice in intent.slices.values() {
-        check_alone(intent, slice, |port| function_ports.contains(&port))?;
+        let is_function = |port: PortId| function_ports.contains(&port);
+        check_alone(intent, slice, |chain| networks.get(&chain).copied(), is_function)?;
         if let Some(first) = seen.insert(slice_key(slice), slice) {
             return Err(same(first, slice));
         }
     }
-    let links = intent.slices.values().filter_map(|slice| Some((slice.after?, slice.chain)));
-    check_links(intent, &links.collect::<BTreeSet<_>>())
+    check_links(intent, &links(intent.slices.values()))
 }
 
-/// Checks those that were written since the last check.
+/// Checks those that were written since the last check, once the networks of chains are counted.
 pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), PlanError> {
     let mut written = index.unchecked.slices.iter().filter_map(|id| intent.slices.get(id));
     if !index.unchecked.chains.is_empty() || written.any(|slice| slice.after.is_some()) {
@@ -36,8 +48,9 @@ pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
         return Ok(());
     }
     check_count(intent.slices.len())?;
+    let network_of = |chain| index.chain_networks.get(&chain).copied();
     for slice in index.unchecked.slices.iter().filter_map(|id| intent.slices.get(id)) {
-        check_one(intent, index, slice)?;
+        check_beside(intent, index, slice, network_of)?;
     }
     index.unchecked.slices.clear();
     Ok(())
@@ -48,23 +61,40 @@ pub(crate) fn check_one(intent: &Intent, index: &Index, slice: &Slice) -> Result
     // One that is too many is refused alone: those that are written with it need not go with it.
     let is_new = !intent.slices.contains_key(&slice.id);
     check_count(intent.slices.len().saturating_add(usize::from(is_new)))?;
-    check_alone(intent, slice, |port| {
-        let mut instances = index.instances_of_port(port);
-        instances.any(|id| index.chains_of_instance(id).next().is_some())
-    })?;
-    if let Some(before) = slice.after.filter(|before| !index.has_slice_link(*before, slice.chain)) {
-        // It may be there already, and begin elsewhere.
-        let others = index.slice_links(intent.slices.get(&slice.id));
-        check_links(intent, &others.chain([(before, slice.chain)]).collect())?;
+    check_beside(intent, index, slice, networks::as_written(intent, index))?;
+    match slice.after {
+        Some(before) if !index.has_slice_link(before, slice.chain) => {
+            // It may be there already, and begin elsewhere.
+            let others = index.slice_links(intent.slices.get(&slice.id));
+            check_more_links(intent, index, others.collect(), std::slice::from_ref(slice))
+        }
+        _ => Ok(()),
     }
+}
+
+/// Checks slices that are put in by hand beside those that are declared.
+pub(crate) fn check_more(intent: &Intent, index: &Index, more: &[Slice]) -> Result<(), PlanError> {
+    let network_of = networks::as_written(intent, index);
+    for slice in more {
+        check_alone(intent, slice, &network_of, |port| is_function(index, port))?;
+    }
+    check_more_links(intent, index, index.slice_links(None).collect(), more)
+}
+
+fn check_beside(
+    intent: &Intent,
+    index: &Index,
+    slice: &Slice,
+    network_of: impl Fn(ChainId) -> Option<NetworkId>,
+) -> Result<(), PlanError> {
+    check_alone(intent, slice, network_of, |port| is_function(index, port))?;
     let rival = index.rival_of_slice(slice).and_then(|id| intent.slices.get(&id));
     rival.map_or(Ok(()), |rival| Err(same(rival, slice)))
 }
 
-/// Checks that packets come to an end with more slices at the end of chains than are declared.
-pub(crate) fn check_more(intent: &Intent, index: &Index, more: &[Slice]) -> Result<(), PlanError> {
-    let more = more.iter().filter_map(|slice| Some((slice.after?, slice.chain)));
-    check_links(intent, &index.slice_links(None).chain(more).collect())
+fn is_function(index: &Index, port: PortId) -> bool {
+    let mut instances = index.instances_of_port(port);
+    instances.any(|id| index.chains_of_instance(id).next().is_some())
 }
 
 /// A chain that was written carries the slices that it has.
@@ -79,7 +109,7 @@ pub(super) fn check_chain(intent: &Intent, index: &Index, chain: &Chain) -> Resu
 /// Packets that go on in other chains by slices, and by graphs, come to an end in time. What a slice
 /// brought into a chain does not follow a graph behind it: of both together more is refused than could
 /// go wrong.
-fn check_links(intent: &Intent, links: &BTreeSet<(ChainId, ChainId)>) -> Result<(), PlanError> {
+fn check_links(intent: &Intent, links: &Links) -> Result<(), PlanError> {
     if links.is_empty() {
         return Ok(());
     }
@@ -93,6 +123,23 @@ fn check_links(intent: &Intent, links: &BTreeSet<(ChainId, ChainId)>) -> Result<
     })
 }
 
+/// Packets come to an end with more slices, too.
+fn check_more_links(
+    intent: &Intent,
+    index: &Index,
+    mut all: Links,
+    more: &[Slice],
+) -> Result<(), PlanError> {
+    let more = links(more.iter());
+    if more.is_empty() {
+        return Ok(());
+    }
+    all.extend(&more);
+    check_links(intent, &all)?;
+    let chains = more.into_iter().map(|(_, chain)| chain).collect();
+    origins::check_these(intent, &Graphs::of(intent), index, &all, &chains)
+}
+
 fn check_count(slices: usize) -> Result<(), PlanError> {
     if slices <= NODE_SLICES_MAX {
         return Ok(());
@@ -103,6 +150,7 @@ fn check_count(slices: usize) -> Result<(), PlanError> {
 fn check_alone(
     intent: &Intent,
     slice: &Slice,
+    network_of: impl Fn(ChainId) -> Option<NetworkId>,
     is_function: impl Fn(PortId) -> bool,
 ) -> Result<(), PlanError> {
     let bad = |fault| PlanError::BadSlice { slice: slice.name(), fault };
@@ -115,14 +163,11 @@ fn check_alone(
     if let Some(before) = slice.after.filter(|before| !intent.chains.contains_key(before)) {
         return Err(missing("chain", before.to_string()));
     }
-    let Some(port) = slice.source_port else { return Ok(()) };
-    if !intent.ports.contains_key(&port) {
-        return Err(missing("port", port.to_string()));
+    match slice.source_port {
+        Some(port) if !intent.ports.contains_key(&port) => Err(missing("port", port.to_string())),
+        Some(port) if is_function(port) => Err(at_function(intent, slice, port)),
+        _ => networks::check_slice(intent, slice, network_of),
     }
-    if is_function(port) {
-        return Err(at_function(intent, slice, port));
-    }
-    Ok(())
 }
 
 /// The port that a slice begins at belongs to a function.

@@ -2,6 +2,7 @@
 //! the index.
 
 use super::meetings::{self, count_passages};
+use super::networks::count_networks;
 use super::room::count_rooms;
 use super::slices;
 use super::{Hop, check_alone, check_graph, directions, origins, passage, two_egresses};
@@ -35,9 +36,10 @@ pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
         let slices: Vec<SliceId> = slices.collect();
         index.unchecked.slices.extend(slices);
     }
+    count_networks(intent, &graphs, index);
     slices::check_written(intent, index)?;
     count_passages(intent, &graphs, index);
-    meetings::check_written(intent, &graphs, index)?;
+    meetings::check_written(intent, index)?;
     count_rooms(intent, index);
     for node in std::mem::take(&mut index.unchecked.nodes) {
         index.rooms.get(&node).copied().unwrap_or_default().check(&node)?;

@@ -69,6 +69,8 @@ pub struct Index {
     /// How many of them go on from the one chain in the other.
     slice_links: Counts<(ChainId, ChainId)>,
     slice_matches: Relation<SliceKey, SliceId>,
+    /// Where each chain delivers, as of the last check.
+    pub(crate) chain_networks: Table<ChainId, NetworkId>,
     /// Where packets of each chain come out of functions, as of the last check.
     pub(crate) chain_passages: Table<ChainId, BTreeSet<Passage>>,
     /// How many chains have each passage.
@@ -120,6 +122,7 @@ impl Default for Index {
             followers: Relation::default(),
             slice_links: Counts::default(),
             slice_matches: Relation::default(),
+            chain_networks: Table::new(),
             chain_passages: Table::new(),
             passages: Counts::default(),
             network_passages: Counts::default(),
@@ -354,10 +357,10 @@ impl IndexedIntent {
         crate::check::check_slice(&self.intent, &self.index, slice)
     }
 
-    /// Would packets go round with these slices beside those that are declared?
+    /// Would these slices be refused if they were put in by hand beside those that are declared?
     ///
     /// # Errors
-    /// The circle, or a route that is too long.
+    /// What is wrong with one, a circle, or a route that is too long.
     pub fn check_more_slices(&self, more: &[Slice]) -> Result<(), crate::PlanError> {
         crate::check::check_more_slices(&self.intent, &self.index, more)
     }
@@ -394,6 +397,7 @@ impl From<Intent> for IndexedIntent {
         declared.graphs.values().for_each(|graph| indexed.put(graph.clone()));
         declared.slices.values().for_each(|slice| indexed.put(slice.clone()));
         let graphs = Graphs::of(&indexed.intent);
+        crate::check::count_networks(&indexed.intent, &graphs, &mut indexed.index);
         crate::check::count_passages(&indexed.intent, &graphs, &mut indexed.index);
         crate::check::count_rooms(&indexed.intent, &mut indexed.index);
         indexed.index.unchecked = Unchecked::default();

@@ -184,14 +184,14 @@ fn instance(number: u32, dice: &mut Dice) -> Instance {
     }
 }
 
-/// At no port: whoever removes one looks for its slices before.
 fn slice(number: u32, dice: &mut Dice) -> Slice {
+    let place = dice.below(4);
     Slice {
         id: SliceId(id(9, number)),
         label: label(dice),
         chain: ChainId(id(7, dice.below(5))),
-        source_port: None,
-        after: (dice.below(4) > 0).then(|| ChainId(id(7, dice.below(5)))),
+        source_port: (place == 1).then(|| PortId(id(3, dice.below(5)))),
+        after: (place > 1).then(|| ChainId(id(7, dice.below(5)))),
         tunnel_id: Some(TunnelId::Vni(Vni::new(dice.below(3)).unwrap())),
         teids: None,
         qfi: None,

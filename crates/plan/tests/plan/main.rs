@@ -9,6 +9,7 @@ mod pins;
 mod preview;
 mod properties;
 mod rig;
+mod slice_checks;
 mod slice_drain;
 mod slices;
 mod steps;
