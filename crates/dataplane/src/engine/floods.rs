@@ -5,33 +5,35 @@
 //! for an unknown station goes to nobody. A group frame costs as many copies as there are stations,
 //! hence a rate for each port (as the storm control of switches). A function that bridges two ports of
 //! one network gives back by each what it hears by the other. All have had that from its sender, and
-//! are spared it; what the function's machine sends of its own goes to everybody but itself.
+//! are spared it; what the function's machine sends of its own goes to everybody but itself. Whose a
+//! frame is tells its source; where that is no station's, who was heard with it first (`heard`).
 
 use super::context::Context;
 use super::counters::Owner;
+use super::heard::{Heard, Sound};
 use super::packet::PortSlot;
 use super::scheduler::TokenBucket;
 use super::tables::{NetworkIndex, PortIndex, Seat, Tables};
 use super::vector::{Source, Work};
 use catena_model::DropReason;
 use catena_model::program::SliceRate;
-use catena_wire::scalar::MacAddr;
 use std::num::NonZeroU32;
 
-/// The buckets of all ports.
+/// The buckets of all ports, and what was sent to everybody.
 pub(super) struct Floods {
     rate: SliceRate,
     /// By slot, with the serial of its port.
     buckets: Vec<Option<(u32, TokenBucket)>>,
+    pub(super) heard: Heard,
 }
 
 impl Floods {
     /// So many frames a second for each port, and as many at once.
-    pub(super) fn new(frames_per_second: NonZeroU32) -> Self {
+    pub(super) fn new(frames_per_second: NonZeroU32, seed: u64) -> Self {
         // In the bucket a frame counts as a byte.
         let burst_bytes = frames_per_second.get();
         let rate = SliceRate { bits_per_second: u64::from(burst_bytes) * 8, burst_bytes };
-        Self { rate, buckets: Vec::new() }
+        Self { rate, buckets: Vec::new(), heard: Heard::new(seed) }
     }
 
     /// May a port send so many frames to everybody now?
@@ -56,31 +58,43 @@ pub(super) fn admit(
     from: Source,
     context: &mut Context<'_>,
 ) -> Result<(), DropReason> {
+    let network = context.tables.network(network);
+    let seat = network.macs.get(&work.view.source);
+    let sender = seat.ok_or_else(|| context.floods.heard.sound(work, network));
     if let Source::Port(port) = from
-        && is_echo(work.view.source, network, port, context.tables)
+        && is_echo(port, sender, context)
     {
         return Err(DropReason::FloodRepeated);
     }
-    let Owner::Port { slot, serial } = work.owner else { return Ok(()) };
     let is_free = context.is_uncharged || context.is_injected;
-    if is_free || context.floods.take(context.now_ns, (slot, serial), work.volume.packets) {
-        Ok(())
-    } else {
-        Err(DropReason::FloodLimited)
+    if let Owner::Port { slot, serial } = work.owner
+        && !is_free
+        && !context.floods.take(context.now_ns, (slot, serial), work.volume.packets)
+    {
+        return Err(DropReason::FloodLimited);
     }
+    if let Err(sound) = sender {
+        context.floods.heard.note(context.now_ns, sound, work.owner);
+    }
+    Ok(())
 }
 
-/// Is a frame that a function's machine sends to everybody by one of its ports from a station that is
-/// elsewhere in the network?
-fn is_echo(source: MacAddr, network: NetworkIndex, port: PortIndex, tables: &Tables) -> bool {
-    let entry = tables.port(port);
-    let is_of_function = entry.is_function() || entry.entry.own_sources.is_some();
-    is_of_function
-        && match tables.network(network).macs.get(&source) {
-            Some(Seat::Port(seat)) => *seat != port && !entry.siblings.contains(seat),
-            Some(Seat::Node(_)) => true,
-            None => false,
+/// Is a frame that a function's machine sends to everybody by one of its ports from elsewhere in the
+/// network? `sender`: the station that it says it is from; none: what the frame is known by.
+fn is_echo(port: PortIndex, sender: Result<&Seat, Sound>, context: &Context<'_>) -> bool {
+    let entry = context.tables.port(port);
+    if !entry.is_function() && entry.entry.own_sources.is_none() {
+        return false;
+    }
+    let mut own = std::iter::once(port).chain(entry.siblings.iter().copied());
+    match sender {
+        Ok(Seat::Port(seat)) => !own.any(|port| port == *seat),
+        Ok(Seat::Node(_)) => true,
+        Err(sound) => {
+            let first = context.floods.heard.first(context.now_ns, sound);
+            first.is_some_and(|first| !own.any(|port| context.slots.owner_of_index(port) == first))
         }
+    }
 }
 
 /// Is the same machine behind a port and that by which a frame came, as far as port pairs tell?

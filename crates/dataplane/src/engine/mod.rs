@@ -27,6 +27,7 @@ mod follow;
 mod forwarder;
 mod fragments;
 mod health;
+mod heard;
 mod inside;
 mod kernel_path;
 mod lane;
@@ -169,7 +170,7 @@ impl Engine {
             checks: Checks::default(),
             follows: Follows::default(),
             lane: Lane::new(config.has_lane),
-            floods: Floods::new(config.flood_frames_per_second),
+            floods: Floods::new(config.flood_frames_per_second, config.flow_seed),
             known: Known::new(config.classified_max, config.flow_seed),
             kernel: None,
             waiting: Waiting::new(config.slice_bits_per_second),

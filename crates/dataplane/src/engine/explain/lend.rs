@@ -4,6 +4,7 @@
 //! that lives.
 
 use crate::engine::Engine;
+use crate::engine::counters::Owner;
 use crate::engine::flow_memory::{Key, Payer, Visit, Whose};
 use crate::engine::flow_paths::FlowPaths;
 use crate::engine::fragments::Scope;
@@ -26,6 +27,7 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
     engine.health.clone_from(&live.health);
     engine.look = live.look;
     engine.limit_underlay_mtu(live.egress.underlay_limit());
+    lend_heard(engine, live);
     let ExplainAt::Port(id) = request.at else { return };
     let Some(port) = live.slots.of_port(id).and_then(|slot| live.slots.owner(slot).1) else {
         return;
@@ -38,6 +40,19 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
     }
     lend_flow_path(engine, live, &request.frame.0, now_ns);
     lend_visit(engine, live, port, &request.frame.0, now_ns);
+}
+
+/// What was sent to everybody, and by which port. One that has gone is elsewhere like the tunnels.
+fn lend_heard(engine: &mut Engine, live: &Engine) {
+    let slots = &engine.slots;
+    let name = |owner| match owner {
+        Owner::Port { slot, .. } => match live.slots.owner(slot) {
+            (now, Some(port)) if now == owner => slots.owner_of_index(port),
+            _ => Owner::Tunnels,
+        },
+        Owner::Tunnels => Owner::Tunnels,
+    };
+    engine.floods.heard = live.floods.heard.lent(name);
 }
 
 /// The path that the flow went into last: a pin may hold it there.

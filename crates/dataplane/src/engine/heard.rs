@@ -1,0 +1,72 @@
+//! Frames to everybody from a MAC that is no station's, as those of virtual routers are: where each
+//! was heard first. Knows digests, age and bounds; refuses to know who may repeat a frame.
+//!
+//! A frame has one place, given by its digest and a seed that nobody outside knows, and a newer one
+//! takes it. What is forgotten so can be repeated once more, and is known again by that.
+
+use super::counters::Owner;
+use super::rendezvous::mix;
+use super::tables::NetworkTable;
+use super::vector::Work;
+use catena_wire::digest;
+
+/// Frames remembered.
+const FRAMES_MAX: usize = 4_096;
+/// How long a bridge may hold a frame before it passes it on (IEEE 802.1D-2004 table 7-3), in
+/// nanoseconds.
+const TRANSIT_NS: u64 = 4_000_000_000;
+
+/// What a frame and all echoes of it are known by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sound(u64);
+
+#[derive(Clone, Copy)]
+struct Entry {
+    sound: Sound,
+    from: Owner,
+    seen_ns: u64,
+}
+
+/// The memory.
+pub(super) struct Heard {
+    places: Vec<Option<Entry>>,
+    seed: u64,
+}
+
+impl Heard {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { places: vec![None; FRAMES_MAX], seed }
+    }
+
+    /// What a frame of this network is known by.
+    pub(super) fn sound(&self, work: &Work, network: &NetworkTable) -> Sound {
+        let source = work.view.source.0.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        let sender = mix(self.seed ^ source) ^ u64::from(u32::from(network.vni));
+        Sound(mix(sender) ^ digest::kept(&work.view, work.buffer.bytes()))
+    }
+
+    /// Where the frame was heard first, if it may still be on its way through a bridge.
+    pub(super) fn first(&self, now_ns: u64, sound: Sound) -> Option<Owner> {
+        let entry = self.places[place(sound)]?;
+        let is_it = entry.sound == sound && now_ns.saturating_sub(entry.seen_ns) <= TRANSIT_NS;
+        is_it.then_some(entry.from)
+    }
+
+    /// The frame goes to everybody now.
+    pub(super) fn note(&mut self, now_ns: u64, sound: Sound, from: Owner) {
+        if self.first(now_ns, sound).is_none_or(|first| first == from) {
+            self.places[place(sound)] = Some(Entry { sound, from, seen_ns: now_ns });
+        }
+    }
+
+    /// The same memory, for an engine with other names for where frames come from.
+    pub(super) fn lent(&self, name: impl Fn(Owner) -> Owner) -> Self {
+        let renamed = |entry: Entry| Entry { from: name(entry.from), ..entry };
+        let places = self.places.iter().map(|entry| entry.map(renamed)).collect();
+        Self { places, seed: self.seed }
+    }
+}
+
+fn place(Sound(sound): Sound) -> usize {
+    usize::try_from(mix(sound) % FRAMES_MAX as u64).unwrap_or(0)
+}
