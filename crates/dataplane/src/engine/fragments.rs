@@ -22,6 +22,7 @@ pub(super) use held::{Held, Standing};
 
 use super::flow_memory::Key;
 use super::network_mac;
+use super::rendezvous::mix;
 use super::shares::{Holder, Shares, must_yield};
 use super::tables::PortTable;
 use super::user::User;
@@ -43,9 +44,6 @@ const FRAGMENTED_PACKETS_MAX: usize = 1_024;
 const WAYS: usize = 8;
 /// How long, in nanoseconds: as long as receivers wait for the rest (RFC 8200 section 4.5).
 const FRAGMENT_LIFETIME_NS: u64 = 60_000_000_000;
-
-/// The fraction of the golden ratio; any odd number without pattern would do.
-const SALT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What separates equal packets of different tenants, and the times that one packet passes here: the
 /// port it came by, or where on which path.
@@ -91,27 +89,26 @@ pub(super) struct Name {
     /// The flow without ports.
     flow: FlowKey,
     identification: u32,
+    /// Under a seed that nobody outside knows, so that no sender can aim at another's places.
+    hash: u64,
 }
 
 impl Name {
-    fn new(scope: Scope, view: &FrameView, identification: u32) -> Option<Self> {
+    fn new(seed: u64, scope: Scope, view: &FrameView, identification: u32) -> Option<Self> {
         let flow = FragmentPlace::common(&view.flow?);
-        Some(Self { scope, vlan: view.vlan, flow, identification })
+        Some(Self { scope, vlan: view.vlan, flow, identification, hash: 0 }.hashed(seed))
     }
 
-    /// Differs from that of most others.
-    fn spread(&self) -> u64 {
-        // One odd factor, so that equal packets of different scopes have different places.
-        let salt = (self.scope.number() ^ u64::from(self.identification).rotate_left(32))
-            .wrapping_mul(SALT_FACTOR)
-            >> 32;
-        self.flow.stable_hash() ^ salt
+    /// The same packet in another scope, or another memory with its own seed.
+    fn hashed(self, seed: u64) -> Self {
+        let of_scope = self.flow.seeded_hash(mix(seed ^ self.scope.number()));
+        Self { hash: mix(of_scope ^ u64::from(self.identification)), ..self }
     }
 
     /// The places that the packet can have.
     fn places(&self) -> Range<usize> {
         let sets = FRAGMENTED_PACKETS_MAX / WAYS;
-        let set = usize::try_from(self.spread() % sets as u64).unwrap_or(0);
+        let set = usize::try_from(self.hash % sets as u64).unwrap_or(0);
         set * WAYS..(set + 1) * WAYS
     }
 }
@@ -158,13 +155,14 @@ pub(super) struct Fragments {
     turn: u64,
     passed: Passed,
     waitlist: Waitlist,
+    seed: u64,
 }
 
 impl Fragments {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let entries = vec![None; FRAGMENTED_PACKETS_MAX];
         let (passed, waitlist) = (Passed::new(), Waitlist::new());
-        Self { entries, shares: Shares::new(), turn: 0, passed, waitlist }
+        Self { entries, shares: Shares::new(), turn: 0, passed, waitlist, seed }
     }
 
     /// Learns from a first fragment, and completes the flow and user of a later one. `is_once`: a
@@ -184,7 +182,8 @@ impl Fragments {
             return Ok(Sight::GoesOn);
         }
         let place = FragmentPlace::read(bytes, view).ok_or(DropReason::MalformedIp)?;
-        let name = Name::new(scope, view, place.identification).ok_or(DropReason::MalformedIp)?;
+        let name = Name::new(self.seed, scope, view, place.identification);
+        let name = name.ok_or(DropReason::MalformedIp)?;
         if view.fragment == Fragment::First {
             self.learn(now_ns, &place, (name, way), (view, user))?;
             return Ok(Sight::First(name));
@@ -219,7 +218,7 @@ impl Fragments {
         user: &mut User,
     ) {
         let place = FragmentPlace::read(bytes, view).filter(|_| view.fragment == Fragment::Later);
-        let name = place.and_then(|place| Name::new(scope, view, place.identification));
+        let name = place.and_then(|place| Name::new(self.seed, scope, view, place.identification));
         let entry = name.and_then(|name| self.entries[self.find(now_ns, &name)?]);
         if let Some(Entry { first, .. }) = entry {
             view.flow = Some(first.flow);
@@ -338,12 +337,13 @@ impl Fragments {
         &mut self,
         other: &Self,
         now_ns: u64,
-        scopes: [Scope; 2],
+        [there, here]: [Scope; 2],
         (bytes, view): (&[u8], &FrameView),
     ) {
         let Some(place) = FragmentPlace::read(bytes, view) else { return };
-        let names = scopes.map(|scope| Name::new(scope, view, place.identification));
-        let [Some(there), Some(here)] = names else { return };
+        let there = Name::new(other.seed, there, view, place.identification);
+        let here = Name::new(self.seed, here, view, place.identification);
+        let (Some(there), Some(here)) = (there, here) else { return };
         self.passed.pass(now_ns, &here, other.passed.way_of(now_ns, &there));
     }
 
@@ -351,7 +351,8 @@ impl Fragments {
     pub(super) fn borrow_from(&mut self, other: &Self, scope: impl Fn(Scope) -> Option<Scope>) {
         for Entry { first, .. } in other.entries.iter().flatten() {
             if let Some(scope) = scope(first.name.scope) {
-                self.put(first.seen_ns, Head { name: Name { scope, ..first.name }, ..*first });
+                let name = Name { scope, ..first.name }.hashed(self.seed);
+                self.put(first.seen_ns, Head { name, ..*first });
             }
         }
     }

@@ -6,7 +6,6 @@
 
 use super::{Name, Scope};
 use crate::engine::encap::PathPosition;
-use crate::engine::rendezvous::mix;
 use crate::engine::transform::Epoch;
 use crate::engine::vector::Work;
 use catena_model::DropReason;
@@ -48,7 +47,7 @@ struct Share {
 /// All that wait.
 pub(super) struct Waitlist {
     held: VecDeque<Held>,
-    /// Of each of them a hash of its name, so that looking for one reads little.
+    /// Of each of them the hash of its name, so that looking for one reads little.
     hashes: VecDeque<u64>,
     shares: Vec<Share>,
 }
@@ -98,7 +97,7 @@ impl Waitlist {
             };
             given_up = self.take(place).map(|held| (held.work, DropReason::FragmentsWaitingFull));
         }
-        self.hashes.push_back(hash(&name));
+        self.hashes.push_back(name.hash);
         match self.shares.iter_mut().find(|share| share.scope == name.scope) {
             Some(share) => {
                 share.packets += 1;
@@ -115,8 +114,7 @@ impl Waitlist {
         if self.held.is_empty() {
             return None;
         }
-        let wanted = hash(name);
-        let alike = self.hashes.iter().enumerate().filter(|(_, hash)| **hash == wanted);
+        let alike = self.hashes.iter().enumerate().filter(|(_, hash)| **hash == name.hash);
         let place = alike
             .map(|(place, _)| place)
             .find(|place| self.held.get(*place).is_some_and(|held| held.name == *name))?;
@@ -141,8 +139,4 @@ impl Waitlist {
         }
         Some(held)
     }
-}
-
-fn hash(name: &Name) -> u64 {
-    mix(name.spread())
 }

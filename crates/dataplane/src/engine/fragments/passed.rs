@@ -210,10 +210,9 @@ fn any_of(holder: Holder) -> usize {
 
 /// The places that a name can have, and what tells it apart there.
 fn places(name: &Name) -> (Range<usize>, Tag) {
-    let spread = mix(name.spread());
     let sets = NAMES_MAX / PLACES;
-    let set = usize::try_from(spread % sets as u64).unwrap_or(0);
-    (set * PLACES..(set + 1) * PLACES, Tag((spread >> 32) as u32 | 1))
+    let set = usize::try_from(name.hash % sets as u64).unwrap_or(0);
+    (set * PLACES..(set + 1) * PLACES, Tag((name.hash >> 32) as u32 | 1))
 }
 
 fn seconds(now_ns: u64) -> u32 {
@@ -230,6 +229,10 @@ mod tests {
     const FLOOD: u32 = 300_000;
 
     fn name(port: u32, identification: u32) -> Name {
+        seeded_name(7, port, identification)
+    }
+
+    fn seeded_name(seed: u64, port: u32, identification: u32) -> Name {
         let address = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
         let flow = FlowKey {
             source: address(1),
@@ -238,7 +241,8 @@ mod tests {
             source_port: 0,
             destination_port: 0,
         };
-        Name { scope: Scope::Port(port), vlan: None, flow, identification }
+        let scope = Scope::Port(port);
+        Name { scope, vlan: None, flow, identification, hash: 0 }.hashed(seed)
     }
 
     fn way(number: u32) -> Way {
@@ -307,6 +311,23 @@ mod tests {
         assert!(quiet.len() > 490, "{}", quiet.len());
         all_are_kept(&mut passed, SECOND_NS, &kept);
         all_are_kept(&mut passed, SECOND_NS, &quiet);
+    }
+
+    #[test]
+    fn who_does_not_know_the_seed_can_aim_at_no_names_places() {
+        const SEED: u64 = 7;
+        let passes = |seed_aimed_by| {
+            let (mut passed, victim) = (Passed::new(), (99, 5));
+            let aimed = |port, number| places(&seeded_name(seed_aimed_by, port, number)).0;
+            let at = aimed(victim.0, victim.1);
+            for port in 1..=PLACES as u32 {
+                let number = (0..).find(|number| aimed(port, *number) == at).unwrap();
+                passed.pass(SECOND_NS, &seeded_name(SEED, port, number), Some(way(port)));
+            }
+            passed.pass(SECOND_NS, &seeded_name(SEED, victim.0, victim.1), Some(way(1)))
+        };
+        assert!(!passes(SEED), "who knew it would take all places of the name");
+        assert!(passes(SEED + 1));
     }
 
     #[test]
