@@ -2,11 +2,15 @@
 //!
 //! As long as a table has room, whoever comes may have it. Where it has none, he who holds most
 //! gives way to one who holds less. So the many entries of one cost nobody else a place, and one who
-//! is alone may have them all; nothing is kept back for those who do not come.
+//! is alone may have them all; nothing is kept back for those who do not come. Where nobody can give
+//! up what he holds, he may hold so many for each that is free, so that some are left for others.
 
 use super::short_keys::ShortKeys;
 use std::collections::HashMap;
 use std::hash::Hash;
+
+/// Places that one may hold for each that is free, where nobody gives way: one alone has four fifths.
+const HELD_PER_FREE: usize = 4;
 
 /// A holder, as long as he holds anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,13 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         Self { holders: HashMap::default(), shares: Vec::new(), free: Vec::new() }
     }
 
+    /// Nobody has any place.
+    pub(super) fn clear(&mut self) {
+        self.holders.clear();
+        self.shares.clear();
+        self.free.clear();
+    }
+
     /// How many places the holder of this key has.
     pub(super) fn held_by(&self, key: &K) -> u32 {
         self.holders.get(key).map_or(0, |holder| self.held(*holder))
@@ -49,6 +60,17 @@ impl<K: Copy + Eq + Hash> Shares<K> {
     /// How many places a holder has.
     pub(super) fn held(&self, Holder(index): Holder) -> u32 {
         self.shares.get(index as usize).map_or(0, |share| share.held)
+    }
+
+    /// Whose share it is; none: nobody's any more.
+    pub(super) fn key(&self, Holder(index): Holder) -> Option<K> {
+        self.shares.get(index as usize).map(|share| share.key)
+    }
+
+    /// Who has most, and how many places. Looks at all holders.
+    pub(super) fn most(&self) -> Option<(K, u32)> {
+        let most = self.shares.iter().max_by_key(|share| share.held)?;
+        (most.held > 0).then_some((most.key, most.held))
     }
 
     /// The holder of this key has one place more.
@@ -91,6 +113,11 @@ pub(super) fn must_yield(held: u32, own: u32) -> bool {
     held > own.saturating_add(1)
 }
 
+/// Where nobody gives way: may one who has so many places have one of those that are free?
+pub(super) fn leaves_room(held: u32, free: usize) -> bool {
+    (held as usize) < free.saturating_mul(HELD_PER_FREE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +146,18 @@ mod tests {
             (one, other) = (one - 1, other + 1);
         }
         assert_eq!((one, other), (5, 4));
+    }
+
+    #[test]
+    fn who_is_alone_has_four_fifths_and_the_next_as_much_of_the_rest() {
+        let mut free = 1_000;
+        let taken = [0; 4].map(|mut held| {
+            while leaves_room(held, free) {
+                (held, free) = (held + 1, free - 1);
+            }
+            held
+        });
+        assert_eq!(taken, [800, 160, 32, 7]);
+        assert!(!leaves_room(0, 0));
     }
 }

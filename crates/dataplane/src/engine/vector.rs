@@ -4,7 +4,7 @@
 use super::counters::{Owner, PathSeat};
 use super::encap::PathPosition;
 use super::receive;
-use super::scheduler::LaneIndex;
+use super::scheduler::KeptPlace;
 use super::slices::SliceIndex;
 use super::tables::{NetworkIndex, PortIndex};
 use super::transform::Verdict;
@@ -39,7 +39,7 @@ pub(super) enum Step {
     /// Come back from an unaware function at this position.
     Visited { port: PortIndex, position: PathPosition },
     /// To be set aside until its slice's turn.
-    Waiting(LaneIndex),
+    Waiting(KeptPlace),
     /// Merged into an earlier packet.
     Absorbed,
     /// Nothing left but to do it.

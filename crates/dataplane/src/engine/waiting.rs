@@ -29,11 +29,12 @@ pub(super) fn charge(
     if policy.is_none() || context.is_uncharged {
         return Ok(true);
     }
-    let lane = context.waiting.meter(context.now_ns, slice, policy, work.volume.bytes)?;
-    if let Some(lane) = lane {
-        work.step = Step::Waiting(lane);
+    let charged = (work.owner, work.volume.bytes);
+    let place = context.waiting.meter(context.now_ns, slice, policy, charged)?;
+    if let Some(place) = place {
+        work.step = Step::Waiting(place);
     }
-    Ok(lane.is_none())
+    Ok(place.is_none())
 }
 
 /// The same at the end of a path, where packets are on their way and wait for nobody: only the rate
@@ -51,7 +52,8 @@ pub(super) fn charge_on_the_way(
         return Ok(());
     }
     let policy = SlicePolicy { class: DelayClass::Unscheduled, ..*policy };
-    context.waiting.meter(context.now_ns, slice, &policy, work.volume.bytes).map(drop)
+    let charged = (work.owner, work.volume.bytes);
+    context.waiting.meter(context.now_ns, slice, &policy, charged).map(drop)
 }
 
 /// Takes those that must wait out of a vector.
@@ -60,9 +62,9 @@ pub(super) fn set_aside(vector: &mut Vec<Work>, context: &mut Context<'_>) {
         return;
     }
     for work in vector.extract_if(.., |work| matches!(work.step, Step::Waiting(_))) {
-        let Step::Waiting(lane) = work.step else { continue };
+        let Step::Waiting(place) = work.step else { continue };
         let (owner, volume) = (work.owner, work.volume);
-        match context.waiting.hold(context.now_ns, lane, volume, work) {
+        match context.waiting.hold(context.now_ns, place, volume, work) {
             Ok(()) => context.books.held(owner, volume.packets),
             Err(work) => context.end_work(work, DropReason::SliceQueueFull),
         }

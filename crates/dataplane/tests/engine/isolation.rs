@@ -1,7 +1,7 @@
 //! Slices that must not harm each other, in virtual time and through the whole engine.
 
 use crate::rig::Rig;
-use crate::scene::three_hosts;
+use crate::scene::{CUSTOMER, three_hosts};
 use crate::slices::{claims, frame, of, path, slice, user, users};
 use crate::town::{Town, node_name};
 use catena_dataplane::engine::{Engine, EngineConfig, Output, Packet};
@@ -94,7 +94,11 @@ impl Bench {
     }
 
     fn arrive(&mut self, now_ns: u64, of: usize, packets: u64) {
-        let slot = self.engine.slot_of(self.town.port_named("S").id).unwrap();
+        self.arrive_by("S", now_ns, of, packets);
+    }
+
+    fn arrive_by(&mut self, port: &str, now_ns: u64, of: usize, packets: u64) {
+        let slot = self.engine.slot_of(self.town.port_named(port).id).unwrap();
         let mut input = Vec::new();
         for _ in 0..packets {
             let mut buffer = self.pool.take().unwrap();
@@ -172,6 +176,40 @@ fn what_waits_is_held_goes_on_by_the_tables_in_force_then_and_leaves_with_its_po
     assert_eq!((total.held, total.unaccounted()), (0, 0));
     assert_eq!(total.dropped.get(&DropReason::UnknownPort), Some(&3));
     assert_eq!(bench.engine.next_release_ns(0), None);
+}
+
+#[test]
+fn two_thousand_new_flows_of_a_quiet_slice_arrive_beside_a_flood_by_many_slices() {
+    // So many lanes that each has its place when all are taken.
+    const FLOODING: usize = 1_100;
+    const QUIET_AT_ONCE: u64 = 10;
+    const STEP_NS: u64 = 1_000_000;
+    let policies: Vec<_> =
+        std::iter::once(urgent()).chain(std::iter::repeat_n(shared(1_500), FLOODING)).collect();
+    let mut bench = Bench::new(&policies, GIGABIT);
+    bench.town.endpoint("Q", 0, CUSTOMER, &["10.0.0.7"]);
+    bench.engine.replace_tables(Arc::new(bench.town.tables(0)));
+    let mut now_ns = 0;
+    for _ in 0..2_000 / QUIET_AT_ONCE {
+        for of in 1..=FLOODING {
+            bench.arrive_by("S", now_ns, of, 1);
+        }
+        bench.arrive_by("Q", now_ns, 0, QUIET_AT_ONCE);
+        let end_ns = now_ns + STEP_NS;
+        while let Some(next_ns) = bench.engine.next_release_ns(now_ns).filter(|at| *at < end_ns) {
+            now_ns = next_ns;
+            bench.tick(now_ns);
+        }
+        now_ns = end_ns;
+    }
+    let counters = bench.engine.counters();
+    let account = |name| {
+        let mut ports = counters.ports.iter();
+        &ports.find(|port| port.name == name).unwrap().account
+    };
+    assert_eq!(account("Q").forwarded.packets, 2_000);
+    assert!(account("Q").dropped.is_empty());
+    assert!(account("S").dropped[&DropReason::SliceQueueFull] > 100_000);
 }
 
 /// Pairs of runs, each with another seed.

@@ -6,8 +6,9 @@
 //! A packet over its slice's rate ends by name. What may go on waits in the lane of its slice, and
 //! the lanes take turns: urgent ones before all others, each kind among itself by deficit round
 //! robin. Nothing goes out faster than the exit, if that has a rate. The memory is bounded, for each
-//! lane and for all, and a lane may take no more places than are free: so whoever floods leaves room
-//! for the rest.
+//! lane and for all. A lane may take no more places than are free, and all lanes that one port fills
+//! only so many that some are left (`shares`): so whoever floods leaves room for the rest, by however
+//! many slices.
 
 pub(super) mod bucket;
 mod exit;
@@ -18,6 +19,8 @@ mod simulation;
 mod tests;
 mod waits;
 
+use super::counters::Owner;
+use super::shares::{Holder, Shares, leaves_room};
 pub(super) use bucket::TokenBucket;
 use catena_model::account::Volume;
 use catena_model::limits::{
@@ -37,14 +40,18 @@ const URGENT_QUANTUM_BYTES: u64 = 2_048;
 /// Lanes that are looked at for one that may be given to another slice.
 const IDLE_LOOKS: usize = 64;
 
-/// A lane, as long as the packet is not held.
+/// A place kept in a lane, until the packet is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LaneIndex(u32);
+pub(super) struct KeptPlace {
+    lane: u32,
+    holder: Holder,
+}
 
 struct Waiting<T> {
     item: T,
     volume: Volume,
     since_ns: u64,
+    holder: Holder,
     next: Option<Place>,
 }
 
@@ -58,6 +65,8 @@ pub(super) struct Scheduler<T> {
     free: Vec<Place>,
     /// Of the free places, those that are kept for packets that were metered.
     kept: usize,
+    /// Of the places, by where the packets came in.
+    shares: Shares<Owner>,
     urgent: Rounds,
     shared: Rounds,
     exit: Exit,
@@ -73,6 +82,7 @@ impl<T> Scheduler<T> {
             places: Vec::new(),
             free: Vec::new(),
             kept: 0,
+            shares: Shares::new(),
             urgent: Rounds::default(),
             shared: Rounds::default(),
             exit: Exit::new(exit_bits_per_second),
@@ -89,8 +99,8 @@ impl<T> Scheduler<T> {
         self.free.len() == self.places.len()
     }
 
-    /// Charges a packet to its slice. None: it goes on at once; else its lane, in which a place is
-    /// kept for it: [`Scheduler::hold`] must follow.
+    /// Charges a packet of this owner to its slice. None: it goes on at once; else a place is kept for
+    /// it: [`Scheduler::hold`] must follow.
     ///
     /// # Errors
     /// It is over the rate of its slice, or there is no place.
@@ -99,8 +109,8 @@ impl<T> Scheduler<T> {
         now_ns: u64,
         slice: SliceId,
         policy: &SlicePolicy,
-        bytes: u64,
-    ) -> Result<Option<LaneIndex>, DropReason> {
+        (owner, bytes): (Owner, u64),
+    ) -> Result<Option<KeptPlace>, DropReason> {
         let number = self.lane_of(now_ns, slice).ok_or(DropReason::SliceQueueFull)?;
         let lane = self.lanes.get_mut(number as usize).ok_or(DropReason::SliceQueueFull)?;
         match policy.rate {
@@ -130,31 +140,33 @@ impl<T> Scheduler<T> {
         self.make_room();
         let free = self.free.len().saturating_sub(self.kept);
         let lane = self.lanes.get_mut(number as usize).ok_or(DropReason::SliceQueueFull)?;
-        if lane.waiting + lane.kept >= free.min(SLICE_PACKETS_WAITING_MAX) {
+        if lane.waiting + lane.kept >= free.min(SLICE_PACKETS_WAITING_MAX)
+            || !leaves_room(self.shares.held_by(&owner), free)
+        {
             return Err(DropReason::SliceQueueFull);
         }
         lane.kept += 1;
         self.kept += 1;
-        Ok(Some(LaneIndex(number)))
+        Ok(Some(KeptPlace { lane: number, holder: self.shares.take(owner) }))
     }
 
     /// Lets a packet wait in the place that is kept for it; without one it comes back.
     pub(super) fn hold(
         &mut self,
         now_ns: u64,
-        lane: LaneIndex,
+        KeptPlace { lane, holder }: KeptPlace,
         volume: Volume,
         item: T,
     ) -> Result<(), T> {
         if self.is_empty() {
             self.exit.wake(now_ns);
         }
-        let Some(found) = self.lanes.get_mut(lane.0 as usize) else { return Err(item) };
+        let Some(found) = self.lanes.get_mut(lane as usize) else { return Err(item) };
         let Some(kept) = found.kept.checked_sub(1) else { return Err(item) };
         let Some(place) = self.free.pop() else { return Err(item) };
         found.kept = kept;
         self.kept = self.kept.saturating_sub(1);
-        let waiting = Waiting { item, volume, since_ns: now_ns, next: None };
+        let waiting = Waiting { item, volume, since_ns: now_ns, holder, next: None };
         if let Some(slot) = self.places.get_mut(place as usize) {
             *slot = Some(waiting);
         }
@@ -162,7 +174,7 @@ impl<T> Scheduler<T> {
             None => {
                 found.head = Some(place);
                 let rounds = if found.is_urgent { &mut self.urgent } else { &mut self.shared };
-                rounds.join(lane.0);
+                rounds.join(lane);
             }
             Some(last) => {
                 if let Some(Some(last)) = self.places.get_mut(last as usize) {
@@ -194,6 +206,7 @@ impl<T> Scheduler<T> {
         };
         let waiting = self.places.get_mut(place as usize)?.take()?;
         self.free.push(place);
+        self.shares.give_back(waiting.holder);
         let lane = self.lanes.get_mut(number as usize)?;
         lane.head = waiting.next;
         lane.waiting -= 1;

@@ -1,7 +1,7 @@
 //! A victim beside a flood, in virtual time: the scheduler with an exit of a gigabit a second, the
 //! victim's packets in bursts at random times, the same with and without the flood.
 
-use super::tests::{shared, slice, urgent, volume};
+use super::tests::{port, shared, slice, urgent, volume};
 use super::*;
 use catena_model::program::SliceRate;
 
@@ -88,8 +88,9 @@ fn run(loads: &[Load], seed: u64, seconds_ns: u64) -> Vec<Vec<u64>> {
                 let Some(packet) = coming.next() else { return delays };
                 let policy = &loads[packet.of].policy;
                 let id = slice(packet.of as u128);
-                if let Ok(Some(lane)) = scheduler.meter(now_ns, id, policy, packet.bytes) {
-                    let _ = scheduler.hold(now_ns, lane, volume(packet.bytes), packet);
+                let charged = (port(1), packet.bytes);
+                if let Ok(Some(place)) = scheduler.meter(now_ns, id, policy, charged) {
+                    let _ = scheduler.hold(now_ns, place, volume(packet.bytes), packet);
                 }
             }
             (_, release_ns) => {

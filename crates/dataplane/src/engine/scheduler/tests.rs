@@ -3,6 +3,7 @@
 
 use super::bucket::TokenBucket;
 use super::*;
+use crate::engine::packet::PortSlot;
 use catena_model::program::SliceRate;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -31,7 +32,12 @@ fn scheduler(bits_per_second: u64) -> Scheduler<(u128, u32)> {
     Scheduler::new(NonZeroU64::new(bits_per_second))
 }
 
-/// Lets a packet of a slice wait; true: there was room.
+/// The port with this number.
+pub(super) fn port(number: u32) -> Owner {
+    Owner::Port { slot: PortSlot(0), serial: number }
+}
+
+/// Lets a packet of a slice wait, by a port of its own; true: there was room.
 fn offer(
     scheduler: &mut Scheduler<(u128, u32)>,
     now_ns: u64,
@@ -40,7 +46,18 @@ fn offer(
     policy: &SlicePolicy,
     bytes: u64,
 ) -> bool {
-    match scheduler.meter(now_ns, slice(of), policy, bytes) {
+    offer_by(port(of as u32), scheduler, now_ns, (of, number), policy, bytes)
+}
+
+fn offer_by(
+    port: Owner,
+    scheduler: &mut Scheduler<(u128, u32)>,
+    now_ns: u64,
+    (of, number): (u128, u32),
+    policy: &SlicePolicy,
+    bytes: u64,
+) -> bool {
+    match scheduler.meter(now_ns, slice(of), policy, (port, bytes)) {
         Ok(lane) => scheduler.hold(now_ns, lane.unwrap(), volume(bytes), (of, number)).is_ok(),
         Err(reason) => {
             assert_eq!(reason, DropReason::SliceQueueFull);
@@ -218,7 +235,7 @@ fn a_packet_over_the_rate_of_its_slice_ends_by_name_and_others_do_not_feel_it() 
     let mut scheduler: Scheduler<()> = Scheduler::new(None);
     let rate = SliceRate { bits_per_second: 8_000, burst_bytes: 3_000 };
     let policy = SlicePolicy { rate: Some(rate), class: DelayClass::Unscheduled };
-    let mut meter = |now_ns, of| scheduler.meter(now_ns, slice(of), &policy, 1_500);
+    let mut meter = |now_ns, of| scheduler.meter(now_ns, slice(of), &policy, (port(1), 1_500));
     assert_eq!(meter(0, 1), Ok(None));
     assert_eq!(meter(0, 1), Ok(None));
     assert_eq!(meter(0, 1), Err(DropReason::SliceRateExceeded));
@@ -242,6 +259,28 @@ fn whoever_floods_leaves_places_for_those_who_come_later() {
 }
 
 #[test]
+fn whoever_floods_by_many_slices_of_one_port_leaves_places_for_those_of_others() {
+    let mut scheduler = scheduler(1_000);
+    let mut taken = |by: u32, slices: std::ops::Range<u128>| {
+        let packets = slices.flat_map(|of| (0..200).map(move |number| (of, number)));
+        let fits = |packet: &(u128, u32)| {
+            offer_by(port(by), &mut scheduler, 0, *packet, &shared(1_500), 100)
+        };
+        packets.filter(fits).count()
+    };
+    let all = NODE_SLICE_PACKETS_WAITING_MAX;
+    assert_eq!(taken(1, 0..100), (all * 4).div_ceil(5));
+    assert_eq!(taken(2, 100..101), all / 10, "half of what was left");
+    // What has gone leaves its place to others again.
+    for _ in 0..all {
+        scheduler.exit = Exit::new(None);
+        scheduler.release(0);
+    }
+    assert!(scheduler.is_empty());
+    assert_eq!(scheduler.shares.held_by(&port(1)) + scheduler.shares.held_by(&port(2)), 0);
+}
+
+#[test]
 fn a_lane_goes_to_another_slice_only_when_nothing_waits_in_it() {
     let mut scheduler = scheduler(1_000);
     let all = NODE_SCHEDULED_SLICES_MAX as u128;
@@ -249,7 +288,7 @@ fn a_lane_goes_to_another_slice_only_when_nothing_waits_in_it() {
     let unscheduled = SlicePolicy::default();
     for of in 0..all {
         // Each has a lane from its first packet on, though none of them waits.
-        assert_eq!(scheduler.meter(0, slice(of), &unscheduled, 100), Ok(None));
+        assert_eq!(scheduler.meter(0, slice(of), &unscheduled, (port(1), 100)), Ok(None));
     }
     scheduler.hand = NODE_SCHEDULED_SLICES_MAX - 1;
     assert!(offer(&mut scheduler, 0, all, 0, &urgent(), 100));
@@ -265,16 +304,16 @@ fn no_slice_is_let_through_beyond_its_rate_for_want_of_lanes() {
     let policy = SlicePolicy { rate, ..SlicePolicy::default() };
     let all = NODE_SCHEDULED_SLICES_MAX as u128;
     for of in 0..all {
-        assert_eq!(scheduler.meter(0, slice(of), &policy, 1_500), Ok(None));
+        assert_eq!(scheduler.meter(0, slice(of), &policy, (port(1), 1_500)), Ok(None));
     }
     // Every bucket is empty: a lane that is given away would be forgotten with what it sent.
     let full = Err(DropReason::SliceQueueFull);
-    assert_eq!(scheduler.meter(1_000_000_000, slice(all), &policy, 64), full);
+    assert_eq!(scheduler.meter(1_000_000_000, slice(all), &policy, (port(1), 64)), full);
     assert_eq!(
-        scheduler.meter(1_000_000_000, slice(0), &policy, 1_001),
+        scheduler.meter(1_000_000_000, slice(0), &policy, (port(1), 1_001)),
         Err(DropReason::SliceRateExceeded)
     );
     // A second and a half later they have filled again.
-    assert_eq!(scheduler.meter(1_500_000_000, slice(all), &policy, 64), Ok(None));
+    assert_eq!(scheduler.meter(1_500_000_000, slice(all), &policy, (port(1), 64)), Ok(None));
     assert_eq!(scheduler.lanes.len(), NODE_SCHEDULED_SLICES_MAX);
 }
