@@ -3,9 +3,11 @@
 
 use super::super::counters::{Books, Owner, PathSeat};
 use super::super::lots::{Booking, Ends};
+use super::super::shares::{Shares, leaves_room, must_yield};
 use super::door::Door;
+use super::holdings::Holder;
 use catena_model::account::{Created, Volume};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// One line of the books that a packet moves by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,16 +41,21 @@ impl Line {
     }
 }
 
+/// Accounts that give way at once, at most.
+const GIVING_WAY_MAX: u32 = 64;
+
 struct Account {
     lines: Vec<Line>,
+    /// Whose flow has needed it first.
+    holder: Holder,
     booked: Volume,
     /// Transforms that count here.
     flows: u32,
 }
 
 /// All accounts of the kernel: which lines each stands for.
-#[derive(Default)]
 pub(super) struct Accounts {
+    shares: Shares<Holder>,
     accounts: Vec<Option<Account>>,
     by_lines: HashMap<Vec<Line>, u32>,
     free: Vec<u32>,
@@ -59,30 +66,61 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// The account of these lines, for one more flow; none: all are taken.
-    pub(super) fn take(&mut self, lines: Vec<Line>, door: &mut dyn Door) -> Option<u32> {
+    pub(super) fn new() -> Self {
+        Self {
+            shares: Shares::new(),
+            accounts: Vec::new(),
+            by_lines: HashMap::new(),
+            free: Vec::new(),
+            leaving: Vec::new(),
+            read_once: Vec::new(),
+        }
+    }
+
+    /// The account of these lines, for one more flow of this holder; none: it has as many as it may.
+    pub(super) fn take(
+        &mut self,
+        lines: Vec<Line>,
+        holder: Holder,
+        door: &mut dyn Door,
+    ) -> Option<u32> {
         if let Some(number) = self.by_lines.get(&lines) {
             let account = self.accounts.get_mut(*number as usize)?.as_mut()?;
             account.flows += 1;
             return Some(*number);
         }
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None => {
-                let number = u32::try_from(self.accounts.len()).ok()?;
-                if number >= door.accounts() {
-                    return None;
-                }
-                self.accounts.push(None);
-                number
-            }
-        };
+        let taken = self.accounts.len() - self.free.len();
+        let free = (door.accounts() as usize).saturating_sub(taken);
+        if !leaves_room(self.shares.held_by(&holder), free) {
+            return None;
+        }
+        let number = self.free.pop().or_else(|| {
+            self.accounts.push(None);
+            u32::try_from(self.accounts.len() - 1).ok()
+        })?;
+        self.shares.take(holder);
         // What an earlier user of the account, or an earlier engine, counted is not ours.
         let booked = door.account(number);
-        let account = Account { lines: lines.clone(), booked, flows: 1 };
+        let account = Account { lines: lines.clone(), holder, booked, flows: 1 };
         *self.accounts.get_mut(number as usize)? = Some(account);
         self.by_lines.insert(lines, number);
         Some(number)
+    }
+
+    /// The accounts of who has most that make room for some of this holder; none: nobody has more, or
+    /// others are making room already.
+    pub(super) fn which_give_way(&self, to: Holder) -> HashSet<u32> {
+        if !(self.leaving.is_empty() && self.read_once.is_empty()) {
+            return HashSet::new();
+        }
+        let own = self.shares.held_by(&to);
+        let most = self.shares.most().filter(|(_, most)| must_yield(*most, own));
+        let Some((from, most)) = most else { return HashSet::new() };
+        let count = ((most - own) / 2).min(GIVING_WAY_MAX);
+        let accounts = (0..).zip(&self.accounts);
+        let his =
+            accounts.filter(|(_, account)| account.as_ref().is_some_and(|a| a.holder == from));
+        his.map(|(number, _)| number).take(count as usize).collect()
     }
 
     /// One flow counts here no more.
@@ -113,8 +151,8 @@ impl Accounts {
             }
         }
         for number in self.read_once.drain(..) {
-            if let Some(place) = self.accounts.get_mut(number as usize) {
-                *place = None;
+            if let Some(account) = self.accounts.get_mut(number as usize).and_then(Option::take) {
+                self.shares.give_back_by(&account.holder);
                 self.free.push(number);
             }
         }

@@ -152,7 +152,7 @@ impl KernelPath {
         Self {
             door,
             guards: Guards::default(),
-            accounts: Accounts::default(),
+            accounts: Accounts::new(),
             flows: Flows::default(),
             ports: HashMap::new(),
             underlay_interface: None,
@@ -293,7 +293,10 @@ impl KernelPath {
         }
         let port_of = |slot| with.interface(slot, &self.ports);
         let draft = transform::draft(&recipe.leaves, &guards, seen.view, &tunnels, &port_of)?;
-        let account = self.accounts.take(recipe.lines, door).ok_or(Declined::NoAccount)?;
+        let Some(account) = self.accounts.take(recipe.lines, holder, door) else {
+            self.make_room_for_account(holder, with);
+            return Err(Declined::NoAccount);
+        };
         let transform = draft.counting(account);
         // Nobody gives way to what could not be taken anyway.
         let has_room = transform.is_err() || self.make_room(holder, with);

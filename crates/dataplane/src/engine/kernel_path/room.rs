@@ -13,17 +13,37 @@ impl KernelPath {
             return true;
         }
         let given_way = self.flows.who_gives_way(holder);
-        let crowded = given_way.map_or(holder, |(from, _)| from);
-        let count = match crowded {
+        self.count_crowded(given_way.map_or(holder, |(from, _)| from));
+        if let Some((_, key)) = given_way {
+            self.remove(&[key], with);
+        }
+        given_way.is_some()
+    }
+
+    /// Where a holder gets no account, some of who has most give way to one of a later flow: what the
+    /// kernel has counted in them must be read first.
+    pub(super) fn make_room_for_account(&mut self, holder: Holder, with: &mut Surroundings<'_>) {
+        let accounts = self.accounts.which_give_way(holder);
+        if accounts.is_empty() {
+            return self.count_crowded(holder);
+        }
+        let flows = self.flows.which(|flow| accounts.contains(&flow.account));
+        for key in &flows {
+            if let Some(holder) = self.flows.get(key).map(|flow| flow.holder) {
+                self.count_crowded(holder);
+            }
+        }
+        self.remove(&flows, with);
+    }
+
+    /// A flow of this holder was not taken, or has given way.
+    pub(super) fn count_crowded(&mut self, holder: Holder) {
+        let count = match holder {
             Holder::Port(port) => self.counters.crowded_ports.entry(port).or_default(),
             Holder::Path(path) => self.counters.crowded_paths.entry(path).or_default(),
             Holder::Network(network) => self.counters.crowded_networks.entry(network).or_default(),
         };
         *count += 1;
-        if let Some((_, key)) = given_way {
-            self.remove(&[key], with);
-        }
-        given_way.is_some()
     }
 }
 
