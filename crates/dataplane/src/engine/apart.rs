@@ -117,7 +117,7 @@ fn piece(
     number: u32,
     context: &mut Context<'_>,
 ) -> Result<Work, DropReason> {
-    let mut buffer = context.pool.take().ok_or(DropReason::BuffersExhausted)?;
+    let mut buffer = context.take_buffer(whole.owner).ok_or(DropReason::BuffersExhausted)?;
     if !segments.append_to(whole.buffer.bytes(), number, &mut buffer) {
         context.pool.put(buffer);
         return Err(DropReason::BuffersExhausted);

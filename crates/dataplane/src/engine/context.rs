@@ -6,6 +6,7 @@ use super::encap::Carried;
 use super::floods::Floods;
 use super::health::Health;
 use super::lane::Known;
+use super::shares::{Shares, leaves_room};
 use super::slots::Slots;
 use super::tables::Tables;
 use super::trace::{Note, Trace};
@@ -26,6 +27,8 @@ pub(super) struct Context<'e> {
     pub(super) slots: &'e Slots,
     pub(super) books: &'e mut Books,
     pub(super) pool: &'e mut BufferPool,
+    /// Whose packets buffers were taken for, beyond those that they came in.
+    pub(super) made: &'e mut Shares<Owner>,
     pub(super) health: &'e mut Health,
     /// The metadata that packets carry.
     pub(super) carried: &'e mut Carried,
@@ -59,7 +62,17 @@ impl Context<'_> {
         self.pool.put(buffer);
     }
 
-    /// A copy of a packet, created and accounted for; when no buffer is free it ends at once, on
+    /// A buffer for something more that is made of a packet of this owner; none: he has as many as leave
+    /// some to others.
+    pub(super) fn take_buffer(&mut self, owner: Owner) -> Option<Buffer> {
+        if !leaves_room(self.made.held_by(&owner), self.pool.free()) {
+            return None;
+        }
+        self.made.take(owner);
+        self.pool.take()
+    }
+
+    /// A copy of a packet, created and accounted for; when there is no buffer it ends at once, on
     /// the book of `path` too. `number`: that of the copy in what is told of the packet.
     pub(super) fn copy(
         &mut self,
@@ -69,7 +82,7 @@ impl Context<'_> {
         path: Option<PathSeat>,
     ) -> Option<Work> {
         self.books.created(work.owner, kind, work.volume.packets);
-        let copied = self.pool.take().and_then(|mut buffer| {
+        let copied = self.take_buffer(work.owner).and_then(|mut buffer| {
             if buffer.fill(work.buffer.bytes()) {
                 return Some(buffer);
             }

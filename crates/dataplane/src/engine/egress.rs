@@ -335,7 +335,7 @@ impl Leaving<'_, '_> {
         for index in 0..segments.count() {
             let bytes = segments.len(index) as u64;
             let volume = Volume { packets: 1, bytes };
-            let buffer = self.context.pool.take().and_then(|mut buffer| {
+            let buffer = self.context.take_buffer(work.owner).and_then(|mut buffer| {
                 let is_whole = buffer.append(header)
                     && segments.append_to(work.buffer.bytes(), index, &mut buffer);
                 if is_whole {

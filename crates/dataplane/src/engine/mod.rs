@@ -100,6 +100,7 @@ use health::{Due, Health};
 use kernel_path::{KernelPath, Run, Treatment};
 use lane::{Known, Lane};
 use receive::Arrival;
+use shares::Shares;
 use slots::Slots;
 use std::sync::Arc;
 use trace::Trace;
@@ -144,6 +145,7 @@ pub struct Engine {
     follows: Follows,
     lane: Lane,
     floods: Floods,
+    made: Shares<Owner>,
     known: Known,
     kernel: Option<Box<KernelPath>>,
     // Working memory of the stages, kept so that no vector allocates.
@@ -171,6 +173,7 @@ impl Engine {
             follows: Follows::default(),
             lane: Lane::new(config.has_lane),
             floods: Floods::new(config.flood_frames_per_second, config.flow_seed),
+            made: Shares::new(),
             known: Known::new(config.classified_max, config.flow_seed),
             kernel: None,
             waiting: Waiting::new(config.slice_bits_per_second),
@@ -238,6 +241,7 @@ impl Engine {
         out: &mut Output,
     ) {
         self.elapse(now_ns);
+        self.made.clear();
         let mut said = None;
         while !input.is_empty() {
             let mut count = input.len().min(VECTOR_PACKETS_MAX);
@@ -297,6 +301,7 @@ impl Engine {
             slots: &self.slots,
             books: &mut self.books,
             pool,
+            made: &mut self.made,
             health: &mut self.health,
             carried: &mut self.carried,
             look: self.look,
@@ -361,6 +366,7 @@ impl Engine {
             slots: &self.slots,
             books: &mut self.books,
             pool,
+            made: &mut self.made,
             health: &mut self.health,
             carried: &mut self.carried,
             look: self.look,
@@ -398,6 +404,7 @@ impl Engine {
     /// none: when other tables are in force.
     pub fn tick(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> Option<u64> {
         self.elapse(now_ns);
+        self.made.clear();
         self.release_waiting(now_ns, pool, out);
         self.fragments.end_overdue(now_ns, &mut self.books, pool);
         // Before the kernel's: it shall not go on with who is found dead now.
@@ -411,6 +418,7 @@ impl Engine {
                 slots: &self.slots,
                 books: &mut self.books,
                 pool,
+                made: &mut self.made,
                 health: &mut self.health,
                 carried: &mut self.carried,
                 look: self.look,
