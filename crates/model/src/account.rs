@@ -275,6 +275,16 @@ pub struct Absences {
     pub missed_at_tunnels: u64,
 }
 
+/// What the memories of a node's engine forgot because they were full: flows, and packets that were
+/// known one by one. What of them comes later is decided anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CrowdedCounters {
+    /// By the port whose flows they were.
+    pub ports: BTreeMap<PortId, u64>,
+    /// By the path whose flows they were: that of a slice, or behind a tunnel or another function.
+    pub paths: BTreeMap<PathId, u64>,
+}
+
 /// All counters of a node at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeCounters {
@@ -295,6 +305,9 @@ pub struct NodeCounters {
     /// Each instance of the node that is watched.
     #[serde(default)]
     pub health: Vec<InstanceHealth>,
+    /// What was forgotten for want of room.
+    #[serde(default)]
+    pub crowded: CrowdedCounters,
     /// Who counted.
     #[serde(default)]
     pub dataplane: DataplaneLife,
@@ -313,6 +326,7 @@ impl NodeCounters {
             tunnels_ring_full: 0,
             chains: Vec::new(),
             health: Vec::new(),
+            crowded: CrowdedCounters::default(),
             dataplane: DataplaneLife::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! What several workers of one data plane counted, as one.
 
 use crate::account::{
-    Account, ChainCounters, HopCounters, NodeCounters, PortCounters, SliceCounters,
+    Account, ChainCounters, CrowdedCounters, HopCounters, NodeCounters, PortCounters, SliceCounters,
 };
 use crate::drop_reason::DropReason;
 use std::collections::BTreeMap;
@@ -17,6 +17,18 @@ impl NodeCounters {
         add(&mut self.tunnels_ring_full, other.tunnels_ring_full);
         let is_same = |one: &ChainCounters, other: &ChainCounters| one.path == other.path;
         merge_lines(&mut self.chains, &other.chains, is_same, ChainCounters::merge);
+        self.crowded.merge(&other.crowded);
+    }
+}
+
+impl CrowdedCounters {
+    fn merge(&mut self, other: &Self) {
+        for (port, count) in &other.ports {
+            add(self.ports.entry(*port).or_default(), *count);
+        }
+        for (path, count) in &other.paths {
+            add(self.paths.entry(*path).or_default(), *count);
+        }
     }
 }
 
@@ -173,6 +185,10 @@ mod tests {
             tunnels: port(0, packets).account,
             tunnels_transmitted: Volume { packets, bytes: packets },
             tunnels_ring_full: packets,
+            crowded: CrowdedCounters {
+                ports: BTreeMap::from([(PortId(Uuid::nil()), packets)]),
+                paths: BTreeMap::from([(PathId(1), packets)]),
+            },
             ..NodeCounters::none(NodeName::new("host1").unwrap(), BlueprintNumber(1))
         };
         let mut sum = counters(&[port(1, 5), port(2, 5)], &[chain(1, 5), chain(2, 5)], 5);

@@ -471,6 +471,8 @@ mod tests {
         let mut counters = NodeCounters::none(node.clone(), BlueprintNumber(9));
         counters.tunnels.created.insert(Created::Replica, 1);
         counters.tunnels.dropped.insert(DropReason::NoPath, 2);
+        counters.crowded.ports.insert(port, 7);
+        counters.crowded.paths.insert(PathId(18), 8);
         counters.dataplane =
             DataplaneLife { kernel: Some(Box::new(kernel)), ..DataplaneLife::default() };
         let unbound = UnboundPort { port, name: "p".into(), reason: "no interface".into() };

@@ -15,6 +15,7 @@
 //! flow takes that of another whose packets cannot be inside any more, or that belongs to somebody
 //! who has more flows here (`shares`): of his, one whose packets have all come back, if there is one.
 
+use super::crowded::Crowded;
 use super::inside::{ByOrder, Inside};
 use super::shares::{Holder, Shares, must_yield};
 use super::visits::port_hash;
@@ -74,6 +75,7 @@ pub(super) struct FlowMemory {
     seed: u64,
     shares: Shares<Payer>,
     inside: Inside,
+    crowded: Crowded,
     /// Flows whose visit is another than before; none: nobody asks.
     turned: Option<Vec<Key>>,
 }
@@ -92,6 +94,7 @@ impl FlowMemory {
             seed,
             shares: Shares::new(),
             inside: Inside::new(inside_max),
+            crowded: Crowded::default(),
             turned: None,
         }
     }
@@ -231,10 +234,10 @@ impl FlowMemory {
         self.note_turn(key, before.visit.is_same(&visit));
         if before.untold > 0 {
             let Entry { visit, untold, seen_ns, .. } = before;
-            self.inside.push_untold(now_ns, seen_ns, flow, visit, untold);
+            self.inside.push_untold(now_ns, seen_ns, flow, (visit, payer), untold);
         }
         for digest in digests {
-            self.inside.push(now_ns, flow, *digest, visit);
+            self.inside.push(now_ns, flow, *digest, (visit, payer));
         }
         Ok(())
     }
@@ -281,7 +284,7 @@ impl FlowMemory {
         }
         let own = self.shares.held_by(&payer);
         if let Some(given_up) = self.given_up(now_ns, set, own) {
-            self.free(given_up);
+            self.give_up(given_up);
             return Some(given_up);
         }
         // The set has room, yet the limit is reached: some other set gives a flow up.
@@ -289,11 +292,31 @@ impl FlowMemory {
         for _ in 0..SETS_SEARCHED.min(self.sets) {
             let other = self.next_set();
             if let Some(given_up) = self.given_up(now_ns, other, own) {
-                self.free(given_up);
+                self.give_up(given_up);
                 return Some(free);
             }
         }
         None
+    }
+
+    /// Forgets a flow for another.
+    fn give_up(&mut self, place: usize) {
+        if let Some(Entry { holder, visit, .. }) = &self.places[place]
+            && let Some(payer) = self.shares.key(*holder)
+        {
+            self.crowded.note(payer, visit.path);
+        }
+        self.free(place);
+    }
+
+    /// What was forgotten of flows, and of packets inside functions.
+    pub(super) fn crowded(&self) -> [&Crowded; 2] {
+        [&self.crowded, &self.inside.crowded]
+    }
+
+    /// The same, to be aligned.
+    pub(super) fn crowded_mut(&mut self) -> [&mut Crowded; 2] {
+        [&mut self.crowded, &mut self.inside.crowded]
     }
 
     /// The flow of a set that is forgotten first for one of somebody who has so many: of those that

@@ -7,6 +7,7 @@
 //! any is held to a path, or of the path that most flows are remembered of (`shares`), unseen for
 //! longest; to be forgotten only means to follow the rules.
 
+use super::crowded::Crowded;
 use super::rendezvous::mix;
 use super::shares::{Shares, must_yield};
 use catena_model::PathId;
@@ -26,11 +27,19 @@ struct Entry {
     seen_ms: u32,
 }
 
+impl Entry {
+    /// Is its flow unseen for longer than any is held to a path?
+    fn is_outlived(&self, now_ms: u32) -> bool {
+        now_ms.wrapping_sub(self.seen_ms) > PIN_IDLE_DRAINING_MS
+    }
+}
+
 /// The memory.
 pub(super) struct FlowPaths {
     sets: Vec<[Entry; WAYS]>,
     /// Of the paths.
     shares: Shares<u32>,
+    pub(super) crowded: Crowded,
     seed: u64,
 }
 
@@ -39,7 +48,7 @@ impl FlowPaths {
     pub(super) fn new(flows_max: usize, seed: u64) -> Self {
         let free = Entry { flow: 0, path: 0, seen_ms: 0 };
         let sets = vec![[free; WAYS]; flows_max.div_ceil(WAYS).max(1)];
-        Self { sets, shares: Shares::new(), seed }
+        Self { sets, shares: Shares::new(), crowded: Crowded::default(), seed }
     }
 
     /// What the flow is known by.
@@ -72,9 +81,14 @@ impl FlowPaths {
         let number = self.set(key);
         let set = &self.sets[number];
         let known = set.iter().position(|entry| entry.flow == key && entry.path != 0);
-        let Some(place) = known.or_else(|| self.place_for_new(now_ms, set, path)) else { return };
+        let Some(place) = known.or_else(|| self.place_for_new(now_ms, set, path)) else {
+            return self.crowded.note_path(path);
+        };
         let entry = &mut self.sets[number][place];
         let before = std::mem::replace(entry, Entry { flow: key, path: path.0, seen_ms: now_ms });
+        if before.path != 0 && before.flow != key && !before.is_outlived(now_ms) {
+            self.crowded.note_path(PathId(before.path));
+        }
         if before.path != path.0 {
             if before.path != 0 {
                 self.shares.give_back_by(&before.path);
@@ -92,7 +106,7 @@ impl FlowPaths {
         let candidates = set.iter().enumerate().filter_map(|(place, entry)| {
             let age = now_ms.wrapping_sub(entry.seen_ms);
             let held = if entry.path == path.0 { own } else { self.shares.held_by(&entry.path) };
-            let is_outlived = age > PIN_IDLE_DRAINING_MS;
+            let is_outlived = entry.is_outlived(now_ms);
             let may_go = is_outlived || entry.path == path.0 || must_yield(held, own);
             may_go.then_some(((is_outlived, held, age), place))
         });

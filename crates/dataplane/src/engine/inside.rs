@@ -5,13 +5,18 @@
 //! A record is one wire packet on its way through a function, and one return takes it. Of equal
 //! packets of a flow the first in is the first out. A further kind of record stands for the packets
 //! of a flow that went in before anybody watched: they are counted, and belong to the visit known
-//! then. When the memory is full the oldest record goes.
+//! then. When the memory is full, who has most of it (`shares`) gives up his oldest record.
 
-use super::flow_memory::{FLOW_IDLE_NS, FLOW_INSIDE_NS, Visit};
+use super::crowded::Crowded;
+use super::flow_memory::{FLOW_IDLE_NS, FLOW_INSIDE_NS, Payer, Visit};
 use super::lists::Lists;
+use super::rendezvous::mix;
+use super::shares::{Holder, Shares, must_yield};
 
 /// Old records that one call puts away at most, so that no packet pays for many.
 const EXPIRED_PER_CALL: usize = 16;
+/// Records that are looked at for one whose holder has more than who needs a place.
+const LOOKED_AT: usize = 16;
 /// Records of a flow that are looked at for a second visit.
 const SEARCHED_FOR_OTHER: usize = 64;
 
@@ -29,6 +34,7 @@ struct Record {
     flow: u64,
     what: What,
     visit: Visit,
+    holder: Holder,
     pushed_ns: u64,
 }
 
@@ -47,7 +53,12 @@ pub(super) struct Inside {
     records: Vec<Record>,
     records_max: usize,
     free: Vec<u32>,
+    shares: Shares<Payer>,
+    pub(super) crowded: Crowded,
+    /// Counts the records that were looked at.
+    looked_at: u64,
     by_age: Lists,
+    by_holder: Lists,
     by_flow: Lists,
     by_digest: Lists,
     /// When a record that may still have been needed had to go.
@@ -62,7 +73,11 @@ impl Inside {
             records: Vec::with_capacity(records_max),
             records_max,
             free: Vec::with_capacity(records_max),
+            shares: Shares::new(),
+            crowded: Crowded::default(),
+            looked_at: 0,
             by_age: Lists::new(1, records_max),
+            by_holder: Lists::new(records_max, records_max),
             by_flow: Lists::new(records_max, records_max),
             by_digest: Lists::new(records_max, records_max),
             overrun_ns: None,
@@ -78,10 +93,17 @@ impl Inside {
         self.of_flow(flow).next().is_some()
     }
 
-    /// Notes that a packet goes in.
-    pub(super) fn push(&mut self, now_ns: u64, flow: u64, digest: u64, visit: Visit) {
-        let place = self
-            .add(now_ns, Record { flow, what: What::Known { digest }, visit, pushed_ns: now_ns });
+    /// Notes that a packet goes in, for a payer.
+    pub(super) fn push(
+        &mut self,
+        now_ns: u64,
+        flow: u64,
+        digest: u64,
+        (visit, payer): (Visit, Payer),
+    ) {
+        let what = What::Known { digest };
+        let holder = self.make_room(now_ns, payer);
+        let place = self.add(Record { flow, what, visit, holder, pushed_ns: now_ns });
         self.by_flow.append(self.by_flow.of_hash(flow), place);
         self.by_digest.append(self.by_digest.of_hash(digest_hash(flow, digest)), place);
     }
@@ -93,11 +115,12 @@ impl Inside {
         now_ns: u64,
         pushed_ns: u64,
         flow: u64,
-        visit: Visit,
+        (visit, payer): (Visit, Payer),
         packets: u32,
     ) {
         let what = What::Untold { packets, is_trusted: false };
-        let place = self.add(now_ns, Record { flow, what, visit, pushed_ns });
+        let holder = self.make_room(now_ns, payer);
+        let place = self.add(Record { flow, what, visit, holder, pushed_ns });
         self.by_flow.prepend(self.by_flow.of_hash(flow), place);
     }
 
@@ -187,18 +210,40 @@ impl Inside {
         places.find(|place| self.records[*place as usize].flow == flow)
     }
 
-    fn add(&mut self, now_ns: u64, record: Record) -> u32 {
+    /// A share for one record more, and room for it.
+    fn make_room(&mut self, now_ns: u64, payer: Payer) -> Holder {
         self.expire(now_ns);
         if self.free.is_empty()
             && self.records.len() == self.records_max
-            && let Some(oldest) = self.by_age.first(0)
+            && let Some(given_up) = self.given_up(&payer)
         {
-            let pushed_ns = self.records[oldest as usize].pushed_ns;
+            let Record { holder, visit, pushed_ns, .. } = self.records[given_up as usize];
+            if let Some(payer) = self.shares.key(holder) {
+                self.crowded.note(payer, visit.path);
+            }
             if now_ns.saturating_sub(pushed_ns) <= FLOW_INSIDE_NS {
                 self.overrun_ns = Some(now_ns);
             }
-            self.remove(oldest);
+            self.remove(given_up);
         }
+        self.shares.take(payer)
+    }
+
+    /// The record that makes room for one of a payer: of who has most, as far as some records tell,
+    /// the oldest; else of the payer himself.
+    fn given_up(&mut self, payer: &Payer) -> Option<u32> {
+        let own = self.shares.holder(payer);
+        let held = self.shares.held_by(payer);
+        let from = self.looked_at;
+        self.looked_at += LOOKED_AT as u64;
+        let holder = |number| self.records[place_of(mix(number), self.records.len())].holder;
+        let others = (from..self.looked_at).map(holder);
+        let crowding = others.filter(|other| must_yield(self.shares.held(*other), held));
+        let most = crowding.max_by_key(|other| self.shares.held(*other)).or(own);
+        most.map_or_else(|| self.by_age.first(0), |most| self.by_holder.first(most.number()))
+    }
+
+    fn add(&mut self, record: Record) -> u32 {
         let place = self.free.pop().unwrap_or_else(|| {
             self.records.push(record);
             // The limit is far below 2^32.
@@ -206,12 +251,15 @@ impl Inside {
         });
         self.records[place as usize] = record;
         self.by_age.append(0, place);
+        self.by_holder.append(record.holder.number(), place);
         place
     }
 
     fn remove(&mut self, place: u32) {
-        let Record { flow, what, .. } = self.records[place as usize];
+        let Record { flow, what, holder, .. } = self.records[place as usize];
         self.by_age.remove(0, place);
+        self.by_holder.remove(holder.number(), place);
+        self.shares.give_back(holder);
         self.by_flow.remove(self.by_flow.of_hash(flow), place);
         if let What::Known { digest } = what {
             self.by_digest.remove(self.by_digest.of_hash(digest_hash(flow, digest)), place);
@@ -237,6 +285,10 @@ impl Inside {
 fn is_overdue(record: &Record, now_ns: u64) -> bool {
     let is_trusted = matches!(record.what, What::Untold { is_trusted: true, .. });
     !is_trusted && now_ns.saturating_sub(record.pushed_ns) > FLOW_INSIDE_NS
+}
+
+fn place_of(hash: u64, places: usize) -> usize {
+    usize::try_from(hash % places.max(1) as u64).unwrap_or(0)
 }
 
 fn digest_hash(flow: u64, digest: u64) -> u64 {

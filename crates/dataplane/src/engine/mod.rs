@@ -15,6 +15,7 @@ mod compile;
 mod config;
 mod context;
 mod counters;
+mod crowded;
 mod detour;
 mod digests;
 mod egress;
@@ -213,6 +214,10 @@ impl Engine {
         self.known.forget();
         if !is_same_but_slices {
             self.lane.align(&tables, &self.slots, self.epoch);
+        }
+        let [flows, inside] = self.memory.crowded_mut();
+        for crowded in [flows, inside, &mut self.flow_paths.crowded] {
+            crowded.align(&tables, &self.slots);
         }
         self.tables = tables;
     }
@@ -481,6 +486,10 @@ impl Engine {
         let slots = self.slots.in_order();
         let mut counters = self.books.export(&self.config.node, &self.tables, slots);
         counters.health = self.health.report();
+        let [flows, inside] = self.memory.crowded();
+        for crowded in [flows, inside, &self.flow_paths.crowded] {
+            crowded.export(&self.tables, &self.slots, &mut counters.crowded);
+        }
         for (old, idle_ms) in self.tables.pins.old_paths() {
             let kept = self.flow_paths.count(self.now_ns, old, idle_ms);
             for chain in counters.chains.iter_mut().filter(|chain| chain.path == old) {

@@ -94,6 +94,11 @@ impl Slots {
         self.owner(self.of_index(index)).0
     }
 
+    /// The port that has this number now.
+    pub(super) fn with_serial(&self, serial: u32) -> Option<PortIndex> {
+        self.slots.iter().find(|slot| slot.serial == serial)?.index
+    }
+
     /// A number that no other port has had or will have.
     pub(super) fn serial(&self, index: PortIndex) -> u32 {
         self.slots[self.of_index(index).index()].serial

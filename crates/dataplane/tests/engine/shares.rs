@@ -1,11 +1,12 @@
 //! What all tenants of a node share: a flood of one takes nothing from another who is quiet.
 
 use crate::frames::Spec;
-use crate::rig::{Behaviour, Rig};
+use crate::proxy::arp_request;
+use crate::rig::{Behaviour, Rig, route};
 use crate::scene::{CHAINED_PORT, CUSTOMER, INTERNAL, packet, rules, three_hosts};
 use crate::town::Town;
 use catena_io::Offload;
-use catena_model::program::{PinEntry, RulePlace};
+use catena_model::program::{PROXY_MAC, PinEntry, RulePlace};
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 
@@ -101,6 +102,10 @@ fn two_thousand_new_flows_of_a_quiet_tenant_arrive_beside_a_flood_of_small_flows
     // What is refused is counted where it came from: at the flood's port and at its chain.
     assert!(drops(&rig, "S", DropReason::FlowMemoryFull) > 1_000);
     assert!(drops_of_chain(&rig, 100, DropReason::FlowMemoryFull) > 1_000);
+    // So is what is forgotten: of the quiet one what has come back, once it has as many flows.
+    let crowded = rig.counters().swap_remove(0).crowded.ports;
+    let [noisy, quiet] = ["S", "Q"].map(|port| crowded[&rig.town.port_named(port).id]);
+    assert!(noisy > 1_000 && quiet < 100, "{noisy} {quiet}");
     assert_eq!(drops(&rig, "Q", DropReason::FlowMemoryFull), 0);
     assert_eq!(drops_of_chain(&rig, 101, DropReason::FlowMemoryFull), 0);
 }
@@ -189,4 +194,82 @@ fn flows_of_a_quiet_tenant_stay_on_their_version_beside_a_flood_of_flows() {
         own.map(|counters| counters.entered.packets).sum()
     };
     assert_eq!((entered(101), entered(102)), (2 * u64::from(FLOWS), 0));
+    // What is forgotten is counted at whose flow it was.
+    let crowded = rig.counters().swap_remove(0).crowded.paths;
+    assert!(crowded[&PathId(100)] > 10_000 && !crowded.contains_key(&PathId(101)), "{crowded:?}");
+}
+
+#[test]
+fn two_thousand_packets_of_a_quiet_tenant_keep_their_version_beside_a_flood_inside_a_function() {
+    let mut rig = Rig::with(two_tenants(), |config| config.inside_max = 8_192, 512);
+    for name in ["v1", "w1", "x1"] {
+        rig.behaviours.insert(name.into(), Behaviour::Swallow);
+    }
+    // A further version of either chain, so that what is inside the first function is known one by one.
+    let other = rig.town.chains[1].destination;
+    chain(&mut rig.town, "noisy", "S", CUSTOMER, &[&["v1"]]);
+    chain(&mut rig.town, "quiet", "Q", other, &[&["w1"]]);
+    for new in [2, 3] {
+        rig.town.chains[new].rules.clear();
+    }
+    rig.apply();
+    let numbers = || 1..=QUIET_FLOWS;
+    let earlier: Vec<_> = numbers().map(|n| quiet(&rig.town, n).frame()).collect();
+    send(&mut rig, "Q", earlier.clone());
+    rig.town.chains[3].rules = std::mem::take(&mut rig.town.chains[1].rules);
+    rig.apply();
+    let later = |n| Spec { payload: b"later".to_vec(), ..quiet(&rig.town, n) }.frame();
+    let later: Vec<_> = numbers().map(later).collect();
+    send(&mut rig, "Q", later);
+    let flood = |n: u32| Spec { payload: n.to_be_bytes().to_vec(), ..noisy(&rig.town, n % 64) };
+    let flood: Vec<_> = (0..20_000).map(|n| flood(n).frame()).collect();
+    send(&mut rig, "S", flood);
+    let back = |mut frame: Vec<u8>| {
+        let mac = rig.town.mac("w1.out");
+        assert!(route(&mut frame, PROXY_MAC, mac));
+        frame
+    };
+    let back: Vec<_> = earlier.into_iter().map(back).collect();
+    send(&mut rig, "w1.out", back);
+    assert_eq!(rig.take("R").len(), 0, "none passes the function by that only the old version has");
+    let paths = rig.counters().swap_remove(0).chains;
+    let old = paths.iter().find(|counters| counters.path == PathId(101)).unwrap();
+    assert_eq!(old.hops[1].delivered.packets, u64::from(QUIET_FLOWS));
+    let crowded = rig.counters().swap_remove(0).crowded.ports;
+    let [noisy, quiet] = ["S", "Q"].map(|port| rig.town.port_named(port).id);
+    assert!(crowded[&noisy] > 10_000 && !crowded.contains_key(&quiet), "{crowded:?}");
+}
+
+#[test]
+fn copies_of_two_thousand_new_flows_reach_a_tap_beside_a_flood_of_broadcasts() {
+    const STATIONS: u8 = 30;
+    const BROADCASTS: usize = 60;
+    let mut town = two_tenants();
+    for number in 0..STATIONS {
+        let address = format!("10.0.0.{}", 100 + number);
+        town.endpoint(&format!("E{number}"), 0, CUSTOMER, &[&address]);
+    }
+    town.chains[1].taps = vec![1];
+    let unlimited = std::num::NonZeroU32::MAX;
+    let mut rig = Rig::with(town, |config| config.flood_frames_per_second = unlimited, 512);
+    rig.behaviours.insert("x1".into(), Behaviour::Swallow);
+    let question = arp_request(rig.town.mac("S"), "10.0.0.1", "10.0.0.2");
+    for first in (1..=QUIET_FLOWS).step_by(usize::from(QUIET_AT_ONCE)) {
+        for _ in 0..BROADCASTS {
+            rig.queue("S", &question, Offload::default());
+        }
+        for number in first..first + QUIET_AT_ONCE {
+            let frame = quiet(&rig.town, number).frame();
+            rig.queue("Q", &frame, Offload::default());
+        }
+        rig.run();
+        rig.log.clear();
+        rig.datagrams.clear();
+        rig.seen.retain(|port, _| port == "R" || port == "x1.in");
+    }
+    for port in ["R", "x1.in"] {
+        assert_eq!(rig.take(port).len(), usize::from(QUIET_FLOWS), "{port}");
+    }
+    assert!(drops(&rig, "S", DropReason::BuffersExhausted) > 1_000);
+    assert_eq!(drops(&rig, "Q", DropReason::BuffersExhausted), 0);
 }

@@ -59,6 +59,7 @@ struct Metrics {
     port_transmitted: Counters,
     port_created_by_function: Counters,
     port_ring_full: Counters,
+    port_crowded: Counters,
     tunnel_transmitted: Counters,
     tunnel_ring_full: Counters,
     received: Counters,
@@ -70,6 +71,7 @@ struct Metrics {
     chain_entered: Counters,
     chain_finished: Counters,
     chain_dropped: Counters,
+    chain_crowded: Counters,
     hop_delivered: Counters,
     hop_returned: Counters,
     kernel_carried: Counters,
@@ -97,6 +99,11 @@ impl Metrics {
         );
         counter("port_ring_full_frames", "Lost by the kernel at the port", &self.port_ring_full);
         counter(
+            "port_crowded_flows",
+            "Forgotten by a full memory of the engine, of the port's",
+            &self.port_crowded,
+        );
+        counter(
             "tunnel_transmitted_packets",
             "Sent to other nodes, in packets of the tenant",
             &self.tunnel_transmitted,
@@ -114,6 +121,11 @@ impl Metrics {
         counter("chain_entered_packets", "Classified into the chain", &self.chain_entered);
         counter("chain_finished_packets", "Come to the chain's end", &self.chain_finished);
         counter("chain_dropped_packets", "Lost on the chain, by reason", &self.chain_dropped);
+        counter(
+            "chain_crowded_flows",
+            "Forgotten by a full memory of the engine, of the path's",
+            &self.chain_crowded,
+        );
         counter("hop_delivered_packets", "Given to the instance", &self.hop_delivered);
         counter("hop_returned_packets", "Come back from the instance", &self.hop_returned);
         counter("kernel_carried_packets", "Carried by the kernel alone", &self.kernel_carried);
@@ -155,6 +167,8 @@ impl Metrics {
             add(&self.port_transmitted, &labels, port.transmitted);
             count(&self.port_created_by_function, &labels, port.created_by_function);
             count(&self.port_ring_full, &labels, port.ring_full);
+            let crowded = counters.crowded.ports.get(&port.port).copied();
+            count(&self.port_crowded, &labels, crowded.unwrap_or(0));
         }
         add(&self.tunnel_transmitted, &here, counters.tunnels_transmitted);
         count(&self.tunnel_ring_full, &here, counters.tunnels_ring_full);
@@ -169,6 +183,8 @@ impl Metrics {
             let labels = with(&here, &[("chain", &name), ("path", &path)]);
             add(&self.chain_entered, &labels, chain.entered);
             add(&self.chain_finished, &labels, chain.finished);
+            let crowded = counters.crowded.paths.get(&chain.path).copied();
+            count(&self.chain_crowded, &labels, crowded.unwrap_or(0));
             for (reason, packets) in &chain.dropped {
                 count(&self.chain_dropped, &with(&labels, &[("reason", reason.name())]), *packets);
             }
