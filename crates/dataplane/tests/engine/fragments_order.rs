@@ -7,6 +7,7 @@ use crate::town::{Town, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::Offload;
 use catena_model::DropReason;
+use catena_model::limits::{PORT_FRAGMENT_BYTES_WAITING_MAX, PORT_FRAGMENTS_WAITING_MAX};
 use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
 use catena_wire::scalar::IpProtocol;
@@ -292,6 +293,32 @@ fn what_an_aware_function_and_the_underlay_turn_round_waits_too_also_for_other_t
         rig.send_datagram(1, TunnelKind::VxlanGpe, node_address(0), payload);
     }
     assert_eq!(["v2.in", "v4.in", "D"].map(|port| rig.take(port).len()), [4, 4, 4]);
+}
+
+#[test]
+fn what_waits_is_bounded_in_bytes_too() {
+    const BYTES: usize = 8_000;
+    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"]]));
+    let [whole, _] = both(&rig.town, CHAINED_PORT);
+    let orphan = |number: u16| {
+        let orphan = Spec { identification: number, ..whole.clone() };
+        cut(&orphan, 4, &[1; BYTES], false)
+    };
+    let fit = PORT_FRAGMENT_BYTES_WAITING_MAX / orphan(1).len();
+    assert!(fit < PORT_FRAGMENTS_WAITING_MAX);
+    for number in 0..fit as u16 {
+        rig.send("S", &orphan(number));
+    }
+    rig.assert_moved(&[("S received", fit as u64)]);
+    rig.send("S", &orphan(fit as u16));
+    rig.assert_only_dropped("S", DropReason::FragmentsWaitingFull);
+    // A small one still fits, and when those have ended, all do.
+    rig.send("S", &cut(&Spec { identification: 999, ..whole.clone() }, 4, &[1; 16], false));
+    rig.assert_moved(&[("S received", 1)]);
+    rig.sleep(WAIT_MS);
+    rig.moved();
+    rig.send("S", &orphan(1));
+    rig.assert_moved(&[("S received", 1)]);
 }
 
 #[test]
