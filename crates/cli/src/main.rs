@@ -7,6 +7,7 @@
 
 mod apply;
 mod chain;
+mod chain_names;
 mod chain_show;
 mod connection;
 mod diff;

@@ -1,23 +1,24 @@
 //! `catena watch`: what happens, a line for each change or for each event, until the reader has
 //! enough.
 
+use crate::chain_names::ChainNames;
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, say, tell};
 use crate::receipt;
 use crate::story::Story;
 use catena_client::Client;
-use catena_model::event::{Declaration, EventLine};
+use catena_model::event::EventLine;
 use catena_model::status::ChainStatus;
 use catena_model::{Event, NodeName};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What is not over is told as it is when nothing has happened for so long.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Events that may wait to be told; the controller waits for nobody, and puts more together.
+const WAITING_MAX: usize = 64;
 
 #[derive(Args)]
 pub(crate) struct WatchArguments {
@@ -70,11 +71,13 @@ fn tell_each(
     format: Format,
 ) -> Result<(), Failure> {
     let mut trouble = Ok(());
+    let mut names = ChainNames::default();
     client.watch(after, |line| {
         if !is_told(&line) {
             return ControlFlow::Continue(());
         }
-        let told = tell(format, &line, |_| say!("{}  {}", time_of_day(), sentence(&line)));
+        names.hear(&line.event);
+        let told = tell(format, &line, |_| say!("{}  {}", time_of_day(), sentence(&line, &names)));
         if told.is_err() {
             trouble = told;
             return ControlFlow::Break(());
@@ -84,37 +87,41 @@ fn tell_each(
     trouble
 }
 
-/// Tells each change when it is over, or when nothing more is heard of it for a moment.
+/// Tells each change when it is over, or as it is when that takes too long.
 fn tell_changes(
     client: &Client,
     is_told: impl Fn(&EventLine) -> bool + Send,
     after: Option<u64>,
 ) -> Result<(), Failure> {
-    let say_all = |said: Vec<String>| {
-        for line in said {
-            say!("{}  {line}", time_of_day());
-        }
-    };
     std::thread::scope(|scope| {
-        let (events, heard) = mpsc::channel();
+        let (events, heard) = mpsc::sync_channel(WAITING_MAX);
         let reader = scope.spawn(move || {
             client.watch(after, |line| {
                 let is_heard = !is_told(&line) || events.send(line).is_ok();
                 if is_heard { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
         });
-        let mut story = Story::default();
-        loop {
-            match heard.recv_timeout(PAUSE) {
-                Ok(line) => say_all(story.hear(&line)),
-                Err(RecvTimeoutError::Timeout) => say_all(story.pause()),
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        say_all(story.pause());
+        tell_story(&heard, |line| say!("{}  {line}", time_of_day()));
         let end = reader.join().map_err(|_| Failure::failed("the reader of events ended"))?;
         Ok(end?)
     })
+}
+
+/// Goes on until no more events come.
+fn tell_story(events: &Receiver<EventLine>, mut say: impl FnMut(String)) {
+    let mut story = Story::default();
+    loop {
+        let now = Instant::now();
+        // Also while one event follows the other.
+        story.tell_due(now).into_iter().for_each(&mut say);
+        let left = story.due().map_or(Duration::MAX, |due| due.saturating_duration_since(now));
+        match events.recv_timeout(left) {
+            Ok(line) => story.hear(&line, Instant::now()).into_iter().for_each(&mut say),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    story.end().into_iter().for_each(say);
 }
 
 /// The name of the chain or node that an event is about.
@@ -130,25 +137,28 @@ fn subject(event: &Event) -> Option<&str> {
     }
 }
 
-pub(crate) fn sentence(line: &EventLine) -> String {
+pub(crate) fn sentence(line: &EventLine, names: &ChainNames) -> String {
+    let chain = |chain, name| format!("chain {}", names.words(chain, name));
     match &line.event {
-        Event::Declared(Declaration { is_removed, kind, id, name }) => {
-            let verb = if *is_removed { "removed" } else { "declared" };
-            let name = name.as_ref().unwrap_or(id);
-            format!("{kind} {name}   {verb}, revision {}", line.revision)
+        Event::Declared(declaration) => {
+            let verb = if declaration.is_removed { "removed" } else { "declared" };
+            let resource = names.resource(declaration);
+            format!("{resource}   {verb}, revision {}", line.revision)
         }
         Event::Node { node, is_connected, acknowledged, refusal } => {
             let agent = if *is_connected { "connected" } else { "away" };
             let refusal = refusal.as_ref().map(|reason| format!(", refused: {reason}"));
             format!("node {node}   {agent}, program {acknowledged}{}", refusal.unwrap_or_default())
         }
-        Event::Chain { name, status } => format!("chain {name}   {}", state(status)),
-        Event::ChainWithdrawing { name, nodes, .. } => {
-            format!("chain {name}   {}", withdrawing(nodes))
+        Event::Chain { name, status } => {
+            format!("{}   {}", chain(status.chain, name), state(status))
         }
-        Event::ChainGone { name, .. } => format!("chain {name}   gone"),
+        Event::ChainWithdrawing { chain: id, name, nodes } => {
+            format!("{}   {}", chain(*id, name), withdrawing(nodes))
+        }
+        Event::ChainGone { chain: id, name } => format!("{}   gone", chain(*id, name)),
         Event::Changed { receipt } => {
-            format!("chain {}   {}", receipt.name, receipt::line(receipt))
+            format!("{}   {}", chain(receipt.chain, &receipt.name), receipt::line(receipt))
         }
         Event::Trouble { reason: Some(reason) } => format!("trouble   {reason}"),
         Event::Trouble { reason: None } => "trouble   over".into(),
@@ -180,6 +190,7 @@ fn time_of_day() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catena_model::event::Declaration;
     use catena_model::id::{BlueprintNumber, ChainId, PathId};
     use catena_model::status::ChainState;
 
@@ -239,7 +250,8 @@ mod tests {
         ];
         for (event, about, text) in events {
             assert_eq!(subject(&event), about);
-            assert_eq!(sentence(&EventLine { revision: 7, event }), text);
+            let line = EventLine { revision: 7, event };
+            assert_eq!(sentence(&line, &ChainNames::default()), text);
         }
     }
 }
