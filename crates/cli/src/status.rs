@@ -228,8 +228,9 @@ fn drops(dropped: &BTreeMap<DropReason, u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catena_model::id::{BlueprintNumber, ChainId, PathId, PortId};
+    use catena_model::id::{BlueprintNumber, ChainId, InstanceId, PathId, PortId};
     use catena_model::status::{ChainStatus, UnboundPort};
+    use catena_plan::{Direction, Silent};
     use serde_json::json;
 
     const ALL_IS_WELL: &str = "every program acknowledged";
@@ -253,6 +254,18 @@ mod tests {
         ChainSummary { name: "web".into(), status }
     }
 
+    /// What the controller says of a symmetric chain whose way back is dead.
+    fn no_way_back() -> String {
+        let silent = Silent {
+            function: "v7".into(),
+            id: InstanceId::MIN,
+            instance: "v7a".into(),
+            direction: Some(Direction::Reverse),
+            since: "2026-11-25T09:00:00Z",
+        };
+        silent.words(ToString::to_string)
+    }
+
     fn seen(nodes: Vec<NodeReport>, chains: Vec<ChainSummary>) -> Seen {
         Seen { nodes, chains, status: json!({"withdrawing": [], "trouble": null}) }
     }
@@ -270,7 +283,7 @@ mod tests {
 
         let mut contested = node("n2", true, 9);
         contested.status.is_contested = true;
-        let way_back = "function 'v7' gave nothing back on the way back";
+        let way_back = no_way_back();
         let cases = [
             (seen(Vec::new(), active()), "no node has ever connected", None),
             // It had acknowledged the newest program before it went.
@@ -291,8 +304,9 @@ mod tests {
                 Some("catena node list"),
             ),
             (
-                seen(vec![node("n1", true, 9)], vec![chain(ChainState::Active, way_back)]),
-                "web: active, function 'v7' gave nothing back on the way back",
+                seen(vec![node("n1", true, 9)], vec![chain(ChainState::Active, &way_back)]),
+                "web: active, instance 'v7a' of function 'v7' gives nothing back of what it is \
+                 given on the reverse path since 2026-",
                 Some("catena chain show web"),
             ),
             (

@@ -3,7 +3,7 @@
 
 use crate::blueprint::Blueprint;
 use crate::drain::Counted;
-use crate::ledger::PathPhase;
+use crate::ledger::{Direction, PathPhase};
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::program::HopKind;
 use catena_model::{DropReason, HopCounters, NodeName, PathId};
@@ -40,8 +40,27 @@ pub struct Silent<T> {
     pub id: InstanceId,
     /// Its name.
     pub instance: String,
+    /// The way of its path, if its chain has two.
+    pub direction: Option<Direction>,
     /// The first look at the counters that showed it.
     pub since: T,
+}
+
+impl<T> Silent<T> {
+    /// In words, with the moment as people read it.
+    pub fn words(&self, moment: impl Fn(&T) -> String) -> String {
+        let Self { function, instance, direction, since, .. } = self;
+        let way = match direction {
+            None => "",
+            Some(Direction::Forward) => " on the forward path",
+            Some(Direction::Reverse) => " on the reverse path",
+        };
+        format!(
+            "instance '{instance}' of function '{function}' gives nothing back of what it is given{way} \
+             since {}",
+            moment(since)
+        )
+    }
 }
 
 /// Remembers counters from one look to the next.
@@ -117,11 +136,14 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> FunctionWatch<T> {
             let Some(entry) = entry.filter(|entry| entry.kind == HopKind::Through) else {
                 continue;
             };
+            let way_back =
+                blueprint.ledger.path_in(path.chain, Direction::Reverse, PathPhase::Classified);
             let named = entry.instances.iter().find(|entry| entry.id == *instance);
             let silent = Silent {
                 function: entry.name.clone(),
                 id: *instance,
                 instance: named.map_or_else(|| instance.to_string(), |entry| entry.name.clone()),
+                direction: way_back.map(|_| path.direction),
                 since,
             };
             told.silent.entry(path.chain).or_default().push(silent);

@@ -10,7 +10,7 @@ use catena_model::NodeName;
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::resource::{FailurePolicy, ServiceFunction};
 use catena_model::status::Health;
-use catena_plan::{Counted, FunctionWatch, Intent, Observed, Silent};
+use catena_plan::{Counted, FunctionWatch, Intent, Observed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,15 +106,8 @@ pub(crate) fn complaint(intent: &Intent, found: &Findings, chain: ChainId) -> Op
 pub(crate) fn remark(found: &Findings, chain: ChainId) -> Option<String> {
     let silent = found.observed.silent.get(&chain)?;
     // Of the dead that is said already.
-    let silent: Vec<_> = silent.iter().filter(|one| !found.dead.contains(&one.id)).collect();
-    let remark = |Silent { function, instance, since, .. }: &&Silent<Duration>| {
-        let since = found.moment(*since);
-        format!(
-            "instance '{instance}' of function '{function}' gives nothing back of what it is given \
-             since {since}"
-        )
-    };
-    let remarks: Vec<String> = silent.iter().map(remark).collect();
+    let silent = silent.iter().filter(|one| !found.dead.contains(&one.id));
+    let remarks: Vec<String> = silent.map(|one| one.words(|since| found.moment(*since))).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 

@@ -14,13 +14,14 @@ use std::collections::BTreeMap;
 struct House<'c> {
     controller: &'c Controller,
     agent: FakeAgent,
-    path: PathEntry,
+    /// The path, or those of both ways, forward first.
+    paths: Vec<PathEntry>,
     /// The further port of v1's machine.
     other: PortId,
 }
 
 impl<'c> House<'c> {
-    fn new(controller: &'c Controller) -> Self {
+    fn new(controller: &'c Controller, is_symmetric: bool) -> Self {
         let agent = FakeAgent::connect(&controller.data, "host1", 1, controller.southbound);
         let lab = Lab::new(controller);
         let source = lab.port("S", "S", "host1");
@@ -32,39 +33,23 @@ impl<'c> House<'c> {
         let tap = json!({"name": "t1", "port_pairs": [tap], "tap_enabled": true});
         let tap = id(&controller.create("/v2.0/sfc/port_pair_groups", &tap));
         let classifier = lab.classifier("fc", &source, 5_001);
-        let chain = lab.chain("web", &[&tap, &function], &[&classifier]);
+        let mut chain = lab.chain("web", &[&tap, &function], &[&classifier]);
+        chain["chain_parameters"]["symmetric"] = json!(is_symmetric);
         controller.create("/v2.0/sfc/port_chains", &chain);
-        let path = eventually("the path", || agent.program()?.paths.first().cloned());
+        let mut paths = eventually("its paths", || {
+            let paths = agent.program()?.paths;
+            (paths.len() == if is_symmetric { 2 } else { 1 }).then_some(paths)
+        });
+        paths.sort_by_key(|path| path.is_way_back);
         let other = PortId(other.parse().unwrap());
-        Self { controller, agent, path, other }
+        Self { controller, agent, paths, other }
     }
 
-    /// The node counts so many packets into both hops, and out of the second.
-    fn count(&self, delivered: u64, returned: u64) {
-        let volume = |packets| Volume { packets, bytes: packets * 100 };
-        let hops = (0u16..).zip(&self.path.hops).map(|(place, hop)| HopCounters {
-            hop: place,
-            instance: hop.instances[0].id,
-            name: hop.instances[0].name.clone(),
-            delivered: volume(delivered),
-            returned: volume(if place == 0 { 0 } else { returned }),
-            rewritten: 0,
-            ambiguous: 0,
-            bypassed: Volume::default(),
-        });
-        self.agent.state.lock().unwrap().chains = vec![ChainCounters {
-            chain: self.path.chain,
-            path: self.path.id,
-            entered: volume(delivered),
-            finished: volume(returned),
-            tapped: volume(delivered),
-            pinned_flows: 0,
-            tunnelled_out: Volume::default(),
-            tunnelled_in: Volume::default(),
-            dropped: BTreeMap::new(),
-            hops: hops.collect(),
-            is_partial: false,
-        }];
+    /// The node counts so many packets into both hops of each path, and out of the function on each.
+    fn count(&self, delivered: u64, returned: &[u64]) {
+        let counted = self.paths.iter().zip(returned);
+        let counted = counted.map(|(path, returned)| counters(path, delivered, *returned));
+        self.agent.state.lock().unwrap().chains = counted.collect();
     }
 
     /// The node counts so many drops at v1's further port.
@@ -93,13 +78,41 @@ impl<'c> House<'c> {
     }
 }
 
+/// What a node counts of a path: so many packets into each hop, and out of the function `v1`.
+fn counters(path: &PathEntry, delivered: u64, returned: u64) -> ChainCounters {
+    let volume = |packets| Volume { packets, bytes: packets * 100 };
+    let hops = (0u16..).zip(&path.hops).map(|(place, hop)| HopCounters {
+        hop: place,
+        instance: hop.instances[0].id,
+        name: hop.instances[0].name.clone(),
+        delivered: volume(delivered),
+        returned: volume(if hop.name == "v1" { returned } else { 0 }),
+        rewritten: 0,
+        ambiguous: 0,
+        bypassed: Volume::default(),
+    });
+    ChainCounters {
+        chain: path.chain,
+        path: path.id,
+        entered: volume(delivered),
+        finished: volume(returned),
+        tapped: volume(delivered),
+        pinned_flows: 0,
+        tunnelled_out: Volume::default(),
+        tunnelled_in: Volume::default(),
+        dropped: BTreeMap::new(),
+        hops: hops.collect(),
+        is_partial: false,
+    }
+}
+
 #[test]
 fn a_hop_that_gives_nothing_back_is_told_and_strays_degrade_its_chain() {
     let data = tempfile::tempdir().unwrap();
     let controller = Controller::start(open(data.path()));
-    let house = House::new(&controller);
+    let house = House::new(&controller, false);
     house.becomes("active", str::is_empty);
-    house.count(5, 0);
+    house.count(5, &[0]);
     let reason = house.becomes("active", |reason| !reason.is_empty());
     assert!(reason.starts_with("instance 'v1' of function 'v1' gives nothing back"), "{reason}");
     assert!(reason.contains(" since 20") && reason.ends_with('Z'), "{reason}");
@@ -108,7 +121,7 @@ fn a_hop_that_gives_nothing_back_is_told_and_strays_degrade_its_chain() {
     let chains = controller.get("/v2.0/sfc/port_chains");
     let chain = &chains["port_chains"][0];
     assert_eq!((&chain["status"], &chain["status_reason"]), (&json!("active"), &json!(reason)));
-    house.count(9, 4);
+    house.count(9, &[4]);
     house.becomes("active", str::is_empty);
 
     house.drop_undeclared(0);
@@ -118,4 +131,25 @@ fn a_hop_that_gives_nothing_back_is_told_and_strays_degrade_its_chain() {
     house.drop_undeclared(3);
     let stray = "the machine of function 'v1' sends by port 'v1-other' what no path expects";
     house.becomes("degraded", |reason| reason.starts_with(stray));
+}
+
+#[test]
+fn of_a_symmetric_chain_the_path_that_is_silent_is_told() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let house = House::new(&controller, true);
+    house.becomes("active", str::is_empty);
+    let silent = |way: &str| {
+        format!(
+            "instance 'v1' of function 'v1' gives nothing back of what it is given on the {way} path"
+        )
+    };
+    house.count(5, &[5, 0]);
+    let reason = house.becomes("active", |reason| !reason.is_empty());
+    assert!(reason.starts_with(&silent("reverse")), "{reason}");
+    assert!(!reason.contains("forward"), "{reason}");
+    house.count(9, &[5, 4]);
+    let reason = house.becomes("active", |reason| reason.contains("forward"));
+    assert!(reason.starts_with(&silent("forward")), "{reason}");
+    assert!(!reason.contains("reverse"), "{reason}");
 }
