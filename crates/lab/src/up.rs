@@ -36,25 +36,36 @@ pub fn up(
 ) -> Result<RunningLab> {
     let lab = Lab::read(file, false)?;
     let mut running = RunningLab::start(lab, options, tell)?;
-    for chain in &running.lab.chains {
+    deploy_chains(&running.lab, |chain| Ok(running.deploy(chain, None)?.status), tell)?;
+    if options.is_detached {
+        running.started.keep()?;
+    }
+    Ok(running)
+}
+
+/// Deploys the chains of a lab that can stand, and says what became of each; `deploy` answers with
+/// the status.
+fn deploy_chains(
+    lab: &Lab,
+    mut deploy: impl FnMut(&LabChain) -> Result<String>,
+    tell: &mut dyn FnMut(&str, f64),
+) -> Result<()> {
+    for chain in &lab.chains {
         let start = Instant::now();
-        let what = match running.lab.why_not(chain) {
+        let what = match lab.why_not(chain) {
             Some(reason) => format!("not deployed, {reason}"),
             None => {
-                let status = running.deploy(chain, None)?.status;
+                let status = deploy(chain)?;
                 let steps = chain.document.chain.iter().map(|step| step.name.as_str());
                 format!("{} ({status})", steps.collect::<Vec<&str>>().join(" "))
             }
         };
         tell(&format!("chain {}: {what}", chain.name), start.elapsed().as_secs_f64());
     }
-    if running.lab.chains.is_empty() {
+    if lab.chains.is_empty() {
         tell("the file has no chain: catena chain deploy makes one", 0.0);
     }
-    if options.is_detached {
-        running.started.keep()?;
-    }
-    Ok(running)
+    Ok(())
 }
 
 impl RunningLab {
@@ -151,5 +162,36 @@ impl RunningLab {
     /// Its first process cannot be ended.
     pub fn end(self) -> Result<()> {
         self.started.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_deploys_the_chains_of_every_lab_in_the_tree_that_can_stand_and_tells_of_each() {
+        let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+        let files = std::fs::read_dir(labs).unwrap().map(|entry| entry.unwrap().path());
+        let mut deployed_in_all = 0;
+        for file in files.filter(|file| file.extension().is_some_and(|kind| kind == "yaml")) {
+            let lab = Lab::read(&file, false).unwrap();
+            let (mut deployed, mut told) = (Vec::new(), Vec::new());
+            let mut deploy = |chain: &LabChain| {
+                deployed.push(chain.name.clone());
+                Ok("active".to_owned())
+            };
+            deploy_chains(&lab, &mut deploy, &mut |what, _| told.push(what.to_owned())).unwrap();
+            let standing = lab.chains.iter().filter(|chain| lab.why_not(chain).is_none());
+            let standing: Vec<&String> = standing.map(|chain| &chain.name).collect();
+            assert_eq!(deployed.iter().collect::<Vec<_>>(), standing, "{}", file.display());
+            assert_eq!(told.len(), lab.chains.len().max(1), "{}", file.display());
+            for (chain, told) in lab.chains.iter().zip(&told) {
+                assert!(told.starts_with(&format!("chain {}: ", chain.name)), "{told}");
+                assert_eq!(told.ends_with(" (active)"), deployed.contains(&chain.name), "{told}");
+            }
+            deployed_in_all += deployed.len();
+        }
+        assert!(deployed_in_all > 10, "{deployed_in_all}");
     }
 }

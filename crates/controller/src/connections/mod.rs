@@ -65,11 +65,14 @@ pub(crate) struct Busy(Arc<Seat>);
 
 /// The two doors, with as many seats as this process has descriptors for.
 pub(crate) fn doors() -> (Arc<Door>, Arc<Door>) {
-    let free = descriptors().saturating_sub(DESCRIPTORS_RESERVED).max(32);
-    (
-        Door::new("REST API", NORTH_MAX.min(free / 2)),
-        Door::new("southbound", SOUTH_MAX.min(free / 2)),
-    )
+    let (north, south) = seats(descriptors());
+    (Door::new("REST API", north), Door::new("southbound", south))
+}
+
+/// The seats of the two doors, with so many descriptors.
+fn seats(descriptors: u64) -> (u64, u64) {
+    let free = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(32);
+    (NORTH_MAX.min(free / 2), SOUTH_MAX.min(free / 2))
 }
 
 /// As many descriptors as this process may have, asked for.
@@ -220,6 +223,18 @@ mod tests {
     use std::net::Ipv4Addr;
 
     const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn with_all_seats_taken_descriptors_are_left_for_what_must_go_on() {
+        /// The store with its log and witness, certificates, a file of tokens, and as many requests
+        /// to Keystone, descriptors of the runtime and connections that come to be refused.
+        const NEEDED: u64 = 128;
+        for descriptors in [512, 1_024, 2_048, 4_096, 1 << 20] {
+            let (north, south) = seats(descriptors);
+            assert!(north >= 32 && south >= 32, "{descriptors}: {north} and {south}");
+            assert!(north + south + NEEDED <= descriptors, "{descriptors}: {north} and {south}");
+        }
+    }
 
     #[tokio::test]
     async fn who_has_done_nothing_for_longest_makes_room_and_who_is_busy_does_not() {
