@@ -8,6 +8,7 @@ mod locks;
 mod machine;
 mod port_kinds;
 mod programs;
+mod punt;
 mod southbound;
 mod whole;
 
