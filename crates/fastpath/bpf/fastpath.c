@@ -72,10 +72,10 @@ struct {
 	MAP_TYPE(value, struct settings);
 } settings SEC(".maps");
 
-/* What of each port is on its way up, by its number; 0: of all together. */
+/* What of each port and of other nodes is on its way up, by number; 0: of all together. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, UNDERLAY_NUMBER + 1);
+	MAP_NUMBER(max_entries, UNDERLAY_NUMBER + UNDERLAY_SHARES);
 	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
 	MAP_TYPE(key, __u32);
 	MAP_TYPE(value, struct queue);
@@ -169,7 +169,7 @@ INLINE int lift(struct __sk_buff *skb, struct settings *all, __u32 number, __u32
 		return TC_ACT_SHOT;
 	}
 	count_event(cause);
-	if (number == UNDERLAY_NUMBER)
+	if (number >= UNDERLAY_NUMBER)
 		count_event(EVENT_FROM_UNDERLAY);
 	note_exit(skb, all->punt_ifindex, control);
 	return bpf_redirect(all->punt_ifindex, 0);
@@ -513,7 +513,7 @@ INLINE __u32 parse_shim(void *shim, void *data_end, __u16 tunnel, struct flow_ke
 
 SEC("classifier") int underlay(struct __sk_buff *skb)
 {
-	__u32 zero = 0, number = UNDERLAY_NUMBER, shim, source;
+	__u32 zero = 0, number, shim, source;
 	struct settings *all = bpf_map_lookup_elem(&settings, &zero);
 	struct flow_key key = {};
 	__u32 *sender;
@@ -544,9 +544,11 @@ SEC("classifier") int underlay(struct __sk_buff *skb)
 		count_event(EVENT_LEFT_TO_SOCKET);
 		return TC_ACT_OK;
 	}
+	source = ip->source;
+	/* Nodes whose addresses differ in their last bits have a share each. */
+	number = UNDERLAY_NUMBER + (SWAP32(source) & (UNDERLAY_SHARES - 1));
 	if (all->is_off)
 		return punt(skb, all, number, EVENT_WATCHED);
-	source = ip->source;
 	shim = parse_shim(udp + 1, data_end, tunnel, &key);
 	/* Bytes behind the datagram would go on as if they were of the inner frame. Of a super-frame
 	 * the outer lengths may be too large to be said. */

@@ -2,7 +2,8 @@
 //! `tidy` checks that it is current. Knows both spellings of a layout; refuses to know meanings.
 
 use crate::records::{
-    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot, UNDERLAY_NUMBER,
+    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot,
+    UNDERLAY_NUMBER, UNDERLAY_SHARES,
 };
 use crate::transform::{
     FLAG_PUSHES, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard, HEADER_BYTES_MAX, Kind,
@@ -127,6 +128,7 @@ fn constants(text: &mut String) {
     define("FLAG_PUSHES", u64::from(FLAG_PUSHES));
     define("PORT_NUMBER_MAX", u64::from(PORT_NUMBER_MAX));
     define("UNDERLAY_NUMBER", u64::from(UNDERLAY_NUMBER));
+    define("UNDERLAY_SHARES", u64::from(UNDERLAY_SHARES));
     define("EVENTS_COUNT", Event::ALL.len() as u64);
     let _ = writeln!(text, "#define GATE_OPEN {GATE_OPEN:#x}ULL\n");
     let origins = [Origin::Port, Origin::NshTunnel, Origin::MplsTunnel, Origin::NetworkTunnel];

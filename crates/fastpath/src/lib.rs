@@ -26,7 +26,8 @@ pub use loader::{Hook, LoadError, Program, Rehearsal, Sizes, Verdict};
 pub use punt::{PuntTag, PuntedFrom};
 pub use queues::Queues;
 pub use records::{
-    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot, UNDERLAY_NUMBER,
+    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot,
+    UNDERLAY_NUMBER, UNDERLAY_SHARES,
 };
 pub use sight::{Sight, TunnelFrame};
 pub use tables::{Gate, TABLE_NAMES, TABLES_COUNT, TableError, Tables};

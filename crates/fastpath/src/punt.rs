@@ -1,7 +1,8 @@
 //! The tag of a frame on its way up to the engine: an 802.1ad tag in front of whatever tags it has,
 //! which says where it came in and why it goes up. Knows the sixteen bits; refuses to know frames.
 
-use crate::records::{Event, UNDERLAY_NUMBER};
+use crate::records::{Event, UNDERLAY_NUMBER, UNDERLAY_SHARES};
+use std::net::Ipv4Addr;
 
 /// What the tag of a punted frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,25 @@ pub struct PuntTag {
 pub enum PuntedFrom {
     /// The port with this number.
     Port(u16),
-    /// The underlay: the frame has all headers of the tunnel.
-    Underlay,
+    /// The underlay, on the share with this number: the frame has all headers of the tunnel.
+    Underlay(u16),
+}
+
+impl PuntedFrom {
+    /// The tunnels of a node.
+    #[must_use]
+    pub const fn node(address: Ipv4Addr) -> Self {
+        let share = address.to_bits() as u16 & (UNDERLAY_SHARES - 1);
+        Self::Underlay(UNDERLAY_NUMBER + share)
+    }
+
+    /// The number of its queue.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::Port(number) | Self::Underlay(number) => number,
+        }
+    }
 }
 
 impl PuntTag {
@@ -33,7 +51,7 @@ impl PuntTag {
         let cause = Event::of((control >> Self::CAUSE_SHIFT) as u8)?;
         let from = match control & Self::NUMBER_MASK {
             0 => return None,
-            UNDERLAY_NUMBER => PuntedFrom::Underlay,
+            number if number >= UNDERLAY_NUMBER => PuntedFrom::Underlay(number),
             number => PuntedFrom::Port(number),
         };
         Some(Self { from, cause })
@@ -42,17 +60,14 @@ impl PuntTag {
     /// The tag control information.
     #[must_use]
     pub const fn control(self) -> u16 {
-        let number = match self.from {
-            PuntedFrom::Port(number) => number & Self::NUMBER_MASK,
-            PuntedFrom::Underlay => UNDERLAY_NUMBER,
-        };
-        number | (self.cause as u16) << Self::CAUSE_SHIFT
+        self.from.number() & Self::NUMBER_MASK | (self.cause as u16) << Self::CAUSE_SHIFT
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::PORT_NUMBER_MAX;
 
     #[test]
     fn every_cause_of_a_punt_fits_the_priority_of_the_tag_and_comes_back() {
@@ -65,7 +80,8 @@ mod tests {
             Event::Watched,
         ];
         for cause in causes {
-            for from in [PuntedFrom::Port(1), PuntedFrom::Port(4_094), PuntedFrom::Underlay] {
+            let node = PuntedFrom::node(Ipv4Addr::BROADCAST);
+            for from in [PuntedFrom::Port(1), PuntedFrom::Port(PORT_NUMBER_MAX), node] {
                 let tag = PuntTag { from, cause };
                 assert_eq!(PuntTag::parse(tag.control()), Some(tag));
             }

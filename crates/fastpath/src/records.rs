@@ -83,10 +83,12 @@ pub struct Queue {
     pub refused_bytes: u64,
 }
 
-/// Highest number of a port: VLAN identifiers 0 and 4095 have meanings of their own.
-pub const PORT_NUMBER_MAX: u16 = 4_094;
-/// The VLAN identifier of punted frames that came by a tunnel.
-pub const UNDERLAY_NUMBER: u16 = 4_095;
+/// Highest number of a port: VLAN identifier 0 has a meaning of its own, and those above are of tunnels.
+pub const PORT_NUMBER_MAX: u16 = 4_031;
+/// The first of the VLAN identifiers of punted frames that came by a tunnel.
+pub const UNDERLAY_NUMBER: u16 = 4_032;
+/// How many those are: a power of two, so that neighbouring addresses of nodes have each another.
+pub const UNDERLAY_SHARES: u16 = 64;
 /// Bit of a gate's word that says that it is open; the others count the frames that went up.
 pub const GATE_OPEN: u64 = 1 << 63;
 

@@ -5,7 +5,7 @@
 use super::punt_shares::PuntShares;
 use super::way_up::WayUp;
 use crate::engine::{Engine, Origin, Packet, TunnelKind, trim_front};
-use catena_fastpath::{Event, PuntTag, PuntedFrom, Queues, Sight, TunnelFrame, UNDERLAY_NUMBER};
+use catena_fastpath::{Event, PuntTag, PuntedFrom, Queues, Sight, TunnelFrame};
 use catena_io::{Buffer, BufferPool, PacketRing};
 use catena_model::DropReason;
 use catena_model::id::PortId;
@@ -94,17 +94,14 @@ impl Punt {
         for mut buffer in self.scratch.drain(..) {
             let tag = take_tag(&mut buffer);
             if let Some(tag) = tag {
-                self.shares.serve(match tag.from {
-                    PuntedFrom::Port(number) => number,
-                    PuntedFrom::Underlay => UNDERLAY_NUMBER,
-                });
+                self.shares.serve(tag.from.number());
             }
             let from = tag.and_then(|tag| match tag.from {
                 PuntedFrom::Port(number) => {
                     let slot = engine.slot_of(*self.ports.get(&number)?)?;
                     Some((Origin::Port(slot), tag.cause))
                 }
-                PuntedFrom::Underlay => Some((take_outer(&mut buffer)?, tag.cause)),
+                PuntedFrom::Underlay(_) => Some((take_outer(&mut buffer)?, tag.cause)),
             });
             let Some((origin, cause)) = from else {
                 pool.put(buffer);

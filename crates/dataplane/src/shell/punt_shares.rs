@@ -3,15 +3,18 @@
 //! frames.
 
 use crate::engine::{Engine, Origin, TunnelKind};
-use catena_fastpath::{Queues, UNDERLAY_NUMBER};
+use catena_fastpath::{Queues, UNDERLAY_NUMBER, UNDERLAY_SHARES};
 use catena_model::DropReason;
 use catena_model::id::PortId;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 
 /// Number of the queue of all ports together.
 const ALL: u16 = 0;
-/// Places that a port of a function, or the tunnels, may have for each that is free: what comes from there
+/// Numbers of the queues of other nodes.
+const TUNNELS: Range<u16> = UNDERLAY_NUMBER..UNDERLAY_NUMBER + UNDERLAY_SHARES;
+/// Places that a port of a function, or the tunnels of a node, may have for each that is free: what comes from there
 /// was let up before, at the port of who has sent it, and must not end for want of a place on its way.
 const WEIGHT_OF_PASSING: u64 = 8;
 /// One endpoint alone has four fifths of the row: what comes at once when the kernel forgets its flows must
@@ -50,8 +53,8 @@ impl PuntShares {
             let queue = queues.of(number);
             (queue.refused_packets, queue.refused_bytes)
         };
-        let booked = (0..=UNDERLAY_NUMBER).map(refused).collect();
-        queues.weigh(UNDERLAY_NUMBER, WEIGHT_OF_PASSING);
+        let booked = (0..TUNNELS.end).map(refused).collect();
+        TUNNELS.for_each(|number| queues.weigh(number, WEIGHT_OF_PASSING));
         queues.limit(ring_frames);
         Self { queues, booked, look: Look::None, next_look_ns: 0, taken: 0 }
     }
@@ -98,7 +101,7 @@ impl PuntShares {
     }
 
     fn sent(&self, ports: &HashMap<u16, PortId>) -> Vec<(u16, u64)> {
-        let numbers = ports.keys().copied().chain([ALL, UNDERLAY_NUMBER]);
+        let numbers = ports.keys().copied().chain([ALL]).chain(TUNNELS);
         numbers.map(|number| (number, self.queues.of(number).sent)).collect()
     }
 
@@ -109,7 +112,8 @@ impl PuntShares {
         let at_ports = ports
             .iter()
             .filter_map(|(number, port)| Some((*number, Origin::Port(engine.slot_of(*port)?))));
-        let all: Vec<(u16, Origin)> = at_ports.chain([(UNDERLAY_NUMBER, tunnel)]).collect();
+        let all: Vec<(u16, Origin)> =
+            at_ports.chain(TUNNELS.map(|number| (number, tunnel))).collect();
         for (number, origin) in all {
             let Some(booked) = self.booked.get_mut(usize::from(number)) else { continue };
             let queue = self.queues.of(number);

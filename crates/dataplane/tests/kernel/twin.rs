@@ -84,7 +84,18 @@ pub(crate) struct Twin {
 impl Twin {
     /// `interfaces` exist in the namespace of the thread, one for each port.
     pub(crate) fn new(town: Town, seed: u64, interfaces: &[u32], report: Report) -> Self {
-        let sizes = Sizes { flows: 4_096, slots: 512, gates: 4_097, accounts: 2_048 };
+        Self::with_accounts(2_048, town, seed, interfaces, report)
+    }
+
+    /// With so many accounts in the kernel.
+    pub(crate) fn with_accounts(
+        accounts: u32,
+        town: Town,
+        seed: u64,
+        interfaces: &[u32],
+        report: Report,
+    ) -> Self {
+        let sizes = Sizes { flows: 4_096, slots: 512, gates: 4_097, accounts };
         let program = Program::load(sizes).unwrap();
         let given = || -> Vec<OwnedFd> {
             program.tables().map(|fd| fd.try_clone_to_owned().unwrap()).collect()
@@ -208,7 +219,7 @@ impl Twin {
         let run = run.unwrap();
         let (done, what) = match run.verdict {
             Verdict::Punt(PUNT_INTERFACE, tag) => {
-                assert_eq!((tag.from, run.bytes), (PuntedFrom::Underlay, frame));
+                assert_eq!((tag.from, run.bytes), (PuntedFrom::node(v4(sent.source)), frame));
                 (Done::Up(Some(tag.cause)), tag.cause.name())
             }
             Verdict::Leave(kind, interface) => {

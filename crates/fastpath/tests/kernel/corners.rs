@@ -160,7 +160,8 @@ fn a_tunnel_packet_that_is_not_for_us_goes_on_to_the_stack() {
         assert_eq!(run(&frame), Verdict::Stack, "no underlay address yet");
         let underlay_address = u32::from_ne_bytes(frames::OWN.octets());
         tables.set_settings(Settings { underlay_address, ..tables.settings() });
-        let underlay = |cause| Verdict::Punt(PUNT, PuntTag { from: PuntedFrom::Underlay, cause });
+        let from = PuntedFrom::node(frames::OTHER);
+        let underlay = |cause| Verdict::Punt(PUNT, PuntTag { from, cause });
         assert_eq!(run(&frame), underlay(Event::Unkeyed), "an unknown sender is the engine's");
         tables.add_source(frames::OTHER, 0).unwrap();
         assert_eq!(run(&frame), underlay(Event::Miss));
@@ -184,7 +185,7 @@ fn what_one_node_may_send_is_not_repeated_for_another() {
         let sight = Sight::at_underlay(frames::OWN, &frame, None).unwrap().sent_by(1);
         let list = Transform::default().then(Operation::transmit(LOOPBACK)).unwrap();
         tables.install(&sight.key, &list, None).unwrap();
-        let missed = PuntTag { from: PuntedFrom::Underlay, cause: Event::Miss };
+        let missed = PuntTag { from: PuntedFrom::node(frames::OTHER), cause: Event::Miss };
         let sent = Verdict::Leave(Kind::Transmit, LOOPBACK);
         for (number, expected) in [(1, sent), (2, Verdict::Punt(PUNT, missed)), (1, sent)] {
             tables.add_source(frames::OTHER, number).unwrap();

@@ -11,6 +11,7 @@ use catena_fastpath::{
 use catena_kernel::namespace::{NetNamespace, run_in};
 use catena_kernel::netlink::Netlink;
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 /// Cases of one run; `CATENA_CASES` asks for another number.
 const CASES: usize = 100_000;
@@ -105,6 +106,11 @@ impl Case {
 }
 
 /// A legal list that makes sense for a frame that came this way.
+/// Which node a datagram says to come from.
+fn source(frame: &[u8]) -> Ipv4Addr {
+    <[u8; 4]>::try_from(&frame[26..30]).unwrap().into()
+}
+
 fn roll_transform(dice: &mut Dice, case: &Case, sight: &Sight) -> Transform {
     let mut list = Transform::default();
     if case.way != Way::Port && !dice.once_in(8) && case.segment_bytes.is_none() {
@@ -193,8 +199,10 @@ impl Bench {
 
     /// The verdict on a frame that goes up.
     fn up(&self, case: &Case, cause: Event) -> Verdict {
-        let from =
-            if case.way == Way::Port { PuntedFrom::Port(PORT) } else { PuntedFrom::Underlay };
+        let from = match case.way {
+            Way::Port => PuntedFrom::Port(PORT),
+            _ => PuntedFrom::node(source(&case.frame)),
+        };
         Verdict::Punt(PUNT, PuntTag { from, cause })
     }
 

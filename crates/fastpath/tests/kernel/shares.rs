@@ -2,9 +2,11 @@
 //! for the others.
 
 use crate::corners::{flow, in_namespace};
+use crate::frames::{self, Dice};
 use crate::needs_privilege;
 use catena_fastpath::{
-    Event, Hook, Kind, Operation, Port, Program, Sight, Tables, Transform, Verdict,
+    Event, Hook, Kind, Operation, Port, Program, PuntedFrom, Settings, Sight, Tables, Transform,
+    UNDERLAY_SHARES, Verdict,
 };
 
 const LOOPBACK: u32 = 1;
@@ -60,6 +62,36 @@ fn a_port_has_as_many_frames_on_their_way_up_as_are_free_for_others() {
         assert_eq!(flood(program, tables, 4), 11, "eight times as many as are left");
         queues.limit(0);
         assert_eq!(flood(program, tables, 2), u64::from(FLOOD));
+    });
+}
+
+#[test]
+fn a_node_that_floods_by_its_tunnels_leaves_places_for_those_of_others() {
+    needs_privilege!("a_node_that_floods_by_its_tunnels_leaves_places_for_those_of_others");
+    in_namespace(|program, tables| {
+        let underlay_address = u32::from_ne_bytes(frames::OWN.octets());
+        tables.set_settings(Settings { underlay_address, ..tables.settings() });
+        tables.queues().limit(PLACES);
+        let flood = |last: u8| {
+            let mut source = frames::OTHER.octets();
+            source[3] = last;
+            let frame = |one| {
+                let mut frame = frames::in_tunnel(frames::Way::Nsh, &mut Dice(1), &flow(one));
+                frame[26..30].copy_from_slice(&source);
+                frame
+            };
+            let run = |one| program.rehearse(Hook::Underlay, LOOPBACK, &frame(one), None, 1);
+            let is_up = |one: &u32| matches!(run(*one).unwrap().verdict, Verdict::Punt(..));
+            let number = PuntedFrom::node(source.into()).number();
+            let before = tables.queues().of(number).refused_packets;
+            let up = (0..FLOOD).filter(is_up).count() as u32;
+            let refused = tables.queues().of(number).refused_packets - before;
+            assert_eq!(refused, u64::from(FLOOD - up));
+            up
+        };
+        assert_eq!((flood(7), flood(8), flood(9)), (6, 3, 2));
+        assert_eq!(flood(7 + UNDERLAY_SHARES as u8), 0, "with the same last bits, the same share");
+        assert_eq!(flood(10), 1);
     });
 }
 

@@ -206,7 +206,7 @@ async fn a_super_frame_of_a_tunnel_goes_up_to_the_engine_whole() {
         let (frame, offload) = super_frame(30_000);
         ends[0].put(&frame, offload);
         let mut up = punt.take();
-        let tag = PuntTag { from: PuntedFrom::Underlay, cause: Event::Miss };
+        let tag = PuntTag { from: PuntedFrom::node(OTHER), cause: Event::Miss };
         assert_eq!(untag(&mut up), Some(tag));
         let room = 14 + 28 + shim.len();
         assert_eq!(up.bytes()[room..], frame);
