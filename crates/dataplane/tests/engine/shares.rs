@@ -1,7 +1,6 @@
 //! What all tenants of a node share: a flood of one takes nothing from another who is quiet.
 
 use crate::frames::Spec;
-use crate::proxy::arp_request;
 use crate::rig::{Behaviour, Rig, route};
 use crate::scene::{CHAINED_PORT, CUSTOMER, INTERNAL, packet, rules, three_hosts};
 use crate::town::Town;
@@ -238,38 +237,4 @@ fn two_thousand_packets_of_a_quiet_tenant_keep_their_version_beside_a_flood_insi
     let crowded = rig.counters().swap_remove(0).crowded.ports;
     let [noisy, quiet] = ["S", "Q"].map(|port| rig.town.port_named(port).id);
     assert!(crowded[&noisy] > 10_000 && !crowded.contains_key(&quiet), "{crowded:?}");
-}
-
-#[test]
-fn copies_of_two_thousand_new_flows_reach_a_tap_beside_a_flood_of_broadcasts() {
-    const STATIONS: u8 = 30;
-    const BROADCASTS: usize = 60;
-    let mut town = two_tenants();
-    for number in 0..STATIONS {
-        let address = format!("10.0.0.{}", 100 + number);
-        town.endpoint(&format!("E{number}"), 0, CUSTOMER, &[&address]);
-    }
-    town.chains[1].taps = vec![1];
-    let unlimited = std::num::NonZeroU32::MAX;
-    let mut rig = Rig::with(town, |config| config.flood_frames_per_second = unlimited, 512);
-    rig.behaviours.insert("x1".into(), Behaviour::Swallow);
-    let question = arp_request(rig.town.mac("S"), "10.0.0.1", "10.0.0.2");
-    for first in (1..=QUIET_FLOWS).step_by(usize::from(QUIET_AT_ONCE)) {
-        for _ in 0..BROADCASTS {
-            rig.queue("S", &question, Offload::default());
-        }
-        for number in first..first + QUIET_AT_ONCE {
-            let frame = quiet(&rig.town, number).frame();
-            rig.queue("Q", &frame, Offload::default());
-        }
-        rig.run();
-        rig.log.clear();
-        rig.datagrams.clear();
-        rig.seen.retain(|port, _| port == "R" || port == "x1.in");
-    }
-    for port in ["R", "x1.in"] {
-        assert_eq!(rig.take(port).len(), usize::from(QUIET_FLOWS), "{port}");
-    }
-    assert!(drops(&rig, "S", DropReason::BuffersExhausted) > 1_000);
-    assert_eq!(drops(&rig, "Q", DropReason::BuffersExhausted), 0);
 }
