@@ -4,6 +4,7 @@
 
 use catena_kernel::namespace::NamespaceId;
 use catena_model::id::PortId;
+use catena_protocol::message::InterfacePlace;
 use std::collections::BTreeMap;
 
 /// An interface, whatever it is called.
@@ -11,6 +12,20 @@ use std::collections::BTreeMap;
 pub(crate) struct Place {
     pub(crate) namespace: NamespaceId,
     pub(crate) interface: u32,
+}
+
+impl From<Place> for InterfacePlace {
+    fn from(place: Place) -> Self {
+        let NamespaceId { device, inode } = place.namespace;
+        Self { namespace_device: device, namespace_inode: inode, interface: place.interface }
+    }
+}
+
+impl From<InterfacePlace> for Place {
+    fn from(told: InterfacePlace) -> Self {
+        let namespace = NamespaceId { device: told.namespace_device, inode: told.namespace_inode };
+        Self { namespace, interface: told.interface }
+    }
 }
 
 /// What an interface was like when a port took it.

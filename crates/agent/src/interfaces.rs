@@ -1,29 +1,29 @@
-//! The interfaces behind ports: takes them from the host's stack, opens their packet sockets, gives
-//! them back, reads their counters, and notices when links change.
+//! The interfaces behind ports: the way to order what is to become of them, their counters, and a word
+//! when links change.
 //!
-//! Knows the kernel's doors. Refuses to know programs and the data plane. Orders are carried out one
-//! after the other: a port that is released and wanted again is open in the end.
+//! Refuses to know programs and the data plane. Orders are carried out one after the other: a port that
+//! is released and wanted again is open in the end.
+
+mod desk;
 
 use crate::Config;
-use crate::fast_path::{self, FastPath, FastPathError, Known, SentUp};
-use crate::holdings::{Before, Holdings, Place};
+use crate::fast_path::{self, FastPath, FastPathError, SentUp};
+use crate::holdings::{Holdings, Place};
 use crate::link::Outgoing;
-use crate::missed::{Baseline, Missed, unheard_datagrams};
-use crate::needed;
-use crate::open_error::OpenError;
-use crate::port_io::{self, Given, PortIo};
+use crate::missed::{Baseline, Missed};
+use crate::port_io::Given;
 use crate::punt_watch::{self, PuntDevice};
 use crate::underlay::{UNDERLAY_RETRY, Underlay};
-use catena_kernel::attach::{self, FunctionNamespace, SwitchSide};
+use catena_kernel::KernelError;
 use catena_kernel::namespace::NetNamespace;
-use catena_kernel::netlink::{LinkChange, LinkInfo, LinkWatch, Netlink};
-use catena_kernel::{KernelError, sysctl, tc};
-use catena_model::account::{InterfaceCounters, Volume};
+use catena_kernel::netlink::{LinkChange, LinkWatch, Netlink};
+use catena_model::account::InterfaceCounters;
 use catena_model::id::PortId;
 use catena_model::limits::NODE_PORTS_MAX;
 use catena_model::program::PortEntry;
-use catena_model::resource::{Attachment, NamespaceRef};
+use catena_model::resource::Attachment;
 use catena_protocol::message::{KernelPath, KernelUnderlay, State, to_dataplane};
+use desk::Desk;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -45,8 +45,29 @@ const ORDERS_MAX: usize = 2 * NODE_PORTS_MAX;
 pub(crate) struct Opened {
     /// The port as it was asked for.
     pub(crate) entry: PortEntry,
-    /// What the data plane is to be given of it; or what is missing.
-    pub(crate) given: Result<Given, String>,
+    /// The interface and what the data plane is to be given of it; or what is missing.
+    pub(crate) given: Result<(Place, Given), String>,
+}
+
+/// A port that a data plane has already.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) id: PortId,
+    /// The interface that it has; none: the data plane does not know.
+    pub(crate) place: Option<Place>,
+    /// The port as the program has it; none: it is no port of the program.
+    pub(crate) entry: Option<PortEntry>,
+}
+
+/// What was seen of an interface.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Opened(Opened),
+    /// A port of the program that a data plane has already; with the interface that is asked for?
+    Found {
+        entry: PortEntry,
+        is_its_own: bool,
+    },
 }
 
 enum Order {
@@ -56,8 +77,10 @@ enum Order {
         by_kernel: bool,
     },
     Release(PortEntry),
+    /// Let the host have what the port does not have any more.
+    GiveBack(PortId),
     /// The data plane has these ports already: by another agent's work.
-    Hold(Vec<PortEntry>),
+    Adopt(Vec<Found>),
     /// The port gives back what it has; another may have it.
     Leave(PortId),
     /// The data plane that had these ports does not answer any more.
@@ -85,7 +108,8 @@ impl std::fmt::Debug for Order {
         match self {
             Self::Open { entry, .. } => f.debug_tuple("Open").field(&entry.attachment).finish(),
             Self::Release(entry) => f.debug_tuple("Release").field(&entry.attachment).finish(),
-            Self::Hold(entries) => f.debug_tuple("Hold").field(&entries.len()).finish(),
+            Self::GiveBack(id) => f.debug_tuple("GiveBack").field(id).finish(),
+            Self::Adopt(found) => f.debug_tuple("Adopt").field(&found.len()).finish(),
             Self::Leave(id) => f.debug_tuple("Leave").field(id).finish(),
             Self::Lost(entries) => f.debug_tuple("Lost").field(&entries.len()).finish(),
             Self::Found { is_other } => f.debug_tuple("Found").field(is_other).finish(),
@@ -99,7 +123,7 @@ impl Interfaces {
     /// # Errors
     /// When netlink cannot be opened there.
     pub(crate) async fn of_this_node(
-        opened: mpsc::Sender<Opened>,
+        seen: mpsc::Sender<Seen>,
         config: &Config,
     ) -> Result<Self, KernelError> {
         let wants_fast_path = config.uses_fast_path;
@@ -111,7 +135,7 @@ impl Interfaces {
         let own = Arc::clone(&fast_path);
         let desk = Desk {
             node: node.clone(),
-            opened,
+            seen,
             baseline,
             missed: counted,
             fast_path: own,
@@ -234,9 +258,15 @@ impl Interfaces {
         }
     }
 
-    /// The data plane has these ports: what they have is taken.
-    pub(crate) fn hold(&self, entries: Vec<PortEntry>) {
-        self.order_note(Order::Hold(entries));
+    /// Lets the host's stack see what the port has left.
+    pub(crate) fn give_back(&self, id: PortId) {
+        self.order_note(Order::GiveBack(id));
+    }
+
+    /// The data plane has these ports: what they have is taken. Whether that is what the program
+    /// asks for comes through the channel. False: too many orders wait, nothing comes.
+    pub(crate) fn adopt(&self, found: Vec<Found>) -> bool {
+        self.orders.try_send(Order::Adopt(found)).is_ok()
     }
 
     /// The port will give back what it has: another may have it from now on.
@@ -288,289 +318,7 @@ impl Interfaces {
 
     /// What the interface behind a port counted itself; none when it cannot be asked.
     pub(crate) async fn statistics(&self, attachment: &Attachment) -> Option<InterfaceCounters> {
-        statistics(&self.node, attachment).await
-    }
-}
-
-async fn statistics(node: &Netlink, attachment: &Attachment) -> Option<InterfaceCounters> {
-    let (namespace, interface) = (namespace_of(attachment), &attachment.interface);
-    let counted = attach::function_statistics(node.namespace(), &namespace, interface);
-    let counted = counted.await.ok()?;
-    Some(InterfaceCounters {
-        received: Volume { packets: counted.rx_packets, bytes: counted.rx_bytes },
-        transmitted: Volume { packets: counted.tx_packets, bytes: counted.tx_bytes },
-    })
-}
-
-/// Who carries orders out.
-struct Desk {
-    node: Netlink,
-    opened: mpsc::Sender<Opened>,
-    baseline: Baseline,
-    missed: Arc<Missed>,
-    fast_path: Arc<OnceLock<FastPath>>,
-    io: PortIo,
-    /// Own address on the data network, and the devices named for it.
-    underlay: (IpAddr, Vec<String>),
-    holdings: Holdings,
-    /// Ports whose functions finish checksums for our sake.
-    with_other_checksums: BTreeSet<PortId>,
-}
-
-impl Desk {
-    /// One order after the other: what is given back must not be taken by the order before it.
-    async fn carry_out(mut self, mut queue: mpsc::Receiver<Order>) {
-        while let Some(order) = queue.recv().await {
-            match order {
-                Order::Open { entry, by_kernel } => self.open(entry, by_kernel).await,
-                Order::Release(entry) => self.release(entry).await,
-                Order::Hold(entries) => self.hold(entries).await,
-                Order::Leave(id) => self.holdings.leaves(id),
-                Order::Lost(entries) => self.note(entries).await,
-                Order::Found { is_other: true } => {
-                    self.baseline.tunnels_are_back(unheard_datagrams(), &self.missed);
-                }
-                // It took everything all the while.
-                Order::Found { is_other: false } => self.baseline = Baseline::default(),
-            }
-        }
-    }
-
-    async fn open(&mut self, entry: PortEntry, by_kernel: bool) {
-        let opened = self.try_open(&entry, by_kernel).await;
-        let given = opened.map_err(|error| error.to_string());
-        if given.as_ref().is_ok_and(|given| given.has_changed_checksums) {
-            self.with_other_checksums.insert(entry.id);
-        }
-        if given.is_ok() && self.baseline.has(&entry.attachment) {
-            let delivered = delivered(&self.node, &entry.attachment).await.unwrap_or_default();
-            self.baseline.port_is_back(&entry.attachment, delivered, &self.missed);
-        }
-        // Nobody waits for it any more when the agent is stopping.
-        self.opened.send(Opened { entry, given }).await.ok();
-    }
-
-    async fn try_open(&mut self, entry: &PortEntry, by_kernel: bool) -> Result<Given, OpenError> {
-        let function = namespace_of(&entry.attachment);
-        if self.io == PortIo::Tap {
-            return self.open_tap(entry, &function).await;
-        }
-        let side = match resolve(&self.node, &entry.attachment).await {
-            Ok(side) => side,
-            Err(error) => {
-                self.forget_gone(entry.id).await;
-                return Err(error.into());
-            }
-        };
-        let place = self.place(side.ifindex)?;
-        self.check_free(place, entry)?;
-        let (underlay, devices) = &self.underlay;
-        needed::check_not_needed(&self.node, &side, (*underlay, devices)).await?;
-        let before = match self.holdings.is_held(place) {
-            true => Before::default(),
-            false => before(&self.node, &side).await?,
-        };
-        self.holdings.take(place, entry.id, before);
-        let fast_path = self.fast_path.get().filter(|_| by_kernel);
-        open(&self.node, (entry, &function), side, fast_path, self.io).await
-    }
-
-    async fn open_tap(
-        &mut self,
-        entry: &PortEntry,
-        function: &FunctionNamespace,
-    ) -> Result<Given, OpenError> {
-        let interface = &entry.attachment.interface;
-        let tap_of_the_node = || OpenError::TapOfTheNode { interface: interface.clone() };
-        let namespace = function.open()?.ok_or_else(tap_of_the_node)?;
-        if namespace.same_as(self.node.namespace())? {
-            return Err(tap_of_the_node());
-        }
-        let links = Netlink::open(&namespace)?;
-        let place = |link: LinkInfo| -> Result<Place, OpenError> {
-            Ok(Place { namespace: namespace.id()?, interface: link.index })
-        };
-        if let Some(there) = links.link(interface).await? {
-            self.check_free(place(there)?, entry)?;
-        }
-        let given = Given::tap(entry, &namespace).await?;
-        let made = place(links.existing(interface).await?)?;
-        self.holdings.take(made, entry.id, Before::default());
-        Ok(given)
-    }
-
-    fn place(&self, interface: u32) -> Result<Place, KernelError> {
-        Ok(Place { namespace: self.node.namespace().id()?, interface })
-    }
-
-    fn check_free(&self, place: Place, entry: &PortEntry) -> Result<(), OpenError> {
-        let Some(holder) = self.holdings.other_holder(place, entry.id) else { return Ok(()) };
-        // Whose it is may be none of this owner's business.
-        tracing::debug!(port = entry.name, %holder, "the interface is another port's");
-        Err(OpenError::Taken { interface: entry.attachment.interface.clone() })
-    }
-
-    /// What an earlier agent has opened for these ports is theirs, wherever it is found now.
-    async fn hold(&mut self, entries: Vec<PortEntry>) {
-        if self.io == PortIo::Tap {
-            return;
-        }
-        for entry in entries {
-            if let Ok(side) = resolve(&self.node, &entry.attachment).await
-                && let Ok(place) = self.place(side.ifindex)
-                && self.holdings.other_holder(place, entry.id).is_none()
-            {
-                let before = Before { disable_ipv6: None, had_hook: false };
-                self.holdings.take(place, entry.id, before);
-            }
-        }
-    }
-
-    /// Of a port whose interface is not found any more, holds only what is still on the node.
-    async fn forget_gone(&mut self, id: PortId) {
-        for place in self.holdings.of(id) {
-            if let Ok(None) = self.node.link_at(place.interface).await {
-                self.holdings.forget(place);
-            }
-        }
-    }
-
-    async fn release(&mut self, entry: PortEntry) {
-        self.baseline.forget(&entry.attachment);
-        let left = self.holdings.take_left(entry.id);
-        if let Some(fast_path) = self.fast_path.get()
-            && self.holdings.of(entry.id).is_empty()
-        {
-            fast_path.forget(entry.id);
-        }
-        if self.with_other_checksums.remove(&entry.id) {
-            port_io::leave_checksums(&entry, &namespace_of(&entry.attachment));
-        }
-        if self.io == PortIo::Tap {
-            // It was never the node's: what the data plane has closed is gone, or who made it keeps it.
-            return;
-        }
-        for (place, before) in left {
-            if let Err(error) = give_back(&self.node, place.interface, &before).await
-                && !error.is_not_found()
-            {
-                tracing::warn!(port = entry.name, "the interface is not given back: {error}");
-            }
-        }
-    }
-
-    async fn note(&mut self, entries: Vec<PortEntry>) {
-        self.baseline.note_tunnels(unheard_datagrams());
-        for entry in entries {
-            if let Some(delivered) = delivered(&self.node, &entry.attachment).await {
-                self.baseline.note_port(entry.attachment, delivered);
-            }
-        }
-    }
-}
-
-/// Packets that came out of the endpoint or function behind a port.
-async fn delivered(node: &Netlink, attachment: &Attachment) -> Option<u64> {
-    statistics(node, attachment).await.map(|counted| counted.transmitted.packets)
-}
-
-/// What an interface is like that no port has.
-async fn before(node: &Netlink, side: &SwitchSide) -> Result<Before, KernelError> {
-    // A kernel without IPv6 has nothing to give back.
-    let disable_ipv6 = sysctl::read_in(node.namespace(), &ipv6_setting(&side.name)).ok();
-    Ok(Before { disable_ipv6, had_hook: !tc::make_hook(node, side.ifindex).await? })
-}
-
-/// The filter comes first: the host's stack must not see a single frame of a tenant.
-async fn open(
-    node: &Netlink,
-    (entry, function): (&PortEntry, &FunctionNamespace),
-    side: SwitchSide,
-    fast_path: Option<&FastPath>,
-    io: PortIo,
-) -> Result<Given, OpenError> {
-    let known = match fast_path {
-        Some(fast_path) => steer(fast_path, entry, &side).await,
-        None => None,
-    };
-    if known.is_none() {
-        tc::swallow_ingress(node, side.ifindex).await?;
-    }
-    set_ipv6(node, &side.name, SILENT);
-    node.set_up(&side.name).await?;
-    let given = match io {
-        PortIo::Xdp => {
-            Given::xdp(node.namespace(), &side, (function, &entry.attachment.interface))?
-        }
-        PortIo::PacketRing | PortIo::Tap => Given::packet_socket(node.namespace(), &side, known)?,
-    };
-    if let Some(mac) = side.function_mac.filter(|mac| *mac != entry.mac.0) {
-        let [a, b, c, d, e, f] = mac;
-        tracing::warn!(
-            port = entry.name,
-            "the interface has the MAC {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} and not \
-             the port's {}: it will drop what is addressed to the port; make them equal",
-            entry.mac
-        );
-    }
-    Ok(given)
-}
-
-/// Lets the kernel's program decide about the frames of a port. Where it cannot, the port works all
-/// the same: each frame is then decided one by one.
-async fn steer(fast_path: &FastPath, entry: &PortEntry, side: &SwitchSide) -> Option<Known> {
-    let has_peer = entry.attachment.namespace.is_some();
-    match fast_path.steer(entry.id, side.ifindex, has_peer).await {
-        Ok(known) => known,
-        Err(error) => {
-            tracing::warn!(port = entry.name, "the kernel repeats nothing for it: {error}");
-            fast_path.forget(entry.id);
-            None
-        }
-    }
-}
-
-/// Without it the node's stack sends router solicitations and group reports of its own into the
-/// tenant's network.
-const SILENT: &str = "1";
-
-fn ipv6_setting(interface: &str) -> String {
-    format!("net/ipv6/conf/{interface}/disable_ipv6")
-}
-
-fn set_ipv6(node: &Netlink, interface: &str, value: &str) {
-    match sysctl::write_in(node.namespace(), &ipv6_setting(interface), value) {
-        // A kernel without IPv6 has nothing to silence.
-        Err(error) if !error.is_not_found() => {
-            tracing::warn!(interface, "its IPv6 cannot be set to disabled={value}: {error}");
-        }
-        Ok(()) | Err(_) => {}
-    }
-}
-
-/// As it was found, but down: while it is up, the host's stack would answer whoever is behind it,
-/// and take what it sends for its own.
-async fn give_back(node: &Netlink, interface: u32, before: &Before) -> Result<(), KernelError> {
-    let Some(link) = node.link_at(interface).await? else { return Ok(()) };
-    node.set_down(&link.name).await?;
-    let as_new = || sysctl::read_in(node.namespace(), "net/ipv6/conf/default/disable_ipv6").ok();
-    if let Some(value) = before.disable_ipv6.clone().or_else(as_new) {
-        set_ipv6(node, &link.name, &value);
-    }
-    tc::release_ingress(node, interface).await?;
-    if before.had_hook { Ok(()) } else { tc::remove_hook(node, interface).await }
-}
-
-async fn resolve(node: &Netlink, attachment: &Attachment) -> Result<SwitchSide, KernelError> {
-    let namespace = namespace_of(attachment);
-    attach::resolve_switch_side(node.namespace(), &namespace, &attachment.interface).await
-}
-
-fn namespace_of(attachment: &Attachment) -> FunctionNamespace {
-    match &attachment.namespace {
-        None => FunctionNamespace::Node,
-        Some(NamespaceRef::Netns(name_or_path)) => FunctionNamespace::named(name_or_path),
-        Some(NamespaceRef::Pid(pid)) => FunctionNamespace::Pid(*pid),
+        desk::statistics(&self.node, attachment).await
     }
 }
 

@@ -5,21 +5,22 @@
 //! through bounded queues.
 
 mod kernel_path;
+mod ports;
+
+pub(crate) use ports::parse_port;
+use ports::{AttachedPorts, Leaving};
 
 use crate::Config;
 use crate::absence::Absence;
 use crate::counters;
-use crate::interfaces::{Interfaces, Opened};
+use crate::interfaces::{Interfaces, Seen};
 use crate::link::{LinkEvent, Outgoing};
-use crate::port_io::Given;
 use crate::ports::Ports;
 use crate::punt_watch::PuntDevice;
 use crate::southbound::{Announcement, SessionEvent};
-use catena_model::id::PortId;
-use catena_model::program::PortEntry;
 use catena_protocol::message::{
-    Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, Program, ProgramResult,
-    Question, SliceDelta, State, ToAgent, from_agent, from_dataplane, to_agent, to_dataplane,
+    Answer, FromAgent, Program, ProgramResult, Question, SliceDelta, State, ToAgent, from_agent,
+    from_dataplane, to_agent, to_dataplane,
 };
 use catena_protocol::offers::{Offer, Offers, ReadProgram};
 use catena_protocol::program;
@@ -39,12 +40,6 @@ const QUESTIONS_MAX: usize = 64;
 
 const TOO_MANY_ORDERS: &str = "too many interfaces wait to be opened";
 const DATAPLANE_GONE: &str = "the data plane of this node does not run";
-
-/// Ports of a running program that nobody here could read: they may all be needed.
-struct UnknownPorts {
-    running: u64,
-    attached: Vec<PortId>,
-}
 
 /// What the data plane took last.
 struct Accepted {
@@ -81,12 +76,14 @@ pub(crate) struct Node {
     link: Option<mpsc::Sender<Outgoing>>,
     session: Option<mpsc::Sender<FromAgent>>,
     ports: Ports,
-    unknown: Option<UnknownPorts>,
+    /// What the data plane has of a running program that nobody here could read: all of it may be
+    /// needed.
+    unknown: Option<AttachedPorts>,
     /// Number of the last order about a port.
     sequence: u64,
     /// Ports that the data plane was told to give back, by the number of that order; their
     /// interfaces are released after it.
-    leaving: BTreeMap<u64, PortEntry>,
+    leaving: BTreeMap<u64, Leaving>,
     /// Program that is running, but acknowledged only when the state of its ports is known.
     unanswered: Option<u64>,
     /// Program that a data plane came with, told only when the state of its ports is known.
@@ -154,7 +151,7 @@ impl Node {
         mut self,
         mut from_link: mpsc::Receiver<LinkEvent>,
         mut from_session: mpsc::Receiver<SessionEvent>,
-        mut from_opening: mpsc::Receiver<Opened>,
+        mut from_opening: mpsc::Receiver<Seen>,
     ) {
         let mut link_changes = self.interfaces.watch();
         let mut punt_device = self.interfaces.follow_punt_device();
@@ -171,7 +168,7 @@ impl Node {
                     Some(event) => self.take_session_event(event),
                     None => return,
                 },
-                Some(opened) = from_opening.recv() => self.take_opened(opened),
+                Some(seen) = from_opening.recv() => self.take_seen(seen),
                 Ok(()) = punt_device.changed() => {
                     let seen = punt_device.borrow_and_update().clone();
                     self.take_punt_device(seen).await;
@@ -353,9 +350,7 @@ impl Node {
         if self.accepted_number() < running {
             self.learn_from_file(running, state.base_number);
         }
-        let attached: Vec<PortId> =
-            state.attached_ports.iter().filter_map(|id| parse_port(id)).collect();
-        self.take_over_ports(attached, running);
+        self.take_over_ports(ports::attached(state), running);
         self.offers.begin_again(Instant::now());
         let newer = self.accepted.as_ref().filter(|accepted| accepted.number > running);
         if let Some(program) = newer.and_then(Accepted::whole)
@@ -372,25 +367,6 @@ impl Node {
         }
     }
 
-    fn take_over_ports(&mut self, attached: Vec<PortId>, running: u64) {
-        let leaving = std::mem::take(&mut self.leaving).into_values();
-        if self.accepted_number() < running {
-            // Packets flow through them: better a stray too many than one port torn out.
-            self.ports = Ports::default();
-            self.unknown = Some(UnknownPorts { running, attached });
-            return leaving.for_each(|entry| self.release(entry));
-        }
-        self.unknown = None;
-        let strays = self.ports.adopt(&attached, Instant::now());
-        self.interfaces.hold(self.ports.attached_entries());
-        let (again, over): (Vec<_>, Vec<_>) = leaving.partition(|entry| strays.contains(&entry.id));
-        for stray in strays.iter().filter(|id| again.iter().all(|entry| entry.id != **id)) {
-            self.detach(*stray, None);
-        }
-        again.into_iter().for_each(|entry| self.detach(entry.id, Some(entry)));
-        over.into_iter().for_each(|entry| self.release(entry));
-    }
-
     /// A new agent knows the ports of a running program only from the data plane's own file.
     fn learn_from_file(&mut self, running: u64, base: u64) {
         match read_program(&self.config.dataplane.program_file) {
@@ -398,7 +374,7 @@ impl Node {
                 Ok(program) => {
                     for entry in self.ports.want(&program.ports, Instant::now()) {
                         self.interfaces.leave(entry.id);
-                        self.release(entry);
+                        self.release(Leaving::Port(entry));
                     }
                     let program = Arc::new(ReadProgram { packed, program });
                     self.accepted = Some(Accepted { number: running, program });
@@ -455,18 +431,10 @@ impl Node {
     fn take_ports(&mut self, number: u64, program: Arc<ReadProgram>, now: Instant) {
         self.followed = None;
         for entry in self.ports.want(&program.program.ports, now) {
-            self.detach(entry.id, Some(entry));
+            self.detach(Leaving::Port(entry));
         }
         if let Some(unknown) = self.unknown.take() {
-            let strays = if unknown.running == number {
-                let strays = self.ports.adopt(&unknown.attached, now);
-                self.interfaces.hold(self.ports.attached_entries());
-                strays
-            } else {
-                // The others are attached anew: who knows which interface they had.
-                self.ports.without(&unknown.attached)
-            };
-            strays.into_iter().for_each(|stray| self.detach(stray, None));
+            self.adopt(unknown);
         }
         self.accepted = Some(Accepted { number, program });
     }
@@ -512,83 +480,11 @@ impl Node {
         }
         is_sent
     }
-
-    // ----- ports -----
-
-    fn take_opened(&mut self, opened: Opened) {
-        let Opened { entry, given } = opened;
-        if !self.ports.is_wanted(&entry) {
-            return self.release(entry);
-        }
-        match given {
-            Ok(Given { kind, descriptors, interface, known, .. }) => {
-                self.sequence += 1;
-                self.ports.sent(entry.id, self.sequence);
-                let (port_id, sequence) = (entry.id.to_string(), self.sequence);
-                let attach = AttachPort {
-                    port_id,
-                    sequence,
-                    kernel_number: known.map_or(0, |known| u32::from(known.number)),
-                    interface,
-                    has_peer: known.is_some_and(|known| known.has_peer),
-                    kind: kind.into(),
-                };
-                self.send(to_dataplane::Message::AttachPort(attach), descriptors);
-            }
-            Err(reason) => self.ports.missing(entry.id, &reason, Instant::now()),
-        }
-    }
-
-    fn take_port_result(&mut self, result: &PortResult) {
-        let Some(id) = parse_port(&result.port_id) else { return };
-        match result.operation() {
-            PortOperation::Attach | PortOperation::InterfaceGone => {
-                // Of a port that left and came back meanwhile, only the last order counts.
-                if !self.ports.is_current(id, result.sequence) {
-                    return;
-                }
-                if result.refusal.is_empty() {
-                    self.ports.attached(id);
-                } else {
-                    self.ports.missing(id, &result.refusal, Instant::now());
-                }
-            }
-            PortOperation::Detach => {
-                if let Some(entry) = self.leaving.remove(&result.sequence) {
-                    self.release(entry);
-                }
-            }
-            // A kind that this version does not know.
-            PortOperation::Unknown => {}
-        }
-    }
-
-    /// Lets the data plane give a port back, and the host its interface after that.
-    fn detach(&mut self, id: PortId, entry: Option<PortEntry>) {
-        self.sequence += 1;
-        self.interfaces.leave(id);
-        if let Some(entry) = entry {
-            self.leaving.insert(self.sequence, entry);
-        }
-        let detach = DetachPort { port_id: id.to_string(), sequence: self.sequence };
-        self.send(to_dataplane::Message::DetachPort(detach), Vec::new());
-    }
-
-    /// Gives an interface back to the host, unless the program wants the port again.
-    fn release(&self, entry: PortEntry) {
-        if !self.ports.is_wanted(&entry) {
-            self.interfaces.release(entry);
-        }
-    }
 }
 
 /// The file is read whole by one task once per data plane: nothing else waits for it meanwhile.
 fn read_program(path: &Path) -> std::io::Result<Program> {
     Ok(Program::decode(std::fs::read(path)?.as_slice())?)
-}
-
-pub(crate) fn parse_port(text: &str) -> Option<PortId> {
-    text.parse().ok().map(PortId)
 }
 
 async fn sleep_until(moment: Option<Instant>) {

@@ -75,29 +75,29 @@ impl Ports {
         to_detach
     }
 
-    /// A data plane answered that has these ports; answers those that it should not have.
-    #[must_use]
-    pub(crate) fn adopt(&mut self, attached: &[PortId], now: Instant) -> Vec<PortId> {
+    /// A data plane answered that has these ports: those of the program count as being attached until
+    /// it is known whether they have their interfaces.
+    pub(crate) fn adopt(&mut self, is_attached: impl Fn(PortId) -> bool, now: Instant) {
         for (id, port) in &mut self.ports {
-            *port = if attached.contains(id) {
-                Port {
-                    entry: port.entry.clone(),
-                    progress: Progress::Attached,
-                    sequence: Some(0),
-                    reason: Some(String::new()),
-                }
-            } else {
-                Port::new(&port.entry, now)
-            };
+            *port = Port::new(&port.entry, now);
+            if is_attached(*id) {
+                (port.progress, port.sequence) = (Progress::Attaching, Some(0));
+            }
         }
         self.is_changed = true;
-        self.without(attached)
     }
 
-    /// Those of `others` that are no ports of the program.
+    /// The data plane has another interface for the port: the port's own is looked for.
+    pub(crate) fn begin_again(&mut self, id: PortId, now: Instant) {
+        if let Some(port) = self.ports.get_mut(&id) {
+            *port = Port::new(&port.entry, now);
+        }
+    }
+
+    /// The port as the program has it.
     #[must_use]
-    pub(crate) fn without(&self, others: &[PortId]) -> Vec<PortId> {
-        others.iter().filter(|id| !self.ports.contains_key(id)).copied().collect()
+    pub(crate) fn entry(&self, id: PortId) -> Option<&PortEntry> {
+        self.ports.get(&id).map(|port| &port.entry)
     }
 
     /// The data plane is gone, for this reason, and no port is attached any more.
@@ -177,6 +177,9 @@ impl Ports {
 
     /// The port has no interface, for this reason; it is looked for again later.
     pub(crate) fn missing(&mut self, id: PortId, reason: &str, now: Instant) {
+        if let Some(port) = self.ports.get_mut(&id) {
+            port.sequence = None;
+        }
         self.conclude(id, Progress::Waiting { retry_at: now + RETRY_AFTER }, reason);
     }
 
@@ -302,13 +305,30 @@ mod tests {
     fn a_new_data_plane_gets_every_port_and_an_adopted_one_only_what_it_lacks() {
         let now = Instant::now();
         let mut ports = Ports::default();
-        assert!(ports.want(&[entry(1, "a"), entry(2, "b")], now).is_empty());
-        let stray = entry(7, "z").id;
-        assert_eq!(ports.adopt(&[entry(1, "a").id, stray], now), [stray]);
+        assert!(ports.want(&[entry(1, "a"), entry(2, "b"), entry(3, "c")], now).is_empty());
+        let lacks = entry(2, "b").id;
+        ports.adopt(|id| id != lacks, now);
         assert_eq!(ports.take_due(now), [entry(2, "b")]);
-        ports.attached(entry(2, "b").id);
-        assert!(ports.adopt(&[], now).is_empty());
-        assert_eq!(ports.take_due(now).len(), 2);
+        ports.attached(lacks);
+        assert!(!ports.is_settled(), "whether the others have their interfaces is not known");
+        ports.attached(entry(1, "a").id);
+        ports.begin_again(entry(3, "c").id, now);
+        assert_eq!(ports.attached_entries(), [entry(1, "a"), entry(2, "b")]);
+        assert_eq!(ports.take_due(now), [entry(3, "c")]);
+        ports.adopt(|_| false, now);
+        assert_eq!(ports.take_due(now).len(), 3);
+    }
+
+    #[test]
+    fn what_was_said_of_an_interface_that_is_gone_meanwhile_does_not_count() {
+        let now = Instant::now();
+        let id = entry(1, "a").id;
+        let mut ports = Ports::default();
+        assert!(ports.want(&[entry(1, "a")], now).is_empty());
+        ports.adopt(|_| true, now);
+        assert!(ports.is_current(id, 0));
+        ports.missing(id, "its interface is gone", now);
+        assert!(!ports.is_current(id, 0));
     }
 
     #[test]
@@ -324,7 +344,7 @@ mod tests {
         assert_eq!(ports.want(&[], now).len(), 1);
         assert!(ports.want(&[entry(1, "a")], now).is_empty());
         assert!(!ports.is_current(id, 5) && !ports.is_current(id, 0));
-        assert!(ports.adopt(&[id], now).is_empty());
+        ports.adopt(|_| true, now);
         assert!(ports.is_current(id, 0));
     }
 
@@ -337,7 +357,8 @@ mod tests {
         ports.lost("no data plane", now);
         assert_eq!(reasons(&ports), ["no data plane"; 2]);
         assert!(ports.take_changes().is_some());
-        assert!(ports.adopt(&[entry(1, "a").id], now).is_empty());
+        ports.adopt(|id| id == entry(1, "a").id, now);
+        ports.attached(entry(1, "a").id);
         assert_eq!(reasons(&ports), [""], "the other is not known yet");
     }
 

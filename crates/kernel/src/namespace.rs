@@ -33,8 +33,10 @@ pub struct NetNamespace {
 /// Identity of a namespace: two are the same if these are equal, however they were opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NamespaceId {
-    device: u64,
-    inode: u64,
+    /// The device of its file.
+    pub device: u64,
+    /// The number of its file there.
+    pub inode: u64,
 }
 
 impl NetNamespace {

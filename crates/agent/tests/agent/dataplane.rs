@@ -3,11 +3,11 @@
 use catena_agent::DataplanePaths;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    FromDataplane, PortOperation, PortResult, Program, State, ToDataplane, from_dataplane,
-    to_dataplane,
+    FromDataplane, InterfacePlace, PortOperation, PortResult, Program, State, ToDataplane,
+    from_dataplane, to_dataplane,
 };
 use catena_protocol::session::{program_result, whole_needed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,6 +19,8 @@ use tokio::sync::mpsc;
 pub(crate) struct Book {
     pub(crate) running: Option<Program>,
     pub(crate) ports: Vec<String>,
+    /// Port → its interface.
+    pub(crate) places: HashMap<String, InterfacePlace>,
     /// Port → number of the order.
     pub(crate) attached_by: BTreeMap<String, u64>,
     pub(crate) offered: Vec<u64>,
@@ -118,6 +120,7 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
             node: "host1".into(),
             program_number: book.running.as_ref().map_or(0, |program| program.number),
             attached_ports: book.ports.clone(),
+            places: book.places.clone(),
             process_id: 1,
             base_number: book.running.as_ref().map_or(0, |program| program.number),
             ..State::default()
@@ -153,6 +156,7 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
         }
         to_dataplane::Message::AttachPort(attach) => {
             book.ports.push(attach.port_id.clone());
+            book.places.insert(attach.port_id.clone(), attach.place.unwrap());
             book.attached_by.insert(attach.port_id.clone(), attach.sequence);
             port_result(attach.port_id, PortOperation::Attach, attach.sequence)
         }

@@ -2,11 +2,12 @@
 
 use crate::programs;
 use catena_agent::{AgentError, Config, DataplanePaths, PortIo, TlsPaths};
-use catena_kernel::namespace::{NetNamespace, enter, run_in};
+use catena_kernel::namespace::{NamespaceId, NetNamespace, enter, run_in};
 use catena_kernel::netlink::Netlink;
 use catena_kernel::{capabilities, sysctl};
 use catena_model::NodeName;
 use catena_model::resource::{Attachment, NamespaceRef};
+use catena_protocol::message::InterfacePlace;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd};
 use tokio::sync::oneshot;
@@ -69,6 +70,13 @@ impl Machine {
         let fd = self.endpoint(number).as_fd().as_raw_fd();
         let path = format!("/proc/{}/fd/{fd}", std::process::id());
         Attachment { namespace: Some(NamespaceRef::Netns(path)), interface: interface.into() }
+    }
+
+    /// What an agent calls an interface of the node.
+    pub(crate) async fn place(&self, interface: &str) -> InterfacePlace {
+        let NamespaceId { device, inode } = self.namespace.id().unwrap();
+        let interface = self.links.existing(interface).await.unwrap().index;
+        InterfacePlace { namespace_device: device, namespace_inode: inode, interface }
     }
 
     /// A controller's socket on the node's loopback.

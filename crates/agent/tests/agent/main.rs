@@ -4,6 +4,7 @@
 mod authority;
 mod controller;
 mod dataplane;
+mod leaving;
 mod locks;
 mod machine;
 mod port_kinds;

@@ -198,8 +198,13 @@ async fn an_agent_that_cannot_read_the_running_program_leaves_its_ports_alone() 
     let machine = Machine::new().await;
     let authority = Authority::new();
     let tls = authority.enroll("host1", machine.dir.path());
-    let ports = [1, 2].map(|number| port(number).to_string()).to_vec();
-    let book = Book { running: Some(packed(8, &[1, 2])), ports, ..Book::default() };
+    let mut book = Book { running: Some(packed(8, &[1, 2])), ..Book::default() };
+    for number in [1, 2] {
+        machine.plug(number).await;
+        let id = port(number).to_string();
+        book.places.insert(id.clone(), machine.place(&interface(number)).await);
+        book.ports.push(id);
+    }
     let dataplane = TestDataplane::start(machine.dir.path(), book);
     let mut controller = TestController::start(machine.listener(), Some(&authority));
     let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));

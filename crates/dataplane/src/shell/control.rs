@@ -25,7 +25,7 @@ use catena_model::limits::SLICE_COUNTERS_MAX;
 use catena_model::program::SliceEntry;
 use catena_model::{Answer, NodeProgram, Question};
 use catena_protocol::message::{
-    self, PortOperation, ProgramResult, State, from_dataplane, to_dataplane,
+    self, InterfacePlace, PortOperation, ProgramResult, State, from_dataplane, to_dataplane,
 };
 use catena_protocol::program;
 use catena_protocol::session::{ProgramGate, program_result, whole_needed};
@@ -65,6 +65,8 @@ struct Attached {
     /// The number of the order that attached it; 0: another agent's.
     sequence: u64,
     kernel: Option<KernelPort>,
+    /// Which interface it is, in the words of its agent.
+    place: Option<InterfacePlace>,
 }
 
 /// The state of the thread.
@@ -328,6 +330,7 @@ impl Control {
             let KernelPort { number, interface, has_peer } = port.kernel?;
             Some(message::KernelPort { port_id: id.to_string(), number, interface, has_peer })
         });
+        let place = |(id, port): (&PortId, &Attached)| Some((id.to_string(), port.place?));
         let kernel_path = self.kernel_path.as_ref();
         State {
             node: self.config.node.to_string(),
@@ -338,6 +341,7 @@ impl Control {
             has_kernel_path: kernel_path.is_some(),
             kernel_identifiers: kernel_path.map_or_else(Vec::new, |path| path.identifiers.clone()),
             kernel_ports: kernel_ports.collect(),
+            places: self.attached.iter().filter_map(place).collect(),
         }
     }
 

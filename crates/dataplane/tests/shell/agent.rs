@@ -5,8 +5,8 @@ use catena_model::NodeCounters;
 use catena_model::id::PortId;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    AttachPort, DetachPort, FromDataplane, PortOperation, Program, ProgramResult, Question, State,
-    StateRequest, ToDataplane, UnderlayDevices, from_dataplane, to_dataplane,
+    AttachPort, DetachPort, FromDataplane, InterfacePlace, PortOperation, Program, ProgramResult,
+    Question, State, StateRequest, ToDataplane, UnderlayDevices, from_dataplane, to_dataplane,
 };
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,6 +24,12 @@ const DETACH_SEQUENCE: u64 = 12;
 pub(crate) struct TestAgent {
     stream: UnixStream,
     frames: FrameReader,
+}
+
+/// Where this agent says that a port is.
+pub(crate) fn place_of(port: PortId) -> InterfacePlace {
+    let [.., last] = *port.0.as_bytes();
+    InterfacePlace { namespace_device: 4, namespace_inode: 1 << 40, interface: last.into() }
 }
 
 impl TestAgent {
@@ -96,6 +102,7 @@ impl TestAgent {
         let message = to_dataplane::Message::AttachPort(AttachPort {
             port_id: port.to_string(),
             sequence: ATTACH_SEQUENCE,
+            place: Some(place_of(port)),
             ..AttachPort::default()
         });
         let bytes = frame::encode(&ToDataplane { message: Some(message) });

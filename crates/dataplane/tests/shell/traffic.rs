@@ -1,6 +1,6 @@
 //! Real UDP and TCP between S and D: through the function when a rule says so, else straight.
 
-use crate::agent::{ATTACH_SEQUENCE, PATIENCE, TestAgent};
+use crate::agent::{ATTACH_SEQUENCE, PATIENCE, TestAgent, place_of};
 use crate::is_privileged;
 use crate::node::{
     CHAIN_PORT, D, DESTINATION, F_IN, F_OUT, Machine, PLAIN_PORT, S, SOURCE, packed, port,
@@ -179,6 +179,8 @@ async fn a_lost_agent_changes_nothing_and_the_next_one_adopts() {
         let mut second = TestAgent::connect(&machine.socket_path());
         let state = second.state();
         assert_eq!((state.node.as_str(), state.program_number), ("host1", 3));
+        let place = |port: PortId| (port.to_string(), place_of(port));
+        assert_eq!(state.places, [S, D, F_IN, F_OUT].map(|end| place(port(end))).into());
         assert_eq!(state.attached_ports.len(), 4);
         assert_eq!(state.process_id, std::process::id());
 

@@ -48,7 +48,8 @@ impl Control {
         };
         match self.desk.attach(id, ring, kernel)? {
             Ok(()) => {
-                self.attached.insert(id, Attached { sequence: attach.sequence, kernel });
+                let message::AttachPort { sequence, place, .. } = *attach;
+                self.attached.insert(id, Attached { sequence, kernel, place });
                 self.open_if_ready()?;
                 Ok(None)
             }

@@ -1,0 +1,171 @@
+//! Ports between the running program, the data plane and the interfaces: who is attached, who is given
+//! back and when. Refuses to know how an interface is found.
+
+use super::Node;
+use crate::holdings::Place;
+use crate::interfaces::{Found, Opened, Seen};
+use crate::port_io::Given;
+use crate::ports::Ports;
+use catena_model::id::PortId;
+use catena_model::program::PortEntry;
+use catena_protocol::message::{
+    AttachPort, DetachPort, PortOperation, PortResult, State, to_dataplane,
+};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The ports that a data plane has, and their interfaces as far as it knows them.
+pub(super) type AttachedPorts = BTreeMap<PortId, Option<Place>>;
+
+/// A port that the data plane gives back.
+pub(super) enum Leaving {
+    /// One of a program.
+    Port(PortEntry),
+    /// One that the data plane had already, with an interface that is not the port's.
+    Found(PortId),
+}
+
+impl Leaving {
+    fn id(&self) -> PortId {
+        match self {
+            Self::Port(entry) => entry.id,
+            Self::Found(id) => *id,
+        }
+    }
+}
+
+/// What a data plane of this state has.
+pub(super) fn attached(state: &State) -> AttachedPorts {
+    let port = |text: &String| {
+        let place = state.places.get(text).map(|place| Place::from(*place));
+        Some((parse_port(text)?, place))
+    };
+    state.attached_ports.iter().filter_map(port).collect()
+}
+
+pub(crate) fn parse_port(text: &str) -> Option<PortId> {
+    text.parse().ok().map(PortId)
+}
+
+impl Node {
+    pub(super) fn take_over_ports(&mut self, attached: AttachedPorts, running: u64) {
+        let leaving = std::mem::take(&mut self.leaving).into_values();
+        if self.accepted_number() < running {
+            // Packets flow through them: better a stray too many than one port torn out.
+            self.ports = Ports::default();
+            self.unknown = Some(attached);
+            return leaving.for_each(|leaving| self.release(leaving));
+        }
+        self.unknown = None;
+        let is_stray = |id| attached.contains_key(&id) && self.ports.entry(id).is_none();
+        let (again, over): (Vec<_>, Vec<_>) = leaving.partition(|leaving| is_stray(leaving.id()));
+        let is_left = |id: &PortId| again.iter().any(|leaving| leaving.id() == *id);
+        self.adopt(attached.into_iter().filter(|(id, _)| !is_left(id)).collect());
+        again.into_iter().for_each(|leaving| self.detach(leaving));
+        over.into_iter().for_each(|leaving| self.release(leaving));
+    }
+
+    /// Keeps those of these ports that are of the program and have their own interfaces, as far as
+    /// that is known at once; the others are given back.
+    pub(super) fn adopt(&mut self, attached: AttachedPorts) {
+        let now = Instant::now();
+        self.ports.adopt(|id| attached.contains_key(&id), now);
+        let found = |(id, place)| Found { id, place, entry: self.ports.entry(id).cloned() };
+        let found: Vec<Found> = attached.into_iter().map(found).collect();
+        let strays = found.iter().filter(|found| found.entry.is_none());
+        let strays: Vec<PortId> = strays.map(|found| found.id).collect();
+        if !self.interfaces.adopt(found) {
+            // They are attached anew.
+            self.ports.adopt(|_| false, now);
+        }
+        strays.into_iter().for_each(|id| self.detach(Leaving::Found(id)));
+    }
+
+    pub(super) fn take_seen(&mut self, seen: Seen) {
+        match seen {
+            Seen::Opened(opened) => self.take_opened(opened),
+            Seen::Found { entry, is_its_own } => self.take_found(&entry, is_its_own),
+        }
+    }
+
+    /// What became of it meanwhile decides about an order that is no longer the last.
+    fn take_found(&mut self, entry: &PortEntry, is_its_own: bool) {
+        if !self.ports.is_wanted(entry) || !self.ports.is_current(entry.id, 0) {
+            return;
+        }
+        if is_its_own {
+            return self.ports.attached(entry.id);
+        }
+        tracing::warn!(port = entry.name, "the data plane has another interface for it");
+        self.ports.begin_again(entry.id, Instant::now());
+        self.detach(Leaving::Found(entry.id));
+    }
+
+    fn take_opened(&mut self, opened: Opened) {
+        let Opened { entry, given } = opened;
+        if !self.ports.is_wanted(&entry) {
+            return self.release(Leaving::Port(entry));
+        }
+        match given {
+            Ok((place, Given { kind, descriptors, interface, known, .. })) => {
+                self.sequence += 1;
+                self.ports.sent(entry.id, self.sequence);
+                let (port_id, sequence) = (entry.id.to_string(), self.sequence);
+                let attach = AttachPort {
+                    port_id,
+                    sequence,
+                    kernel_number: known.map_or(0, |known| u32::from(known.number)),
+                    interface,
+                    has_peer: known.is_some_and(|known| known.has_peer),
+                    kind: kind.into(),
+                    place: Some(place.into()),
+                };
+                self.send(to_dataplane::Message::AttachPort(attach), descriptors);
+            }
+            Err(reason) => self.ports.missing(entry.id, &reason, Instant::now()),
+        }
+    }
+
+    pub(super) fn take_port_result(&mut self, result: &PortResult) {
+        let Some(id) = parse_port(&result.port_id) else { return };
+        match result.operation() {
+            PortOperation::Attach | PortOperation::InterfaceGone => {
+                // Of a port that left and came back meanwhile, only the last order counts.
+                if !self.ports.is_current(id, result.sequence) {
+                    return;
+                }
+                if result.refusal.is_empty() {
+                    self.ports.attached(id);
+                } else {
+                    self.ports.missing(id, &result.refusal, Instant::now());
+                }
+            }
+            PortOperation::Detach => {
+                if let Some(leaving) = self.leaving.remove(&result.sequence) {
+                    self.release(leaving);
+                }
+            }
+            // A kind that this version does not know.
+            PortOperation::Unknown => {}
+        }
+    }
+
+    /// Lets the data plane give a port back, and the host its interface after that.
+    pub(super) fn detach(&mut self, leaving: Leaving) {
+        self.sequence += 1;
+        let (id, sequence) = (leaving.id(), self.sequence);
+        self.interfaces.leave(id);
+        self.leaving.insert(sequence, leaving);
+        let detach = DetachPort { port_id: id.to_string(), sequence };
+        self.send(to_dataplane::Message::DetachPort(detach), Vec::new());
+    }
+
+    /// Gives an interface back to the host, unless the program wants the port again.
+    pub(super) fn release(&self, leaving: Leaving) {
+        match leaving {
+            Leaving::Port(entry) if self.ports.is_wanted(&entry) => {}
+            Leaving::Port(entry) => self.interfaces.release(entry),
+            Leaving::Found(id) => self.interfaces.give_back(id),
+        }
+    }
+}
