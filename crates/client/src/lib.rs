@@ -3,6 +3,7 @@
 //! Knows routes, envelopes and how errors are worded. Refuses to know servers and chains' insides.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 mod client;
 pub mod deploy;
 mod draft;

@@ -6,7 +6,11 @@
 // What does not hold here is a finding, and a finding is a panic.
 #![allow(clippy::unwrap_used)]
 
+mod capture;
 mod control;
+mod domain;
+mod http;
+mod keystone;
 mod rest;
 pub mod seeds;
 mod text;
@@ -61,6 +65,8 @@ pub const TARGETS: &[Target] = &[
     target("agent_messages", control::agent_messages),
     target("control_frames", control::control_frames),
     target("rest", rest::requests),
+    target("keystone", keystone::answers),
+    target("capture", capture::frames),
     target("document", text::document),
     target("lab_file", text::lab_file),
 ];

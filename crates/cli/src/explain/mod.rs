@@ -1,10 +1,9 @@
 //! `catena explain`: why a packet goes where it goes, one line for each decision.
 
-mod capture;
-
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, say, tell};
+use catena_client::capture;
 use catena_model::explain::{
     Evidence, ExplainLine, ExplainQuery, ExplainReport, ExplainSubject, FrameBytes, WhyNotReport,
 };

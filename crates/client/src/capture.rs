@@ -1,13 +1,72 @@
 //! One frame of a capture file, pcap or pcapng. Knows how packets are counted and what makes one
 //! useless here; the formats are the library's.
 
-use crate::failure::Failure;
-use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::{DataLink, PcapError};
 use std::borrow::Cow;
 use std::fs::File;
 use std::path::Path;
+
+/// Why a packet of a capture cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The file is not there, or not for us.
+    #[error("{file} cannot be read: {reason}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the system says.
+        reason: std::io::Error,
+    },
+    /// It holds something else.
+    #[error("{0} is no capture: it must be pcap or pcapng, as tcpdump -w writes")]
+    NoCapture(String),
+    /// It begins well.
+    #[error("{file} is damaged before its end: {reason}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// What does not hold.
+        reason: PcapError,
+    },
+    /// It ends before.
+    #[error("{file} has no packet {number}; --packet counts from 1")]
+    NoPacket {
+        /// The file.
+        file: String,
+        /// The packet that was asked for.
+        number: usize,
+    },
+    /// The packet was captured where there are no Ethernet headers.
+    #[error(
+        "packet {number} of {file} is no Ethernet frame ({link:?}); capture at one interface, not at \
+         'any'"
+    )]
+    NotEthernet {
+        /// The file.
+        file: String,
+        /// The packet that was asked for.
+        number: usize,
+        /// What it is instead.
+        link: DataLink,
+    },
+    /// The end of the packet was not captured.
+    #[error(
+        "of packet {number} in {file} only {captured} of {wire} bytes were captured; capture with \
+         tcpdump -s 0"
+    )]
+    Cut {
+        /// The file.
+        file: String,
+        /// The packet that was asked for.
+        number: usize,
+        /// Bytes in the file.
+        captured: usize,
+        /// Bytes on the wire.
+        wire: u32,
+    },
+}
 
 /// A packet of the file: its bytes, and how many it had on the wire.
 struct Captured {
@@ -17,49 +76,37 @@ struct Captured {
 }
 
 /// The frame of the packet with this number, from 1.
-pub(super) fn frame(file: &Path, number: usize) -> Result<Vec<u8>, Failure> {
-    let name = file.display();
+///
+/// # Errors
+/// The file is no capture, or the packet no whole Ethernet frame.
+pub fn frame(path: &Path, number: usize) -> Result<Vec<u8>, CaptureError> {
+    let file = path.display().to_string();
     let open = || {
-        File::open(file).map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))
+        File::open(path).map_err(|reason| CaptureError::Unreadable { file: file.clone(), reason })
     };
     let found = match PcapReader::new(open()?) {
         Ok(reader) => of_pcap(reader, number),
         Err(_) => match PcapNgReader::new(open()?) {
             Ok(reader) => of_pcapng(reader, number),
-            Err(_) => {
-                return Err(Failure::failed(format!(
-                    "{name} is no capture: it must be pcap or pcapng, as tcpdump -w writes"
-                )));
-            }
+            Err(_) => return Err(CaptureError::NoCapture(file)),
         },
     };
-    let captured = found
-        .map_err(|error| Failure::failed(format!("{name} is damaged before its end: {error}")))?;
-    let captured = captured.ok_or_else(|| {
-        Failure::failed(format!("{name} has no packet {number}; --packet counts from 1"))
-    })?;
-    if captured.link != DataLink::ETHERNET {
-        return Err(Failure::failed(format!(
-            "packet {number} of {name} is no Ethernet frame ({:?}); capture at one interface, not \
-             at 'any'",
-            captured.link
-        )));
+    let Captured { bytes, wire_bytes: wire, link } = match found {
+        Ok(Some(captured)) => captured,
+        Ok(None) => return Err(CaptureError::NoPacket { file, number }),
+        Err(reason) => return Err(CaptureError::Damaged { file, reason }),
+    };
+    if link != DataLink::ETHERNET {
+        return Err(CaptureError::NotEthernet { file, number, link });
     }
-    if captured.bytes.len() < captured.wire_bytes as usize {
-        return Err(Failure::failed(format!(
-            "of packet {number} in {name} only {} of {} bytes were captured; capture with \
-             tcpdump -s 0",
-            captured.bytes.len(),
-            captured.wire_bytes
-        )));
+    let captured = bytes.len();
+    if captured < wire as usize {
+        return Err(CaptureError::Cut { file, number, captured, wire });
     }
-    Ok(captured.bytes)
+    Ok(bytes)
 }
 
-fn of_pcap(
-    mut reader: PcapReader<File>,
-    number: usize,
-) -> Result<Option<Captured>, pcap_file::PcapError> {
+fn of_pcap(mut reader: PcapReader<File>, number: usize) -> Result<Option<Captured>, PcapError> {
     let link = reader.header().datalink;
     let mut count = 0;
     while let Some(packet) = reader.next_packet() {
@@ -73,10 +120,7 @@ fn of_pcap(
     Ok(None)
 }
 
-fn of_pcapng(
-    mut reader: PcapNgReader<File>,
-    number: usize,
-) -> Result<Option<Captured>, pcap_file::PcapError> {
+fn of_pcapng(mut reader: PcapNgReader<File>, number: usize) -> Result<Option<Captured>, PcapError> {
     let mut links: Vec<DataLink> = Vec::new();
     let mut count = 0;
     while let Some(block) = reader.next_block() {
@@ -153,7 +197,7 @@ mod tests {
         for file in [&old, &new] {
             assert_eq!(frame(file, 1).unwrap(), FRAMES[0]);
             assert_eq!(frame(file, 2).unwrap(), FRAMES[1]);
-            assert!(frame(file, 3).unwrap_err().message.contains("no packet 3"));
+            assert!(frame(file, 3).unwrap_err().to_string().contains("no packet 3"));
         }
     }
 
@@ -162,13 +206,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("capture");
         pcap(&file, DataLink::LINUX_SLL, 0);
-        assert!(frame(&file, 1).unwrap_err().message.contains("no Ethernet frame"));
+        assert!(frame(&file, 1).unwrap_err().to_string().contains("no Ethernet frame"));
         pcap(&file, DataLink::ETHERNET, 1);
-        assert!(frame(&file, 1).unwrap_err().message.contains("only 60 of 61 bytes"));
+        assert!(frame(&file, 1).unwrap_err().to_string().contains("only 60 of 61 bytes"));
         std::fs::write(&file, b"no capture").unwrap();
-        assert!(frame(&file, 1).unwrap_err().message.contains("is no capture"));
-        assert!(
-            frame(&folder.path().join("away"), 1).unwrap_err().message.contains("cannot be read")
-        );
+        assert!(frame(&file, 1).unwrap_err().to_string().contains("is no capture"));
+        let away = frame(&folder.path().join("away"), 1).unwrap_err();
+        assert!(away.to_string().contains("cannot be read"));
     }
 }
