@@ -64,7 +64,11 @@ pub(super) fn check_slice(
     if begin == end {
         return Ok(());
     }
-    let (begin, end) = (intent.network_name(begin), intent.network_name(end));
+    let mut names = [begin, end].map(|id| intent.network_name(id));
+    if names[0] == names[1] {
+        names = [begin, end].map(|id| id.to_string());
+    }
+    let [begin, end] = names;
     let chain = intent.chains.get(&slice.chain).map(chain_name).unwrap_or_default();
     let fault = format!(
         "it begins in network '{begin}', but its chain '{chain}' delivers into network '{end}', and a \

@@ -24,7 +24,7 @@ fn start(data: &Path) -> (Controller, [FakeAgent; 2]) {
 
 /// Another chain beside `web`, over `v3` on `host2`, without classifiers; its identity.
 fn add_deep(controller: &Controller) -> String {
-    let lab = Lab::new(controller);
+    let lab = Lab::of(controller);
     let function = lab.function_on("v3", "host2");
     let chain = lab.chain("deep", &[&function], &[]);
     let made = controller.create("/v2.0/sfc/port_chains", &chain);

@@ -22,6 +22,12 @@ impl<'c> Lab<'c> {
         Self { controller, network }
     }
 
+    /// The lab of a controller that has one.
+    pub fn of(controller: &'c Controller) -> Self {
+        let found = controller.get("/v2.0/networks?name=customer");
+        Self { controller, network: id(&found["networks"][0]) }
+    }
+
     /// A port on a node, with an interface of its own name in a namespace of its device's.
     pub fn port(&self, name: &str, device: &str, node: &str) -> String {
         let port = json!({
