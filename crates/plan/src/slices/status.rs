@@ -3,7 +3,7 @@
 use super::book::{SlicePath, SlicePhase};
 use crate::blueprint::Blueprint;
 use crate::inventory::Inventory;
-use crate::status::{may_still_send, packets_inside};
+use crate::status::{may_still_send, node_reason, packets_inside};
 use catena_model::id::SliceId;
 use catena_model::preview::SlicesDraining;
 use catena_model::program::SliceEntry;
@@ -27,7 +27,7 @@ pub fn slice_status(current: &Blueprint, inventory: &Inventory, slice: &Slice) -
     match as_declared {
         Some(path) => match lagging(current, inventory, path.at.as_ref(), path.since) {
             None => status(ChainState::Active, String::new()),
-            Some(node) => status(waiting, unacknowledged(inventory, &node)),
+            Some(node) => status(waiting, node_reason(inventory, &node)),
         },
         None => status(waiting, what_is_missing(current, inventory, slice, ways.installed)),
     }
@@ -56,13 +56,13 @@ fn what_is_missing(
         let hops = record.map(crate::PathRecord::hop_nodes).unwrap_or_default();
         let lags = |node: &&NodeName| !inventory.has_acknowledged(node, path.since);
         return match hops.iter().find(lags) {
-            Some(node) => unacknowledged(inventory, node),
+            Some(node) => node_reason(inventory, node),
             None => "the nodes of its hops know its path; the classifiers are about to turn".into(),
         };
     }
     let record = current.ledger.paths.get(target);
     match record.and_then(|record| current.lagging(inventory, record)) {
-        Some(node) => unacknowledged(inventory, &node),
+        Some(node) => node_reason(inventory, &node),
         None => "its port is not bound, or the planner has not run yet".into(),
     }
 }
@@ -98,7 +98,7 @@ pub fn slices_draining(
         let count = meant.count() as u64;
         if count > 0 {
             let reason = || match lagging(current, inventory, at.as_ref(), *since) {
-                Some(node) => may_still_send(&unacknowledged(inventory, &node)),
+                Some(node) => may_still_send(&node_reason(inventory, &node)),
                 None => packets_inside(),
             };
             let first = || SlicesDraining { paths: 0, reason: reason() };
@@ -119,16 +119,5 @@ fn lagging(
     match at {
         Some(node) => Some(node).filter(lags).cloned(),
         None => current.slices.tables.keys().find(lags).cloned(),
-    }
-}
-
-fn unacknowledged(inventory: &Inventory, node: &NodeName) -> String {
-    match inventory.nodes.get(node) {
-        Some(facts) if !facts.is_connected => format!("node '{node}' is not connected"),
-        Some(facts) => match &facts.refusal {
-            Some(reason) => format!("node '{node}' refused its program: {reason}"),
-            None => format!("node '{node}' has not acknowledged its program yet"),
-        },
-        None => format!("node '{node}' has never connected"),
     }
 }
