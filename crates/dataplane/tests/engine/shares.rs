@@ -1,6 +1,7 @@
 //! What all tenants of a node share: a flood of one takes nothing from another who is quiet.
 
 use crate::frames::Spec;
+use crate::proxy::arp_request;
 use crate::rig::{Behaviour, Rig, route};
 use crate::scene::{CHAINED_PORT, CUSTOMER, INTERNAL, packet, rules, three_hosts};
 use crate::town::Town;
@@ -237,4 +238,40 @@ fn two_thousand_packets_of_a_quiet_tenant_keep_their_version_beside_a_flood_insi
     let crowded = rig.counters().swap_remove(0).crowded.ports;
     let [noisy, quiet] = ["S", "Q"].map(|port| rig.town.port_named(port).id);
     assert!(crowded[&noisy] > 10_000 && !crowded.contains_key(&quiet), "{crowded:?}");
+}
+
+#[test]
+fn two_thousand_broadcasts_of_a_quiet_tenant_reach_all_beside_a_flood_of_broadcasts() {
+    const STATIONS: u8 = 30;
+    const FLOOD: usize = 60;
+    const AT_ONCE: usize = 10;
+    let mut town = two_tenants();
+    for number in 0..STATIONS {
+        let address = format!("10.0.0.{}", 100 + number);
+        town.endpoint(&format!("E{number}"), 0, CUSTOMER, &[&address]);
+    }
+    let other = town.port_named("Q").network;
+    town.endpoint("T", 0, other, &["10.3.0.3"]);
+    let unlimited = std::num::NonZeroU32::MAX;
+    let mut rig = Rig::with(town, |config| config.flood_frames_per_second = unlimited, 512);
+    let flood = arp_request(rig.town.mac("S"), "10.0.0.1", "10.0.0.2");
+    let quiet = arp_request(rig.town.mac("Q"), "10.3.0.1", "10.3.0.2");
+    for _ in 0..usize::from(QUIET_FLOWS) / AT_ONCE {
+        for _ in 0..FLOOD {
+            rig.queue("S", &flood, Offload::default());
+        }
+        // They come last, when the flood has taken what it may.
+        for _ in 0..AT_ONCE {
+            rig.queue("Q", &quiet, Offload::default());
+        }
+        rig.run();
+        rig.log.clear();
+        rig.datagrams.clear();
+        rig.seen.retain(|port, _| port == "R" || port == "T");
+    }
+    for port in ["R", "T"] {
+        assert_eq!(rig.take(port).len(), usize::from(QUIET_FLOWS), "{port}");
+    }
+    assert!(drops(&rig, "S", DropReason::BuffersExhausted) > 1_000);
+    assert_eq!(drops(&rig, "Q", DropReason::BuffersExhausted), 0);
 }
