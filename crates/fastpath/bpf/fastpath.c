@@ -75,7 +75,7 @@ struct {
 /* What of each port and of other nodes is on its way up, by number; 0: of all together. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, UNDERLAY_NUMBER + UNDERLAY_SHARES);
+	MAP_NUMBER(max_entries, UNDERLAY_NUMBER + 1 + UNDERLAY_SHARES);
 	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
 	MAP_TYPE(key, __u32);
 	MAP_TYPE(value, struct queue);
@@ -545,16 +545,18 @@ SEC("classifier") int underlay(struct __sk_buff *skb)
 		return TC_ACT_OK;
 	}
 	source = ip->source;
-	/* Nodes whose addresses differ in their last bits have a share each. */
-	number = UNDERLAY_NUMBER + (SWAP32(source) & (UNDERLAY_SHARES - 1));
+	/* Nodes whose addresses differ in their last bits have a share each, all strangers one. */
+	number = UNDERLAY_NUMBER;
+	sender = bpf_map_lookup_elem(&sources, &source);
+	if (sender)
+		number += 1 + (SWAP32(source) & (UNDERLAY_SHARES - 1));
 	if (all->is_off)
 		return punt(skb, all, number, EVENT_WATCHED);
 	shim = parse_shim(udp + 1, data_end, tunnel, &key);
 	/* Bytes behind the datagram would go on as if they were of the inner frame. Of a super-frame
 	 * the outer lengths may be too large to be said. */
 	if (!shim || (!skb->gso_size && SWAP16(ip->total_length) + ETHERNET_BYTES != skb->len) ||
-	    (!skb->gso_size && SWAP16(udp->length) + ETHERNET_BYTES + IPV4_BYTES != skb->len) ||
-	    !(sender = bpf_map_lookup_elem(&sources, &source)))
+	    (!skb->gso_size && SWAP16(udp->length) + ETHERNET_BYTES + IPV4_BYTES != skb->len) || !sender)
 		return punt(skb, all, number, EVENT_UNKEYED);
 	/* What one node may send, another may not. */
 	key.sender = *sender;

@@ -23,11 +23,14 @@ pub enum PuntedFrom {
 }
 
 impl PuntedFrom {
+    /// Who sends from an address that is no node's: however many he says to have, they have one share.
+    pub const STRANGERS: Self = Self::Underlay(UNDERLAY_NUMBER);
+
     /// The tunnels of a node.
     #[must_use]
     pub const fn node(address: Ipv4Addr) -> Self {
         let share = address.to_bits() as u16 & (UNDERLAY_SHARES - 1);
-        Self::Underlay(UNDERLAY_NUMBER + share)
+        Self::Underlay(UNDERLAY_NUMBER + 1 + share)
     }
 
     /// The number of its queue.
@@ -81,7 +84,8 @@ mod tests {
         ];
         for cause in causes {
             let node = PuntedFrom::node(Ipv4Addr::BROADCAST);
-            for from in [PuntedFrom::Port(1), PuntedFrom::Port(PORT_NUMBER_MAX), node] {
+            let ports = [PuntedFrom::Port(1), PuntedFrom::Port(PORT_NUMBER_MAX)];
+            for from in ports.into_iter().chain([PuntedFrom::STRANGERS, node]) {
                 let tag = PuntTag { from, cause };
                 assert_eq!(PuntTag::parse(tag.control()), Some(tag));
             }

@@ -84,10 +84,10 @@ pub struct Queue {
 }
 
 /// Highest number of a port: VLAN identifier 0 has a meaning of its own, and those above are of tunnels.
-pub const PORT_NUMBER_MAX: u16 = 4_031;
-/// The first of the VLAN identifiers of punted frames that came by a tunnel.
-pub const UNDERLAY_NUMBER: u16 = 4_032;
-/// How many those are: a power of two, so that neighbouring addresses of nodes have each another.
+pub const PORT_NUMBER_MAX: u16 = 4_030;
+/// The first of the VLAN identifiers of punted frames that came by a tunnel: of all who are no nodes.
+pub const UNDERLAY_NUMBER: u16 = 4_031;
+/// How many follow it, of nodes: a power of two, so that neighbouring addresses have each another.
 pub const UNDERLAY_SHARES: u16 = 64;
 /// Bit of a gate's word that says that it is open; the others count the frames that went up.
 pub const GATE_OPEN: u64 = 1 << 63;

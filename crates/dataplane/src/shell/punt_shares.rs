@@ -13,9 +13,10 @@ use std::ops::Range;
 /// Number of the queue of all ports together.
 const ALL: u16 = 0;
 /// Numbers of the queues of other nodes.
-const TUNNELS: Range<u16> = UNDERLAY_NUMBER..UNDERLAY_NUMBER + UNDERLAY_SHARES;
-/// Places that a port of a function, or the tunnels of a node, may have for each that is free: what comes from there
-/// was let up before, at the port of who has sent it, and must not end for want of a place on its way.
+const TUNNELS: Range<u16> = UNDERLAY_NUMBER..UNDERLAY_NUMBER + 1 + UNDERLAY_SHARES;
+/// Places that a port of a function, or the tunnels of a node, may have for each that is free: what comes
+/// from there was let up before, at the port of who has sent it, and must not end for want of a place on
+/// its way.
 const WEIGHT_OF_PASSING: u64 = 8;
 /// One endpoint alone has four fifths of the row: what comes at once when the kernel forgets its flows must
 /// not end while nobody else waits.

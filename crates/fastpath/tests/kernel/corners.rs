@@ -160,11 +160,11 @@ fn a_tunnel_packet_that_is_not_for_us_goes_on_to_the_stack() {
         assert_eq!(run(&frame), Verdict::Stack, "no underlay address yet");
         let underlay_address = u32::from_ne_bytes(frames::OWN.octets());
         tables.set_settings(Settings { underlay_address, ..tables.settings() });
-        let from = PuntedFrom::node(frames::OTHER);
-        let underlay = |cause| Verdict::Punt(PUNT, PuntTag { from, cause });
-        assert_eq!(run(&frame), underlay(Event::Unkeyed), "an unknown sender is the engine's");
+        let underlay = |from, cause| Verdict::Punt(PUNT, PuntTag { from, cause });
+        let strange = underlay(PuntedFrom::STRANGERS, Event::Unkeyed);
+        assert_eq!(run(&frame), strange, "an unknown sender is the engine's");
         tables.add_source(frames::OTHER, 0).unwrap();
-        assert_eq!(run(&frame), underlay(Event::Miss));
+        assert_eq!(run(&frame), underlay(PuntedFrom::node(frames::OTHER), Event::Miss));
         let mut summed = frame.clone();
         summed[40] = 1;
         assert_eq!(run(&summed), Verdict::Stack, "an engine has sent it: to the socket");

@@ -11,7 +11,6 @@ use catena_fastpath::{
 use catena_kernel::namespace::{NetNamespace, run_in};
 use catena_kernel::netlink::Netlink;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 /// Cases of one run; `CATENA_CASES` asks for another number.
 const CASES: usize = 100_000;
@@ -93,11 +92,15 @@ impl Case {
     fn sight(&self) -> Option<Sight> {
         match self.way {
             Way::Port => Sight::at_port(PORT, &self.frame, self.segment_bytes),
-            // The other node is the only one that is known.
             _ => Sight::at_underlay(OWN, &self.frame, self.segment_bytes)
-                .filter(|_| self.frame[26..30] == OTHER.octets())
+                .filter(|_| self.is_of_node())
                 .map(|sight| sight.sent_by(SENDER)),
         }
+    }
+
+    /// Does it say to come from the other node, the only one that is known?
+    fn is_of_node(&self) -> bool {
+        self.frame[26..30] == OTHER.octets()
     }
 
     fn hook(&self) -> Hook {
@@ -105,11 +108,16 @@ impl Case {
     }
 }
 
-/// A legal list that makes sense for a frame that came this way.
-/// Which node a datagram says to come from.
-fn source(frame: &[u8]) -> Ipv4Addr {
-    <[u8; 4]>::try_from(&frame[26..30]).unwrap().into()
+/// Where a frame comes in.
+fn came_from(case: &Case) -> PuntedFrom {
+    match case.way {
+        Way::Port => PuntedFrom::Port(PORT),
+        _ if case.is_of_node() => PuntedFrom::node(OTHER),
+        _ => PuntedFrom::STRANGERS,
+    }
 }
+
+/// A legal list that makes sense for a frame that came this way.
 
 fn roll_transform(dice: &mut Dice, case: &Case, sight: &Sight) -> Transform {
     let mut list = Transform::default();
@@ -199,11 +207,7 @@ impl Bench {
 
     /// The verdict on a frame that goes up.
     fn up(&self, case: &Case, cause: Event) -> Verdict {
-        let from = match case.way {
-            Way::Port => PuntedFrom::Port(PORT),
-            _ => PuntedFrom::node(source(&case.frame)),
-        };
-        Verdict::Punt(PUNT, PuntTag { from, cause })
+        Verdict::Punt(PUNT, PuntTag { from: came_from(case), cause })
     }
 
     fn check_up(&mut self, case: &Case, cause: Event) {

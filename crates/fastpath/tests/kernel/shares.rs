@@ -72,9 +72,13 @@ fn a_node_that_floods_by_its_tunnels_leaves_places_for_those_of_others() {
         let underlay_address = u32::from_ne_bytes(frames::OWN.octets());
         tables.set_settings(Settings { underlay_address, ..tables.settings() });
         tables.queues().limit(PLACES);
-        let flood = |last: u8| {
+        let flood = |last: u8, is_node: bool| {
             let mut source = frames::OTHER.octets();
             source[3] = last;
+            let node = source.into();
+            if is_node {
+                tables.add_source(node, last.into()).unwrap();
+            }
             let frame = |one| {
                 let mut frame = frames::in_tunnel(frames::Way::Nsh, &mut Dice(1), &flow(one));
                 frame[26..30].copy_from_slice(&source);
@@ -82,16 +86,19 @@ fn a_node_that_floods_by_its_tunnels_leaves_places_for_those_of_others() {
             };
             let run = |one| program.rehearse(Hook::Underlay, LOOPBACK, &frame(one), None, 1);
             let is_up = |one: &u32| matches!(run(*one).unwrap().verdict, Verdict::Punt(..));
-            let number = PuntedFrom::node(source.into()).number();
-            let before = tables.queues().of(number).refused_packets;
+            let from = if is_node { PuntedFrom::node(node) } else { PuntedFrom::STRANGERS };
+            let before = tables.queues().of(from.number()).refused_packets;
             let up = (0..FLOOD).filter(is_up).count() as u32;
-            let refused = tables.queues().of(number).refused_packets - before;
+            let refused = tables.queues().of(from.number()).refused_packets - before;
             assert_eq!(refused, u64::from(FLOOD - up));
             up
         };
-        assert_eq!((flood(7), flood(8), flood(9)), (6, 3, 2));
-        assert_eq!(flood(7 + UNDERLAY_SHARES as u8), 0, "with the same last bits, the same share");
-        assert_eq!(flood(10), 1);
+        // Whoever is no node has one share, whatever sources he makes up.
+        assert_eq!((flood(77, false), flood(78, false), flood(79, false)), (6, 0, 0));
+        assert_eq!((flood(7, true), flood(8, true)), (3, 2));
+        let alike = 7 + UNDERLAY_SHARES as u8;
+        assert_eq!(flood(alike, true), 0, "with the same last bits, the same share");
+        assert_eq!(flood(10, true), 1);
     });
 }
 
