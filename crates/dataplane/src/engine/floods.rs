@@ -6,11 +6,11 @@
 //! hence a rate for each port (as the storm control of switches). A function that bridges two ports of
 //! one network gives back by each what it hears by the other. All have had that from its sender, and
 //! are spared it; what the function's machine sends of its own goes to everybody but itself. Whose a
-//! frame is tells its source; where that is no station's, who was heard with it first (`heard`).
+//! frame is tells its source; where that is no station's, where it was heard first (`flood_memory`).
 
 use super::context::Context;
 use super::counters::Owner;
-use super::heard::{Heard, Sound};
+use super::flood_memory::{FloodMemory, FrameDigest};
 use super::packet::PortSlot;
 use super::scheduler::TokenBucket;
 use super::tables::{NetworkIndex, PortIndex, Seat, Tables};
@@ -24,7 +24,7 @@ pub(super) struct Floods {
     rate: SliceRate,
     /// By slot, with the serial of its port.
     buckets: Vec<Option<(u32, TokenBucket)>>,
-    pub(super) heard: Heard,
+    pub(super) memory: FloodMemory,
 }
 
 impl Floods {
@@ -33,7 +33,7 @@ impl Floods {
         // In the bucket a frame counts as a byte.
         let burst_bytes = frames_per_second.get();
         let rate = SliceRate { bits_per_second: u64::from(burst_bytes) * 8, burst_bytes };
-        Self { rate, buckets: Vec::new(), heard: Heard::new(seed) }
+        Self { rate, buckets: Vec::new(), memory: FloodMemory::new(seed) }
     }
 
     /// May a port send so many frames to everybody now?
@@ -60,7 +60,7 @@ pub(super) fn admit(
 ) -> Result<(), DropReason> {
     let network = context.tables.network(network);
     let seat = network.macs.get(&work.view.source);
-    let sender = seat.ok_or_else(|| context.floods.heard.sound(work, network));
+    let sender = seat.ok_or_else(|| context.floods.memory.digest(work, network));
     if let Source::Port(port) = from
         && is_echo(port, sender, context)
     {
@@ -73,15 +73,15 @@ pub(super) fn admit(
     {
         return Err(DropReason::FloodLimited);
     }
-    if let Err(sound) = sender {
-        context.floods.heard.note(context.now_ns, sound, work.owner);
+    if let Err(digest) = sender {
+        context.floods.memory.note(context.now_ns, digest, work.owner);
     }
     Ok(())
 }
 
 /// Is a frame that a function's machine sends to everybody by one of its ports from elsewhere in the
 /// network? `sender`: the station that it says it is from; none: what the frame is known by.
-fn is_echo(port: PortIndex, sender: Result<&Seat, Sound>, context: &Context<'_>) -> bool {
+fn is_echo(port: PortIndex, sender: Result<&Seat, FrameDigest>, context: &Context<'_>) -> bool {
     let entry = context.tables.port(port);
     if !entry.is_function() && entry.entry.own_sources.is_none() {
         return false;
@@ -90,8 +90,8 @@ fn is_echo(port: PortIndex, sender: Result<&Seat, Sound>, context: &Context<'_>)
     match sender {
         Ok(Seat::Port(seat)) => !own.any(|port| port == *seat),
         Ok(Seat::Node(_)) => true,
-        Err(sound) => {
-            let first = context.floods.heard.first(context.now_ns, sound);
+        Err(digest) => {
+            let first = context.floods.memory.first(context.now_ns, digest);
             first.is_some_and(|first| !own.any(|port| context.slots.owner_of_index(port) == first))
         }
     }

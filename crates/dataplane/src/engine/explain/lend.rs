@@ -27,7 +27,7 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
     engine.health.clone_from(&live.health);
     engine.look = live.look;
     engine.limit_underlay_mtu(live.egress.underlay_limit());
-    lend_heard(engine, live);
+    lend_floods(engine, live);
     let ExplainAt::Port(id) = request.at else { return };
     let Some(port) = live.slots.of_port(id).and_then(|slot| live.slots.owner(slot).1) else {
         return;
@@ -43,7 +43,7 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
 }
 
 /// What was sent to everybody, and by which port. One that has gone is elsewhere like the tunnels.
-fn lend_heard(engine: &mut Engine, live: &Engine) {
+fn lend_floods(engine: &mut Engine, live: &Engine) {
     let slots = &engine.slots;
     let name = |owner| match owner {
         Owner::Port { slot, .. } => match live.slots.owner(slot) {
@@ -52,7 +52,7 @@ fn lend_heard(engine: &mut Engine, live: &Engine) {
         },
         Owner::Tunnels => Owner::Tunnels,
     };
-    engine.floods.heard = live.floods.heard.lent(name);
+    engine.floods.memory = live.floods.memory.lent(name);
 }
 
 /// The path that the flow went into last: a pin may hold it there.

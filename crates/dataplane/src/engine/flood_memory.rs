@@ -8,7 +8,6 @@ use super::counters::Owner;
 use super::rendezvous::mix;
 use super::tables::NetworkTable;
 use super::vector::Work;
-use catena_wire::digest;
 
 /// Frames remembered.
 const FRAMES_MAX: usize = 4_096;
@@ -18,44 +17,44 @@ const TRANSIT_NS: u64 = 4_000_000_000;
 
 /// What a frame and all echoes of it are known by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sound(u64);
+pub(super) struct FrameDigest(u64);
 
 #[derive(Clone, Copy)]
 struct Entry {
-    sound: Sound,
+    digest: FrameDigest,
     from: Owner,
     seen_ns: u64,
 }
 
 /// The memory.
-pub(super) struct Heard {
+pub(super) struct FloodMemory {
     places: Vec<Option<Entry>>,
     seed: u64,
 }
 
-impl Heard {
+impl FloodMemory {
     pub(super) fn new(seed: u64) -> Self {
         Self { places: vec![None; FRAMES_MAX], seed }
     }
 
     /// What a frame of this network is known by.
-    pub(super) fn sound(&self, work: &Work, network: &NetworkTable) -> Sound {
+    pub(super) fn digest(&self, work: &Work, network: &NetworkTable) -> FrameDigest {
         let source = work.view.source.0.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         let sender = mix(self.seed ^ source) ^ u64::from(u32::from(network.vni));
-        Sound(mix(sender) ^ digest::kept(&work.view, work.buffer.bytes()))
+        FrameDigest(mix(sender) ^ catena_wire::digest::kept(&work.view, work.buffer.bytes()))
     }
 
     /// Where the frame was heard first, if it may still be on its way through a bridge.
-    pub(super) fn first(&self, now_ns: u64, sound: Sound) -> Option<Owner> {
-        let entry = self.places[place(sound)]?;
-        let is_it = entry.sound == sound && now_ns.saturating_sub(entry.seen_ns) <= TRANSIT_NS;
+    pub(super) fn first(&self, now_ns: u64, digest: FrameDigest) -> Option<Owner> {
+        let entry = self.places[place(digest)]?;
+        let is_it = entry.digest == digest && now_ns.saturating_sub(entry.seen_ns) <= TRANSIT_NS;
         is_it.then_some(entry.from)
     }
 
     /// The frame goes to everybody now.
-    pub(super) fn note(&mut self, now_ns: u64, sound: Sound, from: Owner) {
-        if self.first(now_ns, sound).is_none_or(|first| first == from) {
-            self.places[place(sound)] = Some(Entry { sound, from, seen_ns: now_ns });
+    pub(super) fn note(&mut self, now_ns: u64, digest: FrameDigest, from: Owner) {
+        if self.first(now_ns, digest).is_none_or(|first| first == from) {
+            self.places[place(digest)] = Some(Entry { digest, from, seen_ns: now_ns });
         }
     }
 
@@ -67,6 +66,6 @@ impl Heard {
     }
 }
 
-fn place(Sound(sound): Sound) -> usize {
-    usize::try_from(mix(sound) % FRAMES_MAX as u64).unwrap_or(0)
+fn place(FrameDigest(digest): FrameDigest) -> usize {
+    usize::try_from(mix(digest) % FRAMES_MAX as u64).unwrap_or(0)
 }
