@@ -5,7 +5,6 @@ use crate::northbound::App;
 use crate::reconcile::Situation;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::preview::{SliceWaiting, SlicesDraining, SlicesProgress};
-use catena_model::slice::Slice;
 use catena_model::status::ChainState;
 use catena_plan::IndexedIntent;
 use catena_store::Revision;
@@ -50,7 +49,7 @@ pub(crate) fn progress(
     let mut waiting = slices.iter().filter_map(|id| {
         let reason = missing(now, *id)?;
         let known = now.intent.slices.get(id).or_else(|| former.slices.get(id));
-        let name = known.map(|slice: &Slice| slice.label.name.clone());
+        let name = known.map(|slice| slice.label.name.clone());
         let slice = name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string());
         Some(SliceWaiting { slice, reason })
     });
