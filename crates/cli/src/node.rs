@@ -171,7 +171,7 @@ fn slices_of(file: &Path) -> Result<Vec<SliceDocument>, Failure> {
 fn show(node: &NodeDetail) {
     list([(&node.status, node.counters.as_ref())]);
     for port in &node.status.unbound {
-        say!("port {} has no interface: {}", port.words(), port.reason);
+        say!("port {} is DOWN: {}", port.words(), port.reason);
     }
     if let Some(counters) = &node.counters {
         let kernel = counters.dataplane.kernel.as_deref();

@@ -55,11 +55,13 @@ impl Seen {
         };
         let doubts: Vec<String> =
             self.nodes.iter().filter_map(|node| doubt(&node.status)).collect();
-        let is_unwell = self.chains.iter().any(|chain| !is_well(chain));
+        let are_chains_well = self.chains.iter().all(is_well);
+        let are_ports_up = self.nodes.iter().all(|node| node.status.unbound.is_empty());
         if count > 0 && doubts.is_empty() {
-            said.push_str(match is_unwell {
-                false => "   every program acknowledged",
-                true => "   at their programs, but not every chain is well",
+            said.push_str(match (are_chains_well, are_ports_up) {
+                (true, true) => "   every program acknowledged",
+                (false, _) => "   at their programs, but not every chain is well",
+                (true, false) => "   at their programs, but not every port is up",
             });
         }
         let mut lines = vec![format!("nodes        {connected}/{count}{said}")];
@@ -87,7 +89,7 @@ impl Seen {
         lines
     }
 
-    /// The ports without an interface, and why.
+    /// The ports without an interface, or whose packets do not come up to the engine, and why.
     fn port_lines(&self) -> Vec<String> {
         let nodes = self.nodes.iter().filter(|node| node.status.is_connected);
         let unbound =
@@ -95,7 +97,7 @@ impl Seen {
         let mut lines: Vec<String> = unbound
             .map(|(node, port)| {
                 let (node, name) = (&node.status.node, port.words());
-                format!("{node}: port {name} has no interface: {}", port.reason)
+                format!("{node}: port {name} is DOWN: {}", port.reason)
             })
             .collect();
         let more = lines.len().saturating_sub(UNBOUND_PORTS_MAX);
@@ -343,13 +345,11 @@ mod tests {
         lacking.status.unbound = (1..=10).map(port).collect();
         let seen = seen(vec![lacking], Vec::new());
         let lines = seen.port_lines();
-        assert_eq!(
-            lines[0],
-            "ports        n1: port 'p1' has no interface: 'lo' is no Ethernet interface"
-        );
+        assert_eq!(lines[0], "ports        n1: port 'p1' is DOWN: 'lo' is no Ethernet interface");
         assert_eq!(lines.last().unwrap(), "             and 2 more: catena node show NODE");
         assert_eq!(lines.len(), UNBOUND_PORTS_MAX + 1);
         assert_eq!(seen.next().as_deref(), Some("catena node show n1"));
+        assert!(!said(&seen).contains(ALL_IS_WELL), "{}", said(&seen));
     }
 
     #[test]

@@ -62,6 +62,34 @@ fn what_is_lost_on_its_way_up_is_counted_by_name_and_the_punt_device_comes_up_ag
     });
 }
 
+#[test]
+fn status_says_that_new_flows_are_lost_until_the_punt_device_is_mended() {
+    in_shared_house(|house| {
+        const SAID: &str = "new flows are lost";
+        let host = house.node("host1");
+        assert!(!house.tell(&["status"]).contains(SAID));
+        let agent = house.process("agent", Some("host1")).pid;
+        signal(agent, Signal::STOP);
+        host.ip("link delete ct-punt0");
+        // What has one of its names keeps the agent from making it anew.
+        host.ip("link add ct-punt1 type veth peer name in-the-way");
+        signal(agent, Signal::CONT);
+        wait_for("status to say so", || {
+            let said = house.tell(&["status"]);
+            let is_said = said.contains(SAID) && !said.contains("every program acknowledged");
+            if is_said { Ok(()) } else { Err(said) }
+        });
+        host.ip("link delete ct-punt1");
+        wait_for("status to say it no longer", || {
+            let said = house.tell(&["status"]);
+            if said.contains(SAID) { Err(said) } else { Ok(()) }
+        });
+        house.wait_settled();
+        let to = SocketAddr::new(address("D", Family::V4), PORT);
+        send_and_count(&house.node("S"), &house.node("D"), to, PACKETS);
+    });
+}
+
 const CHAINED: u16 = 5_091;
 const QUIET_FLOWS: u32 = 2_000;
 
