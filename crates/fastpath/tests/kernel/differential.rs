@@ -118,7 +118,6 @@ fn came_from(case: &Case) -> PuntedFrom {
 }
 
 /// A legal list that makes sense for a frame that came this way.
-
 fn roll_transform(dice: &mut Dice, case: &Case, sight: &Sight) -> Transform {
     let mut list = Transform::default();
     if case.way != Way::Port && !dice.once_in(8) && case.segment_bytes.is_none() {
