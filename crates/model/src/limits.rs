@@ -55,7 +55,7 @@ limits! {
     TUNNEL_LAYERS_MAX: usize = 8, "layers",
         "Tunnel headers, one inside the other, that the parser follows; deeper frames are dropped by name.";
     NODE_SCHEDULED_SLICES_MAX: usize = 16_384, "slices",
-        "Slices with a rate or a delay class that one node keeps state of; beyond it an idle one gives its place, and where none is idle packets are dropped.";
+        "Slices with a rate or a delay class that one node keeps state of; beyond it an idle one gives its place, and where none is idle one of the port whose slices have most, for a port with fewer; the rest is dropped.";
     NODE_SLICE_PACKETS_WAITING_MAX: usize = 1_024, "packets",
         "Packets of slices with a delay class that wait at one node.";
     SLICE_PACKETS_WAITING_MAX: usize = 128, "packets",

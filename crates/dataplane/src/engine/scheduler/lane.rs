@@ -3,6 +3,7 @@
 
 use super::bucket::TokenBucket;
 use super::waits::Waits;
+use crate::engine::shares::Holder;
 use catena_model::SliceId;
 use std::collections::VecDeque;
 
@@ -12,6 +13,8 @@ pub(super) type Place = u32;
 /// The lane of one slice.
 pub(super) struct Lane {
     pub(super) slice: SliceId,
+    /// Whose lane it is.
+    pub(super) holder: Holder,
     pub(super) bucket: Option<TokenBucket>,
     pub(super) waits: Waits,
     /// Bytes of each round.
@@ -30,9 +33,10 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(slice: SliceId) -> Self {
+    pub(super) fn new(slice: SliceId, holder: Holder) -> Self {
         Self {
             slice,
+            holder,
             bucket: None,
             waits: Waits::new(),
             quantum: 0,
@@ -46,10 +50,14 @@ impl Lane {
         }
     }
 
+    /// Does nothing wait in it, nor is about to?
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting + self.kept == 0
+    }
+
     /// Would nothing change if the slice sent for the first time?
     pub(super) fn is_idle(&self, now_ns: u64) -> bool {
-        self.waiting + self.kept == 0
-            && self.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now_ns))
+        self.is_empty() && self.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now_ns))
     }
 }
 

@@ -8,7 +8,8 @@
 //! robin. Nothing goes out faster than the exit, if that has a rate. The memory is bounded, for each
 //! lane and for all. A lane may take no more places than are free, and all lanes that one port fills
 //! only so many that some are left (`shares`): so whoever floods leaves room for the rest, by however
-//! many slices.
+//! many slices. Where no lane is idle, the port whose slices hold most of them gives one up for a port
+//! with fewer, and gets none for another slice.
 
 pub(super) mod bucket;
 mod exit;
@@ -20,7 +21,7 @@ mod tests;
 mod waits;
 
 use super::counters::Owner;
-use super::shares::{Holder, Shares, leaves_room};
+use super::shares::{Holder, Shares, leaves_room, must_yield};
 pub(super) use bucket::TokenBucket;
 use catena_model::account::Volume;
 use catena_model::limits::{
@@ -59,6 +60,8 @@ struct Waiting<T> {
 pub(super) struct Scheduler<T> {
     lanes: Vec<Lane>,
     of_slice: HashMap<SliceId, u32>,
+    /// Of the lanes, by where the first packet of their slices came in.
+    lane_shares: Shares<Owner>,
     /// Where the next look for an idle lane begins.
     hand: usize,
     places: Vec<Option<Waiting<T>>>,
@@ -78,6 +81,7 @@ impl<T> Scheduler<T> {
         Self {
             lanes: Vec::new(),
             of_slice: HashMap::new(),
+            lane_shares: Shares::new(),
             hand: 0,
             places: Vec::new(),
             free: Vec::new(),
@@ -111,7 +115,7 @@ impl<T> Scheduler<T> {
         policy: &SlicePolicy,
         (owner, bytes): (Owner, u64),
     ) -> Result<Option<KeptPlace>, DropReason> {
-        let number = self.lane_of(now_ns, slice).ok_or(DropReason::SliceQueueFull)?;
+        let number = self.lane_of(now_ns, slice, owner).ok_or(DropReason::SliceQueueFull)?;
         let lane = self.lanes.get_mut(number as usize).ok_or(DropReason::SliceQueueFull)?;
         match policy.rate {
             None => lane.bucket = None,
@@ -240,34 +244,45 @@ impl<T> Scheduler<T> {
         }
     }
 
-    fn lane_of(&mut self, now_ns: u64, slice: SliceId) -> Option<u32> {
+    fn lane_of(&mut self, now_ns: u64, slice: SliceId, owner: Owner) -> Option<u32> {
         if let Some(known) = self.of_slice.get(&slice) {
             return Some(*known);
         }
         let number = if self.lanes.len() < NODE_SCHEDULED_SLICES_MAX {
-            self.lanes.push(Lane::new(slice));
+            self.lanes.push(Lane::new(slice, self.lane_shares.take(owner)));
             self.urgent.reserve(self.lanes.len());
             self.shared.reserve(self.lanes.len());
             u32::try_from(self.lanes.len() - 1).ok()?
         } else {
-            let number = self.idle_lane(now_ns)?;
+            let number = self.lane_to_give(now_ns, self.lane_shares.held_by(&owner))?;
             let lane = self.lanes.get_mut(number as usize)?;
             self.of_slice.remove(&lane.slice);
-            *lane = Lane::new(slice);
+            self.lane_shares.give_back(lane.holder);
+            *lane = Lane::new(slice, self.lane_shares.take(owner));
             number
         };
         self.of_slice.insert(slice, number);
         Some(number)
     }
 
-    /// A lane in which nothing waits, and whose slice would be let through as a new one is.
-    fn idle_lane(&mut self, now_ns: u64) -> Option<u32> {
+    /// A lane in which nothing waits, for one who has so many: one whose slice would be let through as a
+    /// new one is, else one of the port that has most, if that is more.
+    fn lane_to_give(&mut self, now_ns: u64, own: u32) -> Option<u32> {
+        let mut of_most = None;
         for _ in 0..IDLE_LOOKS {
             self.hand = (self.hand + 1) % self.lanes.len().max(1);
-            if self.lanes.get(self.hand).is_some_and(|lane| lane.is_idle(now_ns)) {
+            let Some(lane) = self.lanes.get(self.hand) else { continue };
+            if lane.is_idle(now_ns) {
                 return u32::try_from(self.hand).ok();
             }
+            let held = self.lane_shares.held(lane.holder);
+            if lane.is_empty()
+                && must_yield(held, own)
+                && of_most.is_none_or(|(most, _)| held > most)
+            {
+                of_most = Some((held, self.hand));
+            }
         }
-        None
+        of_most.and_then(|(_, number)| u32::try_from(number).ok())
     }
 }

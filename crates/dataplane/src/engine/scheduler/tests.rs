@@ -317,3 +317,21 @@ fn no_slice_is_let_through_beyond_its_rate_for_want_of_lanes() {
     assert_eq!(scheduler.meter(1_500_000_000, slice(all), &policy, (port(1), 64)), Ok(None));
     assert_eq!(scheduler.lanes.len(), NODE_SCHEDULED_SLICES_MAX);
 }
+
+#[test]
+fn a_port_whose_slices_hold_all_lanes_gives_some_up_for_those_of_others() {
+    let mut scheduler = scheduler(1_000);
+    let rate = Some(SliceRate { bits_per_second: 8, burst_bytes: 1_500 });
+    let policy = SlicePolicy { rate, ..SlicePolicy::default() };
+    let all = NODE_SCHEDULED_SLICES_MAX as u128;
+    let mut meter = |of, by| {
+        scheduler.meter(0, slice(of), &policy, (port(by), 1_500)).is_ok_and(|kept| kept.is_none())
+    };
+    assert!((0..all).all(|of| meter(of, 1)), "one alone may have them all");
+    assert!(!meter(all, 1), "but no more");
+    // Those of another port come in, each again and again, and he who floods gets none of them back.
+    assert!((1..=2_000).all(|of| meter(all + of, 2) && !meter(2 * all + of, 1)));
+    assert_eq!(scheduler.lane_shares.held_by(&port(1)) as usize, NODE_SCHEDULED_SLICES_MAX - 2_000);
+    assert_eq!(scheduler.lane_shares.held_by(&port(2)), 2_000);
+    assert_eq!(scheduler.of_slice.len(), NODE_SCHEDULED_SLICES_MAX);
+}
