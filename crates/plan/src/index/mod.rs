@@ -3,6 +3,7 @@
 //! more than a scan would.
 
 mod intervals;
+mod labels;
 mod overlap;
 mod relation;
 mod resource;
@@ -23,6 +24,7 @@ use catena_model::slice::Slice;
 use catena_model::{NodeName, ProjectId};
 use catena_wire::scalar::MacAddr;
 use imbl::OrdMap;
+use labels::Labels;
 use overlap::Overlaps;
 use relation::{Member, Numbers, Relation};
 pub(crate) use slices::{SliceKey, key as slice_key};
@@ -42,6 +44,7 @@ const EVERYWHERE: () = ();
 /// The index of an intent. A copy costs nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Index {
+    labels: Labels,
     rule_chains: Relation<RuleId, ChainId>,
     function_chains: Relation<FunctionId, ChainId>,
     symmetric_chains: Relation<FunctionId, ChainId>,
@@ -55,6 +58,8 @@ pub struct Index {
     subnet_ports: Relation<SubnetId, PortId>,
     macs: Relation<(NetworkId, MacAddr), PortId>,
     interfaces: Relation<(NodeName, Attachment), PortId>,
+    /// How many ports a project has at a node.
+    ports_at: Counts<(ProjectId, NodeName)>,
     /// By network and family.
     addresses: Numbers<(NetworkId, bool), PortId>,
     vnis: Numbers<(), NetworkId>,
@@ -98,6 +103,7 @@ pub(crate) struct Unchecked {
 impl Default for Index {
     fn default() -> Self {
         Self {
+            labels: Labels::default(),
             rule_chains: Relation::default(),
             function_chains: Relation::default(),
             symmetric_chains: Relation::default(),
@@ -111,6 +117,7 @@ impl Default for Index {
             subnet_ports: Relation::default(),
             macs: Relation::default(),
             interfaces: Relation::default(),
+            ports_at: Counts::default(),
             addresses: Numbers::default(),
             vnis: Numbers::default(),
             chain_numbers: Numbers::default(),
@@ -134,6 +141,25 @@ impl Default for Index {
 }
 
 impl Index {
+    /// The resources of one kind that have this name, which is not empty, in the order of identity.
+    pub fn named<R: Resource>(&self, name: &str) -> impl Iterator<Item = R::Id> + use<'_, R> {
+        self.labels.named(R::TABLE, name).map(R::of_uuid)
+    }
+
+    /// The resources of one kind that a project has, in the order of identity.
+    pub fn owned<R: Resource>(
+        &self,
+        project: &ProjectId,
+    ) -> impl Iterator<Item = R::Id> + use<'_, R> {
+        self.labels.owned(R::TABLE, project).map(R::of_uuid)
+    }
+
+    /// How many these are.
+    #[must_use]
+    pub fn count_owned<R: Resource>(&self, project: &ProjectId) -> usize {
+        self.labels.count(R::TABLE, project) as usize
+    }
+
     /// The chains of a rule.
     pub fn chains_of_rule(&self, rule: RuleId) -> impl Iterator<Item = ChainId> + '_ {
         self.rule_chains.of(rule)
@@ -177,6 +203,19 @@ impl Index {
     /// The ports of a network.
     pub fn ports_of_network(&self, network: NetworkId) -> impl Iterator<Item = PortId> + '_ {
         self.network_ports.of(network)
+    }
+
+    /// How many ports a project has at a node.
+    #[must_use]
+    pub fn ports_at(&self, node: &NodeName, project: &ProjectId) -> usize {
+        self.ports_at.of(&(project.clone(), node.clone())) as usize
+    }
+
+    /// How many ports a project has at the node where it has most.
+    #[must_use]
+    pub fn most_ports_at(&self, project: &ProjectId) -> usize {
+        let own = self.ports_at.iter().filter(|((owner, _), _)| owner == project);
+        own.map(|(_, count)| count as usize).max().unwrap_or_default()
     }
 
     /// The subnets of a network.
@@ -339,6 +378,16 @@ impl IndexedIntent {
             }
             resource.enter(&self.intent, &mut self.index);
         }
+        let labels = &mut self.index.labels;
+        match &former {
+            Some(former) if former.label() == resource.label() => {}
+            former => {
+                if let Some(former) = former {
+                    labels.leave(R::TABLE, R::uuid(id), former.label());
+                }
+                labels.enter(R::TABLE, R::uuid(id), resource.label());
+            }
+        }
         R::table_mut(&mut self.intent).insert(id, resource);
     }
 
@@ -346,6 +395,7 @@ impl IndexedIntent {
     pub fn remove<R: Resource>(&mut self, id: R::Id) -> bool {
         let Some(former) = R::table_mut(&mut self.intent).remove(&id) else { return false };
         former.leave(&self.intent, &mut self.index);
+        self.index.labels.leave(R::TABLE, R::uuid(id), former.label());
         true
     }
 

@@ -6,17 +6,30 @@ use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
 use catena_model::resource::{
-    Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+    Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
 };
 use std::collections::BTreeSet;
+use uuid::Uuid;
 
 /// A declared resource, and what the index knows of it.
 pub trait Resource: Clone + PartialEq {
     /// Its identity.
     type Id: Copy + Ord;
 
+    /// The name of the table that an intent keeps it in.
+    const TABLE: &'static str;
+
     /// Its identity.
     fn id(&self) -> Self::Id;
+
+    /// An identity without its kind.
+    fn uuid(id: Self::Id) -> Uuid;
+
+    /// An identity of this kind.
+    fn of_uuid(uuid: Uuid) -> Self::Id;
+
+    /// What people and projects know it by.
+    fn label(&self) -> &Label;
 
     /// Where an intent keeps it.
     fn table(intent: &Intent) -> &Table<Self::Id, Self>;
@@ -38,8 +51,22 @@ macro_rules! of_table {
     ($id:ident $table:ident) => {
         type Id = $id;
 
+        const TABLE: &'static str = stringify!($table);
+
         fn id(&self) -> $id {
             self.id
+        }
+
+        fn uuid(id: $id) -> uuid::Uuid {
+            id.0
+        }
+
+        fn of_uuid(uuid: uuid::Uuid) -> $id {
+            $id(uuid)
+        }
+
+        fn label(&self) -> &catena_model::resource::Label {
+            &self.label
         }
 
         fn table(intent: &Intent) -> &Table<$id, Self> {
@@ -95,6 +122,7 @@ impl Resource for Port {
             && self.node == newer.node
             && self.mac == newer.mac
             && self.fixed_ips == newer.fixed_ips
+            && self.label.project == newer.label.project
             && self.attachment == newer.attachment
     }
 
@@ -109,6 +137,7 @@ impl Resource for Port {
         if let Some(node) = &self.node {
             let room = index.rooms.entry(node.clone()).or_default();
             room.ports = room.ports.saturating_add(1);
+            index.ports_at.add((self.label.project.clone(), node.clone()));
             index.unchecked.nodes.insert(node.clone());
             if let Some(attachment) = &self.attachment {
                 index.interfaces.insert((node.clone(), attachment.clone()), self.id);
@@ -128,6 +157,7 @@ impl Resource for Port {
         if let Some(node) = &self.node {
             let room = index.rooms.entry(node.clone()).or_default();
             room.ports = room.ports.saturating_sub(1);
+            index.ports_at.remove(&(self.label.project.clone(), node.clone()));
             if room.is_empty() {
                 index.rooms.remove(node);
             }

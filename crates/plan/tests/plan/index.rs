@@ -16,11 +16,13 @@ use catena_model::resource::{
 use catena_model::slice::{Slice, TunnelId};
 use catena_model::{NodeName, ProjectId};
 use catena_plan::{
-    IndexedIntent, Intent, Ledger, News, NodeNews, Reconciler, check, overlap, tuples_overlap,
+    IndexedIntent, Intent, Ledger, News, NodeNews, Reconciler, Resource, check, overlap,
+    tuples_overlap,
 };
 use catena_wire::scalar::{MacAddr, Vni};
 use proptest::prelude::*;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// A write: what kind of thing, which one, and the dice for everything else of it.
 #[derive(Clone, Debug)]
@@ -248,7 +250,45 @@ fn apply(indexed: &mut IndexedIntent, write: &Write) {
     }
 }
 
+fn names_whom_a_scan_names<R: Resource>(indexed: &IndexedIntent) -> Result<(), TestCaseError> {
+    let (all, index) = (|| R::table(indexed).values(), indexed.index());
+    for name in ["n0", "n1", "n2", "n3"] {
+        let scanned = all().filter(|one| one.label().name == name).map(Resource::id);
+        prop_assert!(index.named::<R>(name).eq(scanned), "{} called {name}", R::TABLE);
+    }
+    for project in ["p", "q", "r"].map(|name| ProjectId(name.into())) {
+        let own = || all().filter(|one| one.label().project == project);
+        prop_assert!(index.owned::<R>(&project).eq(own().map(Resource::id)), "{}", R::TABLE);
+        prop_assert_eq!(index.count_owned::<R>(&project), own().count());
+    }
+    Ok(())
+}
+
+fn counts_ports_as_a_scan_does(indexed: &IndexedIntent) -> Result<(), TestCaseError> {
+    let nodes: BTreeSet<_> = indexed.ports.values().filter_map(|port| port.node.clone()).collect();
+    for project in ["p", "q"].map(|name| ProjectId(name.into())) {
+        let own = || indexed.ports.values().filter(|port| port.label.project == project);
+        let at = |node: &NodeName| own().filter(|port| port.node.as_ref() == Some(node)).count();
+        for node in &nodes {
+            prop_assert_eq!(indexed.index().ports_at(node, &project), at(node));
+        }
+        let most = nodes.iter().map(at).max().unwrap_or_default();
+        prop_assert_eq!(indexed.index().most_ports_at(&project), most);
+    }
+    Ok(())
+}
+
 fn says_what_a_scan_says(indexed: &IndexedIntent) -> Result<(), TestCaseError> {
+    names_whom_a_scan_names::<Network>(indexed)?;
+    names_whom_a_scan_names::<Subnet>(indexed)?;
+    names_whom_a_scan_names::<Port>(indexed)?;
+    names_whom_a_scan_names::<ClassificationRule>(indexed)?;
+    names_whom_a_scan_names::<Instance>(indexed)?;
+    names_whom_a_scan_names::<ServiceFunction>(indexed)?;
+    names_whom_a_scan_names::<Chain>(indexed)?;
+    names_whom_a_scan_names::<ChainGraph>(indexed)?;
+    names_whom_a_scan_names::<Slice>(indexed)?;
+    counts_ports_as_a_scan_does(indexed)?;
     let (intent, index) = (indexed.intent(), indexed.index());
     for number in 0..5 {
         let rule = RuleId(id(6, number));

@@ -5,8 +5,10 @@ use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, shown, uses, values};
 use crate::config::Overlap;
+use catena_model::ProjectId;
 use catena_model::id::{PortId, RuleId};
 use catena_model::resource::{ClassificationRule, IpFamily, PortBounds, Transport};
+use catena_plan::IndexedIntent;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -47,8 +49,12 @@ impl Collection for FlowClassifiers {
         not_found(id)
     }
 
-    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
-        scope.labels(|intent| &intent.rules)
+    fn labels<'a>(&self, scope: Scope<'a>, name: Option<&str>) -> Labels<'a> {
+        scope.labels::<ClassificationRule>(name)
+    }
+
+    fn count(&self, intent: &IndexedIntent, project: &ProjectId) -> usize {
+        intent.index().count_owned::<ClassificationRule>(project)
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {

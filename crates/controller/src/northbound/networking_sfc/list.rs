@@ -50,8 +50,8 @@ pub(super) fn list(
     let filters = Filters::read(collection, view, &call.query)?;
     let order = Order::read(collection, view, &call.query)?;
     let fields = fields(&call.query);
-    let candidates =
-        collection.labels(view.scope()).filter(|(id, label)| filters.allow(*id, label));
+    let labels = collection.labels(view.scope(), filters.name());
+    let candidates = labels.filter(|(id, label)| filters.allow(*id, label));
     let candidates: Vec<Uuid> = candidates.map(|(id, _)| id).collect();
     let render = |id: Uuid| collection.show(view, id).filter(|item| filters.match_shown(item));
     let (items, links) = match Page::read(&call.query)? {
@@ -109,6 +109,14 @@ impl<'q> Filters<'q> {
             filters.entry(key).or_default().push(wanted);
         }
         Ok(Self(filters))
+    }
+
+    /// The one name that is asked for.
+    fn name(&self) -> Option<&str> {
+        match self.0.get("name")?.as_slice() {
+            [name] => Some(name),
+            _ => None,
+        }
     }
 
     /// What can be told without rendering anything.

@@ -31,6 +31,7 @@ use crate::northbound::{App, Call, hosts, names, routes};
 use attributes::{Attribute, Prepared, read_only};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use catena_model::ProjectId;
 use catena_model::id::ChainId;
 use catena_model::status::Receipt;
 use catena_plan::IndexedIntent;
@@ -68,8 +69,10 @@ trait Collection: Sync {
     fn plural(&self) -> &'static str;
     fn table(&self) -> &'static [Attribute];
     fn not_found(&self, id: &str) -> ApiError;
-    /// All that the caller may know of, ordered by identity.
-    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a>;
+    /// All that the caller may know of, ordered by identity; only those of a name, if one is given.
+    fn labels<'a>(&self, scope: Scope<'a>, name: Option<&str>) -> Labels<'a>;
+    /// How many a project has.
+    fn count(&self, intent: &IndexedIntent, project: &ProjectId) -> usize;
     /// The resource with every attribute that it has.
     fn render(&self, view: &View, id: Uuid) -> Option<Shown>;
     /// The resource with the attributes that the caller may see.

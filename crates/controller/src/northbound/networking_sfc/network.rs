@@ -6,6 +6,7 @@ use super::scope::{Edit, Labels, Scope, View};
 use super::{
     CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, shown, stamped, uses, values,
 };
+use catena_model::ProjectId;
 use catena_model::id::NetworkId;
 use catena_model::limits::TENANT_MTU_BYTES;
 use catena_model::resource::{Network, Subnet};
@@ -55,8 +56,12 @@ impl Collection for Networks {
         not_found(id)
     }
 
-    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
-        scope.labels(|intent| &intent.networks)
+    fn labels<'a>(&self, scope: Scope<'a>, name: Option<&str>) -> Labels<'a> {
+        scope.labels::<Network>(name)
+    }
+
+    fn count(&self, intent: &IndexedIntent, project: &ProjectId) -> usize {
+        intent.index().count_owned::<Network>(project)
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {

@@ -10,6 +10,7 @@ use super::{
     stamped, subnet, uses, values,
 };
 use catena_model::NodeName;
+use catena_model::ProjectId;
 use catena_model::id::{NetworkId, PortId, SubnetId};
 use catena_model::program::PROXY_MAC;
 use catena_model::resource::{Attachment, FixedIp, NamespaceRef, OwnTraffic, Port, Subnet};
@@ -73,8 +74,12 @@ impl Collection for Ports {
         not_found(id)
     }
 
-    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
-        scope.labels(|intent| &intent.ports)
+    fn labels<'a>(&self, scope: Scope<'a>, name: Option<&str>) -> Labels<'a> {
+        scope.labels::<Port>(name)
+    }
+
+    fn count(&self, intent: &IndexedIntent, project: &ProjectId) -> usize {
+        intent.index().count_owned::<Port>(project)
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {

@@ -10,6 +10,7 @@ use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, flow_classifier, port_pair, port_pair_group, shown, uses, values};
 use crate::config::Overlap;
+use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::status::Receipt;
@@ -55,8 +56,12 @@ impl Collection for PortChains {
         not_found(id)
     }
 
-    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
-        scope.labels(|intent| &intent.chains)
+    fn labels<'a>(&self, scope: Scope<'a>, name: Option<&str>) -> Labels<'a> {
+        scope.labels::<Chain>(name)
+    }
+
+    fn count(&self, intent: &IndexedIntent, project: &ProjectId) -> usize {
+        intent.index().count_owned::<Chain>(project)
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {

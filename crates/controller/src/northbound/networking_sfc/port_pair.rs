@@ -6,6 +6,7 @@ use super::attributes::{
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, shown, uses, values};
+use catena_model::ProjectId;
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::resource::{Encapsulation, Instance};
 use catena_plan::IndexedIntent;
@@ -44,8 +45,12 @@ impl Collection for PortPairs {
         not_found(id)
     }
 
-    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
-        scope.labels(|intent| &intent.instances)
+    fn labels<'a>(&self, scope: Scope<'a>, name: Option<&str>) -> Labels<'a> {
+        scope.labels::<Instance>(name)
+    }
+
+    fn count(&self, intent: &IndexedIntent, project: &ProjectId) -> usize {
+        intent.index().count_owned::<Instance>(project)
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {

@@ -6,6 +6,7 @@ use super::attributes::{
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, group_parameters, port_chain, port_pair, shown, uses, values};
+use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Encapsulation, FailurePolicy, Instance, ServiceFunction};
 use catena_plan::IndexedIntent;
@@ -43,8 +44,12 @@ impl Collection for PortPairGroups {
         not_found(id)
     }
 
-    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
-        scope.labels(|intent| &intent.functions)
+    fn labels<'a>(&self, scope: Scope<'a>, name: Option<&str>) -> Labels<'a> {
+        scope.labels::<ServiceFunction>(name)
+    }
+
+    fn count(&self, intent: &IndexedIntent, project: &ProjectId) -> usize {
+        intent.index().count_owned::<ServiceFunction>(project)
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {

@@ -3,15 +3,16 @@
 
 use super::attributes::{Attribute, Verb, optional, prepare};
 use super::errors::ApiError;
-use super::scope::{Edit, Scope};
+use super::scope::Edit;
 use super::{CONTENT_TYPE, Collection, NETWORKING, SFC, dispatch, values};
 use crate::auth::Identity;
 use crate::northbound::{App, Call, json};
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
+use catena_model::ProjectId;
 use catena_model::resource::Port;
-use catena_model::{NodeName, ProjectId, Role};
+use catena_model::slice::Slice;
 use catena_plan::IndexedIntent;
 use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
 use serde_json::{Map, Value, json};
@@ -162,7 +163,7 @@ pub(super) fn check(
 ) -> Result<(), ApiError> {
     let kind = collection.singular();
     match edit.quotas.limit(project, kind) {
-        Some(limit) if used(collection, edit.draft.intent(), project) >= limit => Err(over(kind)),
+        Some(limit) if collection.count(edit.draft.intent(), project) >= limit => Err(over(kind)),
         _ => Ok(()),
     }
 }
@@ -173,16 +174,11 @@ pub(super) fn check_node(edit: &Edit<'_>, port: &Port) -> Result<(), ApiError> {
     let (Some(node), Some(limit)) = (&port.node, edit.quotas.limit(project, PORT_PER_NODE)) else {
         return Ok(());
     };
-    let at_node = own_ports(edit.draft.intent(), project)
-        .filter(|other| other.id != port.id && other.node.as_ref() == Some(node));
-    if at_node.count() >= limit { Err(over(PORT_PER_NODE)) } else { Ok(()) }
-}
-
-fn own_ports<'i>(
-    intent: &'i IndexedIntent,
-    project: &'i ProjectId,
-) -> impl Iterator<Item = &'i Port> {
-    intent.ports.values().filter(move |port| port.label.project == *project)
+    let intent = edit.draft.intent();
+    let is_there = |former: &Port| former.node == port.node && former.label.project == *project;
+    let is_counted = intent.ports.get(&port.id).is_some_and(is_there);
+    let others = intent.index().ports_at(node, project).saturating_sub(usize::from(is_counted));
+    if others >= limit { Err(over(PORT_PER_NODE)) } else { Ok(()) }
 }
 
 fn over(kind: &str) -> ApiError {
@@ -192,29 +188,17 @@ fn over(kind: &str) -> ApiError {
 /// How many of a kind a project has.
 fn used_of(app: &App, intent: &IndexedIntent, kind: &str, project: &ProjectId) -> usize {
     match kind {
-        SLICE => intent.slices.values().filter(|slice| slice.label.project == *project).count(),
+        SLICE => intent.index().count_owned::<Slice>(project),
         // At the node where it has most.
-        PORT_PER_NODE => {
-            let mut at: BTreeMap<&NodeName, usize> = BTreeMap::new();
-            for node in own_ports(intent, project).filter_map(|port| port.node.as_ref()) {
-                let count = at.entry(node).or_default();
-                *count = count.saturating_add(1);
-            }
-            at.into_values().max().unwrap_or_default()
-        }
+        PORT_PER_NODE => intent.index().most_ports_at(project),
         DRAFT => app.drafts.count(project),
         WATCHER => app.watchers.count(project),
         _ => {
             let mut collections = NETWORKING.into_iter().chain(SFC);
             let collection = collections.find(|collection| collection.singular() == kind);
-            collection.map_or(0, |collection| used(collection, intent, project))
+            collection.map_or(0, |collection| collection.count(intent, project))
         }
     }
-}
-
-fn used(collection: &dyn Collection, intent: &IndexedIntent, project: &ProjectId) -> usize {
-    let owner = Identity { project: project.clone(), role: Role::Tenant };
-    collection.labels(Scope { intent, identity: &owner }).count()
 }
 
 /// `/v2.0/quotas`.

@@ -15,36 +15,12 @@ use catena_model::id::{
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
 };
-use catena_plan::{IndexedIntent, Intent, Table};
+use catena_plan::{IndexedIntent, Resource};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A resource that belongs to a project.
-pub(super) trait Owned {
-    fn id(&self) -> Uuid;
-    fn label(&self) -> &Label;
-}
-
 /// Resources by identity and label.
 pub(super) type Labels<'a> = Box<dyn Iterator<Item = (Uuid, &'a Label)> + 'a>;
-
-macro_rules! owned {
-    ($($type:ident)+) => {
-        $(
-            impl Owned for $type {
-                fn id(&self) -> Uuid {
-                    self.id.0
-                }
-
-                fn label(&self) -> &Label {
-                    &self.label
-                }
-            }
-        )+
-    };
-}
-
-owned! { Network Subnet Port ClassificationRule Instance ServiceFunction Chain ChainGraph }
 
 /// An intent, as one caller sees it.
 #[derive(Clone, Copy)]
@@ -60,62 +36,57 @@ impl<'a> Scope<'a> {
         (!self.identity.sees_all()).then_some(&self.identity.project)
     }
 
-    /// A resource of a table, if the caller may know of it.
-    pub(super) fn one<K: Ord + 'a, R: Owned + 'a>(
-        self,
-        table: impl FnOnce(&'a Intent) -> &'a Table<K, R>,
-        id: &K,
-    ) -> Option<&'a R> {
-        table(self.intent).get(id).filter(|resource| self.identity.sees(&resource.label().project))
+    /// A resource, if the caller may know of it.
+    fn one<R: Resource + 'a>(self, id: R::Id) -> Option<&'a R> {
+        let found = R::table(self.intent).get(&id);
+        found.filter(|resource| self.identity.sees(&resource.label().project))
     }
 
-    /// All resources of a table that the caller may know of.
-    pub(super) fn all<K: Ord + 'a, R: Owned + 'a>(
-        self,
-        table: impl FnOnce(&'a Intent) -> &'a Table<K, R>,
-    ) -> impl Iterator<Item = &'a R> {
-        let resources = table(self.intent).values();
-        resources.filter(move |resource| self.identity.sees(&resource.label().project))
-    }
-
-    /// The same by identity and label, ordered by identity.
-    pub(super) fn labels<K: Ord + 'a, R: Owned + 'a>(
-        self,
-        table: impl FnOnce(&'a Intent) -> &'a Table<K, R> + 'a,
-    ) -> Labels<'a> {
-        Box::new(self.all(table).map(|resource| (resource.id(), resource.label())))
+    /// All that the caller may know of, by identity and label, ordered by identity; only those of a name, if one is given.
+    /// Costs what is found, where a name or a project tells.
+    pub(super) fn labels<R: Resource + 'a>(self, name: Option<&str>) -> Labels<'a> {
+        let index = self.intent.index();
+        let found: Box<dyn Iterator<Item = R::Id> + 'a> = match (name, self.project()) {
+            (Some(name), _) if !name.is_empty() => Box::new(index.named::<R>(name)),
+            (_, Some(project)) => Box::new(index.owned::<R>(project)),
+            _ => Box::new(R::table(self.intent).keys().copied()),
+        };
+        let identity = self.identity;
+        let resources = found.filter_map(move |id| R::table(self.intent).get(&id));
+        let seen = resources.filter(move |resource| identity.sees(&resource.label().project));
+        Box::new(seen.map(|resource| (R::uuid(resource.id()), resource.label())))
     }
 
     pub(super) fn network(self, id: NetworkId) -> Option<&'a Network> {
-        self.one(|intent| &intent.networks, &id)
+        self.one(id)
     }
 
     pub(super) fn subnet(self, id: SubnetId) -> Option<&'a Subnet> {
-        self.one(|intent| &intent.subnets, &id)
+        self.one(id)
     }
 
     pub(super) fn port(self, id: PortId) -> Option<&'a Port> {
-        self.one(|intent| &intent.ports, &id)
+        self.one(id)
     }
 
     pub(super) fn rule(self, id: RuleId) -> Option<&'a ClassificationRule> {
-        self.one(|intent| &intent.rules, &id)
+        self.one(id)
     }
 
     pub(super) fn instance(self, id: InstanceId) -> Option<&'a Instance> {
-        self.one(|intent| &intent.instances, &id)
+        self.one(id)
     }
 
     pub(super) fn function(self, id: FunctionId) -> Option<&'a ServiceFunction> {
-        self.one(|intent| &intent.functions, &id)
+        self.one(id)
     }
 
     pub(super) fn chain(self, id: ChainId) -> Option<&'a Chain> {
-        self.one(|intent| &intent.chains, &id)
+        self.one(id)
     }
 
     pub(super) fn graph(self, id: GraphId) -> Option<&'a ChainGraph> {
-        self.one(|intent| &intent.graphs, &id)
+        self.one(id)
     }
 }
 

@@ -4,6 +4,7 @@ use super::attributes::{Attribute, Prepared, empty_text, optional, read_only, re
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{Collection, Shown, port_chain, shown, uses, values};
+use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, GraphId};
 use catena_model::resource::{Chain, ChainGraph, ClassificationRule, Encapsulation};
 use catena_model::status::ChainState;
@@ -42,8 +43,12 @@ impl Collection for ServiceGraphs {
         not_found(id)
     }
 
-    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
-        scope.labels(|intent| &intent.graphs)
+    fn labels<'a>(&self, scope: Scope<'a>, name: Option<&str>) -> Labels<'a> {
+        scope.labels::<ChainGraph>(name)
+    }
+
+    fn count(&self, intent: &IndexedIntent, project: &ProjectId) -> usize {
+        intent.index().count_owned::<ChainGraph>(project)
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {

@@ -7,6 +7,7 @@ use super::{
     CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, addresses, network, shown, stamped,
     uses, values,
 };
+use catena_model::ProjectId;
 use catena_model::id::{NetworkId, SubnetId};
 use catena_model::resource::{Port, Subnet};
 use catena_plan::IndexedIntent;
@@ -52,8 +53,12 @@ impl Collection for Subnets {
         not_found(id)
     }
 
-    fn labels<'a>(&self, scope: Scope<'a>) -> Labels<'a> {
-        scope.labels(|intent| &intent.subnets)
+    fn labels<'a>(&self, scope: Scope<'a>, name: Option<&str>) -> Labels<'a> {
+        scope.labels::<Subnet>(name)
+    }
+
+    fn count(&self, intent: &IndexedIntent, project: &ProjectId) -> usize {
+        intent.index().count_owned::<Subnet>(project)
     }
 
     fn render(&self, view: &View, id: Uuid) -> Option<Shown> {
