@@ -8,7 +8,7 @@ use catena_model::{Absences, Answer, Question};
 /// Does a question ask for counters with those of the interfaces?
 pub(crate) fn are_wanted_with_interfaces(question: &[u8]) -> bool {
     let asked = serde_json::from_slice(question);
-    matches!(asked, Ok(Question::Counters { with_interfaces: true }))
+    matches!(asked, Ok(Question::Counters { with_interfaces: true, .. }))
 }
 
 /// The completed counters in their canonical form. Bytes that are no counters pass unchanged: the

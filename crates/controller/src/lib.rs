@@ -75,6 +75,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     let authority = southbound::pki::Authority::open(&config.data_dir)?;
     let declared = Arc::new(declared::Declared::load(Arc::clone(&store))?);
     let fleet = Arc::new(southbound::fleet::Fleet::default());
+    let collector = Arc::new(southbound::collector::Collector::new(Arc::clone(&fleet)));
     let (found, findings) = tokio::sync::watch::channel(reconcile::health::Found::default());
     let (signals, situation, reconciler) =
         reconcile::prepare(Arc::clone(&store), &declared, Arc::clone(&fleet), findings)?;
@@ -86,6 +87,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         situation: situation.clone(),
         receipts: receipts_seen,
         fleet: Arc::clone(&fleet),
+        collector: Arc::clone(&collector),
         signals: signals.clone(),
         guard: Arc::new(guard),
         answer_wait: config.answer_wait,
@@ -101,8 +103,8 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     tokio::select! {
         end = reconciler.run() => end,
         end = checkpoint(file, config.checkpoint_interval) => end,
-        end = reconcile::drain::watch(situation.clone(), Arc::clone(&fleet), signals.clone(), receipts) => end,
-        end = reconcile::health::watch(situation, Arc::clone(&fleet), found) => end,
+        end = reconcile::drain::watch(situation.clone(), Arc::clone(&collector), signals.clone(), receipts) => end,
+        end = reconcile::health::watch(situation, collector, signals.clone(), found) => end,
         end = northbound::serve(northbound, &north, Arc::new(app)) => end,
         end = southbound::serve(southbound, &south, authority, fleet, signals) => end,
     }

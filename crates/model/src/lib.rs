@@ -33,4 +33,4 @@ pub use drop_reason::DropReason;
 pub use event::Event;
 pub use id::{BlueprintNumber, NodeName, PathId, ProjectId, SliceId};
 pub use program::NodeProgram;
-pub use question::{Answer, Question};
+pub use question::{Answer, CounterScope, Question};

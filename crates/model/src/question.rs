@@ -4,9 +4,28 @@
 use crate::account::{NodeCounters, SliceCounters};
 use crate::check::{CheckQuestion, Sighting};
 use crate::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
-use crate::id::SliceId;
+use crate::id::{ChainId, PortId, SliceId};
 use crate::program::SliceEntry;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Whose counters are asked for. What a node counts once for all (its tunnels, the health of
+/// instances, what it forgot) is told whatever is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterScope {
+    /// The paths of these chains.
+    pub chains: BTreeSet<ChainId>,
+    /// These ports.
+    pub ports: BTreeSet<PortId>,
+}
+
+impl CounterScope {
+    /// Asks for what another asks for, too.
+    pub fn extend(&mut self, other: Self) {
+        self.chains.extend(other.chains);
+        self.ports.extend(other.ports);
+    }
+}
 
 /// A question to one data plane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +36,9 @@ pub enum Question {
         /// Also what the interfaces behind the ports counted themselves, which costs the agent a
         /// question to the kernel for each port.
         with_interfaces: bool,
+        /// Of these chains and ports alone; none: of all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<CounterScope>,
     },
     /// The counters of slices in the order of their identifiers, a part at a time: they are too
     /// many for one answer.

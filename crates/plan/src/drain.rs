@@ -31,6 +31,15 @@ pub const PIN_WAIT_MAX: Duration = Duration::from_millis(PIN_WAIT_MAX_MS);
 /// The answers of those nodes that gave one.
 pub type Counted = BTreeMap<NodeName, NodeCounters>;
 
+/// Whose counters show whether paths are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The nodes that the paths touch.
+    pub nodes: BTreeSet<NodeName>,
+    /// The chains that they are of.
+    pub chains: BTreeSet<ChainId>,
+}
+
 /// How far a superseded path has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage<T> {
@@ -97,6 +106,12 @@ impl Counting {
         Self { id, chain: path.chain, nodes, taps: taps(path) }
     }
 
+    /// Names the nodes that count it, and its chain.
+    pub(crate) fn ask(&self, asked: &mut Asked) {
+        asked.nodes.extend(self.nodes.iter().cloned());
+        asked.chains.insert(self.chain);
+    }
+
     /// Has every packet left it that entered it, by the answers of all its nodes?
     pub(crate) fn is_empty(&self, counters: &Counted) -> bool {
         have_answered(&self.nodes, counters)
@@ -149,9 +164,21 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
             path.nodes = record.nodes(inventory.nodes.keys());
             self.paths.insert(id, path);
         }
-        // While nodes lag, one look is enough to compare with later.
-        let is_due = |path: &Watched<T>| path.stage != Stage::Turning || path.before.is_none();
-        self.paths.values().any(is_due)
+        self.due().next().is_some()
+    }
+
+    /// While nodes lag, one look is enough to compare with later.
+    fn due(&self) -> impl Iterator<Item = &Watched<T>> {
+        let is_due = |path: &&Watched<T>| path.stage != Stage::Turning || path.before.is_none();
+        self.paths.values().filter(is_due)
+    }
+
+    /// Adds whom to ask for the counters of the paths that should be read.
+    pub fn ask(&self, asked: &mut Asked) {
+        for path in self.due() {
+            asked.nodes.extend(path.nodes.iter().cloned());
+            asked.chains.insert(path.chain);
+        }
     }
 
     /// The paths that are empty by what the nodes counted, and those whose bound has passed, each

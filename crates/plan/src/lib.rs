@@ -39,7 +39,7 @@ pub use blueprint::Blueprint;
 pub use check::check;
 pub use diff::{BlueprintDiff, NodeDiff, diff};
 pub use drain::{
-    Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX,
+    Asked, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX,
     rewriting,
 };
 pub use error::PlanError;

@@ -9,8 +9,8 @@ use crate::planted::Planted;
 use crate::translate::translate;
 use catena_model::program::Underlay;
 use catena_model::status::DrainProof;
-use catena_model::{Answer, NodeCounters, NodeName, PathId, Question};
-use catena_plan::{DrainWatch, Intent, Ledger, News, NodeNews, Reconciler};
+use catena_model::{Answer, CounterScope, NodeCounters, NodeName, PathId, Question};
+use catena_plan::{Asked, DrainWatch, Intent, Ledger, News, NodeNews, Reconciler};
 use catena_protocol::message::{FromAgent, Program, ToAgent};
 use catena_protocol::program::pack;
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
@@ -272,12 +272,15 @@ impl Controller {
             return false;
         }
         let mut reading = Reading { open: BTreeMap::new(), answers: BTreeMap::new() };
-        let question = Question::Counters { with_interfaces: false };
+        let mut whom = Asked::default();
+        self.drains.ask(&mut whom);
+        let of = CounterScope { chains: whom.chains, ..CounterScope::default() };
+        let question = Question::Counters { with_interfaces: false, of: Some(of) };
         let body = serde_json::to_vec(&question).unwrap_or_default();
         let mut asked = Vec::new();
         for (id, session) in &mut self.sessions {
             let is_newest = self.newest_session.get(&session.node) == Some(&session.number);
-            if session.is_met && is_newest {
+            if session.is_met && is_newest && whom.nodes.contains(&session.node) {
                 let request = session.machine.ask(body.clone());
                 reading.open.insert((*id, request), session.node.clone());
                 asked.push(*id);

@@ -7,7 +7,8 @@ use crate::planted::Planted;
 use catena_model::id::PortId;
 use catena_model::program::PathEntry;
 use catena_model::{
-    Answer, ChainCounters, NodeCounters, NodeName, NodeProgram, PathId, Question, Volume,
+    Answer, ChainCounters, CounterScope, NodeCounters, NodeName, NodeProgram, PathId, Question,
+    Volume,
 };
 use catena_protocol::message::{
     self, PortOperation, PortResult, Program, State, from_dataplane, to_dataplane,
@@ -108,7 +109,9 @@ impl Dataplane {
             }
             to_dataplane::Message::Question(question) => {
                 let answer = match serde_json::from_slice(&question.body) {
-                    Ok(Question::Counters { .. }) => Answer::Counters(Box::new(self.counters())),
+                    Ok(Question::Counters { of, .. }) => {
+                        Answer::Counters(Box::new(self.counters(of.as_ref())))
+                    }
                     _ => Answer::Refused { reason: "the simulated data plane cannot".into() },
                 };
                 let body = serde_json::to_vec(&answer).unwrap_or_default();
@@ -207,10 +210,12 @@ impl Dataplane {
         self.planted != Planted::TrustsPartialCounters && self.inherited.contains(&path)
     }
 
-    fn counters(&self) -> NodeCounters {
+    fn counters(&self, of: Option<&CounterScope>) -> NodeCounters {
         let running = self.running.as_ref();
         let paths = running.map(|running| &running.paths).into_iter().flatten();
         let volume = |packets| Volume { packets, bytes: packets * 100 };
+        let is_asked = |chain| of.is_none_or(|of| of.chains.contains(chain));
+        let paths = paths.filter(|(_, (_, entry))| is_asked(&entry.chain));
         let chains = paths.map(|(id, (_, entry))| {
             let counted = self.counted.get(id).copied().unwrap_or_default();
             let dropped = (catena_model::DropReason::NoPath, counted.dropped);

@@ -163,7 +163,7 @@ impl TestSession {
     }
 
     pub(crate) async fn counters(&mut self, request: u64) -> NodeCounters {
-        let asked = catena_model::Question::Counters { with_interfaces: true };
+        let asked = catena_model::Question::Counters { with_interfaces: true, of: None };
         let body = serde_json::to_vec(&asked).unwrap();
         self.tell(to_agent::Message::Question(Question { request, body })).await;
         loop {

@@ -23,6 +23,7 @@ use crate::config::Overlap;
 use crate::declared::Declared;
 use crate::reconcile::receipts::Receipts;
 use crate::reconcile::{Signals, Situation};
+use crate::southbound::collector::Collector;
 use crate::southbound::fleet::Fleet;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -49,6 +50,7 @@ pub(crate) struct App {
     pub(crate) situation: watch::Receiver<Situation>,
     pub(crate) receipts: watch::Receiver<Arc<Receipts>>,
     pub(crate) fleet: Arc<Fleet>,
+    pub(crate) collector: Arc<Collector>,
     pub(crate) signals: Signals,
     pub(crate) guard: Arc<Guard>,
     /// How long a chain request waits for nodes that do not answer.
@@ -70,6 +72,7 @@ impl App {
             situation: self.situation.clone(),
             receipts: self.receipts.clone(),
             fleet: Arc::clone(&self.fleet),
+            collector: Arc::clone(&self.collector),
             signals: self.signals.clone(),
             guard: Arc::clone(&self.guard),
             answer_wait: Duration::ZERO,

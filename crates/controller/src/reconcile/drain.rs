@@ -5,11 +5,12 @@
 use super::receipts::Receipts;
 use super::{News, Signals, Situation};
 use crate::error::ControllerError;
-use crate::southbound::fleet::Fleet;
+use crate::southbound::collector::Collector;
+use catena_model::CounterScope;
 use catena_model::id::InstanceId;
 use catena_model::status::DrainProof;
 use catena_plan::{
-    Changes, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DrainWatch, SliceDrainWatch,
+    Asked, Changes, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DrainWatch, SliceDrainWatch,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ struct Watch {
 /// Goes on until the controller stops.
 pub(crate) async fn watch(
     mut situations: watch::Receiver<Situation>,
-    fleet: Arc<Fleet>,
+    collector: Arc<Collector>,
     signals: Signals,
     receipts: watch::Sender<Arc<Receipts>>,
 ) -> Result<(), ControllerError> {
@@ -55,11 +56,7 @@ pub(crate) async fn watch(
             interval = DRAIN_INTERVAL_MIN;
             continue;
         }
-        // Where others still use the hops, slices are timed: nobody is asked for their sake.
-        let counters = match is_draining || watch.slices.is_counting() {
-            true => fleet.counters(false).await,
-            false => Counted::default(),
-        };
+        let counters = watch.count(&collector).await;
         for news in watch.judge(&counters) {
             watch.signals.send(news).await.map_err(|_| ended())?;
         }
@@ -96,6 +93,15 @@ impl Watch {
             });
         }
         self.drains.observe(&now.blueprint, &now.inventory, moment)
+    }
+
+    /// The counters of the paths that should be read, from the nodes that they touch.
+    async fn count(&self, collector: &Arc<Collector>) -> Counted {
+        let mut asked = Asked::default();
+        self.drains.ask(&mut asked);
+        self.slices.ask(&mut asked);
+        let of = CounterScope { chains: asked.chains, ..CounterScope::default() };
+        collector.some(asked.nodes, false, of).await
     }
 
     /// What the planner should know of these counters.

@@ -2,9 +2,9 @@
 //! which machines send past the paths, and says what that means for a chain. Knows what was declared
 //! for that case; the nodes act on it by themselves, long before.
 
-use super::Situation;
+use super::{News, Signals, Situation};
 use crate::error::ControllerError;
-use crate::southbound::fleet::Fleet;
+use crate::southbound::collector::Collector;
 use crate::wall_clock;
 use catena_model::NodeName;
 use catena_model::id::{ChainId, InstanceId, PortId};
@@ -45,9 +45,12 @@ pub(crate) type Found = Arc<Findings>;
 /// Goes on until the controller stops.
 pub(crate) async fn watch(
     mut situations: watch::Receiver<Situation>,
-    fleet: Arc<Fleet>,
+    collector: Arc<Collector>,
+    signals: Signals,
     found: watch::Sender<Found>,
 ) -> Result<(), ControllerError> {
+    let ended = || ControllerError::Ended("health watch");
+    let mut rewriting = BTreeSet::new();
     let mut dead: BTreeMap<NodeName, BTreeSet<InstanceId>> = BTreeMap::new();
     let mut functions = FunctionWatch::default();
     let (start, began_s) = (Instant::now(), wall_clock::now());
@@ -59,7 +62,12 @@ pub(crate) async fn watch(
         let asked = Instant::now();
         let mut findings = Findings { began_s, ..Findings::default() };
         if has_chains {
-            let counters = fleet.counters(false).await;
+            let counters = collector.all(false).await;
+            for instance in catena_plan::rewriting(&counters) {
+                if rewriting.insert(instance) {
+                    signals.send(News::Rewrites(instance)).await.map_err(|_| ended())?;
+                }
+            }
             findings.observed = functions.look(&blueprint, &counters, start.elapsed());
             learn_deaths(counters, &mut dead);
             findings.dead = dead.values().flatten().copied().collect();
@@ -77,7 +85,7 @@ pub(crate) async fn watch(
         if has_chains {
             tokio::time::sleep(INTERVAL.max(asked.elapsed() * ASKING_SHARE)).await;
         } else {
-            situations.changed().await.map_err(|_| ControllerError::Ended("health watch"))?;
+            situations.changed().await.map_err(|_| ended())?;
         }
     }
 }

@@ -2,9 +2,9 @@
 //! Knows no program's content and no protocol.
 
 use super::wanted::NodeWanted;
-use catena_model::{Answer, NodeCounters, NodeName, Question};
+use catena_model::{Answer, NodeName, Question};
 use catena_plan::NodeState;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -171,9 +171,8 @@ impl Fleet {
         self: &Arc<Self>,
         question: &Question,
     ) -> BTreeMap<NodeName, Answer> {
-        let nodes: Vec<NodeName> = self.lock().keys().cloned().collect();
         let mut asked = JoinSet::new();
-        for node in nodes {
+        for node in self.nodes() {
             let (fleet, question) = (Arc::clone(self), question.clone());
             asked.spawn(async move {
                 let answer = fleet.ask(&node, &question).await.ok()?;
@@ -187,17 +186,9 @@ impl Fleet {
         answers
     }
 
-    /// The counters of every node that answers in time.
-    pub(crate) async fn counters(
-        self: &Arc<Self>,
-        with_interfaces: bool,
-    ) -> BTreeMap<NodeName, NodeCounters> {
-        let answers = self.ask_all(&Question::Counters { with_interfaces }).await.into_iter();
-        let counters = answers.filter_map(|(node, answer)| match answer {
-            Answer::Counters(counters) => Some((node, *counters)),
-            _ => None,
-        });
-        counters.collect()
+    /// The names of all nodes.
+    pub(crate) fn nodes(&self) -> BTreeSet<NodeName> {
+        self.lock().keys().cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeName, Peer>> {

@@ -1,5 +1,6 @@
 //! The server that agents dial: gRPC over mutual TLS. A node is who its certificate says it is.
 
+pub(crate) mod collector;
 pub(crate) mod fleet;
 mod identity;
 pub(crate) mod pki;

@@ -10,7 +10,7 @@ use super::slots::Slots;
 use super::tables::Tables;
 use catena_model::account::{Account, Created, NodeCounters, PortCounters, Volume};
 use catena_model::id::PortId;
-use catena_model::{DropReason, NodeName};
+use catena_model::{CounterScope, DropReason, NodeName};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -397,20 +397,23 @@ impl Books {
         self.dropped(owner, path, reason, packets);
     }
 
-    /// All counters; what the rings and interfaces counted themselves is for the shell to add.
+    /// All counters, or those that are asked for; what the rings and interfaces counted themselves is for the shell to add.
     pub(super) fn export(
         &self,
         node: &NodeName,
         tables: &Tables,
         slots: impl Iterator<Item = PortSlot>,
+        of: Option<&CounterScope>,
     ) -> NodeCounters {
+        let is_asked = |id: &PortId| of.is_none_or(|of| of.ports.contains(id));
         let entries = tables.local_ports().zip(slots);
         let mut ports: Vec<PortCounters> = entries
+            .filter(|((id, _), _)| is_asked(id))
             .filter_map(|((id, entry), slot)| {
                 Some(self.slots.get(slot.index())?.book.export(id, entry.name.clone()))
             })
             .collect();
-        if self.has_retired {
+        if self.has_retired && of.is_none() {
             let nobody = PortId(Uuid::nil());
             ports.push(self.retired.export(nobody, RETIRED_PORTS_NAME.to_owned()));
         }
@@ -418,7 +421,7 @@ impl Books {
             ports,
             tunnels: self.tunnels.tally.export(),
             tunnels_transmitted: self.tunnels.transmitted,
-            chains: self.paths.export(tables),
+            chains: self.paths.export(tables, of),
             ..NodeCounters::none(node.clone(), tables.number())
         }
     }

@@ -85,7 +85,7 @@ use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, SliceCounters, Volume};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
-use catena_model::{DropReason, PathId, SliceId};
+use catena_model::{CounterScope, DropReason, PathId, SliceId};
 use check::Checks;
 use coalesce::OpenTrain;
 use context::Context;
@@ -483,8 +483,14 @@ impl Engine {
     /// All counters at this moment. `ring_full` and `interface` are for the shell to fill in.
     #[must_use]
     pub fn counters(&self) -> NodeCounters {
+        self.counters_of(None)
+    }
+
+    /// The same of some chains and ports alone; none: of all.
+    #[must_use]
+    pub fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
         let slots = self.slots.in_order();
-        let mut counters = self.books.export(&self.config.node, &self.tables, slots);
+        let mut counters = self.books.export(&self.config.node, &self.tables, slots, of);
         counters.health = self.health.report();
         let [flows, inside] = self.memory.crowded();
         for crowded in [flows, inside, &self.flow_paths.crowded] {

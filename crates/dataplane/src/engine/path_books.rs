@@ -14,7 +14,7 @@ use super::tables::{LocalInstance, PathTable, Tables};
 use catena_io::{prefer_huge_pages, prefetch};
 use catena_model::account::{ChainCounters, HopCounters, Volume};
 use catena_model::id::{ChainId, InstanceId};
-use catena_model::{DropReason, PathId};
+use catena_model::{CounterScope, DropReason, PathId};
 use std::collections::HashMap;
 
 /// The serial of an index without a path.
@@ -319,10 +319,12 @@ impl PathBooks {
     }
 
     /// The counters of the paths of the program, with those of the slices that have their hops; each
-    /// of these alone is told by `sums`.
-    pub(super) fn export(&self, tables: &Tables) -> Vec<ChainCounters> {
+    /// of these alone is told by `sums`. None: of all chains.
+    pub(super) fn export(&self, tables: &Tables, of: Option<&CounterScope>) -> Vec<ChainCounters> {
         let own = 0..u32::try_from(tables.paths().len()).unwrap_or(u32::MAX);
-        let lines = own.filter_map(|own| Some((self.sides.get(own as usize)?, self.sums(own)?)));
+        let sides = own.filter_map(|own| Some((own, self.sides.get(own as usize)?)));
+        let asked = sides.filter(|(_, side)| of.is_none_or(|of| of.chains.contains(&side.chain)));
+        let lines = asked.filter_map(|(own, side)| Some((side, self.sums(own)?)));
         let line = |(side, sums): (&Side, PathSums)| ChainCounters {
             chain: side.chain,
             path: side.id,

@@ -347,9 +347,10 @@ impl Control {
 
     fn reply(&mut self, question: &Question) -> Result<Answer, DataplaneError> {
         Ok(match question {
-            Question::Counters { .. } => {
+            Question::Counters { with_interfaces: _, of } => {
+                let of = of.clone().map(Arc::new);
                 let (mut counters, others) =
-                    self.desk.order_all(|done| Order::Counters { done })?;
+                    self.desk.order_all(|done| Order::Counters { of: of.clone(), done })?;
                 others.iter().for_each(|other| counters.merge(other));
                 counters.dataplane.process = std::process::id();
                 counters.dataplane.troubles = self.troubles();

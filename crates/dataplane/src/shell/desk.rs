@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn workers_with_cores_of_their_own_stay_there_and_obey() {
         let mut desk = start(2, &[1, 0]);
-        let (first, others) = desk.order_all(|done| Order::Counters { done }).unwrap();
+        let (first, others) = desk.order_all(|done| Order::Counters { of: None, done }).unwrap();
         assert_eq!((first.ports.len(), others.len()), (0, 1));
         assert!(allowed_cores("worker").contains(&"1".to_owned()));
         assert!(allowed_cores("worker1").contains(&"0".to_owned()));
@@ -435,7 +435,7 @@ mod tests {
     fn a_core_that_is_not_there_ends_the_data_plane_with_the_reason() {
         for (workers, cores) in [(1, [u32::MAX].as_slice()), (2, &[0, u32::MAX])] {
             let mut desk = start(workers, cores);
-            let told = desk.order_all(|done| Order::Counters { done }).err().unwrap();
+            let told = desk.order_all(|done| Order::Counters { of: None, done }).err().unwrap();
             assert!(told.to_string().contains("core"), "{told}");
         }
     }
@@ -444,7 +444,8 @@ mod tests {
     fn workers_meet_a_thousand_times_and_part() {
         let mut desk = start(3, &[]);
         for _ in 0..1_000 {
-            let (_, others) = desk.order_at_once(|done| Order::Counters { done }).unwrap();
+            let (_, others) =
+                desk.order_at_once(|done| Order::Counters { of: None, done }).unwrap();
             assert_eq!(others.len(), 2);
         }
     }

@@ -11,11 +11,11 @@ use super::worker::KernelPathTurn;
 use crate::engine::{KernelPort, Rehearsal, Turn};
 use catena_fastpath::Queues;
 use catena_io::{PacketRing, Port};
-use catena_model::SliceId;
 use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainAt, FrameBytes};
 use catena_model::id::PortId;
+use catena_model::{CounterScope, SliceId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
@@ -71,7 +71,7 @@ pub(super) enum Order {
     /// About the probes of a check.
     Check { question: CheckQuestion, done: SyncSender<Result<Vec<Sighting>, String>> },
     /// Tell all counters.
-    Counters { done: SyncSender<Box<NodeCounters>> },
+    Counters { of: Option<Arc<CounterScope>>, done: SyncSender<Box<NodeCounters>> },
     /// Tell the counters of slices, a part of them.
     Slices { after: Option<SliceId>, limit: usize, done: SyncSender<Vec<SliceCounters>> },
 }

@@ -21,7 +21,7 @@ use catena_io::{BufferPool, IoError, PacketRing, Poller, rest};
 use catena_model::account::NodeCounters;
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
-use catena_model::{DropReason, PathId};
+use catena_model::{CounterScope, DropReason, PathId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -420,10 +420,10 @@ impl Worker {
                 self.transmit();
                 done.send(answer).ok();
             }
-            Order::Counters { done } => {
+            Order::Counters { of, done } => {
                 // What others have sent is not held any more.
                 self.relieve();
-                done.send(Box::new(self.counters())).ok();
+                done.send(Box::new(self.counters(of.as_deref()))).ok();
             }
             Order::Slices { after, limit, done } => {
                 done.send(self.engine.slice_counters(after, limit)).ok();
@@ -519,13 +519,13 @@ impl Worker {
         }
     }
 
-    fn counters(&mut self) -> NodeCounters {
+    fn counters(&mut self, of: Option<&CounterScope>) -> NodeCounters {
         self.engine.elapse(self.now_ns());
         if let Some(punt) = &mut self.punt {
             punt.book(&mut self.engine);
         }
         let kernel = self.engine.settle_kernel_path();
-        let mut counters = self.engine.counters();
+        let mut counters = self.engine.counters_of(of);
         counters.dataplane.kernel = kernel.map(Box::new);
         if let (Some(kernel), Some(punt)) = (&mut counters.dataplane.kernel, &mut self.punt) {
             kernel.ring_full = self.punt_full_before + punt.ring_full();

@@ -3,6 +3,7 @@
 use crate::town::node_name;
 use catena_dataplane::engine::{Board, Engine, EngineConfig, Packet, PortSlot, Tables, WatchDuty};
 use catena_io::{BufferPool, Offload};
+use catena_model::CounterScope;
 use catena_model::account::NodeCounters;
 use catena_model::check::CheckQuestion;
 use catena_model::explain::{ExplainAt, FrameBytes};
@@ -59,9 +60,13 @@ impl Node {
     }
 
     pub(crate) fn counters(&self) -> NodeCounters {
-        let mut counters = self.first().counters();
+        self.counters_of(None)
+    }
+
+    pub(crate) fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
+        let mut counters = self.first().counters_of(of);
         for other in &self.engines[1..] {
-            counters.merge(&other.counters());
+            counters.merge(&other.counters_of(of));
         }
         counters
     }

@@ -19,7 +19,7 @@ use catena_model::explain::{
 };
 use catena_model::program::{PROXY_MAC, PortRole, SliceDelta};
 use catena_model::status::Health;
-use catena_model::{DropReason, NodeProgram};
+use catena_model::{CounterScope, DropReason, NodeProgram};
 use catena_wire::frame::FrameView;
 use catena_wire::probe::ProbeMark;
 use catena_wire::scalar::EtherType;
@@ -480,6 +480,7 @@ impl Rig {
             }
             let buffers = node.pool.free() + waiting as usize;
             assert_eq!(buffers, node.pool.capacity(), "buffers are missing");
+            check_scope(node, &counters);
         }
     }
 
@@ -570,4 +571,17 @@ fn assert_held(engine: &Engine, out: &Output) {
     let leaving: u64 = shares.map(|share| share.volume().packets).sum();
     assert_eq!(counters.total().held, leaving + engine.fragments_waiting() as u64);
     assert_eq!(counters.total().unaccounted(), 0);
+}
+
+/// Who asks for one chain and one port is told of these what all are told.
+fn check_scope(node: &Node, all: &NodeCounters) {
+    let (chain, port) = (all.chains.first(), all.ports.first());
+    let of = CounterScope {
+        chains: chain.map(|counted| counted.chain).into_iter().collect(),
+        ports: port.map(|counted| counted.port).into_iter().collect(),
+    };
+    let mut expected = all.clone();
+    expected.chains.retain(|counted| of.chains.contains(&counted.chain));
+    expected.ports.retain(|counted| of.ports.contains(&counted.port));
+    assert_eq!(node.counters_of(Some(&of)), expected);
 }

@@ -146,7 +146,7 @@ impl TestAgent {
     }
 
     pub(crate) fn counters(&mut self) -> NodeCounters {
-        let asked = catena_model::Question::Counters { with_interfaces: false };
+        let asked = catena_model::Question::Counters { with_interfaces: false, of: None };
         let body = serde_json::to_vec(&asked).unwrap();
         self.send(to_dataplane::Message::Question(Question { request: 7, body }));
         match self.hear() {

@@ -6,7 +6,7 @@
 
 use super::book::SlicePhase;
 use crate::blueprint::Blueprint;
-use crate::drain::{Counted, Counting, DRAIN_WAIT_MAX};
+use crate::drain::{Asked, Counted, Counting, DRAIN_WAIT_MAX};
 use crate::inventory::Inventory;
 use crate::ledger::PathPhase;
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -111,10 +111,11 @@ impl<T: Copy + Ord + Add<std::time::Duration, Output = T>> SliceDrainWatch<T> {
         !self.turned.is_empty()
     }
 
-    /// Would counters prove any of them empty?
-    #[must_use]
-    pub fn is_counting(&self) -> bool {
-        self.turned.values().any(|turned| turned.counted.is_some())
+    /// Adds whom to ask for the counters that would prove some of them empty. Where others still use
+    /// the hops, paths are timed: nobody is asked for their sake.
+    pub fn ask(&self, asked: &mut Asked) {
+        let counted = self.turned.values().filter_map(|turned| turned.counted.as_ref());
+        counted.flatten().for_each(|path| path.ask(asked));
     }
 
     /// The blueprints that turned away from paths which are empty by now.

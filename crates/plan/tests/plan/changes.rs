@@ -9,7 +9,7 @@ use catena_model::status::{DrainProof, DrainedPath, Receipt};
 use catena_model::{
     BlueprintNumber, ChainCounters, DropReason, HopCounters, NodeCounters, PathId, Volume,
 };
-use catena_plan::{Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
+use catena_plan::{Asked, Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -144,6 +144,26 @@ fn hop(place: u16, instance: u32, delivered: u64, returned: u64) -> HopCounters 
 
 fn answer(host: u32) -> NodeCounters {
     NodeCounters::none(node(host), BlueprintNumber(1))
+}
+
+#[test]
+fn only_the_nodes_of_a_draining_path_are_asked_and_of_its_chain_alone() {
+    let mut watched = Watched::new();
+    let asked = |watched: &Watched| {
+        let mut asked = Asked::default();
+        watched.drains.ask(&mut asked);
+        asked
+    };
+    watched.settle();
+    watched.world.machine(2, 3, &[CUSTOMER]);
+    watched.world.chain(2, 2, &[11]);
+    watched.settle();
+    assert_eq!(asked(&watched), Asked::default(), "nobody, where nothing drains");
+    watched.over(&[11]);
+    watched.settle();
+    assert!(watched.look());
+    let expected = Asked { nodes: [node(1), node(2)].into(), chains: [watched.chain].into() };
+    assert_eq!(asked(&watched), expected);
 }
 
 #[test]

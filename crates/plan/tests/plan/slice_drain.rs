@@ -5,7 +5,7 @@
 use crate::rig::{World, node};
 use crate::slices::{slice_id, world};
 use catena_model::{ChainCounters, NodeCounters, PathId, Volume};
-use catena_plan::{Counted, DRAIN_WAIT_MAX, PathPhase, SliceDrainWatch};
+use catena_plan::{Asked, Counted, DRAIN_WAIT_MAX, PathPhase, SliceDrainWatch};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -47,6 +47,13 @@ fn until_superseded(world: &mut World) {
     panic!("nothing is left behind");
 }
 
+fn is_counting(watch: &SliceDrainWatch<Duration>) -> bool {
+    let mut asked = Asked::default();
+    watch.ask(&mut asked);
+    assert_eq!(asked.nodes.is_empty(), asked.chains.is_empty());
+    !asked.nodes.is_empty()
+}
+
 #[test]
 fn what_slices_of_a_changed_chain_leave_behind_is_gone_when_as_much_went_as_came() {
     let (mut world, chain, _) = world();
@@ -59,7 +66,7 @@ fn what_slices_of_a_changed_chain_leave_behind_is_gone_when_as_much_went_as_came
     let old = *old.next().unwrap().0;
 
     let mut watch = SliceDrainWatch::default();
-    assert!(watch.observe(&world.blueprint, &world.inventory, SOON) && watch.is_counting());
+    assert!(watch.observe(&world.blueprint, &world.inventory, SOON) && is_counting(&watch));
     assert_eq!(watch.drained(&counted(&world, old, 9, 8), SOON), [], "one is on its way");
     let mut silent = counted(&world, old, 9, 9);
     silent.remove(&node(2));
@@ -82,7 +89,7 @@ fn while_others_use_the_hops_nothing_is_proved_by_counts() {
     let used = world.blueprint.ledger.paths.iter().find(|(_, path)| path.chain == chain);
     let used = *used.unwrap().0;
     let mut watch = SliceDrainWatch::default();
-    assert!(watch.observe(&world.blueprint, &world.inventory, SOON) && !watch.is_counting());
+    assert!(watch.observe(&world.blueprint, &world.inventory, SOON) && !is_counting(&watch));
     let level = counted(&world, used, 9, 9);
     assert_eq!(watch.drained(&level, SOON), [], "what came later could stand in for one inside");
     assert_eq!(watch.drained(&level, SOON + DRAIN_WAIT_MAX).len(), 1);

@@ -15,9 +15,9 @@ use catena_model::resource::{Chain, ContextHeader, Encapsulation};
 use catena_model::status::{
     ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, Receipt, SilentNode,
 };
-use catena_model::{NodeCounters, NodeName};
+use catena_model::{CounterScope, NodeName};
 use catena_plan::Intent;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::mem::discriminant;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -56,12 +56,14 @@ pub(super) async fn report(
         let name = intent.functions.get(id).map(|function| function.label.name.clone());
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string())
     };
-    let counters = app.fleet.counters(true).await;
+    let at = nodes_of(situation, chain.id);
+    let counters = app.collector.some(at.clone(), true, scope_of(intent, chain)).await;
     let is_of_chain = |instance: &InstanceId| {
         let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
         functions.flat_map(|function| &function.instances).any(|id| id == instance)
     };
-    let silent = silent(situation, chain.id, &counters);
+    let silent = at.into_iter().filter(|node| !counters.contains_key(node));
+    let silent = silent.map(|node| SilentNode { node: Some(node) }).collect();
     let paths = paths::of_chain(situation, chain.id);
     let mut health = Vec::new();
     let at_nodes = counters.into_iter().flat_map(|(node, counters)| {
@@ -113,17 +115,19 @@ fn lost_on_return(
     lost.filter(|lost| lost.total() > 0).collect()
 }
 
-/// The nodes of a chain's paths without counters.
-fn silent(
-    situation: &Situation,
-    chain: ChainId,
-    counters: &BTreeMap<NodeName, NodeCounters>,
-) -> Vec<SilentNode> {
+/// The nodes of a chain's paths.
+fn nodes_of(situation: &Situation, chain: ChainId) -> BTreeSet<NodeName> {
     let paths = situation.blueprint.ledger.paths.values().filter(|path| path.chain == chain);
-    let known = || situation.inventory.nodes.keys();
-    let nodes: BTreeSet<NodeName> = paths.flat_map(|path| path.nodes(known())).collect();
-    let silent = nodes.into_iter().filter(|node| !counters.contains_key(node));
-    silent.map(|node| SilentNode { node: Some(node) }).collect()
+    paths.flat_map(|path| path.nodes(situation.inventory.nodes.keys())).collect()
+}
+
+/// What is counted of a chain, and at the ports of its functions.
+fn scope_of(intent: &Intent, chain: &Chain) -> CounterScope {
+    let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+    let instances = functions.flat_map(|function| &function.instances);
+    let instances = instances.filter_map(|id| intent.instances.get(id));
+    let ports = instances.flat_map(|instance| [instance.ingress, instance.egress]);
+    CounterScope { chains: BTreeSet::from([chain.id]), ports: ports.collect() }
 }
 
 /// The account of a chain's last change; of a deleted chain by the name that it had.

@@ -6,15 +6,14 @@ use super::openapi::InstanceChange;
 use super::problem::Problem;
 use super::{App, Call};
 use crate::reconcile::Situation;
+use catena_model::CounterScope;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::resource::Instance;
 use catena_model::status::{InstanceReport, InstanceUse};
-use catena_model::{NodeCounters, NodeName};
-use catena_plan::{Intent, PathRecord};
-use std::collections::BTreeMap;
+use catena_plan::{Counted, Intent, PathRecord};
 
 pub(super) async fn list(app: &App, intent: &Intent) -> Vec<InstanceReport> {
-    let counters = app.fleet.counters(false).await;
+    let counters = app.collector.all(false).await;
     let situation = app.situation.borrow().clone();
     let all = intent.instances.values();
     all.map(|instance| report(intent, &situation, &counters, instance)).collect()
@@ -26,8 +25,13 @@ pub(super) async fn show(
     name: &str,
 ) -> Result<InstanceReport, Problem> {
     let id = find_instance(intent, name)?;
-    let counters = app.fleet.counters(false).await;
     let situation = app.situation.borrow().clone();
+    let paths = situation.blueprint.ledger.paths.values().filter(|path| needs(path, id));
+    let known = || situation.inventory.nodes.keys();
+    let nodes = paths.clone().flat_map(|path| path.nodes(known())).collect();
+    let chains = paths.map(|path| path.chain).collect();
+    let of = CounterScope { chains, ..CounterScope::default() };
+    let counters = app.collector.some(nodes, false, of).await;
     let instance = intent.instances.get(&id).ok_or_else(Problem::gone)?;
     Ok(report(intent, &situation, &counters, instance))
 }
@@ -77,7 +81,7 @@ fn find_instance(intent: &Intent, name: &str) -> Result<InstanceId, Problem> {
 fn report(
     intent: &Intent,
     situation: &Situation,
-    counters: &BTreeMap<NodeName, NodeCounters>,
+    counters: &Counted,
     instance: &Instance,
 ) -> InstanceReport {
     let function = intent.functions.values().find(|f| f.instances.contains(&instance.id));

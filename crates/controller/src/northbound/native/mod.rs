@@ -27,8 +27,7 @@ use crate::auth::{Identity, Pass, Refusal};
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
-use catena_model::resource::Label;
-use catena_plan::{Intent, Table};
+use catena_plan::{IndexedIntent, Intent, Resource, Table};
 use problem::Problem;
 use routes::Operation;
 use serde_json::Value;
@@ -97,7 +96,7 @@ async fn route(app: &Arc<App>, call: &Call, identity: &Identity) -> Result<Respo
     let intent = seen(&app.declared.snapshot().intent, identity);
     let mut body = match route.operation {
         Operation::ReadMetrics => {
-            let counters = app.fleet.counters(true).await;
+            let counters = app.collector.all(true).await;
             return Ok(metrics::answer(&situation, &intent, &counters));
         }
         Operation::Watch => return watch::answer(app, call, identity).await,
@@ -167,27 +166,23 @@ fn shown(value: &impl serde::Serialize) -> Result<Value, Problem> {
 
 /// What somebody sees of what is declared. Whatever looks for an object looks here, so nobody can
 /// find another tenant's.
-fn seen(intent: &Intent, identity: &Identity) -> Arc<Intent> {
+fn seen(declared: &IndexedIntent, identity: &Identity) -> Arc<Intent> {
     if identity.sees_all() {
-        return Arc::new(intent.clone());
+        return Arc::new(declared.intent().clone());
     }
-    fn of<K: Ord + Copy, V: Clone>(
-        table: &Table<K, V>,
-        is_seen: impl Fn(&V) -> bool,
-    ) -> Table<K, V> {
-        let seen = table.iter().filter(|(_, resource)| is_seen(resource));
-        seen.map(|(id, resource)| (*id, resource.clone())).collect()
+    fn of<R: Resource>(declared: &IndexedIntent, identity: &Identity) -> Table<R::Id, R> {
+        let own = declared.index().owned::<R>(&identity.project);
+        own.filter_map(|id| Some((id, R::table(declared).get(&id)?.clone()))).collect()
     }
-    let is_seen = |label: &Label| identity.sees(&label.project);
     Arc::new(Intent {
-        networks: of(&intent.networks, |network| is_seen(&network.label)),
-        subnets: of(&intent.subnets, |subnet| is_seen(&subnet.label)),
-        ports: of(&intent.ports, |port| is_seen(&port.label)),
-        rules: of(&intent.rules, |rule| is_seen(&rule.label)),
-        instances: of(&intent.instances, |instance| is_seen(&instance.label)),
-        functions: of(&intent.functions, |function| is_seen(&function.label)),
-        chains: of(&intent.chains, |chain| is_seen(&chain.label)),
-        graphs: of(&intent.graphs, |graph| is_seen(&graph.label)),
-        slices: of(&intent.slices, |slice| is_seen(&slice.label)),
+        networks: of(declared, identity),
+        subnets: of(declared, identity),
+        ports: of(declared, identity),
+        rules: of(declared, identity),
+        instances: of(declared, identity),
+        functions: of(declared, identity),
+        chains: of(declared, identity),
+        graphs: of(declared, identity),
+        slices: of(declared, identity),
     })
 }

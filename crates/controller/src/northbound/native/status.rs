@@ -76,7 +76,7 @@ fn node_status(app: &App, situation: &Situation, node: &NodeName, facts: &NodeFa
 }
 
 pub(super) async fn nodes(app: &App, situation: &Situation) -> Vec<NodeReport> {
-    let mut counters = app.fleet.counters(true).await;
+    let mut counters = app.collector.all(true).await;
     let nodes = situation.inventory.nodes.iter();
     nodes
         .map(|(node, facts)| NodeReport {

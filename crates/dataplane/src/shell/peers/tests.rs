@@ -136,7 +136,7 @@ impl Far {
 }
 
 fn counted(desk: &mut Desk) -> NodeCounters {
-    let (mut counters, others) = desk.order_all(|done| Order::Counters { done }).unwrap();
+    let (mut counters, others) = desk.order_all(|done| Order::Counters { of: None, done }).unwrap();
     others.iter().for_each(|other| counters.merge(other));
     *counters
 }
@@ -183,7 +183,7 @@ fn cross(workers: usize) {
     assert_eq!((total.received.packets, total.forwarded.packets), (all.into(), all.into()));
     assert_eq!((total.held, total.dropped_total(), total.unaccounted()), (0, 0, 0));
     // Everybody has had a share.
-    let (first, others) = desk.order_all(|done| Order::Counters { done }).unwrap();
+    let (first, others) = desk.order_all(|done| Order::Counters { of: None, done }).unwrap();
     assert_eq!(others.len() + 1, workers);
     for counters in std::iter::once(&first).chain(&others) {
         let decided = counters.total().received.packets;

@@ -39,7 +39,7 @@ pub(super) struct Followed {
 impl Following {
     /// Lets every node look.
     pub(super) async fn begin(app: &App, seal: u64, filter: PacketFilter) -> Self {
-        let before = app.fleet.counters(false).await;
+        let before = app.collector.all(false).await;
         let following = Self { seal, filter, began: Instant::now(), before };
         following.go_on(app).await;
         following
@@ -104,7 +104,7 @@ impl Following {
         situation: &Situation,
         lines: &[ExplainLine],
     ) -> Vec<String> {
-        let after = app.fleet.counters(false).await;
+        let after = app.collector.all(false).await;
         let seconds = self.began.elapsed().as_secs_f64();
         let mut path = None;
         let mut said = Vec::new();
