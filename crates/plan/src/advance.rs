@@ -223,14 +223,20 @@ fn install(
 /// that they keep on a path of before are named by the new paths alone from now on.
 fn classify(ledger: &mut Ledger, chain: ChainId, ids: &[PathId]) {
     let number = ledger.number;
-    for (id, path) in &mut ledger.paths {
-        if ids.contains(id) {
+    let before: Vec<PathId> = ledger.classified(chain).into_iter().map(|(id, _)| id).collect();
+    for id in before {
+        if !ids.contains(&id) {
+            ledger.paths.update(id, |path| {
+                supersede(path, number);
+                path.pins.clear();
+            });
+        }
+    }
+    for id in ids {
+        ledger.paths.update(*id, |path| {
             path.phase = PathPhase::Classified;
             path.since = number;
-        } else if path.chain == chain && path.phase == PathPhase::Classified {
-            supersede(path, number);
-            path.pins.clear();
-        }
+        });
     }
 }
 
@@ -239,19 +245,21 @@ fn classify(ledger: &mut Ledger, chain: ChainId, ids: &[PathId]) {
 fn reclassify(ledger: &mut Ledger, inventory: &Inventory, id: PathId, way: &Rendering) {
     let number = ledger.number;
     let rules = way.rules_into(id);
-    let Some(path) = ledger.paths.get_mut(&id) else { return };
-    if path.rules != rules || path.joins != way.joins {
-        path.holders = path.nodes(inventory.nodes.keys());
-        path.rules = rules;
-        path.joins.clone_from(&way.joins);
-        path.since = number;
-        path.is_update = true;
+    let is_other = |path: &PathRecord| path.rules != rules || path.joins != way.joins;
+    if ledger.paths.get(&id).is_some_and(is_other) {
+        ledger.paths.update(id, |path| {
+            path.holders = path.nodes(inventory.nodes.keys());
+            path.rules = rules;
+            path.joins.clone_from(&way.joins);
+            path.since = number;
+            path.is_update = true;
+        });
     }
 }
 
 fn release_holders(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory, id: PathId) {
-    let Some(path) = ledger.paths.get_mut(&id) else { return };
+    let Some(path) = ledger.paths.get(&id) else { return };
     if !path.holders.is_empty() && previous.is_running(inventory, path) {
-        path.holders.clear();
+        ledger.paths.update(id, |path| path.holders.clear());
     }
 }

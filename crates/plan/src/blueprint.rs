@@ -55,10 +55,13 @@ impl Blueprint {
     /// used again: it may come back.
     pub(crate) fn forget(&mut self, node: &NodeName) {
         Arc::make_mut(&mut self.programs).remove(node);
-        for path in Arc::make_mut(&mut self.ledger).paths.values_mut() {
-            path.holders.remove(node);
-            path.needs.remove(node);
-        }
+        Arc::make_mut(&mut self.ledger).paths.update_where(
+            |_, path| path.holders.contains(node) || path.needs.contains_key(node),
+            |path| {
+                path.holders.remove(node);
+                path.needs.remove(node);
+            },
+        );
         self.slices.forget_node(node);
     }
 

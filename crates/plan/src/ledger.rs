@@ -2,6 +2,7 @@
 //! the identifiers that may not be used yet.
 
 use crate::inventory::Inventory;
+use crate::paths::Paths;
 use catena_model::id::{ChainId, InstanceId, NetworkId};
 use catena_model::limits::{
     MPLS_PATH_IDS, NSH_PATH_IDS, PATH_ID_QUARANTINE_BLUEPRINTS, SLICE_PATH_IDS_FROM,
@@ -244,8 +245,9 @@ pub struct Ledger {
     pub choice_seed: u64,
     /// The blueprint that changed each node's program last.
     pub programs: BTreeMap<NodeName, BlueprintNumber>,
-    /// All paths that any node may still know.
-    pub paths: BTreeMap<PathId, PathRecord>,
+    /// All paths that any node may still know. They are kept beside it, each on its own.
+    #[serde(default, skip_serializing)]
+    pub paths: Paths,
     /// Identifiers of removed paths and the first blueprint that may use them again.
     pub quarantine: BTreeMap<PathId, BlueprintNumber>,
     /// Nodes that may still know a removed path, and the programs by which they forget it: until
@@ -257,10 +259,7 @@ pub struct Ledger {
 impl Ledger {
     /// The paths that a chain uses or is about to use: those that are not superseded.
     pub(crate) fn current(&self, chain: ChainId) -> impl Iterator<Item = (PathId, &PathRecord)> {
-        self.paths
-            .iter()
-            .filter(move |(_, path)| path.chain == chain && path.phase != PathPhase::Superseded)
-            .map(|(id, path)| (*id, path))
+        self.paths.of_chain(chain).filter(|(_, path)| path.phase != PathPhase::Superseded)
     }
 
     /// The paths that a chain's rules send into, forward first.
@@ -292,7 +291,7 @@ impl Ledger {
 
     /// Do classifiers keep flows on this path after they turned away?
     pub(crate) fn is_pinned(&self, id: PathId) -> bool {
-        self.paths.values().flat_map(|path| &path.pins).any(|pin| pin.old == id)
+        self.paths.is_pinned(id)
     }
 
     /// The lowest identifier that is free in the pool of the encapsulation, if any is.

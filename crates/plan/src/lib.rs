@@ -23,6 +23,7 @@ mod ledger;
 mod link;
 mod next;
 mod observed;
+mod paths;
 mod pins;
 mod place;
 mod preview;
@@ -51,6 +52,7 @@ pub use ledger::{
 };
 pub use next::{draining, next};
 pub use observed::{FunctionWatch, Observed, Silent};
+pub use paths::Paths;
 pub use preview::preview;
 pub use receipt::Changes;
 pub use reconcile::NodeState;

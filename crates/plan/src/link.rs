@@ -25,24 +25,31 @@ pub(crate) fn link(ledger: &mut Ledger, inventory: &Inventory, turning: &BTreeSe
         leading.map(|(id, path)| (*id, branches(ledger, *id, path, turning))).collect();
     let number = ledger.number;
     for (id, branches) in branches {
-        let Some(path) = ledger.paths.get_mut(&id) else { continue };
-        if path.branches != branches {
-            path.branches = branches;
-            if path.phase == PathPhase::Installed {
-                // What its nodes have learned before was not this.
-                path.since = number;
-                path.needs.clear();
-            }
+        if ledger.paths.get(&id).is_some_and(|path| path.branches != branches) {
+            ledger.paths.update(id, |path| {
+                path.branches = branches;
+                if path.phase == PathPhase::Installed {
+                    // What its nodes have learned before was not this.
+                    path.since = number;
+                    path.needs.clear();
+                }
+            });
         }
     }
     let mut entrances = entrances(ledger, inventory);
-    for (id, path) in &mut ledger.paths {
-        let found = entrances.remove(id).unwrap_or_default();
-        match path.phase {
+    let mut changed = Vec::new();
+    for (id, path) in ledger.paths.iter() {
+        let mut found = entrances.remove(id).unwrap_or_default();
+        if path.phase == PathPhase::Superseded {
             // It is counted at all its nodes until it is empty.
-            PathPhase::Superseded => path.entrances.extend(found),
-            PathPhase::Installed | PathPhase::Classified => path.entrances = found,
+            found.extend(path.entrances.iter().cloned());
         }
+        if found != path.entrances {
+            changed.push((*id, found));
+        }
+    }
+    for (id, found) in changed {
+        ledger.paths.update(id, |path| path.entrances = found);
     }
 }
 

@@ -95,7 +95,8 @@ fn next_chains(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> 
 /// Paths are known where slices with their hops are classified, and where they shall be.
 fn reach(ledger: &mut Ledger, slices: &SliceBook, intent: &Intent, inventory: &Inventory) {
     let number = ledger.number;
-    for (id, path) in &mut ledger.paths {
+    let mut changed = Vec::new();
+    for (id, path) in ledger.paths.iter() {
         let mut reach = SliceReach::default();
         slices.users(*id).for_each(|at| reach.add(at.clone()));
         if path.phase != PathPhase::Superseded && path.direction == Direction::Forward {
@@ -105,15 +106,19 @@ fn reach(ledger: &mut Ledger, slices: &SliceBook, intent: &Intent, inventory: &I
                 }
             }
         }
-        if reach == path.slices {
-            continue;
+        if reach != path.slices {
+            changed.push((*id, reach));
         }
-        path.holders = path.nodes(inventory.nodes.keys());
-        path.slices = reach;
-        if path.phase == PathPhase::Classified {
-            path.since = number;
-            path.is_update = true;
-        }
+    }
+    for (id, reach) in changed {
+        ledger.paths.update(id, |path| {
+            path.holders = path.nodes(inventory.nodes.keys());
+            path.slices = reach;
+            if path.phase == PathPhase::Classified {
+                path.since = number;
+                path.is_update = true;
+            }
+        });
     }
 }
 
@@ -125,13 +130,14 @@ fn note_needs(
     inventory: &Inventory,
 ) {
     let number = ledger.number;
-    for path in ledger.paths.values_mut().filter(|path| path.since == number) {
-        let needed = |node: NodeName| {
-            let program = programs.get(&node).map_or(number, |program| program.number);
-            (node, program)
-        };
-        path.needs = path.nodes(inventory.nodes.keys()).into_iter().map(needed).collect();
-    }
+    let needed = |node: NodeName| {
+        let program = programs.get(&node).map_or(number, |program| program.number);
+        (node, program)
+    };
+    ledger.paths.update_where(
+        |_, path| path.since == number,
+        |path| path.needs = path.nodes(inventory.nodes.keys()).into_iter().map(needed).collect(),
+    );
 }
 
 /// A node that is away goes on with a program that has the path: no other path may get its
@@ -143,15 +149,15 @@ fn note_removed(
     inventory: &Inventory,
 ) {
     let number = ledger.number;
-    for (id, path) in &previous.ledger.paths {
-        if !ledger.paths.contains_key(id) {
-            let forgets = |node: NodeName| {
-                let program = programs.get(&node).map_or(number, |program| program.number);
-                (node, program)
-            };
-            let nodes = path.nodes(inventory.nodes.keys()).into_iter().map(forgets).collect();
-            ledger.remember(*id, nodes);
-        }
+    let went = ledger.paths.since(&previous.ledger.paths).filter(|(_, path)| path.is_none());
+    let went: Vec<PathId> = went.map(|(id, _)| id).collect();
+    for (id, path) in went.iter().filter_map(|id| Some((*id, previous.ledger.paths.get(id)?))) {
+        let forgets = |node: NodeName| {
+            let program = programs.get(&node).map_or(number, |program| program.number);
+            (node, program)
+        };
+        let nodes = path.nodes(inventory.nodes.keys()).into_iter().map(forgets).collect();
+        ledger.remember(id, nodes);
     }
 }
 
@@ -186,12 +192,17 @@ fn supersede_unwanted(ledger: &mut Ledger, intent: &Intent, graphs: &Graphs<'_>)
         ledger.remove(id);
     }
     let mut let_go = BTreeSet::new();
-    for path in ledger.paths.values_mut() {
-        if is_unwanted(path) && path.phase == PathPhase::Classified {
-            supersede(path, number);
-            let_go.extend(path.pins.drain(..).map(|pin| pin.old));
-        }
+    let is_left = |path: &&PathRecord| is_unwanted(path) && path.phase == PathPhase::Classified;
+    for path in ledger.paths.values().filter(is_left) {
+        let_go.extend(path.pins.iter().map(|pin| pin.old));
     }
+    ledger.paths.update_where(
+        |_, path| is_left(&path),
+        |path| {
+            supersede(path, number);
+            path.pins.clear();
+        },
+    );
     turn_again(ledger, &let_go);
 }
 

@@ -71,16 +71,16 @@ fn passed(hops: &[HopEntry]) -> impl Iterator<Item = (&HopEntry, &InstanceEntry)
 /// Flows that have ended, or whose bound has passed, are no longer kept: the old path is turned
 /// away from once more, now for good.
 pub(crate) fn release_pins(ledger: &mut Ledger, inventory: &Inventory) {
-    let mut let_go = BTreeSet::new();
-    for path in ledger.paths.values_mut() {
-        path.pins.retain(|pin| {
-            let is_over = inventory.unpinned.contains(&pin.old);
-            if is_over {
-                let_go.insert(pin.old);
-            }
-            !is_over
-        });
+    let is_over = |pin: &Pin| inventory.unpinned.contains(&pin.old);
+    let over = inventory.unpinned.iter().filter(|old| ledger.is_pinned(**old));
+    let let_go: BTreeSet<PathId> = over.copied().collect();
+    if let_go.is_empty() {
+        return;
     }
+    ledger.paths.update_where(
+        |_, path| path.pins.iter().any(is_over),
+        |path| path.pins.retain(|pin| !is_over(pin)),
+    );
     turn_again(ledger, &let_go);
 }
 
@@ -88,12 +88,12 @@ pub(crate) fn release_pins(ledger: &mut Ledger, inventory: &Inventory) {
 pub(crate) fn turn_again(ledger: &mut Ledger, paths: &BTreeSet<PathId>) {
     let number = ledger.number;
     for id in paths {
-        if let Some(path) = ledger.paths.get_mut(id)
-            && path.phase == PathPhase::Superseded
-        {
-            path.since = number;
-            // What its nodes acknowledged before was not this.
-            path.needs.clear();
+        if ledger.paths.get(id).is_some_and(|path| path.phase == PathPhase::Superseded) {
+            ledger.paths.update(*id, |path| {
+                path.since = number;
+                // What its nodes acknowledged before was not this.
+                path.needs.clear();
+            });
         }
     }
 }

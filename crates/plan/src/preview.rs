@@ -78,7 +78,7 @@ impl World {
                 *self.programs.entry(node.clone()).or_default() += 1;
             }
         }
-        for (id, path) in &to.ledger.paths {
+        for (id, path) in to.ledger.paths.iter() {
             let former = from.ledger.paths.get(id);
             let was_in_use = former.is_some_and(|former| former.phase == PathPhase::Classified);
             let is_replaced = path.phase == PathPhase::Superseded

@@ -131,7 +131,7 @@ pub(crate) fn port_entry(intent: &Intent, port: &Port, role: PortRole) -> Option
 fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) {
     let mut chains = BTreeMap::new();
     let mut rules: Vec<(&[u16], &RuleEntry)> = Vec::new();
-    for (id, path) in &ledger.paths {
+    for (id, path) in ledger.paths.iter() {
         if !path.nodes(inventory.nodes.keys()).contains(&program.node) {
             continue;
         }

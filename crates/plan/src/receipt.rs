@@ -58,7 +58,7 @@ impl<T: Copy + Sub<T, Output = Duration>> Changes<T> {
         now: T,
     ) -> Vec<Receipt> {
         let mut of_chain: BTreeMap<ChainId, Vec<(PathId, &PathRecord)>> = BTreeMap::new();
-        for (id, path) in &blueprint.ledger.paths {
+        for (id, path) in blueprint.ledger.paths.iter() {
             of_chain.entry(path.chain).or_default().push((*id, path));
         }
         let settled = self.settled.get_or_insert_with(|| {

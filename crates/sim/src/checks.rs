@@ -9,14 +9,16 @@ use crate::world::{Event, Node, World};
 use catena_model::NodeProgram;
 use catena_model::id::ChainId;
 use catena_model::status::ChainState;
-use catena_plan::{Intent, PathPhase};
+use catena_plan::{Intent, Ledger, PathPhase, Paths};
 use catena_protocol::message::Program;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// After healing, everything must have converged within this (in simulated time): every bound and
 /// pause in the code is far below.
 const CONVERGENCE_MAX: Duration = Duration::from_secs(60);
+/// Ledgers remembered, to be held against what a disk gives back.
+const PLANNED_KEPT: usize = 64;
 /// Programs remembered for replays, for each node.
 const SENT_KEPT: usize = 12;
 
@@ -52,6 +54,8 @@ pub(crate) struct Checks {
     /// The highest program that each node has acknowledged.
     acknowledged: Vec<u64>,
     sent: Vec<VecDeque<Program>>,
+    /// The paths of each blueprint that was planned, by its number.
+    planned: BTreeMap<u64, Paths>,
     survivor: Survivor,
     has_converged: bool,
 }
@@ -63,6 +67,7 @@ impl Checks {
             healed_at: Duration::ZERO,
             acknowledged: vec![0; nodes],
             sent: vec![VecDeque::new(); nodes],
+            planned: BTreeMap::new(),
             survivor: Survivor::default(),
             has_converged: false,
         }
@@ -71,6 +76,13 @@ impl Checks {
     pub(crate) fn acknowledged(&mut self, node: usize, number: u64) {
         if let Some(highest) = self.acknowledged.get_mut(node) {
             *highest = number.max(*highest);
+        }
+    }
+
+    pub(crate) fn planned(&mut self, ledger: &Ledger) {
+        self.planned.insert(ledger.number.0, ledger.paths.clone());
+        if self.planned.len() > PLANNED_KEPT {
+            self.planned.pop_first();
         }
     }
 
@@ -106,6 +118,18 @@ impl World {
                  on its way: an acknowledged write is lost or one is half-applied"
                     .into(),
             );
+        }
+    }
+
+    /// A controller starts: the ledger that it finds was planned, and is there whole.
+    pub(crate) fn check_ledger(&mut self, found: &Ledger) {
+        let planned = self.checks.planned.get(&found.number.0);
+        if planned.is_some_and(|planned| *planned != found.paths) {
+            self.fail(format!(
+                "the controller found blueprint {} with other paths than were planned: a ledger is \
+                 half-applied",
+                found.number
+            ));
         }
     }
 

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const LEDGER_KIND: &str = "ledger";
+const PATH_KIND: &str = "path";
 const NODE_KIND: &str = "node";
 /// Planted fault: how long [`Planted::DrainsBySleep`] waits.
 const SLEEP: Duration = Duration::from_millis(2);
@@ -54,7 +55,7 @@ struct Reading {
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     /// The newest blueprint, if it is new.
-    pub(crate) blueprint: Option<u64>,
+    pub(crate) planned: Option<Ledger>,
     pub(crate) trouble: Option<String>,
 }
 
@@ -131,8 +132,9 @@ impl Controller {
             }
         }
         if let Some(planned) = self.reconciler.plan(&self.declared.intent) {
-            step.blueprint = Some(planned.ledger().number.0);
+            step.planned = Some(planned.ledger().clone());
             let mut ledger = planned.ledger().clone();
+            let former = Arc::clone(&self.reconciler.blueprint().ledger);
             if self.planted == Planted::ReusesAtOnce {
                 ledger.quarantine.clear();
                 ledger.remembered.clear();
@@ -140,16 +142,33 @@ impl Controller {
             if self.planted == Planted::HandsOutBeforePersisting {
                 self.reconciler.adopt(planned);
                 self.hand_out();
-                step.trouble = self.put(ledger_key(), &ledger).err().map(|e| e.to_string());
+                step.trouble = self.put_ledger(&ledger, &former).err().map(|e| e.to_string());
                 return step;
             }
-            match self.put(ledger_key(), &ledger) {
+            match self.put_ledger(&ledger, &former) {
                 Ok(()) => self.reconciler.adopt(planned),
                 Err(error) => step.trouble = Some(error.to_string()),
             }
         }
         self.hand_out();
         step
+    }
+
+    /// A document for each path that differs, and a head.
+    fn put_ledger(&self, ledger: &Ledger, former: &Ledger) -> Result<(), StoreError> {
+        let mut transaction = Transaction::new();
+        transaction.put(ledger_key(), ledger, Expect::Any)?;
+        if self.planted == Planted::WritesLedgerInTwo {
+            self.store.commit(std::mem::take(&mut transaction))?;
+        }
+        for (id, record) in ledger.paths.since(&former.paths) {
+            let key = Key::new(PATH_KIND, id);
+            match record {
+                Some(record) => transaction.put(key, record, Expect::Any)?,
+                None => transaction.delete(key, Expect::Any),
+            }
+        }
+        self.store.commit(transaction).map(drop)
     }
 
     fn hand_out(&mut self) {
@@ -326,8 +345,13 @@ impl Controller {
 const DRAIN_WAIT_MAX_LESS_SLEEP: Duration = catena_plan::DRAIN_WAIT_MAX.saturating_sub(SLEEP);
 
 pub(crate) fn read_ledger(store: &dyn Store) -> Result<Ledger, StoreError> {
-    let found = store.get(&ledger_key())?;
-    found.map_or_else(|| Ok(Ledger::default()), |document| document.decode())
+    let Some(head) = store.get(&ledger_key())? else { return Ok(Ledger::default()) };
+    let mut paths = Vec::new();
+    for document in store.list(PATH_KIND)? {
+        let record = document.decode()?;
+        paths.extend(document.key.id.parse().ok().map(|id| (PathId(id), record)));
+    }
+    Ok(Ledger { paths: paths.into_iter().collect(), ..head.decode()? })
 }
 
 fn ledger_key() -> Key {

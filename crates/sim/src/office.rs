@@ -26,10 +26,10 @@ impl World {
             Ok(controller) => {
                 self.controller_number += 1;
                 let found = Arc::clone(&controller.declared.intent);
-                let number = controller.reconciler.blueprint().number;
+                let ledger = Arc::clone(&controller.reconciler.blueprint().ledger);
                 self.trace.note(format_args!(
-                    "controller starts at revision {}, blueprint {number}",
-                    controller.declared.revision
+                    "controller starts at revision {}, blueprint {}",
+                    controller.declared.revision, ledger.number
                 ));
                 self.controller = Some(controller);
                 self.busy_until = self.now;
@@ -40,6 +40,7 @@ impl World {
                     return;
                 }
                 self.check_found(&found);
+                self.check_ledger(&ledger);
                 self.reconcile_soon(Duration::ZERO);
             }
             Err(error) => self.fail(format!("the controller cannot start: {error}")),
@@ -164,8 +165,9 @@ impl World {
         let Some(controller) = &mut self.controller else { return };
         let step = controller.advance();
         let wishes = controller.take_wishes();
-        if let Some(blueprint) = step.blueprint {
-            self.trace.note(format_args!("controller: blueprint {blueprint}"));
+        if let Some(ledger) = &step.planned {
+            self.trace.note(format_args!("controller: blueprint {}", ledger.number));
+            self.checks.planned(ledger);
             self.checks.tally.blueprints += 1;
         }
         if self.config.planted == crate::Planted::HandsOutBeforePersisting {

@@ -23,6 +23,8 @@ pub enum Planted {
     DrainsBySleep,
     /// A write of several documents is carried out as several.
     WritesOneByOne,
+    /// The head of a ledger is written before its paths.
+    WritesLedgerInTwo,
     /// A data plane resumes a program that the one before it had not synced. (Found by a seed.)
     ResumesUnsynced,
     /// A controller builds upon a store that the one before it had not synced. (Found by a seed.)
@@ -33,7 +35,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every mistake.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::StoreAnswersBeforeSync,
         Self::HandsOutBeforePersisting,
         Self::TrustsWhatItSent,
@@ -42,6 +44,7 @@ impl Planted {
         Self::ReusesAtOnce,
         Self::DrainsBySleep,
         Self::WritesOneByOne,
+        Self::WritesLedgerInTwo,
         Self::ResumesUnsynced,
         Self::OpensUnsynced,
         Self::TrustsPartialCounters,

@@ -6,6 +6,7 @@
 pub(crate) mod drain;
 pub(crate) mod health;
 mod journal;
+mod ledger_store;
 mod planner;
 pub(crate) mod receipts;
 pub(crate) mod settle;

@@ -2,6 +2,7 @@
 //! May block on the disk; knows no socket and decides nothing.
 
 use super::journal::{Journal, Remembered};
+use super::ledger_store;
 use super::{News, NodeNews, Situation};
 use crate::declared::Snapshot;
 use crate::error::ControllerError;
@@ -13,7 +14,6 @@ use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
 use serde::Serialize;
 use std::sync::Arc;
 
-const LEDGER_KIND: &str = "ledger";
 const NODE_KIND: &str = "node";
 
 pub(super) struct Planner {
@@ -33,8 +33,8 @@ impl Planner {
         declared: Snapshot,
         newest_slice: Revision,
     ) -> Result<Self, ControllerError> {
-        let ledger: Ledger = match store.get(&ledger_key())? {
-            Some(document) => document.decode()?,
+        let ledger = match ledger_store::read(store.as_ref())? {
+            Some(ledger) => ledger,
             None => begin(store.as_ref())?,
         };
         let mut nodes = Vec::new();
@@ -130,7 +130,7 @@ impl Planner {
         let former = self.reconciler.blueprint();
         let mut transaction = Transaction::new();
         if planned.ledger().number != former.ledger.number {
-            transaction.put(ledger_key(), planned.ledger(), Expect::Any)?;
+            ledger_store::add(&mut transaction, planned.ledger(), &former.ledger)?;
         }
         let revision = self.declared.revision;
         let journal = self.journal.add(&mut transaction, &planned, former, revision)?;
@@ -152,7 +152,7 @@ impl Planner {
 fn begin(store: &dyn Store) -> Result<Ledger, ControllerError> {
     let ledger = Ledger { choice_seed: random_seed()?, ..Ledger::default() };
     let mut transaction = Transaction::new();
-    transaction.put(ledger_key(), &ledger, Expect::Absent)?;
+    ledger_store::add(&mut transaction, &ledger, &Ledger::default())?;
     store.commit(transaction)?;
     Ok(ledger)
 }
@@ -165,10 +165,6 @@ fn random_seed() -> Result<u64, ControllerError> {
         Ok(_) => Ok(u64::from_ne_bytes(bytes).max(1)),
         Err(error) => Err(ControllerError::Randomness(error.into())),
     }
-}
-
-fn ledger_key() -> Key {
-    Key::new(LEDGER_KIND, "current")
 }
 
 #[cfg(test)]
@@ -214,7 +210,7 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut transaction = Transaction::new();
         let ledger = json!({"number": 7, "programs": {}, "paths": {}, "quarantine": {}});
-        transaction.put(ledger_key(), &ledger, Expect::Absent).unwrap();
+        transaction.put(Key::new("ledger", "current"), &ledger, Expect::Absent).unwrap();
         store.commit(transaction).unwrap();
         assert_eq!(told(&mut planner(&store)), 0);
         assert_eq!(told(&mut planner(&store)), 0, "also what it has written since");

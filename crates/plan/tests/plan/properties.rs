@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
+use crate::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id, stored};
 use catena_model::id::{ChainId, FunctionId, GraphId, InstanceId, RuleId};
 use catena_model::program::RulePlace;
 use catena_model::resource::{ChainGraph, Encapsulation};
@@ -119,8 +119,7 @@ impl Domain {
             }
             Step::Join(pairs) => self.join(pairs),
             Step::Restart => {
-                let stored = serde_json::to_string(&*self.world.blueprint.ledger).unwrap();
-                let ledger = serde_json::from_str(&stored).unwrap();
+                let ledger = stored(&self.world.blueprint.ledger);
                 self.world.blueprint = catena_plan::Blueprint::resume(ledger);
             }
         }

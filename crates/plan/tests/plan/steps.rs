@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use crate::rig::{CUSTOMER, INTERNAL, World, id, node, port_id, stored};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
 use catena_model::program::{Location, PortRole, RulePlace};
@@ -222,9 +222,8 @@ fn a_restarted_planner_goes_on_with_the_same_paths() {
     let mut world = testbed();
     let chain = world.chain(1, 1, &[11, 12]);
     world.settle();
-    let stored = serde_json::to_string(&*world.blueprint.ledger).unwrap();
     let number = world.blueprint.number;
-    world.blueprint = Blueprint::resume(serde_json::from_str(&stored).unwrap());
+    world.blueprint = Blueprint::resume(stored(&world.blueprint.ledger));
     assert_eq!(world.status(chain).state, ChainState::Active, "nodes still run it");
     world.settle();
     assert!(world.blueprint.number > number);

@@ -1,0 +1,158 @@
+//! All paths that any node may still know, by identifier and by chain. A copy costs nothing, and what
+//! two of them differ in is found without looking at what both share. Refuses to know what moves a path.
+
+use crate::counts::Counts;
+use crate::index::{Member, Relation};
+use crate::intent::Table;
+use crate::ledger::PathRecord;
+use catena_model::PathId;
+use catena_model::id::ChainId;
+use imbl::ordmap::DiffItem;
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::ops::Index;
+use std::sync::Arc;
+
+impl Member for PathId {
+    const MIN: Self = Self(0);
+}
+
+/// Records of paths.
+#[derive(Clone, Debug, Default)]
+pub struct Paths {
+    records: Table<PathId, Arc<PathRecord>>,
+    chains: Relation<ChainId, PathId>,
+    /// The paths of before that others leave flows on.
+    pinned: Counts<PathId>,
+}
+
+impl PartialEq for Paths {
+    /// The rest follows from the records.
+    fn eq(&self, other: &Self) -> bool {
+        self.since(other).next().is_none()
+    }
+}
+
+impl Eq for Paths {}
+
+impl Paths {
+    /// The record of a path.
+    #[must_use]
+    pub fn get(&self, id: &PathId) -> Option<&PathRecord> {
+        self.records.get(id).map(AsRef::as_ref)
+    }
+
+    /// Is there a path with this identifier?
+    #[must_use]
+    pub fn contains_key(&self, id: &PathId) -> bool {
+        self.records.contains_key(id)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Is there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// All, in the order of their identifiers.
+    pub fn iter(&self) -> impl Iterator<Item = (&PathId, &PathRecord)> + Clone {
+        self.records.iter().map(|(id, record)| (id, record.as_ref()))
+    }
+
+    /// The identifiers, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &PathId> {
+        self.records.keys()
+    }
+
+    /// The records, in the order of their identifiers.
+    pub fn values(&self) -> impl Iterator<Item = &PathRecord> + Clone {
+        self.iter().map(|(_, record)| record)
+    }
+
+    /// The paths of a chain, in the order of their identifiers.
+    pub fn of_chain(&self, chain: ChainId) -> impl Iterator<Item = (PathId, &PathRecord)> {
+        self.chains.of(chain).filter_map(|id| Some((id, self.get(&id)?)))
+    }
+
+    /// Do flows stay on this path that its classifiers have turned away from?
+    #[must_use]
+    pub fn is_pinned(&self, id: PathId) -> bool {
+        self.pinned.of(&id) > 0
+    }
+
+    /// What came or changed since others, and what went. Costs what differs.
+    pub fn since<'p>(
+        &'p self,
+        former: &'p Self,
+    ) -> impl Iterator<Item = (PathId, Option<&'p PathRecord>)> {
+        former.records.diff(&self.records).map(|item| match item {
+            DiffItem::Add(id, record) | DiffItem::Update { new: (id, record), .. } => {
+                (*id, Some(record.as_ref()))
+            }
+            DiffItem::Remove(id, _) => (*id, None),
+        })
+    }
+
+    pub(crate) fn insert(&mut self, id: PathId, record: PathRecord) {
+        self.remove(&id);
+        self.chains.insert(record.chain, id);
+        record.pins.iter().for_each(|pin| self.pinned.add(pin.old));
+        self.records.insert(id, Arc::new(record));
+    }
+
+    pub(crate) fn remove(&mut self, id: &PathId) {
+        let Some(former) = self.records.remove(id) else { return };
+        self.chains.remove(&former.chain, *id);
+        former.pins.iter().for_each(|pin| self.pinned.remove(&pin.old));
+    }
+
+    /// Changes a path, if there is one with this identifier.
+    pub(crate) fn update(&mut self, id: PathId, change: impl FnOnce(&mut PathRecord)) {
+        if let Some(former) = self.get(&id) {
+            let mut record = former.clone();
+            change(&mut record);
+            self.insert(id, record);
+        }
+    }
+
+    /// Changes the paths for which something holds.
+    pub(crate) fn update_where(
+        &mut self,
+        holds: impl Fn(&PathId, &PathRecord) -> bool,
+        change: impl Fn(&mut PathRecord),
+    ) {
+        let found = self.iter().filter(|(id, record)| holds(id, record));
+        let found: Vec<PathId> = found.map(|(id, _)| *id).collect();
+        found.into_iter().for_each(|id| self.update(id, &change));
+    }
+}
+
+impl FromIterator<(PathId, PathRecord)> for Paths {
+    fn from_iter<I: IntoIterator<Item = (PathId, PathRecord)>>(records: I) -> Self {
+        let mut paths = Self::default();
+        records.into_iter().for_each(|(id, record)| paths.insert(id, record));
+        paths
+    }
+}
+
+impl Index<&PathId> for Paths {
+    type Output = PathRecord;
+
+    fn index(&self, id: &PathId) -> &PathRecord {
+        &self.records[id]
+    }
+}
+
+/// Once they were written as a part of the ledger.
+impl<'de> Deserialize<'de> for Paths {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let records: BTreeMap<PathId, PathRecord> = BTreeMap::deserialize(deserializer)?;
+        Ok(records.into_iter().collect())
+    }
+}
