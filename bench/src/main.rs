@@ -75,8 +75,12 @@ impl Bench {
             Self::Classifier(options) => !options.quick,
             Self::ChainTcp(options) => !options.quick,
             Self::Growth(options) => !options.quick,
-            Self::SendStream { .. } | Self::TakeStream { .. } => false,
-            Self::Echo { .. } | Self::RoundTrips { .. } | Self::Summary | Self::Peers(_) => false,
+            Self::Echo { .. }
+            | Self::RoundTrips { .. }
+            | Self::SendStream { .. }
+            | Self::TakeStream { .. }
+            | Self::Summary
+            | Self::Peers(_) => false,
         }
     }
 }

@@ -9,6 +9,7 @@ mod site;
 mod stream;
 mod usage;
 
+use crate::engine::drive::wrong;
 use crate::error::BenchError;
 use crate::machine::calibrate;
 use crate::publish::{Run, publish};
@@ -136,6 +137,7 @@ impl Bed {
     /// Everything among so many chains; false: they were not in force in time.
     fn measure(&mut self, size: usize, notes: &mut Notes) -> Result<bool, BenchError> {
         eprintln!("bench: {size} chains");
+        let before = self.site.carried()?;
         let stream = self.site.stream()?;
         let is_reached = self.site.fill(size, Instant::now() + FILL_WAIT)?;
         if is_reached {
@@ -144,6 +146,11 @@ impl Bed {
             self.one_by_one(size, notes)?;
         }
         let counted = stream.end()?;
+        let carried = self.site.carried()?.saturating_sub(before);
+        if carried < counted.sent - counted.lost {
+            let reason = format!("{carried} of {} went through its chain", counted.sent);
+            return Err(wrong("the stream", &reason));
+        }
         figures::take_stream(notes, counted.sent, counted.lost);
         Ok(is_reached)
     }

@@ -49,6 +49,8 @@ pub(super) struct Site {
     sources: Vec<String>,
     /// IPv4 address where the stream goes.
     destination: String,
+    /// The chain that it takes.
+    streamed: String,
     /// Chains in force, without the stream's.
     chains: usize,
     /// Of the next chain or change: none has the functions, nor the rule, of another.
@@ -81,13 +83,15 @@ impl Site {
         let sources = used.iter().map(|name| Ok(text(&port(name)?["id"])));
         let sources = sources.collect::<Result<Vec<_>, BenchError>>()?;
         let destination = text(&port(DESTINATION)?["fixed_ips"][0]["ip_address"]);
-        let mut site = Self { server, client, groups, sources, destination, chains: 0, next: 0 };
+        let streamed = String::new();
+        let mut site =
+            Self { server, client, groups, sources, destination, streamed, chains: 0, next: 0 };
         let rule = json!({
             "logical_source_port": site.sources[0], "protocol": "udp",
             "destination_port_range_min": STREAM_PORT, "destination_port_range_max": STREAM_PORT,
         });
         let groups = site.next_groups();
-        site.make_of(&rule, &groups)?;
+        site.streamed = site.make_of(&rule, &groups)?.id;
         Ok(site)
     }
 
@@ -95,6 +99,14 @@ impl Site {
     pub(super) fn stream(&self) -> Result<Stream, BenchError> {
         let (from, to) = (Doorway::to(LAB, SOURCES[0])?, Doorway::to(LAB, DESTINATION)?);
         Stream::start(&from, &to, &self.destination, STREAM_PORT)
+    }
+
+    /// Packets that the stream's chain has carried to its end.
+    pub(super) fn carried(&mut self) -> Result<u64, BenchError> {
+        let report = self.client.expect("GET", &format!("/v1/chains/{}", self.streamed), None)?;
+        let nodes = report["nodes"].as_array().into_iter().flatten();
+        let finished = nodes.map(|node| node["counters"]["finished"]["packets"].as_u64());
+        Ok(finished.map(Option::unwrap_or_default).sum())
     }
 
     /// Three functions that no other chain has in this order.
