@@ -23,8 +23,8 @@ const TRIPLES: usize = FUNCTIONS * (FUNCTIONS - 1) * (FUNCTIONS - 2);
 const STRIDE: usize = 104_729;
 /// Where the stream goes.
 const STREAM_PORT: u16 = 5_001;
-/// Chains that one draft holds at most.
-const DRAFT_CHAINS: usize = 2_500;
+/// Chains that one draft holds at most: with a rule each they are nearly as much as one revision takes.
+const DRAFT_CHAINS: usize = 2_000;
 /// The controller holds no answer about a chain back for longer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// How long one chain may take to be in force, or gone.
