@@ -136,11 +136,11 @@ impl Bed {
 
     /// Everything among so many chains; false: they were not in force in time.
     fn measure(&mut self, size: usize, notes: &mut Notes) -> Result<bool, BenchError> {
-        eprintln!("bench: {size} chains");
         let before = self.site.carried()?;
         let stream = self.site.stream()?;
         let is_reached = self.site.fill(size, Instant::now() + FILL_WAIT)?;
         if is_reached {
+            eprintln!("bench: one by one, {size} chains in force");
             std::thread::sleep(QUIET);
             self.at_rest(size, notes)?;
             self.one_by_one(size, notes)?;

@@ -148,8 +148,12 @@ pub(crate) fn send(address: &str, port: u16) -> std::io::Result<()> {
             socket.send(&payload)?;
         }
     }
-    println!("{number}");
-    Ok(())
+    say(number)
+}
+
+/// Tells whoever has started this; nobody listens any more when it fails.
+fn say(what: impl std::fmt::Display) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{what}")
 }
 
 /// A word for each line that comes; they end with the input.
@@ -177,7 +181,7 @@ pub(crate) fn take(port: u16) -> std::io::Result<()> {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         ending.store(true, Ordering::Relaxed);
     });
-    println!("{LISTENING}");
+    say(LISTENING)?;
     let mut payload = [0; 2 * PAYLOAD_BYTES];
     let (mut came, mut is_open) = (Came::default(), false);
     let mut last = Instant::now();
@@ -192,12 +196,11 @@ pub(crate) fn take(port: u16) -> std::io::Result<()> {
         last = Instant::now();
         if !is_open {
             is_open = true;
-            println!("{OPEN}");
+            say(OPEN)?;
         }
         came.take(payload.get(..length).unwrap_or_default());
     }
-    println!("{}", came.distinct);
-    Ok(())
+    say(came.distinct)
 }
 
 /// Which datagrams came, a bit each.
