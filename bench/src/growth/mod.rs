@@ -46,8 +46,12 @@ const BATCH: usize = 10;
 const FILL_WAIT: Duration = Duration::from_secs(15 * 60);
 /// After so long no further chain is made, changed or removed for its time.
 const WORK_WAIT: Duration = Duration::from_secs(5 * 60);
-/// After the last change, what it set off is over.
-const QUIET: Duration = Duration::from_secs(1);
+/// What chains in force have set off is over once all processes use less than this share of a core,
+/// or after so long: then it is their rest.
+const QUIET_SHARE: f64 = 0.1;
+const QUIET_WAIT: Duration = Duration::from_secs(60);
+/// Time that the use of the processor is taken over.
+const QUIET_LOOK: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(3);
 
 /// Measures, writes the results and prints them.
@@ -98,7 +102,9 @@ fn about(ended: Option<usize>) -> String {
          where nothing is said. A number behind a name is that of the chains in force before, brought \
          there by drafts. Then up to {SINGLES} more are made one by one (rule and chain, until the chain \
          is active: every node has acknowledged), changed (three other functions, until it is active and \
-         no node knows the old path), and removed (until no node sends into it, and its rule). Processor \
+         no node knows the old path), and removed (until no node sends into it, and its rule); what is not \
+         over when the controller answers, after five seconds at the latest, is seen within a fiftieth of \
+         its time, or a tenth where a chain is removed. Processor \
          time is that of controller, agents and data planes less what they use at rest in the same \
          time; it and bytes are means over {BATCH} chains. Bytes are those of the controller's \
          connections with all nodes, as the kernel counts them; without a number they are those among \
@@ -141,7 +147,7 @@ impl Bed {
         let is_reached = self.site.fill(size, Instant::now() + FILL_WAIT)?;
         if is_reached {
             eprintln!("bench: one by one, {size} chains in force");
-            std::thread::sleep(QUIET);
+            self.wait_quiet()?;
             self.at_rest(size, notes)?;
             self.one_by_one(size, notes)?;
         }
@@ -155,12 +161,27 @@ impl Bed {
         Ok(is_reached)
     }
 
+    /// Processor time by role, in microseconds a second, while nothing is asked.
+    fn unasked(&mut self, length: Duration) -> Result<[f64; ROLES.len()], BenchError> {
+        let before = self.usage.read()?;
+        std::thread::sleep(length);
+        let spent = self.usage.since(&before)?;
+        Ok(spent.cpu_us.map(|us| us / spent.wall.as_secs_f64()))
+    }
+
+    fn wait_quiet(&mut self) -> Result<(), BenchError> {
+        let began = Instant::now();
+        while began.elapsed() < QUIET_WAIT {
+            if self.unasked(QUIET_LOOK)?.iter().sum::<f64>() < QUIET_SHARE * 1e6 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// What is used while nothing changes.
     fn at_rest(&mut self, size: usize, notes: &mut Notes) -> Result<(), BenchError> {
-        let before = self.usage.read()?;
-        std::thread::sleep(REST);
-        let spent = self.usage.since(&before)?;
-        self.rest = spent.cpu_us.map(|us| us / spent.wall.as_secs_f64());
+        self.rest = self.unasked(REST)?;
         figures::take_rest(notes, size, self.rest.iter().sum::<f64>() / 1e4);
         self.take_memory(size, notes)
     }

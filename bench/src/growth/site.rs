@@ -29,8 +29,14 @@ const DRAFT_CHAINS: usize = 2_000;
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// How long one chain may take to be in force, or gone.
 const CHAIN_WAIT: Duration = Duration::from_secs(300);
+/// Between two looks at a chain, at least.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Between two looks at all chains.
+/// Part of the time waited so far that passes until the next look: among many chains looking costs
+/// what would be waited for.
+const PAUSE_PART: u32 = 50;
+/// The same where all chains are looked at.
+const LONG_PAUSE_PART: u32 = 10;
+/// Between two looks at all chains, at least.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
 
 /// A chain that is in force, with its rule.
@@ -135,11 +141,12 @@ impl Site {
     }
 
     fn make_of(&mut self, rule: &Value, groups: &[String]) -> Result<Chain, BenchError> {
+        let began = Instant::now();
         let rule = create(&mut self.client, "flow_classifier", rule)?;
         let body = json!({"port_chain": {"port_pair_groups": groups, "flow_classifiers": [rule]}});
         let answer = self.client.expect("POST", "/v2.0/sfc/port_chains", Some(&body))?;
         let chain = Chain { id: text(&answer["port_chain"]["id"]), rule };
-        self.wait_for(&chain.id, &answer["port_chain"], is_active)?;
+        self.wait_for(&chain.id, began, &answer["port_chain"], is_active)?;
         Ok(chain)
     }
 
@@ -156,7 +163,7 @@ impl Site {
             let is_told = paths.is_some_and(|paths| paths.contains(&now["path_id"]));
             is_active(now) && now["path_id"] != before && is_told
         };
-        self.wait_for(&chain.id, &answer["port_chain"], is_over)?;
+        self.wait_for(&chain.id, began, &answer["port_chain"], is_over)?;
         Ok(began.elapsed())
     }
 
@@ -167,7 +174,7 @@ impl Site {
         self.client.expect("DELETE", &path, None)?;
         while began.elapsed() >= ANSWER_WAIT && self.is_withdrawing(&chain.id)? {
             check_time(began, "removed", &chain.id)?;
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(LONG_PAUSE.max(began.elapsed() / LONG_PAUSE_PART));
         }
         let path = format!("/v2.0/sfc/flow_classifiers/{}", chain.rule);
         self.client.expect("DELETE", &path, None)?;
@@ -185,15 +192,15 @@ impl Site {
     fn wait_for(
         &mut self,
         chain: &str,
+        began: Instant,
         answered: &Value,
         is_so: impl Fn(&Value) -> bool,
     ) -> Result<(), BenchError> {
-        let began = Instant::now();
         let path = format!("/v2.0/sfc/port_chains/{chain}");
         let mut now = answered.clone();
         while !is_so(&now) {
             check_time(began, "in force", chain)?;
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(PAUSE.max(began.elapsed() / PAUSE_PART));
             now = self.client.expect("GET", &path, None)?["port_chain"].take();
         }
         Ok(())
