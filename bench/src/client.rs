@@ -13,6 +13,8 @@ const ANSWER_WAIT: Duration = Duration::from_secs(120);
 /// A connection to one server.
 pub(crate) struct Client {
     address: String,
+    /// The header of each request that names the draft it concerns; empty: what is declared.
+    draft: String,
     stream: Option<BufReader<TcpStream>>,
 }
 
@@ -25,7 +27,12 @@ pub(crate) struct Answer {
 impl Client {
     /// A client of `host:port`.
     pub(crate) fn new(address: &str) -> Self {
-        Self { address: address.to_owned(), stream: None }
+        Self { address: address.to_owned(), draft: String::new(), stream: None }
+    }
+
+    /// The same, but every request concerns a draft of our controller.
+    pub(crate) fn in_draft(address: &str, draft: &str) -> Self {
+        Self { draft: format!("Catena-Draft: {draft}\r\n"), ..Self::new(address) }
     }
 
     /// One request. A connection that the server has closed is opened anew.
@@ -38,9 +45,10 @@ impl Client {
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
+             Content-Length: {}\r\n{}\r\n{body}",
             self.address,
-            body.len()
+            body.len(),
+            self.draft
         );
         let was_open = self.stream.is_some();
         match self.exchange(&request) {

@@ -52,6 +52,9 @@ pub(crate) enum BenchError {
     /// Our own client was refused.
     #[error("{0}; the figures would mean nothing")]
     Client(#[from] catena_client::ClientError),
+    /// A lab does not let us in.
+    #[error("{0}; the figures would mean nothing")]
+    Lab(#[from] catena_lab::LabError),
     /// A result cannot be written.
     #[error("cannot write {path}: {reason}; make room or choose another folder")]
     Write {

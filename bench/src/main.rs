@@ -9,6 +9,7 @@ mod classifier;
 mod client;
 mod engine;
 mod error;
+mod growth;
 mod load;
 mod machine;
 mod openstack;
@@ -44,6 +45,14 @@ enum Bench {
     Classifier(classifier::Options),
     /// TCP through chains, beside raw redirection, kernel routing and Open vSwitch.
     ChainTcp(chain_tcp::Options),
+    /// One more chain, one changed and one removed, among none to ten thousand, on four nodes.
+    Growth(growth::Options),
+    /// One end of a counted stream (started by `growth`).
+    #[command(hide = true)]
+    SendStream { address: String, port: u16 },
+    /// The other end of a counted stream.
+    #[command(hide = true)]
+    TakeStream { port: u16 },
     /// One end of round trips (started by `chain-tcp`).
     #[command(hide = true)]
     Echo { port: u16 },
@@ -65,7 +74,13 @@ impl Bench {
             Self::Slices(options) => !options.quick,
             Self::Classifier(options) => !options.quick,
             Self::ChainTcp(options) => !options.quick,
-            Self::Echo { .. } | Self::RoundTrips { .. } | Self::Summary | Self::Peers(_) => false,
+            Self::Growth(options) => !options.quick,
+            Self::Echo { .. }
+            | Self::RoundTrips { .. }
+            | Self::SendStream { .. }
+            | Self::TakeStream { .. }
+            | Self::Summary
+            | Self::Peers(_) => false,
         }
     }
 }
@@ -74,10 +89,12 @@ impl Bench {
 type Figures = fn() -> Vec<Figure>;
 
 /// Every benchmark and its figures; its results are in `results/NAME.json`.
-const BENCHES: [(&str, Figures); 5] = [
+const BENCHES: [(&str, Figures); 7] = [
     ("chain-tcp", chain_tcp::figures),
     ("classifier", classifier::figures),
     ("engine", engine::figures),
+    ("growth", growth::figures),
+    ("growth-one-port", growth::figures),
     ("openstack", openstack::figures),
     ("slices", slices::figures),
 ];
@@ -103,6 +120,11 @@ fn measure(bench: &Bench, folder: &Path) -> Result<(), BenchError> {
         Bench::Engine(options) => engine::run(options, folder),
         Bench::Slices(options) => slices::run(options, folder),
         Bench::ChainTcp(options) => chain_tcp::run(options, folder),
+        Bench::Growth(options) => growth::run(options, folder),
+        Bench::SendStream { address, port } => {
+            growth::send(address, *port).map_err(BenchError::from)
+        }
+        Bench::TakeStream { port } => growth::take(*port).map_err(BenchError::from),
         Bench::Echo { port } => chain_tcp::echo(*port).map_err(BenchError::from),
         Bench::RoundTrips { address, port, count } => {
             chain_tcp::make_round_trips(address, *port, *count).map_err(BenchError::from)

@@ -5,7 +5,7 @@ use crate::error::BenchError;
 use crate::machine::machine;
 use crate::plot::Plot;
 use crate::results::{Figure, Notes, Picture, Results, Row};
-use crate::{BENCHES, chain_tcp, classifier, engine, openstack, slices};
+use crate::{BENCHES, chain_tcp, classifier, engine, growth, openstack, slices};
 use comfy_table::{Table, presets};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -72,6 +72,7 @@ fn picture_of(name: &str, notes: &Notes) -> Option<Plot> {
         "chain-tcp" => Some(chain_tcp::throughput_plot(notes)),
         "classifier" => Some(classifier::plot(notes)),
         "engine" => Some(engine::hops_plot(notes)),
+        "growth" | "growth-one-port" => Some(growth::plot(notes, name)),
         "openstack" => Some(openstack::picture(notes)),
         "slices" => Some(slices::cost_plot(notes)),
         _ => None,

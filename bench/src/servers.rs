@@ -17,8 +17,32 @@ pub(crate) struct Server {
     pub(crate) address: String,
     pid: u32,
     end: End,
+    clock: Clock,
+}
+
+/// Processor time of processes, by what the kernel says of their threads.
+#[derive(Default)]
+pub(crate) struct Clock {
     /// Nanoseconds of each thread that was ever seen: those of one that has ended still count.
     seen: BTreeMap<u64, u64>,
+}
+
+impl Clock {
+    /// Nanoseconds that these have used so far, with what earlier calls saw.
+    pub(crate) fn read(&mut self, pids: &[u32]) -> u64 {
+        for pid in pids {
+            let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+            for thread in threads.flatten() {
+                let text = std::fs::read_to_string(thread.path().join("schedstat"));
+                let used = text.ok().and_then(|text| text.split(' ').next()?.parse().ok());
+                let id = thread.file_name().to_string_lossy().parse();
+                if let (Some(used), Ok(id)) = (used, id) {
+                    self.seen.insert(id, used);
+                }
+            }
+        }
+        self.seen.values().sum()
+    }
 }
 
 enum End {
@@ -57,8 +81,7 @@ impl Server {
         let child =
             command.spawn().map_err(|error| fail(format!("{}: {error}", program.display())))?;
         let pid = child.id();
-        let seen = BTreeMap::new();
-        let server = Self { address, pid, end: End::Child(child), seen };
+        let server = Self { address, pid, end: End::Child(child), clock: Clock::default() };
         let began = Instant::now();
         while TcpStream::connect(&server.address).is_err() {
             if began.elapsed() > START_WAIT {
@@ -90,12 +113,12 @@ impl Server {
                 break Some(address.to_owned());
             }
         };
-        let pid = family(child.id()).into_iter().find(|pid| is_controller(*pid));
+        let pid = family(child.id()).into_iter().find(|pid| plays(*pid, "controller"));
         let is_up = address.is_some() && pid.is_some();
         let (address, pid) = (address.unwrap_or_default(), pid.unwrap_or_default());
         // Made before it is judged, so that it ends with this in any case.
-        let server =
-            Self { address, pid, end: End::Lab { child, _said: said }, seen: BTreeMap::new() };
+        let end = End::Lab { child, _said: said };
+        let server = Self { address, pid, end, clock: Clock::default() };
         if is_up { Ok(server) } else { Err(fail("it did not come up".into())) }
     }
 
@@ -119,23 +142,18 @@ impl Server {
         let pid = pid.parse().map_err(|_| fail(format!("'{pid}' is no process")))?;
         let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let end = End::Script { down: scripts.join("down"), work: work.to_path_buf() };
-        Ok(Self { address, pid, end, seen: BTreeMap::new() })
+        Ok(Self { address, pid, end, clock: Clock::default() })
     }
 
     /// Processor time used so far by the process, its threads and its children, in nanoseconds.
     pub(crate) fn cpu_ns(&mut self) -> u64 {
-        for pid in family(self.pid) {
-            let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            for thread in threads.flatten() {
-                let text = std::fs::read_to_string(thread.path().join("schedstat"));
-                let used = text.ok().and_then(|text| text.split(' ').next()?.parse().ok());
-                let id = thread.file_name().to_string_lossy().parse();
-                if let (Some(used), Ok(id)) = (used, id) {
-                    self.seen.insert(id, used);
-                }
-            }
-        }
-        self.seen.values().sum()
+        self.clock.read(&family(self.pid))
+    }
+
+    /// The processes of a lab that have this role: `controller`, `agent` or `dataplane`.
+    pub(crate) fn playing(&self, role: &str) -> Vec<u32> {
+        let End::Lab { child, .. } = &self.end else { return Vec::new() };
+        family(child.id()).into_iter().filter(|pid| plays(*pid, role)).collect()
     }
 }
 
@@ -164,9 +182,10 @@ pub(crate) fn program(root: &Path) -> PathBuf {
     target.unwrap_or_else(|| root.join("target")).join("release/catena")
 }
 
-fn is_controller(pid: u32) -> bool {
+/// Was a process started with this word behind the program's name?
+fn plays(pid: u32, role: &str) -> bool {
     let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    words.split('\0').nth(1) == Some("controller")
+    words.split('\0').nth(1) == Some(role)
 }
 
 /// A process and all below it.
