@@ -87,9 +87,8 @@ pub fn is_withdrawn(current: &Blueprint, inventory: &Inventory, chain: ChainId) 
     current
         .ledger
         .paths
-        .values()
-        .filter(|path| path.chain == chain)
-        .all(|path| path.phase == PathPhase::Superseded && current.is_running(inventory, path))
+        .of_chain(chain)
+        .all(|(_, path)| path.phase == PathPhase::Superseded && current.is_running(inventory, path))
 }
 
 /// What a path of before waits for until nodes forget it.

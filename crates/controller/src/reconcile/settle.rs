@@ -151,8 +151,8 @@ fn left<'s>(
     now: &'s Situation,
     chains: &'s BTreeSet<ChainId>,
 ) -> impl Iterator<Item = (PathId, &'s PathRecord)> {
-    let paths = now.blueprint.ledger.paths.iter().map(|(id, path)| (*id, path));
-    paths.filter(|(_, path)| path.phase == PathPhase::Superseded && chains.contains(&path.chain))
+    let paths = chains.iter().flat_map(|chain| now.blueprint.ledger.paths.of_chain(*chain));
+    paths.filter(|(_, path)| path.phase == PathPhase::Superseded)
 }
 
 /// Has every node dropped the rules of a chain, or can no waiting bring it to that?
@@ -164,8 +164,8 @@ fn is_let_go(now: &Situation, chain: ChainId) -> bool {
 
 /// The nodes that may still send into the paths of a chain.
 fn lagging(now: &Situation, chain: ChainId) -> BTreeSet<NodeName> {
-    let paths = now.blueprint.ledger.paths.values().filter(|path| path.chain == chain);
-    paths.flat_map(|path| now.blueprint.lagging_nodes(&now.inventory, path)).collect()
+    let paths = now.blueprint.ledger.paths.of_chain(chain);
+    paths.flat_map(|(_, path)| now.blueprint.lagging_nodes(&now.inventory, path)).collect()
 }
 
 async fn until(
@@ -193,7 +193,7 @@ fn is_on_its_way(now: &Situation, chain: ChainId) -> bool {
         return false;
     }
     let mut waits_for: BTreeSet<NodeName> = BTreeSet::new();
-    for path in now.blueprint.ledger.paths.values().filter(|path| path.chain == chain) {
+    for (_, path) in now.blueprint.ledger.paths.of_chain(chain) {
         if path.phase != PathPhase::Superseded {
             waits_for.extend(now.blueprint.lagging_nodes(&now.inventory, path));
         }

@@ -397,7 +397,8 @@ impl Books {
         self.dropped(owner, path, reason, packets);
     }
 
-    /// All counters, or those that are asked for; what the rings and interfaces counted themselves is for the shell to add.
+    /// All counters, or those that are asked for; what the rings and interfaces counted themselves is
+    /// for the shell to add.
     pub(super) fn export(
         &self,
         node: &NodeName,

@@ -13,4 +13,5 @@ mod slice_checks;
 mod slice_drain;
 mod slices;
 mod steps;
+mod stored;
 mod ways;

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id, stored};
+use crate::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
+use crate::stored::stored;
 use catena_model::id::{ChainId, FunctionId, GraphId, InstanceId, RuleId};
 use catena_model::program::RulePlace;
 use catena_model::resource::{ChainGraph, Encapsulation};

@@ -244,14 +244,3 @@ impl World {
         self.blueprint.programs[&node(number)].paths.iter().map(|path| path.id).collect()
     }
 }
-
-/// A ledger as a store gives it back: a head, and each path on its own.
-pub(crate) fn stored(ledger: &Ledger) -> Ledger {
-    fn again<T: serde::Serialize + serde::de::DeserializeOwned>(document: &T) -> T {
-        serde_json::from_str(&serde_json::to_string(document).unwrap()).unwrap()
-    }
-    let head: Ledger = again(ledger);
-    assert!(head.paths.is_empty(), "the head has none");
-    let paths = ledger.paths.iter().map(|(id, record)| (*id, again(record)));
-    Ledger { paths: paths.collect(), ..head }
-}

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, node, port_id, stored};
+use crate::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use crate::stored::stored;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
 use catena_model::program::{Location, PortRole, RulePlace};

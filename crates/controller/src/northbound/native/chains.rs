@@ -117,8 +117,8 @@ fn lost_on_return(
 
 /// The nodes of a chain's paths.
 fn nodes_of(situation: &Situation, chain: ChainId) -> BTreeSet<NodeName> {
-    let paths = situation.blueprint.ledger.paths.values().filter(|path| path.chain == chain);
-    paths.flat_map(|path| path.nodes(situation.inventory.nodes.keys())).collect()
+    let paths = situation.blueprint.ledger.paths.of_chain(chain);
+    paths.flat_map(|(_, path)| path.nodes(situation.inventory.nodes.keys())).collect()
 }
 
 /// What is counted of a chain, and at the ports of its functions.

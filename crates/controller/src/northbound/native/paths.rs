@@ -25,13 +25,12 @@ pub(super) fn list(situation: &Situation, intent: &Intent, identity: &Identity) 
 
 /// The paths of a chain, those in use first and in the direction of its rules before the other.
 pub(super) fn of_chain(situation: &Situation, chain: ChainId) -> Vec<PathReport> {
-    let paths = situation.blueprint.ledger.paths.iter();
-    let mut paths: Vec<_> = paths.filter(|(_, path)| path.chain == chain).collect();
+    let mut paths: Vec<_> = situation.blueprint.ledger.paths.of_chain(chain).collect();
     paths.sort_by_key(|(id, path)| {
         let is_in_use = path.phase == PathPhase::Classified;
-        (!is_in_use, path.direction != Direction::Forward, **id)
+        (!is_in_use, path.direction != Direction::Forward, *id)
     });
-    paths.into_iter().map(|(id, path)| report(*id, path)).collect()
+    paths.into_iter().map(|(id, path)| report(id, path)).collect()
 }
 
 pub(super) fn show(

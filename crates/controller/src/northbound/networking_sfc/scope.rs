@@ -42,8 +42,8 @@ impl<'a> Scope<'a> {
         found.filter(|resource| self.identity.sees(&resource.label().project))
     }
 
-    /// All that the caller may know of, by identity and label, ordered by identity; only those of a name, if one is given.
-    /// Costs what is found, where a name or a project tells.
+    /// All that the caller may know of, by identity and label, in the order of identities; only those
+    /// of a name, if one is given. Costs what is found, where a name or a project tells.
     pub(super) fn labels<R: Resource + 'a>(self, name: Option<&str>) -> Labels<'a> {
         let index = self.intent.index();
         let found: Box<dyn Iterator<Item = R::Id> + 'a> = match (name, self.project()) {

@@ -1,0 +1,17 @@
+//! What a store gives back of what was written.
+#![allow(clippy::unwrap_used)]
+
+use catena_plan::Ledger;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A ledger as a store gives it back: a head, and each path on its own.
+pub(crate) fn stored(ledger: &Ledger) -> Ledger {
+    fn again<T: Serialize + DeserializeOwned>(document: &T) -> T {
+        serde_json::from_str(&serde_json::to_string(document).unwrap()).unwrap()
+    }
+    let head: Ledger = again(ledger);
+    assert!(head.paths.is_empty(), "the head has none");
+    let paths = ledger.paths.iter().map(|(id, record)| (*id, again(record)));
+    Ledger { paths: paths.collect(), ..head }
+}
