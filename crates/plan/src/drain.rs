@@ -164,18 +164,15 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
             path.nodes = record.nodes(inventory.nodes.keys());
             self.paths.insert(id, path);
         }
-        self.due().next().is_some()
+        // While nodes lag, one look is enough to compare with later.
+        let is_due = |path: &Watched<T>| path.stage != Stage::Turning || path.before.is_none();
+        self.paths.values().any(is_due)
     }
 
-    /// While nodes lag, one look is enough to compare with later.
-    fn due(&self) -> impl Iterator<Item = &Watched<T>> {
-        let is_due = |path: &&Watched<T>| path.stage != Stage::Turning || path.before.is_none();
-        self.paths.values().filter(is_due)
-    }
-
-    /// Adds whom to ask for the counters of the paths that should be read.
+    /// Adds whom to ask for the counters of the paths that are watched: whatever is read is taken for
+    /// what a path's nodes count, also of one that nodes have still to turn away from.
     pub fn ask(&self, asked: &mut Asked) {
-        for path in self.due() {
+        for path in self.paths.values() {
             asked.nodes.extend(path.nodes.iter().cloned());
             asked.chains.insert(path.chain);
         }

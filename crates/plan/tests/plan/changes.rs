@@ -164,6 +164,25 @@ fn only_the_nodes_of_a_draining_path_are_asked_and_of_its_chain_alone() {
     assert!(watched.look());
     let expected = Asked { nodes: [node(1), node(2)].into(), chains: [watched.chain].into() };
     assert_eq!(asked(&watched), expected);
+    watched.read();
+    assert_eq!(asked(&watched), Asked::default(), "its path is gone");
+}
+
+#[test]
+fn a_path_that_nodes_still_turn_away_from_is_asked_for_whenever_anything_is() {
+    let mut watched = Watched::new();
+    watched.settle();
+    watched.over(&[11]);
+    // The new path is known, and the classifier has still to turn.
+    watched.world.plan();
+    watched.world.acknowledge_all();
+    watched.world.plan();
+    assert!(watched.look(), "once, to compare with later");
+    let _ = watched.drains.drained(&watched.counters, watched.now);
+    assert!(!watched.look(), "nothing is due");
+    let mut asked = Asked::default();
+    watched.drains.ask(&mut asked);
+    assert!(asked.chains.contains(&watched.chain), "but what is read must hold it");
 }
 
 #[test]
