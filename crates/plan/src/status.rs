@@ -70,13 +70,13 @@ fn held_up(
     })
 }
 
-type Paths<'p> = [(PathId, &'p PathRecord)];
+type InUse<'p> = [(PathId, &'p PathRecord)];
 
 /// The first node that does not run what one of the paths needs.
 fn lagging<'p>(
     current: &Blueprint,
     inventory: &Inventory,
-    paths: &Paths<'p>,
+    paths: &InUse<'p>,
 ) -> Option<(&'p PathRecord, NodeName)> {
     paths.iter().find_map(|(_, path)| Some((*path, current.lagging(inventory, path)?)))
 }
@@ -121,7 +121,7 @@ pub(crate) fn packets_inside() -> String {
 }
 
 /// What a chain is that is not known to be in force everywhere as it is declared.
-fn waiting_state(current: &Blueprint, inventory: &Inventory, paths: &Paths<'_>) -> ChainState {
+fn waiting_state(current: &Blueprint, inventory: &Inventory, paths: &InUse<'_>) -> ChainState {
     let Some((_, first)) = paths.first() else { return ChainState::Building };
     match lagging(current, inventory, paths) {
         // Every node of the path knew it before the classifiers turned: this one has lost it.
@@ -134,7 +134,7 @@ fn waiting_state(current: &Blueprint, inventory: &Inventory, paths: &Paths<'_>) 
 }
 
 /// A node that is away goes on with its program; people should know all the same.
-fn absence(inventory: &Inventory, paths: &Paths<'_>) -> String {
+fn absence(inventory: &Inventory, paths: &InUse<'_>) -> String {
     let is_away =
         |node: &NodeName| inventory.nodes.get(node).is_some_and(|facts| !facts.is_connected);
     let mut nodes = paths.iter().flat_map(|(_, path)| path.nodes(inventory.nodes.keys()));

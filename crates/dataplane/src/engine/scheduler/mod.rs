@@ -9,7 +9,8 @@
 //! lane and for all. A lane may take no more places than are free, and all lanes that one port fills
 //! only so many that some are left (`shares`): so whoever floods leaves room for the rest, by however
 //! many slices. Where no lane is idle, the port whose slices hold most of them gives one up for a port
-//! with fewer, and gets none for another slice.
+//! with fewer, and gets none for another slice. A slice whose lane has gone is forgotten with what it
+//! sent: should it get another, it is let through once more up to its burst.
 
 pub(super) mod bucket;
 mod exit;
