@@ -3,7 +3,8 @@
 
 use crate::house::House;
 use crate::patience::wait_for;
-use catena_model::account::{ChainCounters, NodeCounters, Volume};
+use catena_model::DropReason;
+use catena_model::account::{Account, ChainCounters, NodeCounters, Volume};
 use catena_model::status::{ChainReport, NodeReport};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,6 +35,17 @@ pub(crate) fn assert_holds(house: &House) {
 /// Frames that the kernel lost before anybody received them, over all nodes.
 pub(crate) fn ring_full(house: &House) -> u64 {
     counters(house).iter().map(NodeCounters::ring_full).sum()
+}
+
+/// Frames that the kernel lost because their port had its share of the way up to the engine, over
+/// all nodes.
+pub(crate) fn share_full(house: &House) -> u64 {
+    let refused = |account: &Account| account.dropped.get(&DropReason::PuntShareFull).copied();
+    let of = |node: NodeCounters| -> u64 {
+        let ports = node.ports.iter().map(|port| &port.account);
+        ports.chain([&node.tunnels]).filter_map(refused).sum()
+    };
+    counters(house).into_iter().map(of).sum()
 }
 
 /// What a chain counted over all nodes, on the path in use.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A process that is not a zombie.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,6 +11,19 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) name: String,
     pub(crate) words: Vec<String>,
+}
+
+impl Process {
+    /// How long its threads of a name were ready to run and no processor was free, together.
+    pub(crate) fn waited(&self, thread: &str) -> Duration {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
+        let of = |task: fs::DirEntry| -> Option<u64> {
+            let is_it = fs::read_to_string(task.path().join("comm")).ok()?.trim() == thread;
+            let times = fs::read_to_string(task.path().join("schedstat")).ok().filter(|_| is_it)?;
+            times.split(' ').nth(1)?.parse().ok()
+        };
+        Duration::from_nanos(tasks.flatten().filter_map(of).sum())
+    }
 }
 
 fn text(bytes: &[u8]) -> Vec<String> {

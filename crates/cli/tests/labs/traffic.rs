@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Seconds, microseconds and sequence number, as the independent proof reads them.
 const IDENTITY_BYTES: usize = 12;
 /// Datagrams between two pauses.
-const BURST: u32 = 20;
+pub(crate) const BURST: u32 = 20;
 /// New flows between two pauses.
 const FLOWS_BURST: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(4);
@@ -69,6 +69,8 @@ pub(crate) struct Sender {
     socket: UdpSocket,
     run: u32,
     next: u32,
+    /// Between two bursts.
+    pause: Duration,
 }
 
 impl Sender {
@@ -80,7 +82,8 @@ impl Sender {
         let socket = from.inside(|| UdpSocket::bind((any, 0))).expect("a socket");
         socket.connect(to).expect("a route");
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Self { socket, run: now.map_or(0, |now| now.subsec_nanos()), next: 0 }
+        let run = now.map_or(0, |now| now.subsec_nanos());
+        Self { socket, run, next: 0, pause: PAUSE }
     }
 
     fn payload(&self) -> Vec<u8> {
@@ -105,9 +108,14 @@ impl Sender {
         for number in 0..count {
             self.send();
             if number % BURST == BURST - 1 {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(self.pause);
             }
         }
+    }
+
+    /// The same with a burst each time as long as this has passed.
+    pub(crate) fn every(self, pause: Duration) -> Self {
+        Self { pause, ..self }
     }
 
     /// How many were sent.
@@ -181,13 +189,19 @@ impl Receiver {
 
     /// Exactly the first `count` numbers came, each once.
     pub(crate) fn assert_all(self, count: u32) {
+        let missing = self.missing(count);
+        assert!(missing.is_empty(), "{} of {count} lost: {missing:?}", missing.len());
+    }
+
+    /// Which of the first `count` numbers did not come; each of the others came once, and no more.
+    pub(crate) fn missing(self, count: u32) -> Vec<u32> {
         let came = self.stop(count);
         let missing: Vec<u32> = (0..count).filter(|number| !came.contains_key(number)).collect();
         let twice = came.iter().filter(|(_, n)| **n > 1);
         let twice: Vec<u32> = twice.map(|(number, _)| *number).collect();
-        assert!(missing.is_empty(), "{} of {count} lost: {missing:?}", missing.len());
         assert!(twice.is_empty(), "more than once: {twice:?}");
-        assert_eq!(came.len(), count as usize);
+        assert_eq!(came.len() + missing.len(), count as usize);
+        missing
     }
 }
 
