@@ -8,7 +8,7 @@ use crate::inventory::Inventory;
 use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, PlacedPort, SliceReach};
 use crate::next::supersede;
 use crate::pins::pins;
-use crate::program::port_entry;
+use crate::programs::port_entry;
 use crate::render::{Rendering, chain_name, render};
 use catena_model::PathId;
 use catena_model::id::ChainId;
@@ -193,7 +193,10 @@ fn install(
     way: &Rendering,
     is_update: bool,
 ) {
-    let Some(id) = ledger.free_path_id(way.encapsulation) else { return };
+    let Some(id) = ledger.free_path_id(way.encapsulation) else {
+        ledger.unserved.insert(chain.id);
+        return;
+    };
     let record = PathRecord {
         chain: chain.id,
         chain_name: chain_name(chain),

@@ -1,9 +1,11 @@
 //! The immutable numbered whole: one program for each node, and the ledger it leaves behind.
 
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase, PathRecord};
+use crate::programs::{Programs, Sources};
 use crate::slices::SliceBook;
-use catena_model::{BlueprintNumber, NodeName, NodeProgram};
+use crate::touched::Looked;
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,11 +18,13 @@ pub struct Blueprint {
     pub parent: BlueprintNumber,
     /// Each node's program. The number of a program is that of the blueprint that changed it last.
     /// Slices are not in it: they are in the book.
-    pub programs: Arc<BTreeMap<NodeName, NodeProgram>>,
+    pub programs: Programs,
     /// What the next planning must remember; store it before any program leaves.
     pub ledger: Arc<Ledger>,
     /// The slices; what changed in it must be stored, too.
     pub slices: SliceBook,
+    /// What it was planned for; none: nothing is known of that.
+    pub(crate) looked: Option<Arc<Looked>>,
 }
 
 impl Blueprint {
@@ -30,10 +34,18 @@ impl Blueprint {
         Self {
             number: ledger.number,
             parent: ledger.number,
-            programs: Arc::default(),
+            programs: Programs::default(),
             ledger: Arc::new(ledger),
             slices: SliceBook::default(),
+            looked: None,
         }
+    }
+
+    /// The same, as if nothing were known of what it was planned for: what follows is found by looking
+    /// at everything.
+    #[must_use]
+    pub fn without_looks(self) -> Self {
+        Self { looked: None, ..self }
     }
 
     /// The same with the slices that were planned; the blueprint that did so may be newer.
@@ -41,6 +53,27 @@ impl Blueprint {
     pub fn with_slices(self, slices: SliceBook, number: BlueprintNumber) -> Self {
         let number = number.max(self.number);
         Self { number, parent: number, slices, ..self }
+    }
+
+    /// What a node is told, as it is sent; slices are not in it.
+    #[must_use]
+    pub fn program(&self, node: &NodeName) -> Option<NodeProgram> {
+        self.programs.get(node).map(|program| program.whole(node))
+    }
+
+    /// What was looked at before, if it was among these nodes.
+    pub(crate) fn looked_among(&self, nodes: &BTreeMap<NodeName, NodeFacts>) -> Option<&Looked> {
+        self.looked.as_deref().filter(|looked| looked.is_among(nodes))
+    }
+
+    /// The programs that follow, each with this number if it is another than now.
+    pub(crate) fn following_programs(&self, to: Sources<'_>, number: BlueprintNumber) -> Programs {
+        let from = self.looked_among(to.nodes).map(|looked| Sources {
+            paths: &self.ledger.paths,
+            intent: &looked.intent,
+            nodes: &looked.nodes,
+        });
+        self.programs.following(from, to, self.ledger.choice_seed, number)
     }
 
     /// The number of a node's program, slices included.
@@ -54,14 +87,17 @@ impl Blueprint {
     /// Strikes a node out that nobody waits for any more. Identifiers that it may still know are not
     /// used again: it may come back.
     pub(crate) fn forget(&mut self, node: &NodeName) {
-        Arc::make_mut(&mut self.programs).remove(node);
-        Arc::make_mut(&mut self.ledger).paths.update_where(
-            |_, path| path.holders.contains(node) || path.needs.contains_key(node),
-            |path| {
+        self.programs.remove(node);
+        let paths = &mut Arc::make_mut(&mut self.ledger).paths;
+        let names =
+            |path: &PathRecord| path.holders.contains(node) || path.needs.contains_key(node);
+        let naming = paths.iter().filter(|(_, path)| names(path)).map(|(id, _)| *id);
+        for id in naming.collect::<Vec<PathId>>() {
+            paths.update(id, |path| {
                 path.holders.remove(node);
                 path.needs.remove(node);
-            },
-        );
+            });
+        }
         self.slices.forget_node(node);
     }
 

@@ -42,9 +42,12 @@ impl<K: Ord + Clone> Counts<K> {
         self.0.range(first..).map(|(key, _)| key)
     }
 
-    /// Have the same keys members, however many? Costs what differs.
-    pub(crate) fn has_same_keys(&self, other: &Self) -> bool {
-        self.0.diff(&other.0).all(|item| matches!(item, DiffItem::Update { .. }))
+    /// The keys that got their first member, or lost the last. Costs what differs.
+    pub(crate) fn changed_keys<'c>(&'c self, other: &'c Self) -> impl Iterator<Item = &'c K> {
+        self.0.diff(&other.0).filter_map(|item| match item {
+            DiffItem::Add(key, _) | DiffItem::Remove(key, _) => Some(key),
+            DiffItem::Update { .. } => None,
+        })
     }
 }
 
@@ -58,9 +61,9 @@ mod tests {
         counts.add('a');
         let once = counts.clone();
         counts.add('a');
-        assert!(counts.has_same_keys(&once) && counts != once);
+        assert!(counts.changed_keys(&once).next().is_none() && counts != once);
         counts.add('b');
-        assert!(!counts.has_same_keys(&once));
+        assert!(counts.changed_keys(&once).eq(&['b']));
         assert_eq!((counts.of(&'a'), counts.of(&'b'), counts.of(&'c')), (2, 1, 0));
         assert!(counts.keys_from('b').eq(&['b']));
         for gone in ['b', 'a', 'c'] {

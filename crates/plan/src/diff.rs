@@ -3,7 +3,8 @@
 use crate::blueprint::Blueprint;
 use crate::intent::Table;
 use crate::slices::SliceTable;
-use catena_model::{BlueprintNumber, NodeName, NodeProgram};
+use catena_model::entry::Entries;
+use catena_model::{BlueprintNumber, NodeName};
 use imbl::ordmap::DiffItem;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -44,8 +45,8 @@ pub struct BlueprintDiff {
 pub fn diff(from: &Blueprint, to: &Blueprint) -> BlueprintDiff {
     let mut nodes = BTreeMap::new();
     for (name, program) in to.programs.iter() {
-        let former = from.programs.get(name);
-        let mut tables = diff_programs(former, program);
+        let former = from.programs.get(name).map(|program| &program.entries);
+        let mut tables = diff_entries(former, &program.entries);
         tables.extend(diff_slices(from.slices.table(name), to.slices.table(name)));
         if !tables.is_empty() {
             let numbers = (from.number_of(name), to.number_of(name));
@@ -55,26 +56,10 @@ pub fn diff(from: &Blueprint, to: &Blueprint) -> BlueprintDiff {
     BlueprintDiff { from: from.number, to: to.number, nodes }
 }
 
-fn diff_programs(
-    from: Option<&NodeProgram>,
-    to: &NodeProgram,
-) -> BTreeMap<&'static str, TableDiff> {
-    let mut tables = BTreeMap::new();
-    let mut table = |name, diff: TableDiff| {
-        if diff != TableDiff::default() {
-            tables.insert(name, diff);
-        }
-    };
-    table("tunnels", diff_table(from.map(|p| &p.tunnels), &to.tunnels));
-    table("networks", diff_table(from.map(|p| &p.networks), &to.networks));
-    table("ports", diff_table(from.map(|p| &p.ports), &to.ports));
-    table("macs", diff_table(from.map(|p| &p.macs), &to.macs));
-    table("neighbours", diff_table(from.map(|p| &p.neighbours), &to.neighbours));
-    table("rules", diff_table(from.map(|p| &p.rules), &to.rules));
-    table("paths", diff_table(from.map(|p| &p.paths), &to.paths));
-    table("pins", diff_table(from.map(|p| &p.pins), &to.pins));
-    table("chains", diff_table(from.map(|p| &p.chains), &to.chains));
-    tables
+/// Costs what differs.
+fn diff_entries(from: Option<&Entries>, to: &Entries) -> BTreeMap<&'static str, TableDiff> {
+    let since = to.since(from.unwrap_or(&Entries::default()));
+    since.map(|(name, d)| (name, TableDiff { added: d.added, removed: d.removed })).collect()
 }
 
 /// Costs what differs.
@@ -100,12 +85,4 @@ fn diff_map<K: Ord + Clone, V: Clone + PartialEq>(
         counted.removed += usize::from(!matches!(item, DiffItem::Add(..)));
     }
     counted
-}
-
-fn diff_table<T: PartialEq>(from: Option<&Vec<T>>, to: &[T]) -> TableDiff {
-    let from = from.map_or(&[][..], Vec::as_slice);
-    TableDiff {
-        added: to.iter().filter(|entry| !from.contains(entry)).count(),
-        removed: from.iter().filter(|entry| !to.contains(entry)).count(),
-    }
 }

@@ -151,9 +151,13 @@ impl<'i> Graphs<'i> {
     }
 }
 
-/// Chains that turn together: those of one graph, as declared and as they are carried now. Chains
-/// are in order, and so are groups by their first.
-pub(crate) fn groups(ledger: &Ledger, graphs: &Graphs<'_>) -> Vec<Vec<ChainId>> {
+/// Those of these chains that turn together: chains of one graph, as declared and as they are carried
+/// now, all of which must be there. Chains are in order, and so are groups by their first.
+pub(crate) fn groups(
+    ledger: &Ledger,
+    graphs: &Graphs<'_>,
+    chains: &BTreeSet<ChainId>,
+) -> Vec<Vec<ChainId>> {
     let mut near: BTreeMap<ChainId, Vec<ChainId>> = BTreeMap::new();
     let mut link = |one: ChainId, other: ChainId| {
         near.entry(one).or_default().push(other);
@@ -162,12 +166,13 @@ pub(crate) fn groups(ledger: &Ledger, graphs: &Graphs<'_>) -> Vec<Vec<ChainId>> 
     for (source, destinations) in &graphs.after {
         destinations.iter().for_each(|destination| link(*source, *destination));
     }
-    for path in ledger.paths.values().filter(|path| path.phase == PathPhase::Classified) {
+    let linked = ledger.paths.linked().map(|(_, path)| path);
+    for path in linked.filter(|path| path.phase == PathPhase::Classified) {
         path.leads_to.iter().for_each(|next| link(path.chain, *next));
     }
     let mut grouped = BTreeSet::new();
-    let mut groups = Vec::with_capacity(graphs.intent.chains.len());
-    for chain in graphs.intent.chains.keys() {
+    let mut groups = Vec::with_capacity(chains.len());
+    for chain in chains.iter().filter(|chain| graphs.intent.chains.contains_key(*chain)) {
         if !near.contains_key(chain) {
             groups.push(vec![*chain]);
             continue;

@@ -3,6 +3,7 @@
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
 use catena_model::{BlueprintNumber, NodeName, PathId};
+use imbl::OrdSet;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One node.
@@ -15,7 +16,7 @@ pub struct NodeFacts {
     /// The newest program it acknowledged.
     pub acknowledged: BlueprintNumber,
     /// Ports that have an interface there.
-    pub bound: BTreeSet<PortId>,
+    pub bound: OrdSet<PortId>,
     /// Why other ports have none, in the agent's words.
     pub unbound: BTreeMap<PortId, String>,
     /// Why it refused its last program, if it did.
@@ -30,7 +31,7 @@ impl NodeFacts {
             underlay,
             is_connected: false,
             acknowledged: BlueprintNumber::default(),
-            bound: BTreeSet::new(),
+            bound: OrdSet::new(),
             unbound: BTreeMap::new(),
             refusal: None,
         }

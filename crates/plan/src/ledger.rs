@@ -254,6 +254,9 @@ pub struct Ledger {
     /// then its identifier is not free either.
     #[serde(default)]
     pub remembered: BTreeMap<PathId, BTreeMap<NodeName, BlueprintNumber>>,
+    /// Chains that want a path while no identifier is free.
+    #[serde(skip)]
+    pub unserved: BTreeSet<ChainId>,
 }
 
 impl Ledger {
@@ -300,18 +303,22 @@ impl Ledger {
     pub(crate) fn free_path_id(&self, encapsulation: Encapsulation) -> Option<PathId> {
         // Those from there on are for slices.
         let end = SLICE_PATH_IDS_FROM.saturating_sub(1);
-        let mut pool = match encapsulation {
+        let pool = match encapsulation {
             Encapsulation::Nsh => *NSH_PATH_IDS.start()..=end,
             Encapsulation::Mpls => *MPLS_PATH_IDS.start()..=end,
         };
-        let number = self.number;
-        pool.find(|id| {
-            let id = PathId(*id);
-            let is_resting = self.quarantine.get(&id).is_some_and(|until| number < *until);
-            let is_known = self.paths.contains_key(&id) || self.remembered.contains_key(&id);
-            !is_resting && !is_known
-        })
-        .map(PathId)
+        let is_free = |id: &PathId| {
+            let rests = self.quarantine.get(id).is_some_and(|until| self.number < *until);
+            !rests && !self.remembered.contains_key(id)
+        };
+        let mut from = *pool.start();
+        loop {
+            let id = self.paths.free_from(from).filter(|id| pool.contains(id)).map(PathId)?;
+            if is_free(&id) {
+                return Some(id);
+            }
+            from = id.0.checked_add(1)?;
+        }
     }
 
     /// Forgets a path and lets its identifier rest.

@@ -16,13 +16,9 @@ const NEXT_CHAIN: u32 = 2_000;
 /// are, but for chains that turn together with its own: those of `turning` lead into what will be
 /// in use then.
 pub(crate) fn link(ledger: &mut Ledger, inventory: &Inventory, turning: &BTreeSet<ChainId>) {
-    let is_alone = |path: &PathRecord| path.leads_to.is_empty() && path.entrances.is_empty();
-    if ledger.paths.values().all(is_alone) {
-        return;
-    }
-    let leading = ledger.paths.iter().filter(|(_, path)| !path.leads_to.is_empty());
+    let leading = ledger.paths.linked().filter(|(_, path)| !path.leads_to.is_empty());
     let branches: Vec<(PathId, Vec<RuleEntry>)> =
-        leading.map(|(id, path)| (*id, branches(ledger, *id, path, turning))).collect();
+        leading.map(|(id, path)| (id, branches(ledger, id, path, turning))).collect();
     let number = ledger.number;
     for (id, branches) in branches {
         if ledger.paths.get(&id).is_some_and(|path| path.branches != branches) {
@@ -38,14 +34,16 @@ pub(crate) fn link(ledger: &mut Ledger, inventory: &Inventory, turning: &BTreeSe
     }
     let mut entrances = entrances(ledger, inventory);
     let mut changed = Vec::new();
-    for (id, path) in ledger.paths.iter() {
-        let mut found = entrances.remove(id).unwrap_or_default();
+    let linked: BTreeSet<PathId> = ledger.paths.linked().map(|(id, _)| id).collect();
+    let reached: BTreeSet<PathId> = entrances.keys().copied().chain(linked).collect();
+    for (id, path) in reached.into_iter().filter_map(|id| Some((id, ledger.paths.get(&id)?))) {
+        let mut found = entrances.remove(&id).unwrap_or_default();
         if path.phase == PathPhase::Superseded {
             // It is counted at all its nodes until it is empty.
             found.extend(path.entrances.iter().cloned());
         }
         if found != path.entrances {
-            changed.push((*id, found));
+            changed.push((id, found));
         }
     }
     for (id, found) in changed {
@@ -104,8 +102,8 @@ fn entrances(ledger: &Ledger, inventory: &Inventory) -> BTreeMap<PathId, BTreeSe
     let mut has_grown = true;
     while has_grown {
         has_grown = false;
-        for (id, path) in ledger.paths.iter().filter(|(_, path)| !path.branches.is_empty()) {
-            let mut found = entrances.get(id).cloned().unwrap_or_default();
+        for (id, path) in ledger.paths.linked().filter(|(_, path)| !path.branches.is_empty()) {
+            let mut found = entrances.get(&id).cloned().unwrap_or_default();
             if path.phase == PathPhase::Superseded {
                 found.extend(path.entrances.iter().cloned());
             }

@@ -3,57 +3,70 @@
 use crate::advance::Step;
 use crate::blueprint::Blueprint;
 use crate::graph::{Graphs, groups};
+use crate::index::IndexedIntent;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, SliceReach};
 use crate::link::link;
 use crate::pins::{release_pins, turn_again};
-use crate::program::programs;
-use crate::rest::ChainsAtRest;
-use crate::slices::{SliceBook, classifier_of, next_slices, with_all_nodes};
+use crate::programs::{Programs, Sources};
+use crate::slices::{SliceBook, classifier_of, next_slices, settled, with_all_nodes};
+use crate::touched::{self, Looked};
 use catena_model::id::ChainId;
-use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
-use std::collections::{BTreeMap, BTreeSet};
+use catena_model::{BlueprintNumber, NodeName, PathId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The blueprint that should follow, or none when nothing is to be changed now.
 ///
 /// Call it after every change of intent or inventory until it answers none. Each step that waits
-/// for acknowledgements answers none until they have come.
+/// for acknowledgements answers none until they have come. It looks at what has changed since the
+/// former step and at what waits; at everything, if nothing is known of that step.
 #[must_use]
-pub fn next(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Option<Blueprint> {
+pub fn next(
+    previous: &Blueprint,
+    intent: &IndexedIntent,
+    inventory: &Inventory,
+) -> Option<Blueprint> {
     // Slices share the hops of chains: those are decided first.
     let of_chains = next_chains(previous, intent, inventory);
     of_chains.or_else(|| next_slices(previous, intent, inventory))
 }
 
-/// The same, where chains have come to rest before: they are left out while they would again.
-pub(crate) fn next_beside(
-    rest: Option<&ChainsAtRest>,
+/// A blueprint that nothing follows: what was found out in looking is kept.
+pub(crate) fn rested(
     previous: &Blueprint,
-    intent: &Intent,
+    intent: &IndexedIntent,
     inventory: &Inventory,
-) -> Option<Blueprint> {
-    let Some(rest) = rest else { return next(previous, intent, inventory) };
-    let mut looked = previous.clone();
-    looked.slices.wanted.look(intent);
-    if rest.is_same(&looked, intent, inventory) {
-        return next_slices(&looked, intent, inventory);
-    }
-    next(&looked, intent, inventory)
+) -> Blueprint {
+    let slices = settled(previous, intent, inventory);
+    // No entry differs, but what entries are counted by may.
+    let to = Sources { paths: &previous.ledger.paths, intent, nodes: &inventory.nodes };
+    let programs = previous.following_programs(to, previous.number);
+    let looked = Looked::new(intent, inventory, &slices, BTreeSet::new());
+    Blueprint { programs, slices, looked: Some(Arc::new(looked)), ..previous.clone() }
 }
 
-fn next_chains(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> Option<Blueprint> {
+fn next_chains(
+    previous: &Blueprint,
+    intent: &IndexedIntent,
+    inventory: &Inventory,
+) -> Option<Blueprint> {
     let number = previous.number.next();
     let mut slices = previous.slices.clone();
     slices.wanted.look(intent);
+    let touched = match previous.looked_among(&inventory.nodes) {
+        Some(looked) => touched::since(looked, previous, &slices, intent, inventory),
+        None => touched::all(&previous.ledger, intent),
+    };
     let mut ledger = Ledger::clone(&previous.ledger);
     ledger.number = number;
+    ledger.unserved = BTreeSet::new();
     ledger.release_forgotten(inventory);
     release_pins(&mut ledger, inventory);
     let graphs = Graphs::with_slices(intent, slices.places());
-    let groups = groups(&ledger, &graphs);
-    supersede_unwanted(&mut ledger, intent, &graphs);
+    let groups = groups(&ledger, &graphs, &touched);
+    supersede_unwanted(&mut ledger, intent, &graphs, &touched);
     let mut step = Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs };
     let is_turning = |group: &&Vec<ChainId>| !step.is_shaped(group);
     let turning: BTreeSet<ChainId> = groups.iter().filter(is_turning).flatten().copied().collect();
@@ -64,41 +77,47 @@ fn next_chains(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> 
     }
     remove_drained(previous, &mut ledger, inventory);
     link(&mut ledger, inventory, &turning);
-    reach(&mut ledger, &slices, intent, inventory);
+    reach(&mut ledger, &slices, intent, inventory, &touched);
 
-    let mut programs = programs(&ledger, intent, inventory);
-    let mut has_changed = programs.len() != previous.programs.len();
-    for (node, program) in &mut programs {
-        if let Some(former) = previous.programs.get(node) {
-            program.number = former.number;
-            if program == former {
-                continue;
-            }
-        }
-        program.number = number;
-        has_changed = true;
-    }
-    has_changed |= ledger.paths != previous.ledger.paths;
+    let to = Sources { paths: &ledger.paths, intent, nodes: &inventory.nodes };
+    let programs = previous.following_programs(to, number);
+    let changed: BTreeSet<PathId> =
+        ledger.paths.since(&previous.ledger.paths).map(|(id, _)| id).collect();
+    let has_changed = programs != previous.programs
+        || !changed.is_empty()
+        || ledger.unserved != previous.ledger.unserved;
     if !has_changed {
         return None;
     }
     ledger.end_quarantines();
-    note_needs(&mut ledger, &programs, inventory);
-    note_removed(previous, &mut ledger, &programs, inventory);
+    note_needs(&mut ledger, &changed, &programs, inventory);
+    note_removed(previous, &mut ledger, &changed, &programs, inventory);
     ledger.programs =
         programs.iter().map(|(node, program)| (node.clone(), program.number)).collect();
     let slices = with_all_nodes(previous, slices, intent, inventory);
-    let (programs, ledger) = (Arc::new(programs), Arc::new(ledger));
-    Some(Blueprint { number, parent: previous.number, programs, ledger, slices })
+    let chain_of = |id: &PathId| {
+        let path = ledger.paths.get(id).or_else(|| previous.ledger.paths.get(id));
+        path.map(|path| path.chain)
+    };
+    let again = changed.iter().filter_map(chain_of).collect();
+    let looked = Some(Arc::new(Looked::new(intent, inventory, &slices, again)));
+    let ledger = Arc::new(ledger);
+    Some(Blueprint { number, parent: previous.number, programs, ledger, slices, looked })
 }
 
 /// Paths are known where slices with their hops are classified, and where they shall be.
-fn reach(ledger: &mut Ledger, slices: &SliceBook, intent: &Intent, inventory: &Inventory) {
+fn reach(
+    ledger: &mut Ledger,
+    slices: &SliceBook,
+    intent: &Intent,
+    inventory: &Inventory,
+    chains: &BTreeSet<ChainId>,
+) {
     let number = ledger.number;
     let mut changed = Vec::new();
-    for (id, path) in ledger.paths.iter() {
+    for (id, path) in chains.iter().flat_map(|chain| ledger.paths.of_chain(*chain)) {
         let mut reach = SliceReach::default();
-        slices.users(*id).for_each(|at| reach.add(at.clone()));
+        slices.users(id).for_each(|at| reach.add(at.clone()));
         if path.phase != PathPhase::Superseded && path.direction == Direction::Forward {
             for place in slices.places().of(path.chain) {
                 if let Ok(node) = classifier_of(intent, inventory, place) {
@@ -107,7 +126,7 @@ fn reach(ledger: &mut Ledger, slices: &SliceBook, intent: &Intent, inventory: &I
             }
         }
         if reach != path.slices {
-            changed.push((*id, reach));
+            changed.push((id, reach));
         }
     }
     for (id, reach) in changed {
@@ -126,7 +145,8 @@ fn reach(ledger: &mut Ledger, slices: &SliceBook, intent: &Intent, inventory: &I
 /// the blueprint did not change keeps its older number, and that is enough.
 fn note_needs(
     ledger: &mut Ledger,
-    programs: &BTreeMap<NodeName, NodeProgram>,
+    changed: &BTreeSet<PathId>,
+    programs: &Programs,
     inventory: &Inventory,
 ) {
     let number = ledger.number;
@@ -134,10 +154,13 @@ fn note_needs(
         let program = programs.get(&node).map_or(number, |program| program.number);
         (node, program)
     };
-    ledger.paths.update_where(
-        |_, path| path.since == number,
-        |path| path.needs = path.nodes(inventory.nodes.keys()).into_iter().map(needed).collect(),
-    );
+    for id in changed {
+        if ledger.paths.get(id).is_some_and(|path| path.since == number) {
+            ledger.paths.update(*id, |path| {
+                path.needs = path.nodes(inventory.nodes.keys()).into_iter().map(needed).collect();
+            });
+        }
+    }
 }
 
 /// A node that is away goes on with a program that has the path: no other path may get its
@@ -145,12 +168,13 @@ fn note_needs(
 fn note_removed(
     previous: &Blueprint,
     ledger: &mut Ledger,
-    programs: &BTreeMap<NodeName, NodeProgram>,
+    changed: &BTreeSet<PathId>,
+    programs: &Programs,
     inventory: &Inventory,
 ) {
     let number = ledger.number;
-    let went = ledger.paths.since(&previous.ledger.paths).filter(|(_, path)| path.is_none());
-    let went: Vec<PathId> = went.map(|(id, _)| id).collect();
+    let went = changed.iter().filter(|id| !ledger.paths.contains_key(id)).copied();
+    let went: Vec<PathId> = went.collect();
     for (id, path) in went.iter().filter_map(|id| Some((*id, previous.ledger.paths.get(id)?))) {
         let forgets = |node: NodeName| {
             let program = programs.get(&node).map_or(number, |program| program.number);
@@ -164,11 +188,9 @@ fn note_removed(
 /// Superseded paths that still may hold packets: their counters decide when they are drained.
 #[must_use]
 pub fn draining(blueprint: &Blueprint) -> Vec<PathId> {
-    let is_superseded = |(id, path): &(&PathId, &PathRecord)| {
-        // While slices share its hops, packets come and go.
-        path.phase == PathPhase::Superseded && !blueprint.slices.uses_path(**id)
-    };
-    blueprint.ledger.paths.iter().filter(is_superseded).map(|(id, _)| *id).collect()
+    // While slices share its hops, packets come and go.
+    let superseded = blueprint.ledger.paths.superseded();
+    superseded.filter(|id| !blueprint.slices.uses_path(*id)).collect()
 }
 
 pub(crate) fn supersede(path: &mut PathRecord, number: BlueprintNumber) {
@@ -176,33 +198,32 @@ pub(crate) fn supersede(path: &mut PathRecord, number: BlueprintNumber) {
     path.since = number;
 }
 
-/// Turns the classifiers away from chains that are gone, and from those that lost their last rule:
-/// what takes nothing has no packets to keep on a path of before.
-fn supersede_unwanted(ledger: &mut Ledger, intent: &Intent, graphs: &Graphs<'_>) {
+/// Turns the classifiers away from those of these chains that are gone, and from those that lost their
+/// last rule: what takes nothing has no packets to keep on a path of before.
+fn supersede_unwanted(
+    ledger: &mut Ledger,
+    intent: &Intent,
+    graphs: &Graphs<'_>,
+    chains: &BTreeSet<ChainId>,
+) {
     let number = ledger.number;
     let is_unwanted =
-        |path: &PathRecord| intent.chains.get(&path.chain).is_none_or(|c| !graphs.is_entered(c));
-    let never_used: Vec<PathId> = ledger
-        .paths
-        .iter()
-        .filter(|(_, path)| is_unwanted(path) && path.phase == PathPhase::Installed)
-        .map(|(id, _)| *id)
-        .collect();
-    for id in never_used {
-        ledger.remove(id);
-    }
+        |chain: &&ChainId| intent.chains.get(*chain).is_none_or(|chain| !graphs.is_entered(chain));
+    let unwanted = chains.iter().filter(is_unwanted);
+    let paths = unwanted.flat_map(|chain| ledger.paths.of_chain(*chain));
+    let left: Vec<(PathId, PathPhase)> = paths.map(|(id, path)| (id, path.phase)).collect();
     let mut let_go = BTreeSet::new();
-    let is_left = |path: &&PathRecord| is_unwanted(path) && path.phase == PathPhase::Classified;
-    for path in ledger.paths.values().filter(is_left) {
-        let_go.extend(path.pins.iter().map(|pin| pin.old));
+    for (id, phase) in left {
+        match phase {
+            // Nothing was ever sent into it.
+            PathPhase::Installed => ledger.remove(id),
+            PathPhase::Classified => ledger.paths.update(id, |path| {
+                let_go.extend(path.pins.drain(..).map(|pin| pin.old));
+                supersede(path, number);
+            }),
+            PathPhase::Superseded => {}
+        }
     }
-    ledger.paths.update_where(
-        |_, path| is_left(&path),
-        |path| {
-            supersede(path, number);
-            path.pins.clear();
-        },
-    );
     turn_again(ledger, &let_go);
 }
 
@@ -215,13 +236,13 @@ fn remove_drained(previous: &Blueprint, ledger: &mut Ledger, inventory: &Invento
     let is_over = |id: &PathId, path: &PathRecord| {
         path.phase == PathPhase::Superseded
             && had_turned(id)
-            && inventory.drained.contains(id)
             && !ledger.is_pinned(*id)
             && !previous.slices.uses_path(*id)
             && previous.is_running(inventory, path)
     };
+    let drained = inventory.drained.iter().filter_map(|id| Some((id, ledger.paths.get(id)?)));
     let over: Vec<PathId> =
-        ledger.paths.iter().filter(|(id, path)| is_over(id, path)).map(|(id, _)| *id).collect();
+        drained.filter(|(id, path)| is_over(id, path)).map(|(id, _)| *id).collect();
     for id in over {
         ledger.remove(id);
     }

@@ -2,11 +2,12 @@
 //! two of them differ in is found without looking at what both share. Refuses to know what moves a path.
 
 use crate::counts::Counts;
-use crate::index::{Member, Relation};
+use crate::index::{Member, Numbers, Relation};
 use crate::intent::Table;
-use crate::ledger::PathRecord;
+use crate::ledger::{PathPhase, PathRecord};
 use catena_model::PathId;
 use catena_model::id::ChainId;
+use imbl::OrdSet;
 use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -24,6 +25,14 @@ pub struct Paths {
     chains: Relation<ChainId, PathId>,
     /// The paths of before that others leave flows on.
     pinned: Counts<PathId>,
+    /// Those that leave flows on others.
+    pinning: OrdSet<PathId>,
+    /// Those that lead into others, or that others lead into.
+    linked: OrdSet<PathId>,
+    superseded: OrdSet<PathId>,
+    /// The chains of those that wait for news.
+    waiting: Counts<ChainId>,
+    taken: Numbers<(), PathId>,
 }
 
 impl PartialEq for Paths {
@@ -86,6 +95,31 @@ impl Paths {
         self.pinned.of(&id) > 0
     }
 
+    /// The paths that leave flows on others, in order.
+    pub(crate) fn pinning(&self) -> impl Iterator<Item = PathId> + '_ {
+        self.pinning.iter().copied()
+    }
+
+    /// The paths that lead into others or that others lead into, in order.
+    pub(crate) fn linked(&self) -> impl Iterator<Item = (PathId, &PathRecord)> + Clone {
+        self.linked.iter().filter_map(|id| Some((*id, self.get(id)?)))
+    }
+
+    /// The paths that nothing is sent into any more, in order.
+    pub(crate) fn superseded(&self) -> impl Iterator<Item = PathId> + '_ {
+        self.superseded.iter().copied()
+    }
+
+    /// The chains with a path that waits for news.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = ChainId> + '_ {
+        self.waiting.iter().map(|(chain, _)| *chain)
+    }
+
+    /// The lowest identifier that is no path's, from this one on.
+    pub(crate) fn free_from(&self, from: u32) -> Option<u32> {
+        self.taken.lowest_free(&(), from.into()).and_then(|free| u32::try_from(free).ok())
+    }
+
     /// What came or changed since others, and what went. Costs what differs.
     pub fn since<'p>(
         &'p self,
@@ -103,6 +137,19 @@ impl Paths {
         self.remove(&id);
         self.chains.insert(record.chain, id);
         record.pins.iter().for_each(|pin| self.pinned.add(pin.old));
+        if !record.pins.is_empty() {
+            self.pinning.insert(id);
+        }
+        if record.is_linked() {
+            self.linked.insert(id);
+        }
+        if record.phase == PathPhase::Superseded {
+            self.superseded.insert(id);
+        }
+        if record.is_waiting() {
+            self.waiting.add(record.chain);
+        }
+        self.taken.take(&(), id.0.into(), id);
         self.records.insert(id, Arc::new(record));
     }
 
@@ -110,6 +157,13 @@ impl Paths {
         let Some(former) = self.records.remove(id) else { return };
         self.chains.remove(&former.chain, *id);
         former.pins.iter().for_each(|pin| self.pinned.remove(&pin.old));
+        self.pinning.remove(id);
+        self.linked.remove(id);
+        self.superseded.remove(id);
+        if former.is_waiting() {
+            self.waiting.remove(&former.chain);
+        }
+        self.taken.release(&(), id.0.into(), *id);
     }
 
     /// Changes a path, if there is one with this identifier.
@@ -120,17 +174,6 @@ impl Paths {
             self.insert(id, record);
         }
     }
-
-    /// Changes the paths for which something holds.
-    pub(crate) fn update_where(
-        &mut self,
-        holds: impl Fn(&PathId, &PathRecord) -> bool,
-        change: impl Fn(&mut PathRecord),
-    ) {
-        let found = self.iter().filter(|(id, record)| holds(id, record));
-        let found: Vec<PathId> = found.map(|(id, _)| *id).collect();
-        found.into_iter().for_each(|id| self.update(id, &change));
-    }
 }
 
 impl FromIterator<(PathId, PathRecord)> for Paths {
@@ -138,6 +181,18 @@ impl FromIterator<(PathId, PathRecord)> for Paths {
         let mut paths = Self::default();
         records.into_iter().for_each(|(id, record)| paths.insert(id, record));
         paths
+    }
+}
+
+impl PathRecord {
+    /// Does it lead into others, or do others lead into it?
+    pub(crate) fn is_linked(&self) -> bool {
+        !self.leads_to.is_empty() || !self.entrances.is_empty()
+    }
+
+    /// May it go on though nothing is declared? Whoever is classified, and kept by nobody, stays.
+    fn is_waiting(&self) -> bool {
+        self.phase != PathPhase::Classified || !self.holders.is_empty() || !self.pins.is_empty()
     }
 }
 

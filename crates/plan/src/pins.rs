@@ -77,10 +77,11 @@ pub(crate) fn release_pins(ledger: &mut Ledger, inventory: &Inventory) {
     if let_go.is_empty() {
         return;
     }
-    ledger.paths.update_where(
-        |_, path| path.pins.iter().any(is_over),
-        |path| path.pins.retain(|pin| !is_over(pin)),
-    );
+    for id in ledger.paths.pinning().collect::<Vec<PathId>>() {
+        if ledger.paths.get(&id).is_some_and(|path| path.pins.iter().any(is_over)) {
+            ledger.paths.update(id, |path| path.pins.retain(|pin| !is_over(pin)));
+        }
+    }
     turn_again(ledger, &let_go);
 }
 

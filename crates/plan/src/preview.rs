@@ -5,6 +5,7 @@ mod words;
 
 use crate::blueprint::Blueprint;
 use crate::diff::diff;
+use crate::index::IndexedIntent;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::PathPhase;
@@ -21,7 +22,12 @@ const STEPS_MAX: usize = 1_000;
 
 /// What the change from one intent to another would do to what runs.
 #[must_use]
-pub fn preview(current: &Blueprint, now: &Intent, then: &Intent, inventory: &Inventory) -> Preview {
+pub fn preview(
+    current: &Blueprint,
+    now: &IndexedIntent,
+    then: &IndexedIntent,
+    inventory: &Inventory,
+) -> Preview {
     let mut world = World { inventory: inventory.clone(), programs: BTreeMap::new(), swapped: 0 };
     // What is on its way already is no consequence of this change.
     let settled = world.settle(current, now);
@@ -52,7 +58,7 @@ struct World {
 
 impl World {
     /// Plans until nothing changes.
-    fn settle(&mut self, from: &Blueprint, intent: &Intent) -> Blueprint {
+    fn settle(&mut self, from: &Blueprint, intent: &IndexedIntent) -> Blueprint {
         let mut blueprint = from.clone();
         for _ in 0..STEPS_MAX {
             self.obey(&blueprint);
@@ -78,8 +84,9 @@ impl World {
                 *self.programs.entry(node.clone()).or_default() += 1;
             }
         }
-        for (id, path) in to.ledger.paths.iter() {
-            let former = from.ledger.paths.get(id);
+        let changed = to.ledger.paths.since(&from.ledger.paths);
+        for (id, path) in changed.filter_map(|(id, path)| Some((id, path?))) {
+            let former = from.ledger.paths.get(&id);
             let was_in_use = former.is_some_and(|former| former.phase == PathPhase::Classified);
             let is_replaced = path.phase == PathPhase::Superseded
                 && to.ledger.current(path.chain).next().is_some();

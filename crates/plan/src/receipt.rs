@@ -4,6 +4,7 @@
 use crate::blueprint::Blueprint;
 use crate::inventory::Inventory;
 use crate::ledger::{PathPhase, PathRecord};
+use crate::paths::Paths;
 use catena_model::id::ChainId;
 use catena_model::status::{DrainedPath, Receipt};
 use catena_model::{BlueprintNumber, PathId};
@@ -28,14 +29,15 @@ struct Change<T> {
 /// All chains, as far as their changes are concerned.
 #[derive(Debug)]
 pub struct Changes<T> {
-    /// None: nothing was observed yet.
-    settled: Option<BTreeMap<ChainId, InUse>>,
+    /// The paths that were observed last; none: nothing was yet.
+    seen: Option<Paths>,
+    settled: BTreeMap<ChainId, InUse>,
     open: BTreeMap<ChainId, Change<T>>,
 }
 
 impl<T> Default for Changes<T> {
     fn default() -> Self {
-        Self { settled: None, open: BTreeMap::new() }
+        Self { seen: None, settled: BTreeMap::new(), open: BTreeMap::new() }
     }
 }
 
@@ -50,31 +52,32 @@ impl<T: Copy + Sub<T, Output = Duration>> Changes<T> {
     }
 
     /// Takes how things stand; answers the changes that are over. What was settled at the first
-    /// call is no change.
+    /// call is no change. Costs what differs since the last, and what is not over.
     pub fn observe(
         &mut self,
         blueprint: &Blueprint,
         inventory: &Inventory,
         now: T,
     ) -> Vec<Receipt> {
-        let mut of_chain: BTreeMap<ChainId, Vec<(PathId, &PathRecord)>> = BTreeMap::new();
-        for (id, path) in blueprint.ledger.paths.iter() {
-            of_chain.entry(path.chain).or_default().push((*id, path));
-        }
-        let settled = self.settled.get_or_insert_with(|| {
-            let is_quiet = |paths: &&Vec<(PathId, &PathRecord)>| paths.iter().all(is_in_use);
-            let quiet = of_chain.iter().filter(|(_, paths)| is_quiet(paths));
-            quiet.map(|(chain, paths)| (*chain, in_use(paths))).collect()
-        });
-        let gone: Vec<ChainId> = settled.keys().chain(self.open.keys()).copied().collect();
-        for chain in gone {
-            of_chain.entry(chain).or_default();
-        }
+        let now_there = &blueprint.ledger.paths;
+        let is_first = self.seen.is_none();
+        let seen = self.seen.replace(now_there.clone()).unwrap_or_default();
+        let of_path = |id: PathId| {
+            let paths = [now_there.get(&id), seen.get(&id)];
+            paths.into_iter().flatten().map(|path| path.chain)
+        };
+        let changed = now_there.since(&seen).flat_map(|(id, _)| of_path(id));
+        let chains: BTreeSet<ChainId> = changed.chain(self.open.keys().copied()).collect();
         let mut over = Vec::new();
-        for (chain, paths) in of_chain {
+        for chain in chains {
+            let paths: Vec<(PathId, &PathRecord)> = now_there.of_chain(chain).collect();
             let used = in_use(&paths);
             let is_quiet = paths.iter().all(is_in_use);
-            let known = settled.get(&chain).cloned().unwrap_or_default();
+            if is_first && is_quiet {
+                self.settled.insert(chain, used);
+                continue;
+            }
+            let known = self.settled.get(&chain).cloned().unwrap_or_default();
             if is_quiet && known == used && !self.open.contains_key(&chain) {
                 continue;
             }
@@ -92,9 +95,9 @@ impl<T: Copy + Sub<T, Output = Duration>> Changes<T> {
                 over.push(change.receipt(chain, &used, now));
             }
             if used.is_empty() {
-                settled.remove(&chain);
+                self.settled.remove(&chain);
             } else {
-                settled.insert(chain, used);
+                self.settled.insert(chain, used);
             }
         }
         over

@@ -5,15 +5,15 @@
 //! disk; only [`Reconciler::adopt`] makes it the blueprint from which programs are handed out.
 
 use crate::blueprint::Blueprint;
-use crate::intent::Intent;
+use crate::index::IndexedIntent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase};
-use crate::next::next_beside;
-use crate::rest::{self, ChainsAtRest};
-use crate::slices::{self, SliceBook, SliceJournal, SliceTable};
+use crate::next::{next, rested};
+use crate::programs::Program;
+use crate::slices::{SliceBook, SliceJournal, SliceTable};
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
-use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use catena_model::{BlueprintNumber, NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -79,7 +79,6 @@ pub enum NodeNews {
 #[must_use = "its ledger must be stored before it is adopted"]
 pub struct Planned {
     blueprint: Blueprint,
-    chains: Option<ChainsAtRest>,
 }
 
 impl Planned {
@@ -115,8 +114,8 @@ pub struct NodeState {
     pub node: NodeName,
     /// The number of all of it.
     pub number: BlueprintNumber,
-    /// Its program without slices; none: the one that was handed out last.
-    pub program: Option<NodeProgram>,
+    /// Its program without slices.
+    pub program: Program,
     /// Its slices.
     pub slices: SliceTable,
 }
@@ -130,10 +129,6 @@ pub struct Reconciler {
     sessions: BTreeMap<NodeName, u64>,
     /// The program that was handed out last for each node.
     handed: BTreeMap<NodeName, (BlueprintNumber, BlueprintNumber)>,
-    /// The intent that nothing was to be changed for, if nothing else has happened since.
-    rested: Option<Intent>,
-    /// What no chain was to be changed for.
-    chains: Option<ChainsAtRest>,
 }
 
 impl Reconciler {
@@ -147,8 +142,6 @@ impl Reconciler {
             inventory: Inventory { nodes, ..Inventory::default() },
             sessions: BTreeMap::new(),
             handed: BTreeMap::new(),
-            rested: None,
-            chains: None,
         }
     }
 
@@ -175,7 +168,6 @@ impl Reconciler {
     /// plans need it at once.
     #[must_use = "the place must be stored"]
     pub fn accept(&mut self, news: News) -> Option<(NodeName, Underlay)> {
-        self.rested = None;
         match news {
             News::Drained(path) => {
                 // A late word must not be taken for the next path of that identifier.
@@ -229,7 +221,6 @@ impl Reconciler {
         self.inventory.nodes.remove(node);
         self.sessions.remove(node);
         self.handed.remove(node);
-        self.chains = None;
         Arc::make_mut(&mut self.blueprint).forget(node);
     }
 
@@ -264,10 +255,11 @@ impl Reconciler {
             NodeNews::Ports { mut bound, unbound } => {
                 // A port that the node has not spoken of is undecided: that does not unbind it.
                 let program = self.blueprint.programs.get(node);
-                let ports = program.iter().flat_map(|program| &program.ports).map(|port| port.id);
+                let ports =
+                    program.iter().flat_map(|program| program.entries.ports.keys()).copied();
                 let is_kept = |id: &PortId| facts.bound.contains(id) && !unbound.contains_key(id);
                 bound.extend(ports.filter(is_kept));
-                facts.bound = bound;
+                facts.bound = bound.into_iter().collect();
                 facts.unbound = unbound;
             }
             NodeNews::Lost => facts.is_connected = false,
@@ -276,41 +268,27 @@ impl Reconciler {
 
     /// Plans until nothing changes; none: nothing is to be changed now.
     #[must_use]
-    pub fn plan(&self, intent: &Intent) -> Option<Planned> {
-        let (ledger, inventory) = (&self.blueprint.ledger, &self.inventory);
-        let is_untouched = |rested| rest::is_untouched(rested, intent, ledger, inventory);
-        if self.rested.as_ref().is_some_and(is_untouched) {
-            return None;
-        }
+    pub fn plan(&self, intent: &IndexedIntent) -> Option<Planned> {
         let mut latest: Option<Blueprint> = None;
         for _ in 0..BLUEPRINTS_PER_STEP_MAX {
             let previous = latest.as_ref().unwrap_or(&self.blueprint);
-            let rest = self.chains.as_ref();
-            match next_beside(rest, previous, intent, &self.inventory) {
+            match next(previous, intent, &self.inventory) {
                 Some(blueprint) => latest = Some(blueprint),
                 None => break,
             }
         }
-        latest.map(|blueprint| {
-            let chains = ChainsAtRest::of(&blueprint, intent, &self.inventory);
-            Planned { blueprint, chains }
-        })
+        latest.map(|blueprint| Planned { blueprint })
     }
 
     /// Remembers that nothing was to be changed for this intent: what is declared next is held
     /// against it, and costs nothing if it touches no chain and no slice.
-    pub fn rest(&mut self, intent: &Intent) {
-        let slices = slices::settled(&self.blueprint, intent, &self.inventory);
-        Arc::make_mut(&mut self.blueprint).slices = slices;
-        self.chains = ChainsAtRest::of(&self.blueprint, intent, &self.inventory);
-        self.rested = Some(intent.clone());
+    pub fn rest(&mut self, intent: &IndexedIntent) {
+        self.blueprint = Arc::new(rested(&self.blueprint, intent, &self.inventory));
     }
 
     /// Makes a planned blueprint the current one: its ledger is on disk.
     pub fn adopt(&mut self, planned: Planned) {
-        let Planned { blueprint, chains } = planned;
-        self.rested = None;
-        self.chains = chains;
+        let Planned { blueprint } = planned;
         self.inventory.drained.retain(|path| is_superseded(&blueprint.ledger, *path));
         self.inventory.unpinned.retain(|path| blueprint.ledger.is_pinned(*path));
         let superseded: BTreeSet<BlueprintNumber> = blueprint.slices.superseded().collect();
@@ -329,9 +307,7 @@ impl Reconciler {
             if former == Some(numbers) {
                 continue;
             }
-            let is_new = former.is_none_or(|(former, _)| former != program.number);
-            let program = is_new.then(|| program.clone());
-            let number = numbers.0.max(numbers.1);
+            let (number, program) = (numbers.0.max(numbers.1), program.clone());
             changed.push(NodeState { node: node.clone(), number, program, slices });
         }
         changed

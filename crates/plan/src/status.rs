@@ -10,6 +10,7 @@ use crate::render::{chain_name, render};
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, ChainStatus};
 use catena_model::{NodeName, PathId};
+use std::collections::BTreeSet;
 
 /// State of a chain under the current blueprint.
 ///
@@ -59,7 +60,7 @@ fn held_up(
     graphs: &Graphs<'_>,
     chain: ChainId,
 ) -> Option<String> {
-    let groups = groups(&current.ledger, graphs);
+    let groups = groups(&current.ledger, graphs, &BTreeSet::from([chain]));
     let group = groups.into_iter().find(|group| group.contains(&chain))?;
     let others = group.into_iter().filter(|other| *other != chain);
     let mut others = others.filter_map(|id| intent.chains.get(&id));

@@ -230,7 +230,7 @@ impl World {
         }
         let survivor = self.checks.survivor.read(&self.journal);
         let found = Declared::load(survivor).map(|declared| declared.intent);
-        if found.is_ok_and(|found| *found != *self.operator.acknowledged) {
+        if found.is_ok_and(|found| **found != *self.operator.acknowledged) {
             self.fail("what was acknowledged is not what a power cut would leave".into());
         }
     }

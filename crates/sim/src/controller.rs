@@ -173,8 +173,7 @@ impl Controller {
 
     fn hand_out(&mut self) {
         for state in self.reconciler.hand_out() {
-            // Without slices, what is new is the program.
-            let Some(program) = state.program else { continue };
+            let program = state.program.whole(&state.node);
             let packed = pack(&program);
             self.wanted.insert(program.node.clone(), packed.clone());
             let of_node: Vec<ConnectionId> = self

@@ -3,7 +3,7 @@
 //! commit, then answer.
 
 use crate::planted::Planted;
-use catena_plan::{Intent, PlanError};
+use catena_plan::{IndexedIntent, Intent, PlanError};
 use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(crate) enum Refused {
 #[derive(Debug)]
 pub(crate) struct Declared {
     pub(crate) revision: Revision,
-    pub(crate) intent: Arc<Intent>,
+    pub(crate) intent: Arc<IndexedIntent>,
     documents: BTreeMap<Key, Revision>,
 }
 
@@ -83,7 +83,7 @@ impl Declared {
         let mut intent = Intent::default();
         let mut documents = BTreeMap::new();
         load_all(store, &mut intent, &mut documents)?;
-        Ok(Self { revision: store.revision()?, intent: Arc::new(intent), documents })
+        Ok(Self { revision: store.revision()?, intent: Arc::new(intent.into()), documents })
     }
 
     /// Makes one change: all of it, durably, or nothing.
@@ -110,7 +110,7 @@ impl Declared {
             self.documents.insert(key.clone(), self.revision);
         }
         self.documents.retain(|key, _| after.contains_key(key));
-        self.intent = Arc::new(wanted.clone());
+        self.intent = Arc::new(wanted.clone().into());
         Ok(())
     }
 

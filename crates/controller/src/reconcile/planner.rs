@@ -192,7 +192,7 @@ mod tests {
         let news = NodeNews::Met { underlay, running: BlueprintNumber(0) };
         let declared = planner.declared.clone();
         planner.advance(vec![News::Node { node: node.clone(), session: 1, news }], declared);
-        planner.situation().blueprint.programs[&node].choice_seed
+        planner.situation().blueprint.program(&node).unwrap().choice_seed
     }
 
     #[test]

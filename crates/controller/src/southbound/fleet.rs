@@ -93,7 +93,7 @@ impl Fleet {
         peer.wanted.send_modify(|wanted| {
             *wanted = match wanted.as_ref() {
                 Some(former) => Some(former.next(state)),
-                None => NodeWanted::first(state),
+                None => Some(NodeWanted::first(state)),
             };
         });
     }

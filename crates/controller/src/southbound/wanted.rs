@@ -2,12 +2,11 @@
 //! how many states of before are worth keeping; refuses to know what is in them.
 
 use catena_model::{BlueprintNumber, NodeName};
-use catena_plan::{NodeState, SliceTable};
-use catena_protocol::message::{Program, to_agent};
+use catena_plan::{NodeState, Program, SliceTable};
+use catena_protocol::message::{self, to_agent};
 use catena_protocol::session::Wanted;
 use catena_protocol::{program, slices};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// States of before that a node may still run, and need not be sent whole for.
 const FORMER_MAX: usize = 8;
@@ -16,8 +15,14 @@ const FORMER_MAX: usize = 8;
 #[derive(Clone, Debug)]
 struct State {
     number: BlueprintNumber,
-    program: Arc<Program>,
+    program: Program,
     slices: SliceTable,
+}
+
+impl State {
+    fn new(state: NodeState) -> Self {
+        Self { number: state.number, program: state.program, slices: state.slices }
+    }
 }
 
 /// What a node should run, and what it ran before. A copy costs little.
@@ -29,30 +34,26 @@ pub(crate) struct NodeWanted {
 }
 
 impl NodeWanted {
-    /// The first state of a node; none: it has no program.
-    pub(crate) fn first(state: NodeState) -> Option<Self> {
-        let program = Arc::new(program::pack(&state.program?));
-        let NodeState { node, number, slices, .. } = state;
-        Some(Self { node, state: State { number, program, slices }, former: VecDeque::new() })
+    /// The first state of a node.
+    pub(crate) fn first(state: NodeState) -> Self {
+        Self { node: state.node.clone(), state: State::new(state), former: VecDeque::new() }
     }
 
     /// The state that follows this one.
     pub(crate) fn next(&self, state: NodeState) -> Self {
-        let program = state.program.map(|program| Arc::new(program::pack(&program)));
-        let program = program.unwrap_or_else(|| Arc::clone(&self.state.program));
-        let NodeState { node, number, slices, .. } = state;
         let mut former = self.former.clone();
         former.push_back(self.state.clone());
         if former.len() > FORMER_MAX {
             former.pop_front();
         }
-        Self { node, state: State { number, program, slices }, former }
+        Self { node: state.node.clone(), state: State::new(state), former }
     }
 
     /// A program and the changes that follow it.
     fn program(&self, keeps: u64, base: &SliceTable) -> Vec<to_agent::Message> {
         let State { number, program, slices } = &self.state;
-        let mut packed = Program { keeps_slices_of: keeps, ..Program::clone(program) };
+        let packed = program::pack(&program.whole(&self.node));
+        let mut packed = message::Program { keeps_slices_of: keeps, ..packed };
         let is_all = packed.number == number.0 && slices.is_same(base);
         packed.followed_to = if is_all { 0 } else { number.0 };
         let from = BlueprintNumber(packed.number);
@@ -83,7 +84,7 @@ impl Wanted for NodeWanted {
     }
 
     fn is_one_message(&self) -> bool {
-        self.state.slices.is_empty() && self.state.program.number == self.state.number.0
+        self.state.slices.is_empty() && self.state.program.number == self.state.number
     }
 
     fn since(&self, running: &Self) -> Option<Vec<to_agent::Message>> {

@@ -38,7 +38,7 @@ fn one_host() -> World {
 /// sends from `egress`.
 fn counters_after_traffic(mut world: World, egress: PortId) -> NodeCounters {
     world.settle();
-    let program = &world.blueprint.programs[&node(1)];
+    let program = &world.blueprint.program(&node(1)).unwrap();
     let mut engine = Engine::new(EngineConfig::new(node(1)));
     engine.replace_tables(Arc::new(Tables::compile(program).unwrap()));
     let mut pool = BufferPool::new(16);

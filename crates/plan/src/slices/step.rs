@@ -160,15 +160,11 @@ impl<'s> Step<'s> {
         if !self.book.wanted.must_aim(self.previous.ledger.number) {
             return;
         }
-        let in_use = |(id, path): (&PathId, &PathRecord)| {
-            let is_it = path.phase == PathPhase::Classified && path.direction == Direction::Forward;
-            is_it.then_some((path.chain, *id))
-        };
         let ledger = &self.previous.ledger;
-        let in_use: BTreeMap<ChainId, PathId> = ledger.paths.iter().filter_map(in_use).collect();
         let chains: Vec<ChainId> = self.book.wanted.places.chains().collect();
         for chain in chains {
-            self.book.wanted.aim(chain, in_use.get(&chain).copied());
+            let in_use = ledger.path_in(chain, Direction::Forward, PathPhase::Classified);
+            self.book.wanted.aim(chain, in_use.map(|(id, _)| id));
         }
     }
 

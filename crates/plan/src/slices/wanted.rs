@@ -20,9 +20,9 @@ impl Places {
         places.take_while(move |(found, _)| *found == chain).map(|(_, place)| *place)
     }
 
-    /// Do slices begin at the same places? Costs what differs.
-    pub(crate) fn are_same(&self, other: &Self) -> bool {
-        self.0.has_same_keys(&other.0)
+    /// The chains at which slices begin elsewhere. Costs what differs.
+    pub(crate) fn changes<'p>(&'p self, other: &'p Self) -> impl Iterator<Item = ChainId> + 'p {
+        self.0.changed_keys(&other.0).map(|(chain, _)| *chain)
     }
 
     /// Has the chain slices?

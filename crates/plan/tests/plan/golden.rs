@@ -36,7 +36,8 @@ fn the_program_of_the_classifying_node_reads_as_recorded() {
     let mut world = world();
     world.chain(1, 1, &[11, 12]);
     world.settle();
-    let program = serde_json::to_string_pretty(&world.blueprint.programs[&node(1)]).unwrap();
+    let program =
+        serde_json::to_string_pretty(&world.blueprint.program(&node(1)).unwrap()).unwrap();
     assert_golden("classifying-node.json", &(program + "\n"));
 }
 

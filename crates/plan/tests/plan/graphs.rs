@@ -53,7 +53,7 @@ fn branching(world: &mut World) -> [ChainId; 3] {
 }
 
 fn rules(world: &World, host: u32) -> Vec<RuleEntry> {
-    world.blueprint.programs[&node(host)].rules.clone()
+    world.blueprint.program(&node(host)).unwrap().rules.clone()
 }
 
 fn path_of(world: &World, chain: ChainId, direction: Direction) -> PathId {

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{id, node};
+use crate::rig::{id, next, node};
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
@@ -26,14 +26,14 @@ use std::collections::BTreeSet;
 
 /// A write: what kind of thing, which one, and the dice for everything else of it.
 #[derive(Clone, Debug)]
-struct Write {
-    kind: u8,
-    number: u32,
-    is_removal: bool,
-    dice: u64,
+pub(crate) struct Write {
+    pub(crate) kind: u8,
+    pub(crate) number: u32,
+    pub(crate) is_removal: bool,
+    pub(crate) dice: u64,
 }
 
-fn writes(length: usize) -> impl Strategy<Value = Vec<Write>> {
+pub(crate) fn writes(length: usize) -> impl Strategy<Value = Vec<Write>> {
     let kinds = prop_oneof![
         1 => Just(0u8), 1 => Just(1u8), 3 => Just(2u8), 5 => Just(3u8), 4 => Just(4u8),
         4 => Just(5u8), 6 => Just(6u8), 1 => Just(7u8), 3 => Just(8u8)
@@ -202,7 +202,7 @@ fn slice(number: u32, dice: &mut Dice) -> Slice {
     }
 }
 
-fn apply(indexed: &mut IndexedIntent, write: &Write) {
+pub(crate) fn apply(indexed: &mut IndexedIntent, write: &Write) {
     let (number, mut dice) = (write.number, Dice(write.dice));
     let dice = &mut dice;
     if write.is_removal {
@@ -438,7 +438,7 @@ proptest! {
 }
 
 /// A domain whose nodes do at once what they are told.
-fn domain(nodes: u32) -> Reconciler {
+pub(crate) fn domain(nodes: u32) -> Reconciler {
     let mut reconciler = Reconciler::resume(Ledger::default(), []);
     for number in 1..=nodes {
         let underlay = catena_model::program::Underlay {
@@ -451,17 +451,20 @@ fn domain(nodes: u32) -> Reconciler {
     reconciler
 }
 
-fn tell(reconciler: &mut Reconciler, number: u32, news: NodeNews) {
+pub(crate) fn tell(reconciler: &mut Reconciler, number: u32, news: NodeNews) {
     let _ = reconciler.accept(News::Node { node: node(number), session: 1, news });
 }
 
 /// Plans until nothing changes; was there anything to plan?
-fn settle(reconciler: &mut Reconciler, intent: &Intent) -> bool {
+fn settle(reconciler: &mut Reconciler, intent: &IndexedIntent) -> bool {
     let mut has_planned = false;
+    // Compared with whoever looks at everything.
+    let _ = next(reconciler.blueprint(), intent, reconciler.inventory());
     while let Some(planned) = reconciler.plan(intent) {
         has_planned = true;
         reconciler.adopt(planned);
-        for program in reconciler.hand_out().into_iter().filter_map(|state| state.program) {
+        for state in reconciler.hand_out() {
+            let program = state.program.whole(&state.node);
             let number = u32::from(program.node != node(1)) + 1;
             let bound = program.ports.iter().map(|port| port.id).collect();
             let unbound = std::collections::BTreeMap::new();
@@ -473,7 +476,7 @@ fn settle(reconciler: &mut Reconciler, intent: &Intent) -> bool {
 }
 
 /// Does anything refer to what is not there? Whoever writes does not let it come to that.
-fn dangles(intent: &Intent) -> bool {
+pub(crate) fn dangles(intent: &Intent) -> bool {
     let rules = intent.rules.values().flat_map(|rule| [rule.source_port, rule.destination_port]);
     let instances = intent.instances.values().flat_map(|i| [i.ingress, i.egress]);
     let members = intent.functions.values().flat_map(|function| &function.instances);

@@ -181,7 +181,7 @@ fn the_nodes_are_told_which_functions_keep_macs_and_no_tap_is_among_them() {
     declare(&mut world.intent, 3);
     world.intent.functions.get_mut(&FunctionId(id(5, 3))).unwrap().is_tap = true;
     world.settle();
-    let paths = &world.blueprint.programs[&crate::rig::node(1)].paths;
+    let paths = &world.blueprint.program(&crate::rig::node(1)).unwrap().paths;
     let keeps: Vec<bool> = paths[0].hops.iter().map(|hop| hop.keeps_mac).collect();
     assert_eq!(keeps, [false, true, false]);
 }

@@ -34,7 +34,7 @@ fn functions(world: &mut World, chain: ChainId, functions: &[u32]) {
 }
 
 fn pins(blueprint: &Blueprint, host: u32) -> Vec<PinEntry> {
-    blueprint.programs[&node(host)].pins.clone()
+    blueprint.program(&node(host)).unwrap().pins.clone()
 }
 
 fn pin(old: u32, new: u32, idle_ms: u32) -> PinEntry {

@@ -6,7 +6,7 @@ use crate::rig::{CUSTOMER, INTERNAL, World, id, node};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::preview::{ChainChange, ChangeKind, Preview};
 use catena_model::resource::Encapsulation;
-use catena_plan::{Intent, preview};
+use catena_plan::{IndexedIntent, Intent, preview};
 
 /// Functions v11 to v13 on host1 to host3, and chain c1 through v11 and v12.
 fn testbed() -> (World, ChainId) {
@@ -25,7 +25,8 @@ fn testbed() -> (World, ChainId) {
 fn told(world: &World, edit: impl FnOnce(&mut Intent)) -> Preview {
     let mut then = world.intent.clone();
     edit(&mut then);
-    preview(world.history.last().unwrap(), &world.intent, &then, &world.inventory)
+    let [now, then] = [world.intent.clone(), then].map(IndexedIntent::from);
+    preview(world.history.last().unwrap(), &now, &then, &world.inventory)
 }
 
 /// Every chain with its lines.

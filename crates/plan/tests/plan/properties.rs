@@ -86,7 +86,9 @@ impl Domain {
             world.function(*function, *function, CUSTOMER, INTERNAL);
         }
         world.settle();
-        let running = BTreeMap::clone(&world.blueprint.programs);
+        let names = world.blueprint.programs.keys();
+        let told = |name: &NodeName| (name.clone(), world.blueprint.program(name).unwrap());
+        let running = names.map(told).collect();
         Self { world, running }
     }
 
@@ -125,6 +127,8 @@ impl Domain {
             }
         }
         self.world.plan();
+        let World { blueprint, intent, inventory, .. } = &self.world;
+        crate::oracle::assert_programs(blueprint, intent, inventory);
     }
 
     fn declare(&mut self, number: u32, functions: &[u32], is_mpls: bool) {
@@ -141,7 +145,7 @@ impl Domain {
         let name = node(host);
         if self.world.inventory.nodes[&name].is_connected {
             self.world.acknowledge(host);
-            let program = self.world.blueprint.programs[&name].clone();
+            let program = self.world.blueprint.program(&name).unwrap().clone();
             self.running.insert(name, program);
         }
     }
@@ -217,8 +221,9 @@ impl Domain {
     /// a path it sends into must be known by all nodes of the path in whichever they run.
     fn assert_no_half_path(&self) {
         let entered_somewhere = self.entered();
-        for (sender, wanted) in self.world.blueprint.programs.iter() {
-            for program in [wanted, &self.running[sender]] {
+        for sender in self.world.blueprint.programs.keys() {
+            let wanted = self.world.blueprint.program(sender).unwrap();
+            for program in [&wanted, &self.running[sender]] {
                 // A flow that stays on a path of before is sent into that one.
                 let pinned = program.pins.iter().map(|pin| pin.old);
                 let entered = program.rules.iter().filter(|rule| match rule.matches.place {
@@ -240,7 +245,9 @@ impl Domain {
     /// Paths that packets may be on: some node sends into them at a port, or at the end of such a
     /// path, or they are not empty yet.
     fn entered(&self) -> BTreeSet<PathId> {
-        let programs = self.world.blueprint.programs.values().chain(self.running.values());
+        let names = self.world.blueprint.programs.keys();
+        let wanted: Vec<_> = names.filter_map(|name| self.world.blueprint.program(name)).collect();
+        let programs = wanted.iter().chain(self.running.values());
         let rules: Vec<_> = programs.flat_map(|program| &program.rules).collect();
         let ledger = &self.world.blueprint.ledger.paths;
         let superseded = ledger.iter().filter(|(_, path)| path.phase == PathPhase::Superseded);
@@ -282,7 +289,7 @@ impl Domain {
                 };
                 let Some(next) = ledger.values().find(is_it) else { continue };
                 for end in last.instances.iter().map(|instance| &instance.node) {
-                    let program = &self.world.blueprint.programs[end];
+                    let program = &self.world.blueprint.program(end).unwrap();
                     let at_end = |rule: &&catena_model::program::RuleEntry| {
                         rule.matches.place == RulePlace::After(id)
                             && ledger.get(&rule.path).is_some_and(|to| to.chain == next.chain)
@@ -295,7 +302,8 @@ impl Domain {
     }
 
     fn assert_knows(&self, receiver: &NodeName, path: PathId) {
-        for program in [&self.world.blueprint.programs[receiver], &self.running[receiver]] {
+        let wanted = self.world.blueprint.program(receiver).unwrap();
+        for program in [&wanted, &self.running[receiver]] {
             let knows = program.paths.iter().any(|known| known.id == path);
             assert!(knows, "{receiver} may get packets of path {path}, which it does not know");
         }

@@ -10,7 +10,7 @@ use catena_model::resource::{
 };
 use catena_model::status::ChainStatus;
 use catena_model::{NodeName, PathId, ProjectId};
-use catena_plan::{Blueprint, Intent, Inventory, Ledger, NodeFacts};
+use catena_plan::{Blueprint, IndexedIntent, Intent, Inventory, Ledger, NodeFacts};
 use catena_wire::scalar::{MacAddr, Vni};
 use uuid::Uuid;
 
@@ -31,6 +31,22 @@ pub(crate) const INTERNAL: u32 = 2;
 
 pub(crate) fn port_id(machine: u32, network: u32) -> PortId {
     PortId(id(3, machine * 10 + network))
+}
+
+/// The step that follows, which must be that of whoever looks at everything.
+pub(crate) fn next(
+    previous: &Blueprint,
+    intent: &IndexedIntent,
+    inventory: &Inventory,
+) -> Option<Blueprint> {
+    let found = catena_plan::next(previous, intent, inventory);
+    let whole = catena_plan::next(&previous.clone().without_looks(), intent, inventory);
+    assert_eq!(found.as_ref().map(|b| b.number), whole.as_ref().map(|b| b.number));
+    if let (Some(found), Some(whole)) = (&found, &whole) {
+        assert_eq!((found.parent, &found.ledger), (whole.parent, &whole.ledger));
+        assert_eq!((&found.programs, &found.slices), (&whole.programs, &whole.slices));
+    }
+    found
 }
 
 pub(crate) struct World {
@@ -180,7 +196,8 @@ impl World {
     /// Plans until nothing changes; answers how many blueprints that made.
     pub(crate) fn plan(&mut self) -> usize {
         let mut made = 0;
-        while let Some(next) = catena_plan::next(&self.blueprint, &self.intent, &self.inventory) {
+        let intent = IndexedIntent::from(self.intent.clone());
+        while let Some(next) = next(&self.blueprint, &intent, &self.inventory) {
             assert_eq!(next.parent, self.blueprint.number);
             assert!(next.number > self.blueprint.number);
             self.history.push(next.clone());
@@ -194,13 +211,13 @@ impl World {
     /// The node acknowledges the program it should run.
     pub(crate) fn acknowledge(&mut self, number: u32) {
         let name = node(number);
-        let program = self.blueprint.programs[&name].number;
+        let program = self.blueprint.programs.get(&name).unwrap().number;
         self.inventory.nodes.get_mut(&name).unwrap().acknowledged = program;
     }
 
     pub(crate) fn acknowledge_all(&mut self) {
         for (name, facts) in &mut self.inventory.nodes {
-            facts.acknowledged = self.blueprint.programs[name].number;
+            facts.acknowledged = self.blueprint.programs.get(name).unwrap().number;
         }
     }
 
@@ -236,11 +253,11 @@ impl World {
 
     /// Paths that a node's classifier sends into.
     pub(crate) fn classified(&self, number: u32) -> Vec<PathId> {
-        self.blueprint.programs[&node(number)].rules.iter().map(|rule| rule.path).collect()
+        self.blueprint.program(&node(number)).unwrap().rules.iter().map(|rule| rule.path).collect()
     }
 
     /// Paths that a node knows.
     pub(crate) fn known(&self, number: u32) -> Vec<PathId> {
-        self.blueprint.programs[&node(number)].paths.iter().map(|path| path.id).collect()
+        self.blueprint.program(&node(number)).unwrap().paths.iter().map(|path| path.id).collect()
     }
 }

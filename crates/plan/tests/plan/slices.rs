@@ -102,7 +102,7 @@ fn meaning(world: &World) -> BTreeMap<u32, BTreeSet<(SliceId, String, usize)>> {
         let table = world.table(number);
         let hops = |path: PathId| {
             let like = table.paths.get(&path).expect("a slice has its path").like;
-            let program = &world.blueprint.programs[&node(number)];
+            let program = &world.blueprint.program(&node(number)).unwrap();
             let path = program.paths.iter().find(|path| path.id == like);
             path.expect("the path that it is like is there").hops.len()
         };
@@ -290,7 +290,7 @@ fn what_is_written_down_of_slices_brings_back_what_nodes_run() {
         catena_plan::Reconciler::resume(ledger, nodes).with_slices(slices.clone(), number)
     };
     let mut resumed = resume(&book);
-    resumed.rest(&world.intent);
+    resumed.rest(&world.intent.clone().into());
     for (name, table) in (1..=3).map(|number| (node(number), world.table(number))) {
         let known = resumed.blueprint().slices.table(&name).unwrap();
         assert_eq!(known.number, table.number, "{name}");
@@ -302,7 +302,7 @@ fn what_is_written_down_of_slices_brings_back_what_nodes_run() {
     distrusted.distrust();
     for book in [book, distrusted] {
         let mut planning = resume(&book);
-        let planned = planning.plan(&world.intent).expect("programs are made anew");
+        let planned = planning.plan(&world.intent.clone().into()).expect("programs are made anew");
         planning.adopt(planned);
         let states = planning.hand_out();
         assert_eq!(states.len(), 3);

@@ -60,9 +60,9 @@ fn a_changed_chain_gets_a_new_path_and_no_packet_is_left_without_one() {
     assert_eq!(world.status(chain).state, ChainState::Active);
     assert_eq!(world.status(chain).path, Some(PathId(2)));
     for blueprint in &world.history[before..] {
-        let rules = &blueprint.programs[&node(1)].rules;
+        let rules = &blueprint.program(&node(1)).unwrap().rules;
         assert_eq!(rules.len(), 1, "exactly one path is classified at any time");
-        let paths = &blueprint.programs[&node(1)].paths;
+        let paths = &blueprint.program(&node(1)).unwrap().paths;
         assert!(paths.iter().any(|path| path.id == rules[0].path));
     }
     assert_eq!(world.known(2), [PathId(1), PathId(2)], "the old path still drains");
@@ -212,8 +212,11 @@ fn the_same_input_gives_the_same_blueprints_byte_for_byte() {
         world.chain(1, 1, &[11, 12, 13]);
         world.chain(2, 1, &[13, 11]);
         world.settle();
-        let programs = world.history.iter().map(|blueprint| &*blueprint.programs);
-        serde_json::to_string(&programs.collect::<Vec<_>>()).unwrap()
+        let told = |blueprint: &Blueprint| {
+            let names = blueprint.programs.keys();
+            names.filter_map(|name| blueprint.program(name)).collect::<Vec<_>>()
+        };
+        serde_json::to_string(&world.history.iter().map(told).collect::<Vec<_>>()).unwrap()
     };
     assert_eq!(history(), history());
 }
@@ -246,7 +249,7 @@ fn a_program_knows_where_every_mac_of_its_networks_is() {
     let mut world = testbed();
     world.chain(1, 1, &[11]);
     world.settle();
-    let program = &world.blueprint.programs[&node(1)];
+    let program = &world.blueprint.program(&node(1)).unwrap();
     assert_eq!(program.networks.len(), 2);
     let customer = &program.networks[0];
     assert_eq!(customer.members, [node(2), node(3), node(4)]);
@@ -345,7 +348,7 @@ fn a_path_keeps_its_function_ports_until_it_is_drained() {
     world.intent.ports.remove(&port_id(12, INTERNAL));
     world.settle();
     let roles = |world: &World| {
-        let ports = &world.blueprint.programs[&node(2)].ports;
+        let ports = &world.blueprint.program(&node(2)).unwrap().ports;
         ports.iter().map(|port| (port.id, port.role)).collect::<Vec<_>>()
     };
     let function = |network| (port_id(12, network), PortRole::Function);
@@ -420,14 +423,14 @@ fn a_pair_over_the_source_of_a_chain_changes_nothing_until_a_chain_wants_it() {
     world.settle();
     world.function(70, 1, CUSTOMER, CUSTOMER);
     world.settle();
-    let ports = &world.blueprint.programs[&node(1)].ports;
+    let ports = &world.blueprint.program(&node(1)).unwrap().ports;
     let source = ports.iter().find(|port| port.id == port_id(1, CUSTOMER)).unwrap();
     assert_eq!(source.role, PortRole::Endpoint);
     assert_eq!(check(&world.intent), Ok(()));
     world.chain(2, 2, &[70]);
     assert_eq!(check(&world.intent), Ok(()));
     world.settle();
-    let program = &world.blueprint.programs[&node(1)];
+    let program = &world.blueprint.program(&node(1)).unwrap();
     let source = program.ports.iter().find(|port| port.id == port_id(1, CUSTOMER)).unwrap();
     assert_eq!(source.role, PortRole::Function);
     let begins = RulePlace::Port(source.id);
@@ -553,7 +556,7 @@ fn all_ports_of_a_functions_machine_are_guarded_while_a_path_goes_through_it() {
     }
     world.settle();
     let guards = |world: &World| -> Vec<Option<usize>> {
-        let program = &world.blueprint.programs[&node(2)];
+        let program = &world.blueprint.program(&node(2)).unwrap();
         let of = |machine, network| {
             let entry = program.ports.iter().find(|entry| entry.id == port_id(machine, network));
             entry.unwrap().own_sources.as_ref().map(Vec::len)

@@ -35,12 +35,12 @@ fn symmetric(world: &mut World, functions: &[u32]) -> ChainId {
 }
 
 fn path(world: &World, host: u32, id: PathId) -> PathEntry {
-    let paths = &world.blueprint.programs[&node(host)].paths;
+    let paths = &world.blueprint.program(&node(host)).unwrap().paths;
     paths.iter().find(|path| path.id == id).unwrap().clone()
 }
 
 fn rules(world: &World, host: u32) -> Vec<RuleEntry> {
-    world.blueprint.programs[&node(host)].rules.clone()
+    world.blueprint.program(&node(host)).unwrap().rules.clone()
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use super::problem::Problem;
 use crate::northbound::App;
 use crate::reconcile::{Situation, settle};
+use catena_model::NodeName;
 use catena_model::limits::{NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX, NODE_SLICES_MAX};
 use catena_model::preview::NodeProgress;
 use catena_model::status::{
     ChainState, NodeDetail, NodeReport, NodeStatus, TableFill, UnboundPort,
 };
-use catena_model::{NodeName, NodeProgram};
-use catena_plan::{Intent, NodeFacts, SliceTable};
+use catena_plan::{Intent, NodeFacts, Program, SliceTable};
 use serde_json::{Value, json};
 
 pub(super) fn status(situation: &Situation, intent: &Intent) -> Value {
@@ -132,16 +132,13 @@ fn fill(table: &str, entries: usize, limit: Option<usize>) -> TableFill {
     }
 }
 
-fn tables(program: &NodeProgram) -> Vec<TableFill> {
-    vec![
-        fill("tunnels", program.tunnels.len(), None),
-        fill("networks", program.networks.len(), None),
-        fill("ports", program.ports.len(), Some(NODE_PORTS_MAX)),
-        fill("macs", program.macs.len(), None),
-        fill("neighbours", program.neighbours.len(), None),
-        fill("rules", program.rules.len(), Some(NODE_RULES_MAX)),
-        fill("paths", program.paths.len(), Some(NODE_PATHS_MAX)),
-        fill("chains", program.chains.len(), None),
-        fill("pins", program.pins.len(), None),
-    ]
+fn tables(program: &Program) -> Vec<TableFill> {
+    let limit = |table| match table {
+        "ports" => Some(NODE_PORTS_MAX),
+        "rules" => Some(NODE_RULES_MAX),
+        "paths" => Some(NODE_PATHS_MAX),
+        _ => None,
+    };
+    let lengths = program.entries.lengths().into_iter();
+    lengths.map(|(table, entries)| fill(table, entries, limit(table))).collect()
 }

@@ -2,7 +2,6 @@
 
 use catena_model::resource::Subnet;
 use ipnet::IpNet;
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// Lowest and highest address that a host may have: without network and broadcast address where
@@ -29,19 +28,16 @@ pub(super) fn is_host(cidr: IpNet, candidate: IpAddr) -> bool {
     cidr.contains(&candidate) && (first..=last).contains(&number(candidate))
 }
 
-/// The lowest address that is neither the gateway nor taken.
-pub(super) fn lowest_free(subnet: &Subnet, taken: &BTreeSet<IpAddr>) -> Option<IpAddr> {
-    let (first, last) = hosts(subnet.cidr);
-    let mut candidates = (first..=last).map(|n| address(subnet.cidr, n));
-    // Of so many candidates at least one is free, if the subnet has so many.
-    let bound = taken.len() + 2;
-    candidates
-        .by_ref()
-        .take(bound)
-        .find(|candidate| subnet.gateway != Some(*candidate) && !taken.contains(candidate))
+/// The address behind another of its family.
+pub(super) fn next(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits().checked_add(1).map(|bits| IpAddr::V4(bits.into())),
+        IpAddr::V6(v6) => v6.to_bits().checked_add(1).map(|bits| IpAddr::V6(bits.into())),
+    }
 }
 
-/// The same, where `lowest_from` knows the lowest address from one on that is not taken.
+/// The lowest address that is neither the gateway nor taken: `lowest_from` knows the lowest from one on
+/// that is not taken.
 pub(super) fn lowest_free_from(
     subnet: &Subnet,
     lowest_from: impl Fn(IpAddr) -> Option<IpAddr>,
@@ -97,6 +93,7 @@ mod tests {
     use catena_model::ProjectId;
     use catena_model::id::{NetworkId, SubnetId};
     use catena_model::resource::Label;
+    use std::collections::BTreeSet;
 
     fn subnet(cidr: &str) -> Subnet {
         let cidr: IpNet = cidr.parse().unwrap();
@@ -114,13 +111,18 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn lowest_beside(taken: &BTreeSet<IpAddr>) -> impl Fn(IpAddr) -> Option<IpAddr> {
+        let is_free = |address: &IpAddr| !taken.contains(address);
+        move |from| std::iter::successors(Some(from), |address| next(*address)).find(is_free)
+    }
+
     #[test]
     fn addresses_are_given_out_lowest_first_until_none_is_left() {
         let subnet = subnet("10.0.0.0/29");
         assert_eq!(subnet.gateway, Some(ip("10.0.0.1")));
         assert_eq!(pools(&subnet), [(ip("10.0.0.2"), ip("10.0.0.6"))]);
         let mut taken = BTreeSet::new();
-        while let Some(free) = lowest_free(&subnet, &taken) {
+        while let Some(free) = lowest_free_from(&subnet, lowest_beside(&taken)) {
             taken.insert(free);
         }
         let expected: BTreeSet<IpAddr> = (2..=6).map(|n| ip(&format!("10.0.0.{n}"))).collect();
@@ -137,7 +139,7 @@ mod tests {
         assert!(!is_host("10.0.0.0/24".parse().unwrap(), ip("10.0.1.7")));
         assert!(is_host("2001:db8::/64".parse().unwrap(), ip("2001:db8::ffff:ffff:ffff:ffff")));
         let v6 = subnet("2001:db8::/64");
-        assert_eq!(lowest_free(&v6, &BTreeSet::new()), Some(ip("2001:db8::2")));
+        assert_eq!(lowest_free_from(&v6, lowest_beside(&BTreeSet::new())), Some(ip("2001:db8::2")));
         let whole: IpNet = "0.0.0.0/0".parse().unwrap();
         assert_eq!(first_host(whole), Some(ip("0.0.0.1")));
     }

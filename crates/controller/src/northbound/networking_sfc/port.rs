@@ -17,7 +17,6 @@ use catena_model::resource::{Attachment, FixedIp, NamespaceRef, OwnTraffic, Port
 use catena_plan::IndexedIntent;
 use catena_wire::scalar::MacAddr;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use uuid::Uuid;
 
@@ -219,11 +218,6 @@ fn free_mac(intent: &IndexedIntent, network: NetworkId) -> MacAddr {
     }
 }
 
-fn taken(intent: &IndexedIntent, network: NetworkId, besides: PortId) -> BTreeSet<IpAddr> {
-    let others = uses::ports_in(intent, network).filter(|port| port.id != besides);
-    others.flat_map(|port| &port.fixed_ips).map(|fixed| fixed.address).collect()
-}
-
 fn exhausted(subnets: &[&Subnet]) -> ApiError {
     let cidrs: Vec<String> = subnets.iter().map(|subnet| subnet.cidr.to_string()).collect();
     let message = format!("No more IP addresses available on {}.", cidrs.join(", "));
@@ -253,9 +247,36 @@ fn one_of_each_family(
     Ok(fixed)
 }
 
+/// Does another port of its network have the address, or this one among those that it is given now?
+fn is_taken(intent: &IndexedIntent, port: &Port, given: &[FixedIp], address: IpAddr) -> bool {
+    let mut owners = intent.index().ports_of_address(port.network, address);
+    given.iter().any(|fixed| fixed.address == address) || owners.any(|owner| owner != port.id)
+}
+
+/// The lowest address from one on that a port may have besides those that it is given now: nobody's, or
+/// one that it has already.
+fn lowest_free(
+    intent: &IndexedIntent,
+    port: &Port,
+    given: &[FixedIp],
+    from: IpAddr,
+) -> Option<IpAddr> {
+    let own = intent.ports.get(&port.id).into_iter().flat_map(|port| &port.fixed_ips);
+    let own: Vec<IpAddr> = own.map(|fixed| fixed.address).collect();
+    let mut from = from;
+    loop {
+        let nobodys = intent.index().lowest_free_address(port.network, from);
+        let is_near = |ip: &IpAddr| ip.is_ipv4() == from.is_ipv4() && *ip >= from;
+        let lowest = own.iter().copied().filter(is_near).chain(nobodys).min()?;
+        if !is_taken(intent, port, given, lowest) {
+            return Some(lowest);
+        }
+        from = addresses::next(lowest)?;
+    }
+}
+
 /// The addresses that were asked for, each by address, by subnet, or by both.
 fn allocate(scope: Scope<'_>, port: &Port, list: &[Value]) -> Result<Vec<FixedIp>, ApiError> {
-    let mut taken = taken(scope.intent, port.network, port.id);
     let mut fixed = Vec::with_capacity(list.len());
     for wanted in list {
         let text = |key: &str| wanted.get(key).and_then(Value::as_str);
@@ -273,14 +294,18 @@ fn allocate(scope: Scope<'_>, port: &Port, list: &[Value]) -> Result<Vec<FixedIp
             )));
         };
         let address = match address {
-            None => addresses::lowest_free(subnet, &taken).ok_or_else(|| exhausted(&[subnet]))?,
+            None => {
+                let lowest_from = |from| lowest_free(scope.intent, port, &fixed, from);
+                let free = addresses::lowest_free_from(subnet, lowest_from);
+                free.ok_or_else(|| exhausted(&[subnet]))?
+            }
             Some(address) if !addresses::is_host(subnet.cidr, address) => {
                 let message = format!("{address} is not a host address of {}.", subnet.cidr);
                 return Err(ApiError::invalid("InvalidIpForSubnet", message));
             }
             Some(address) => address,
         };
-        if !taken.insert(address) {
+        if is_taken(scope.intent, port, &fixed, address) {
             return Err(ApiError::conflict(
                 "IpAddressAlreadyAllocated",
                 format!("IP address {address} already allocated in subnet {}.", subnet.id),

@@ -1,11 +1,12 @@
 //! The probes of a check: for each way into a chain, packets that its rule takes. Knows rules and
 //! addresses; refuses to know what becomes of a probe.
 
+use catena_model::entry::Entries;
 use catena_model::explain::FrameBytes;
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{NeighbourEntry, PROXY_MAC, PortRole, RuleEntry, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
-use catena_model::{NodeName, NodeProgram, PathId};
+use catena_model::{NodeName, PathId};
 use catena_plan::{Blueprint, PathRecord};
 use catena_wire::flow::FlowKey;
 use catena_wire::probe::{ProbeCarrier, ProbeFrame, ProbeMark};
@@ -51,7 +52,7 @@ pub(super) fn of_path(
             if placed.node.as_ref().is_some_and(|own| own != node) {
                 continue;
             }
-            match way_in(program, record, &placed.rule) {
+            match way_in(&program.entries, record, &placed.rule) {
                 Ok(way) => {
                     let frames = way.frames(&placed.rule, mtu, seal, first);
                     let (node, port) = (node.clone(), way.port);
@@ -72,9 +73,9 @@ struct WayIn {
     destination: IpAddr,
 }
 
-fn way_in(program: &NodeProgram, record: &PathRecord, rule: &RuleEntry) -> Result<WayIn, String> {
+fn way_in(entries: &Entries, record: &PathRecord, rule: &RuleEntry) -> Result<WayIn, String> {
     let matches = &rule.matches;
-    let mut ports = program.ports.iter().filter(|port| match matches.place {
+    let mut ports = entries.ports.values().filter(|port| match matches.place {
         RulePlace::Port(wanted) => port.id == wanted,
         RulePlace::Endpoints => {
             port.role == PortRole::Endpoint && port.network == record.destination
@@ -86,12 +87,13 @@ fn way_in(program: &NodeProgram, record: &PathRecord, rule: &RuleEntry) -> Resul
     let fits = |address: IpAddr, prefix: Option<IpNet>| {
         IpFamily::of(address) == matches.family && prefix.is_none_or(|p| p.contains(&address))
     };
-    let port = ports.find(|port| program.networks.iter().any(|n| n.id == port.network));
+    let port = ports.find(|port| entries.networks.contains_key(&port.network));
     let port = port.ok_or_else(none)?;
-    let mut own = program.neighbours.iter().filter(|n| n.mac == port.mac);
+    let neighbours = || entries.neighbours.values().map(AsRef::as_ref);
+    let mut own = neighbours().filter(|n| n.mac == port.mac);
     let source = own.find(|known| fits(known.address, matches.source)).map(|known| known.address);
     let source = source.or_else(|| host(matches.source));
-    let mut others = strangers(&program.neighbours, record.destination, |mac| {
+    let mut others = strangers(neighbours(), record.destination, |mac| {
         mac == port.mac || record.ports.iter().any(|placed| placed.port.mac == mac)
     });
     let known = others
@@ -108,12 +110,12 @@ fn way_in(program: &NodeProgram, record: &PathRecord, rule: &RuleEntry) -> Resul
 }
 
 /// Those of a network whom the packets of a path may be for: a function keeps what is for itself.
-fn strangers(
-    neighbours: &[NeighbourEntry],
+fn strangers<'e>(
+    neighbours: impl Iterator<Item = &'e NeighbourEntry>,
     network: NetworkId,
     is_own: impl Fn(MacAddr) -> bool,
-) -> impl Iterator<Item = &NeighbourEntry> {
-    neighbours.iter().filter(move |known| known.network == network && !is_own(known.mac))
+) -> impl Iterator<Item = &'e NeighbourEntry> {
+    neighbours.filter(move |known| known.network == network && !is_own(known.mac))
 }
 
 /// Some host of a prefix.
@@ -180,8 +182,9 @@ mod tests {
         // The source, a function of the path, one of another network, and somebody else.
         let all = [neighbour(1, 1), neighbour(1, 2), neighbour(2, 3), neighbour(1, 4)];
         let own = [mac(1), mac(2)];
-        let found: Vec<IpAddr> =
-            strangers(&all, network(1), |mac| own.contains(&mac)).map(|n| n.address).collect();
+        let found: Vec<IpAddr> = strangers(all.iter(), network(1), |mac| own.contains(&mac))
+            .map(|n| n.address)
+            .collect();
         assert_eq!(found, [IpAddr::from([10, 0, 0, 4])]);
     }
 }

@@ -1,27 +1,38 @@
-//! Cuts a blueprint into one program for each node.
+//! The programs of all nodes, made whole of everything there is: what those must be that follow one
+//! change after the other.
 
-use crate::intent::Intent;
-use crate::inventory::Inventory;
-use crate::ledger::{Ledger, PathPhase};
+#![allow(clippy::unwrap_used)]
+
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, PinEntry, PortEntry, PortRole,
-    RuleEntry, TunnelEntry,
+    ChainEntry, HopKind, Location, MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PinEntry,
+    PortEntry, PortRole, RuleEntry, TunnelEntry,
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
+use catena_plan::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+/// What every node is told by a blueprint that was made for this intent and these nodes.
+pub(crate) fn assert_programs(blueprint: &Blueprint, intent: &Intent, inventory: &Inventory) {
+    let whole = programs(&blueprint.ledger, intent, inventory);
+    assert!(blueprint.programs.keys().eq(whole.keys()));
+    for (node, mut program) in whole {
+        program.number = blueprint.programs.get(&node).unwrap().number;
+        assert_eq!(blueprint.program(&node).unwrap(), program);
+    }
+}
+
 /// The programs of all nodes, all with number 0: the caller knows which of them are new.
-pub(crate) fn programs(
+fn programs(
     ledger: &Ledger,
     intent: &Intent,
     inventory: &Inventory,
 ) -> BTreeMap<NodeName, NodeProgram> {
     let functions =
-        Functions { ports: intent.function_ports(), machines: function_machines(ledger, intent) };
+        Functions { ports: function_ports(intent), machines: function_machines(ledger, intent) };
     let make = |node: &NodeName| program(node, ledger, intent, inventory, &functions);
     inventory.nodes.keys().filter_map(|node| Some((node.clone(), make(node)?))).collect()
 }
@@ -116,7 +127,7 @@ fn function_machines<'i>(
 }
 
 /// The entry of a declared port; none while it is not said where its interface is.
-pub(crate) fn port_entry(intent: &Intent, port: &Port, role: PortRole) -> Option<PortEntry> {
+fn port_entry(intent: &Intent, port: &Port, role: PortRole) -> Option<PortEntry> {
     Some(PortEntry {
         id: port.id,
         name: intent.port_name(port.id),
@@ -135,12 +146,12 @@ fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) 
         if !path.nodes(inventory.nodes.keys()).contains(&program.node) {
             continue;
         }
-        program.paths.push(path.entry(*id));
+        program.paths.push(entry(*id, path));
         chains.insert(path.chain, path.chain_name.clone());
-        if path.phase != PathPhase::Superseded && path.is_classified_by(&program.node) {
+        if path.phase != PathPhase::Superseded && is_classified_by(path, &program.node) {
             // Who did not classify into the path of before knows none of its flows.
             let knows = |old: PathId| {
-                ledger.paths.get(&old).is_some_and(|old| old.is_classified_by(&program.node))
+                ledger.paths.get(&old).is_some_and(|old| is_classified_by(old, &program.node))
             };
             let pins = path.pins.iter().filter(|pin| knows(pin.old));
             program.pins.extend(pins.map(|pin| PinEntry {
@@ -150,7 +161,7 @@ fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) 
                 idle_ms: pin.idle_ms,
             }));
         }
-        let ends = || path.ends(&path.entrances, inventory.nodes.keys());
+        let ends = || ends(path, inventory);
         if !path.branches.is_empty() && ends().contains(&program.node) {
             rules.extend(path.branches.iter().map(|rule| (&[][..], rule)));
         }
@@ -203,4 +214,45 @@ fn network_entry(node: &NodeName, network: &Network, intent: &Intent) -> Network
         gateways: subnets().filter_map(|subnet| subnet.gateway).collect(),
         members: members.into_iter().filter(|member| *member != node).cloned().collect(),
     }
+}
+
+/// The ports of instances that some chain meets.
+fn function_ports(intent: &Intent) -> BTreeSet<PortId> {
+    let functions = intent.chains.values().flat_map(|chain| &chain.functions);
+    let instances = functions
+        .filter_map(|id| intent.functions.get(id))
+        .flat_map(|function| &function.instances)
+        .filter_map(|id| intent.instances.get(id));
+    instances.flat_map(|instance| [instance.ingress, instance.egress]).collect()
+}
+
+fn entry(id: PathId, path: &PathRecord) -> PathEntry {
+    PathEntry {
+        id,
+        chain: path.chain,
+        encapsulation: path.encapsulation,
+        context: path.context.clone(),
+        hops: path.hops.clone(),
+        destination: path.destination,
+        is_way_back: path.direction == Direction::Reverse,
+    }
+}
+
+fn is_classified_by(path: &PathRecord, node: &NodeName) -> bool {
+    let is_here = |at: &Option<NodeName>| at.as_ref().is_none_or(|here| here == node);
+    path.entrances.contains(node) || path.rules.iter().any(|placed| is_here(&placed.node))
+}
+
+/// Where packets are behind the last function.
+fn ends(path: &PathRecord, inventory: &Inventory) -> BTreeSet<NodeName> {
+    if let Some(last) = path.hops.iter().rfind(|hop| hop.kind == HopKind::Through) {
+        return last.instances.iter().map(|instance| instance.node.clone()).collect();
+    }
+    let mut nodes = path.entrances.clone();
+    nodes.extend(path.slices.nodes.iter().cloned());
+    nodes.extend(path.rules.iter().filter_map(|placed| placed.node.clone()));
+    if path.slices.is_everywhere || path.rules.iter().any(|placed| placed.node.is_none()) {
+        nodes.extend(inventory.nodes.keys().cloned());
+    }
+    nodes
 }

@@ -1,0 +1,491 @@
+//! One update of all programs: what differs is taken up source by source, and each entry that it
+//! touches is made anew from all of its sources.
+
+use super::{Machine, Programs, Sources, machine, port_entry};
+use crate::counts::Counts;
+use crate::index::IndexedIntent;
+use crate::intent::Table;
+use crate::inventory::NodeFacts;
+use crate::ledger::{PathPhase, PathRecord};
+use catena_model::entry::{Entries, RuleKey};
+use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId};
+use catena_model::program::{
+    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, PinEntry, PortEntry, PortRole,
+    RuleEntry, TunnelEntry,
+};
+use catena_model::resource::{Network, OwnTraffic};
+use catena_model::{NodeName, PathId};
+use imbl::ordmap::DiffItem;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// What differs in two tables: the key, and what was and is there.
+fn differences<'t, K: Ord + Clone, V: Clone + PartialEq>(
+    from: &'t Table<K, V>,
+    to: &'t Table<K, V>,
+) -> impl Iterator<Item = (&'t K, Option<&'t V>, Option<&'t V>)> {
+    from.diff(to).map(|item| match item {
+        DiffItem::Add(key, new) => (key, None, Some(new)),
+        DiffItem::Remove(key, old) => (key, Some(old), None),
+        DiffItem::Update { old: (_, old), new: (key, new) } => (key, Some(old), Some(new)),
+    })
+}
+
+/// Sets or strikes out an entry; one that stays as it was is not touched.
+fn set<K: Ord + Clone, E: PartialEq>(table: &mut Table<K, Arc<E>>, key: K, entry: Option<E>) {
+    match entry {
+        Some(entry) if table.get(&key).is_some_and(|known| **known == entry) => {}
+        Some(entry) => {
+            table.insert(key, Arc::new(entry));
+        }
+        None => {
+            table.remove(&key);
+        }
+    }
+}
+
+/// Entries that name the other nodes alone.
+pub(super) fn tunnels(node: &NodeName, nodes: &BTreeMap<NodeName, NodeFacts>) -> Entries {
+    let mut entries = Entries::default();
+    for (other, facts) in nodes.iter().filter(|(other, _)| *other != node) {
+        let address = facts.underlay.address;
+        set(
+            &mut entries.tunnels,
+            other.clone(),
+            Some(TunnelEntry { node: other.clone(), address }),
+        );
+    }
+    entries
+}
+
+/// The update, as far as it has come.
+pub(super) struct Update<'u> {
+    programs: Programs,
+    from: Sources<'u>,
+    to: Sources<'u>,
+    /// Chains with a path that differs.
+    chains: BTreeSet<ChainId>,
+    ports: BTreeSet<PortId>,
+    /// Ports whose MAC and addresses are to be looked at.
+    stations: BTreeSet<PortId>,
+    machines: BTreeSet<Machine>,
+    networks: BTreeSet<NetworkId>,
+    /// Where a network may have come or gone.
+    places: BTreeSet<(NodeName, NetworkId)>,
+    /// How many brought a network to a node before.
+    uses_before: Counts<(NodeName, NetworkId)>,
+}
+
+impl<'u> Update<'u> {
+    pub(super) fn new(programs: Programs, from: Sources<'u>, to: Sources<'u>) -> Self {
+        let uses_before = programs.uses.clone();
+        Self {
+            programs,
+            uses_before,
+            from,
+            to,
+            chains: BTreeSet::new(),
+            ports: BTreeSet::new(),
+            stations: BTreeSet::new(),
+            machines: BTreeSet::new(),
+            networks: BTreeSet::new(),
+            places: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Programs {
+        self.take_paths();
+        for chain in std::mem::take(&mut self.chains) {
+            self.make_pins(chain);
+            self.make_chain(chain);
+        }
+        self.take_ports();
+        self.take_functions();
+        self.take_networks();
+        for machine in std::mem::take(&mut self.machines) {
+            self.ports.extend(self.programs.machines.of(machine));
+        }
+        for port in std::mem::take(&mut self.ports) {
+            self.make_port(port);
+        }
+        for (node, network) in std::mem::take(&mut self.places) {
+            self.make_place(&node, network);
+        }
+        for network in std::mem::take(&mut self.networks) {
+            self.make_network(network);
+        }
+        for port in std::mem::take(&mut self.stations) {
+            let nodes: Vec<NodeName> = self.programs.nodes.keys().cloned().collect();
+            nodes.iter().for_each(|node| self.make_station(node, port));
+        }
+        self.programs
+    }
+
+    fn entries(&mut self, node: &NodeName) -> Option<&mut Entries> {
+        self.programs.nodes.get_mut(node).map(|program| &mut program.entries)
+    }
+
+    // ----- paths -----
+
+    fn take_paths(&mut self) {
+        for (id, record) in self.to.paths.since(self.from.paths) {
+            if let Some(former) = self.from.paths.get(&id) {
+                self.leave(id, former);
+            }
+            if let Some(record) = record {
+                self.enter(id, record);
+            }
+        }
+    }
+
+    fn leave(&mut self, id: PathId, path: &PathRecord) {
+        self.touch(path);
+        for placed in &path.ports {
+            self.programs.port_paths.remove(&placed.port.id, id);
+            self.programs.placed.remove(&placed.port.network, (placed.port.id, id));
+        }
+        let stays = self.to.paths.get(&id).map(|path| path.nodes(self.to.nodes.keys()));
+        for node in path.nodes(self.from.nodes.keys()) {
+            self.programs.uses.remove(&(node.clone(), path.destination));
+            self.places.insert((node.clone(), path.destination));
+            let has_gone = !stays.as_ref().is_some_and(|stays| stays.contains(&node));
+            let rules = rules_at(id, path, &node, self.from);
+            let Some(entries) = self.entries(&node) else { continue };
+            for (key, _) in rules {
+                entries.rules.remove(&key);
+            }
+            if has_gone {
+                entries.paths.remove(&id);
+            }
+        }
+    }
+
+    fn enter(&mut self, id: PathId, path: &PathRecord) {
+        self.touch(path);
+        for placed in &path.ports {
+            self.programs.port_paths.insert(placed.port.id, id);
+            self.programs.placed.insert(placed.port.network, (placed.port.id, id));
+        }
+        for node in path.nodes(self.to.nodes.keys()) {
+            self.programs.uses.add((node.clone(), path.destination));
+            self.places.insert((node.clone(), path.destination));
+            let rules = rules_at(id, path, &node, self.to);
+            let Some(entries) = self.entries(&node) else { continue };
+            set(&mut entries.paths, id, Some(path.entry(id)));
+            for (key, rule) in rules {
+                set(&mut entries.rules, key, Some(rule.clone()));
+            }
+        }
+    }
+
+    /// Notes what else is made of a path.
+    fn touch(&mut self, path: &PathRecord) {
+        self.chains.insert(path.chain);
+        for placed in &path.ports {
+            self.ports.insert(placed.port.id);
+            for sources in [self.from, self.to] {
+                let declared = sources.intent.ports.get(&placed.port.id);
+                self.machines.extend(declared.and_then(machine));
+            }
+        }
+    }
+
+    /// The pins of a chain's paths: they name paths of the same chain.
+    fn make_pins(&mut self, chain: ChainId) {
+        for (id, path) in self.from.paths.of_chain(chain) {
+            for node in path.nodes(self.from.nodes.keys()) {
+                let Some(entries) = self.entries(&node) else { continue };
+                (0..).zip(&path.pins).for_each(|(place, _)| {
+                    entries.pins.remove(&(id, place));
+                });
+            }
+        }
+        let to = self.to;
+        for (id, path) in to.paths.of_chain(chain) {
+            if path.phase == PathPhase::Superseded || path.pins.is_empty() {
+                continue;
+            }
+            let nodes = path.nodes(to.nodes.keys());
+            for node in nodes.iter().filter(|node| path.is_classified_by(node)) {
+                // Who did not classify into the path of before knows none of its flows.
+                let knows =
+                    |old: PathId| to.paths.get(&old).is_some_and(|old| old.is_classified_by(node));
+                let Some(entries) = self.entries(node) else { continue };
+                for (place, pin) in (0..).zip(&path.pins).filter(|(_, pin)| knows(pin.old)) {
+                    let entry = PinEntry {
+                        old: pin.old,
+                        new: id,
+                        instances: pin.instances.clone(),
+                        idle_ms: pin.idle_ms,
+                    };
+                    set(&mut entries.pins, (id, place), Some(entry));
+                }
+            }
+        }
+    }
+
+    /// The name of a chain, where paths of it are: that of the newest.
+    fn make_chain(&mut self, chain: ChainId) {
+        let mut names: BTreeMap<NodeName, Option<&String>> = BTreeMap::new();
+        for (_, path) in self.from.paths.of_chain(chain) {
+            names.extend(path.nodes(self.from.nodes.keys()).into_iter().map(|node| (node, None)));
+        }
+        for (_, path) in self.to.paths.of_chain(chain) {
+            let nodes = path.nodes(self.to.nodes.keys()).into_iter();
+            names.extend(nodes.map(|node| (node, Some(&path.chain_name))));
+        }
+        for (node, name) in names {
+            let entry = name.map(|name| ChainEntry { id: chain, name: name.clone() });
+            if let Some(entries) = self.entries(&node) {
+                set(&mut entries.chains, chain, entry);
+            }
+        }
+    }
+
+    // ----- ports -----
+
+    fn take_ports(&mut self) {
+        for (id, old, new) in differences(&self.from.intent.ports, &self.to.intent.ports) {
+            self.ports.insert(*id);
+            self.stations.insert(*id);
+            if let Some(port) = old {
+                self.networks.insert(port.network);
+                if let Some(node) = &port.node {
+                    self.programs.members.entry(port.network).or_default().remove(node);
+                }
+                if let Some(machine) = machine(port) {
+                    self.programs.machines.remove(&machine, *id);
+                    self.machines.insert(machine);
+                }
+            }
+            if let Some(port) = new {
+                self.networks.insert(port.network);
+                if let Some(node) = &port.node {
+                    self.programs.members.entry(port.network).or_default().add(node.clone());
+                }
+                if let Some(machine) = machine(port) {
+                    self.programs.machines.insert(machine.clone(), *id);
+                    self.machines.insert(machine);
+                }
+            }
+        }
+    }
+
+    /// The ports of functions that some chain has or had.
+    fn take_functions(&mut self) {
+        let (from, to) = (self.from.intent, self.to.intent);
+        for (_, old, new) in differences(&from.chains, &to.chains) {
+            let of = |intent, functions: &[FunctionId]| {
+                functions.iter().flat_map(|id| ports_of_function(intent, *id)).collect::<Vec<_>>()
+            };
+            self.ports.extend(old.into_iter().flat_map(|chain| of(from, &chain.functions)));
+            self.ports.extend(new.into_iter().flat_map(|chain| of(to, &chain.functions)));
+        }
+        for (id, ..) in differences(&from.functions, &to.functions) {
+            self.ports.extend(ports_of_function(from, *id));
+            self.ports.extend(ports_of_function(to, *id));
+        }
+        for (id, ..) in differences(&from.instances, &to.instances) {
+            self.ports.extend(ports_of_instance(from, *id));
+            self.ports.extend(ports_of_instance(to, *id));
+        }
+    }
+
+    fn make_port(&mut self, id: PortId) {
+        let mut wanted = self.port_entries(id);
+        let mut moved = Vec::new();
+        for (node, program) in &mut self.programs.nodes {
+            let ports = &mut program.entries.ports;
+            let (known, entry) = (ports.get(&id), wanted.remove(node));
+            let networks = (known.map(|e| e.network), entry.as_ref().map(|e| e.network));
+            if networks.0 != networks.1 {
+                moved.push((node.clone(), networks));
+            }
+            set(ports, id, entry);
+        }
+        for (node, (old, new)) in moved {
+            if let Some(network) = old {
+                self.programs.uses.remove(&(node.clone(), network));
+                self.places.insert((node.clone(), network));
+            }
+            if let Some(network) = new {
+                self.programs.uses.add((node.clone(), network));
+                self.places.insert((node.clone(), network));
+            }
+        }
+    }
+
+    /// A port as its node has it, and other nodes whose paths still need it though it is not declared
+    /// there any more. A port of a path is a function's, whatever is declared now.
+    fn port_entries(&self, id: PortId) -> BTreeMap<NodeName, PortEntry> {
+        let intent = self.to.intent;
+        let on_paths = self.programs.port_paths.of(id).filter_map(|path| self.to.paths.get(&path));
+        let on_paths = on_paths.flat_map(|path| &path.ports).filter(|placed| placed.port.id == id);
+        let mut entries: BTreeMap<NodeName, Option<PortEntry>> = BTreeMap::new();
+        for placed in on_paths {
+            let is_there = intent.networks.contains_key(&placed.port.network);
+            entries.insert(placed.node.clone(), is_there.then(|| placed.port.clone()));
+        }
+        let declared = intent.ports.get(&id);
+        if let Some((port, node)) = declared.and_then(|port| Some((port, port.node.as_ref()?))) {
+            let is_function = entries.contains_key(node) || is_of_chain(intent, id);
+            let role = if is_function { PortRole::Function } else { PortRole::Endpoint };
+            if let Some(entry) = port_entry(intent, port, role) {
+                entries.insert(node.clone(), Some(entry));
+            }
+        }
+        let own = declared.filter(|port| port.own_traffic == OwnTraffic::Own).and_then(machine);
+        let own_sources = own.and_then(|machine| self.addresses(machine));
+        let made = entries.into_iter().filter_map(|(node, entry)| Some((node, entry?)));
+        made.map(|(node, e)| (node, PortEntry { own_sources: own_sources.clone(), ..e })).collect()
+    }
+
+    /// The addresses of a machine of a function that paths go through. What such a machine sends by a
+    /// port of it that is in no pair could be a packet of a path that goes past the functions that
+    /// remain.
+    fn addresses(&self, machine: Machine) -> Option<Vec<IpAddr>> {
+        let ports: Vec<PortId> = self.programs.machines.of(machine).collect();
+        let is_on_path = ports.iter().any(|port| self.programs.port_paths.has_any(*port));
+        let declared = ports.iter().filter_map(|id| self.to.intent.ports.get(id));
+        let addresses = declared.flat_map(|port| &port.fixed_ips).map(|fixed| fixed.address);
+        is_on_path.then(|| addresses.collect())
+    }
+
+    // ----- networks -----
+
+    fn take_networks(&mut self) {
+        let (from, to) = (self.from.intent, self.to.intent);
+        for (id, ..) in differences(&from.networks, &to.networks) {
+            self.networks.insert(*id);
+            self.ports.extend(self.programs.placed.of(*id).map(|(port, _)| port));
+        }
+        for (_, old, new) in differences(&from.subnets, &to.subnets) {
+            self.networks.extend([old, new].into_iter().flatten().map(|subnet| subnet.network));
+        }
+    }
+
+    fn is_present(&self, node: &NodeName, network: NetworkId) -> bool {
+        self.programs.uses.of(&(node.clone(), network)) > 0
+    }
+
+    /// A network that may have come to a node, or gone.
+    fn make_place(&mut self, node: &NodeName, network: NetworkId) {
+        let was_present = self.uses_before.of(&(node.clone(), network)) > 0;
+        if self.is_present(node, network) == was_present {
+            return;
+        }
+        self.make_network_at(node, network);
+        for sources in [self.from, self.to] {
+            let ports: Vec<PortId> = sources.intent.index().ports_of_network(network).collect();
+            ports.into_iter().for_each(|port| self.make_station(node, port));
+        }
+    }
+
+    fn make_network(&mut self, network: NetworkId) {
+        let nodes: Vec<NodeName> = self.programs.nodes.keys().cloned().collect();
+        nodes.iter().for_each(|node| self.make_network_at(node, network));
+    }
+
+    fn make_network_at(&mut self, node: &NodeName, network: NetworkId) {
+        let declared = self.to.intent.networks.get(&network);
+        let declared = declared.filter(|_| self.is_present(node, network));
+        let entry = declared.map(|declared| self.network_entry(node, declared));
+        if let Some(entries) = self.entries(node) {
+            set(&mut entries.networks, network, entry);
+        }
+    }
+
+    fn network_entry(&self, node: &NodeName, network: &Network) -> NetworkEntry {
+        let intent = self.to.intent;
+        let subnets = || {
+            let ids = intent.index().subnets_of_network(network.id);
+            ids.filter_map(|id| intent.subnets.get(&id))
+        };
+        let members = self.programs.members.get(&network.id);
+        let members = members.into_iter().flat_map(Counts::iter).map(|(member, _)| member);
+        NetworkEntry {
+            id: network.id,
+            name: network.label.name.clone(),
+            vni: network.vni,
+            prefixes: subnets().map(|subnet| subnet.cidr.trunc()).collect(),
+            gateways: subnets().filter_map(|subnet| subnet.gateway).collect(),
+            members: members.filter(|member| *member != node).cloned().collect(),
+        }
+    }
+
+    /// Where a port's MAC is and which addresses it has, at a node where its network is present.
+    fn make_station(&mut self, node: &NodeName, id: PortId) {
+        let declared = self.to.intent.ports.get(&id);
+        let declared = declared.filter(|port| self.is_present(node, port.network));
+        let located = declared.and_then(|port| Some((port, port.node.as_ref()?)));
+        let Some(entries) = self.entries(node) else { return };
+        let mac = located.map(|(port, at)| {
+            let at = if at == node { Location::Port(id) } else { Location::Node(at.clone()) };
+            MacEntry { network: port.network, mac: port.mac, at }
+        });
+        set(&mut entries.macs, id, mac);
+        let fixed = located.map(|(port, _)| (port, port.fixed_ips.as_slice()));
+        let mut addresses = fixed.into_iter().flat_map(|(port, fixed)| {
+            fixed.iter().map(move |fixed| NeighbourEntry {
+                network: port.network,
+                address: fixed.address,
+                mac: port.mac,
+            })
+        });
+        for place in 0.. {
+            let entry = addresses.next();
+            if entry.is_none() && !entries.neighbours.contains_key(&(id, place)) {
+                break;
+            }
+            set(&mut entries.neighbours, (id, place), entry);
+        }
+    }
+}
+
+/// The rules of a path at one of its nodes: at its end, and, while classifiers send into it, where
+/// packets begin.
+fn rules_at<'p>(
+    id: PathId,
+    path: &'p PathRecord,
+    node: &NodeName,
+    sources: Sources<'_>,
+) -> Vec<(RuleKey, &'p RuleEntry)> {
+    let mut rules: Vec<(&[u16], &RuleEntry)> = Vec::new();
+    let ends = || path.ends(&path.entrances, sources.nodes.keys());
+    if !path.branches.is_empty() && ends().contains(node) {
+        rules.extend(path.branches.iter().map(|rule| (&[][..], rule)));
+    }
+    if path.phase == PathPhase::Classified {
+        let is_here = |at: &Option<NodeName>| at.as_ref().is_none_or(|at| at == node);
+        let placed = path.rules.iter().filter(|placed| is_here(&placed.node));
+        rules.extend(placed.map(|placed| (&placed.order[..], &placed.rule)));
+    }
+    let key = |part, (order, rule): (&[u16], &'p RuleEntry)| {
+        let (priority, order) = (Reverse(rule.priority), order.to_vec());
+        let key = RuleKey { priority, order, path: rule.path, rule: rule.id, source: id, part };
+        (key, rule)
+    };
+    (0..).zip(rules).map(|(part, rule)| key(part, rule)).collect()
+}
+
+/// Is it the port of an instance that some chain meets? A pair that no chain uses changes nothing
+/// about its ports.
+fn is_of_chain(intent: &IndexedIntent, port: PortId) -> bool {
+    let index = intent.index();
+    index
+        .instances_of_port(port)
+        .any(|instance| index.chains_of_instance(instance).next().is_some())
+}
+
+fn ports_of_instance(intent: &IndexedIntent, id: InstanceId) -> Vec<PortId> {
+    let instance = intent.instances.get(&id);
+    instance.map(|instance| vec![instance.ingress, instance.egress]).unwrap_or_default()
+}
+
+fn ports_of_function(intent: &IndexedIntent, id: FunctionId) -> Vec<PortId> {
+    let function = intent.functions.get(&id);
+    let instances = function.into_iter().flat_map(|function| &function.instances);
+    instances.flat_map(|instance| ports_of_instance(intent, *instance)).collect()
+}

@@ -1,0 +1,144 @@
+//! Which chains a step has to look at: those that what was declared or learned since the last look can
+//! matter to, and those that wait. Looks at what differs alone: tables share what they have in common.
+
+use crate::blueprint::Blueprint;
+use crate::index::IndexedIntent;
+use crate::intent::Table;
+use crate::inventory::{Inventory, NodeFacts};
+use crate::ledger::Ledger;
+use crate::slices::{Places, SliceBook, Users};
+use catena_model::NodeName;
+use catena_model::id::{ChainId, PortId};
+use imbl::ordmap::DiffItem;
+use imbl::ordset;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a step of the planner has looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Looked {
+    pub(crate) intent: IndexedIntent,
+    pub(crate) nodes: BTreeMap<NodeName, NodeFacts>,
+    places: Places,
+    users: Users,
+    /// The chains whose paths it changed: they may go on at once.
+    again: BTreeSet<ChainId>,
+}
+
+impl Looked {
+    pub(crate) fn new(
+        intent: &IndexedIntent,
+        inventory: &Inventory,
+        slices: &SliceBook,
+        again: BTreeSet<ChainId>,
+    ) -> Self {
+        Self {
+            intent: intent.clone(),
+            nodes: inventory.nodes.clone(),
+            places: slices.places().clone(),
+            users: slices.all_users().clone(),
+            again,
+        }
+    }
+
+    /// Are these nodes the same, in the same places?
+    pub(crate) fn is_among(&self, nodes: &BTreeMap<NodeName, NodeFacts>) -> bool {
+        let one = self.nodes.iter().map(|(node, facts)| (node, facts.underlay));
+        one.eq(nodes.iter().map(|(node, facts)| (node, facts.underlay)))
+    }
+}
+
+/// All chains: nothing is known of what was looked at before.
+pub(crate) fn all(ledger: &Ledger, intent: &IndexedIntent) -> BTreeSet<ChainId> {
+    let carried = ledger.paths.values().map(|path| path.chain);
+    carried.chain(intent.chains.keys().copied()).collect()
+}
+
+/// The chains that a step after the last look has to look at. The slices have been held against this
+/// intent.
+pub(crate) fn since(
+    looked: &Looked,
+    previous: &Blueprint,
+    slices: &SliceBook,
+    intent: &IndexedIntent,
+    inventory: &Inventory,
+) -> BTreeSet<ChainId> {
+    let mut chains = looked.again.clone();
+    let ledger = &previous.ledger;
+    chains.extend(ledger.paths.waiting());
+    chains.extend(&ledger.unserved);
+    let mut ports = keys(&looked.intent.ports, &intent.ports);
+    ports.extend(bound(looked, inventory));
+    for (one, other) in [(&looked.intent, intent), (intent, &looked.intent)] {
+        add_declared(one, other, &ports, &mut chains);
+    }
+    chains.extend(looked.places.changes(slices.places()));
+    let users = looked.users.changed_keys(slices.all_users());
+    chains.extend(users.filter_map(|(path, _)| Some(ledger.paths.get(path)?.chain)));
+    let is_in_graph = |chain: &ChainId| {
+        let indexes = [looked.intent.index(), intent.index()];
+        indexes.iter().any(|index| index.graphs_of_chain(*chain).next().is_some())
+            || ledger.paths.of_chain(*chain).any(|(_, path)| path.is_linked())
+    };
+    if chains.iter().any(is_in_graph) {
+        // Where they go on in one another, each may wait for any.
+        let graphs = [&looked.intent, intent].into_iter().flat_map(|intent| intent.graphs.values());
+        let branches = graphs.flat_map(|graph| &graph.branches);
+        chains.extend(branches.flat_map(|(source, next)| next.iter().chain([source])));
+        chains.extend(ledger.paths.linked().map(|(_, path)| path.chain));
+    }
+    chains
+}
+
+/// The chains that what differs between two intents belongs to in one of them.
+fn add_declared(
+    intent: &IndexedIntent,
+    other: &IndexedIntent,
+    ports: &BTreeSet<PortId>,
+    chains: &mut BTreeSet<ChainId>,
+) {
+    let index = intent.index();
+    chains.extend(keys(&intent.chains, &other.chains));
+    for rule in keys(&intent.rules, &other.rules) {
+        chains.extend(index.chains_of_rule(rule));
+    }
+    for function in keys(&intent.functions, &other.functions) {
+        chains.extend(index.chains_of_function(function));
+    }
+    for instance in keys(&intent.instances, &other.instances) {
+        chains.extend(index.chains_of_instance(instance));
+    }
+    for port in ports {
+        chains.extend(index.instances_of_port(*port).flat_map(|id| index.chains_of_instance(id)));
+        chains.extend(index.rules_of_port(*port).flat_map(|id| index.chains_of_rule(id)));
+        let slices = index.slices_of_port(*port).filter_map(|id| intent.slices.get(&id));
+        chains.extend(slices.map(|slice| slice.chain));
+    }
+    for graph in keys(&intent.graphs, &other.graphs) {
+        let branches = intent.graphs.get(&graph).into_iter().flat_map(|graph| &graph.branches);
+        chains.extend(branches.flat_map(|(source, next)| next.iter().chain([source])));
+    }
+}
+
+/// The keys of what differs.
+fn keys<K: Ord + Copy, V: Clone + PartialEq>(
+    one: &Table<K, V>,
+    other: &Table<K, V>,
+) -> BTreeSet<K> {
+    let key = |item| match item {
+        DiffItem::Add(key, _)
+        | DiffItem::Remove(key, _)
+        | DiffItem::Update { old: (key, _), .. } => *key,
+    };
+    one.diff(other).map(key).collect()
+}
+
+/// The ports that have got an interface since, or lost it.
+fn bound(looked: &Looked, now: &Inventory) -> BTreeSet<PortId> {
+    let facts = looked.nodes.values().zip(now.nodes.values());
+    let changed = facts.flat_map(|(before, now)| before.bound.diff(&now.bound));
+    changed
+        .map(|item| match item {
+            ordset::DiffItem::Add(port) | ordset::DiffItem::Remove(port) => *port,
+        })
+        .collect()
+}

@@ -1,0 +1,168 @@
+//! Whatever happens, in whatever order: who looks at what is touched alone plans as who looks at
+//! everything, and programs that follow one change after the other are those made whole.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::index::{Write, apply, dangles, domain, tell, writes};
+use crate::oracle::assert_programs;
+use crate::rig::{id, next, node};
+use crate::stored::stored;
+use catena_model::id::{InstanceId, PortId};
+use catena_model::program::Underlay;
+use catena_plan::{IndexedIntent, News, NodeNews, Reconciler, draining};
+use proptest::prelude::*;
+
+const NODES: u32 = 3;
+
+#[derive(Clone, Debug)]
+enum Turn {
+    /// Together, if they may be.
+    Write(Vec<Write>),
+    /// A node does what it was told.
+    Acknowledge(u32),
+    /// A node comes, from this end of the data network; it runs its program, or has lost all.
+    Meet {
+        node: u32,
+        is_moved: bool,
+        is_empty: bool,
+    },
+    Lose(u32),
+    Forget(u32),
+    /// Which of the ports of a node have an interface, as bits.
+    Ports(u32, u8),
+    Drain,
+    Unpin,
+    Rewrite(u32),
+    Restart,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let node = || 1..=NODES;
+    let meet = (node(), prop::bool::weighted(0.1), prop::bool::weighted(0.2));
+    let turn = prop_oneof![
+        8 => writes(4).prop_map(Turn::Write),
+        8 => node().prop_map(Turn::Acknowledge),
+        2 => meet.prop_map(|(node, is_moved, is_empty)| Turn::Meet { node, is_moved, is_empty }),
+        1 => node().prop_map(Turn::Lose),
+        1 => node().prop_map(Turn::Forget),
+        4 => (node(), any::<u8>()).prop_map(|(node, bits)| Turn::Ports(node, bits | 0b1_0011)),
+        3 => Just(Turn::Drain),
+        2 => Just(Turn::Unpin),
+        1 => (0..5u32).prop_map(Turn::Rewrite),
+        1 => Just(Turn::Restart),
+    ];
+    prop::collection::vec(turn, 1..60)
+}
+
+struct Domain {
+    indexed: IndexedIntent,
+    reconciler: Reconciler,
+}
+
+impl Domain {
+    /// Something of everything is declared, and every port has an interface.
+    fn new() -> Self {
+        let mut indexed = IndexedIntent::default();
+        for (kind, number) in (0..=8u8).flat_map(|kind| (0..5).map(move |number| (kind, number))) {
+            let dice = u64::from(number + 3) * 0x0123_4567_89ab + u64::from(kind);
+            write(&mut indexed, &[Write { kind, number, is_removal: false, dice }]);
+        }
+        let mut domain = Self { indexed, reconciler: domain(NODES) };
+        for number in 1..=NODES {
+            domain.take(&Turn::Ports(number, u8::MAX));
+        }
+        domain
+    }
+
+    fn news(&mut self, news: News) {
+        let _ = self.reconciler.accept(news);
+    }
+
+    fn take(&mut self, turn: &Turn) {
+        match *turn {
+            Turn::Write(ref writes) => write(&mut self.indexed, writes),
+            Turn::Acknowledge(number) => {
+                let told = self.reconciler.blueprint().number_of(&node(number));
+                tell(&mut self.reconciler, number, NodeNews::Acknowledged(told));
+            }
+            Turn::Meet { node: number, is_moved, is_empty } => {
+                let last = if is_moved { number as u8 + 100 } else { number as u8 };
+                let underlay = Underlay { address: [192, 0, 2, last].into(), mtu: 1_500 };
+                let facts = self.reconciler.inventory().nodes.get(&node(number));
+                let known = facts.map(|facts| facts.acknowledged).unwrap_or_default();
+                let running = if is_empty { catena_model::BlueprintNumber(0) } else { known };
+                tell(&mut self.reconciler, number, NodeNews::Met { underlay, running });
+            }
+            Turn::Lose(number) => tell(&mut self.reconciler, number, NodeNews::Lost),
+            Turn::Forget(number) => self.news(News::Forgotten(node(number))),
+            Turn::Ports(number, bits) => {
+                let has = |place: &u32| bits >> place & 1 == 1;
+                let bound = (0..5).filter(has).map(|place| PortId(id(3, place))).collect();
+                let unbound = (0..5).filter(|place| !has(place));
+                let unbound = unbound.map(|place| (PortId(id(3, place)), "gone".into())).collect();
+                tell(&mut self.reconciler, number, NodeNews::Ports { bound, unbound });
+            }
+            Turn::Drain => {
+                let blueprint = self.reconciler.blueprint().clone();
+                draining(&blueprint).into_iter().for_each(|id| self.news(News::Drained(id)));
+                let superseded: Vec<_> = blueprint.slices.superseded().collect();
+                superseded.into_iter().for_each(|number| self.news(News::SlicesDrained(number)));
+            }
+            Turn::Unpin => {
+                let superseded = draining(self.reconciler.blueprint());
+                superseded.into_iter().for_each(|id| self.news(News::Unpinned(id)));
+            }
+            Turn::Rewrite(number) => self.news(News::Rewrites(InstanceId(id(4, number)))),
+            Turn::Restart if self.indexed.slices.is_empty() => {
+                let ledger = stored(&self.reconciler.blueprint().ledger);
+                let nodes = self.reconciler.inventory().nodes.iter();
+                let nodes = nodes.map(|(name, facts)| (name.clone(), facts.underlay));
+                self.reconciler = Reconciler::resume(ledger, nodes.collect::<Vec<_>>());
+            }
+            Turn::Restart => {}
+        }
+        self.plan();
+    }
+
+    /// Plans until nothing changes, each step both ways.
+    fn plan(&mut self) {
+        let Self { indexed, reconciler } = self;
+        let mut wanted = reconciler.blueprint().as_ref().clone();
+        while let Some(following) = next(&wanted, indexed, reconciler.inventory()) {
+            assert_programs(&following, indexed, reconciler.inventory());
+            wanted = following;
+        }
+        if let Some(planned) = reconciler.plan(indexed) {
+            reconciler.adopt(planned);
+        }
+        assert_eq!(reconciler.blueprint().number, wanted.number);
+        assert!(reconciler.plan(indexed).is_none());
+        reconciler.rest(indexed);
+    }
+}
+
+/// Makes changes, all of them or none.
+fn write(indexed: &mut IndexedIntent, writes: &[Write]) {
+    let mut draft = indexed.clone();
+    writes.iter().for_each(|write| apply(&mut draft, write));
+    if draft.check().is_ok() && !dangles(&draft) {
+        *indexed = draft;
+    }
+}
+
+fn cases() -> u32 {
+    // A hundred thousand turns; ten millions in the long form.
+    if std::env::var("CATENA_FULL").is_ok_and(|full| full == "1") { 350_000 } else { 3_500 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_touched_is_all_that_matters(turns in turns()) {
+        let mut domain = Domain::new();
+        for turn in &turns {
+            domain.take(turn);
+        }
+    }
+}
