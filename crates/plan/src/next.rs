@@ -43,7 +43,7 @@ pub(crate) fn rested(
     // No entry differs, but what entries are counted by may.
     let to = Sources { paths: &previous.ledger.paths, intent, nodes: &inventory.nodes };
     let programs = previous.following_programs(to, previous.number);
-    let looked = Looked::new(intent, inventory, &slices, BTreeSet::new());
+    let looked = Looked::new(intent, inventory, &slices);
     Blueprint { programs, slices, looked: Some(Arc::new(looked)), ..previous.clone() }
 }
 
@@ -95,12 +95,7 @@ fn next_chains(
     ledger.programs =
         programs.iter().map(|(node, program)| (node.clone(), program.number)).collect();
     let slices = with_all_nodes(previous, slices, intent, inventory);
-    let chain_of = |id: &PathId| {
-        let path = ledger.paths.get(id).or_else(|| previous.ledger.paths.get(id));
-        path.map(|path| path.chain)
-    };
-    let again = changed.iter().filter_map(chain_of).collect();
-    let looked = Some(Arc::new(Looked::new(intent, inventory, &slices, again)));
+    let looked = Some(Arc::new(Looked::new(intent, inventory, &slices)));
     let ledger = Arc::new(ledger);
     Some(Blueprint { number, parent: previous.number, programs, ledger, slices, looked })
 }

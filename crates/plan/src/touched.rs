@@ -20,23 +20,15 @@ pub(crate) struct Looked {
     pub(crate) nodes: BTreeMap<NodeName, NodeFacts>,
     places: Places,
     users: Users,
-    /// The chains whose paths it changed: they may go on at once.
-    again: BTreeSet<ChainId>,
 }
 
 impl Looked {
-    pub(crate) fn new(
-        intent: &IndexedIntent,
-        inventory: &Inventory,
-        slices: &SliceBook,
-        again: BTreeSet<ChainId>,
-    ) -> Self {
+    pub(crate) fn new(intent: &IndexedIntent, inventory: &Inventory, slices: &SliceBook) -> Self {
         Self {
             intent: intent.clone(),
             nodes: inventory.nodes.clone(),
             places: slices.places().clone(),
             users: slices.all_users().clone(),
-            again,
         }
     }
 
@@ -62,9 +54,8 @@ pub(crate) fn since(
     intent: &IndexedIntent,
     inventory: &Inventory,
 ) -> BTreeSet<ChainId> {
-    let mut chains = looked.again.clone();
     let ledger = &previous.ledger;
-    chains.extend(ledger.paths.waiting());
+    let mut chains: BTreeSet<ChainId> = ledger.paths.waiting().collect();
     chains.extend(&ledger.unserved);
     let mut ports = keys(&looked.intent.ports, &intent.ports);
     ports.extend(bound(looked, inventory));

@@ -5,9 +5,9 @@
 
 use crate::index::{Write, apply, dangles, domain, tell, writes};
 use crate::oracle::assert_programs;
-use crate::rig::{id, next, node};
+use crate::rig::{CUSTOMER, INTERNAL, World, id, next, node, port_id};
 use crate::stored::stored;
-use catena_model::id::{InstanceId, PortId};
+use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::program::Underlay;
 use catena_plan::{IndexedIntent, News, NodeNews, Reconciler, draining};
 use proptest::prelude::*;
@@ -165,4 +165,46 @@ proptest! {
             domain.take(turn);
         }
     }
+}
+
+/// A chain over two functions of the first two nodes, in force.
+fn carried() -> World {
+    let mut world = World::new(2);
+    world.machine(1, 1, &[CUSTOMER]);
+    for number in [11, 12] {
+        world.machine(number, number - 10, &[CUSTOMER, INTERNAL]);
+        world.function(number, number, CUSTOMER, INTERNAL);
+    }
+    world.chain(1, 1, &[11, 12]);
+    world.settle();
+    world
+}
+
+#[test]
+fn an_instance_that_changes_gives_its_chain_another_path() {
+    let mut world = carried();
+    world.intent.instances.get_mut(&InstanceId(id(4, 12))).unwrap().weight = 7;
+    assert_eq!(world.plan(), 1);
+    assert_eq!(world.known(1).len(), 2);
+}
+
+#[test]
+fn a_port_that_a_draining_path_needs_goes_and_comes_with_its_network() {
+    let mut world = carried();
+    world.intent.chains = catena_plan::Table::new();
+    world.intent.functions = catena_plan::Table::new();
+    world.intent.instances = catena_plan::Table::new();
+    let source = port_id(1, CUSTOMER);
+    world.intent.ports = [(source, world.intent.ports[&source].clone())].into_iter().collect();
+    let network = NetworkId(id(1, INTERNAL));
+    let ports_after = |world: &mut World| {
+        world.plan();
+        assert_programs(&world.blueprint, &world.intent, &world.inventory);
+        world.blueprint.program(&node(2)).unwrap().ports.len()
+    };
+    assert_eq!(ports_after(&mut world), 2, "packets inside still need both");
+    let declared = world.intent.networks.remove(&network).unwrap();
+    assert_eq!(ports_after(&mut world), 1);
+    world.intent.networks.insert(network, declared);
+    assert_eq!(ports_after(&mut world), 2);
 }
