@@ -168,12 +168,16 @@ impl<'u> Update<'u> {
             self.programs.port_paths.insert(placed.port.id, id);
             self.programs.placed.insert(placed.port.network, (placed.port.id, id));
         }
+        let entry = Arc::new(path.entry(id));
         for node in path.nodes(self.to.nodes.keys()) {
             self.programs.uses.add((node.clone(), path.destination));
             self.places.insert((node.clone(), path.destination));
             let rules = rules_at(id, path, &node, self.to);
             let Some(entries) = self.entries(&node) else { continue };
-            set(&mut entries.paths, id, Some(path.entry(id)));
+            if entries.paths.get(&id) != Some(&entry) {
+                // All nodes of the path share it.
+                entries.paths.insert(id, Arc::clone(&entry));
+            }
             for (key, rule) in rules {
                 set(&mut entries.rules, key, Some(rule.clone()));
             }
