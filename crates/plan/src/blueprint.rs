@@ -88,6 +88,8 @@ impl Blueprint {
     /// used again: it may come back.
     pub(crate) fn forget(&mut self, node: &NodeName) {
         self.programs.remove(node);
+        // It may be met again before the next step.
+        self.looked = None;
         let paths = &mut Arc::make_mut(&mut self.ledger).paths;
         let names =
             |path: &PathRecord| path.holders.contains(node) || path.needs.contains_key(node);

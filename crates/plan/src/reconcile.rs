@@ -259,7 +259,16 @@ impl Reconciler {
                     program.iter().flat_map(|program| program.entries.ports.keys()).copied();
                 let is_kept = |id: &PortId| facts.bound.contains(id) && !unbound.contains_key(id);
                 bound.extend(ports.filter(is_kept));
-                facts.bound = bound.into_iter().collect();
+                // Changed in place: what stays is shared with what was looked at before.
+                let gone = facts.bound.iter().filter(|port| !bound.contains(port)).copied();
+                for port in gone.collect::<Vec<PortId>>() {
+                    facts.bound.remove(&port);
+                }
+                for port in bound {
+                    if !facts.bound.contains(&port) {
+                        facts.bound.insert(port);
+                    }
+                }
                 facts.unbound = unbound;
             }
             NodeNews::Lost => facts.is_connected = false,
@@ -281,7 +290,7 @@ impl Reconciler {
     }
 
     /// Remembers that nothing was to be changed for this intent: what is declared next is held
-    /// against it, and costs nothing if it touches no chain and no slice.
+    /// against it.
     pub fn rest(&mut self, intent: &IndexedIntent) {
         self.blueprint = Arc::new(rested(&self.blueprint, intent, &self.inventory));
     }

@@ -13,7 +13,7 @@ use catena_model::program::{
     ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, PinEntry, PortEntry, PortRole,
     RuleEntry, TunnelEntry,
 };
-use catena_model::resource::{Network, OwnTraffic};
+use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{NodeName, PathId};
 use imbl::ordmap::DiffItem;
 use std::cmp::Reverse;
@@ -254,26 +254,38 @@ impl<'u> Update<'u> {
         for (id, old, new) in differences(&self.from.intent.ports, &self.to.intent.ports) {
             self.ports.insert(*id);
             self.stations.insert(*id);
+            self.move_member(old, new);
             if let Some(port) = old {
-                self.networks.insert(port.network);
-                if let Some(node) = &port.node {
-                    self.programs.members.entry(port.network).or_default().remove(node);
-                }
                 if let Some(machine) = machine(port) {
                     self.programs.machines.remove(&machine, *id);
                     self.machines.insert(machine);
                 }
             }
             if let Some(port) = new {
-                self.networks.insert(port.network);
-                if let Some(node) = &port.node {
-                    self.programs.members.entry(port.network).or_default().add(node.clone());
-                }
                 if let Some(machine) = machine(port) {
                     self.programs.machines.insert(machine.clone(), *id);
                     self.machines.insert(machine);
                 }
             }
+        }
+    }
+
+    /// A network is told anew where a node gets its first port of it, or loses the last.
+    fn move_member(&mut self, old: Option<&Port>, new: Option<&Port>) {
+        let place = |port: &Port| Some((port.network, port.node.clone()?));
+        let (old, new) = (old.and_then(place), new.and_then(place));
+        if old == new {
+            return;
+        }
+        if let Some((network, node)) = old {
+            let members = self.programs.members.entry(network).or_default();
+            members.remove(&node);
+            self.networks.extend((members.of(&node) == 0).then_some(network));
+        }
+        if let Some((network, node)) = new {
+            let members = self.programs.members.entry(network).or_default();
+            members.add(node.clone());
+            self.networks.extend((members.of(&node) == 1).then_some(network));
         }
     }
 
@@ -329,8 +341,10 @@ impl<'u> Update<'u> {
         let on_paths = on_paths.flat_map(|path| &path.ports).filter(|placed| placed.port.id == id);
         let mut entries: BTreeMap<NodeName, Option<PortEntry>> = BTreeMap::new();
         for placed in on_paths {
-            let is_there = intent.networks.contains_key(&placed.port.network);
-            entries.insert(placed.node.clone(), is_there.then(|| placed.port.clone()));
+            let entry = entries.entry(placed.node.clone()).or_default();
+            if intent.networks.contains_key(&placed.port.network) {
+                *entry = Some(placed.port.clone());
+            }
         }
         let declared = intent.ports.get(&id);
         if let Some((port, node)) = declared.and_then(|port| Some((port, port.node.as_ref()?))) {

@@ -10,8 +10,8 @@ use catena_model::id::{
 use catena_model::program::SlicePolicy;
 use catena_model::resource::{
     Attachment, Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp,
-    Instance, IpFamily, Label, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
-    TupleMapping,
+    Instance, IpFamily, Label, Network, OwnTraffic, Port, PortBounds, ServiceFunction, Subnet,
+    Transport, TupleMapping,
 };
 use catena_model::slice::{Slice, TunnelId};
 use catena_model::{NodeName, ProjectId};
@@ -123,9 +123,9 @@ fn port(number: u32, dice: &mut Dice) -> Port {
         network: NetworkId(id(1, dice.below(2))),
         mac: MacAddr([2, 0, 0, 0, 0, dice.below(3) as u8]),
         fixed_ips: (0..dice.below(3)).map(|_| fixed(dice)).collect(),
-        device_id: String::new(),
+        device_id: ["", "m0", "m1"][dice.below(3) as usize].into(),
         device_owner: String::new(),
-        own_traffic: catena_model::resource::OwnTraffic::default(),
+        own_traffic: if dice.below(4) == 0 { OwnTraffic::All } else { OwnTraffic::Own },
         node: (dice.below(4) > 0).then(|| node(dice.below(2) + 1)),
         attachment: dice
             .flag()
@@ -181,7 +181,7 @@ fn instance(number: u32, dice: &mut Dice) -> Instance {
         egress: PortId(id(3, dice.below(5))),
         speaks: (dice.below(3) == 0).then_some(Encapsulation::Nsh),
         weight: dice.below(2),
-        is_draining: false,
+        is_draining: dice.below(4) == 0,
         declared: Value::Null,
     }
 }
@@ -234,7 +234,7 @@ pub(crate) fn apply(indexed: &mut IndexedIntent, write: &Write) {
             cidr: ["10.0.0.0/24", "10.0.0.128/25", "10.1.0.0/24"][dice.below(3) as usize]
                 .parse()
                 .unwrap(),
-            gateway: None,
+            gateway: dice.flag().then(|| "10.0.0.1".parse().unwrap()),
         }),
         2 => indexed.put(port(number, dice)),
         3 => indexed.put(rule(number, dice)),

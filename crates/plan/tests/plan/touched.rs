@@ -9,7 +9,7 @@ use crate::rig::{CUSTOMER, INTERNAL, World, id, next, node, port_id};
 use crate::stored::stored;
 use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::program::Underlay;
-use catena_plan::{IndexedIntent, News, NodeNews, Reconciler, draining};
+use catena_plan::{IndexedIntent, News, NodeNews, Reconciler, SliceBook, SliceJournal, draining};
 use proptest::prelude::*;
 
 const NODES: u32 = 3;
@@ -36,7 +36,8 @@ enum Turn {
     Restart,
 }
 
-fn turns() -> impl Strategy<Value = Vec<Turn>> {
+/// Each with whether the planner gets its turn before the next comes.
+fn turns() -> impl Strategy<Value = Vec<(Turn, bool)>> {
     let node = || 1..=NODES;
     let meet = (node(), prop::bool::weighted(0.1), prop::bool::weighted(0.2));
     let turn = prop_oneof![
@@ -51,12 +52,14 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
         1 => (0..5u32).prop_map(Turn::Rewrite),
         1 => Just(Turn::Restart),
     ];
-    prop::collection::vec(turn, 1..60)
+    prop::collection::vec((turn, prop::bool::weighted(0.8)), 1..60)
 }
 
 struct Domain {
     indexed: IndexedIntent,
     reconciler: Reconciler,
+    /// What was written down of slices.
+    journals: Vec<SliceJournal>,
 }
 
 impl Domain {
@@ -67,10 +70,11 @@ impl Domain {
             let dice = u64::from(number + 3) * 0x0123_4567_89ab + u64::from(kind);
             write(&mut indexed, &[Write { kind, number, is_removal: false, dice }]);
         }
-        let mut domain = Self { indexed, reconciler: domain(NODES) };
+        let mut domain = Self { indexed, reconciler: domain(NODES), journals: Vec::new() };
         for number in 1..=NODES {
             domain.take(&Turn::Ports(number, u8::MAX));
         }
+        domain.plan();
         domain
     }
 
@@ -113,26 +117,30 @@ impl Domain {
                 superseded.into_iter().for_each(|id| self.news(News::Unpinned(id)));
             }
             Turn::Rewrite(number) => self.news(News::Rewrites(InstanceId(id(4, number)))),
-            Turn::Restart if self.indexed.slices.is_empty() => {
-                let ledger = stored(&self.reconciler.blueprint().ledger);
+            Turn::Restart => {
+                let blueprint = self.reconciler.blueprint();
+                let (ledger, number) = (stored(&blueprint.ledger), blueprint.number);
                 let nodes = self.reconciler.inventory().nodes.iter();
                 let nodes = nodes.map(|(name, facts)| (name.clone(), facts.underlay));
-                self.reconciler = Reconciler::resume(ledger, nodes.collect::<Vec<_>>());
+                let resumed = Reconciler::resume(ledger, nodes.collect::<Vec<_>>());
+                let mut book = SliceBook::resume(self.journals.clone());
+                // Slices may have been declared anew since.
+                book.distrust();
+                self.reconciler = resumed.with_slices(book, number);
             }
-            Turn::Restart => {}
         }
-        self.plan();
     }
 
     /// Plans until nothing changes, each step both ways.
     fn plan(&mut self) {
-        let Self { indexed, reconciler } = self;
+        let Self { indexed, reconciler, journals } = self;
         let mut wanted = reconciler.blueprint().as_ref().clone();
         while let Some(following) = next(&wanted, indexed, reconciler.inventory()) {
             assert_programs(&following, indexed, reconciler.inventory());
             wanted = following;
         }
         if let Some(planned) = reconciler.plan(indexed) {
+            journals.extend(planned.journal(reconciler.blueprint()).split());
             reconciler.adopt(planned);
         }
         assert_eq!(reconciler.blueprint().number, wanted.number);
@@ -161,9 +169,13 @@ proptest! {
     #[test]
     fn what_is_touched_is_all_that_matters(turns in turns()) {
         let mut domain = Domain::new();
-        for turn in &turns {
+        for (turn, is_planned) in &turns {
             domain.take(turn);
+            if *is_planned {
+                domain.plan();
+            }
         }
+        domain.plan();
     }
 }
 
