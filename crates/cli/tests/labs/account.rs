@@ -4,7 +4,7 @@
 use crate::house::House;
 use crate::patience::wait_for;
 use catena_model::DropReason;
-use catena_model::account::{Account, ChainCounters, NodeCounters, Volume};
+use catena_model::account::{ChainCounters, NodeCounters, Volume};
 use catena_model::status::{ChainReport, NodeReport};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,15 +37,16 @@ pub(crate) fn ring_full(house: &House) -> u64 {
     counters(house).iter().map(NodeCounters::ring_full).sum()
 }
 
-/// Frames that the kernel lost because their port had its share of the way up to the engine, over
-/// all nodes.
-pub(crate) fn share_full(house: &House) -> u64 {
-    let refused = |account: &Account| account.dropped.get(&DropReason::PuntShareFull).copied();
-    let of = |node: NodeCounters| -> u64 {
+/// What became of frames that ended at ports and in tunnels, by node and reason.
+pub(crate) fn dropped(house: &House) -> BTreeMap<(String, DropReason), u64> {
+    let mut dropped = BTreeMap::new();
+    for node in counters(house) {
         let ports = node.ports.iter().map(|port| &port.account);
-        ports.chain([&node.tunnels]).filter_map(refused).sum()
-    };
-    counters(house).into_iter().map(of).sum()
+        for (reason, count) in ports.chain([&node.tunnels]).flat_map(|account| &account.dropped) {
+            *dropped.entry((node.node.to_string(), *reason)).or_default() += count;
+        }
+    }
+    dropped
 }
 
 /// What a chain counted over all nodes, on the path in use.

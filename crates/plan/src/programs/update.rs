@@ -255,17 +255,13 @@ impl<'u> Update<'u> {
             self.ports.insert(*id);
             self.stations.insert(*id);
             self.move_member(old, new);
-            if let Some(port) = old {
-                if let Some(machine) = machine(port) {
-                    self.programs.machines.remove(&machine, *id);
-                    self.machines.insert(machine);
-                }
+            if let Some(machine) = old.and_then(machine) {
+                self.programs.machines.remove(&machine, *id);
+                self.machines.insert(machine);
             }
-            if let Some(port) = new {
-                if let Some(machine) = machine(port) {
-                    self.programs.machines.insert(machine.clone(), *id);
-                    self.machines.insert(machine);
-                }
+            if let Some(machine) = new.and_then(machine) {
+                self.programs.machines.insert(machine.clone(), *id);
+                self.machines.insert(machine);
             }
         }
     }
