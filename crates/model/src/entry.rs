@@ -12,6 +12,7 @@ use crate::program::{
 use crate::{BlueprintNumber, NodeProgram};
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
+use serde::Serialize;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -33,24 +34,28 @@ pub struct RuleKey {
 }
 
 /// Entries that came and went in one table; one that changed did both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Difference {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TableDiff {
     /// New entries.
     pub added: usize,
     /// Entries that are gone.
     pub removed: usize,
 }
 
-fn difference<K: Ord + Clone, E: PartialEq>(
-    former: &OrdMap<K, Arc<E>>,
-    now: &OrdMap<K, Arc<E>>,
-) -> Difference {
-    let mut found = Difference::default();
-    for item in former.diff(now) {
-        found.added += usize::from(!matches!(item, DiffItem::Remove(..)));
-        found.removed += usize::from(!matches!(item, DiffItem::Add(..)));
+impl TableDiff {
+    /// What differs in one of two tables. Costs what differs.
+    #[must_use]
+    pub fn between<K: Ord + Clone, E: Clone + PartialEq>(
+        former: &OrdMap<K, E>,
+        now: &OrdMap<K, E>,
+    ) -> Self {
+        let mut found = Self::default();
+        for item in former.diff(now) {
+            found.added += usize::from(!matches!(item, DiffItem::Remove(..)));
+            found.removed += usize::from(!matches!(item, DiffItem::Add(..)));
+        }
+        found
     }
-    found
 }
 
 macro_rules! kinds {
@@ -67,9 +72,9 @@ macro_rules! kinds {
             pub fn since(
                 &self,
                 former: &Self,
-            ) -> impl Iterator<Item = (&'static str, Difference)> + use<> {
-                let tables = [$((stringify!($table), difference(&former.$table, &self.$table))),+];
-                tables.into_iter().filter(|(_, found)| *found != Difference::default())
+            ) -> impl Iterator<Item = (&'static str, TableDiff)> + use<> {
+                let tables = [$((stringify!($table), TableDiff::between(&former.$table, &self.$table))),+];
+                tables.into_iter().filter(|(_, found)| *found != TableDiff::default())
             }
 
             /// How many there are, by table.

@@ -1,22 +1,11 @@
 //! What a blueprint changes, table by table, for previews and tests.
 
 use crate::blueprint::Blueprint;
-use crate::intent::Table;
 use crate::slices::SliceTable;
-use catena_model::entry::Entries;
+use catena_model::entry::{Entries, TableDiff};
 use catena_model::{BlueprintNumber, NodeName};
-use imbl::ordmap::DiffItem;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Entries that appear and disappear in one table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct TableDiff {
-    /// New entries.
-    pub added: usize,
-    /// Entries that are gone.
-    pub removed: usize,
-}
 
 /// The change of one node's program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,8 +47,7 @@ pub fn diff(from: &Blueprint, to: &Blueprint) -> BlueprintDiff {
 
 /// Costs what differs.
 fn diff_entries(from: Option<&Entries>, to: &Entries) -> BTreeMap<&'static str, TableDiff> {
-    let since = to.since(from.unwrap_or(&Entries::default()));
-    since.map(|(name, d)| (name, TableDiff { added: d.added, removed: d.removed })).collect()
+    to.since(from.unwrap_or(&Entries::default())).collect()
 }
 
 /// Costs what differs.
@@ -69,20 +57,8 @@ fn diff_slices(
 ) -> BTreeMap<&'static str, TableDiff> {
     let empty = SliceTable::default();
     let (from, to) = (from.unwrap_or(&empty), to.unwrap_or(&empty));
-    let slices = diff_map(&from.slices, &to.slices);
-    let paths = diff_map(&from.paths, &to.paths);
+    let slices = TableDiff::between(&from.slices, &to.slices);
+    let paths = TableDiff::between(&from.paths, &to.paths);
     let differs = |(_, diff): &(&'static str, TableDiff)| *diff != TableDiff::default();
     [("slices", slices), ("slice paths", paths)].into_iter().filter(differs).collect()
-}
-
-fn diff_map<K: Ord + Clone, V: Clone + PartialEq>(
-    from: &Table<K, V>,
-    to: &Table<K, V>,
-) -> TableDiff {
-    let mut counted = TableDiff::default();
-    for item in from.diff(to) {
-        counted.added += usize::from(!matches!(item, DiffItem::Remove(..)));
-        counted.removed += usize::from(!matches!(item, DiffItem::Add(..)));
-    }
-    counted
 }

@@ -120,7 +120,7 @@ fn nodes(settled: &Blueprint, outcome: &Blueprint, world: &World) -> Vec<NodeCha
     let mut differences = diff(settled, outcome).nodes;
     let change = |(node, programs): (&NodeName, &usize)| {
         let tables = differences.remove(node).map(|node| node.tables).unwrap_or_default();
-        let table = |(name, diff): (&'static str, crate::diff::TableDiff)| {
+        let table = |(name, diff): (&'static str, catena_model::entry::TableDiff)| {
             let counted = |sign, n| if n > 0 { format!(" {sign}{n}") } else { String::new() };
             format!("{name}{}{}", counted('+', diff.added), counted('−', diff.removed))
         };

@@ -145,7 +145,7 @@ impl Domain {
         let name = node(host);
         if self.world.inventory.nodes[&name].is_connected {
             self.world.acknowledge(host);
-            let program = self.world.blueprint.program(&name).unwrap().clone();
+            let program = self.world.blueprint.program(&name).unwrap();
             self.running.insert(name, program);
         }
     }
