@@ -25,7 +25,6 @@ use catena_model::resource::Attachment;
 use catena_protocol::message::{KernelPath, KernelUnderlay, State, to_dataplane};
 use desk::Desk;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -133,6 +132,11 @@ impl Interfaces {
         let missed = Arc::new(Missed::default());
         let (baseline, counted) = (Baseline::default(), Arc::clone(&missed));
         let own = Arc::clone(&fast_path);
+        let underlay = Underlay {
+            // Two ways to write one address are one address.
+            address: config.underlay_address.to_canonical(),
+            devices: config.underlay_devices.clone(),
+        };
         let desk = Desk {
             node: node.clone(),
             seen,
@@ -140,13 +144,11 @@ impl Interfaces {
             missed: counted,
             fast_path: own,
             io: config.port_io,
-            underlay: (config.underlay_address, config.underlay_devices.clone()),
+            underlay: underlay.clone(),
             holdings: Holdings::default(),
             with_other_checksums: BTreeSet::new(),
         };
         tokio::spawn(desk.carry_out(queue));
-        let underlay =
-            Underlay { address: config.underlay_address, devices: config.underlay_devices.clone() };
         Ok(Self { node, orders, missed, fast_path, wants_fast_path, underlay })
     }
 
@@ -192,16 +194,14 @@ impl Interfaces {
         punt_watch::follow(self.node.clone(), Arc::clone(&self.fast_path))
     }
 
-    /// Puts the kernel's program before the interface with this underlay address, wherever that
+    /// Puts the kernel's program before the interface with the underlay's address, wherever that
     /// comes and goes, and tells the data plane, for as long as it listens.
     pub(crate) fn follow_underlay(
         &self,
-        address: IpAddr,
         dataplane: mpsc::Sender<Outgoing>,
     ) -> Option<JoinHandle<()>> {
         self.fast_path.get()?;
-        let fast_path = Arc::clone(&self.fast_path);
-        let underlay = Underlay { address, ..self.underlay.clone() };
+        let (fast_path, underlay) = (Arc::clone(&self.fast_path), self.underlay.clone());
         Some(tokio::spawn(async move {
             let Some(fast_path) = fast_path.get() else { return };
             let mut told = None;
@@ -233,9 +233,9 @@ impl Interfaces {
         tokio::spawn(self.underlay.clone().tell(self.node.clone(), dataplane));
     }
 
-    /// Lets the sockets of the underlay have what comes in by the interface with this address.
-    pub(crate) fn free_underlay(&self, address: IpAddr) {
-        let node = self.node.clone();
+    /// Lets the sockets of the underlay have what comes in by the interface with its address.
+    pub(crate) fn free_underlay(&self) {
+        let (node, address) = (self.node.clone(), self.underlay.address);
         tokio::spawn(async move {
             if let Err(error) = fast_path::free_underlay(&node, address).await {
                 tracing::warn!("an earlier agent's program stays before {address}: {error}");

@@ -79,8 +79,6 @@ pub struct DataplanePaths {
     pub command: Vec<OsString>,
     /// Its control socket.
     pub control_socket: PathBuf,
-    /// Where it keeps its last accepted program; a starting agent learns the ports from it.
-    pub program_file: PathBuf,
 }
 
 /// Keeps the node at its program until SIGTERM or SIGINT. The data plane goes on after that.

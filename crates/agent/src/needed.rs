@@ -3,6 +3,7 @@
 
 use crate::fast_path::{PUNT_IN, PUNT_OUT};
 use crate::open_error::OpenError;
+use crate::underlay::Underlay;
 use catena_kernel::KernelError;
 use catena_kernel::attach::SwitchSide;
 use catena_kernel::netlink::{LinkInfo, Netlink};
@@ -21,7 +22,7 @@ const LOWER_LINKS_MAX: usize = 16;
 pub(crate) async fn check_not_needed(
     node: &Netlink,
     side: &SwitchSide,
-    (underlay, devices): (IpAddr, &[String]),
+    underlay: &Underlay,
 ) -> Result<(), OpenError> {
     let interface = || side.name.clone();
     if side.name == LOOPBACK {
@@ -40,7 +41,7 @@ pub(crate) async fn check_not_needed(
         let master = master.map_or_else(|| "another one".into(), |link| link.name);
         return Err(OpenError::Member { interface: interface(), master });
     }
-    if is_below_underlay(node, side.ifindex, (underlay, devices)).await? {
+    if is_below_underlay(node, side.ifindex, underlay).await? {
         return Err(OpenError::Own { interface: interface(), what: "a link of its underlay" });
     }
     Ok(())
@@ -50,13 +51,13 @@ pub(crate) async fn check_not_needed(
 async fn is_below_underlay(
     node: &Netlink,
     index: u32,
-    (underlay, devices): (IpAddr, &[String]),
+    underlay: &Underlay,
 ) -> Result<bool, KernelError> {
     let mut tops: Vec<LinkInfo> = Vec::new();
-    if let Some(own) = node.link_with_address(underlay).await? {
+    if let Some(own) = node.link_with_address(underlay.address).await? {
         tops.extend(node.link_at(own).await?);
     }
-    for device in devices {
+    for device in &underlay.devices {
         tops.extend(node.link(device).await?);
     }
     for top in tops {

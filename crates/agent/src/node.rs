@@ -7,8 +7,8 @@
 mod kernel_path;
 mod ports;
 
+use ports::Leaving;
 pub(crate) use ports::parse_port;
-use ports::{AttachedPorts, Leaving};
 
 use crate::Config;
 use crate::absence::Absence;
@@ -18,19 +18,16 @@ use crate::link::{LinkEvent, Outgoing};
 use crate::ports::Ports;
 use crate::punt_watch::PuntDevice;
 use crate::southbound::{Announcement, SessionEvent};
+use catena_model::BlueprintNumber;
+use catena_model::entry::{Digest, ProgramVersion};
 use catena_protocol::message::{
-    Answer, FromAgent, Program, ProgramResult, Question, SliceDelta, State, ToAgent, from_agent,
-    from_dataplane, to_agent, to_dataplane,
+    Answer, Delta, FromAgent, ProgramResult, Question, State, ToAgent, from_agent, from_dataplane,
+    to_agent, to_dataplane,
 };
-use catena_protocol::offers::{Offer, Offers, ReadProgram};
-use catena_protocol::program;
-use catena_protocol::session::{ProgramGate, part_result, program_result};
-use prost::Message;
+use catena_protocol::offers::Offers;
+use catena_protocol::session::{ProgramGate, program_result};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -40,21 +37,6 @@ const QUESTIONS_MAX: usize = 64;
 
 const TOO_MANY_ORDERS: &str = "too many interfaces wait to be opened";
 const DATAPLANE_GONE: &str = "the data plane of this node does not run";
-
-/// What the data plane took last.
-struct Accepted {
-    /// The number of all of it.
-    number: u64,
-    /// Its program; the slices that changes have brought since are the data plane's own.
-    program: Arc<ReadProgram>,
-}
-
-impl Accepted {
-    /// It, if it is nothing but the program.
-    fn whole(&self) -> Option<Arc<ReadProgram>> {
-        (self.program.number() == self.number).then(|| Arc::clone(&self.program))
-    }
-}
 
 /// A question of the controller that was passed on.
 struct Asked {
@@ -69,16 +51,12 @@ pub(crate) struct Node {
     config: Config,
     announce: watch::Sender<Announcement>,
     gate: ProgramGate,
-    accepted: Option<Accepted>,
-    /// The program whose last change the data plane still awaits.
-    followed: Option<Arc<ReadProgram>>,
+    /// What the data plane runs, as it said last.
+    running: ProgramVersion,
     offers: Offers<Instant>,
     link: Option<mpsc::Sender<Outgoing>>,
     session: Option<mpsc::Sender<FromAgent>>,
     ports: Ports,
-    /// What the data plane has of a running program that nobody here could read: all of it may be
-    /// needed.
-    unknown: Option<AttachedPorts>,
     /// Number of the last order about a port.
     sequence: u64,
     /// Ports that the data plane was told to give back, by the number of that order; their
@@ -86,16 +64,16 @@ pub(crate) struct Node {
     leaving: BTreeMap<u64, Leaving>,
     /// Program that is running, but acknowledged only when the state of its ports is known.
     unanswered: Option<u64>,
-    /// Program that a data plane came with, told only when the state of its ports is known.
-    unannounced: Option<u64>,
+    /// The data plane came with its program, which is told only when the state of its ports is known.
+    must_announce: bool,
     /// Open questions to the data plane, by own number.
     questions: BTreeMap<u64, Asked>,
     next_question: u64,
     interfaces: Interfaces,
     absence: Absence,
     kernel_path: KernelPath,
-    /// Who keeps the kernel's program before the underlay with this address.
-    underlay: Option<(IpAddr, JoinHandle<()>)>,
+    /// Who keeps the kernel's program before the underlay.
+    underlay: Option<JoinHandle<()>>,
     /// The data plane has none of the kernel's tables: what an earlier agent left must go.
     must_free_underlay: bool,
     /// The way from the kernel up to the engine, as it was last seen.
@@ -124,17 +102,15 @@ impl Node {
             config,
             announce,
             gate: ProgramGate::default(),
-            accepted: None,
-            followed: None,
+            running: ProgramVersion::default(),
             offers: Offers::default(),
             link: None,
             session: None,
             ports: Ports::default(),
-            unknown: None,
             sequence: 0,
             leaving: BTreeMap::new(),
             unanswered: None,
-            unannounced: None,
+            must_announce: false,
             questions: BTreeMap::new(),
             next_question: 0,
             interfaces,
@@ -186,8 +162,8 @@ impl Node {
         self.follow_underlay();
         self.hinder_ports();
         if self.link.is_some() {
-            if let Some(message) = self.offers.next(now) {
-                self.send(message, Vec::new());
+            if let Some(delta) = self.offers.next(now) {
+                self.send(to_dataplane::Message::Delta(delta), Vec::new());
             }
             let by_kernel = self.kernel_path == KernelPath::Used;
             let may_open = self.kernel_path != KernelPath::Given;
@@ -207,8 +183,8 @@ impl Node {
             if let Some(away) = self.absence.end(now) {
                 tracing::warn!("the data plane is back after {} ms", away.as_millis());
             }
-            if let Some(number) = self.unannounced.take() {
-                self.announce_running(number);
+            if self.must_announce {
+                self.announce_running();
             }
         }
         if let Some(states) = self.ports.take_changes() {
@@ -232,8 +208,7 @@ impl Node {
                 self.questions.clear();
             }
             SessionEvent::Message(ToAgent { message: Some(message) }) => match message {
-                to_agent::Message::Program(packed) => self.take_program(packed),
-                to_agent::Message::SliceDelta(delta) => self.take_delta(delta),
+                to_agent::Message::Delta(delta) => self.take_delta(delta),
                 to_agent::Message::Question(question) => self.ask(question),
                 to_agent::Message::Welcome(_) => {}
             },
@@ -242,36 +217,25 @@ impl Node {
         }
     }
 
-    fn take_program(&mut self, packed: Program) {
-        let number = packed.number.max(packed.followed_to);
-        match self.admit(packed) {
-            Ok(program) => {
-                tracing::info!(program = number, "program received");
-                self.offers.take(Offer::Program(Arc::new(program)), Instant::now());
+    /// What is in it is the data plane's to judge.
+    fn take_delta(&mut self, delta: Delta) {
+        let number = delta.number;
+        match self.admit(&delta) {
+            Ok(()) => {
+                tracing::info!(program = number, is_last = delta.is_last, "program received");
+                self.offers.take(delta, Instant::now());
             }
             Err(refusal) => self.refuse(number, refusal),
         }
     }
 
-    fn admit(&mut self, packed: Program) -> Result<ReadProgram, String> {
-        let program = program::unpack(&packed).map_err(|error| error.to_string())?;
-        if program.node != self.config.node {
-            return Err(format!(
-                "program {} is for node '{}', this is '{}'",
-                packed.number, program.node, self.config.node
-            ));
+    fn admit(&mut self, delta: &Delta) -> Result<(), String> {
+        let Delta { node, number, .. } = delta;
+        if node != self.config.node.as_str() {
+            let own = &self.config.node;
+            return Err(format!("program {number} is for node '{node}', this is '{own}'"));
         }
-        self.gate.admit(packed.number.max(packed.followed_to))?;
-        Ok(ReadProgram { packed, program })
-    }
-
-    /// What is in it is the data plane's to judge.
-    fn take_delta(&mut self, delta: SliceDelta) {
-        let number = delta.number;
-        match self.gate.admit(number) {
-            Ok(()) => self.offers.take(Offer::Slices(Arc::new(delta)), Instant::now()),
-            Err(refusal) => self.refuse(number, refusal),
-        }
+        self.gate.admit(*number)
     }
 
     fn refuse(&mut self, number: u64, refusal: String) {
@@ -345,112 +309,53 @@ impl Node {
 
     /// Brings a data plane that just answered and this agent to the same program and ports.
     fn take_over(&mut self, state: &State) {
-        let running = state.program_number;
-        self.gate = ProgramGate::at(self.gate.newest().max(running));
-        if self.accepted_number() < running {
-            self.learn_from_file(running, state.base_number);
-        }
-        self.take_over_ports(ports::attached(state), running);
+        let number = BlueprintNumber(state.program_number);
+        self.running = ProgramVersion { number, digest: Digest(state.program_digest) };
+        self.gate = ProgramGate::at(self.gate.newest().max(number.0));
+        // What was lost with the disk of the former must not be acknowledged.
+        self.unanswered.take_if(|unanswered| *unanswered > number.0);
+        self.take_over_ports(state);
         self.offers.begin_again(Instant::now());
-        let newer = self.accepted.as_ref().filter(|accepted| accepted.number > running);
-        if let Some(program) = newer.and_then(Accepted::whole)
-            && self.offers.is_empty()
-        {
-            self.offers.take(Offer::Program(program), Instant::now());
-        }
-        let known = if self.accepted_number() == running { running } else { 0 };
-        // A session that told of more is wrong already; a first one can wait for the ports.
-        if self.announce.borrow().running.is_some_and(|told| known < told) {
-            self.announce_running(known);
-        } else {
-            self.unannounced = Some(known);
+        // A session that told something else is wrong already; a first one can wait for the ports.
+        self.must_announce = true;
+        if self.announce.borrow().is_contradicted_by(self.running) {
+            self.announce_running();
         }
     }
 
-    /// A new agent knows the ports of a running program only from the data plane's own file.
-    fn learn_from_file(&mut self, running: u64, base: u64) {
-        match read_program(&self.config.dataplane.program_file) {
-            Ok(packed) if packed.number == base => match program::unpack(&packed) {
-                Ok(program) => {
-                    for entry in self.ports.want(&program.ports, Instant::now()) {
-                        self.interfaces.leave(entry.id);
-                        self.release(Leaving::Port(entry));
-                    }
-                    let program = Arc::new(ReadProgram { packed, program });
-                    self.accepted = Some(Accepted { number: running, program });
-                }
-                Err(error) => tracing::warn!("the running program is unknown here: {error}"),
-            },
-            Ok(packed) => tracing::warn!(
-                running,
-                on_disk = packed.number,
-                "the running program is unknown here; the controller will send it again"
-            ),
-            Err(error) => tracing::warn!("the running program is unknown here: {error}"),
-        }
-    }
-
-    fn take_result(&mut self, result: ProgramResult) {
-        let now = Instant::now();
+    fn take_result(&mut self, mut result: ProgramResult) {
+        let ports = std::mem::take(&mut result.ports);
         if result.needs_whole {
             self.offers.give_up();
             return self.tell(from_agent::Message::ProgramResult(result));
         }
-        let ProgramResult { number, refusal, is_part, .. } = result;
-        if !refusal.is_empty() {
-            if self.offers.refused(number, &refusal, now) {
-                self.refuse(number, refusal);
+        let (number, now) = (result.number, Instant::now());
+        if !result.refusal.is_empty() {
+            if self.offers.refused(number, &result.refusal, now) {
+                self.refuse(number, result.refusal);
             }
             return;
         }
         let Some(offer) = self.offers.accepted(number) else { return };
-        if is_part {
-            if let Offer::Program(program) = offer {
-                self.followed = Some(program);
-            }
-            return self.tell(from_agent::Message::ProgramResult(part_result(number)));
+        if result.is_part {
+            return self.tell(from_agent::Message::ProgramResult(result));
         }
-        let program = match offer {
-            Offer::Program(program) => Some(program),
-            Offer::Slices(_) => self.followed.take(),
-        };
         tracing::info!(program = number, "program running");
-        match program {
-            Some(program) => self.take_ports(number, program, now),
-            None => {
-                if let Some(accepted) = &mut self.accepted {
-                    accepted.number = number;
-                }
-            }
-        }
-        self.unanswered = Some(number);
-        self.announce_running(number);
-    }
-
-    /// The data plane runs another program: what has ports in it is attached.
-    fn take_ports(&mut self, number: u64, program: Arc<ReadProgram>, now: Instant) {
-        self.followed = None;
-        for entry in self.ports.want(&program.program.ports, now) {
+        self.running = offer.to_version();
+        for entry in self.ports.edit(ports::read(&ports), now) {
             self.detach(Leaving::Port(entry));
         }
-        if let Some(unknown) = self.unknown.take() {
-            self.adopt(unknown);
-        }
-        self.accepted = Some(Accepted { number, program });
+        self.unanswered = Some(number);
+        self.announce_running();
     }
 
-    fn announce_running(&mut self, number: u64) {
-        self.unannounced = None;
+    fn announce_running(&mut self) {
+        self.must_announce = false;
+        let running = self.running;
         self.announce.send_modify(|announcement| {
-            if number < announcement.running.unwrap_or_default() {
-                announcement.epoch += 1;
-            }
-            announcement.running = Some(number);
+            announcement.epoch += u64::from(announcement.is_contradicted_by(running));
+            announcement.running = Some(running);
         });
-    }
-
-    fn accepted_number(&self) -> u64 {
-        self.accepted.as_ref().map_or(0, |accepted| accepted.number)
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -480,11 +385,6 @@ impl Node {
         }
         is_sent
     }
-}
-
-/// The file is read whole by one task once per data plane: nothing else waits for it meanwhile.
-fn read_program(path: &Path) -> std::io::Result<Program> {
-    Ok(Program::decode(std::fs::read(path)?.as_slice())?)
 }
 
 async fn sleep_until(moment: Option<Instant>) {

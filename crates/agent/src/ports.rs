@@ -5,12 +5,16 @@ use catena_model::id::PortId;
 use catena_model::program::PortEntry;
 use catena_protocol::message::{PortState, PortStates};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a port without interface waits until it is looked for again.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// Ports that are being attached at one time.
 const ATTACHING_MAX: usize = 64;
+
+/// A port as it is from now on; none: it leaves.
+pub(crate) type PortEdit = (PortId, Option<Arc<PortEntry>>);
 
 /// How far a port has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,28 +55,33 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Takes the ports of a program; answers those that must be detached: they left the program,
-    /// or their interface is another now.
+    /// Takes what becomes of ports; answers those that must be detached: they left the program, or
+    /// their interface is another now.
     #[must_use]
-    pub(crate) fn want(&mut self, entries: &[PortEntry], now: Instant) -> Vec<PortEntry> {
-        let mut former = std::mem::take(&mut self.ports);
+    pub(crate) fn edit(&mut self, edits: Vec<PortEdit>, now: Instant) -> Vec<PortEntry> {
         let mut to_detach = Vec::new();
-        for entry in entries {
-            let port = match former.remove(&entry.id) {
-                Some(known) if known.entry.attachment == entry.attachment => {
-                    Port { entry: entry.clone(), ..known }
-                }
-                Some(known) => {
-                    to_detach.push(known.entry);
-                    Port::new(entry, now)
-                }
-                None => Port::new(entry, now),
+        for (id, entry) in edits {
+            self.is_changed = true;
+            let mut known = self.ports.remove(&id);
+            let stays = |known: &Port| {
+                entry.as_ref().is_some_and(|entry| entry.attachment == known.entry.attachment)
             };
-            self.ports.insert(entry.id, port);
+            let left = known.take_if(|known| !stays(known));
+            to_detach.extend(left.map(|port| port.entry));
+            if let Some(entry) = entry {
+                let port = known.unwrap_or_else(|| Port::new(&entry, now));
+                self.ports.insert(id, Port { entry: Arc::unwrap_or_clone(entry), ..port });
+            }
         }
-        to_detach.extend(former.into_values().map(|port| port.entry));
-        self.is_changed = true;
         to_detach
+    }
+
+    /// Takes all ports of a program, as `edit` does.
+    #[must_use]
+    pub(crate) fn replace(&mut self, wanted: Vec<PortEdit>, now: Instant) -> Vec<PortEntry> {
+        let mut edits: BTreeMap<PortId, _> = self.ports.keys().map(|id| (*id, None)).collect();
+        edits.extend(wanted);
+        self.edit(edits.into_iter().collect(), now)
     }
 
     /// A data plane answered that has these ports: those of the program count as being attached until
@@ -255,6 +264,11 @@ mod tests {
         }
     }
 
+    /// The ports of a program.
+    fn wanted(entries: &[PortEntry]) -> Vec<PortEdit> {
+        entries.iter().map(|entry| (entry.id, Some(Arc::new(entry.clone())))).collect()
+    }
+
     fn reasons(ports: &Ports) -> Vec<String> {
         ports.states().ports.into_iter().map(|state| state.reason).collect()
     }
@@ -263,7 +277,7 @@ mod tests {
     fn a_port_without_interface_is_looked_for_again_and_told_once() {
         let now = Instant::now();
         let mut ports = Ports::default();
-        assert!(ports.want(&[entry(1, "a")], now).is_empty());
+        assert!(ports.edit(wanted(&[entry(1, "a")]), now).is_empty());
         assert_eq!(ports.take_due(now), [entry(1, "a")]);
         assert!(ports.take_due(now).is_empty(), "one attempt at a time");
         assert!(!ports.is_settled());
@@ -289,23 +303,29 @@ mod tests {
     fn a_program_detaches_what_left_it_and_what_changed_its_interface() {
         let now = Instant::now();
         let mut ports = Ports::default();
-        assert!(ports.want(&[entry(1, "a"), entry(2, "b"), entry(3, "c")], now).is_empty());
+        assert!(ports.edit(wanted(&[entry(1, "a"), entry(2, "b"), entry(3, "c")]), now).is_empty());
         assert_eq!(ports.take_due(now).len(), 3);
         for number in 1..=3 {
             ports.attached(entry(number, "").id);
         }
-        let gone = ports.want(&[entry(1, "a"), entry(2, "other")], now);
+        let mut edits = wanted(&[entry(2, "other")]);
+        edits.push((entry(3, "c").id, None));
+        let gone = ports.edit(edits, now);
         assert_eq!(gone, [entry(2, "b"), entry(3, "c")]);
         assert_eq!(ports.attached_entries(), [entry(1, "a")]);
         assert!(ports.is_wanted(&entry(2, "other")) && !ports.is_wanted(&entry(2, "b")));
         assert_eq!(ports.take_due(now), [entry(2, "other")]);
+        // All of another program at once.
+        let gone = ports.replace(wanted(&[entry(2, "b"), entry(4, "d")]), now);
+        assert_eq!(gone, [entry(1, "a"), entry(2, "other")]);
+        assert_eq!(ports.take_due(now), [entry(2, "b"), entry(4, "d")]);
     }
 
     #[test]
     fn a_new_data_plane_gets_every_port_and_an_adopted_one_only_what_it_lacks() {
         let now = Instant::now();
         let mut ports = Ports::default();
-        assert!(ports.want(&[entry(1, "a"), entry(2, "b"), entry(3, "c")], now).is_empty());
+        assert!(ports.edit(wanted(&[entry(1, "a"), entry(2, "b"), entry(3, "c")]), now).is_empty());
         let lacks = entry(2, "b").id;
         ports.adopt(|id| id != lacks, now);
         assert_eq!(ports.take_due(now), [entry(2, "b")]);
@@ -324,7 +344,7 @@ mod tests {
         let now = Instant::now();
         let id = entry(1, "a").id;
         let mut ports = Ports::default();
-        assert!(ports.want(&[entry(1, "a")], now).is_empty());
+        assert!(ports.edit(wanted(&[entry(1, "a")]), now).is_empty());
         ports.adopt(|_| true, now);
         assert!(ports.is_current(id, 0));
         ports.missing(id, "its interface is gone", now);
@@ -336,13 +356,13 @@ mod tests {
         let now = Instant::now();
         let id = entry(1, "a").id;
         let mut ports = Ports::default();
-        assert!(ports.want(&[entry(1, "a")], now).is_empty());
+        assert!(ports.edit(wanted(&[entry(1, "a")]), now).is_empty());
         assert_eq!(ports.take_due(now).len(), 1);
         ports.sent(id, 5);
         assert!(ports.is_current(id, 5));
         // Removed and wanted again before the data plane has answered.
-        assert_eq!(ports.want(&[], now).len(), 1);
-        assert!(ports.want(&[entry(1, "a")], now).is_empty());
+        assert_eq!(ports.edit(vec![(id, None)], now).len(), 1);
+        assert!(ports.edit(wanted(&[entry(1, "a")]), now).is_empty());
         assert!(!ports.is_current(id, 5) && !ports.is_current(id, 0));
         ports.adopt(|_| true, now);
         assert!(ports.is_current(id, 0));
@@ -352,7 +372,7 @@ mod tests {
     fn without_a_data_plane_every_port_says_so() {
         let now = Instant::now();
         let mut ports = Ports::default();
-        assert!(ports.want(&[entry(1, "a"), entry(2, "b")], now).is_empty());
+        assert!(ports.edit(wanted(&[entry(1, "a"), entry(2, "b")]), now).is_empty());
         ports.attached(entry(1, "a").id);
         ports.lost("no data plane", now);
         assert_eq!(reasons(&ports), ["no data plane"; 2]);
@@ -366,7 +386,7 @@ mod tests {
     fn attached_ports_say_why_they_do_not_work_and_others_keep_their_own_reason() {
         let now = Instant::now();
         let mut ports = Ports::default();
-        assert!(ports.want(&[entry(1, "a"), entry(2, "b")], now).is_empty());
+        assert!(ports.edit(wanted(&[entry(1, "a"), entry(2, "b")]), now).is_empty());
         ports.attached(entry(1, "a").id);
         ports.missing(entry(2, "b").id, "no such interface", now);
         assert!(ports.take_changes().is_some());
@@ -384,7 +404,7 @@ mod tests {
         let now = Instant::now();
         let mut ports = Ports::default();
         let many: Vec<_> = (0..200).map(|number| entry(number, "a")).collect();
-        assert!(ports.want(&many, now).is_empty());
+        assert!(ports.edit(wanted(&many), now).is_empty());
         assert_eq!(ports.take_due(now).len(), ATTACHING_MAX);
         assert_eq!(ports.next_retry(), None);
         assert!(!ports.is_settled());

@@ -3,6 +3,7 @@
 
 use crate::stubs::southbound_client::SouthboundClient;
 use crate::{AgentError, Config, QUEUE_MESSAGES_MAX, TlsPaths};
+use catena_model::entry::ProgramVersion;
 use catena_protocol::frame::FRAME_BYTES_MAX;
 use catena_protocol::message::{FromAgent, ToAgent, to_agent};
 use catena_protocol::session;
@@ -27,10 +28,17 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
 /// What the next Hello says. A change of `epoch` ends the session, so that a new Hello is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Announcement {
-    /// Program that agent and data plane both know (0: none); none: the data plane is not up yet.
-    pub(crate) running: Option<u64>,
+    /// What the data plane runs; none: it is not up yet.
+    pub(crate) running: Option<ProgramVersion>,
     /// Grows when what was said is no longer true.
     pub(crate) epoch: u64,
+}
+
+impl Announcement {
+    /// Whoever was told this must not go on from it: it cannot have become what runs now.
+    pub(crate) fn is_contradicted_by(&self, running: ProgramVersion) -> bool {
+        self.running.is_some_and(|told| running.number <= told.number && running != told)
+    }
 }
 
 /// What the node learns from its session.

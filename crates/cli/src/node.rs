@@ -61,6 +61,11 @@ pub(crate) enum NodeCommand {
         /// Name.
         name: NodeName,
     },
+    /// What a data plane has on its disk: the whole program and the changes since, each a line of JSON.
+    Decode {
+        /// The file `program.log` of its state directory.
+        file: PathBuf,
+    },
     /// Make certificate and key for a node's agent (on the controller's host).
     Enroll {
         /// Name of the node.
@@ -107,10 +112,24 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
                  remove node.key there"
             );
         }
+        NodeCommand::Decode { file } => decode(&file)?,
         NodeCommand::Enroll { name, data, out } => {
             catena_controller::enroll(&data, &name, &out)?;
             say!("certificate of {name} written to {}", out.display());
         }
+    }
+    Ok(())
+}
+
+/// No controller and no data plane is asked.
+fn decode(file: &Path) -> Result<(), Failure> {
+    let shown = file.display();
+    let bytes = std::fs::read(file)
+        .map_err(|error| Failure::failed(format!("{shown} cannot be read: {error}")))?;
+    let logged = catena_dataplane::shell::decode(&bytes)
+        .map_err(|error| Failure::failed(format!("{shown} cannot be decoded: {error}")))?;
+    for change in &logged {
+        say!("{}", serde_json::to_string(change)?);
     }
     Ok(())
 }

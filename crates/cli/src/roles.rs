@@ -332,11 +332,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
         underlay_address: arguments.underlay,
         underlay_devices: arguments.underlay_devices,
         underlay_mtu: arguments.underlay_mtu,
-        dataplane: DataplanePaths {
-            command,
-            control_socket: control_socket(&arguments.state),
-            program_file: catena_dataplane::shell::program_file(&arguments.state),
-        },
+        dataplane: DataplanePaths { command, control_socket: control_socket(&arguments.state) },
         uses_fast_path: !arguments.no_fastpath,
         port_io: arguments.port_io.into(),
     };

@@ -44,10 +44,14 @@ limits! {
         "Classification rules in one node's program.";
     NODE_PATHS_MAX: usize = 65_536, "paths",
         "Paths in one node's program.";
+    NODE_ADDRESSES_MAX: usize = 524_288, "addresses",
+        "MACs in one node's program, and IP addresses: those of the ports of all networks that the node has, or that its paths deliver in.";
     NODE_SLICES_MAX: usize = 1_048_576, "slices",
         "Slices in one node's program, and paths of slices; each path has the hops of its chain's.";
-    SLICE_DELTA_ENTRIES_MAX: usize = 16_384, "entries",
-        "Entries of one change of a node's slices; more travel as several.";
+    DELTA_ENTRIES_MAX: usize = 16_384, "entries",
+        "Entries of one part of a change of a node's program; more travel as several parts.";
+    DELTA_BYTES_MAX: usize = 1024 * 1024, "bytes",
+        "Bytes of one part of a change of a node's program, unless one entry alone has more.";
     SLICE_COUNTERS_MAX: usize = 4_096, "slices",
         "Slices whose counters one answer of a node holds.";
     NODE_INJECTED_SLICES_MAX: usize = 256, "slices",
@@ -90,8 +94,8 @@ limits! {
         "Bytes of the same.";
     NODE_FRAGMENTS_WAITING_MAX: usize = 512, "packets",
         "Later fragments that wait at one node; beyond it the port with most of them gives one up for a port with fewer.";
-    PROGRAM_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",
-        "Largest program on the wire and on disk.";
+    MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",
+        "Largest message between controller, agent and data plane.";
     TENANT_MTU_BYTES: u16 = 1_400, "bytes",
         "MTU of tenant networks: the underlay's 1,500 less the largest of our tunnel headers without context (74), rounded down.";
     TOO_BIG_ANSWERS_PER_SECOND: u32 = 100, "answers",

@@ -16,7 +16,7 @@ use crate::slice::{Slice, SlicePlace};
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use utoipa::ToSchema;
 
 /// The MAC with which the data plane answers ARP and neighbour discovery at a function's port for
@@ -38,7 +38,7 @@ pub struct NodeProgram {
     pub underlay: Underlay,
     /// What the choice among the instances of a function starts from: the same at all nodes of a
     /// domain, and a secret of theirs, so that no sender can aim at an instance.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub choice_seed: u64,
     /// The other nodes.
     pub tunnels: Vec<TunnelEntry>,
@@ -59,10 +59,10 @@ pub struct NodeProgram {
     /// Which flows stay on a path that was replaced.
     pub pins: Vec<PinEntry>,
     /// Which traffic of 5G users enters which path of a slice.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub slices: Vec<SliceEntry>,
     /// The paths of slices.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub slice_paths: Vec<SlicePathEntry>,
 }
 
@@ -90,11 +90,6 @@ impl NodeProgram {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
 /// The node's own address on the data network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Underlay {
@@ -102,6 +97,22 @@ pub struct Underlay {
     pub address: IpAddr,
     /// Largest IP packet that the data network carries, in bytes.
     pub mtu: u16,
+}
+
+impl Default for Underlay {
+    /// None yet.
+    fn default() -> Self {
+        Self { address: Ipv4Addr::UNSPECIFIED.into(), mtu: 0 }
+    }
+}
+
+/// What a node is told of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeEntry {
+    /// Its own place on the underlay.
+    pub underlay: Underlay,
+    /// As in [`NodeProgram`].
+    pub choice_seed: u64,
 }
 
 /// Another node and its address on the data network.
@@ -157,7 +168,7 @@ pub struct PortEntry {
     pub attachment: Attachment,
     /// It belongs to the machine of a function that paths go through: what no path expects may come
     /// from these addresses only, those of the machine. None: from any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub own_sources: Option<Vec<IpAddr>>,
 }
 
@@ -273,7 +284,7 @@ pub struct PathEntry {
     /// The network in which packets are delivered after the last hop.
     pub destination: NetworkId,
     /// It carries the answers of a symmetric chain: no slice takes packets at its end.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub is_way_back: bool,
 }
 
@@ -342,7 +353,7 @@ pub struct HopEntry {
     pub rewrites: Option<RewriteEntry>,
     /// Its packets come back with the MACs that they went in with: what goes in bare comes from the
     /// MAC of its network ([`NETWORK_MAC_PREFIX`]), by which it is known again.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub keeps_mac: bool,
     /// Its instances; the choice among them is a function of the packet and this list alone, hence
     /// the same on every node.
@@ -409,13 +420,13 @@ pub struct SliceMatch {
     /// Where it is taken from.
     pub place: SlicePlace,
     /// The tenant's network; none: any, or none.
-    #[serde(flatten)]
+    #[serde(default)]
     pub tunnel_id: Option<TunnelId>,
     /// The users: identifiers of GTP-U tunnels; none: any, or none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub teids: Option<TeidRange>,
     /// The QoS flow; none: any, or none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub qfi: Option<Qfi>,
 }
 
@@ -423,10 +434,10 @@ pub struct SliceMatch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlicePolicy {
     /// Token bucket; none: as much as it likes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub rate: Option<SliceRate>,
     /// Among the slices that share an exit.
-    #[serde(default, skip_serializing_if = "DelayClass::is_default")]
+    #[serde(default)]
     pub class: DelayClass,
 }
 
@@ -487,10 +498,10 @@ pub struct SliceEntry {
     /// Its own path, one of `slice_paths`, or a path of the program.
     pub path: PathId,
     /// Rate and delay at the node that classifies.
-    #[serde(default, skip_serializing_if = "SlicePolicy::is_none")]
+    #[serde(default)]
     pub policy: SlicePolicy,
     /// Put in at the node by hand (`--inject`): no blueprint names it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub is_injected: bool,
 }
 
@@ -524,25 +535,6 @@ pub struct SlicePathEntry {
     /// The path of the program whose encapsulation, hops and destination it shares.
     pub like: PathId,
     /// Its packets carry tenant and user as metadata (NSH MD type 2).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub carries_metadata: bool,
-}
-
-/// A change of a node's slices, and of nothing else: a program in force becomes the next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SliceDelta {
-    /// The node it is for.
-    pub node: NodeName,
-    /// The program that it changes; another is not changed.
-    pub base: BlueprintNumber,
-    /// The program that it makes; the same as `base` while more of one change follows.
-    pub number: BlueprintNumber,
-    /// Slices that go, before any comes.
-    pub removed: Vec<SliceId>,
-    /// Paths of slices that go, before any comes.
-    pub removed_paths: Vec<PathId>,
-    /// Paths that come, or change what they are like.
-    pub paths: Vec<SlicePathEntry>,
-    /// Slices that come or change.
-    pub slices: Vec<SliceEntry>,
 }

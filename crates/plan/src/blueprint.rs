@@ -5,6 +5,7 @@ use crate::ledger::{Ledger, PathPhase, PathRecord};
 use crate::programs::{Programs, Sources};
 use crate::slices::SliceBook;
 use crate::touched::Looked;
+use catena_model::entry::ProgramVersion;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +18,6 @@ pub struct Blueprint {
     /// The blueprint it was made from.
     pub parent: BlueprintNumber,
     /// Each node's program. The number of a program is that of the blueprint that changed it last.
-    /// Slices are not in it: they are in the book.
     pub programs: Programs,
     /// What the next planning must remember; store it before any program leaves.
     pub ledger: Arc<Ledger>,
@@ -28,13 +28,14 @@ pub struct Blueprint {
 }
 
 impl Blueprint {
-    /// Goes on from a stored ledger. The programs are made anew by the next planning.
+    /// Goes on from a stored ledger. The programs are made anew by the next planning; one that is as it
+    /// was told to its node is known again.
     #[must_use]
-    pub fn resume(ledger: Ledger) -> Self {
+    pub fn resume(ledger: Ledger, told: BTreeMap<NodeName, ProgramVersion>) -> Self {
         Self {
             number: ledger.number,
             parent: ledger.number,
-            programs: Programs::default(),
+            programs: Programs::remembering(told),
             ledger: Arc::new(ledger),
             slices: SliceBook::default(),
             looked: None,
@@ -55,10 +56,11 @@ impl Blueprint {
         Self { number, parent: number, slices, ..self }
     }
 
-    /// What a node is told, as it is sent; slices are not in it.
+    /// What a node is told, in lists.
     #[must_use]
     pub fn program(&self, node: &NodeName) -> Option<NodeProgram> {
-        self.programs.get(node).map(|program| program.whole(node))
+        let program = self.programs.get(node)?;
+        Some(program.entries.program(node.clone(), program.number))
     }
 
     /// What was looked at before, if it was among these nodes.
@@ -66,22 +68,20 @@ impl Blueprint {
         self.looked.as_deref().filter(|looked| looked.is_among(nodes))
     }
 
-    /// The programs that follow, each with this number if it is another than now.
-    pub(crate) fn following_programs(&self, to: Sources<'_>, number: BlueprintNumber) -> Programs {
+    /// The programs that follow, slices as they are; not yet numbered.
+    pub(crate) fn following_programs(&self, to: Sources<'_>) -> Programs {
         let from = self.looked_among(to.nodes).map(|looked| Sources {
             paths: &self.ledger.paths,
             intent: &looked.intent,
             nodes: &looked.nodes,
         });
-        self.programs.following(from, to, self.ledger.choice_seed, number)
+        self.programs.following(from, to, self.ledger.choice_seed)
     }
 
-    /// The number of a node's program, slices included.
+    /// The number of a node's program.
     #[must_use]
     pub fn number_of(&self, node: &NodeName) -> BlueprintNumber {
-        let program = self.programs.get(node).map(|program| program.number);
-        let slices = self.slices.table(node).map(|table| table.number);
-        program.max(slices).unwrap_or_default()
+        self.programs.get(node).map(|program| program.number).unwrap_or_default()
     }
 
     /// Strikes a node out that nobody waits for any more. Identifiers that it may still know are not

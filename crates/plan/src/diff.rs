@@ -1,7 +1,6 @@
 //! What a blueprint changes, table by table, for previews and tests.
 
 use crate::blueprint::Blueprint;
-use crate::slices::SliceTable;
 use catena_model::entry::{Entries, TableDiff};
 use catena_model::{BlueprintNumber, NodeName};
 use serde::Serialize;
@@ -29,36 +28,17 @@ pub struct BlueprintDiff {
     pub nodes: BTreeMap<NodeName, NodeDiff>,
 }
 
-/// Compares two blueprints.
+/// Compares two blueprints. Costs what differs.
 #[must_use]
 pub fn diff(from: &Blueprint, to: &Blueprint) -> BlueprintDiff {
-    let mut nodes = BTreeMap::new();
+    let (nothing, mut nodes) = (Entries::default(), BTreeMap::new());
     for (name, program) in to.programs.iter() {
         let former = from.programs.get(name).map(|program| &program.entries);
-        let mut tables = diff_entries(former, &program.entries);
-        tables.extend(diff_slices(from.slices.table(name), to.slices.table(name)));
+        let tables: BTreeMap<_, _> = program.entries.since(former.unwrap_or(&nothing)).collect();
         if !tables.is_empty() {
             let numbers = (from.number_of(name), to.number_of(name));
             nodes.insert(name.clone(), NodeDiff { from: numbers.0, to: numbers.1, tables });
         }
     }
     BlueprintDiff { from: from.number, to: to.number, nodes }
-}
-
-/// Costs what differs.
-fn diff_entries(from: Option<&Entries>, to: &Entries) -> BTreeMap<&'static str, TableDiff> {
-    to.since(from.unwrap_or(&Entries::default())).collect()
-}
-
-/// Costs what differs.
-fn diff_slices(
-    from: Option<&SliceTable>,
-    to: Option<&SliceTable>,
-) -> BTreeMap<&'static str, TableDiff> {
-    let empty = SliceTable::default();
-    let (from, to) = (from.unwrap_or(&empty), to.unwrap_or(&empty));
-    let slices = TableDiff::between(&from.slices, &to.slices);
-    let paths = TableDiff::between(&from.paths, &to.paths);
-    let differs = |(_, diff): &(&'static str, TableDiff)| *diff != TableDiff::default();
-    [("slices", slices), ("slice paths", paths)].into_iter().filter(differs).collect()
 }

@@ -243,8 +243,6 @@ pub struct Ledger {
     /// when the domain began; 0 in one that began before there was any.
     #[serde(default)]
     pub choice_seed: u64,
-    /// The blueprint that changed each node's program last.
-    pub programs: BTreeMap<NodeName, BlueprintNumber>,
     /// All paths that any node may still know. They are kept beside it, each on its own.
     #[serde(default, skip_serializing)]
     pub paths: Paths,

@@ -50,17 +50,16 @@ pub use inventory::{Inventory, NodeFacts};
 pub use ledger::{
     Direction, Ledger, PathPhase, PathRecord, Pin, PlacedPort, PlacedRule, SliceReach,
 };
-pub use next::{draining, next};
+pub use next::{draining, next, rested};
 pub use observed::{FunctionWatch, Observed, Silent};
 pub use paths::Paths;
 pub use preview::preview;
-pub use programs::{Program, Programs};
+pub use programs::Programs;
 pub use receipt::Changes;
-pub use reconcile::NodeState;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};
 pub use render::why_unbound;
 pub use slices::{
-    SliceBook, SliceDrainWatch, SliceJournal, SlicePath, SlicePhase, SliceTable,
-    is_slice_withdrawn, slice_status, slices_draining,
+    SliceBook, SliceDrainWatch, SliceJournal, SlicePath, SlicePhase, is_slice_withdrawn,
+    slice_status, slices_draining,
 };
 pub use status::{chain_status, drain_reason, is_withdrawn};

@@ -34,15 +34,12 @@ pub fn next(
 }
 
 /// A blueprint that nothing follows: what was found out in looking is kept.
-pub(crate) fn rested(
-    previous: &Blueprint,
-    intent: &IndexedIntent,
-    inventory: &Inventory,
-) -> Blueprint {
-    let slices = settled(previous, intent, inventory);
+#[must_use]
+pub fn rested(previous: &Blueprint, intent: &IndexedIntent, inventory: &Inventory) -> Blueprint {
     // No entry differs, but what entries are counted by may.
     let to = Sources { paths: &previous.ledger.paths, intent, nodes: &inventory.nodes };
-    let programs = previous.following_programs(to, previous.number);
+    let programs = previous.following_programs(to);
+    let (slices, programs) = settled(previous, programs, intent, inventory);
     let looked = Looked::new(intent, inventory, &slices);
     Blueprint { programs, slices, looked: Some(Arc::new(looked)), ..previous.clone() }
 }
@@ -80,10 +77,11 @@ fn next_chains(
     reach(&mut ledger, &slices, intent, inventory, &touched);
 
     let to = Sources { paths: &ledger.paths, intent, nodes: &inventory.nodes };
-    let programs = previous.following_programs(to, number);
+    let programs = previous.following_programs(to);
+    let (slices, programs) = with_all_nodes(previous, slices, programs, intent, inventory);
     let changed: BTreeSet<PathId> =
         ledger.paths.since(&previous.ledger.paths).map(|(id, _)| id).collect();
-    let has_changed = programs != previous.programs
+    let has_changed = programs.since(&previous.programs).next().is_some()
         || !changed.is_empty()
         || ledger.unserved != previous.ledger.unserved;
     if !has_changed {
@@ -92,9 +90,6 @@ fn next_chains(
     ledger.end_quarantines();
     note_needs(&mut ledger, &changed, &programs, inventory);
     note_removed(previous, &mut ledger, &changed, &programs, inventory);
-    ledger.programs =
-        programs.iter().map(|(node, program)| (node.clone(), program.number)).collect();
-    let slices = with_all_nodes(previous, slices, intent, inventory);
     let looked = Some(Arc::new(Looked::new(intent, inventory, &slices)));
     let ledger = Arc::new(ledger);
     Some(Blueprint { number, parent: previous.number, programs, ledger, slices, looked })

@@ -10,41 +10,13 @@ use crate::index::{IndexedIntent, Member, Relation};
 use crate::intent::{Intent, Table};
 use crate::inventory::NodeFacts;
 use crate::paths::Paths;
-use catena_model::entry::Entries;
+use catena_model::entry::{Entries, Program, ProgramVersion};
 use catena_model::id::{NetworkId, PortId};
-use catena_model::program::{PortEntry, PortRole, Underlay};
+use catena_model::program::{PortEntry, PortRole};
 use catena_model::resource::Port;
-use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
-use std::collections::BTreeMap;
+use catena_model::{BlueprintNumber, NodeName, PathId, ProjectId};
+use std::collections::{BTreeMap, BTreeSet};
 use update::Update;
-
-/// What one node is told; slices are not in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// That of the blueprint that changed it last.
-    pub number: BlueprintNumber,
-    /// The node's place on the data network.
-    pub underlay: Underlay,
-    /// As in [`NodeProgram`].
-    pub choice_seed: u64,
-    /// All the rest.
-    pub entries: Entries,
-}
-
-impl Program {
-    /// As it is sent.
-    #[must_use]
-    pub fn whole(&self, node: &NodeName) -> NodeProgram {
-        let choice_seed = self.choice_seed;
-        let program = self.entries.program(node.clone(), self.number, self.underlay);
-        NodeProgram { choice_seed, ..program }
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        (self.underlay, self.choice_seed) == (other.underlay, other.choice_seed)
-            && self.entries.since(&other.entries).next().is_none()
-    }
-}
 
 /// A machine: its owner and its name.
 type Machine = (ProjectId, String);
@@ -66,6 +38,8 @@ impl Member for Placed {
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
     nodes: BTreeMap<NodeName, Program>,
+    /// What nodes without a program here were told, as a former controller wrote it down.
+    remembered: BTreeMap<NodeName, ProgramVersion>,
     /// The paths over each port.
     port_paths: Relation<PortId, PathId>,
     /// The same by the port's network.
@@ -110,41 +84,85 @@ impl Programs {
         self.nodes.keys()
     }
 
-    pub(crate) fn remove(&mut self, node: &NodeName) {
-        self.nodes.remove(node);
+    /// None yet, but what nodes were told before is known again by number and digest.
+    pub(crate) fn remembering(remembered: BTreeMap<NodeName, ProgramVersion>) -> Self {
+        Self { remembered, ..Self::default() }
     }
 
-    /// The programs of other sources, each with this number if it is another than before.
-    /// `from` is what these were made of; none: all are made anew.
+    pub(crate) fn remove(&mut self, node: &NodeName) {
+        self.nodes.remove(node);
+        self.remembered.remove(node);
+    }
+
+    pub(crate) fn entries_mut(&mut self, node: &NodeName) -> Option<&mut Entries> {
+        self.nodes.get_mut(node).map(|program| &mut program.entries)
+    }
+
+    /// What a node was told.
+    fn version(&self, node: &NodeName) -> Option<ProgramVersion> {
+        let program = self.nodes.get(node).map(Program::version);
+        program.or_else(|| self.remembered.get(node).copied())
+    }
+
+    /// The nodes that were told something else by `former`, or nothing.
+    pub fn since<'p>(
+        &'p self,
+        former: &'p Self,
+    ) -> impl Iterator<Item = (&'p NodeName, &'p Program)> {
+        self.iter().filter(|(node, program)| former.version(node) != Some(program.version()))
+    }
+
+    /// The programs of other sources, slices as they are; not yet numbered. `from` is what these were
+    /// made of; none: all are made anew.
     pub(crate) fn following(
         &self,
         from: Option<Sources<'_>>,
         to: Sources<'_>,
         choice_seed: u64,
-        number: BlueprintNumber,
     ) -> Self {
         let (paths, intent, nodes) = Default::default();
         let nothing = Sources { paths: &paths, intent: &intent, nodes: &nodes };
         let begun = match from {
             Some(_) => self.clone(),
-            None => Self::begin(to.nodes, choice_seed),
+            None => self.begin(to.nodes, choice_seed),
         };
-        let mut programs = Update::new(begun, from.unwrap_or(nothing), to).finish();
-        for (node, program) in &mut programs.nodes {
-            let former = self.nodes.get(node).filter(|former| former.is_same(program));
-            program.number = former.map_or(number, |former| former.number);
-        }
-        programs
+        Update::new(begun, from.unwrap_or(nothing), to).finish()
     }
 
-    /// Programs that know the other nodes, and nothing else.
-    fn begin(nodes: &BTreeMap<NodeName, NodeFacts>, choice_seed: u64) -> Self {
-        let program = |node: &NodeName, underlay| {
-            let entries = update::tunnels(node, nodes);
-            Program { number: BlueprintNumber(0), underlay, choice_seed, entries }
+    /// Programs that know the other nodes and slices, and nothing else.
+    fn begin(&self, nodes: &BTreeMap<NodeName, NodeFacts>, choice_seed: u64) -> Self {
+        let program = |node: &NodeName| {
+            let mut entries = update::of_nodes(node, nodes, choice_seed);
+            if let Some(known) = self.nodes.get(node) {
+                entries.slices = known.entries.slices.clone();
+                entries.slice_paths = known.entries.slice_paths.clone();
+            }
+            Program { entries, ..Program::default() }
         };
-        let begun = nodes.iter().map(|(node, facts)| (node.clone(), program(node, facts.underlay)));
-        Self { nodes: begun.collect(), ..Self::default() }
+        let begun = nodes.keys().map(|node| (node.clone(), program(node)));
+        Self { nodes: begun.collect(), remembered: self.remembered.clone(), ..Self::default() }
+    }
+
+    /// The same, each with this number if it is another than before, or among those that are to have
+    /// it.
+    pub(crate) fn numbered(
+        mut self,
+        former: &Self,
+        number: BlueprintNumber,
+        anew: &BTreeSet<NodeName>,
+    ) -> Self {
+        for (node, program) in &mut self.nodes {
+            let entries = std::mem::take(&mut program.entries);
+            let known = former.nodes.get(node);
+            *program = known.cloned().unwrap_or_default().following(number, entries);
+            let is_known = |told: &ProgramVersion| told.digest == program.digest;
+            if let Some(told) = former.version(node).filter(is_known)
+                && !anew.contains(node)
+            {
+                program.number = told.number;
+            }
+        }
+        self
     }
 }
 

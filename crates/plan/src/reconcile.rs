@@ -9,8 +9,8 @@ use crate::index::IndexedIntent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase};
 use crate::next::{next, rested};
-use crate::programs::Program;
-use crate::slices::{SliceBook, SliceJournal, SliceTable};
+use crate::slices::{SliceBook, SliceJournal};
+use catena_model::entry::{Program, ProgramVersion};
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -100,24 +100,19 @@ impl Planned {
         self.blueprint.slices.journal(self.blueprint.number)
     }
 
+    /// The programs that its nodes are not told yet.
+    pub fn programs<'p>(
+        &'p self,
+        former: &'p Blueprint,
+    ) -> impl Iterator<Item = (&'p NodeName, &'p Program)> {
+        self.blueprint.programs.since(&former.programs)
+    }
+
     /// The number of the blueprint.
     #[must_use]
     pub fn number(&self) -> BlueprintNumber {
         self.blueprint.number
     }
-}
-
-/// What a node should run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeState {
-    /// The node.
-    pub node: NodeName,
-    /// The number of all of it.
-    pub number: BlueprintNumber,
-    /// Its program without slices.
-    pub program: Program,
-    /// Its slices.
-    pub slices: SliceTable,
 }
 
 /// Owner of blueprint and inventory.
@@ -128,17 +123,22 @@ pub struct Reconciler {
     /// The session that speaks for each node.
     sessions: BTreeMap<NodeName, u64>,
     /// The program that was handed out last for each node.
-    handed: BTreeMap<NodeName, (BlueprintNumber, BlueprintNumber)>,
+    handed: BTreeMap<NodeName, ProgramVersion>,
 }
 
 impl Reconciler {
-    /// Goes on where the last controller with this ledger stopped; `nodes` are all that it had met.
+    /// Goes on where the last controller with this ledger stopped; `nodes` are all that it had met,
+    /// `told` the programs that it has handed out last.
     #[must_use]
-    pub fn resume(ledger: Ledger, nodes: impl IntoIterator<Item = (NodeName, Underlay)>) -> Self {
+    pub fn resume(
+        ledger: Ledger,
+        nodes: impl IntoIterator<Item = (NodeName, Underlay)>,
+        told: BTreeMap<NodeName, ProgramVersion>,
+    ) -> Self {
         let facts = |(node, underlay)| (node, NodeFacts::new(underlay));
         let nodes = nodes.into_iter().map(facts).collect();
         Self {
-            blueprint: Arc::new(Blueprint::resume(ledger)),
+            blueprint: Arc::new(Blueprint::resume(ledger, told)),
             inventory: Inventory { nodes, ..Inventory::default() },
             sessions: BTreeMap::new(),
             handed: BTreeMap::new(),
@@ -307,17 +307,13 @@ impl Reconciler {
 
     /// The programs that changed since this was asked last.
     #[must_use = "they count as handed out"]
-    pub fn hand_out(&mut self) -> Vec<NodeState> {
+    pub fn hand_out(&mut self) -> Vec<(NodeName, Program)> {
         let mut changed = Vec::new();
         for (node, program) in self.blueprint.programs.iter() {
-            let slices = self.blueprint.slices.table(node).cloned().unwrap_or_default();
-            let numbers = (program.number, slices.number);
-            let former = self.handed.insert(node.clone(), numbers);
-            if former == Some(numbers) {
-                continue;
+            let version = program.version();
+            if self.handed.insert(node.clone(), version) != Some(version) {
+                changed.push((node.clone(), program.clone()));
             }
-            let (number, program) = (numbers.0.max(numbers.1), program.clone());
-            changed.push(NodeState { node: node.clone(), number, program, slices });
         }
         changed
     }

@@ -3,8 +3,8 @@
 
 use prost::Message;
 
-/// Longest message accepted, in bytes: a program with room for its envelope.
-pub const FRAME_BYTES_MAX: usize = catena_model::limits::PROGRAM_BYTES_MAX + 1024;
+/// Longest message accepted, in bytes.
+pub const FRAME_BYTES_MAX: usize = catena_model::limits::MESSAGE_BYTES_MAX;
 const PREFIX_BYTES: usize = 4;
 
 /// Why a stream cannot be read on.

@@ -4,11 +4,11 @@
 //! Knows no socket, no clock and no async. The gRPC stubs live in `controller` and `agent`.
 #![forbid(unsafe_code)]
 
+pub mod delta;
+pub mod former;
 pub mod frame;
 pub mod offers;
-pub mod program;
 pub mod session;
-pub mod slices;
 
 /// The generated messages; their documentation is in `proto/catena.proto`.
 #[allow(missing_docs, clippy::all, unreachable_pub)]
@@ -17,4 +17,4 @@ pub mod message {
 }
 
 /// Version of this protocol; controller and agent speak the lower of their two.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;

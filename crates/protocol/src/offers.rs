@@ -1,66 +1,18 @@
-//! Which program, or change of slices, is offered to the data plane next: the newest, one at a time,
-//! and one that was refused again after a while. Pure: time is an argument, of whatever kind its caller counts in.
+//! Which change of the program is offered to the data plane next: the newest, one at a time, and one that
+//! was refused again after a while. Pure: time is an argument, of whatever kind its caller counts in.
 
-use crate::message::{Program, SliceDelta, to_dataplane};
-use catena_model::NodeProgram;
+use crate::message::Delta;
 use std::ops::Add;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a refused program rests; each further refusal doubles it.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// A program with its packed form.
-#[derive(Debug)]
-pub struct ReadProgram {
-    /// As it came.
-    pub packed: Program,
-    /// What it says.
-    pub program: NodeProgram,
-}
-
-impl ReadProgram {
-    /// Its number, without that of the changes that follow it.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        self.packed.number
-    }
-}
-
-/// Something that the data plane is offered.
-#[derive(Clone, Debug)]
-pub enum Offer {
-    /// A program.
-    Program(Arc<ReadProgram>),
-    /// A change of slices, or a part of one.
-    Slices(Arc<SliceDelta>),
-}
-
-impl Offer {
-    /// The number of what runs when all parts of it have been taken.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        match self {
-            Self::Program(program) => program.packed.number.max(program.packed.followed_to),
-            Self::Slices(delta) => delta.number,
-        }
-    }
-
-    /// The message to the data plane.
-    #[must_use]
-    pub fn message(&self) -> to_dataplane::Message {
-        match self {
-            Self::Program(program) => to_dataplane::Message::Program(program.packed.clone()),
-            Self::Slices(delta) => to_dataplane::Message::SliceDelta(SliceDelta::clone(delta)),
-        }
-    }
-}
-
 /// The newest program, if the data plane does not run it.
 #[derive(Debug)]
 struct Waiting<T> {
-    offer: Offer,
+    offer: Delta,
     due: T,
     /// The last refusal and how long the program rested after it.
     refused: Option<(String, Duration)>,
@@ -69,7 +21,7 @@ struct Waiting<T> {
 /// The programs on their way to the data plane: at most one whose answer is owed, and the newest.
 #[derive(Debug)]
 pub struct Offers<T> {
-    in_flight: Option<Offer>,
+    in_flight: Option<Delta>,
     waiting: Option<Waiting<T>>,
 }
 
@@ -81,7 +33,7 @@ impl<T> Default for Offers<T> {
 
 impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
     /// Takes the newest program; an older one that was not offered yet never will be.
-    pub fn take(&mut self, offer: Offer, now: T) {
+    pub fn take(&mut self, offer: Delta, now: T) {
         self.waiting = Some(Waiting { offer, due: now, refused: None });
     }
 
@@ -93,11 +45,11 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
 
     /// The program to be sent now, if any; its answer is owed from here.
     #[must_use]
-    pub fn next(&mut self, now: T) -> Option<to_dataplane::Message> {
+    pub fn next(&mut self, now: T) -> Option<Delta> {
         let is_due = self.in_flight.is_none() && self.next_due().is_some_and(|due| due <= now);
         let waiting = self.waiting.as_ref().filter(|_| is_due)?;
         self.in_flight = Some(waiting.offer.clone());
-        Some(waiting.offer.message())
+        self.in_flight.clone()
     }
 
     /// When `next` has something, if ever.
@@ -109,16 +61,16 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
 
     /// The data plane runs this program; answers it if it was owed.
     #[must_use]
-    pub fn accepted(&mut self, number: u64) -> Option<Offer> {
-        self.waiting.take_if(|waiting| waiting.offer.number() <= number);
-        self.in_flight.take_if(|offer| offer.number() == number)
+    pub fn accepted(&mut self, number: u64) -> Option<Delta> {
+        self.waiting.take_if(|waiting| waiting.offer.number <= number);
+        self.in_flight.take_if(|offer| offer.number == number)
     }
 
     /// The data plane refused this program. Is that news for the controller?
     #[must_use]
     pub fn refused(&mut self, number: u64, refusal: &str, now: T) -> bool {
-        self.in_flight.take_if(|offer| offer.number() == number);
-        let waiting = self.waiting.as_mut().filter(|waiting| waiting.offer.number() == number);
+        self.in_flight.take_if(|offer| offer.number == number);
+        let waiting = self.waiting.as_mut().filter(|waiting| waiting.offer.number == number);
         let Some(waiting) = waiting else { return true };
         let former = waiting.refused.take();
         let rest = former.as_ref().map_or(RETRY_MIN, |(_, rest)| (*rest * 2).min(RETRY_MAX));
@@ -146,22 +98,14 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catena_model::program::Underlay;
-    use catena_model::{BlueprintNumber, NodeName};
     use std::time::Instant;
 
-    fn program(number: u64) -> Offer {
-        let underlay = Underlay { address: [192, 0, 2, 1].into(), mtu: 1_500 };
-        let node = NodeName::new("host1").unwrap();
-        let program = NodeProgram::empty(node, BlueprintNumber(number), underlay);
-        Offer::Program(Arc::new(ReadProgram { packed: crate::program::pack(&program), program }))
+    fn program(number: u64) -> Delta {
+        Delta { number, is_last: true, ..Delta::default() }
     }
 
     fn next(offers: &mut Offers<Instant>, now: Instant) -> Option<u64> {
-        offers.next(now).map(|message| match message {
-            to_dataplane::Message::Program(packed) => packed.number,
-            other => panic!("{other:?}"),
-        })
+        offers.next(now).map(|offer| offer.number)
     }
 
     #[test]
@@ -174,9 +118,9 @@ mod tests {
             offers.take(program(number), now);
             assert_eq!(next(&mut offers, now), None, "an answer is owed");
         }
-        assert_eq!(offers.accepted(1).unwrap().number(), 1);
+        assert_eq!(offers.accepted(1).unwrap().number, 1);
         assert_eq!(next(&mut offers, now), Some(99));
-        assert_eq!(offers.accepted(99).unwrap().number(), 99);
+        assert_eq!(offers.accepted(99).unwrap().number, 99);
         assert!(offers.is_empty() && offers.next_due().is_none());
     }
 

@@ -1,14 +1,18 @@
 //! One node's session with its controller, both ends, as state machines without I/O.
 //!
 //! A shell feeds what arrived (`accept`) and carries out what comes out (`poll_output`). Programs
-//! are numbered: the controller sends only the newest, the node refuses an older one than it has
-//! seen, and an acknowledgement of a number stands for all numbers below it.
+//! are numbered: the controller sends only the newest, as what differs from the one that the node runs,
+//! the node refuses an older one than it has seen, and an acknowledgement of a number stands for all
+//! numbers below it.
 
 use crate::PROTOCOL_VERSION;
+use crate::delta::deltas;
 use crate::message::{
-    self, Answer, FromAgent, Hello, PortStates, Program, ProgramResult, Question, ToAgent, Welcome,
+    self, Answer, Delta, FromAgent, Hello, PortStates, ProgramResult, Question, ToAgent, Welcome,
     from_agent, to_agent,
 };
+use catena_model::entry::{Digest, Program, ProgramVersion};
+use catena_model::{BlueprintNumber, NodeName};
 use std::collections::VecDeque;
 
 /// What the controller's end learns about a node.
@@ -62,97 +66,70 @@ pub enum SessionError {
     Version(u32),
 }
 
-/// What a node should run, and the messages that bring it there.
-pub trait Wanted: Clone {
-    /// Its number.
-    fn number(&self) -> u64;
-
-    /// Everything, whatever the node runs; at least one message.
-    fn whole(&self) -> Vec<to_agent::Message>;
-
-    /// Is the whole one message?
-    fn is_one_message(&self) -> bool;
-
-    /// What makes this of a state that the node runs; none: it must get the whole.
-    fn since(&self, running: &Self) -> Option<Vec<to_agent::Message>>;
-
-    /// A state of before, if it is still known.
-    fn former(&self, number: u64) -> Option<Self>;
-}
-
-/// A program without slices is always sent whole.
-impl Wanted for Program {
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn whole(&self) -> Vec<to_agent::Message> {
-        vec![to_agent::Message::Program(self.clone())]
-    }
-
-    fn is_one_message(&self) -> bool {
-        true
-    }
-
-    fn since(&self, _: &Self) -> Option<Vec<to_agent::Message>> {
-        None
-    }
-
-    fn former(&self, _: u64) -> Option<Self> {
-        None
-    }
-}
-
 /// What is on its way to the node.
 #[derive(Debug)]
-struct Sending<W> {
-    target: W,
-    /// What follows the message that is answered next.
-    rest: VecDeque<to_agent::Message>,
-    /// It does not wait for an answer, and nobody waits for its.
-    is_one_message: bool,
+struct Sending {
+    target: Program,
+    /// It begins with nothing.
+    is_whole: bool,
+    /// What follows the part that is answered next.
+    rest: VecDeque<Delta>,
     /// The node keeps what it refused and tries it again; something newer goes first.
     is_refused: bool,
 }
 
 /// The controller's end.
 #[derive(Debug)]
-pub struct ControllerSession<W = Program> {
-    certified: String,
+pub struct ControllerSession {
+    certified: NodeName,
     introduced: bool,
-    wanted: Option<W>,
+    wanted: Option<Program>,
     /// What the node runs, if that is known here.
-    running: Option<W>,
-    sending: Option<Sending<W>>,
+    running: Option<Program>,
+    sending: Option<Sending>,
+    /// Programs that the node may have come to run in sessions before this.
+    known: Vec<Program>,
     /// Highest number sent in this session or already running at the node.
-    reached: u64,
+    reached: BlueprintNumber,
     next_request: u64,
     output: VecDeque<ControllerOutput>,
 }
 
-impl<W: Wanted> ControllerSession<W> {
-    /// A session with the node that the peer's certificate names.
+impl ControllerSession {
+    /// A session with the node that the peer's certificate names, and the programs that it may run, as
+    /// far as they are known.
     #[must_use]
-    pub fn new(certified: impl Into<String>) -> Self {
+    pub fn new(certified: NodeName, known: Vec<Program>) -> Self {
         Self {
-            certified: certified.into(),
+            certified,
             introduced: false,
             wanted: None,
             running: None,
             sending: None,
-            reached: 0,
+            known,
+            reached: BlueprintNumber::default(),
             next_request: 0,
             output: VecDeque::new(),
         }
     }
 
     /// What the node should run; an older state than known is not taken back.
-    pub fn want(&mut self, wanted: W) {
-        let is_newer = self.wanted.as_ref().is_none_or(|known| known.number() < wanted.number());
+    pub fn want(&mut self, wanted: Program) {
+        let is_newer = self.wanted.as_ref().is_none_or(|known| known.number < wanted.number);
         if is_newer {
             self.wanted = Some(wanted);
             self.send_wanted();
         }
+    }
+
+    /// The programs that the node may run when the session ends now.
+    #[must_use]
+    pub fn may_run(&self) -> Vec<Program> {
+        if !self.introduced {
+            return self.known.clone();
+        }
+        let sending = self.sending.as_ref().map(|sending| &sending.target);
+        self.running.iter().chain(sending).cloned().collect()
     }
 
     /// Asks the node; `body` is a `model::Question` in JSON. The answer carries the returned number.
@@ -198,20 +175,30 @@ impl<W: Wanted> ControllerSession<W> {
         if hello.protocol_version != PROTOCOL_VERSION {
             return Err(SessionError::Version(hello.protocol_version));
         }
-        if hello.node != self.certified {
+        if hello.node != self.certified.as_str() {
             return Err(SessionError::WrongNode {
                 claimed: hello.node,
-                certified: self.certified.clone(),
+                certified: self.certified.to_string(),
             });
         }
         self.introduced = true;
-        self.reached = hello.program_number;
-        self.running = None;
         self.sending = None;
         self.send(to_agent::Message::Welcome(Welcome {
             protocol_version: PROTOCOL_VERSION,
             software_version: env!("CARGO_PKG_VERSION").into(),
         }));
+        let mut hello = hello;
+        let number = BlueprintNumber(hello.program_number);
+        let told = ProgramVersion { number, digest: Digest(hello.program_digest) };
+        let programs = || self.known.iter().chain(&self.wanted);
+        self.running = programs().find(|known| known.version() == told).cloned();
+        if told == ProgramVersion::default() {
+            self.running = Some(Program::default());
+        } else if self.running.is_none() && programs().any(|known| known.number == number) {
+            // It has it from a controller with another store.
+            hello.program_number = 0;
+        }
+        self.reached = BlueprintNumber(hello.program_number);
         let running = hello.program_number;
         self.output.push_back(ControllerOutput::Event(NodeEvent::Hello(hello)));
         if running > 0 {
@@ -222,20 +209,20 @@ impl<W: Wanted> ControllerSession<W> {
     }
 
     fn take_result(&mut self, result: ProgramResult) {
-        let ProgramResult { number, refusal, is_part, needs_whole } = result;
-        let sending = self.sending.as_mut().filter(|sending| sending.target.number() == number);
+        let ProgramResult { number, refusal, is_part, needs_whole, .. } = result;
+        let sending = self.sending.as_mut().filter(|sending| sending.target.number.0 == number);
         let event = match (sending, refusal.is_empty()) {
             (Some(sending), true) if is_part => {
                 if let Some(next) = sending.rest.pop_front() {
-                    self.send(next);
+                    self.send(to_agent::Message::Delta(next));
                 }
                 return;
             }
-            (Some(_), false) if needs_whole => {
+            (Some(sending), false) if needs_whole && !sending.is_whole => {
                 // What runs there is not what was thought.
                 self.sending = None;
                 self.running = None;
-                self.reached = 0;
+                self.reached = BlueprintNumber::default();
                 self.send_wanted();
                 return;
             }
@@ -257,28 +244,24 @@ impl<W: Wanted> ControllerSession<W> {
 
     fn send_wanted(&mut self) {
         let Some(wanted) = self.wanted.clone().filter(|_| self.introduced) else { return };
-        let number = wanted.number();
-        if self.running.is_none() && self.sending.is_none() {
-            let is_it = number == self.reached;
-            self.running = if is_it { Some(wanted.clone()) } else { wanted.former(self.reached) };
-        }
-        if number <= self.reached {
+        let is_running = |running: &Program| running.version() == wanted.version();
+        let is_on_its_way = self
+            .sending
+            .as_ref()
+            .is_some_and(|sending| !sending.is_refused || sending.target.number >= wanted.number);
+        let is_older = wanted.number < self.reached;
+        if is_on_its_way || is_older || self.running.as_ref().is_some_and(is_running) {
             return;
         }
-        let is_one_message = wanted.is_one_message();
-        let is_on_its_way = self.sending.as_ref().is_some_and(|sending| {
-            !(sending.is_refused || is_one_message && sending.is_one_message)
-        });
-        if is_on_its_way {
-            return;
-        }
-        let running = self.running.as_ref().filter(|_| self.sending.is_none());
-        let messages = running.filter(|_| !is_one_message).and_then(|known| wanted.since(known));
-        let mut rest = VecDeque::from(messages.unwrap_or_else(|| wanted.whole()));
+        let (base, is_whole) = match &self.running {
+            Some(running) => (running.clone(), running.number == BlueprintNumber::default()),
+            None => (Program::default(), true),
+        };
+        let mut rest = VecDeque::from(deltas(&self.certified, &base, &wanted));
         let Some(first) = rest.pop_front() else { return };
-        self.reached = number;
-        self.sending = Some(Sending { target: wanted, rest, is_one_message, is_refused: false });
-        self.send(first);
+        self.reached = wanted.number;
+        self.sending = Some(Sending { target: wanted, is_whole, rest, is_refused: false });
+        self.send(to_agent::Message::Delta(first));
     }
 
     fn send(&mut self, message: to_agent::Message) {
@@ -329,7 +312,7 @@ pub fn hello(
     agent: &str,
     underlay_address: String,
     underlay_mtu: u32,
-    running: u64,
+    running: ProgramVersion,
 ) -> FromAgent {
     let hello = Hello {
         protocol_version: PROTOCOL_VERSION,
@@ -337,7 +320,8 @@ pub fn hello(
         node: node.into(),
         underlay_address,
         underlay_mtu,
-        program_number: running,
+        program_number: running.number.0,
+        program_digest: running.digest.0,
         agent: agent.into(),
     };
     FromAgent { message: Some(from_agent::Message::Hello(hello)) }
@@ -358,169 +342,205 @@ pub fn part_result(number: u64) -> message::ProgramResult {
 /// The refusal of a change of something that does not run here.
 #[must_use]
 pub fn whole_needed(number: u64, refusal: impl Into<String>) -> message::ProgramResult {
-    ProgramResult { number, refusal: refusal.into(), needs_whole: true, is_part: false }
+    ProgramResult { number, refusal: refusal.into(), needs_whole: true, ..Default::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delta::Draft;
+    use catena_model::PathId;
+    use catena_model::id::SliceId;
+    use catena_model::limits::DELTA_ENTRIES_MAX;
+    use catena_model::program::SlicePathEntry;
+    use std::sync::Arc;
 
-    fn program(number: u64) -> Program {
-        Program { number, ..Program::default() }
+    fn host1() -> NodeName {
+        NodeName::new("host1").unwrap()
     }
 
-    fn drain(session: &mut ControllerSession) -> Vec<ControllerOutput> {
-        std::iter::from_fn(|| session.poll_output()).collect()
-    }
-
-    fn sent_programs(outputs: &[ControllerOutput]) -> Vec<u64> {
-        let program = |output: &ControllerOutput| match output {
-            ControllerOutput::Send(ToAgent { message: Some(to_agent::Message::Program(p)) }) => {
-                Some(p.number)
-            }
-            _ => None,
+    /// A program with as many entries as its number says, whose history is told by a letter.
+    fn program(number: u64, history: u32) -> Program {
+        let entry = |id: u64| {
+            let id = PathId(u32::try_from(id).unwrap());
+            let like = PathId(history);
+            (
+                id,
+                Arc::new(SlicePathEntry { id, slice: SliceId::MIN, like, carries_metadata: false }),
+            )
         };
-        outputs.iter().filter_map(program).collect()
+        let mut made = Program::default();
+        made.entries.slice_paths = (1..=number).map(entry).collect();
+        Program::new(BlueprintNumber(number), made.entries)
     }
 
-    #[test]
-    fn a_node_that_was_away_gets_only_the_newest_program() {
-        let mut session = <ControllerSession>::new("host1");
-        session.want(program(3));
-        session.want(program(5));
-        session.want(program(4));
-        assert!(drain(&mut session).is_empty(), "nothing before the introduction");
-        session.accept(hello("host1", "a", "192.0.2.1".into(), 1_500, 2)).unwrap();
-        let outputs = drain(&mut session);
-        assert_eq!(sent_programs(&outputs), [5]);
-        assert!(outputs.contains(&ControllerOutput::Event(NodeEvent::Acknowledged(2))));
+    fn session(known: Vec<Program>) -> ControllerSession {
+        ControllerSession::new(host1(), known)
     }
 
-    #[test]
-    fn a_node_that_already_runs_the_wanted_program_gets_none() {
-        let mut session = <ControllerSession>::new("host1");
-        session.want(program(5));
-        session.accept(hello("host1", "a", "192.0.2.1".into(), 1_500, 5)).unwrap();
-        assert!(sent_programs(&drain(&mut session)).is_empty());
-        session.want(program(6));
-        assert_eq!(sent_programs(&drain(&mut session)), [6]);
+    fn introduce(session: &mut ControllerSession, running: &Program) {
+        let hello = hello("host1", "a", "192.0.2.1".into(), 1_500, running.version());
+        session.accept(hello).unwrap();
     }
 
-    #[test]
-    fn a_certificate_of_another_node_ends_the_session() {
-        let mut session = <ControllerSession>::new("host2");
-        let error = session.accept(hello("host1", "a", String::new(), 0, 0)).unwrap_err();
-        assert!(matches!(error, SessionError::WrongNode { .. }));
-        assert!(drain(&mut session).is_empty());
-    }
-
-    #[test]
-    fn nothing_is_taken_before_the_introduction() {
-        let mut session = <ControllerSession>::new("host1");
-        let early = from_agent::Message::ProgramResult(program_result(1, ""));
-        let early = FromAgent { message: Some(early) };
-        assert_eq!(session.accept(early), Err(SessionError::NotIntroduced));
-        assert_eq!(session.accept(FromAgent { message: None }), Err(SessionError::UnknownMessage));
-    }
-
-    /// A state of many messages: each is a program whose checksum is its place among them, and a
-    /// change says so in `keeps_slices_of`.
-    #[derive(Clone, Debug)]
-    struct Large(u64);
-
-    impl Large {
-        fn messages(&self, base: u64) -> Vec<to_agent::Message> {
-            let message = |checksum| Program {
-                number: self.0,
-                keeps_slices_of: base,
-                checksum,
-                ..Program::default()
-            };
-            (0..3).map(|place| to_agent::Message::Program(message(place))).collect()
-        }
-    }
-
-    impl Wanted for Large {
-        fn number(&self) -> u64 {
-            self.0
-        }
-
-        fn whole(&self) -> Vec<to_agent::Message> {
-            self.messages(0)
-        }
-
-        fn is_one_message(&self) -> bool {
-            false
-        }
-
-        fn since(&self, running: &Self) -> Option<Vec<to_agent::Message>> {
-            Some(self.messages(running.0))
-        }
-
-        fn former(&self, number: u64) -> Option<Self> {
-            (number >= 4).then_some(Self(number))
-        }
-    }
-
-    /// Number, base and place of the programs that were sent.
-    fn sent(session: &mut ControllerSession<Large>) -> Vec<(u64, u64, u64)> {
-        let outputs = std::iter::from_fn(|| session.poll_output());
-        let program = |output| match output {
-            ControllerOutput::Send(ToAgent { message: Some(to_agent::Message::Program(p)) }) => {
-                Some((p.number, p.keeps_slices_of, p.checksum))
+    /// Base and number of what was sent, and the events.
+    fn drain(session: &mut ControllerSession) -> (Vec<Delta>, Vec<NodeEvent>) {
+        let (mut sent, mut events) = (Vec::new(), Vec::new());
+        while let Some(output) = session.poll_output() {
+            match output {
+                ControllerOutput::Send(ToAgent { message: Some(to_agent::Message::Delta(d)) }) => {
+                    sent.push(d);
+                }
+                ControllerOutput::Send(_) | ControllerOutput::Event(NodeEvent::Hello(_)) => {}
+                ControllerOutput::Event(event) => events.push(event),
             }
-            _ => None,
-        };
-        outputs.filter_map(program).collect()
+        }
+        (sent, events)
     }
 
-    fn hear(session: &mut ControllerSession<Large>, result: ProgramResult) {
+    fn sent(session: &mut ControllerSession) -> Vec<(u64, u64)> {
+        drain(session).0.iter().map(|delta| (delta.base, delta.number)).collect()
+    }
+
+    fn hear(session: &mut ControllerSession, result: ProgramResult) {
         let message = Some(from_agent::Message::ProgramResult(result));
         session.accept(FromAgent { message }).unwrap();
     }
 
-    fn large(running: u64) -> ControllerSession<Large> {
-        let mut session = ControllerSession::new("host1");
-        session.accept(hello("host1", "a", "192.0.2.1".into(), 1_500, running)).unwrap();
-        session
+    #[test]
+    fn a_node_that_was_away_gets_what_it_misses_of_the_newest_program_alone() {
+        let mut session = session(vec![program(2, 1)]);
+        session.want(program(3, 1));
+        session.want(program(5, 1));
+        session.want(program(4, 1));
+        assert!(session.poll_output().is_none(), "nothing before the introduction");
+        introduce(&mut session, &program(2, 1));
+        let (sent, events) = drain(&mut session);
+        assert_eq!(events, [NodeEvent::Acknowledged(2)]);
+        let [delta] = sent.as_slice() else { panic!("{sent:?}") };
+        let mut draft = Draft::begin(delta, &program(2, 1));
+        draft.add(delta).unwrap();
+        assert_eq!(draft.finish(&program(2, 1)).unwrap(), program(5, 1));
     }
 
     #[test]
-    fn parts_go_one_by_one_and_what_is_wanted_meanwhile_is_made_of_what_runs_then() {
-        let mut session = large(4);
-        session.want(Large(5));
-        session.want(Large(6));
-        session.want(Large(7));
-        assert_eq!(sent(&mut session), [(5, 4, 0)]);
-        hear(&mut session, part_result(5));
-        assert_eq!(sent(&mut session), [(5, 4, 1)]);
-        hear(&mut session, part_result(5));
-        assert_eq!(sent(&mut session), [(5, 4, 2)]);
-        hear(&mut session, program_result(5, ""));
-        assert_eq!(sent(&mut session), [(7, 5, 0)]);
+    fn a_node_that_already_runs_the_wanted_program_gets_none() {
+        for known in [vec![], vec![program(4, 1)]] {
+            let mut session = session(known);
+            session.want(program(4, 1));
+            introduce(&mut session, &program(4, 1));
+            assert_eq!(drain(&mut session), (vec![], vec![NodeEvent::Acknowledged(4)]));
+        }
     }
 
     #[test]
     fn a_node_that_runs_what_nobody_knows_gets_the_whole() {
-        let mut session = large(3);
-        session.want(Large(5));
-        assert_eq!(sent(&mut session), [(5, 0, 0)]);
-        let mut session = large(4);
-        session.want(Large(5));
-        assert_eq!(sent(&mut session), [(5, 4, 0)]);
+        let mut session = session(vec![program(4, 1)]);
+        introduce(&mut session, &program(3, 1));
+        session.want(program(5, 1));
+        assert_eq!(sent(&mut session), [(0, 5)]);
+    }
+
+    #[test]
+    fn a_number_of_another_history_acknowledges_nothing() {
+        let mut session = session(Vec::new());
+        session.want(program(4, 1));
+        introduce(&mut session, &program(4, 2));
+        let (sent, events) = drain(&mut session);
+        assert_eq!((sent.len(), sent[0].base, events.len()), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_node_that_runs_something_newer_is_left_alone() {
+        let mut session = session(Vec::new());
+        session.want(program(4, 1));
+        introduce(&mut session, &program(7, 1));
+        assert_eq!(sent(&mut session), []);
+        session.want(program(8, 1));
+        assert_eq!(sent(&mut session), [(0, 8)]);
+    }
+
+    #[test]
+    fn what_is_wanted_meanwhile_is_made_of_what_runs_then() {
+        let mut session = session(Vec::new());
+        introduce(&mut session, &Program::default());
+        session.want(program(5, 1));
+        session.want(program(6, 1));
+        session.want(program(7, 1));
+        assert_eq!(sent(&mut session), [(0, 5)]);
+        let numbers = |programs: &[Program]| -> Vec<u64> {
+            programs.iter().map(|program| program.number.0).collect()
+        };
+        assert_eq!(numbers(&session.may_run()), [0, 5]);
+        hear(&mut session, program_result(5, ""));
+        assert_eq!(sent(&mut session), [(5, 7)]);
+        assert_eq!(numbers(&session.may_run()), [5, 7]);
+    }
+
+    #[test]
+    fn parts_go_one_by_one() {
+        let entries = DELTA_ENTRIES_MAX as u64;
+        let mut session = session(Vec::new());
+        introduce(&mut session, &Program::default());
+        session.want(program(2 * entries + 1, 1));
+        let mut draft: Option<Draft> = None;
+        for is_last in [false, false, true] {
+            let (sent, _) = drain(&mut session);
+            let [part] = sent.as_slice() else { panic!("{} parts", sent.len()) };
+            assert_eq!(part.is_last, is_last);
+            let draft = draft.get_or_insert_with(|| Draft::begin(part, &Program::default()));
+            draft.add(part).unwrap();
+            hear(&mut session, part_result(part.number));
+        }
+        let made = draft.unwrap().finish(&Program::default()).unwrap();
+        assert_eq!(made, program(2 * entries + 1, 1));
+    }
+
+    #[test]
+    fn a_node_that_needs_the_whole_gets_it_and_is_not_asked_for_ever() {
+        let mut session = session(vec![program(4, 1)]);
+        introduce(&mut session, &program(4, 1));
+        session.want(program(5, 1));
+        assert_eq!(sent(&mut session), [(4, 5)]);
         hear(&mut session, whole_needed(5, "it is not what runs here"));
-        assert_eq!(sent(&mut session), [(5, 0, 0)]);
+        assert_eq!(sent(&mut session), [(0, 5)]);
+        hear(&mut session, whole_needed(5, "never"));
+        let (sent, events) = drain(&mut session);
+        assert!(sent.is_empty());
+        assert_eq!(events, [NodeEvent::Refused { number: 5, reason: "never".into() }]);
     }
 
     #[test]
     fn something_newer_does_not_wait_for_what_was_refused() {
-        let mut session = large(4);
-        session.want(Large(5));
-        sent(&mut session);
+        let mut session = session(vec![program(4, 1)]);
+        introduce(&mut session, &program(4, 1));
+        session.want(program(5, 1));
+        drain(&mut session);
         hear(&mut session, program_result(5, "the disk is full"));
-        assert!(sent(&mut session).is_empty(), "the node tries it again by itself");
-        session.want(Large(6));
-        assert_eq!(sent(&mut session), [(6, 0, 0)], "who knows which of the two runs");
+        assert!(drain(&mut session).0.is_empty(), "the node tries it again by itself");
+        session.want(program(6, 1));
+        assert_eq!(sent(&mut session), [(4, 6)]);
+        // It had taken the other after all.
+        hear(&mut session, whole_needed(6, "program 4 does not run here"));
+        assert_eq!(sent(&mut session), [(0, 6)]);
+    }
+
+    #[test]
+    fn another_nodes_certificate_ends_the_session() {
+        let mut session = session(Vec::new());
+        let first = hello("host2", "a", "192.0.2.1".into(), 1_500, ProgramVersion::default());
+        let error = session.accept(first).unwrap_err();
+        assert!(matches!(error, SessionError::WrongNode { .. }));
+        assert!(session.poll_output().is_none());
+    }
+
+    #[test]
+    fn nothing_is_taken_before_the_introduction() {
+        let mut session = session(Vec::new());
+        let early = from_agent::Message::ProgramResult(program_result(1, ""));
+        let early = FromAgent { message: Some(early) };
+        assert_eq!(session.accept(early), Err(SessionError::NotIntroduced));
+        assert_eq!(session.accept(FromAgent { message: None }), Err(SessionError::UnknownMessage));
     }
 
     #[test]

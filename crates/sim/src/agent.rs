@@ -1,20 +1,19 @@
-//! A node's agent. Real: the gate, the order of offers, packing and checking of programs, the
-//! words it says. Modelled after `agent::node` and `agent::ports`, which are bound to sockets: who
-//! is told what when, and which ports are attached. Knows no network; what it wants said comes out
-//! of it.
+//! A node's agent. Real: the gate, the order of offers, the words it says. Modelled after
+//! `agent::node` and `agent::ports`, which are bound to sockets: who is told what when, and which
+//! ports are attached. Knows no network; what it wants said comes out of it.
 
 use crate::planted::Planted;
-use catena_model::NodeName;
+use catena_model::entry::{Change, Digest, ProgramVersion};
 use catena_model::id::PortId;
+use catena_model::limits::NODE_PORTS_MAX;
+use catena_model::{BlueprintNumber, NodeName};
 use catena_protocol::message::{
-    Answer, AttachPort, DetachPort, FromAgent, PortOperation, PortResult, PortState, PortStates,
-    Program, ProgramResult, Question, State, from_agent, from_dataplane, to_agent, to_dataplane,
+    Answer, AttachPort, Delta, DetachPort, FromAgent, PortOperation, PortResult, PortState,
+    PortStates, ProgramResult, Question, State, from_agent, from_dataplane, to_agent, to_dataplane,
 };
-use catena_protocol::offers::{Offer, Offers, ReadProgram};
-use catena_protocol::program;
+use catena_protocol::offers::Offers;
 use catena_protocol::session::{ProgramGate, program_result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a port without interface waits until it is looked for again.
@@ -46,7 +45,6 @@ pub(crate) struct Agent {
     node: NodeName,
     planted: Planted,
     gate: ProgramGate,
-    accepted: Option<Arc<ReadProgram>>,
     offers: Offers<Duration>,
     is_linked: bool,
     has_session: bool,
@@ -56,8 +54,8 @@ pub(crate) struct Agent {
     unanswered: Option<u64>,
     questions: BTreeMap<u64, u64>,
     next_question: u64,
-    /// What the next introduction says: the program that agent and data plane both know.
-    running: Option<u64>,
+    /// What the next introduction says: the program that the data plane runs.
+    running: Option<ProgramVersion>,
     wishes: Vec<Wish>,
 }
 
@@ -67,7 +65,6 @@ impl Agent {
             node,
             planted,
             gate: ProgramGate::default(),
-            accepted: None,
             offers: Offers::default(),
             is_linked: false,
             has_session: false,
@@ -83,7 +80,7 @@ impl Agent {
     }
 
     /// The program to introduce itself with; none: the data plane has not answered yet.
-    pub(crate) fn announced(&self) -> Option<u64> {
+    pub(crate) fn announced(&self) -> Option<ProgramVersion> {
         self.running
     }
 
@@ -102,8 +99,8 @@ impl Agent {
     /// What is to be done now; `interfaces` are those on the host.
     pub(crate) fn advance(&mut self, now: Duration, interfaces: &BTreeSet<PortId>) -> Vec<Wish> {
         if self.is_linked {
-            if let Some(message) = self.offers.next(now) {
-                self.wishes.push(Wish::Order(message));
+            if let Some(delta) = self.offers.next(now) {
+                self.wishes.push(Wish::Order(to_dataplane::Message::Delta(delta)));
             }
             self.attach_ports(interfaces);
         }
@@ -137,32 +134,30 @@ impl Agent {
 
     pub(crate) fn hear(&mut self, message: to_agent::Message, now: Duration) {
         match message {
-            to_agent::Message::Program(packed) => self.take_program(packed, now),
+            to_agent::Message::Delta(delta) => self.take_delta(delta, now),
             to_agent::Message::Question(question) => self.ask(question),
-            // No slice is declared in a simulated town.
-            to_agent::Message::Welcome(_) | to_agent::Message::SliceDelta(_) => {}
+            to_agent::Message::Welcome(_) => {}
         }
     }
 
-    fn take_program(&mut self, packed: Program, now: Duration) {
-        let number = packed.number;
-        match self.admit(packed) {
-            Ok(program) => self.offers.take(Offer::Program(Arc::new(program)), now),
+    fn take_delta(&mut self, delta: Delta, now: Duration) {
+        let number = delta.number;
+        match self.admit(&delta) {
+            Ok(()) => self.offers.take(delta, now),
             Err(refusal) => {
                 self.tell(from_agent::Message::ProgramResult(program_result(number, refusal)));
             }
         }
     }
 
-    fn admit(&mut self, packed: Program) -> Result<ReadProgram, String> {
-        let program = program::unpack(&packed).map_err(|error| error.to_string())?;
-        if program.node != self.node {
-            return Err(format!("program {} is for node '{}'", packed.number, program.node));
+    fn admit(&mut self, delta: &Delta) -> Result<(), String> {
+        if delta.node != self.node.as_str() {
+            return Err(format!("program {} is for node '{}'", delta.number, delta.node));
         }
-        if self.planted != Planted::NodeTakesOlder {
-            self.gate.admit(packed.number)?;
+        match self.planted {
+            Planted::NodeTakesOlder => Ok(()),
+            _ => self.gate.admit(delta.number),
         }
-        Ok(ReadProgram { packed, program })
     }
 
     fn ask(&mut self, question: Question) {
@@ -182,34 +177,26 @@ impl Agent {
 
     // ----- the data plane -----
 
-    /// A data plane answered; `file` is its program file, as anybody may read it.
-    pub(crate) fn link_up(&mut self, state: &State, file: Option<Program>, now: Duration) {
+    /// A data plane answered.
+    pub(crate) fn link_up(&mut self, state: &State, now: Duration) {
         self.is_linked = true;
-        let running = state.program_number;
-        self.gate = ProgramGate::at(self.gate.newest().max(running));
-        if self.accepted_number() < running {
-            self.learn(running, file);
-        }
+        let number = BlueprintNumber(state.program_number);
+        let running = ProgramVersion { number, digest: Digest(state.program_digest) };
+        self.gate = ProgramGate::at(self.gate.newest().max(number.0));
+        // What was lost with the disk of the former must not be acknowledged.
+        self.unanswered.take_if(|unanswered| *unanswered > number.0);
         let attached: BTreeSet<PortId> =
             state.attached_ports.iter().filter_map(|id| parse_port(id)).collect();
+        self.ports.clear();
+        self.edit_ports(&state.ports);
         for (id, port) in &mut self.ports {
             *port = if attached.contains(id) { Port::Attached } else { Port::Untried };
         }
-        self.are_ports_changed = true;
-        if self.accepted_number() >= running {
-            let strays: Vec<PortId> =
-                attached.into_iter().filter(|id| !self.ports.contains_key(id)).collect();
-            strays.into_iter().for_each(|id| self.detach(id));
-        }
+        let strays: Vec<PortId> =
+            attached.into_iter().filter(|id| !self.ports.contains_key(id)).collect();
+        strays.into_iter().for_each(|id| self.detach(id));
         self.offers.begin_again(now);
-        if let Some(accepted) = self.accepted.clone()
-            && accepted.number() > running
-            && self.offers.is_empty()
-        {
-            self.offers.take(Offer::Program(accepted), now);
-        }
-        let known = if self.accepted_number() == running { running } else { 0 };
-        self.announce(known);
+        self.announce(running);
     }
 
     pub(crate) fn link_down(&mut self) {
@@ -221,7 +208,7 @@ impl Agent {
 
     pub(crate) fn hear_dataplane(&mut self, message: from_dataplane::Message, now: Duration) {
         match message {
-            from_dataplane::Message::ProgramResult(result) => self.take_result(&result, now),
+            from_dataplane::Message::ProgramResult(result) => self.take_result(result, now),
             from_dataplane::Message::PortResult(result) => self.take_port_result(&result),
             from_dataplane::Message::Answer(answer) => {
                 if let Some(request) = self.questions.remove(&answer.request) {
@@ -236,50 +223,45 @@ impl Agent {
         }
     }
 
-    /// A new agent knows the ports of a running program only from the data plane's own file.
-    fn learn(&mut self, running: u64, file: Option<Program>) {
-        let Some(packed) = file.filter(|packed| packed.number == running) else { return };
-        if let Ok(program) = program::unpack(&packed) {
-            self.accept(Arc::new(ReadProgram { packed, program }));
+    fn take_result(&mut self, mut result: ProgramResult, now: Duration) {
+        let (number, ports) = (result.number, std::mem::take(&mut result.ports));
+        if result.needs_whole {
+            self.offers.give_up();
+            return self.tell(from_agent::Message::ProgramResult(result));
         }
-    }
-
-    fn take_result(&mut self, result: &ProgramResult, now: Duration) {
-        let number = result.number;
         if !result.refusal.is_empty() {
             if self.offers.refused(number, &result.refusal, now) {
-                let refusal = result.refusal.clone();
-                self.tell(from_agent::Message::ProgramResult(program_result(number, refusal)));
+                self.tell(from_agent::Message::ProgramResult(result));
             }
             return;
         }
-        let Some(Offer::Program(accepted)) = self.offers.accepted(number) else { return };
-        self.accept(accepted);
-        self.unanswered = Some(number);
-        self.announce(number);
-    }
-
-    fn accept(&mut self, accepted: Arc<ReadProgram>) {
-        let wanted: BTreeSet<PortId> =
-            accepted.program.ports.iter().map(|entry| entry.id).collect();
-        let former = std::mem::take(&mut self.ports);
-        for id in &wanted {
-            self.ports.insert(*id, former.get(id).copied().unwrap_or(Port::Untried));
+        let Some(accepted) = self.offers.accepted(number) else { return };
+        if result.is_part {
+            return self.tell(from_agent::Message::ProgramResult(result));
         }
-        former.keys().filter(|id| !wanted.contains(id)).for_each(|id| self.detach(*id));
-        self.are_ports_changed = true;
-        self.accepted = Some(accepted);
+        self.edit_ports(&ports);
+        self.unanswered = Some(number);
+        self.announce(accepted.to_version());
     }
 
-    fn announce(&mut self, number: u64) {
-        if number < self.running.unwrap_or_default() {
+    /// The ports of the program are others now, in these edits.
+    fn edit_ports(&mut self, edits: &[u8]) {
+        for change in Change::read_all(edits, 2 * NODE_PORTS_MAX).unwrap_or_default() {
+            let Change::Port(id, edit) = change else { continue };
+            if edit.entry().is_some() {
+                self.ports.entry(id).or_insert(Port::Untried);
+            } else if self.ports.remove(&id).is_some() {
+                self.detach(id);
+            }
+        }
+        self.are_ports_changed = true;
+    }
+
+    fn announce(&mut self, running: ProgramVersion) {
+        if self.running.is_some_and(|told| running.number <= told.number && running != told) {
             self.wishes.push(Wish::IntroduceAnew);
         }
-        self.running = Some(number);
-    }
-
-    fn accepted_number(&self) -> u64 {
-        self.accepted.as_ref().map_or(0, |accepted| accepted.number())
+        self.running = Some(running);
     }
 
     // ----- ports -----

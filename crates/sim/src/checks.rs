@@ -10,7 +10,7 @@ use catena_model::NodeProgram;
 use catena_model::id::ChainId;
 use catena_model::status::ChainState;
 use catena_plan::{Intent, Ledger, PathPhase, Paths};
-use catena_protocol::message::Program;
+use catena_protocol::message::Delta;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(crate) struct Checks {
     pub(crate) healed_at: Duration,
     /// The highest program that each node has acknowledged.
     acknowledged: Vec<u64>,
-    sent: Vec<VecDeque<Program>>,
+    sent: Vec<VecDeque<Delta>>,
     /// The paths of each blueprint that was planned, by its number.
     planned: BTreeMap<u64, Paths>,
     survivor: Survivor,
@@ -86,7 +86,7 @@ impl Checks {
         }
     }
 
-    pub(crate) fn remember_sent(&mut self, node: usize, program: &Program) {
+    pub(crate) fn remember_sent(&mut self, node: usize, program: &Delta) {
         if let Some(sent) = self.sent.get_mut(node) {
             if sent.len() == SENT_KEPT {
                 sent.pop_front();
@@ -95,7 +95,7 @@ impl Checks {
         }
     }
 
-    pub(crate) fn sent_to(&self, node: usize, random: &mut Random) -> Option<Program> {
+    pub(crate) fn sent_to(&self, node: usize, random: &mut Random) -> Option<Delta> {
         let sent = self.sent.get(node)?;
         sent.get(random.index(sent.len())).cloned()
     }

@@ -7,12 +7,12 @@ use crate::declared::{Declared, Refused};
 use crate::journal_store::{JournalStore, SharedJournal, lock};
 use crate::planted::Planted;
 use crate::translate::translate;
+use catena_model::entry::{Program, ProgramVersion};
 use catena_model::program::Underlay;
 use catena_model::status::DrainProof;
 use catena_model::{Answer, CounterScope, NodeCounters, NodeName, PathId, Question};
 use catena_plan::{Asked, DrainWatch, Intent, Ledger, News, NodeNews, Reconciler};
-use catena_protocol::message::{FromAgent, Program, ToAgent};
-use catena_protocol::program::pack;
+use catena_protocol::message::{FromAgent, ToAgent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
 use serde::Serialize;
@@ -23,6 +23,7 @@ use std::time::Duration;
 const LEDGER_KIND: &str = "ledger";
 const PATH_KIND: &str = "path";
 const NODE_KIND: &str = "node";
+const PROGRAM_KIND: &str = "program";
 /// Planted fault: how long [`Planted::DrainsBySleep`] waits.
 const SLEEP: Duration = Duration::from_millis(2);
 
@@ -68,6 +69,8 @@ pub(crate) struct Controller {
     pub(crate) reconciler: Reconciler,
     /// What each node should run: sessions send it, now or later.
     wanted: BTreeMap<NodeName, Program>,
+    /// The programs that each may run: what differs from one of them is enough for it.
+    may_run: BTreeMap<NodeName, Vec<Program>>,
     newest_session: BTreeMap<NodeName, u64>,
     sessions: BTreeMap<ConnectionId, Session>,
     news: Vec<News>,
@@ -90,12 +93,18 @@ impl Controller {
             let underlay: Underlay = document.decode()?;
             nodes.extend(NodeName::new(document.key.id).map(|node| (node, underlay)));
         }
+        let mut told: BTreeMap<NodeName, ProgramVersion> = BTreeMap::new();
+        for document in store.list(PROGRAM_KIND)? {
+            let version = document.decode()?;
+            told.extend(NodeName::new(document.key.id).map(|node| (node, version)));
+        }
         Ok(Self {
             planted,
             store,
             declared,
-            reconciler: Reconciler::resume(ledger, nodes),
+            reconciler: Reconciler::resume(ledger, nodes, told),
             wanted: BTreeMap::new(),
+            may_run: BTreeMap::new(),
             newest_session: BTreeMap::new(),
             sessions: BTreeMap::new(),
             news: Vec::new(),
@@ -142,20 +151,30 @@ impl Controller {
             if self.planted == Planted::HandsOutBeforePersisting {
                 self.reconciler.adopt(planned);
                 self.hand_out();
-                step.trouble = self.put_ledger(&ledger, &former).err().map(|e| e.to_string());
+                let told = BTreeMap::new();
+                step.trouble = self.put_ledger(&ledger, &former, told).err().map(|e| e.to_string());
                 return step;
             }
-            match self.put_ledger(&ledger, &former) {
+            let programs = planned.programs(self.reconciler.blueprint());
+            let told = programs.map(|(node, program)| (node.clone(), program.version())).collect();
+            match self.put_ledger(&ledger, &former, told) {
                 Ok(()) => self.reconciler.adopt(planned),
                 Err(error) => step.trouble = Some(error.to_string()),
             }
+        } else {
+            self.reconciler.rest(&self.declared.intent);
         }
         self.hand_out();
         step
     }
 
-    /// A document for each path that differs, and a head.
-    fn put_ledger(&self, ledger: &Ledger, former: &Ledger) -> Result<(), StoreError> {
+    /// A document for each path that differs, one for each program, and a head.
+    fn put_ledger(
+        &self,
+        ledger: &Ledger,
+        former: &Ledger,
+        told: BTreeMap<NodeName, ProgramVersion>,
+    ) -> Result<(), StoreError> {
         let mut transaction = Transaction::new();
         transaction.put(ledger_key(), ledger, Expect::Any)?;
         if self.planted == Planted::WritesLedgerInTwo {
@@ -168,23 +187,25 @@ impl Controller {
                 None => transaction.delete(key, Expect::Any),
             }
         }
+        for (node, version) in told {
+            transaction.put(Key::new(PROGRAM_KIND, node), &version, Expect::Any)?;
+        }
         self.store.commit(transaction).map(drop)
     }
 
     fn hand_out(&mut self) {
-        for state in self.reconciler.hand_out() {
-            let program = state.program.whole(&state.node);
-            let packed = pack(&program);
-            self.wanted.insert(program.node.clone(), packed.clone());
+        for (node, program) in self.reconciler.hand_out() {
+            self.may_run.entry(node.clone()).or_insert_with(|| vec![program.clone()]);
+            self.wanted.insert(node.clone(), program.clone());
             let of_node: Vec<ConnectionId> = self
                 .sessions
                 .iter()
-                .filter(|(_, session)| session.is_met && session.node == program.node)
+                .filter(|(_, session)| session.is_met && session.node == node)
                 .map(|(id, _)| *id)
                 .collect();
             for id in of_node {
                 if let Some(session) = self.sessions.get_mut(&id) {
-                    session.machine.want(packed.clone());
+                    session.machine.want(program.clone());
                 }
                 self.pump(id);
             }
@@ -201,7 +222,8 @@ impl Controller {
 
     /// A node's agent has dialled, with the certificate of that node.
     pub(crate) fn connect(&mut self, id: ConnectionId, node: NodeName) {
-        let machine = ControllerSession::new(node.as_str());
+        let known = self.may_run.get(&node).cloned().unwrap_or_default();
+        let machine = ControllerSession::new(node.clone(), known);
         self.sessions.insert(id, Session { node, number: 0, is_met: false, machine });
     }
 
@@ -250,6 +272,9 @@ impl Controller {
             let (node, number) = (session.node.clone(), session.number);
             match output {
                 ControllerOutput::Send(message) => {
+                    if self.newest_session.get(&node) == Some(&number) {
+                        self.may_run.insert(node.clone(), session.machine.may_run());
+                    }
                     self.trust_blindly(&node, number, &message);
                     self.wishes.push(Wish::Send(id, message));
                 }
@@ -269,10 +294,10 @@ impl Controller {
 
     fn trust_blindly(&mut self, node: &NodeName, number: u64, message: &ToAgent) {
         use catena_protocol::message::to_agent::Message;
-        if let (Planted::TrustsWhatItSent, Some(Message::Program(program))) =
+        if let (Planted::TrustsWhatItSent, Some(Message::Delta(delta))) =
             (self.planted, &message.message)
         {
-            let sent = catena_model::BlueprintNumber(program.number);
+            let sent = catena_model::BlueprintNumber(delta.number);
             self.tell(node, number, NodeNews::Acknowledged(sent));
         }
     }

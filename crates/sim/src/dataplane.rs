@@ -1,28 +1,36 @@
-//! A node's data plane. Real: the gate, the checking of programs, the words it says and counts in.
-//! Modelled after `dataplane::shell::control`: first everything that may be refused, then the disk,
-//! then the tables, then the acknowledgement. What it forwards is in `packet`.
+//! A node's data plane. Real: the gate, the putting together of programs, the words it says and counts
+//! in. Modelled after `dataplane::shell::control` and its log: first everything that may be refused,
+//! then the disk, then the tables, then the acknowledgement. What it forwards is in `packet`.
 
 use crate::disk::{DiskFault, Replaced};
+use crate::journal_store::{head, next_record};
 use crate::planted::Planted;
+use catena_model::entry::{Entries, Program};
 use catena_model::id::PortId;
 use catena_model::program::PathEntry;
 use catena_model::{
     Answer, ChainCounters, CounterScope, NodeCounters, NodeName, NodeProgram, PathId, Question,
     Volume,
 };
+use catena_protocol::delta::{Draft, deltas};
+use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    self, PortOperation, PortResult, Program, State, from_dataplane, to_dataplane,
+    self, Delta, PortOperation, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
 };
-use catena_protocol::program;
-use catena_protocol::session::{ProgramGate, program_result};
+use catena_protocol::session::{ProgramGate, part_result, program_result, whole_needed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Changes that are added to a whole program on disk before another takes its place.
+const CHANGES_MAX: usize = 8;
 
 /// The program in force.
 #[derive(Debug)]
 pub(crate) struct Running {
+    /// As it was told.
+    told: Program,
+    /// The same in lists.
     pub(crate) program: NodeProgram,
-    checksum: u64,
     /// Its paths, each with the serial that tells it from a later one of the same identifier.
     pub(crate) paths: BTreeMap<PathId, (u64, Arc<PathEntry>)>,
 }
@@ -43,6 +51,10 @@ pub(crate) struct Dataplane {
     process_id: u32,
     gate: ProgramGate,
     pub(crate) running: Option<Running>,
+    /// A change whose last part has not come, and its parts.
+    unfinished: Option<(Draft, Vec<Delta>)>,
+    /// How many changes are on the disk behind the whole program.
+    changes: usize,
     pub(crate) attached: BTreeSet<PortId>,
     pub(crate) counted: BTreeMap<PathId, Counted>,
     next_serial: u64,
@@ -55,7 +67,7 @@ impl Dataplane {
     pub(crate) fn start(
         node: NodeName,
         process_id: u32,
-        disk: &Replaced,
+        disk: &mut Replaced,
         planted: Planted,
     ) -> Self {
         let mut dataplane = Self {
@@ -64,15 +76,18 @@ impl Dataplane {
             process_id,
             gate: ProgramGate::default(),
             running: None,
+            unfinished: None,
+            changes: 0,
             attached: BTreeSet::new(),
             counted: BTreeMap::new(),
             next_serial: 0,
             inherited: BTreeSet::new(),
         };
-        if let Some(packed) = read_file(disk)
-            && let Ok(program) = dataplane.check(&packed)
-        {
-            dataplane.put_in_force(&packed, program);
+        let (program, changes) = read_log(disk, planted);
+        if program != Program::default() {
+            dataplane.changes = changes;
+            dataplane.gate = ProgramGate::at(program.number.0);
+            dataplane.put_in_force(program);
             let paths = dataplane.running.as_ref().map(|running| &running.paths);
             dataplane.inherited = paths.into_iter().flat_map(BTreeMap::keys).copied().collect();
         }
@@ -91,8 +106,8 @@ impl Dataplane {
         interfaces: &BTreeSet<PortId>,
     ) -> Option<from_dataplane::Message> {
         Some(match message {
-            to_dataplane::Message::Program(packed) => {
-                from_dataplane::Message::ProgramResult(self.take_program(&packed, disk)?)
+            to_dataplane::Message::Delta(part) => {
+                from_dataplane::Message::ProgramResult(self.take_delta(part, disk)?)
             }
             to_dataplane::Message::AttachPort(attach) => {
                 let id: Option<PortId> = attach.port_id.parse().ok().map(PortId);
@@ -118,14 +133,18 @@ impl Dataplane {
                 let request = question.request;
                 from_dataplane::Message::Answer(message::Answer { request, body })
             }
-            to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(State {
-                node: self.node.to_string(),
-                program_number: self.number(),
-                attached_ports: self.attached.iter().map(ToString::to_string).collect(),
-                process_id: self.process_id,
-                base_number: self.number(),
-                ..State::default()
-            }),
+            to_dataplane::Message::StateRequest(_) => {
+                let program = self.program();
+                from_dataplane::Message::State(State {
+                    node: self.node.to_string(),
+                    program_number: program.number.0,
+                    program_digest: program.digest.0,
+                    attached_ports: self.attached.iter().map(ToString::to_string).collect(),
+                    process_id: self.process_id,
+                    ports: ports_since(&program, &Program::default()),
+                    ..State::default()
+                })
+            }
             to_dataplane::Message::KernelPath(_) => {
                 let refusal = "the simulated data plane has no kernel".into();
                 from_dataplane::Message::KernelPathResult(message::KernelPathResult { refusal })
@@ -135,10 +154,6 @@ impl Dataplane {
             }
             to_dataplane::Message::UnderlayDevices(_) => {
                 from_dataplane::Message::UnderlayDevicesResult(message::UnderlayDevicesResult {})
-            }
-            to_dataplane::Message::SliceDelta(delta) => {
-                let refusal = "the simulated data plane takes no slices";
-                from_dataplane::Message::ProgramResult(program_result(delta.number, refusal))
             }
         })
     }
@@ -150,45 +165,100 @@ impl Dataplane {
         was_attached.then(|| port_result(port.to_string(), reason, PortOperation::InterfaceGone, 0))
     }
 
-    fn take_program(
-        &mut self,
-        packed: &Program,
-        disk: &mut Replaced,
-    ) -> Option<message::ProgramResult> {
-        let number = packed.number;
-        let is_running = self.running.as_ref().is_some_and(|running| {
-            (running.program.number.0, running.checksum) == (number, packed.checksum)
-        });
-        if is_running {
-            return Some(program_result(number, ""));
-        }
-        let program = match self.check(packed) {
-            Ok(program) => program,
-            Err(refusal) => return Some(program_result(number, refusal)),
+    fn program(&self) -> Program {
+        self.running.as_ref().map(|running| running.told.clone()).unwrap_or_default()
+    }
+
+    /// None: the process died in it.
+    fn take_delta(&mut self, part: Delta, disk: &mut Replaced) -> Option<ProgramResult> {
+        let (number, is_whole) = (part.number, part.is_whole());
+        let (program, parts) = match self.put_together(part) {
+            Ok(made) => made,
+            Err(answer) => return Some(answer),
         };
-        match disk.replace(encode(packed)) {
+        match self.keep(&parts, is_whole, disk) {
             Ok(()) => {}
-            Err(DiskFault::Full) => {
-                return Some(program_result(number, "the disk is full"));
-            }
+            Err(DiskFault::Full) => return Some(program_result(number, "the disk is full")),
             Err(DiskFault::Dead) => return None,
         }
-        self.put_in_force(packed, program);
-        Some(program_result(number, ""))
+        let ports = ports_since(&program, &self.program());
+        self.put_in_force(program);
+        self.begin_file_anew(disk).ok()?;
+        Some(ProgramResult { ports, ..program_result(number, "") })
     }
 
-    fn check(&mut self, packed: &Program) -> Result<NodeProgram, String> {
-        let program = program::unpack(packed).map_err(|error| error.to_string())?;
-        if program.node != self.node {
-            return Err(format!("program {} is for node '{}'", packed.number, program.node));
+    /// The program that this part completes, and all its parts; else what is answered at once.
+    fn put_together(&mut self, part: Delta) -> Result<(Program, Vec<Delta>), ProgramResult> {
+        let (number, is_whole, is_last) = (part.number, part.is_whole(), part.is_last);
+        let unfinished = self.unfinished.take();
+        self.admit(&part).map_err(|refusal| program_result(number, refusal))?;
+        let running = self.program();
+        if part.to_version() == running.version() {
+            return Err(if is_last { program_result(number, "") } else { part_result(number) });
         }
-        if self.planted != Planted::NodeTakesOlder {
-            self.gate.admit(packed.number)?;
+        let base = if is_whole { Program::default() } else { running };
+        if base.version() != part.from_version() {
+            return Err(whole_needed(number, "it is not what runs here"));
         }
-        Ok(program)
+        // The first once more begins it anew.
+        let begun =
+            unfinished.filter(|(draft, parts)| draft.is_of(&part) && parts.first() != Some(&part));
+        let (mut draft, mut parts) = begun.unwrap_or_else(|| (Draft::begin(&part, &base), vec![]));
+        let added = draft.add(&part);
+        parts.push(part);
+        if added.is_ok() && !is_last {
+            self.unfinished = Some((draft, parts));
+            return Err(part_result(number));
+        }
+        match added.and_then(|()| draft.finish(&base)) {
+            Ok(program) => Ok((program, parts)),
+            Err(error) if is_whole => Err(program_result(number, error.to_string())),
+            Err(error) => Err(whole_needed(number, error.to_string())),
+        }
     }
 
-    fn put_in_force(&mut self, packed: &Program, program: NodeProgram) {
+    fn admit(&mut self, part: &Delta) -> Result<(), String> {
+        if part.node != self.node.as_str() {
+            return Err(format!("program {} is for node '{}'", part.number, part.node));
+        }
+        match self.planted {
+            Planted::NodeTakesOlder => Ok(()),
+            _ => self.gate.admit(part.number),
+        }
+    }
+
+    /// A whole program begins the file anew, a change is added to it.
+    fn keep(
+        &mut self,
+        parts: &[Delta],
+        is_whole: bool,
+        disk: &mut Replaced,
+    ) -> Result<(), DiskFault> {
+        let bytes: Vec<u8> = parts.iter().flat_map(encode).collect();
+        if is_whole {
+            disk.replace(bytes)?;
+            self.changes = 0;
+            return Ok(());
+        }
+        disk.append(&bytes)?;
+        self.changes += 1;
+        if self.planted == Planted::AppendsUnsynced { Ok(()) } else { disk.sync() }
+    }
+
+    /// Puts one whole program in the place of many changes. If that cannot be done, they are there.
+    fn begin_file_anew(&mut self, disk: &mut Replaced) -> Result<(), DiskFault> {
+        if self.changes < CHANGES_MAX {
+            return Ok(());
+        }
+        let whole = deltas(&self.node, &Program::default(), &self.program());
+        match self.keep(&whole, true, disk) {
+            Err(DiskFault::Full) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn put_in_force(&mut self, told: Program) {
+        let program = told.entries.program(self.node.clone(), told.number);
         let former = self.running.take().map(|running| running.paths).unwrap_or_default();
         let mut paths = BTreeMap::new();
         for entry in &program.paths {
@@ -202,7 +272,7 @@ impl Dataplane {
         let is_kept = |path: &PathId| former.get(path) == paths.get(path);
         self.counted.retain(|path, _| is_kept(path));
         self.inherited.retain(is_kept);
-        self.running = Some(Running { program, checksum: packed.checksum, paths });
+        self.running = Some(Running { told, program, paths });
     }
 
     /// Did another process begin to count on the path?
@@ -240,15 +310,50 @@ impl Dataplane {
     }
 }
 
-/// The program on a node's disk; none: there is none, or it cannot be read.
-pub(crate) fn read_file(disk: &Replaced) -> Option<Program> {
-    let mut frames = catena_protocol::frame::FrameReader::default();
-    frames.push(disk.read()?);
+/// The program on a node's disk, and how many changes there are behind the whole. What is torn behind
+/// them is cut off: what is added there would be lost.
+fn read_log(disk: &mut Replaced, planted: Planted) -> (Program, usize) {
+    let (mut program, mut end, mut changes) = (Program::default(), 0, 0);
+    let bytes = disk.read().unwrap_or_default().to_vec();
+    let (mut draft, mut read) = (None, 0);
+    while let Some((body, length)) = bytes.get(read..).and_then(next_record) {
+        let Some(part) = decode(body) else { break };
+        let mut next: Draft = draft.take().unwrap_or_else(|| Draft::begin(&part, &program));
+        if part.from_version() != program.version() || next.add(&part).is_err() {
+            break;
+        }
+        read += length;
+        if !part.is_last {
+            draft = Some(next);
+            continue;
+        }
+        let Ok(made) = next.finish(&program) else { break };
+        changes += usize::from(end > 0);
+        (program, end) = (made, read);
+    }
+    if end < bytes.len() && planted != Planted::AppendsBehindTorn {
+        disk.cut(end);
+    }
+    (program, changes)
+}
+
+/// As it rests.
+fn encode(part: &Delta) -> Vec<u8> {
+    let body = frame::encode(part);
+    [head(&body), body].concat()
+}
+
+fn decode(body: &[u8]) -> Option<Delta> {
+    let mut frames = FrameReader::default();
+    frames.push(body);
     frames.next_message().ok().flatten()
 }
 
-fn encode(packed: &Program) -> Vec<u8> {
-    catena_protocol::frame::encode(packed)
+/// How the ports of a program differ from those of another.
+fn ports_since(program: &Program, former: &Program) -> Vec<u8> {
+    let ports =
+        |program: &Program| Entries { ports: program.entries.ports.clone(), ..Entries::default() };
+    ports(program).changes_since(&ports(former)).flat_map(|change| change.bytes()).collect()
 }
 
 fn port_result(

@@ -168,8 +168,7 @@ impl World {
 pub(crate) fn words(message: &ToAgent) -> String {
     match &message.message {
         Some(to_agent::Message::Welcome(_)) => "welcome".into(),
-        Some(to_agent::Message::Program(program)) => format!("program {}", program.number),
-        Some(to_agent::Message::SliceDelta(delta)) => format!("slices {}", delta.number),
+        Some(to_agent::Message::Delta(delta)) => format!("program {}", delta.number),
         Some(to_agent::Message::Question(question)) => format!("question {}", question.request),
         None => "nothing".into(),
     }

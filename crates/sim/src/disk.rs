@@ -123,9 +123,7 @@ impl Journal {
                 1 => range.end,
                 _ => range.start + random.index(range.len() + 1),
             };
-            for byte in self.bytes.get_mut(kept..range.end).unwrap_or_default() {
-                *byte = if random.chance(500) { 0 } else { 0xa5 };
-            }
+            garble(self.bytes.get_mut(kept..range.end), random);
             if kept > range.start {
                 length = kept;
             }
@@ -135,7 +133,14 @@ impl Journal {
     }
 }
 
-/// A file that is replaced as a whole: draft, sync, rename, sync of the directory.
+/// What the disk had no time for may be anything.
+fn garble(bytes: Option<&mut [u8]>, random: &mut Random) {
+    for byte in bytes.unwrap_or_default() {
+        *byte = if random.chance(500) { 0 } else { 0xa5 };
+    }
+}
+
+/// A file that is replaced as a whole (draft, sync, rename, sync of the directory), or grows at its end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replaced {
     /// What a power cut leaves for certain.
@@ -177,10 +182,41 @@ impl Replaced {
         Ok(())
     }
 
+    /// Adds to what is there; durable with the next sync.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), DiskFault> {
+        let is_dead = self.fuse.burn();
+        if self.is_full && !is_dead {
+            return Err(DiskFault::Full);
+        }
+        // Who dies in the call leaves the part that the kernel has taken.
+        let taken = if is_dead { bytes.len() / 2 } else { bytes.len() };
+        let visible = self.visible.get_or_insert_default();
+        visible.extend_from_slice(bytes.get(..taken).unwrap_or_default());
+        self.is_content_synced = false;
+        if is_dead { Err(DiskFault::Dead) } else { Ok(()) }
+    }
+
+    pub(crate) fn sync(&mut self) -> Result<(), DiskFault> {
+        if self.fuse.burn() {
+            return Err(DiskFault::Dead);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Cuts off what is behind these bytes.
+    pub(crate) fn cut(&mut self, length: usize) {
+        if let Some(visible) = &mut self.visible {
+            visible.truncate(length);
+        }
+        self.settle();
+    }
+
     /// Makes what a reader sees durable: whoever starts upon it must not lose it later.
     pub(crate) fn settle(&mut self) {
         if !self.is_lying {
             self.durable.clone_from(&self.visible);
+            self.is_content_synced = true;
         }
     }
 
@@ -193,8 +229,11 @@ impl Replaced {
         match &mut self.visible {
             Some(bytes) if has_new_name => {
                 if !self.is_content_synced {
-                    let kept = random.index(bytes.len() + 1);
-                    bytes.truncate(kept);
+                    let durable = self.durable.as_deref().unwrap_or_default();
+                    let safe = if bytes.starts_with(durable) { durable.len() } else { 0 };
+                    let kept = safe + random.index(bytes.len() - safe + 1);
+                    bytes.truncate(kept + random.index(bytes.len() - kept + 1));
+                    garble(bytes.get_mut(kept..), random);
                 }
             }
             _ => self.visible.clone_from(&self.durable),
@@ -234,6 +273,26 @@ mod tests {
         journal.crash(Death::Killed, &mut Random::new(1));
         assert_eq!(journal.bytes(), b"onefo");
         assert_eq!(journal.durable(), b"");
+    }
+
+    #[test]
+    fn what_a_file_had_stays_when_what_it_is_given_is_torn() {
+        let mut torn = 0;
+        for seed in 0..100 {
+            for fuse in 0..3 {
+                let mut random = Random::new(seed);
+                let mut file = Replaced::default();
+                file.replace(b"whole".to_vec()).unwrap();
+                file.fuse.light(fuse);
+                let outcome = file.append(b"change").and_then(|()| file.sync());
+                file.crash(Death::PowerCut, &mut random);
+                let found = file.read().unwrap();
+                assert!(found.starts_with(b"whole") && found.len() <= 11);
+                assert!(found == b"wholechange" || outcome.is_err());
+                torn += u32::from(found != b"whole" && found != b"wholechange");
+            }
+        }
+        assert!(torn > 20, "{torn} of 300 were torn");
     }
 
     #[test]

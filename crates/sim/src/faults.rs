@@ -157,7 +157,7 @@ impl World {
             self.name(node),
             program.number
         ));
-        self.agent_hears(id, node, catena_protocol::message::to_agent::Message::Program(program));
+        self.agent_hears(id, node, catena_protocol::message::to_agent::Message::Delta(program));
     }
 
     fn lose_interface(&mut self, index: usize) {

@@ -3,7 +3,7 @@
 
 use crate::agent::{Agent, Wish};
 use crate::controller::ConnectionId;
-use crate::dataplane::{Dataplane, read_file};
+use crate::dataplane::Dataplane;
 use crate::delivery::AGAIN;
 use crate::disk::Death;
 use crate::network::{End, Line, Parcel};
@@ -53,7 +53,7 @@ impl World {
             if planted != crate::Planted::ResumesUnsynced {
                 node.disk.settle();
             }
-            let dataplane = Dataplane::start(node.name.clone(), number, &node.disk, planted);
+            let dataplane = Dataplane::start(node.name.clone(), number, &mut node.disk, planted);
             let running = dataplane.number();
             node.dataplane = Some(dataplane);
             let name = node.name.clone();
@@ -115,7 +115,7 @@ impl World {
         let Some(agent) = &mut node.agent else { return };
         match message {
             from_dataplane::Message::State(state) if !agent.is_linked() => {
-                agent.link_up(&state, read_file(&node.disk), now);
+                agent.link_up(&state, now);
             }
             message if agent.is_linked() => agent.hear_dataplane(message, now),
             _ => {}
@@ -168,7 +168,8 @@ impl World {
             node.session = Some(id);
             node.is_welcome = false;
         }
-        self.trace.note(format_args!("{name}: dials, session {id}, running {running}"));
+        let number = running.number;
+        self.trace.note(format_args!("{name}: dials, session {id}, running {number}"));
         if let Some(controller) = &mut self.controller {
             controller.connect(id, name);
         }

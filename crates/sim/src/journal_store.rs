@@ -71,7 +71,7 @@ fn replay(bytes: &[u8], memory: &MemoryStore) -> usize {
 }
 
 /// The body of the first record and the length of the whole.
-fn next_record(bytes: &[u8]) -> Option<(&[u8], usize)> {
+pub(crate) fn next_record(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let length = u32::from_be_bytes(*bytes.first_chunk()?) as usize;
     let sum = u64::from_be_bytes(*bytes.get(LENGTH_BYTES..)?.first_chunk()?);
     let start = LENGTH_BYTES + SUM_BYTES;
@@ -88,12 +88,10 @@ fn checksum(body: &[u8]) -> u64 {
     })
 }
 
-/// Head and body of a record.
-fn record(transaction: &Transaction) -> Result<(Vec<u8>, Vec<u8>), StoreError> {
-    let body = serde_json::to_vec(transaction).map_err(|error| failed(error.to_string()))?;
-    let length = u32::try_from(body.len()).map_err(|error| failed(error.to_string()))?;
-    let head = [&length.to_be_bytes()[..], &checksum(&body).to_be_bytes()].concat();
-    Ok((head, body))
+/// What stands before the body in a record.
+pub(crate) fn head(body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    [&length.to_be_bytes()[..], &checksum(body).to_be_bytes()].concat()
 }
 
 fn failed(reason: String) -> StoreError {
@@ -119,9 +117,10 @@ impl Store for JournalStore {
         let before = journal.bytes().len();
         let mut written = Ok(());
         for transaction in transactions.iter().filter(|transaction| !transaction.is_empty()) {
-            let (head, body) = record(transaction)?;
+            let body =
+                serde_json::to_vec(transaction).map_err(|error| failed(error.to_string()))?;
             // Two writes: a record can be torn between them too.
-            written = written.and_then(|()| journal.append(&head));
+            written = written.and_then(|()| journal.append(&head(&body)));
             written = written.and_then(|()| journal.append(&body));
         }
         if journal.bytes().len() > before {

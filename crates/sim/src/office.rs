@@ -130,7 +130,7 @@ impl World {
             match wish {
                 Wish::Close(id) => self.close(id, End::Other),
                 Wish::Send(id, message) => {
-                    if let Some(to_agent::Message::Program(program)) = &message.message {
+                    if let Some(to_agent::Message::Delta(program)) = &message.message {
                         self.check_handed_out(program.number);
                         let node = self.network.get(id).map(|connection| connection.node);
                         if let Some(node) = node {

@@ -27,6 +27,10 @@ pub enum Planted {
     WritesLedgerInTwo,
     /// A data plane resumes a program that the one before it had not synced. (Found by a seed.)
     ResumesUnsynced,
+    /// A data plane acknowledges a change that its log has not synced.
+    AppendsUnsynced,
+    /// A data plane adds changes to its log behind one that was torn.
+    AppendsBehindTorn,
     /// A controller builds upon a store that the one before it had not synced. (Found by a seed.)
     OpensUnsynced,
     /// Counters that a data plane began anew count for the whole path. (Found by a seed.)
@@ -35,7 +39,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every mistake.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::StoreAnswersBeforeSync,
         Self::HandsOutBeforePersisting,
         Self::TrustsWhatItSent,
@@ -46,6 +50,8 @@ impl Planted {
         Self::WritesOneByOne,
         Self::WritesLedgerInTwo,
         Self::ResumesUnsynced,
+        Self::AppendsUnsynced,
+        Self::AppendsBehindTorn,
         Self::OpensUnsynced,
         Self::TrustsPartialCounters,
     ];

@@ -8,17 +8,19 @@ use catena_sim::{Config, Planted};
 
 /// What is planted, within how many seeds it must be found, and a word of each sentence that may
 /// find it.
-const FOUND: [(Planted, u64, &[&str]); 12] = [
+const FOUND: [(Planted, u64, &[&str]); 14] = [
     (Planted::StoreAnswersBeforeSync, 20, &["acknowledged", "its disk knows blueprint"]),
     (Planted::HandsOutBeforePersisting, 50, &["its disk knows blueprint"]),
     (Planted::TrustsWhatItSent, 20, &["does not know"]),
-    (Planted::NodeTakesOlder, 20, &["after it has acknowledged"]),
+    (Planted::NodeTakesOlder, 100, &["after it has acknowledged"]),
     (Planted::AcknowledgesBeforePersisting, 20, &["after it has acknowledged", "no program"]),
     (Planted::ReusesAtOnce, 200, &["another path of that identifier", "another at"]),
     (Planted::DrainsBySleep, 50, &["packets on it", "does not know"]),
     (Planted::WritesOneByOne, 50, &["half-applied"]),
     (Planted::WritesLedgerInTwo, 200, &["a ledger is half-applied"]),
     (Planted::ResumesUnsynced, 2_000, &["after it has acknowledged"]),
+    (Planted::AppendsUnsynced, 20, &["after it has acknowledged"]),
+    (Planted::AppendsBehindTorn, 200, &["after it has acknowledged"]),
     (Planted::OpensUnsynced, 2_000, &["acknowledged", "its disk knows blueprint"]),
     (Planted::TrustsPartialCounters, 2_000, &["packets on it", "does not know"]),
 ];

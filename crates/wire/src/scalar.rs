@@ -169,8 +169,6 @@ pub struct ServiceIndex(pub u8);
 
 /// An Ethernet hardware address.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "MacText", into = "MacText"))]
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
@@ -227,23 +225,27 @@ impl FromStr for MacAddr {
     }
 }
 
-/// Text form of a MAC address, for serialisation without allocation on our side.
+/// As text for people, as its bytes for machines.
 #[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-struct MacText(alloc::string::String);
-
-#[cfg(feature = "serde")]
-impl TryFrom<MacText> for MacAddr {
-    type Error = ScalarError;
-    fn try_from(text: MacText) -> Result<Self, ScalarError> {
-        text.0.parse()
+impl serde::Serialize for MacAddr {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
     }
 }
 
 #[cfg(feature = "serde")]
-impl From<MacAddr> for MacText {
-    fn from(mac: MacAddr) -> Self {
-        Self(alloc::format!("{mac}"))
+impl<'de> serde::Deserialize<'de> for MacAddr {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = alloc::string::String::deserialize(deserializer)?;
+            text.parse().map_err(serde::de::Error::custom)
+        } else {
+            <[u8; 6]>::deserialize(deserializer).map(Self)
+        }
     }
 }
 

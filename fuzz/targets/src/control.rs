@@ -1,55 +1,81 @@
-//! What parts of the house say to one another: programs, deltas of slices, messages on sockets. A
+//! What parts of the house say to one another: programs, changes of them, messages on sockets. A
 //! taken-over peer may say anything.
 
 use crate::seeds;
 use catena_dataplane::engine::Tables;
+use catena_model::entry::{Change, Program, checksum};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram};
+use catena_protocol::delta::{Draft, DraftError, deltas};
 use catena_protocol::frame::FrameReader;
-use catena_protocol::message;
 use catena_protocol::session::ControllerSession;
-use catena_protocol::{program, slices};
+use catena_protocol::{former, message};
 use prost::Message;
 use std::hint::black_box;
 
-/// A program in JSON: as it comes, and one of ours with parts of it replaced. What is accepted is
-/// packed and unpacked without loss, and compiled or refused.
+fn node() -> NodeName {
+    NodeName::new("host1").expect("a name")
+}
+
+/// A program in JSON, as data planes kept it: as it comes, and one of ours with parts of it replaced.
+/// What is read comes back without loss from the parts that tell it, and is compiled or refused.
 pub(crate) fn program(bytes: &[u8]) {
     let edited = seeds::edited(seeds::program(), bytes);
     for body in [bytes.to_vec(), edited.to_string().into_bytes()] {
-        let number = body_number(&body);
-        let packed = message::Program {
-            number,
-            checksum: program::checksum(&body),
-            body,
-            ..message::Program::default()
-        };
-        let Ok(program) = program::unpack(&packed) else { continue };
-        let again = program::unpack(&program::pack(&program)).expect("what we pack we unpack");
-        assert_eq!(again, program);
-        black_box(Tables::compile(&program).is_ok());
+        let checksum = checksum(&body);
+        let packed = message::Program { body, checksum, ..message::Program::default() };
+        let read = former::read(&packed.encode_to_vec(), |_| Vec::new());
+        let Ok((_, program)) = read else { continue };
+        assert_eq!(told_again(&Program::default(), &program).as_ref(), Ok(&program));
+        let whole = program.entries.program(node(), program.number);
+        black_box(Tables::compile(&whole).is_ok());
     }
 }
 
-/// The number that a program's body says it has, or any.
-fn body_number(body: &[u8]) -> u64 {
-    let parsed: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    parsed.and_then(|value| value["number"].as_u64()).unwrap_or_default()
+/// A part of a change, of no program and of one of ours: as it comes, the bytes as its edits, and a program
+/// of ours with some bytes replaced. What is taken makes what its edits make, and comes back from the
+/// parts that tell it.
+pub(crate) fn delta(bytes: &[u8]) {
+    let decoded = message::Delta::decode(bytes).unwrap_or_default();
+    let edits = message::Delta { changes: bytes.to_vec(), number: 2, ..message::Delta::default() };
+    let ours: NodeProgram = serde_json::from_value(seeds::program()).expect("a program");
+    let ours = Program::new(ours.number, ours.entries());
+    let mut replaced = deltas(&node(), &Program::default(), &ours).remove(0);
+    if let Some((place, other)) = bytes.split_first_chunk() {
+        let begin = usize::from(u16::from_be_bytes(*place)) % replaced.changes.len();
+        let end = replaced.changes.len().min(begin + other.len());
+        replaced.changes.splice(begin..end, other.iter().copied());
+    }
+    for part in [decoded, edits, replaced] {
+        for base in [&Program::default(), &ours] {
+            let mut draft = Draft::begin(&part, base);
+            if draft.add(&part).is_err() {
+                continue;
+            }
+            let mut entries = base.entries.clone();
+            for change in
+                Change::read_all(&part.changes, usize::MAX).expect("they were read before")
+            {
+                entries.edit(change).expect("the draft took it");
+            }
+            let made = base.following(BlueprintNumber(part.number), entries);
+            let is_announced = made.version() == part.to_version();
+            assert_eq!(draft.finish(base).is_ok(), is_announced);
+            assert_eq!(told_again(base, &made), Ok(made));
+        }
+    }
 }
 
-/// A delta of slices: what is unpacked says the same when it is packed again.
-pub(crate) fn slice_delta(bytes: &[u8]) {
-    let Ok(packed) = message::SliceDelta::decode(bytes) else { return };
-    let Ok(delta) = slices::unpack(&packed) else { return };
-    let again = slices::pack(&delta, number_of(&packed), packed.is_last);
-    assert_eq!(slices::unpack(&again).expect("what we pack we unpack"), delta);
-}
-
-fn number_of(packed: &message::SliceDelta) -> catena_model::BlueprintNumber {
-    catena_model::BlueprintNumber(packed.number)
+/// The program that comes of the parts that make it of another.
+fn told_again(base: &Program, program: &Program) -> Result<Program, DraftError> {
+    let parts = deltas(&node(), base, program);
+    let mut draft = Draft::begin(&parts[0], base);
+    parts.iter().try_for_each(|part| draft.add(part))?;
+    draft.finish(base)
 }
 
 /// What an agent says to its controller, message after message.
 pub(crate) fn agent_messages(bytes: &[u8]) {
-    let mut session: ControllerSession = ControllerSession::new("host1");
+    let mut session = ControllerSession::new(node(), Vec::new());
     let mut reader = FrameReader::default();
     reader.push(bytes);
     while let Ok(Some(message)) = reader.next_message::<message::FromAgent>() {

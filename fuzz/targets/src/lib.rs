@@ -61,7 +61,7 @@ pub const TARGETS: &[Target] = &[
     target("port_input", catena_fuzz_rig::fuzzed::port_input),
     target("towns", catena_fuzz_rig::fuzzed::towns),
     target("program", control::program),
-    target("slice_delta", control::slice_delta),
+    target("delta", control::delta),
     target("agent_messages", control::agent_messages),
     target("control_frames", control::control_frames),
     target("rest", rest::requests),

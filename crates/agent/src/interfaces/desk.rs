@@ -8,6 +8,7 @@ use crate::missed::{Baseline, Missed, unheard_datagrams};
 use crate::needed;
 use crate::open_error::OpenError;
 use crate::port_io::{self, Given, PortIo};
+use crate::underlay::Underlay;
 use catena_kernel::attach::{self, FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{LinkInfo, Netlink};
@@ -17,7 +18,6 @@ use catena_model::id::PortId;
 use catena_model::program::PortEntry;
 use catena_model::resource::{Attachment, NamespaceRef};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
 
@@ -29,8 +29,7 @@ pub(super) struct Desk {
     pub(super) missed: Arc<Missed>,
     pub(super) fast_path: Arc<OnceLock<FastPath>>,
     pub(super) io: PortIo,
-    /// Own address on the data network, and the devices named for it.
-    pub(super) underlay: (IpAddr, Vec<String>),
+    pub(super) underlay: Underlay,
     pub(super) holdings: Holdings,
     /// Ports whose functions finish checksums for our sake.
     pub(super) with_other_checksums: BTreeSet<PortId>,
@@ -92,8 +91,7 @@ impl Desk {
         };
         let place = self.place(side.ifindex)?;
         self.check_free(place, entry)?;
-        let (underlay, devices) = &self.underlay;
-        needed::check_not_needed(&self.node, &side, (*underlay, devices)).await?;
+        needed::check_not_needed(&self.node, &side, &self.underlay).await?;
         let before = match self.holdings.is_held(place) {
             true => Before::default(),
             false => before(&self.node, &side).await?,

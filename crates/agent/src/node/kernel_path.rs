@@ -3,7 +3,6 @@
 
 use super::{KernelPath, Node, PuntDevice};
 use catena_protocol::message::{State, to_dataplane};
-use std::net::IpAddr;
 
 impl Node {
     /// Gives a data plane that has none the kernel's tables, and takes over those that one has from
@@ -48,28 +47,23 @@ impl Node {
 
     /// Where the kernel repeats decisions, it does so for the tunnels of an IPv4 underlay too.
     pub(super) fn follow_underlay(&mut self) {
-        let dataplane = self.link.clone().filter(|_| self.kernel_path == KernelPath::Used);
-        let accepted = self.accepted.as_ref().map(|accepted| accepted.program.program.underlay);
-        let address = accepted.map(|underlay| underlay.address).filter(IpAddr::is_ipv4);
-        if self.must_free_underlay
-            && let Some(address) = address
-        {
-            self.must_free_underlay = false;
-            self.interfaces.free_underlay(address);
-        }
-        let wanted = dataplane.zip(address);
-        let is_followed = self.underlay.as_ref().map(|(address, _)| *address);
-        if is_followed == wanted.as_ref().map(|(_, address)| *address) {
+        if !self.config.underlay_address.to_canonical().is_ipv4() {
             return;
         }
-        self.leave_underlay();
-        self.underlay = wanted.and_then(|(dataplane, address)| {
-            Some((address, self.interfaces.follow_underlay(address, dataplane)?))
-        });
+        if std::mem::take(&mut self.must_free_underlay) {
+            self.interfaces.free_underlay();
+        }
+        match self.link.clone().filter(|_| self.kernel_path == KernelPath::Used) {
+            Some(dataplane) if self.underlay.is_none() => {
+                self.underlay = self.interfaces.follow_underlay(dataplane);
+            }
+            Some(_) => {}
+            None => self.leave_underlay(),
+        }
     }
 
     pub(super) fn leave_underlay(&mut self) {
-        if let Some((_, follower)) = self.underlay.take() {
+        if let Some(follower) = self.underlay.take() {
             follower.abort();
         }
     }

@@ -5,8 +5,10 @@ use super::Node;
 use crate::holdings::Place;
 use crate::interfaces::{Found, Opened, Seen};
 use crate::port_io::Given;
-use crate::ports::Ports;
+use crate::ports::PortEdit;
+use catena_model::entry::Change;
 use catena_model::id::PortId;
+use catena_model::limits::NODE_PORTS_MAX;
 use catena_model::program::PortEntry;
 use catena_protocol::message::{
     AttachPort, DetachPort, PortOperation, PortResult, State, to_dataplane,
@@ -14,8 +16,11 @@ use catena_protocol::message::{
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+/// All ports of a node may go, and as many others come.
+const PORT_EDITS_MAX: usize = 2 * NODE_PORTS_MAX;
+
 /// The ports that a data plane has, and their interfaces as far as it knows them.
-pub(super) type AttachedPorts = BTreeMap<PortId, Option<Place>>;
+type AttachedPorts = BTreeMap<PortId, Option<Place>>;
 
 /// A port that the data plane gives back.
 pub(super) enum Leaving {
@@ -35,7 +40,7 @@ impl Leaving {
 }
 
 /// What a data plane of this state has.
-pub(super) fn attached(state: &State) -> AttachedPorts {
+fn attached(state: &State) -> AttachedPorts {
     let port = |text: &String| {
         let place = state.places.get(text).map(|place| Place::from(*place));
         Some((parse_port(text)?, place))
@@ -43,22 +48,35 @@ pub(super) fn attached(state: &State) -> AttachedPorts {
     state.attached_ports.iter().filter_map(port).collect()
 }
 
+/// Edits of ports, as a data plane tells them.
+pub(super) fn read(bytes: &[u8]) -> Vec<PortEdit> {
+    let changes = Change::read_all(bytes, PORT_EDITS_MAX).unwrap_or_else(|error| {
+        tracing::warn!("what the data plane says of its ports is not known: {error}");
+        Vec::new()
+    });
+    let port = |change| match change {
+        Change::Port(id, edit) => Some((id, edit.entry().cloned())),
+        _ => None,
+    };
+    changes.into_iter().filter_map(port).collect()
+}
+
 pub(crate) fn parse_port(text: &str) -> Option<PortId> {
     text.parse().ok().map(PortId)
 }
 
 impl Node {
-    pub(super) fn take_over_ports(&mut self, attached: AttachedPorts, running: u64) {
-        let leaving = std::mem::take(&mut self.leaving).into_values();
-        if self.accepted_number() < running {
-            // Packets flow through them: better a stray too many than one port torn out.
-            self.ports = Ports::default();
-            self.unknown = Some(attached);
-            return leaving.for_each(|leaving| self.release(leaving));
+    /// Brings the ports to those of a data plane that just answered.
+    pub(super) fn take_over_ports(&mut self, state: &State) {
+        let attached = attached(state);
+        let mut leaving: Vec<_> = std::mem::take(&mut self.leaving).into_values().collect();
+        for entry in self.ports.replace(read(&state.ports), Instant::now()) {
+            self.interfaces.leave(entry.id);
+            leaving.push(Leaving::Port(entry));
         }
-        self.unknown = None;
         let is_stray = |id| attached.contains_key(&id) && self.ports.entry(id).is_none();
-        let (again, over): (Vec<_>, Vec<_>) = leaving.partition(|leaving| is_stray(leaving.id()));
+        let (again, over): (Vec<_>, Vec<_>) =
+            leaving.into_iter().partition(|leaving| is_stray(leaving.id()));
         let is_left = |id: &PortId| again.iter().any(|leaving| leaving.id() == *id);
         self.adopt(attached.into_iter().filter(|(id, _)| !is_left(id)).collect());
         again.into_iter().for_each(|leaving| self.detach(leaving));
@@ -67,7 +85,7 @@ impl Node {
 
     /// Keeps those of these ports that are of the program and have their own interfaces, as far as
     /// that is known at once; the others are given back.
-    pub(super) fn adopt(&mut self, attached: AttachedPorts) {
+    fn adopt(&mut self, attached: AttachedPorts) {
         let now = Instant::now();
         self.ports.adopt(|id| attached.contains_key(&id), now);
         let found = |(id, place)| Found { id, place, entry: self.ports.entry(id).cloned() };

@@ -1,11 +1,13 @@
 //! The test in the place of a controller.
 
 use crate::authority::Authority;
+use crate::programs::change;
 use crate::stubs::southbound_server::{Southbound, SouthboundServer};
 use catena_model::NodeCounters;
+use catena_model::entry::Program;
 use catena_protocol::PROTOCOL_VERSION;
 use catena_protocol::message::{
-    FromAgent, Hello, PortStates, Program, ProgramResult, Question, ToAgent, Welcome, from_agent,
+    Delta, FromAgent, Hello, PortStates, ProgramResult, Question, ToAgent, Welcome, from_agent,
     to_agent,
 };
 use std::collections::BTreeMap;
@@ -129,13 +131,21 @@ impl TestSession {
         }
     }
 
-    /// Sends a program; answers the result and the port states that came before it.
+    /// Sends a whole program; answers the result and the port states that came before it.
     pub(crate) async fn send(&mut self, program: Program) -> (ProgramResult, Option<PortStates>) {
-        self.tell(to_agent::Message::Program(program)).await;
+        self.deliver(change(&Program::default(), &program)).await
+    }
+
+    /// The same for a part of a change.
+    pub(crate) async fn deliver(&mut self, delta: Delta) -> (ProgramResult, Option<PortStates>) {
+        self.tell(to_agent::Message::Delta(delta)).await;
         let mut states = None;
         loop {
             match self.hear().await {
-                from_agent::Message::ProgramResult(result) => return (result, states),
+                from_agent::Message::ProgramResult(result) => {
+                    assert!(result.ports.is_empty(), "ports are between data plane and agent");
+                    return (result, states);
+                }
                 from_agent::Message::PortStates(newer) => states = Some(newer),
                 other => panic!("no result but {other:?}"),
             }

@@ -1,12 +1,14 @@
 //! The test in the place of a data plane: takes what it is told to take, and notes it.
 
 use catena_agent::DataplanePaths;
+use catena_model::entry::{Entries, Program};
+use catena_protocol::delta::Draft;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    FromDataplane, InterfacePlace, PortOperation, PortResult, Program, State, ToDataplane,
-    from_dataplane, to_dataplane,
+    Delta, FromDataplane, InterfacePlace, PortOperation, PortResult, ProgramResult, State,
+    ToDataplane, from_dataplane, to_dataplane,
 };
-use catena_protocol::session::{program_result, whole_needed};
+use catena_protocol::session::{part_result, program_result, whole_needed};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,7 +19,10 @@ use tokio::sync::mpsc;
 /// What the data plane has and does.
 #[derive(Default)]
 pub(crate) struct Book {
-    pub(crate) running: Option<Program>,
+    /// The default: none.
+    pub(crate) running: Program,
+    /// What has come of a change whose last part has not.
+    pub(crate) unfinished: Option<Draft>,
     pub(crate) ports: Vec<String>,
     /// Port → its interface.
     pub(crate) places: HashMap<String, InterfacePlace>,
@@ -31,6 +36,43 @@ pub(crate) struct Book {
     pub(crate) underlay_mtus: Vec<u32>,
     /// Not empty: every program is refused with it.
     pub(crate) refusal: String,
+    /// What it says of its ports cannot be read.
+    pub(crate) is_unreadable: bool,
+}
+
+impl Book {
+    fn take(&mut self, part: &Delta) -> ProgramResult {
+        let number = part.number;
+        self.offered.push(number);
+        if !self.refusal.is_empty() {
+            return program_result(number, &self.refusal);
+        }
+        let base = if part.is_whole() { Program::default() } else { self.running.clone() };
+        if base.version() != part.from_version() {
+            return whole_needed(number, "it is not what runs here");
+        }
+        let mut draft = self.unfinished.take().unwrap_or_else(|| Draft::begin(part, &base));
+        draft.add(part).unwrap();
+        if !part.is_last {
+            self.unfinished = Some(draft);
+            return part_result(number);
+        }
+        let program = draft.finish(&base).unwrap();
+        let ports = self.ports_since(&program, &self.running);
+        self.running = program;
+        ProgramResult { ports, ..program_result(number, "") }
+    }
+
+    /// How the ports of a program differ from those of another, as they are told.
+    fn ports_since(&self, program: &Program, former: &Program) -> Vec<u8> {
+        let ports = |program: &Program| Entries {
+            ports: program.entries.ports.clone(),
+            ..Entries::default()
+        };
+        let (now, former) = (ports(program), ports(former));
+        let told = now.changes_since(&former).flat_map(|change| change.bytes());
+        if self.is_unreadable { vec![0xff; 9] } else { told.collect() }
+    }
 }
 
 pub(crate) struct TestDataplane {
@@ -41,11 +83,7 @@ pub(crate) struct TestDataplane {
 
 /// Where it lives; the command would be used if it did not.
 pub(crate) fn paths(dir: &Path) -> DataplanePaths {
-    DataplanePaths {
-        command: vec!["/bin/false".into()],
-        control_socket: dir.join("control"),
-        program_file: dir.join("program.pb"),
-    }
+    DataplanePaths { command: vec!["/bin/false".into()], control_socket: dir.join("control") }
 }
 
 impl TestDataplane {
@@ -118,11 +156,12 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
     match message.message.unwrap() {
         to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(State {
             node: "host1".into(),
-            program_number: book.running.as_ref().map_or(0, |program| program.number),
+            program_number: book.running.number.0,
+            program_digest: book.running.digest.0,
+            ports: book.ports_since(&book.running, &Program::default()),
             attached_ports: book.ports.clone(),
             places: book.places.clone(),
             process_id: 1,
-            base_number: book.running.as_ref().map_or(0, |program| program.number),
             ..State::default()
         }),
         to_dataplane::Message::KernelPath(_) => {
@@ -141,18 +180,8 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
                 catena_protocol::message::UnderlayDevicesResult {},
             )
         }
-        to_dataplane::Message::SliceDelta(delta) => {
-            let result = whole_needed(delta.number, "this data plane has no slices");
-            from_dataplane::Message::ProgramResult(result)
-        }
-        to_dataplane::Message::Program(program) => {
-            let number = program.number;
-            book.offered.push(number);
-            let refusal = book.refusal.clone();
-            if refusal.is_empty() {
-                book.running = Some(program);
-            }
-            from_dataplane::Message::ProgramResult(program_result(number, refusal))
+        to_dataplane::Message::Delta(part) => {
+            from_dataplane::Message::ProgramResult(book.take(&part))
         }
         to_dataplane::Message::AttachPort(attach) => {
             book.ports.push(attach.port_id.clone());

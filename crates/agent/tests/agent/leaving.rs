@@ -7,7 +7,6 @@ use crate::machine::{Machine, is_privileged};
 use crate::programs::{interface, packed, packed_at, port};
 use catena_kernel::namespace::run_in;
 use catena_kernel::tc;
-use prost::Message;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 use std::os::fd::OwnedFd;
@@ -111,9 +110,7 @@ async fn a_port_that_was_bound_elsewhere_while_no_agent_lived_is_given_back_and_
     assert!(reasons(&states.unwrap()).values().all(String::is_empty));
     // The data plane takes another binding, and the agent dies before it says what leaves.
     drop(agent);
-    let next = packed_at(5, &[(1, "p3"), (2, "p2")]);
-    std::fs::write(&paths.program_file, next.encode_to_vec()).unwrap();
-    dataplane.book.lock().unwrap().running = Some(next);
+    dataplane.book.lock().unwrap().running = packed_at(5, &[(1, "p3"), (2, "p2")]);
 
     let agent = start();
     let (mut session, _) = controller.welcome().await;
@@ -137,9 +134,7 @@ async fn a_port_that_was_bound_elsewhere_while_no_agent_lived_is_given_back_and_
 
     // What left the program while no agent lived is given back too.
     drop(agent);
-    let next = packed_at(6, &[(1, "p3")]);
-    std::fs::write(&paths.program_file, next.encode_to_vec()).unwrap();
-    dataplane.book.lock().unwrap().running = Some(next);
+    dataplane.book.lock().unwrap().running = packed_at(6, &[(1, "p3")]);
     let _agent = start();
     wait_closed(&machine, "p2").await;
     assert_eq!(dataplane.book.lock().unwrap().detached, [moved, port(2).to_string()]);

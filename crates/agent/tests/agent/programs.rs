@@ -1,13 +1,15 @@
 //! Programs for the tests: one network, some endpoints.
 
 use crate::machine::UNDERLAY;
+use catena_model::entry::Program;
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
     Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry, PortRole, Underlay,
 };
 use catena_model::resource::Attachment;
 use catena_model::{BlueprintNumber, NodeCounters, NodeName, NodeProgram};
-use catena_protocol::message::Program;
+use catena_protocol::delta::deltas;
+use catena_protocol::message::Delta;
 use catena_wire::scalar::{MacAddr, Vni};
 use std::net::Ipv4Addr;
 use uuid::Uuid;
@@ -26,6 +28,11 @@ pub(crate) fn mac(number: u8) -> MacAddr {
 
 pub(crate) fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, number)
+}
+
+/// The first part of the change of one program into another, which is the only one mostly.
+pub(crate) fn change(from: &Program, to: &Program) -> Delta {
+    deltas(&NodeName::new("host1").unwrap(), from, to).remove(0)
 }
 
 /// The program of this number with these ports, each at its interface.
@@ -74,7 +81,7 @@ pub(crate) fn packed_with(number: u64, ports: &[(u8, Attachment)]) -> Program {
             mac: mac(place),
         });
     }
-    catena_protocol::program::pack(&program)
+    Program::new(program.number, program.entries())
 }
 
 /// Counters of a node on which nothing happened.

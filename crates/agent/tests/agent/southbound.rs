@@ -4,10 +4,11 @@ use crate::authority::Authority;
 use crate::controller::{TestController, reasons};
 use crate::dataplane::{Book, TestDataplane, paths};
 use crate::machine::{Machine, is_privileged};
-use crate::programs::{interface, packed, packed_at, port};
+use crate::programs::{change, interface, packed, packed_at, port};
 use catena_agent::AgentError;
 use catena_kernel::sysctl;
-use catena_protocol::message::from_agent;
+use catena_model::entry::Change;
+use catena_protocol::message::{Delta, from_agent};
 use std::time::Duration;
 
 /// Time in which an agent tries several times to get in.
@@ -59,8 +60,8 @@ async fn a_program_is_acknowledged_after_the_state_of_its_ports_is_told() {
 }
 
 #[tokio::test]
-async fn older_foreign_and_torn_programs_never_reach_the_data_plane() {
-    if !is_privileged("older_foreign_and_torn_programs_never_reach_the_data_plane") {
+async fn older_and_foreign_programs_never_reach_the_data_plane() {
+    if !is_privileged("older_and_foreign_programs_never_reach_the_data_plane") {
         return;
     }
     let machine = Machine::new().await;
@@ -72,9 +73,8 @@ async fn older_foreign_and_torn_programs_never_reach_the_data_plane() {
     let (mut session, _) = controller.welcome().await;
     assert_eq!(session.send(packed(5, &[])).await.0.refusal, "");
     assert!(session.send(packed(4, &[])).await.0.refusal.contains("older than program 5"));
-    let mut torn = packed(6, &[]);
-    torn.body[5] ^= 1;
-    assert!(session.send(torn).await.0.refusal.contains("checksum"));
+    let foreign = Delta { node: "host2".into(), ..change(&packed(5, &[]), &packed(6, &[])) };
+    assert!(session.deliver(foreign).await.0.refusal.contains("is for node 'host2'"));
     assert_eq!(session.send(packed(5, &[])).await.0.refusal, "", "the same again");
 
     dataplane.book.lock().unwrap().refusal = "the disk is full".into();
@@ -109,8 +109,8 @@ async fn a_controller_that_returns_is_found_and_told_what_runs() {
 }
 
 #[tokio::test]
-async fn a_data_plane_that_lost_its_program_gets_it_from_the_agent() {
-    if !is_privileged("a_data_plane_that_lost_its_program_gets_it_from_the_agent") {
+async fn of_a_data_plane_that_lost_its_program_the_controller_hears() {
+    if !is_privileged("of_a_data_plane_that_lost_its_program_the_controller_hears") {
         return;
     }
     let machine = Machine::new().await;
@@ -127,28 +127,119 @@ async fn a_data_plane_that_lost_its_program_gets_it_from_the_agent() {
     let empty = TestDataplane::start(machine.dir.path(), Book::default());
     // The session that told the old state ends; the new one tells the truth.
     assert!(session.is_over().await);
-    let (mut session, _) = controller.welcome().await;
-    session.until(|states| states.get(&port(1).to_string()).is_some_and(String::is_empty)).await;
+    let (mut session, hello) = controller.welcome().await;
+    assert_eq!((hello.program_number, hello.program_digest), (0, 0));
+    let (result, states) = session.send(packed(3, &[1])).await;
+    assert_eq!(result.refusal, "");
+    assert_eq!(reasons(&states.unwrap())[&port(1).to_string()], "");
     let book = empty.book.lock().unwrap();
     assert_eq!((book.offered.as_slice(), book.ports.len()), ([3].as_slice(), 1));
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_read_the_running_program_asks_for_it_again() {
-    if !is_privileged("an_agent_that_cannot_read_the_running_program_asks_for_it_again") {
+async fn a_change_of_what_does_not_run_is_answered_with_the_wish_for_the_whole() {
+    if !is_privileged("a_change_of_what_does_not_run_is_answered_with_the_wish_for_the_whole") {
         return;
     }
     let machine = Machine::new().await;
     let authority = Authority::new();
     let tls = authority.enroll("host1", machine.dir.path());
-    let book = Book { running: Some(packed(8, &[])), ..Book::default() };
+    let book = Book { running: packed(8, &[]), ..Book::default() };
     let _dataplane = TestDataplane::start(machine.dir.path(), book);
     let mut controller = TestController::start(machine.listener(), Some(&authority));
     let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
     let (mut session, hello) = controller.welcome().await;
-    assert_eq!(hello.program_number, 0);
+    let running = packed(8, &[]);
+    assert_eq!((hello.program_number, hello.program_digest), (8, running.digest.0));
     assert!(session.send(packed(7, &[])).await.0.refusal.contains("older than program 8"));
-    assert_eq!(session.send(packed(8, &[])).await.0.refusal, "");
+    let (result, _) = session.deliver(change(&packed(6, &[]), &packed(9, &[]))).await;
+    assert!(result.needs_whole, "{result:?}");
+    let (result, _) = session.deliver(change(&running, &packed(9, &[]))).await;
+    assert_eq!((result.refusal.as_str(), result.needs_whole), ("", false));
+}
+
+#[tokio::test]
+async fn a_change_comes_part_by_part_and_moves_only_the_ports_that_it_names() {
+    if !is_privileged("a_change_comes_part_by_part_and_moves_only_the_ports_that_it_names") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    for number in [1, 2] {
+        machine.plug(number).await;
+    }
+    let (one, both) = (packed(1, &[1]), packed(2, &[1, 2]));
+    assert_eq!(session.send(one.clone()).await.0.refusal, "");
+
+    let all = change(&one, &both);
+    let edits = Change::read_all(&all.changes, 100).unwrap();
+    let (last, others) = edits.split_last().unwrap();
+    for edit in others {
+        let part = Delta { changes: edit.bytes(), is_last: false, ..all.clone() };
+        let (result, states) = session.deliver(part).await;
+        assert!(result.is_part && states.is_none(), "{result:?}");
+    }
+    assert_eq!(dataplane.book.lock().unwrap().ports, [port(1).to_string()], "not yet");
+    let (result, states) = session.deliver(Delta { changes: last.bytes(), ..all }).await;
+    assert!(result.refusal.is_empty() && !result.is_part, "{result:?}");
+    let states = reasons(&states.unwrap());
+    assert!(states.len() == 2 && states.values().all(String::is_empty), "{states:?}");
+
+    assert_eq!(session.deliver(change(&both, &packed(3, &[2]))).await.0.refusal, "");
+    session.counters(1).await;
+    let book = dataplane.book.lock().unwrap();
+    assert_eq!(book.detached, [port(1).to_string()]);
+    assert_eq!(book.ports, [port(2).to_string()]);
+}
+
+#[tokio::test]
+async fn ports_of_which_the_data_plane_says_what_nobody_can_read_stay_as_they_are() {
+    if !is_privileged("ports_of_which_the_data_plane_says_what_nobody_can_read_stay_as_they_are") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    for number in [1, 2] {
+        machine.plug(number).await;
+    }
+    assert_eq!(session.send(packed(1, &[1])).await.0.refusal, "");
+    dataplane.book.lock().unwrap().is_unreadable = true;
+    assert_eq!(session.send(packed(2, &[1, 2])).await.0.refusal, "");
+    session.counters(1).await;
+    let book = dataplane.book.lock().unwrap();
+    assert_eq!((book.ports.len(), book.detached.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_data_plane_with_another_program_of_the_same_number_ends_the_session() {
+    if !is_privileged("a_data_plane_with_another_program_of_the_same_number_ends_the_session") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let dataplane = TestDataplane::start(machine.dir.path(), Book::default());
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    let (mut session, _) = controller.welcome().await;
+    assert_eq!(session.send(packed(3, &[])).await.0.refusal, "");
+    dataplane.kill().await;
+    let other = packed(3, &[1]);
+    let book = Book { running: other.clone(), ..Book::default() };
+    let _other = TestDataplane::start(machine.dir.path(), book);
+    assert!(session.is_over().await);
+    let (_session, hello) = controller.welcome().await;
+    assert_eq!((hello.program_number, hello.program_digest), (3, other.digest.0));
 }
 
 #[tokio::test]
@@ -191,14 +282,14 @@ async fn a_data_plane_that_is_gone_leaves_no_port_bound() {
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_read_the_running_program_leaves_its_ports_alone() {
-    if !is_privileged("an_agent_that_cannot_read_the_running_program_leaves_its_ports_alone") {
+async fn a_new_agent_leaves_the_ports_of_the_running_program_alone() {
+    if !is_privileged("a_new_agent_leaves_the_ports_of_the_running_program_alone") {
         return;
     }
     let machine = Machine::new().await;
     let authority = Authority::new();
     let tls = authority.enroll("host1", machine.dir.path());
-    let mut book = Book { running: Some(packed(8, &[1, 2])), ..Book::default() };
+    let mut book = Book { running: packed(8, &[1, 2]), ..Book::default() };
     for number in [1, 2] {
         machine.plug(number).await;
         let id = port(number).to_string();
@@ -209,12 +300,10 @@ async fn an_agent_that_cannot_read_the_running_program_leaves_its_ports_alone() 
     let mut controller = TestController::start(machine.listener(), Some(&authority));
     let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
     let (mut session, _) = controller.welcome().await;
-    let (result, states) = session.send(packed(8, &[1, 2])).await;
-    assert_eq!(result.refusal, "");
-    assert!(reasons(&states.unwrap()).values().all(String::is_empty));
+    session.until(|states| states.len() == 2 && states.values().all(String::is_empty)).await;
     assert_eq!(dataplane.book.lock().unwrap().detached, [""; 0], "packets flow");
 
-    // What the next program does not name is known as a stray now.
+    // What the next program does not name goes.
     assert_eq!(session.send(packed(9, &[1])).await.0.refusal, "");
     session.counters(1).await;
     assert_eq!(dataplane.book.lock().unwrap().detached, [port(2).to_string()]);

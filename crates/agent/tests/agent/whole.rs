@@ -52,7 +52,6 @@ pub(crate) fn paths(dir: &Path) -> DataplanePaths {
             .chain(role)
             .collect(),
         control_socket: dir.join("control"),
-        program_file: shell::program_file(dir),
     }
 }
 

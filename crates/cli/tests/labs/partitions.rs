@@ -9,12 +9,12 @@ use crate::patience::wait_for;
 use crate::traffic::{Family, Receiver, Sender, address};
 use crate::updates::{groups_of, number_of};
 use catena_client::Kind;
+use catena_model::entry::ProgramVersion;
 use catena_model::status::ChainState;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    FromDataplane, Program, ProgramResult, ToDataplane, from_dataplane, to_dataplane,
+    Delta, FromDataplane, ProgramResult, ToDataplane, from_dataplane, to_dataplane,
 };
-use prost::Message;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -28,9 +28,10 @@ fn state_file(house: &House, name: &str) -> std::path::PathBuf {
     house.path("/run/catena/node").join(AWAY).join("state").join(name)
 }
 
-fn running(house: &House) -> Program {
-    let bytes = std::fs::read(state_file(house, "program.pb")).expect("a program on disk");
-    Program::decode(bytes.as_slice()).expect("a program")
+fn running(house: &House) -> ProgramVersion {
+    let bytes = std::fs::read(state_file(house, "program.log")).expect("a program on disk");
+    let changes = catena_dataplane::shell::decode(&bytes).expect("a program");
+    changes.last().expect("one change").to
 }
 
 fn connected(house: &House, is_connected: bool) {
@@ -43,9 +44,15 @@ fn connected(house: &House, is_connected: bool) {
 }
 
 /// Speaks to the data plane of the node as an agent would; the refusal is the answer.
-fn offer(house: &House, program: Program) -> String {
+fn offer(house: &House, program: ProgramVersion) -> String {
     let mut stream = UnixStream::connect(state_file(house, "dataplane.sock")).expect("it listens");
-    let message = Some(to_dataplane::Message::Program(program));
+    let message = Some(to_dataplane::Message::Delta(Delta {
+        node: AWAY.into(),
+        number: program.number.0,
+        digest: program.digest.0,
+        is_last: true,
+        ..Delta::default()
+    }));
     stream.write_all(&frame::encode(&ToDataplane { message })).expect("it hears");
     let (mut frames, mut bytes) = (FrameReader::default(), [0; 65_536]);
     loop {
@@ -109,7 +116,7 @@ fn a_node_cut_off_forwards_on_takes_no_half_update_and_no_older_program() {
         let agent = house.process("agent", Some(AWAY));
         kill(&agent);
         wait_gone(house, &agent);
-        let refusal = offer(house, stale.clone());
+        let refusal = offer(house, stale);
         assert!(refusal.contains("is older than program"), "{refusal:?}");
         start_agent_again(house, AWAY, &agent);
         connected(house, true);

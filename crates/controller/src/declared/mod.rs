@@ -173,11 +173,6 @@ impl Declared {
         Self { writer: Arc::new(Writer::new(store, snapshot, BTreeMap::new())) }
     }
 
-    /// When a resource of a kind was written last.
-    pub(crate) fn newest<R: Resource>(&self) -> Revision {
-        self.writer.newest(R::KIND)
-    }
-
     /// The intent as it is now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.writer.current.borrow().clone()

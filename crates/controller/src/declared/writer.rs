@@ -119,14 +119,6 @@ impl Writer {
         }
     }
 
-    /// When a document of a kind that is still there was written last.
-    pub(super) fn newest(&self, kind: &str) -> Revision {
-        let revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = Key { kind: kind.to_owned(), id: String::new() };
-        let of_kind = revisions.range(first..).take_while(|(key, _)| key.kind == kind);
-        of_kind.map(|(_, revision)| *revision).max().unwrap_or_default()
-    }
-
     /// Puts a change in the queue; must the caller see to it that it is served?
     fn hand_in(&self, change: Box<dyn Change>) -> Result<bool, StoreError> {
         let mut queue = self.queue();

@@ -2,7 +2,7 @@
 //! one for all of it in their place. Knows when that is; refuses to know what is in a record.
 
 use catena_plan::{Blueprint, Planned, SliceBook, SliceJournal};
-use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
+use catena_store::{Expect, Key, Store, StoreError, Transaction};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -15,14 +15,11 @@ const PATHS_BESIDE_MAX: usize = 65_536;
 /// One record.
 #[derive(Deserialize)]
 struct Record {
-    /// What was declared when it was written.
-    declared: Revision,
     journal: SliceJournal,
 }
 
 #[derive(Serialize)]
 struct NewRecord<'r> {
-    declared: Revision,
     journal: &'r SliceJournal,
 }
 
@@ -39,8 +36,6 @@ pub(super) struct Remembered {
     pub(super) journal: Journal,
     pub(super) book: SliceBook,
     pub(super) number: catena_model::BlueprintNumber,
-    /// What was declared when it was written down last.
-    pub(super) declared: Revision,
 }
 
 impl Journal {
@@ -48,16 +43,15 @@ impl Journal {
     pub(super) fn read(store: &dyn Store) -> Result<Remembered, StoreError> {
         let mut journal = Self::default();
         let mut records = Vec::new();
-        let (mut number, mut declared) = (catena_model::BlueprintNumber::default(), Revision(0));
+        let mut number = catena_model::BlueprintNumber::default();
         for document in store.list(KIND)? {
             let record: Record = document.decode()?;
             number = number.max(record.journal.number);
-            declared = declared.max(record.declared);
             journal.paths += record.journal.len();
             journal.keys.insert(document.key.id);
             records.push(record.journal);
         }
-        Ok(Remembered { journal, book: SliceBook::resume(records), number, declared })
+        Ok(Remembered { journal, book: SliceBook::resume(records), number })
     }
 
     /// Adds what a plan changes to a transaction; nothing, if that is nothing. What is answered takes
@@ -67,7 +61,6 @@ impl Journal {
         transaction: &mut Transaction,
         planned: &Planned,
         former: &Blueprint,
-        declared: Revision,
     ) -> Result<Option<Self>, StoreError> {
         let mut change = planned.journal(former);
         if change.is_empty() {
@@ -88,7 +81,7 @@ impl Journal {
         let number = change.number;
         for (part, journal) in change.split().into_iter().enumerate() {
             let id = format!("{:020}-{part:05}", number.0);
-            let record = NewRecord { declared, journal: &journal };
+            let record = NewRecord { journal: &journal };
             transaction.put(Key::new(KIND, &id), &record, Expect::Any)?;
             next.keys.insert(id);
         }

@@ -1,12 +1,15 @@
 //! The ledger in the store: a document for each path and a head, so that a change writes what it
 //! changes. Knows keys and the form of before; refuses to know what a path is.
 
-use catena_model::PathId;
+use catena_model::entry::{Program, ProgramVersion};
+use catena_model::{NodeName, PathId};
 use catena_plan::{Ledger, PathRecord};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
+use std::collections::BTreeMap;
 
 const HEAD_KIND: &str = "ledger";
 const PATH_KIND: &str = "path";
+const PROGRAM_KIND: &str = "program";
 
 /// The ledger that was written last; none: the domain begins. One of before, in which the head held
 /// all paths, is written anew.
@@ -43,6 +46,34 @@ pub(super) fn add(
         }
     }
     Ok(())
+}
+
+/// The programs that nodes were told last.
+pub(super) fn read_programs(
+    store: &dyn Store,
+) -> Result<BTreeMap<NodeName, ProgramVersion>, StoreError> {
+    let mut programs = BTreeMap::new();
+    for document in store.list(PROGRAM_KIND)? {
+        let version = document.decode()?;
+        programs.extend(NodeName::new(document.key.id).map(|node| (node, version)));
+    }
+    Ok(programs)
+}
+
+/// Adds the programs that nodes are told now.
+pub(super) fn add_programs<'p>(
+    transaction: &mut Transaction,
+    programs: impl Iterator<Item = (&'p NodeName, &'p Program)>,
+) -> Result<(), StoreError> {
+    for (node, program) in programs {
+        transaction.put(program_key(node), &program.version(), Expect::Any)?;
+    }
+    Ok(())
+}
+
+/// Where a node's is.
+pub(super) fn program_key(node: &NodeName) -> Key {
+    Key::new(PROGRAM_KIND, node)
 }
 
 fn head_key() -> Key {

@@ -99,8 +99,7 @@ pub(crate) fn prepare(
     fleet: Arc<Fleet>,
     found: watch::Receiver<health::Found>,
 ) -> Result<(Signals, watch::Receiver<Situation>, Reconciler), ControllerError> {
-    let newest_slice = declared.newest::<Slice>();
-    let mut planner = Planner::resume(store, fleet, declared.snapshot(), newest_slice)?;
+    let mut planner = Planner::resume(store, fleet, declared.snapshot())?;
     planner.advance(Vec::new(), declared.snapshot());
     let (sender, signals) = mpsc::channel(SIGNALS_MAX);
     let (situation, watcher) = watch::channel(planner.situation());

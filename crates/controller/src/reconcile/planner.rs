@@ -10,7 +10,7 @@ use crate::southbound::fleet::Fleet;
 use catena_model::NodeName;
 use catena_model::program::Underlay;
 use catena_plan::{Ledger, Reconciler};
-use catena_store::{Expect, Key, Revision, Store, StoreError, Transaction};
+use catena_store::{Expect, Key, Store, StoreError, Transaction};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -31,7 +31,6 @@ impl Planner {
         store: Arc<dyn Store>,
         fleet: Arc<Fleet>,
         declared: Snapshot,
-        newest_slice: Revision,
     ) -> Result<Self, ControllerError> {
         let ledger = match ledger_store::read(store.as_ref())? {
             Some(ledger) => ledger,
@@ -46,14 +45,9 @@ impl Planner {
             // Two that were remembered with one address connect as before: the first has it.
             let _ = fleet.place(node, underlay.address);
         }
-        let Remembered { journal, mut book, number, declared: known } =
-            Journal::read(store.as_ref())?;
-        let is_declared = |slice| declared.intent.slices.contains_key(&slice);
-        if newest_slice > known || !book.classified().all(is_declared) {
-            // A slice has changed since nodes were told of it: who knows which of the two they run.
-            book.distrust();
-        }
-        let reconciler = Reconciler::resume(ledger, nodes).with_slices(book, number);
+        let Remembered { journal, book, number } = Journal::read(store.as_ref())?;
+        let told = ledger_store::read_programs(store.as_ref())?;
+        let reconciler = Reconciler::resume(ledger, nodes, told).with_slices(book, number);
         Ok(Self { store, fleet, declared, reconciler, journal, trouble: None })
     }
 
@@ -83,8 +77,8 @@ impl Planner {
             tracing::error!("the plan cannot be carried out: {error}");
             self.trouble = Some(format!("the controller cannot record its plan: {error}"));
         }
-        for state in self.reconciler.hand_out() {
-            self.fleet.want(state);
+        for (node, program) in self.reconciler.hand_out() {
+            self.fleet.want(node, program);
         }
     }
 
@@ -112,6 +106,7 @@ impl Planner {
         }
         let mut transaction = Transaction::new();
         transaction.delete(Key::new(NODE_KIND, node), Expect::Any);
+        transaction.delete(ledger_store::program_key(node), Expect::Any);
         if let Err(error) = self.store.commit(transaction) {
             tracing::warn!(%node, "it is not forgotten: {error}");
             return false;
@@ -132,8 +127,8 @@ impl Planner {
         if planned.ledger().number != former.ledger.number {
             ledger_store::add(&mut transaction, planned.ledger(), &former.ledger)?;
         }
-        let revision = self.declared.revision;
-        let journal = self.journal.add(&mut transaction, &planned, former, revision)?;
+        ledger_store::add_programs(&mut transaction, planned.programs(former))?;
+        let journal = self.journal.add(&mut transaction, &planned, former)?;
         self.store.commit(transaction)?;
         self.journal = journal.unwrap_or_else(|| std::mem::take(&mut self.journal));
         tracing::debug!(from = %former.number, to = %planned.number(), "new blueprint");
@@ -178,7 +173,7 @@ mod tests {
     fn planner(store: &Arc<dyn Store>) -> Planner {
         let declared = Declared::load(Arc::clone(store)).unwrap();
         let fleet = Arc::new(Fleet::default());
-        Planner::resume(Arc::clone(store), fleet, declared.snapshot(), Revision(0)).unwrap()
+        Planner::resume(Arc::clone(store), fleet, declared.snapshot()).unwrap()
     }
 
     fn seed(planner: &Planner) -> u64 {

@@ -1,9 +1,8 @@
 //! The nodes that can be reached: where to put the program each should run, and whom to ask.
 //! Knows no program's content and no protocol.
 
-use super::wanted::NodeWanted;
+use catena_model::entry::Program;
 use catena_model::{Answer, NodeName, Question};
-use catena_plan::NodeState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +34,9 @@ pub(crate) struct Fleet {
 }
 
 struct Peer {
-    wanted: watch::Sender<Option<NodeWanted>>,
+    wanted: watch::Sender<Option<Program>>,
+    /// The programs that the node may run: what differs from one of them is enough for it.
+    may_run: Vec<Program>,
     session: u64,
     asks: Option<mpsc::Sender<Ask>>,
     /// Where the node is on the data network, or was when it was connected last.
@@ -51,6 +52,7 @@ impl Default for Peer {
     fn default() -> Self {
         Self {
             wanted: watch::Sender::new(None),
+            may_run: Vec::new(),
             session: 0,
             asks: None,
             underlay: None,
@@ -80,22 +82,31 @@ impl Peer {
 pub(crate) struct Membership {
     /// Grows with each session of the node.
     pub(crate) session: u64,
-    pub(crate) wanted: watch::Receiver<Option<NodeWanted>>,
+    pub(crate) wanted: watch::Receiver<Option<Program>>,
+    pub(crate) may_run: Vec<Program>,
     /// Ends when a newer session of the node has come.
     pub(crate) asks: mpsc::Receiver<Ask>,
 }
 
 impl Fleet {
     /// Puts down what a node should run; its session sends it, now or later.
-    pub(crate) fn want(&self, state: NodeState) {
+    pub(crate) fn want(&self, node: NodeName, program: Program) {
         let mut nodes = self.lock();
-        let peer = nodes.entry(state.node.clone()).or_default();
-        peer.wanted.send_modify(|wanted| {
-            *wanted = match wanted.as_ref() {
-                Some(former) => Some(former.next(state)),
-                None => Some(NodeWanted::first(state)),
-            };
-        });
+        let peer = nodes.entry(node).or_default();
+        if peer.may_run.is_empty() {
+            // Another controller may have handed it out before this one was started.
+            peer.may_run.push(program.clone());
+        }
+        peer.wanted.send_replace(Some(program));
+    }
+
+    /// Notes what a node may run when this session ends.
+    pub(crate) fn may_run(&self, node: &NodeName, session: u64, programs: Vec<Program>) {
+        if let Some(peer) = self.lock().get_mut(node)
+            && peer.session == session
+        {
+            peer.may_run = programs;
+        }
     }
 
     /// A session of an agent has begun; an older one of the same node ends.
@@ -108,7 +119,7 @@ impl Fleet {
         peer.asks = Some(sender);
         let mut wanted = peer.wanted.subscribe();
         wanted.mark_changed();
-        Membership { session: peer.session, wanted, asks }
+        Membership { session: peer.session, wanted, may_run: peer.may_run.clone(), asks }
     }
 
     /// Do several agents say that they are this node, by what was seen in the last minute?

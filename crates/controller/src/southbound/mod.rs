@@ -6,7 +6,6 @@ mod identity;
 pub(crate) mod pki;
 mod session;
 mod tls;
-mod wanted;
 
 use crate::connections::{Door, Seated, Tally};
 use crate::error::ControllerError;

@@ -2,12 +2,11 @@
 //! is decided by the state machine in `protocol`.
 
 use super::fleet::{Fleet, Membership, Reply};
-use super::wanted::NodeWanted;
 use crate::reconcile::{self, NodeNews, Signals};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
 use catena_model::{Answer, BlueprintNumber, NodeName};
-use catena_protocol::message::{self, FromAgent, Hello, PortStates, ToAgent, from_agent};
+use catena_protocol::message::{self, FromAgent, Hello, PortStates, ToAgent, from_agent, to_agent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -36,20 +35,22 @@ pub(crate) async fn converse(
     fleet: Arc<Fleet>,
     signals: Signals,
 ) {
-    let mut session = ControllerSession::new(node.as_str());
     let first = tokio::time::timeout(HELLO_WAIT, incoming.message()).await;
     let Ok(Ok(Some(first))) = first else {
         refuse(&outgoing, "the agent did not introduce itself in time").await;
         return;
     };
     let agent = introduced(&first);
-    if let Err(error) = session.accept(first) {
+    // Who is refused takes no other's place.
+    if let Err(error) = ControllerSession::new(node.clone(), Vec::new()).accept(first.clone()) {
         tracing::warn!(%node, "session refused: {error}");
         refuse(&outgoing, &error.to_string()).await;
         return;
     }
-    let member = fleet.join(&node, agent);
+    let mut member = fleet.join(&node, agent);
     let number = member.session;
+    let mut session = ControllerSession::new(node.clone(), std::mem::take(&mut member.may_run));
+    session.accept(first).ok();
     tracing::info!(%node, session = number, "agent connected");
     let news = News { node: node.clone(), session: number, signals };
     if let Err(reason) = carry(session, member, &mut incoming, &outgoing, &news, &fleet).await {
@@ -87,7 +88,7 @@ impl News {
 }
 
 async fn carry(
-    mut session: ControllerSession<NodeWanted>,
+    mut session: ControllerSession,
     mut member: Membership,
     incoming: &mut Streaming<FromAgent>,
     outgoing: &Outgoing,
@@ -99,12 +100,18 @@ async fn carry(
         while let Some(output) = session.poll_output() {
             match output {
                 ControllerOutput::Send(message) => {
+                    if matches!(message.message, Some(to_agent::Message::Delta(_))) {
+                        fleet.may_run(&news.node, news.session, session.may_run());
+                    }
                     outgoing.send(Ok(message)).await.map_err(|_| "the agent went away")?;
                 }
                 ControllerOutput::Event(NodeEvent::Answer(body)) => {
                     answer(&mut pending, &body, &news.node);
                 }
                 ControllerOutput::Event(event) => {
+                    if matches!(event, NodeEvent::Acknowledged(_)) {
+                        fleet.may_run(&news.node, news.session, session.may_run());
+                    }
                     let known = translate(event)?;
                     if let NodeNews::Met { underlay, .. } = &known {
                         place(fleet, &news.node, *underlay)?;

@@ -14,15 +14,15 @@ use super::tables::{
 };
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{
-    CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX,
-    NODE_SLICES_MAX,
+    CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX, NODE_ADDRESSES_MAX, NODE_PATHS_MAX,
+    NODE_PORTS_MAX, NODE_RULES_MAX, NODE_SLICES_MAX,
 };
 use catena_model::program::{
     HopEntry, HopKind, InstanceEntry, Location, NetworkEntry, PathEntry, PortEntry, RewriteEntry,
     RulePlace,
 };
 use catena_model::resource::{Encapsulation, FailurePolicy};
-use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, SliceId};
+use catena_model::{NodeName, NodeProgram, PathId, SliceId};
 use catena_wire::scalar::MacAddr;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -73,19 +73,19 @@ pub enum CompileError {
         /// The path.
         path: PathId,
     },
-    /// The path of a slice goes while a slice speaks of it.
-    #[error("path {path} cannot go: a slice speaks of it")]
+    /// The path of a slice goes, or delivers in another network, while a slice that stays speaks of it.
+    #[error("path {path} cannot go, or deliver elsewhere: a slice speaks of it")]
     SlicePathInUse {
         /// The path.
         path: PathId,
     },
-    /// A change of slices is of another program than the one in force.
-    #[error("the change is of program {base} of node {node}, not of this one")]
-    ForeignDelta {
-        /// The node that it is for.
-        node: NodeName,
-        /// The program that it changes.
-        base: BlueprintNumber,
+    /// A change of what is not there.
+    #[error("{what} {id} is changed, and not in the program")]
+    Missing {
+        /// The kind of entry.
+        what: &'static str,
+        /// Its identity.
+        id: String,
     },
     /// A path identifier lies outside the pool of its encapsulation.
     #[error("path {path} cannot be carried as {}: its identifier is outside the pool", encapsulation.name())]
@@ -207,6 +207,10 @@ fn check_limits(program: &NodeProgram) -> Result<(), CompileError> {
     at_most("nodes", program.tunnels.len(), NODE_PORTS_MAX)?;
     at_most("rules", program.rules.len(), NODE_RULES_MAX)?;
     at_most("paths", program.paths.len(), NODE_PATHS_MAX)?;
+    at_most("chains", program.chains.len(), NODE_PATHS_MAX)?;
+    at_most("pins", program.pins.len(), NODE_PATHS_MAX)?;
+    at_most("MACs", program.macs.len(), NODE_ADDRESSES_MAX)?;
+    at_most("addresses", program.neighbours.len(), NODE_ADDRESSES_MAX)?;
     at_most("slices", program.slices.len(), NODE_SLICES_MAX)?;
     at_most("paths of slices", program.slice_paths.len(), NODE_SLICES_MAX)?;
     for path in &program.paths {

@@ -26,6 +26,7 @@ mod floods;
 mod flow_memory;
 mod flow_paths;
 mod follow;
+mod following;
 mod forwarder;
 mod fragments;
 mod health;

@@ -1,21 +1,19 @@
 //! The control thread: hears agents, checks and keeps programs, makes rings, orders the worker.
 //!
-//! Knows the messages and in which order a program is checked, compiled, made durable, put in
-//! force and acknowledged. Refuses to touch packets.
+//! Knows the messages and who takes which. Refuses to touch packets.
 
 mod injected;
 mod kernel_path;
 mod ports;
-mod slices;
+mod programs;
 mod underlay;
 
 use super::agent_connection::{AgentConnection, ConnectionEnd};
 use super::control_socket::ControlSocket;
 use super::desk::Desk;
 use super::order::{Order, Report};
-use super::slice_book::SliceBook;
 use super::underlay::Underlay;
-use super::{Config, DataplaneError, WITHOUT_SANDBOX, program_file, slice_file};
+use super::{Config, DataplaneError, WITHOUT_SANDBOX};
 use crate::engine::{KernelPort, Rehearsal, Tables, Turn};
 use catena_io::TunnelReserve;
 use catena_model::check::{CheckQuestion, Sighting};
@@ -23,16 +21,15 @@ use catena_model::explain::{CatchRequest, CaughtPacket, ExplainRequest};
 use catena_model::id::PortId;
 use catena_model::limits::SLICE_COUNTERS_MAX;
 use catena_model::program::SliceEntry;
-use catena_model::{Answer, NodeProgram, Question};
+use catena_model::{Answer, Question};
 use catena_protocol::message::{
-    self, InterfacePlace, PortOperation, ProgramResult, State, from_dataplane, to_dataplane,
+    self, InterfacePlace, PortOperation, State, from_dataplane, to_dataplane,
 };
-use catena_protocol::program;
-use catena_protocol::session::{ProgramGate, program_result, whole_needed};
+use catena_protocol::session::ProgramGate;
 use kernel_path::{KernelPath, OPENING_REST, Opening};
 use ports::port_result;
+use programs::{Running, Unfinished};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use slices::{Resumed, Slices, Unfinished};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -46,19 +43,6 @@ const UNDERLAY_RETRY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How long an agent waits that could not be let in.
 const ACCEPT_REST: Duration = Duration::from_millis(200);
 const ACCEPT_RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-
-/// The program in force.
-struct Running {
-    /// With the last change of its slices.
-    number: u64,
-    /// As it is on disk.
-    packed: message::Program,
-    /// Without its slices.
-    program: NodeProgram,
-    slices: Slices,
-    /// Kept so that the worker is never the one who takes old tables apart.
-    tables: Arc<Tables>,
-}
 
 /// A port with a ring.
 struct Attached {
@@ -131,39 +115,6 @@ impl Control {
             unfinished: None,
             injected: Vec::new(),
         }
-    }
-
-    /// Runs what was accepted last, if it can still be read.
-    pub(super) fn resume(&mut self) -> Result<(), DataplaneError> {
-        let packed = match program_file::load(&self.config.state_dir) {
-            Ok(Some(packed)) => packed,
-            Ok(None) => {
-                tracing::info!("no program yet; waiting for the agent");
-                return Ok(());
-            }
-            Err(error) => {
-                tracing::error!("starting without a program: {error}");
-                self.has_predecessor = true;
-                return Ok(());
-            }
-        };
-        self.has_predecessor = true;
-        match self.resume_slices(&packed).and_then(|resumed| self.resumed(resumed)) {
-            Ok((Resumed { program, number, slices }, tables)) => {
-                let underlay = self.open_underlay_if_possible(program.underlay.address);
-                self.use_underlay(underlay)?;
-                self.put_in_force((packed, program), (slices, number), tables)?;
-                tracing::info!(program = number, "resumed the last program");
-            }
-            Err(refusal) => tracing::error!("starting without a program: {refusal}"),
-        }
-        Ok(())
-    }
-
-    fn resumed(&mut self, resumed: Resumed) -> Result<(Resumed, Tables), String> {
-        self.admit(&resumed.program, resumed.number)?;
-        let tables = slices::compile(&resumed.program, &resumed.slices.book, resumed.number)?;
-        Ok((resumed, tables))
     }
 
     /// Serves agents until told to stop.
@@ -279,8 +230,8 @@ impl Control {
         agent: &mut AgentConnection,
     ) -> Result<from_dataplane::Message, DataplaneError> {
         Ok(match message {
-            to_dataplane::Message::Program(packed) => {
-                from_dataplane::Message::ProgramResult(self.take_program(&packed)?)
+            to_dataplane::Message::Delta(delta) => {
+                from_dataplane::Message::ProgramResult(self.take_delta(delta)?)
             }
             to_dataplane::Message::AttachPort(attach) => {
                 let refusal = self.attach(&attach, agent)?;
@@ -319,9 +270,6 @@ impl Control {
                 from_dataplane::Message::UnderlayDevicesResult(message::UnderlayDevicesResult {})
             }
             to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(self.state()),
-            to_dataplane::Message::SliceDelta(delta) => {
-                from_dataplane::Message::ProgramResult(self.take_delta(delta)?)
-            }
         })
     }
 
@@ -332,12 +280,14 @@ impl Control {
         });
         let place = |(id, port): (&PortId, &Attached)| Some((id.to_string(), port.place?));
         let kernel_path = self.kernel_path.as_ref();
+        let program = self.running_version().unwrap_or_default();
         State {
             node: self.config.node.to_string(),
-            program_number: self.running.as_ref().map_or(0, |running| running.number),
+            program_number: program.number.0,
+            program_digest: program.digest.0,
+            ports: self.ports(),
             attached_ports: self.attached.keys().map(ToString::to_string).collect(),
             process_id: std::process::id(),
-            base_number: self.running.as_ref().map_or(0, |running| running.packed.number),
             has_kernel_path: kernel_path.is_some(),
             kernel_identifiers: kernel_path.map_or_else(Vec::new, |path| path.identifiers.clone()),
             kernel_ports: kernel_ports.collect(),
@@ -443,100 +393,7 @@ impl Control {
 
     // ----- programs -----
 
-    fn take_program(&mut self, packed: &message::Program) -> Result<ProgramResult, DataplaneError> {
-        self.unfinished = None;
-        let number = packed.number.max(packed.followed_to);
-        let is_running = |running: &Running| {
-            let known = (running.number, running.packed.checksum);
-            packed.followed_to == 0 && known == (packed.number, packed.checksum)
-        };
-        if self.running.as_ref().is_some_and(is_running) {
-            return Ok(program_result(number, ""));
-        }
-        let checked = program::unpack(packed).map_err(|error| error.to_string());
-        let checked = checked.and_then(|program| self.admit(&program, number).map(|()| program));
-        let Some(book) = self.first_slices(packed) else {
-            let kept = packed.keeps_slices_of;
-            return Ok(whole_needed(number, format!("program {kept} does not run here")));
-        };
-        let refusal = match checked {
-            Ok(program) if packed.followed_to > 0 => {
-                return Ok(self.begin_program(packed, program, &book));
-            }
-            Ok(program) => match slices::compile(&program, &book, number) {
-                Ok(tables) => self.adopt(packed, &program, (book, number), tables)?.err(),
-                Err(refusal) => Some(refusal),
-            },
-            Err(refusal) => Some(refusal),
-        };
-        match &refusal {
-            None => tracing::info!(program = number, "program running"),
-            Some(refusal) => tracing::warn!(program = number, "program refused: {refusal}"),
-        }
-        Ok(program_result(number, refusal.unwrap_or_default()))
-    }
-
-    fn admit(&mut self, program: &NodeProgram, number: u64) -> Result<(), String> {
-        if program.node != self.config.node {
-            return Err(format!(
-                "program {} is for node '{}', this is the data plane of '{}'",
-                program.number, program.node, self.config.node
-            ));
-        }
-        self.gate.admit(number)
-    }
-
-    /// Everything that may be refused comes first, then the disk, then the worker.
-    fn adopt(
-        &mut self,
-        packed: &message::Program,
-        program: &NodeProgram,
-        (book, number): (Arc<SliceBook>, u64),
-        tables: Tables,
-    ) -> Result<Result<(), String>, DataplaneError> {
-        let underlay = self.open_underlay_if_possible(program.underlay.address);
-        let (mut packed, state_dir) = (packed.clone(), &self.config.state_dir);
-        packed.slices_file = self.running.as_ref().map_or(0, |running| running.packed.slices_file);
-        let is_kept = |running: &Running| Arc::ptr_eq(&running.slices.book, &book);
-        let is_kept = number == packed.number && self.running.as_ref().is_some_and(is_kept);
-        let begun = match is_kept {
-            true => Ok(None),
-            false => slices::begin_file(state_dir, &mut packed, program, &book, number),
-        };
-        let saved = begun.and_then(|file| program_file::save(state_dir, &packed).map(|()| file));
-        let file = match (saved, &mut self.running) {
-            (Ok(_), Some(running)) if is_kept => running.slices.file.take(),
-            (Ok(file), _) => file,
-            (Err(error), _) => return Ok(Err(error.to_string())),
-        };
-        slice_file::remove_others(state_dir, file.as_ref().map(|file| file.number));
-        self.use_underlay(underlay)?;
-        self.put_in_force((packed, program.clone()), (Slices { book, file }, number), tables)?;
-        Ok(Ok(()))
-    }
-
-    fn put_in_force(
-        &mut self,
-        (packed, program): (message::Program, NodeProgram),
-        (slices, number): (Slices, u64),
-        tables: Tables,
-    ) -> Result<(), DataplaneError> {
-        let tables = self.order_tables(tables)?;
-        self.running = Some(Running { number, packed, program, slices, tables });
-        Ok(())
-    }
-
-    /// Puts other tables in force for what runs.
-    fn publish(
-        &mut self,
-        tables: Tables,
-        change: impl FnOnce(Running, Arc<Tables>) -> Running,
-    ) -> Result<(), DataplaneError> {
-        let tables = self.order_tables(tables)?;
-        self.running = self.running.take().map(|running| change(running, tables));
-        Ok(())
-    }
-
+    /// Puts tables in force.
     fn order_tables(&mut self, mut tables: Tables) -> Result<Arc<Tables>, DataplaneError> {
         // What the kernel knows is of the program before.
         self.open_now()?;

@@ -228,6 +228,11 @@ fn refused(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::program_log::{self, ProgramLog};
+    use catena_model::NodeName;
+    use catena_model::entry::Program;
+    use catena_protocol::delta::deltas;
+    use catena_protocol::message::Delta;
     use std::io::{Read, Write};
     use std::net::{TcpListener, UdpSocket};
     use std::os::unix::net::UnixStream;
@@ -282,6 +287,25 @@ mod tests {
                 let kind = foreign.map(drop).unwrap_err().kind();
                 assert_eq!(kind, std::io::ErrorKind::PermissionDenied);
             }
+            // All that is done with files of programs.
+            "programs" => {
+                let (state, node) = (Path::new(state), NodeName::new("host1").unwrap());
+                let mut parts = deltas(&node, &Program::default(), &Program::default());
+                parts[0].number = 1;
+                std::fs::write(state.join("program.pb"), "old").unwrap();
+                program_log::read_old(state).unwrap_err();
+                for _ in 0..2 {
+                    let mut log = ProgramLog::begin(state, &parts).unwrap();
+                    log.add(&[Delta { base: 1, number: 2, ..parts[0].clone() }]).unwrap();
+                }
+                let file = state.join("program.log");
+                std::fs::write(&file, [&std::fs::read(&file).unwrap()[..], b"torn"].concat())
+                    .unwrap();
+                let (found, log) = ProgramLog::open(state, &node).unwrap().unwrap();
+                assert!(found.number.0 == 2 && log.is_some());
+                program_log::remove_old(state);
+                assert_eq!(std::fs::read_dir(state).unwrap().count(), 1);
+            }
             // What a worker may do without asking: memory of any size, time, and last words.
             "work" => {
                 let mut memory = vec![1_u8; 1 << 20];
@@ -321,7 +345,7 @@ mod tests {
 
     #[test]
     fn what_is_listed_works_and_a_panic_says_its_words() {
-        for act in ["worker work", "work", "udp", "files"] {
+        for act in ["worker work", "work", "udp", "files", "programs"] {
             let output = outcome(act);
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && said.contains(SURVIVED), "{act}: {output:?}");

@@ -4,12 +4,12 @@
 use crate::rig::{Behaviour, Rig, route};
 use crate::scene::{rules, three_hosts};
 use crate::slices::{
-    BOTH, EAST, WEST, claims, delta, frame, id, of, path, scene, slice, user, users, visited,
+    BOTH, EAST, WEST, claims, comes, frame, goes, of, path, scene, slice, user, users, visited,
     with_qfi,
 };
-use crate::town::{Town, node_name};
+use crate::town::Town;
 use catena_model::PathId;
-use catena_model::program::{PROXY_MAC, SliceDelta, SliceMatch};
+use catena_model::program::{PROXY_MAC, SliceMatch};
 use catena_model::resource::Encapsulation;
 use catena_model::slice::SlicePlace;
 use catena_wire::ports;
@@ -138,7 +138,7 @@ fn packets_of_a_user_inside_a_function_of_both_chains_keep_their_own() {
         let mut rig = Rig::new(town);
         if is_changed {
             for node in 0..3 {
-                rig.change_slices(node, &SliceDelta { node: node_name(node), ..delta() });
+                rig.change_slices(node, &[]);
             }
         }
         rig.behaviours.insert("v1".into(), Behaviour::Swallow);
@@ -178,14 +178,12 @@ fn slices_come_to_the_end_of_a_chain_and_go_by_changes() {
     rig.send("S", &frame(&rig.town, user(5, 3)));
     assert_eq!(visited(&mut rig), ["v1", "v2"]);
     for node in 0..3 {
-        let change = SliceDelta { node: node_name(node), slices: vec![later.clone()], ..delta() };
-        rig.change_slices(node, &change);
+        rig.change_slices(node, &[comes(later.clone())]);
     }
     rig.send("S", &frame(&rig.town, user(5, 3)));
     assert_eq!(visited(&mut rig), ["v1", "v2", "v4"]);
     for node in 0..3 {
-        let change = SliceDelta { node: node_name(node), removed: vec![id(2)], ..delta() };
-        rig.change_slices(node, &change);
+        rig.change_slices(node, &[goes(2)]);
     }
     rig.send("S", &frame(&rig.town, user(5, 3)));
     assert_eq!(visited(&mut rig), ["v1", "v2"]);

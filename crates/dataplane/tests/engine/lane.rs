@@ -6,10 +6,10 @@ use crate::accounting::{
 use crate::rig::{Rig, SeenDatagram};
 use crate::scene::{CHAINED_PORT, CUSTOMER, packet, rules, three_hosts};
 use crate::slices::{self, WEST, claims, path, slice, user, with_port};
-use crate::town::{Town, node_name};
+use crate::town::Town;
 use catena_io::Offload;
 use catena_model::program::{
-    PortRole, SliceDelta, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
+    PortRole, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
 };
 use catena_model::resource::Encapsulation;
 use proptest::collection::vec;
@@ -147,26 +147,25 @@ pub(crate) enum SliceTurn {
 fn turn_slice(rig: &mut Rig, turn: SliceTurn) {
     let (slices, paths) = (rig.town.slices.first(), rig.town.slice_paths.first());
     let Some((slice, path)) = slices.zip(paths) else { return };
-    let mut change = slices::delta();
-    match turn {
+    let change = match turn {
         SliceTurn::None => return,
         SliceTurn::Rate => {
             let rate = Some(SliceRate { bits_per_second: 1_000_000, burst_bytes: 2_000 });
             let policy = SlicePolicy { rate, ..slice.policy };
-            change.slices.push(SliceEntry { policy, ..slice.clone() });
+            slices::turns(SliceEntry { policy, ..slice.clone() })
         }
         SliceTurn::Metadata => {
             let carries_metadata = !path.carries_metadata;
-            change.paths.push(SlicePathEntry { carries_metadata, ..*path });
+            slices::path_turns(SlicePathEntry { carries_metadata, ..*path })
         }
         SliceTurn::Users => {
             let teids = slices::users(2, USERS_LAST);
             let matches = SliceMatch { teids, ..slice.matches };
-            change.slices.push(SliceEntry { matches, ..slice.clone() });
+            slices::turns(SliceEntry { matches, ..slice.clone() })
         }
-    }
+    };
     for node in 0..3 {
-        rig.change_slices(node, &SliceDelta { node: node_name(node), ..change.clone() });
+        rig.change_slices(node, std::slice::from_ref(&change));
     }
 }
 

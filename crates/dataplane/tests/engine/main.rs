@@ -15,6 +15,7 @@ mod flat;
 mod floods;
 mod flows;
 mod followers;
+mod following;
 mod fragments;
 mod fragments_names;
 mod fragments_order;

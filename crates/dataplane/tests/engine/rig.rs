@@ -14,10 +14,11 @@ use catena_dataplane::engine::{
 use catena_io::Offload;
 use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
+use catena_model::entry::Change;
 use catena_model::explain::{
     CatchRequest, CaughtPacket, ExplainAt, ExplainReply, ExplainRequest, FrameBytes,
 };
-use catena_model::program::{PROXY_MAC, PortRole, SliceDelta};
+use catena_model::program::{PROXY_MAC, PortRole};
 use catena_model::status::Health;
 use catena_model::{CounterScope, DropReason, NodeProgram};
 use catena_wire::frame::FrameView;
@@ -409,8 +410,9 @@ impl Rig {
     }
 
     /// Puts a change of slices in force at one node.
-    pub(crate) fn change_slices(&mut self, node: usize, delta: &SliceDelta) {
-        let tables = self.tables(node).with_deltas(std::slice::from_ref(delta)).unwrap();
+    pub(crate) fn change_slices(&mut self, node: usize, changes: &[Change]) {
+        let number = self.tables(node).number();
+        let tables = self.tables(node).with_slices(number, changes).unwrap();
         self.replace_tables(node, tables);
     }
 

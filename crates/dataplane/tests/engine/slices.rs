@@ -5,17 +5,17 @@ use crate::explain::{golden, tell, text};
 use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, rules, three_hosts};
-use crate::town::{Town, node_name};
-use catena_model::program::{
-    PROXY_MAC, SliceDelta, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy,
-};
+use crate::town::Town;
+use catena_model::entry::{Change, Edit};
+use catena_model::program::{PROXY_MAC, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy};
 use catena_model::resource::Encapsulation;
 use catena_model::slice::SlicePlace;
-use catena_model::{BlueprintNumber, DropReason, PathId, SliceCounters, SliceId};
+use catena_model::{DropReason, PathId, SliceCounters, SliceId};
 use catena_wire::gtp_u::{GtpUHeader, GtpUMessage, PduSession};
 use catena_wire::ports;
 use catena_wire::scalar::{IpProtocol, Qfi, Teid, TeidRange, TunnelId, Vni};
 use catena_wire::vxlan::VxlanHeader;
+use std::sync::Arc;
 use uuid::Uuid;
 
 pub(crate) const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
@@ -139,16 +139,29 @@ pub(crate) fn scene(encapsulation: Encapsulation) -> Town {
     town
 }
 
-pub(crate) fn delta() -> SliceDelta {
-    SliceDelta {
-        node: node_name(0),
-        base: BlueprintNumber(1),
-        number: BlueprintNumber(1),
-        removed: Vec::new(),
-        removed_paths: Vec::new(),
-        paths: Vec::new(),
-        slices: Vec::new(),
-    }
+pub(crate) fn comes(slice: SliceEntry) -> Change {
+    Change::Slice(slice.id, Edit::Add(Arc::new(slice)))
+}
+
+/// It is there already, and another from now on.
+pub(crate) fn turns(slice: SliceEntry) -> Change {
+    Change::Slice(slice.id, Edit::Replace(Arc::new(slice)))
+}
+
+pub(crate) fn goes(number: u128) -> Change {
+    Change::Slice(id(number), Edit::Remove)
+}
+
+pub(crate) fn path_comes(path: SlicePathEntry) -> Change {
+    Change::SlicePath(path.id, Edit::Add(Arc::new(path)))
+}
+
+pub(crate) fn path_turns(path: SlicePathEntry) -> Change {
+    Change::SlicePath(path.id, Edit::Replace(Arc::new(path)))
+}
+
+fn path_goes(number: u32) -> Change {
+    Change::SlicePath(own_path(number), Edit::Remove)
 }
 
 pub(crate) fn visited(rig: &mut Rig) -> Vec<&'static str> {
@@ -271,7 +284,7 @@ fn a_user_moves_to_another_tunnel_end_and_another_identifier_without_loss() {
         }
         if number == 20 {
             let moved = slice(1, claims(Some(5), users(77, 77)));
-            rig.change_slices(0, &SliceDelta { slices: vec![moved], ..delta() });
+            rig.change_slices(0, &[turns(moved)]);
         }
         rig.send("S", &sent.frame());
         held.extend(rig.take("v1.in"));
@@ -299,24 +312,17 @@ fn slices_come_and_go_by_changes_and_the_tables_before_stay_as_they_were() {
         met
     };
     for node in 0..3 {
-        let add = SliceDelta {
-            node: node_name(node),
-            paths: vec![path(4, EAST)],
-            slices: vec![slice(4, claims(Some(5), users(4, 4)))],
-            ..delta()
-        };
+        let add = [comes(slice(4, claims(Some(5), users(4, 4)))), path_comes(path(4, EAST))];
         rig.change_slices(node, &add);
     }
     assert_eq!(send(&mut rig, user(5, 4)), ["v1", "v4"], "one user goes before a range");
     assert_eq!(send(&mut rig, user(5, 3)), ["v1", "v2"]);
     assert_eq!(of(&rig.slice_counters(0), 4).entered.packets, 1);
-    let remove = SliceDelta { removed: vec![id(4)], removed_paths: vec![own_path(4)], ..delta() };
-    rig.change_slices(0, &remove);
+    rig.change_slices(0, &[path_goes(4), goes(4)]);
     assert_eq!(send(&mut rig, user(5, 4)), ["v1", "v2"], "the range takes him again");
     assert_eq!(of(&rig.slice_counters(0), 1).entered.packets, 2, "counters go on");
     assert_eq!(rig.slice_counters(0).len(), 3);
-    let remove = SliceDelta { removed: vec![id(1), id(2), id(3)], ..delta() };
-    rig.change_slices(0, &remove);
+    rig.change_slices(0, &[1, 2, 3].map(goes));
     assert_eq!(send(&mut rig, user(5, 4)), [""; 0]);
     // A whole program with the same paths keeps their counters too.
     rig.town.number = 2;
@@ -330,19 +336,24 @@ fn a_change_that_contradicts_the_program_changes_nothing() {
     let rig = Rig::new(scene(Encapsulation::Nsh));
     let tables = rig.town.tables(0);
     let refused = [
-        SliceDelta { base: BlueprintNumber(2), ..delta() },
-        SliceDelta { node: node_name(1), ..delta() },
-        SliceDelta { removed_paths: vec![own_path(1)], ..delta() },
-        SliceDelta { slices: vec![slice(9, claims(None, None))], ..delta() },
-        SliceDelta { paths: vec![path(9, PathId(99))], ..delta() },
-        SliceDelta { paths: vec![SlicePathEntry { id: WEST, ..path(9, EAST) }], ..delta() },
-        SliceDelta { paths: vec![SlicePathEntry { id: PathId(0), ..path(9, EAST) }], ..delta() },
+        goes(9),
+        turns(slice(9, claims(Some(5), None))),
+        comes(slice(2, claims(Some(5), None))),
+        path_goes(1),
+        path_goes(9),
+        path_turns(path(9, EAST)),
+        path_comes(path(2, EAST)),
+        comes(slice(9, claims(None, None))),
+        path_comes(path(9, PathId(99))),
+        path_comes(SlicePathEntry { id: WEST, ..path(9, EAST) }),
+        path_comes(SlicePathEntry { id: PathId(0), ..path(9, EAST) }),
     ];
-    let good = SliceDelta { slices: vec![slice(1, claims(Some(5), users(9, 9)))], ..delta() };
-    assert!(tables.with_deltas(std::slice::from_ref(&good)).is_ok());
-    for delta in refused {
-        let outcome = tables.with_deltas(&[good.clone(), delta.clone()]);
-        assert!(outcome.is_err(), "{delta:?}");
+    let good = turns(slice(1, claims(Some(5), users(9, 9))));
+    let number = tables.number();
+    assert!(tables.with_slices(number, std::slice::from_ref(&good)).is_ok());
+    for change in refused {
+        let outcome = tables.with_slices(number, &[good.clone(), change.clone()]);
+        assert!(outcome.is_err(), "{change:?}");
     }
 }
 
@@ -506,7 +517,7 @@ fn a_slice_may_send_into_a_path_of_others() {
     assert_eq!(rig.slice_counters(0).len(), 2, "there it has no counters of its own");
     assert_eq!(rig.counters()[0].chains[1].entered.packets, 1);
     // A change of tables meanwhile does not lose it.
-    rig.change_slices(0, &SliceDelta { removed: vec![id(3)], ..delta() });
+    rig.change_slices(0, &[goes(3)]);
     let mut bytes = rig.take("v1.in").remove(0);
     assert!(crate::rig::route(&mut bytes, PROXY_MAC, rig.town.mac("v1.out")));
     rig.send("v1.out", &bytes);
@@ -533,15 +544,13 @@ fn a_user_who_moves_between_chains_that_share_a_function_mixes_no_packet() {
         let mut rig = Rig::new(town.clone());
         rig.behaviours.insert("v1".into(), Behaviour::Swallow);
         for node in 0..3 {
-            let paths = vec![path(2, EAST)];
-            rig.change_slices(node, &SliceDelta { node: node_name(node), paths, ..delta() });
+            rig.change_slices(node, &[path_comes(path(2, EAST))]);
         }
         let first = frame(&rig.town, user(5, 1));
         let mut second = first.clone();
         *second.last_mut().unwrap() ^= 1;
         rig.send("S", &first);
-        let slices = vec![slice(2, claims(Some(5), None))];
-        rig.change_slices(0, &SliceDelta { removed: vec![id(1)], slices, ..delta() });
+        rig.change_slices(0, &[comes(slice(2, claims(Some(5), None))), goes(1)]);
         rig.send("S", &second);
         let mut inside = rig.take("v1.in");
         assert_eq!(inside.len(), 2);
@@ -579,7 +588,8 @@ fn slices_put_in_by_hand_enter_only_paths_that_rules_send_into_and_outlive_chang
     rig.send("S", &frame(&rig.town, user(5, 7)));
     assert_eq!(visited(&mut rig), ["v1", "v2"]);
     // Whoever changes slices puts them in again, or they are gone.
-    let next = rig.tables(0).with_deltas(&[]).unwrap();
+    let number = rig.tables(0).number();
+    let next = rig.tables(0).with_slices(number, &[]).unwrap();
     rig.replace_tables(0, next);
     rig.send("S", &frame(&rig.town, user(5, 7)));
     assert_eq!(visited(&mut rig), ["v1", "v4"]);

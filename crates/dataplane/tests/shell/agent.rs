@@ -2,10 +2,10 @@
 
 use catena_io::send_with_fds;
 use catena_model::NodeCounters;
-use catena_model::id::PortId;
+use catena_model::id::{PortId, SliceId};
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    AttachPort, DetachPort, FromDataplane, InterfacePlace, PortOperation, Program, ProgramResult,
+    AttachPort, Delta, DetachPort, FromDataplane, InterfacePlace, PortOperation, ProgramResult,
     Question, State, StateRequest, ToDataplane, UnderlayDevices, from_dataplane, to_dataplane,
 };
 use std::io::{Read, Write};
@@ -73,16 +73,28 @@ impl TestAgent {
         }
     }
 
-    /// Offers a program; answers the refusal, empty when it runs.
-    pub(crate) fn offer(&mut self, program: Program) -> String {
-        let sent = program.number;
-        self.send(to_dataplane::Message::Program(program));
+    /// Offers the parts of a program; answers the refusal, empty when it runs.
+    pub(crate) fn offer(&mut self, parts: impl IntoIterator<Item = Delta>) -> String {
+        for part in parts {
+            let is_last = part.is_last;
+            let result = self.tell(part);
+            if is_last || !result.refusal.is_empty() {
+                assert!(!result.is_part);
+                return result.refusal;
+            }
+            assert!(result.is_part, "{result:?}");
+        }
+        panic!("the last part is missing");
+    }
+
+    /// Offers one part.
+    pub(crate) fn tell(&mut self, part: Delta) -> ProgramResult {
+        let sent = part.number;
+        self.send(to_dataplane::Message::Delta(part));
         match self.hear() {
-            Some(from_dataplane::Message::ProgramResult(ProgramResult {
-                number, refusal, ..
-            })) => {
-                assert_eq!(number, sent);
-                refusal
+            Some(from_dataplane::Message::ProgramResult(result)) => {
+                assert_eq!(result.number, sent);
+                result
             }
             other => panic!("no result but {other:?}"),
         }
@@ -147,16 +159,27 @@ impl TestAgent {
 
     pub(crate) fn counters(&mut self) -> NodeCounters {
         let asked = catena_model::Question::Counters { with_interfaces: false, of: None };
-        let body = serde_json::to_vec(&asked).unwrap();
+        let answer = self.ask(&asked);
+        let catena_model::Answer::Counters(counters) = answer else { panic!("{answer:?}") };
+        *counters
+    }
+
+    /// The slices that run.
+    pub(crate) fn slices(&mut self) -> Vec<SliceId> {
+        let answer = self.ask(&catena_model::Question::Slices { after: None, limit: 100 });
+        let catena_model::Answer::Slices(slices) = answer else { panic!("{answer:?}") };
+        slices.iter().map(|slice| slice.slice).collect()
+    }
+
+    fn ask(&mut self, asked: &catena_model::Question) -> catena_model::Answer {
+        let body = serde_json::to_vec(asked).unwrap();
         self.send(to_dataplane::Message::Question(Question { request: 7, body }));
         match self.hear() {
             Some(from_dataplane::Message::Answer(answer)) => {
                 assert_eq!(answer.request, 7);
-                let answer = serde_json::from_slice(&answer.body).unwrap();
-                let catena_model::Answer::Counters(counters) = answer else { panic!("{answer:?}") };
-                *counters
+                serde_json::from_slice(&answer.body).unwrap()
             }
-            other => panic!("no counters but {other:?}"),
+            other => panic!("no answer but {other:?}"),
         }
     }
 

@@ -2,12 +2,11 @@
 
 use crate::agent::{PATIENCE, TestAgent};
 use crate::is_privileged;
-use crate::node::{Dataplane, Machine, UNDERLAY, packed, program};
+use crate::node::{Dataplane, Machine, UNDERLAY, packed, program, whole};
 use catena_dataplane::engine::TunnelKind;
-use catena_dataplane::shell::{DataplaneError, program_file};
+use catena_dataplane::shell::DataplaneError;
 use catena_kernel::namespace::run_in;
 use catena_model::{DropReason, NodeName};
-use catena_protocol::program::pack;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
@@ -47,15 +46,15 @@ async fn what_cannot_run_is_refused_with_its_reason_and_the_former_goes_on() {
     assert_eq!(agent.offer(packed(1)), "");
 
     let mut torn = packed(2);
-    torn.body[10] ^= 1;
-    assert!(agent.offer(torn).contains("checksum"));
+    *torn[0].changes.last_mut().unwrap() ^= 1;
+    assert!(agent.offer(torn).contains("not program 2 as its controller has it"));
 
     let mut foreign = program(2);
     foreign.node = NodeName::new("host9").unwrap();
-    assert!(agent.offer(pack(&foreign)).contains("is for node 'host9'"));
+    assert!(agent.offer(whole(&foreign)).contains("is for node 'host9'"));
 
     // A draft that cannot be written stands for a full disk.
-    let draft = machine.state_dir().join("program.pb.draft");
+    let draft = machine.state_dir().join("program.log.draft");
     fs::create_dir(&draft).unwrap();
     let refusal = agent.offer(packed(3));
     assert!(refusal.contains("cannot write") && refusal.contains("make room"), "{refusal}");
@@ -77,7 +76,7 @@ async fn tunnels_whose_address_comes_late_are_opened_then() {
     for (number, address) in [(1, late), (2, UNDERLAY), (3, late)] {
         let mut program = program(number);
         program.underlay.address = address;
-        assert_eq!(agent.offer(pack(&program)), "");
+        assert_eq!(agent.offer(whole(&program)), "");
         assert_eq!(agent.state().program_number, number);
     }
     // These data planes say that they have no sandbox, too.
@@ -157,7 +156,7 @@ async fn a_corrupt_program_file_starts_an_empty_data_plane_that_takes_a_new_one(
     let dataplane = machine.start();
     assert_eq!(TestAgent::connect(&machine.socket_path()).offer(packed(5)), "");
     dataplane.stop();
-    let file = program_file(&machine.state_dir());
+    let file = machine.state_dir().join("program.log");
     let mut bytes = fs::read(&file).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x10;

@@ -4,6 +4,8 @@
 
 mod agent;
 mod control;
+mod deltas;
+mod former;
 mod node;
 mod traffic;
 

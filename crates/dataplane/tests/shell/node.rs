@@ -7,6 +7,7 @@ use catena_kernel::attach::{FunctionNamespace, resolve_switch_side};
 use catena_kernel::namespace::{NetNamespace, enter};
 use catena_kernel::netlink::{IpFamily, Netlink};
 use catena_kernel::{packet, sysctl, tc};
+use catena_model::entry::Program;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
     ChainEntry, HopEntry, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
@@ -14,7 +15,8 @@ use catena_model::program::{
 };
 use catena_model::resource::{Attachment, Encapsulation, IpFamily as Family, Transport};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
-use catena_protocol::message::Program;
+use catena_protocol::delta::deltas;
+use catena_protocol::message::Delta;
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
@@ -230,8 +232,18 @@ impl Drop for Dataplane {
     }
 }
 
-pub(crate) fn packed(number: u64) -> Program {
-    catena_protocol::program::pack(&program(number))
+pub(crate) fn packed(number: u64) -> Vec<Delta> {
+    whole(&program(number))
+}
+
+/// The parts of a whole program.
+pub(crate) fn whole(program: &NodeProgram) -> Vec<Delta> {
+    deltas(&program.node, &Program::default(), &entries(program))
+}
+
+/// The same as entries.
+pub(crate) fn entries(program: &NodeProgram) -> Program {
+    Program::new(program.number, program.entries())
 }
 
 /// S and D in one network; TCP and UDP from S to `CHAIN_PORT` pass F.

@@ -10,8 +10,8 @@ use crate::ledger::{PathPhase, PathRecord};
 use catena_model::entry::{Entries, RuleKey};
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, PinEntry, PortEntry, PortRole,
-    RuleEntry, TunnelEntry,
+    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry, PinEntry, PortEntry,
+    PortRole, RuleEntry, TunnelEntry,
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{NodeName, PathId};
@@ -46,16 +46,21 @@ fn set<K: Ord + Clone, E: PartialEq>(table: &mut Table<K, Arc<E>>, key: K, entry
     }
 }
 
-/// Entries that name the other nodes alone.
-pub(super) fn tunnels(node: &NodeName, nodes: &BTreeMap<NodeName, NodeFacts>) -> Entries {
+/// Entries that name nodes alone.
+pub(super) fn of_nodes(
+    node: &NodeName,
+    nodes: &BTreeMap<NodeName, NodeFacts>,
+    choice_seed: u64,
+) -> Entries {
     let mut entries = Entries::default();
-    for (other, facts) in nodes.iter().filter(|(other, _)| *other != node) {
-        let address = facts.underlay.address;
-        set(
-            &mut entries.tunnels,
-            other.clone(),
-            Some(TunnelEntry { node: other.clone(), address }),
-        );
+    for (other, facts) in nodes {
+        let underlay = facts.underlay;
+        if other == node {
+            set(&mut entries.node, (), Some(NodeEntry { underlay, choice_seed }));
+        } else {
+            let entry = TunnelEntry { node: other.clone(), address: underlay.address };
+            set(&mut entries.tunnels, other.clone(), Some(entry));
+        }
     }
     entries
 }
@@ -124,7 +129,7 @@ impl<'u> Update<'u> {
     }
 
     fn entries(&mut self, node: &NodeName) -> Option<&mut Entries> {
-        self.programs.nodes.get_mut(node).map(|program| &mut program.entries)
+        self.programs.entries_mut(node)
     }
 
     // ----- paths -----

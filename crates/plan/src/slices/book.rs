@@ -1,6 +1,5 @@
 //! What has been decided of slices: their paths, how far each has come, what each node knows of them.
 
-use super::table::SliceTable;
 use super::wanted::{Places, Wanted};
 use crate::counts::Counts;
 use crate::intent::Table;
@@ -13,7 +12,7 @@ use catena_model::resource::Encapsulation;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use imbl::OrdSet;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -81,18 +80,15 @@ pub struct SliceBook {
     resting: Table<PathId, BlueprintNumber>,
     /// Where the search for a free identifier goes on, by encapsulation: MPLS has its own.
     cursors: [u32; 2],
-    /// What each node knows.
-    pub(crate) tables: BTreeMap<NodeName, SliceTable>,
-    /// The programs with which nodes were given that, as a former controller wrote them down.
-    pub(crate) numbers: BTreeMap<NodeName, BlueprintNumber>,
+    /// The nodes whose programs have all that they should know of slices.
+    pub(crate) nodes: BTreeSet<NodeName>,
     pub(crate) wanted: Wanted,
 }
 
 impl SliceBook {
     /// Strikes out what a node was told.
     pub(crate) fn forget_node(&mut self, node: &NodeName) {
-        self.tables.remove(node);
-        self.numbers.remove(node);
+        self.nodes.remove(node);
     }
 
     /// The paths of slices that any node may still know.
@@ -115,12 +111,6 @@ impl SliceBook {
     #[must_use]
     pub fn path(&self, id: PathId) -> Option<&SlicePath> {
         self.paths.get(&id)
-    }
-
-    /// What a node knows of slices.
-    #[must_use]
-    pub fn table(&self, node: &NodeName) -> Option<&SliceTable> {
-        self.tables.get(node)
     }
 
     /// The blueprints that turned away from paths that may still hold packets.

@@ -56,7 +56,7 @@ impl Superseded {
             }
             let mut nodes: BTreeSet<NodeName> = match at {
                 Some(node) => BTreeSet::from([node.clone()]),
-                None => blueprint.slices.tables.keys().cloned().collect(),
+                None => blueprint.slices.nodes.iter().cloned().collect(),
             };
             nodes.retain(|node| inventory.knows(node));
             let has_turned = nodes.iter().all(|node| inventory.has_let_go(node, *since));

@@ -30,8 +30,6 @@ struct Group {
 pub struct SliceJournal {
     /// The blueprint that it led to.
     pub number: BlueprintNumber,
-    /// The program with which each node was given what it knows.
-    numbers: BTreeMap<NodeName, BlueprintNumber>,
     removed: Vec<PathId>,
     groups: Vec<Group>,
 }
@@ -46,15 +44,15 @@ impl SliceJournal {
     /// Does it tell nothing?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.numbers.is_empty()
+        self.len() == 0
     }
 
     /// The same as several records, each of bounded size.
     #[must_use]
     pub fn split(self) -> Vec<Self> {
-        let Self { number, numbers, removed, groups } = self;
+        let Self { number, removed, groups } = self;
         let empty = || Self { number, ..Self::default() };
-        let mut records = vec![Self { numbers, ..empty() }];
+        let mut records = Vec::new();
         for removed in removed.chunks(RECORD_PATHS_MAX) {
             records.push(Self { removed: removed.to_vec(), ..empty() });
         }
@@ -77,11 +75,6 @@ impl SliceBook {
     #[must_use]
     pub fn journal_since(&self, former: &Self, number: BlueprintNumber) -> SliceJournal {
         let mut journal = SliceJournal { number, ..SliceJournal::default() };
-        for (node, table) in &self.tables {
-            if former.tables.get(node).is_none_or(|former| former.number != table.number) {
-                journal.numbers.insert(node.clone(), table.number);
-            }
-        }
         let mut groups: BTreeMap<_, Vec<(PathId, SliceId)>> = BTreeMap::new();
         for item in former.paths.diff(&self.paths) {
             match item {
@@ -116,8 +109,7 @@ impl SliceBook {
     #[must_use]
     pub fn resume(journals: impl IntoIterator<Item = SliceJournal>) -> Self {
         let mut book = Self::default();
-        for SliceJournal { number, numbers, removed, groups } in journals {
-            book.numbers.extend(numbers);
+        for SliceJournal { number, removed, groups } in journals {
             for id in removed {
                 book.release(id, number);
                 // Its record may be gone already, with all that came before a whole journal.
@@ -134,10 +126,5 @@ impl SliceBook {
             }
         }
         book
-    }
-
-    /// Nothing is known of what nodes run: each is told everything again.
-    pub fn distrust(&mut self) {
-        self.numbers.clear();
     }
 }

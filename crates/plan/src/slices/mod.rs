@@ -11,7 +11,6 @@ mod drain;
 mod journal;
 mod status;
 mod step;
-mod table;
 mod wanted;
 
 pub(crate) use book::Users;
@@ -20,5 +19,4 @@ pub use drain::SliceDrainWatch;
 pub use journal::SliceJournal;
 pub use status::{is_slice_withdrawn, slice_status, slices_draining};
 pub(crate) use step::{classifier_of, next_slices, settled, with_all_nodes};
-pub use table::SliceTable;
 pub(crate) use wanted::Places;

@@ -118,6 +118,6 @@ fn lagging(
     let lags = |node: &&NodeName| !inventory.has_acknowledged(node, since);
     match at {
         Some(node) => Some(node).filter(lags).cloned(),
-        None => current.slices.tables.keys().find(lags).cloned(),
+        None => current.slices.nodes.iter().find(lags).cloned(),
     }
 }

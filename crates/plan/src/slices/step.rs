@@ -3,9 +3,11 @@
 
 use super::book::{SliceBook, SlicePath, SlicePhase};
 use crate::blueprint::Blueprint;
+use crate::index::IndexedIntent;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathPhase, PathRecord};
+use crate::programs::{Programs, Sources};
 use crate::render::bound_node;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::program::{SliceEntry, SlicePathEntry};
@@ -17,54 +19,71 @@ use std::sync::Arc;
 /// The blueprint that should follow for the sake of slices, or none.
 pub(crate) fn next_slices(
     previous: &Blueprint,
-    intent: &Intent,
+    intent: &IndexedIntent,
     inventory: &Inventory,
 ) -> Option<Blueprint> {
-    let (slices, number) = step(previous, intent, inventory);
-    number.map(|number| Blueprint { number, parent: previous.number, slices, ..previous.clone() })
+    let to = Sources { paths: &previous.ledger.paths, intent, nodes: &inventory.nodes };
+    let programs = match previous.looked_among(&inventory.nodes) {
+        Some(_) => previous.programs.clone(),
+        None => previous.following_programs(to),
+    };
+    let number = previous.number.next();
+    let step = step(previous, programs, intent, inventory);
+    let has_changed = step.has_changed;
+    let (slices, programs) = step.end();
+    has_changed.then(|| Blueprint {
+        number,
+        parent: previous.number,
+        slices,
+        programs,
+        ..previous.clone()
+    })
 }
 
-/// The book of a blueprint that nothing follows: what was found out in looking is kept.
-pub(crate) fn settled(previous: &Blueprint, intent: &Intent, inventory: &Inventory) -> SliceBook {
-    step(previous, intent, inventory).0
+/// The book and the programs of a blueprint that nothing follows: what was found out in looking is
+/// kept.
+pub(crate) fn settled(
+    previous: &Blueprint,
+    programs: Programs,
+    intent: &Intent,
+    inventory: &Inventory,
+) -> (SliceBook, Programs) {
+    step(previous, programs, intent, inventory).end()
 }
 
-/// The book of the blueprint that follows for the sake of chains, with what every node should know.
-/// The number of that blueprint stands for both, so a node must not be handed the one without the
-/// other.
+/// The book and the programs of the blueprint that follows for the sake of chains, with what every node
+/// should know of slices.
 pub(crate) fn with_all_nodes(
     previous: &Blueprint,
     book: SliceBook,
+    programs: Programs,
     intent: &Intent,
     inventory: &Inventory,
-) -> SliceBook {
-    if book.is_empty() && book.tables.is_empty() {
-        return book;
-    }
-    let mut step = Step::new(previous, book, intent, inventory);
+) -> (SliceBook, Programs) {
+    let mut step = Step::new(previous, book, programs, intent, inventory);
     step.meet_nodes();
-    step.book
+    step.end()
 }
 
-fn step(
-    previous: &Blueprint,
-    intent: &Intent,
-    inventory: &Inventory,
-) -> (SliceBook, Option<BlueprintNumber>) {
+fn step<'s>(
+    previous: &'s Blueprint,
+    programs: Programs,
+    intent: &'s Intent,
+    inventory: &'s Inventory,
+) -> Step<'s> {
     let mut book = previous.slices.clone();
     book.wanted.look(intent);
-    if book.is_empty() && book.tables.is_empty() {
-        return (book, None);
-    }
-    let mut step = Step::new(previous, book, intent, inventory);
+    let mut step = Step::new(previous, book, programs, intent, inventory);
     step.meet_nodes();
+    if step.book.is_empty() {
+        return step;
+    }
     step.aim();
     for slice in step.book.wanted.todo.clone() {
         step.take_up(slice);
     }
     step.advance();
-    let number = step.has_changed.then_some(step.number);
-    (step.book, number)
+    step
 }
 
 /// The node that classifies where a slice begins; none: every node does.
@@ -88,6 +107,9 @@ struct Step<'s> {
     book: SliceBook,
     /// The nodes of the hops of paths that were asked for.
     lines: BTreeMap<PathId, Arc<BTreeSet<NodeName>>>,
+    programs: Programs,
+    /// The nodes whose acknowledgement of this step is waited for.
+    told: BTreeSet<NodeName>,
     has_changed: bool,
 }
 
@@ -95,25 +117,37 @@ impl<'s> Step<'s> {
     fn new(
         previous: &'s Blueprint,
         book: SliceBook,
+        programs: Programs,
         intent: &'s Intent,
         inventory: &'s Inventory,
     ) -> Self {
-        let (number, lines) = (previous.number.next(), BTreeMap::new());
-        Self { previous, intent, inventory, number, book, lines, has_changed: false }
+        Self {
+            previous,
+            intent,
+            inventory,
+            number: previous.number.next(),
+            book,
+            lines: BTreeMap::new(),
+            programs,
+            told: BTreeSet::new(),
+            has_changed: false,
+        }
     }
 
-    /// A node that was not there before learns all that is its own. After a restart those are all:
-    /// they know it by the numbers that were written down.
+    fn end(self) -> (SliceBook, Programs) {
+        let programs = self.programs.numbered(&self.previous.programs, self.number, &self.told);
+        (self.book, programs)
+    }
+
+    /// A node that was not there before learns all that is its own; so do all after a restart, who may
+    /// know it already.
     fn meet_nodes(&mut self) {
-        let unknown =
-            self.inventory.nodes.keys().filter(|node| !self.book.tables.contains_key(*node));
-        let unknown: Vec<NodeName> = unknown.cloned().collect();
+        let unknown = self.inventory.nodes.keys().filter(|node| !self.book.nodes.contains(*node));
+        let unknown: BTreeSet<NodeName> = unknown.cloned().collect();
         if unknown.is_empty() {
             return;
         }
-        for node in &unknown {
-            self.book.tables.insert(node.clone(), super::SliceTable::default());
-        }
+        self.book.nodes.extend(unknown.iter().cloned());
         let paths = self.book.paths.clone();
         for (id, path) in &paths {
             if path.phase == SlicePhase::Classified
@@ -126,31 +160,30 @@ impl<'s> Step<'s> {
                 SlicePhase::Installed => BTreeSet::clone(&self.hops(path.like)),
                 _ => self.nodes_of(path),
             };
-            for node in nodes.into_iter().filter(|node| unknown.contains(node)) {
-                self.tell(*id, path, &node);
-            }
+            self.tell(*id, path, nodes.intersection(&unknown));
         }
-        for node in unknown {
-            let known = self.book.numbers.get(&node).copied();
-            let Some(table) = self.book.tables.get_mut(&node) else { continue };
-            if let Some(number) = known {
-                table.number = number;
-            } else if !table.is_empty() {
-                self.has_changed = true;
-            }
-        }
+        // Whom it is new to gets it because it differs from what that node was told before.
+        self.told.clear();
     }
 
-    /// Tells a node what it should know of a path.
-    fn tell(&mut self, id: PathId, path: &SlicePath, node: &NodeName) {
-        let entry = self.book.entries.get(&path.slice).cloned();
-        let classifies = path.at.as_ref().is_none_or(|at| at == node);
-        let is_sent_into = path.phase == SlicePhase::Classified;
-        let Some(table) = self.book.tables.get_mut(node) else { return };
-        table.number = self.number;
-        table.paths.insert(id, path_entry(id, path));
-        if let Some(entry) = entry.filter(|_| classifies && is_sent_into) {
-            table.slices.insert(path.slice, entry);
+    /// Tells nodes what they should know of a path.
+    fn tell<'n>(
+        &mut self,
+        id: PathId,
+        path: &SlicePath,
+        nodes: impl IntoIterator<Item = &'n NodeName>,
+    ) {
+        let entry = self.book.entries.get(&path.slice);
+        let entry = entry.filter(|_| path.phase == SlicePhase::Classified);
+        let path_entry = Arc::new(path_entry(id, path));
+        for node in nodes {
+            self.told.insert(node.clone());
+            let Some(entries) = self.programs.entries_mut(node) else { continue };
+            entries.slice_paths.insert(id, Arc::clone(&path_entry));
+            let classifies = path.at.as_ref().is_none_or(|at| at == node);
+            if let Some(entry) = entry.filter(|_| classifies) {
+                entries.slices.insert(path.slice, Arc::clone(entry));
+            }
         }
     }
 
@@ -233,9 +266,7 @@ impl<'s> Step<'s> {
         };
         let hops = self.hops(path.like);
         let is_alone = hops.is_empty() || self.nodes_of(&path).len() <= 1;
-        for node in hops.iter() {
-            self.tell(id, &path, node);
-        }
+        self.tell(id, &path, hops.iter());
         self.book.put(id, path);
         self.has_changed = true;
         if is_alone {
@@ -254,9 +285,8 @@ impl<'s> Step<'s> {
         path.phase = SlicePhase::Classified;
         path.since = self.number;
         self.book.entries.insert(path.slice, Arc::new(SliceEntry::of(slice, id)));
-        for node in self.places(path.at.as_ref()) {
-            self.tell(id, &path, &node);
-        }
+        let places = self.places(path.at.as_ref());
+        self.tell(id, &path, &places);
         self.book.put(id, path);
         self.has_changed = true;
     }
@@ -270,9 +300,8 @@ impl<'s> Step<'s> {
         let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
         path.since = self.number;
         self.book.entries.insert(slice.id, Arc::new(declared));
-        for node in self.places(path.at.as_ref()) {
-            self.tell(id, &path, &node);
-        }
+        let places = self.places(path.at.as_ref());
+        self.tell(id, &path, &places);
         self.book.put(id, path);
         self.has_changed = true;
     }
@@ -283,10 +312,10 @@ impl<'s> Step<'s> {
         path.phase = SlicePhase::Superseded;
         path.since = self.number;
         for node in self.places(path.at.as_ref()) {
-            if let Some(table) = self.book.tables.get_mut(&node) {
-                table.number = self.number;
-                table.slices.remove(&path.slice);
+            if let Some(entries) = self.programs.entries_mut(&node) {
+                entries.slices.remove(&path.slice);
             }
+            self.told.insert(node);
         }
         self.book.entries.remove(&path.slice);
         self.book.put(id, path);
@@ -297,11 +326,11 @@ impl<'s> Step<'s> {
     fn forget(&mut self, id: PathId) {
         let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
         for node in self.nodes_of(&path) {
-            if let Some(table) = self.book.tables.get_mut(&node) {
-                // Also where it was not known: all of them are waited for.
-                table.number = self.number;
-                table.paths.remove(&id);
+            if let Some(entries) = self.programs.entries_mut(&node) {
+                entries.slice_paths.remove(&id);
             }
+            // Also where it was not known: all of them are waited for.
+            self.told.insert(node);
         }
         path.phase = SlicePhase::Forgotten;
         path.since = self.number;
@@ -369,7 +398,7 @@ impl<'s> Step<'s> {
     fn places(&self, at: Option<&NodeName>) -> Vec<NodeName> {
         match at {
             Some(node) => vec![node.clone()],
-            None => self.book.tables.keys().cloned().collect(),
+            None => self.book.nodes.iter().cloned().collect(),
         }
     }
 

@@ -439,7 +439,7 @@ proptest! {
 
 /// A domain whose nodes do at once what they are told.
 pub(crate) fn domain(nodes: u32) -> Reconciler {
-    let mut reconciler = Reconciler::resume(Ledger::default(), []);
+    let mut reconciler = Reconciler::resume(Ledger::default(), [], Default::default());
     for number in 1..=nodes {
         let underlay = catena_model::program::Underlay {
             address: [192, 0, 2, number as u8].into(),
@@ -463,10 +463,9 @@ fn settle(reconciler: &mut Reconciler, intent: &IndexedIntent) -> bool {
     while let Some(planned) = reconciler.plan(intent) {
         has_planned = true;
         reconciler.adopt(planned);
-        for state in reconciler.hand_out() {
-            let program = state.program.whole(&state.node);
-            let number = u32::from(program.node != node(1)) + 1;
-            let bound = program.ports.iter().map(|port| port.id).collect();
+        for (name, program) in reconciler.hand_out() {
+            let number = u32::from(name != node(1)) + 1;
+            let bound = program.entries.ports.keys().copied().collect();
             let unbound = std::collections::BTreeMap::new();
             tell(reconciler, number, NodeNews::Ports { bound, unbound });
             tell(reconciler, number, NodeNews::Acknowledged(program.number));

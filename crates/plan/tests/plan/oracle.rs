@@ -10,7 +10,9 @@ use catena_model::program::{
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
-use catena_plan::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord};
+use catena_plan::{
+    Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord, SlicePhase,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -21,8 +23,35 @@ pub(crate) fn assert_programs(blueprint: &Blueprint, intent: &Intent, inventory:
     assert!(blueprint.programs.keys().eq(whole.keys()));
     for (node, mut program) in whole {
         program.number = blueprint.programs.get(&node).unwrap().number;
-        assert_eq!(blueprint.program(&node).unwrap(), program);
+        let mut told = blueprint.program(&node).unwrap();
+        assert_slices(blueprint, &node, &told);
+        (told.slices, told.slice_paths) = Default::default();
+        assert_eq!(told, program);
     }
+}
+
+/// What a node is told of slices: it depends on nothing but how far their paths have come.
+fn assert_slices(blueprint: &Blueprint, node: &NodeName, told: &NodeProgram) {
+    let (mut slices, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    for (id, path) in blueprint.slices.paths() {
+        let like = blueprint.ledger.paths.get(&path.like);
+        let mut hops = like.into_iter().flat_map(|like| &like.hops);
+        let is_hop = hops.any(|hop| hop.instances.iter().any(|one| one.node == *node));
+        let classifies = path.at.as_ref().is_none_or(|at| at == node);
+        let is_known = match path.phase {
+            SlicePhase::Installed => is_hop,
+            SlicePhase::Classified | SlicePhase::Superseded => is_hop || classifies,
+            SlicePhase::Forgotten => false,
+        };
+        paths.extend(is_known.then_some((id, path.slice, path.like, path.carries_metadata)));
+        let is_entered = path.phase == SlicePhase::Classified && classifies;
+        slices.extend(is_entered.then_some((path.slice, id)));
+    }
+    let told_paths = told.slice_paths.iter();
+    let told_paths = told_paths.map(|path| (path.id, path.slice, path.like, path.carries_metadata));
+    assert_eq!(told_paths.collect::<BTreeSet<_>>(), paths);
+    let told_slices = told.slices.iter().map(|slice| (slice.id, slice.path));
+    assert_eq!(told_slices.collect::<BTreeSet<_>>(), slices);
 }
 
 /// The programs of all nodes, all with number 0: the caller knows which of them are new.

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
-use crate::stored::stored;
 use catena_model::id::{ChainId, FunctionId, GraphId, InstanceId, RuleId};
 use catena_model::program::RulePlace;
 use catena_model::resource::{ChainGraph, Encapsulation};
@@ -122,8 +121,7 @@ impl Domain {
             }
             Step::Join(pairs) => self.join(pairs),
             Step::Restart => {
-                let ledger = stored(&self.world.blueprint.ledger);
-                self.world.blueprint = catena_plan::Blueprint::resume(ledger);
+                self.world.restart();
             }
         }
         self.world.plan();

@@ -1,6 +1,7 @@
 //! A small declared world: nodes with functions, and a domain that acknowledges on demand.
 #![allow(clippy::unwrap_used)]
 
+use catena_model::entry::ProgramVersion;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
 use catena_model::program::Underlay;
 use catena_model::resource::{
@@ -12,6 +13,7 @@ use catena_model::status::ChainStatus;
 use catena_model::{NodeName, PathId, ProjectId};
 use catena_plan::{Blueprint, IndexedIntent, Intent, Inventory, Ledger, NodeFacts};
 use catena_wire::scalar::{MacAddr, Vni};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 pub(crate) fn id(kind: u128, number: u32) -> Uuid {
@@ -49,6 +51,12 @@ pub(crate) fn next(
     found
 }
 
+/// The programs that nodes were told, as they are written down.
+pub(crate) fn versions(blueprint: &Blueprint) -> BTreeMap<NodeName, ProgramVersion> {
+    let programs = blueprint.programs.iter();
+    programs.map(|(node, program)| (node.clone(), program.version())).collect()
+}
+
 pub(crate) struct World {
     pub(crate) intent: Intent,
     pub(crate) inventory: Inventory,
@@ -83,7 +91,7 @@ impl World {
             facts.is_connected = true;
             inventory.nodes.insert(node(number), facts);
         }
-        let blueprint = Blueprint::resume(Ledger::default());
+        let blueprint = Blueprint::resume(Ledger::default(), BTreeMap::new());
         Self { intent, inventory, blueprint, history: Vec::new() }
     }
 
@@ -205,6 +213,7 @@ impl World {
             made += 1;
             assert!(made < 10, "the planner does not come to rest");
         }
+        self.blueprint = catena_plan::rested(&self.blueprint, &intent, &self.inventory);
         made
     }
 

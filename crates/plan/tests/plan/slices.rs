@@ -2,13 +2,14 @@
 //! had been planned at once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::rig::{CUSTOMER, World, id, label, node, port_id};
+use crate::rig::{CUSTOMER, World, id, label, node, port_id, versions};
 use catena_model::PathId;
+use catena_model::entry::{Change, Entries};
 use catena_model::id::{ChainId, FunctionId, PortId, SliceId};
 use catena_model::program::SlicePolicy;
 use catena_model::slice::{Slice, SlicePlace, Teid, TeidRange, TunnelId, Vni};
 use catena_model::status::ChainState;
-use catena_plan::{PathPhase, SliceBook, SlicePhase, SliceTable, slice_status};
+use catena_plan::{Blueprint, PathPhase, SliceBook, SlicePhase, slice_status};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,8 +72,8 @@ impl World {
         slice_status(&self.blueprint, &self.inventory, slice).state
     }
 
-    fn table(&self, number: u32) -> SliceTable {
-        self.blueprint.slices.table(&node(number)).cloned().unwrap_or_default()
+    fn table(&self, number: u32) -> Entries {
+        slices_at(&self.blueprint, number)
     }
 
     fn path_of(&self, number: u32) -> Option<PathId> {
@@ -101,7 +102,7 @@ fn meaning(world: &World) -> BTreeMap<u32, BTreeSet<(SliceId, String, usize)>> {
     let of = |number: u32| {
         let table = world.table(number);
         let hops = |path: PathId| {
-            let like = table.paths.get(&path).expect("a slice has its path").like;
+            let like = table.slice_paths.get(&path).expect("a slice has its path").like;
             let program = &world.blueprint.program(&node(number)).unwrap();
             let path = program.paths.iter().find(|path| path.id == like);
             path.expect("the path that it is like is there").hops.len()
@@ -110,7 +111,7 @@ fn meaning(world: &World) -> BTreeMap<u32, BTreeSet<(SliceId, String, usize)>> {
         for entry in table.slices.values() {
             known.insert((entry.id, format!("{:?}", entry.matches), hops(entry.path)));
         }
-        for path in table.paths.values() {
+        for path in table.slice_paths.values() {
             known.insert((path.slice, "path".into(), hops(path.id)));
         }
         known
@@ -123,8 +124,8 @@ fn hops_learn_the_path_of_a_slice_before_its_node_sends_into_it() {
     let (mut world, chain, _) = world();
     world.slice(1, chain, Some(1));
     assert!(world.plan() > 0);
-    assert!(world.table(1).is_empty());
-    assert_eq!((world.table(2).paths.len(), world.table(3).paths.len()), (1, 1));
+    assert!(world.table(1) == Entries::default());
+    assert_eq!((world.table(2).slice_paths.len(), world.table(3).slice_paths.len()), (1, 1));
     assert_eq!(world.state(1), ChainState::Building);
     world.acknowledge(2);
     world.inventory.nodes.get_mut(&node(2)).unwrap().acknowledged =
@@ -165,7 +166,7 @@ fn a_slice_at_the_end_of_a_chain_is_known_wherever_that_chain_may_end() {
     let old = paths(&world);
     world.rest();
     assert!(paths(&world).iter().all(|path| !old.contains(path)), "the chain has turned");
-    assert!(before.iter().zip(&tables(&world)).all(|(before, now)| before.is_same(now)));
+    assert!(before.iter().zip(&tables(&world)).all(|(before, now)| before == now));
     assert_eq!(world.state(1), ChainState::Active);
 }
 
@@ -185,7 +186,7 @@ fn a_chain_without_rules_is_carried_for_its_slices_and_goes_with_the_last() {
     }
     world.intent.slices.remove(&slice_id(1));
     world.rest();
-    assert!((1..=3).all(|number| world.table(number).is_empty()));
+    assert!((1..=3).all(|number| world.table(number) == Entries::default()));
     assert!(world.blueprint.ledger.paths.values().all(|path| path.chain != chain));
     assert_eq!(world.blueprint.slices.paths().len(), 0);
 }
@@ -284,32 +285,25 @@ fn what_is_written_down_of_slices_brings_back_what_nodes_run() {
     let ledger = catena_plan::Ledger::clone(&world.blueprint.ledger);
     let nodes: Vec<_> =
         world.inventory.nodes.iter().map(|(name, facts)| (name.clone(), facts.underlay)).collect();
-    let number = world.blueprint.number;
+    let (number, told) = (world.blueprint.number, versions(&world.blueprint));
     let resume = |slices: &SliceBook| {
-        let (ledger, nodes) = (ledger.clone(), nodes.clone());
-        catena_plan::Reconciler::resume(ledger, nodes).with_slices(slices.clone(), number)
+        let (ledger, nodes, told) = (ledger.clone(), nodes.clone(), told.clone());
+        catena_plan::Reconciler::resume(ledger, nodes, told).with_slices(slices.clone(), number)
     };
+    let intent = world.intent.clone().into();
     let mut resumed = resume(&book);
-    resumed.rest(&world.intent.clone().into());
-    for (name, table) in (1..=3).map(|number| (node(number), world.table(number))) {
-        let known = resumed.blueprint().slices.table(&name).unwrap();
-        assert_eq!(known.number, table.number, "{name}");
-        assert!(known.is_same(&table), "{name}");
-    }
-    // The first programs that it hands out are of a new number: its slices come with them, whether
-    // it is known what nodes run or not.
-    let mut distrusted = book.clone();
-    distrusted.distrust();
-    for book in [book, distrusted] {
-        let mut planning = resume(&book);
-        let planned = planning.plan(&world.intent.clone().into()).expect("programs are made anew");
-        planning.adopt(planned);
-        let states = planning.hand_out();
-        assert_eq!(states.len(), 3);
-        for state in states {
-            let number = (1..=3).find(|number| node(*number) == state.node).expect("a node");
-            assert!(state.slices.is_same(&world.table(number)), "{}", state.node);
-        }
+    assert!(resumed.plan(&intent).is_none(), "nothing is to be told");
+    resumed.rest(&intent);
+    assert_eq!(resumed.blueprint().programs, world.blueprint.programs);
+    // Who knows nothing of what nodes were told tells all of them everything.
+    let told = BTreeMap::new();
+    let unknowing = catena_plan::Reconciler::resume(ledger.clone(), nodes.clone(), told);
+    let mut unknowing = unknowing.with_slices(book, number);
+    let planned = unknowing.plan(&intent).expect("programs are made anew");
+    unknowing.adopt(planned);
+    for (node, program) in unknowing.hand_out() {
+        let known = world.blueprint.programs.get(&node).expect("a node");
+        assert_eq!((program.number > known.number, program.digest), (true, known.digest), "{node}");
     }
 }
 
@@ -431,26 +425,24 @@ proptest! {
         for act in &acts {
             carry_out(&mut world, act, [first, second]);
         }
-        let states: Vec<SliceTable> = world
-            .history
-            .iter()
-            .map(|blueprint| blueprint.slices.table(&node(2)).cloned().unwrap_or_default())
-            .collect();
+        let states: Vec<Entries> =
+            world.history.iter().map(|blueprint| slices_at(blueprint, 2)).collect();
         for (from, to) in states.iter().zip(states.iter().skip(3)) {
             let mut made = from.clone();
-            for delta in to.deltas(from, &node(2), from.number, to.number) {
-                delta.removed.iter().for_each(|slice| { made.slices.remove(slice); });
-                delta.removed_paths.iter().for_each(|path| { made.paths.remove(path); });
-                for path in delta.paths {
-                    made.paths.insert(path.id, path);
-                }
-                for slice in delta.slices {
-                    made.slices.insert(slice.id, slice.into());
-                }
+            let bytes: Vec<u8> = to.changes_since(from).flat_map(|change| change.bytes()).collect();
+            for change in Change::read_all(&bytes, usize::MAX).unwrap() {
+                made.edit(change).unwrap();
             }
-            prop_assert!(made.is_same(to));
+            prop_assert!(made == *to);
         }
     }
+}
+
+/// What a node knows of slices.
+fn slices_at(blueprint: &Blueprint, number: u32) -> Entries {
+    let program = blueprint.programs.get(&node(number)).cloned().unwrap_or_default();
+    let Entries { slices, slice_paths, .. } = program.entries;
+    Entries { slices, slice_paths, ..Entries::default() }
 }
 
 /// The same declared world, planned from nothing.

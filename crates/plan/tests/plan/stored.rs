@@ -1,7 +1,8 @@
 //! What a store gives back of what was written.
 #![allow(clippy::unwrap_used)]
 
-use catena_plan::Ledger;
+use crate::rig::{World, versions};
+use catena_plan::{Blueprint, Ledger};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -14,4 +15,12 @@ pub(crate) fn stored(ledger: &Ledger) -> Ledger {
     assert!(head.paths.is_empty(), "the head has none");
     let paths = ledger.paths.iter().map(|(id, record)| (*id, again(record)));
     Ledger { paths: paths.collect(), ..head }
+}
+
+impl World {
+    /// Another controller goes on with what was stored.
+    pub(crate) fn restart(&mut self) {
+        let told = versions(&self.blueprint);
+        self.blueprint = Blueprint::resume(stored(&self.blueprint.ledger), told);
+    }
 }

@@ -5,7 +5,7 @@
 
 use crate::index::{Write, apply, dangles, domain, tell, writes};
 use crate::oracle::assert_programs;
-use crate::rig::{CUSTOMER, INTERNAL, World, id, next, node, port_id};
+use crate::rig::{CUSTOMER, INTERNAL, World, id, next, node, port_id, versions};
 use crate::stored::stored;
 use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::program::Underlay;
@@ -120,12 +120,11 @@ impl Domain {
             Turn::Restart => {
                 let blueprint = self.reconciler.blueprint();
                 let (ledger, number) = (stored(&blueprint.ledger), blueprint.number);
+                let told = versions(blueprint);
                 let nodes = self.reconciler.inventory().nodes.iter();
                 let nodes = nodes.map(|(name, facts)| (name.clone(), facts.underlay));
-                let resumed = Reconciler::resume(ledger, nodes.collect::<Vec<_>>());
-                let mut book = SliceBook::resume(self.journals.clone());
-                // Slices may have been declared anew since.
-                book.distrust();
+                let resumed = Reconciler::resume(ledger, nodes.collect::<Vec<_>>(), told);
+                let book = SliceBook::resume(self.journals.clone());
                 self.reconciler = resumed.with_slices(book, number);
             }
         }

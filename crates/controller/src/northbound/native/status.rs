@@ -4,12 +4,13 @@ use super::problem::Problem;
 use crate::northbound::App;
 use crate::reconcile::{Situation, settle};
 use catena_model::NodeName;
+use catena_model::entry::Program;
 use catena_model::limits::{NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX, NODE_SLICES_MAX};
 use catena_model::preview::NodeProgress;
 use catena_model::status::{
     ChainState, NodeDetail, NodeReport, NodeStatus, TableFill, UnboundPort,
 };
-use catena_plan::{Intent, NodeFacts, Program, SliceTable};
+use catena_plan::{Intent, NodeFacts};
 use serde_json::{Value, json};
 
 pub(super) fn status(situation: &Situation, intent: &Intent) -> Value {
@@ -42,12 +43,12 @@ pub(super) fn status(situation: &Situation, intent: &Intent) -> Value {
 }
 
 /// How many slices are declared, how many the blueprint sends into paths of their own, and the nodes
-/// that have not acknowledged what it says of slices. It costs what the nodes are, not the slices.
+/// that have not acknowledged their programs. It costs what the nodes are, not the slices.
 fn slices(situation: &Situation, intent: &Intent) -> Value {
     let book = &situation.blueprint.slices;
     let behind = situation.inventory.nodes.keys().filter(|node| {
-        let table = book.table(node);
-        table.is_some_and(|table| !situation.inventory.has_acknowledged(node, table.number))
+        let wanted = situation.blueprint.number_of(node);
+        !book.is_empty() && !situation.inventory.has_acknowledged(node, wanted)
     });
     json!({
         "declared": intent.slices.len(),
@@ -98,9 +99,7 @@ pub(super) async fn node(
         Problem::not_found(format!("There is no node '{name}'; 'catena node list' shows all."))
     })?;
     let program = situation.blueprint.programs.get(&report.status.node);
-    let mut tables = program.map(tables).unwrap_or_default();
-    let slices = situation.blueprint.slices.table(&report.status.node);
-    tables.extend(slices.into_iter().flat_map(slice_tables));
+    let tables = program.map(tables).unwrap_or_default();
     let NodeReport { status, counters } = report;
     Ok(NodeDetail { status, counters, tables })
 }
@@ -117,28 +116,19 @@ pub(super) fn progress(situation: &Situation) -> Vec<NodeProgress> {
     nodes.map(one).collect()
 }
 
-fn slice_tables(slices: &SliceTable) -> [TableFill; 2] {
-    [
-        fill("slices", slices.slices.len(), Some(NODE_SLICES_MAX)),
-        fill("paths of slices", slices.paths.len(), Some(NODE_SLICES_MAX)),
-    ]
-}
-
-fn fill(table: &str, entries: usize, limit: Option<usize>) -> TableFill {
-    TableFill {
-        table: table.into(),
-        entries: entries as u64,
-        limit: limit.map(|limit| limit as u64),
-    }
-}
-
 fn tables(program: &Program) -> Vec<TableFill> {
-    let limit = |table| match table {
+    let limit = |table: &str| match table {
         "ports" => Some(NODE_PORTS_MAX),
         "rules" => Some(NODE_RULES_MAX),
         "paths" => Some(NODE_PATHS_MAX),
+        "slices" | "slice_paths" => Some(NODE_SLICES_MAX),
         _ => None,
     };
+    let fill = |(table, entries): (&str, usize)| TableFill {
+        table: table.replace('_', " "),
+        entries: entries as u64,
+        limit: limit(table).map(|limit| limit as u64),
+    };
     let lengths = program.entries.lengths().into_iter();
-    lengths.map(|(table, entries)| fill(table, entries, limit(table))).collect()
+    lengths.filter(|(table, _)| *table != "node").map(fill).collect()
 }

@@ -69,7 +69,7 @@ fn a_node_that_left_holds_slices_up_until_it_is_forgotten_and_may_come_back() {
     // Who comes back, with whatever it ran, is a node like any other.
     let guest = connect(&controller, "guest", 3);
     eventually("the slice at the node that is back", || {
-        let known = guest.state.lock().unwrap().slices.len();
+        let known = guest.state.lock().unwrap().running.entries.slices.len();
         (known == 1 && active().is_some()).then_some(())
     });
     drop(guest);

@@ -1,12 +1,11 @@
 //! An agent without a node: it dials over mutual TLS, takes programs, binds every port it is told
 //! of and acknowledges, as far as the test lets it.
 
-use catena_model::PathId;
+use catena_model::entry::{Entries, Program, ProgramVersion};
 use catena_model::id::PortId;
-use catena_model::id::SliceId;
-use catena_model::program::{SliceEntry, SlicePathEntry};
 use catena_model::status::InstanceHealth;
 use catena_model::{ChainCounters, NodeCounters, NodeName, NodeProgram, PortCounters};
+use catena_protocol::delta::Draft;
 use catena_protocol::message::{
     self, Answer, FromAgent, PortState, PortStates, ToAgent, from_agent, to_agent,
 };
@@ -50,14 +49,15 @@ pub struct State {
     pub asked: usize,
     /// How it says that instances are.
     pub health: Vec<InstanceHealth>,
-    /// The slices of the newest program.
-    pub slices: BTreeMap<SliceId, SliceEntry>,
-    /// Their paths.
-    pub slice_paths: BTreeMap<PathId, SlicePathEntry>,
-    /// How many messages told of slices.
+    /// The newest program.
+    pub running: Program,
+    /// The one that was acknowledged last.
+    pub told: ProgramVersion,
+    /// How many messages told of programs, and how many of these were whole ones.
     pub deltas: usize,
-    /// The program that awaits its slices, and the number of it with them.
-    pub followed: Option<(NodeProgram, u64)>,
+    pub wholes: usize,
+    /// A change whose last part has not come.
+    pub draft: Option<Draft>,
     pub outgoing: Option<mpsc::Sender<FromAgent>>,
 }
 
@@ -115,7 +115,7 @@ impl FakeAgent {
         let certificates = enroll(data, node);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();
-        let first = hello(node, &state.agent, format!("192.0.2.{host}"), 1_500, state.acknowledged);
+        let first = hello(node, &state.agent, format!("192.0.2.{host}"), 1_500, state.told);
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let node = NodeName::new(node).unwrap();
@@ -145,6 +145,7 @@ impl FakeAgent {
         let newest = state.programs.last().map(|program| program.number.0);
         if let (Some(newest), Some(outgoing)) = (newest, state.outgoing.clone()) {
             state.acknowledged = newest;
+            state.told = state.running.version();
             let result = from_agent::Message::ProgramResult(program_result(newest, ""));
             outgoing.try_send(FromAgent { message: Some(result) }).unwrap();
         }
@@ -210,9 +211,8 @@ fn answers(
         return Vec::new();
     }
     match message {
-        to_agent::Message::Welcome(_) => Vec::new(),
-        to_agent::Message::Program(packed) => take_program(&mut state, &packed),
-        to_agent::Message::SliceDelta(part) => take_delta(&mut state, &part),
+        to_agent::Message::Welcome(_) => vec![port_states(&state)],
+        to_agent::Message::Delta(part) => take_delta(&mut state, node, &part),
         to_agent::Message::Question(request) => {
             state.asked += 1;
             let counters = counters(&state, node);
@@ -224,78 +224,59 @@ fn answers(
     }
 }
 
-/// Takes a change of slices as a data plane does: what it changes must run here, and what it names
-/// must be known.
-fn take_delta(state: &mut State, part: &message::SliceDelta) -> Vec<from_agent::Message> {
+/// Takes a change as a data plane does: what it changes must run here, and what it names must be known.
+fn take_delta(
+    state: &mut State,
+    node: &NodeName,
+    part: &message::Delta,
+) -> Vec<from_agent::Message> {
     let result = |result| vec![from_agent::Message::ProgramResult(result)];
-    let delta = catena_protocol::slices::unpack(part).unwrap();
-    let follows = state
-        .followed
-        .as_ref()
-        .is_some_and(|(program, number)| (program.number.0, *number) == (part.base, part.number));
-    if !follows && state.acknowledged != part.base {
-        return result(whole_needed(part.number, "it is not what runs here"));
+    let number = part.number;
+    let base = if part.is_whole() { Program::default() } else { state.running.clone() };
+    if base.version() != part.from_version() {
+        return result(whole_needed(number, "it is not what runs here"));
     }
     state.deltas += 1;
-    for slice in &delta.removed {
-        state.slices.remove(slice);
-    }
-    for path in &delta.removed_paths {
-        state.slice_paths.remove(path);
-    }
-    state.slice_paths.extend(delta.paths.into_iter().map(|path| (path.id, path)));
-    state.slices.extend(delta.slices.into_iter().map(|slice| (slice.id, slice)));
+    state.wholes += usize::from(part.is_whole());
+    let newest = state.running.number.0.max(state.acknowledged);
+    assert!(number > newest, "program {number} after {newest}");
+    let mut draft = state.draft.take().unwrap_or_else(|| Draft::begin(part, &base));
+    draft.add(part).unwrap();
     if !part.is_last {
-        return result(part_result(part.number));
+        state.draft = Some(draft);
+        return result(part_result(number));
     }
-    state.programs.extend(state.followed.take().map(|(program, _)| program));
-    let program = state.programs.last().unwrap();
-    let known: BTreeSet<PathId> = program.paths.iter().map(|path| path.id).collect();
-    assert!(state.slices.values().all(|slice| state.slice_paths.contains_key(&slice.path)));
-    assert!(state.slice_paths.values().all(|path| known.contains(&path.like)));
+    if let Some(reason) = &state.refuses {
+        return result(program_result(number, reason));
+    }
+    state.running = draft.finish(&base).unwrap();
+    assert_refers(&state.running.entries);
+    state.programs.push(state.running.entries.program(node.clone(), state.running.number));
     let mut answers = vec![port_states(state)];
     if !state.is_held {
-        state.acknowledged = part.number;
-        answers.extend(result(program_result(part.number, "")));
+        (state.acknowledged, state.told) = (number, state.running.version());
+        answers.extend(result(program_result(number, "")));
     }
     answers
 }
 
-fn take_program(state: &mut State, packed: &message::Program) -> Vec<from_agent::Message> {
-    let number = packed.number;
-    if packed.keeps_slices_of == 0 {
-        state.slices.clear();
-        state.slice_paths.clear();
-    } else if packed.keeps_slices_of != state.acknowledged {
-        let result = whole_needed(number.max(packed.followed_to), "it is not what runs here");
-        return vec![from_agent::Message::ProgramResult(result)];
-    }
-    if packed.followed_to > 0 {
-        let program = catena_protocol::program::unpack(packed).unwrap();
-        state.followed = Some((program, packed.followed_to));
-        return vec![from_agent::Message::ProgramResult(part_result(packed.followed_to))];
-    }
-    let newest = state.programs.last().map_or(0, |program| program.number.0);
-    assert!(number > newest.max(state.acknowledged), "program {number} after {newest}");
-    if let Some(reason) = &state.refuses {
-        return vec![from_agent::Message::ProgramResult(program_result(number, reason))];
-    }
-    state.programs.push(catena_protocol::program::unpack(packed).unwrap());
-    let mut answers = vec![port_states(state)];
-    if !state.is_held {
-        state.acknowledged = number;
-        answers.push(from_agent::Message::ProgramResult(program_result(number, "")));
-    }
-    answers
+/// What entries name is there.
+fn assert_refers(entries: &Entries) {
+    assert!(entries.rules.values().all(|rule| entries.paths.contains_key(&rule.path)));
+    assert!(entries.ports.values().all(|port| entries.networks.contains_key(&port.network)));
+    let slices = entries.slices.values();
+    assert!(slices.into_iter().all(|slice| entries.slice_paths.contains_key(&slice.path)));
+    assert!(entries.slice_paths.values().all(|path| entries.paths.contains_key(&path.like)));
 }
 
 fn port_states(state: &State) -> from_agent::Message {
-    let ports = state.programs.last().map(|program| program.ports.clone()).unwrap_or_default();
-    let port = |port: catena_model::program::PortEntry| PortState {
+    let port = |port: &catena_model::program::PortEntry| PortState {
         port_id: port.id.to_string(),
         reason: state.unbound.get(&port.name).cloned().unwrap_or_default(),
     };
-    from_agent::Message::PortStates(PortStates { ports: ports.into_iter().map(port).collect() })
+    from_agent::Message::PortStates(PortStates {
+        ports: state.running.entries.ports.values().map(|entry| port(entry)).collect(),
+    })
 }
 
 fn counters(state: &State, node: &NodeName) -> NodeCounters {

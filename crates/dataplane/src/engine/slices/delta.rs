@@ -4,59 +4,75 @@
 use super::{Place, SliceTable, Slices};
 use crate::engine::compile::CompileError;
 use crate::engine::encap::PathPosition;
-use crate::engine::tables::{Descent, Tables};
+use crate::engine::tables::{Descent, NetworkIndex, Tables};
+use catena_model::entry::{Change, Edit};
 use catena_model::limits::NODE_SLICES_MAX;
-use catena_model::program::{RulePlace, SliceDelta, SliceEntry, SlicePathEntry};
+use catena_model::program::{RulePlace, SliceEntry, SlicePathEntry};
 use catena_model::slice::SlicePlace;
-use catena_model::{NodeProgram, PathId, SliceId};
+use catena_model::{BlueprintNumber, NodeProgram, PathId, SliceId};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 impl Tables {
-    /// The tables after a change of slices in several parts; these stay as they are. It costs in
-    /// proportion to the change, not to the tables. Slices put in by hand are not in it.
+    /// The tables after edits of slices and of their paths, of which none speaks of an entry of another
+    /// kind; these stay as they are. It costs in proportion to the edits, not to the tables. Slices put
+    /// in by hand are not in it.
     ///
     /// # Errors
-    /// When a part is of another program, or contradicts this one.
-    pub fn with_deltas(&self, deltas: &[SliceDelta]) -> Result<Tables, CompileError> {
+    /// When an edit contradicts these tables, or another edit.
+    pub fn with_slices(
+        &self,
+        number: BlueprintNumber,
+        changes: &[Change],
+    ) -> Result<Tables, CompileError> {
         let mut next = self.clone();
+        next.number = number;
         next.slice_order = OnceLock::new();
         next.withdraw_injected();
-        let mut changed = Vec::new();
-        for delta in deltas {
-            next.change(delta, &mut changed)?;
-        }
+        let changed = next.change(changes)?;
         next.check_slices()?;
         next.share_ports(Some(self));
         next.descent = Descent::of(&self.descent, changed);
         Ok(next)
     }
 
-    /// One part; the paths that came, went or changed are noted by index.
-    fn change(&mut self, delta: &SliceDelta, changed: &mut Vec<u32>) -> Result<(), CompileError> {
-        if delta.node != self.program.node || delta.base != self.number {
-            return Err(CompileError::ForeignDelta { node: delta.node.clone(), base: delta.base });
-        }
-        self.number = delta.number;
-        for id in &delta.removed {
-            self.remove_slice(*id);
-        }
-        for id in &delta.removed_paths {
-            if self.slices.uses.get(id).is_some() {
-                return Err(CompileError::SlicePathInUse { path: *id });
+    /// Makes the edits: first the slices go, last they come, so that none is ever without its path.
+    /// Answers the paths that came, went or changed, by index.
+    fn change(&mut self, changes: &[Change]) -> Result<Vec<u32>, CompileError> {
+        let slices = changes.iter().filter_map(|change| match change {
+            Change::Slice(id, edit) => Some((*id, edit)),
+            _ => None,
+        });
+        let paths = changes.iter().filter_map(|change| match change {
+            Change::SlicePath(id, edit) => Some((*id, edit)),
+            _ => None,
+        });
+        for (id, _) in slices.clone().filter(|(_, edit)| !matches!(edit, Edit::Add(_))) {
+            if !self.remove_slice(id) {
+                return Err(CompileError::Missing { what: "slice", id: id.to_string() });
             }
-            changed.extend(self.remove_path(*id));
         }
-        for entry in &delta.paths {
-            changed.extend(self.remove_path(entry.id));
-            changed.push(self.positions.add_slice_path(entry)?);
-            self.slices.insert_path(entry);
+        let mut changed = Vec::new();
+        for (id, edit) in paths.clone().filter(|(_, edit)| !matches!(edit, Edit::Add(_))) {
+            let former = self.destination_of(id);
+            let Some(index) = self.remove_path(id) else {
+                return Err(CompileError::Missing { what: "path", id: id.to_string() });
+            };
+            changed.push(index);
+            // Slices that stay are kept by the network in which their path delivers.
+            let is_like = edit.entry().is_some_and(|path| self.destination_of(path.like) == former);
+            if !is_like && self.slices.uses.get(&id).is_some() {
+                return Err(CompileError::SlicePathInUse { path: id });
+            }
         }
-        for entry in &delta.slices {
-            self.remove_slice(entry.id);
-            self.insert_slice(entry)?;
+        for path in paths.filter_map(|(_, edit)| edit.entry()) {
+            changed.push(self.positions.add_slice_path(path)?);
+            self.slices.insert_path(path);
         }
-        Ok(())
+        for slice in slices.filter_map(|(_, edit)| edit.entry()) {
+            self.insert_slice(slice)?;
+        }
+        Ok(changed)
     }
 
     /// Puts slices in by hand, instead of those that were, before the tables come into force.
@@ -101,9 +117,6 @@ impl Tables {
             self.slices.insert_path(entry);
         }
         for entry in &program.slices {
-            if self.remove_slice(entry.id) {
-                return Err(CompileError::Twice { what: "slice", id: entry.id.to_string() });
-            }
             self.insert_slice(entry)?;
         }
         self.share_ports(None);
@@ -157,6 +170,11 @@ impl Tables {
         self.path(self.positions.place(ended).path).chain_end.map(Place::after)
     }
 
+    /// The network in which a path delivers, if it is here and so is the network.
+    fn destination_of(&self, path: PathId) -> Option<NetworkIndex> {
+        self.path(self.positions.place(self.positions.start(path)?).path).destination
+    }
+
     /// Takes a slice out; false: there is none.
     fn remove_slice(&mut self, id: SliceId) -> bool {
         let Some(slice) = self.slices.remove(id) else { return false };
@@ -166,13 +184,13 @@ impl Tables {
 
     fn insert_slice(&mut self, entry: &SliceEntry) -> Result<(), CompileError> {
         let (slice, path) = (entry.id, entry.path);
+        if self.slices.of_id(slice).is_some() {
+            return Err(CompileError::Twice { what: "slice", id: slice.to_string() });
+        }
         let start = self.positions.start(path);
-        let start = start.ok_or(CompileError::SliceWithoutPath { slice, path })?;
+        start.ok_or(CompileError::SliceWithoutPath { slice, path })?;
         let place = match entry.matches.place {
-            SlicePlace::Endpoints => {
-                let network = self.path(self.positions.place(start).path).destination;
-                network.map(Place::network)
-            }
+            SlicePlace::Endpoints => self.destination_of(path).map(Place::network),
             SlicePlace::Port(port) => self.port_indexes.get(&port).map(|port| Place::port(*port)),
             SlicePlace::After(chain) => self.chain_ends.get(&chain).map(|end| Place::after(*end)),
         };

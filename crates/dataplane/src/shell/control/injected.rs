@@ -3,7 +3,7 @@
 //! into their path, or when others are put in.
 
 use super::super::DataplaneError;
-use super::{Control, Running};
+use super::Control;
 use crate::engine::Tables;
 use catena_model::Answer;
 use catena_model::limits::NODE_INJECTED_SLICES_MAX;
@@ -24,7 +24,7 @@ impl Control {
         }
         let mark = |slice| SliceEntry { is_injected: true, ..slice };
         let slices: Vec<SliceEntry> = slices.into_iter().map(mark).collect();
-        let mut tables = match running.tables.with_deltas(&[]) {
+        let mut tables = match running.tables.with_slices(running.program.number, &[]) {
             Ok(tables) => tables,
             Err(error) => return refused(error.to_string()),
         };
@@ -36,7 +36,10 @@ impl Control {
             ));
         }
         self.injected = are_in;
-        self.publish(tables, |running, tables| Running { tables, ..running })?;
+        let tables = self.order_tables(tables)?;
+        if let Some(running) = &mut self.running {
+            running.tables = tables;
+        }
         tracing::warn!("{} slices are put in by hand", self.injected.len());
         Ok(Answer::Injected(self.injected.clone()))
     }

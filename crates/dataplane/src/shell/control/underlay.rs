@@ -2,6 +2,7 @@
 //! again. Refuses to know what travels in them.
 
 use super::{Control, DataplaneError, Order, Underlay};
+use catena_model::entry::Program;
 use catena_protocol::message::UnderlayDevices;
 use std::net::IpAddr;
 
@@ -27,7 +28,8 @@ impl Control {
 
     /// None: they are open already, or stay closed until the host has the address; a host whose
     /// data network comes late serves its own ports all the same.
-    pub(super) fn open_underlay_if_possible(&mut self, address: IpAddr) -> Option<Box<Underlay>> {
+    pub(super) fn open_underlay_if_possible(&mut self, program: &Program) -> Option<Box<Underlay>> {
+        let address = program.entries.own()?.underlay.address;
         self.open_underlay(address).unwrap_or_else(|reason| {
             tracing::error!("no tunnels for now: {reason}");
             self.no_tunnels = Some(reason);
@@ -53,7 +55,7 @@ impl Control {
 
     /// That the underlay takes less than the program counts on, for people.
     pub(super) fn narrow_underlay(&self) -> Option<String> {
-        let told = self.running.as_ref()?.program.underlay.mtu;
+        let told = self.running.as_ref()?.program.entries.own()?.underlay.mtu;
         let now = self.underlay_mtu;
         (now < told).then(|| {
             format!(
@@ -78,7 +80,7 @@ impl Control {
 
     /// The address whose tunnel sockets should be open and are not.
     pub(super) fn missing_underlay(&self) -> Option<IpAddr> {
-        let wanted = self.running.as_ref()?.program.underlay.address;
+        let wanted = self.running.as_ref()?.program.entries.own()?.underlay.address;
         (self.underlay != Some(wanted)).then_some(wanted)
     }
 
