@@ -3,6 +3,7 @@
 
 use crate::{Config, QUEUE_MESSAGES_MAX, start};
 use catena_kernel::fds;
+use catena_protocol::PROTOCOL_VERSION;
 use catena_protocol::frame::{self, FrameError, FrameReader};
 use catena_protocol::message::{
     FromDataplane, State, StateRequest, ToDataplane, from_dataplane, to_dataplane,
@@ -66,6 +67,11 @@ enum LinkEnd {
     Silent,
     #[error("the control socket belongs to the data plane of node '{0}'; give each node its own")]
     OtherNode(String),
+    #[error(
+        "the one that runs (process {0}) is of another version of Catena; end it, and this agent starts \
+         one of its own version, which goes on with the same program"
+    )]
+    OtherVersion(u32),
     #[error("the agent is stopping")]
     Stopping,
 }
@@ -146,6 +152,9 @@ async fn listen(
     };
     if state.node != config.node.as_str() {
         return LinkEnd::OtherNode(state.node);
+    }
+    if state.protocol_version != PROTOCOL_VERSION {
+        return LinkEnd::OtherVersion(state.process_id);
     }
     tracing::info!(
         pid = state.process_id,

@@ -128,10 +128,7 @@ fn decode(file: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format!("{shown} cannot be read: {error}")))?;
     let logged = catena_dataplane::shell::decode(&bytes)
         .map_err(|error| Failure::failed(format!("{shown} cannot be decoded: {error}")))?;
-    for change in &logged {
-        say!("{}", serde_json::to_string(change)?);
-    }
-    Ok(())
+    logged.iter().try_for_each(|change| tell(Format::Jsonl, change, |_| ()))
 }
 
 /// What the tables of a node hold.

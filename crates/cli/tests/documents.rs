@@ -6,14 +6,21 @@
 mod told;
 
 use catena_client::{Client, Kind};
+use catena_model::entry::{Entries, Program, checksum};
+use catena_model::id::ChainId;
+use catena_model::program::ChainEntry;
 use catena_model::slice::SliceReport;
 use catena_model::text::is_unseen;
+use catena_model::{BlueprintNumber, NodeName};
+use catena_protocol::delta::deltas;
+use catena_protocol::frame;
 use catena_store::{Expect, Key, SqliteStore, Store as _, Transaction};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -447,6 +454,7 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
     let slice = client.slices(None).unwrap()[0].id.to_string();
     let from = format!("port:{port}");
     let node = "absent";
+    let log = write_log(controller.folder.path());
     // Whether it is of use to somebody who reads it: the name is in it.
     let walked: Vec<(Vec<&str>, bool)> = vec![
         (vec!["status"], true),
@@ -468,6 +476,7 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["node", "list"], false),
         (vec!["node", "show", node], false),
         (vec!["node", "forget", node], false),
+        (vec!["node", "decode", &log], true),
         (vec!["token", "list"], false),
         (vec!["flow-classifier", "list"], true),
         (vec!["flow-classifier", "show", &rule], true),
@@ -505,6 +514,22 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
     changes_tell_no_name_raw(&controller, [&slice, &graph, &chain]);
     let missing = unwalked(&controller, &walked);
     assert!(missing.is_empty(), "verbs that nobody looked at: {missing:?}");
+}
+
+/// A data plane's log with a hostile name in it.
+fn write_log(folder: &Path) -> String {
+    let mut entries = Entries::default();
+    let id = ChainId::MIN;
+    entries.chains.insert(id, Arc::new(ChainEntry { id, name: HOSTILE.into() }));
+    let program = Program::new(BlueprintNumber(1), entries);
+    let node = NodeName::new("host1").unwrap();
+    let change = deltas(&node, &Program::default(), &program).remove(0);
+    let framed = frame::encode(&change);
+    let (length, body) = framed.split_at(4);
+    let record = [b"catena\0\x01", length, &checksum(body).to_be_bytes(), body].concat();
+    let file = folder.join("hostile.log");
+    std::fs::write(&file, record).unwrap();
+    file.to_str().unwrap().to_owned()
 }
 
 /// The first line that a verb without an end says of a hostile name.

@@ -2,6 +2,7 @@
 
 use catena_agent::DataplanePaths;
 use catena_model::entry::{Entries, Program};
+use catena_protocol::PROTOCOL_VERSION;
 use catena_protocol::delta::Draft;
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
@@ -34,6 +35,8 @@ pub(crate) struct Book {
     pub(crate) underlay_devices: Vec<Vec<u32>>,
     /// What those take, told with them.
     pub(crate) underlay_mtus: Vec<u32>,
+    /// What it speaks, if that is not what the agent does.
+    pub(crate) version: Option<u32>,
     /// Not empty: every program is refused with it.
     pub(crate) refusal: String,
     /// What it says of its ports cannot be read.
@@ -162,6 +165,7 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
             attached_ports: book.ports.clone(),
             places: book.places.clone(),
             process_id: 1,
+            protocol_version: book.version.unwrap_or(PROTOCOL_VERSION),
             ..State::default()
         }),
         to_dataplane::Message::KernelPath(_) => {

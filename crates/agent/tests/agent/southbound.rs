@@ -8,6 +8,7 @@ use crate::programs::{change, interface, packed, packed_at, port};
 use catena_agent::AgentError;
 use catena_kernel::sysctl;
 use catena_model::entry::Change;
+use catena_protocol::PROTOCOL_VERSION;
 use catena_protocol::message::{Delta, from_agent};
 use std::time::Duration;
 
@@ -402,4 +403,22 @@ async fn an_agent_without_certificates_does_not_start() {
     let error = agent.end().unwrap_err();
     assert!(matches!(error, AgentError::TlsFile { .. }));
     assert!(error.to_string().contains("missing.key"), "{error}");
+}
+
+#[tokio::test]
+async fn a_data_plane_of_another_version_is_told_nothing() {
+    if !is_privileged("a_data_plane_of_another_version_is_told_nothing") {
+        return;
+    }
+    let machine = Machine::new().await;
+    let authority = Authority::new();
+    let tls = authority.enroll("host1", machine.dir.path());
+    let book = Book { version: Some(PROTOCOL_VERSION - 1), ..Book::default() };
+    let dataplane = TestDataplane::start(machine.dir.path(), book);
+    let mut controller = TestController::start(machine.listener(), Some(&authority));
+    let _agent = machine.start(controller.address, &tls, &paths(machine.dir.path()));
+    assert!(controller.stays_alone(Duration::from_secs(1)).await, "nobody knows what runs");
+    assert!(dataplane.book.lock().unwrap().underlay_devices.is_empty());
+    dataplane.book.lock().unwrap().version = None;
+    controller.welcome().await;
 }

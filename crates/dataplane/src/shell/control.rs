@@ -22,6 +22,7 @@ use catena_model::id::PortId;
 use catena_model::limits::SLICE_COUNTERS_MAX;
 use catena_model::program::SliceEntry;
 use catena_model::{Answer, Question};
+use catena_protocol::PROTOCOL_VERSION;
 use catena_protocol::message::{
     self, InterfacePlace, PortOperation, State, from_dataplane, to_dataplane,
 };
@@ -286,6 +287,7 @@ impl Control {
             program_number: program.number.0,
             program_digest: program.digest.0,
             ports: self.ports(),
+            protocol_version: PROTOCOL_VERSION,
             attached_ports: self.attached.keys().map(ToString::to_string).collect(),
             process_id: std::process::id(),
             has_kernel_path: kernel_path.is_some(),
