@@ -18,8 +18,7 @@ use crate::link::{LinkEvent, Outgoing};
 use crate::ports::Ports;
 use crate::punt_watch::PuntDevice;
 use crate::southbound::{Announcement, SessionEvent};
-use catena_model::BlueprintNumber;
-use catena_model::entry::{Digest, ProgramVersion};
+use catena_model::entry::ProgramVersion;
 use catena_protocol::message::{
     Answer, Delta, FromAgent, ProgramResult, Question, State, ToAgent, from_agent, from_dataplane,
     to_agent, to_dataplane,
@@ -309,8 +308,8 @@ impl Node {
 
     /// Brings a data plane that just answered and this agent to the same program and ports.
     fn take_over(&mut self, state: &State) {
-        let number = BlueprintNumber(state.program_number);
-        self.running = ProgramVersion { number, digest: Digest(state.program_digest) };
+        self.running = state.version();
+        let number = self.running.number;
         self.gate = ProgramGate::at(self.gate.newest().max(number.0));
         // What was lost with the disk of the former must not be acknowledged.
         self.unanswered.take_if(|unanswered| *unanswered > number.0);
@@ -326,7 +325,7 @@ impl Node {
     fn take_result(&mut self, mut result: ProgramResult) {
         let ports = std::mem::take(&mut result.ports);
         if result.needs_whole {
-            self.offers.give_up();
+            self.offers.give_up(result.number);
             return self.tell(from_agent::Message::ProgramResult(result));
         }
         let (number, now) = (result.number, Instant::now());
@@ -338,7 +337,11 @@ impl Node {
         }
         let Some(offer) = self.offers.accepted(number) else { return };
         if result.is_part {
-            return self.tell(from_agent::Message::ProgramResult(result));
+            // A part of a newer session waits: who sent that awaits its own answer.
+            if self.offers.is_empty() {
+                self.tell(from_agent::Message::ProgramResult(result));
+            }
+            return;
         }
         tracing::info!(program = number, "program running");
         self.running = offer.to_version();

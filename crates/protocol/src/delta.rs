@@ -4,7 +4,7 @@
 use crate::message;
 use catena_model::BlueprintNumber;
 use catena_model::NodeName;
-use catena_model::entry::{Change, Digest, Program, ProgramVersion};
+use catena_model::entry::{Change, Digest, Entries, Program, ProgramVersion};
 use catena_model::limits::{DELTA_BYTES_MAX, DELTA_ENTRIES_MAX};
 
 /// The parts that make a program of another, at least one. Costs what differs.
@@ -35,17 +35,44 @@ pub fn deltas(node: &NodeName, base: &Program, to: &Program) -> Vec<message::Del
     parts
 }
 
+/// How the ports of a program differ from those of another, as edits one behind the other.
+#[must_use]
+pub fn port_edits(former: &Entries, now: &Entries) -> Vec<u8> {
+    let ports = |of: &Entries| Entries { ports: of.ports.clone(), ..Entries::default() };
+    ports(now).changes_since(&ports(former)).flat_map(|change| change.bytes()).collect()
+}
+
+fn version(number: u64, digest: u64) -> ProgramVersion {
+    ProgramVersion { number: BlueprintNumber(number), digest: Digest(digest) }
+}
+
+impl message::Hello {
+    /// The program that runs.
+    #[must_use]
+    pub fn version(&self) -> ProgramVersion {
+        version(self.program_number, self.program_digest)
+    }
+}
+
+impl message::State {
+    /// The program that runs.
+    #[must_use]
+    pub fn version(&self) -> ProgramVersion {
+        version(self.program_number, self.program_digest)
+    }
+}
+
 impl message::Delta {
     /// The program that it changes.
     #[must_use]
     pub fn from_version(&self) -> ProgramVersion {
-        ProgramVersion { number: BlueprintNumber(self.base), digest: Digest(self.base_digest) }
+        version(self.base, self.base_digest)
     }
 
     /// The program that it makes.
     #[must_use]
     pub fn to_version(&self) -> ProgramVersion {
-        ProgramVersion { number: BlueprintNumber(self.number), digest: Digest(self.digest) }
+        version(self.number, self.digest)
     }
 
     /// Is it a whole program, or a part of one?
@@ -117,7 +144,7 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catena_model::entry::{ChangeError, Edit, Entries};
+    use catena_model::entry::{ChangeError, Edit};
     use catena_model::id::ChainId;
     use catena_model::program::ChainEntry;
     use std::sync::Arc;

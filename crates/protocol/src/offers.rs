@@ -62,8 +62,13 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
     /// The data plane runs this program; answers it if it was owed.
     #[must_use]
     pub fn accepted(&mut self, number: u64) -> Option<Delta> {
-        self.waiting.take_if(|waiting| waiting.offer.number <= number);
-        self.in_flight.take_if(|offer| offer.number == number)
+        let owed = self.in_flight.take_if(|offer| offer.number == number);
+        // Of one number there may be another part, of a newer session.
+        let is_it = |offer: &Delta| owed.as_ref().is_none_or(|owed| owed == offer);
+        self.waiting.take_if(|Waiting { offer, .. }| {
+            offer.number < number || offer.number == number && is_it(offer)
+        });
+        owed
     }
 
     /// The data plane refused this program. Is that news for the controller?
@@ -79,10 +84,10 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> Offers<T> {
         former.is_none_or(|(text, _)| text != refusal)
     }
 
-    /// Nothing of what is offered can be taken: something else will come.
-    pub fn give_up(&mut self) {
-        self.in_flight = None;
-        self.waiting = None;
+    /// Nothing of this program can be taken: something else will come for it.
+    pub fn give_up(&mut self, number: u64) {
+        self.in_flight.take_if(|offer| offer.number == number);
+        self.waiting.take_if(|waiting| waiting.offer.number == number);
     }
 
     /// Another data plane, which owes nothing and may take what the former refused.
@@ -122,6 +127,28 @@ mod tests {
         assert_eq!(next(&mut offers, now), Some(99));
         assert_eq!(offers.accepted(99).unwrap().number, 99);
         assert!(offers.is_empty() && offers.next_due().is_none());
+    }
+
+    #[test]
+    fn what_a_newer_session_offers_outlives_the_answer_to_what_an_older_one_did() {
+        let now = Instant::now();
+        let mut offers = Offers::default();
+        let part = |changes: u8| Delta { changes: vec![changes], ..program(7) };
+        offers.take(part(2), now);
+        assert_eq!(offers.next(now), Some(part(2)));
+        offers.take(part(1), now);
+        assert_eq!(offers.accepted(7), Some(part(2)));
+        assert!(!offers.is_empty());
+        assert_eq!(offers.next(now), Some(part(1)));
+        assert_eq!(offers.accepted(7), Some(part(1)));
+        assert!(offers.is_empty());
+        offers.take(program(8), now);
+        assert_eq!(next(&mut offers, now), Some(8));
+        offers.take(program(9), now);
+        offers.give_up(8);
+        assert_eq!(next(&mut offers, now), Some(9));
+        offers.give_up(9);
+        assert!(offers.is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::message::{
     self, Answer, Delta, FromAgent, Hello, PortStates, ProgramResult, Question, ToAgent, Welcome,
     from_agent, to_agent,
 };
-use catena_model::entry::{Digest, Program, ProgramVersion};
+use catena_model::entry::{Program, ProgramVersion};
 use catena_model::{BlueprintNumber, NodeName};
 use std::collections::VecDeque;
 
@@ -188,13 +188,12 @@ impl ControllerSession {
             software_version: env!("CARGO_PKG_VERSION").into(),
         }));
         let mut hello = hello;
-        let number = BlueprintNumber(hello.program_number);
-        let told = ProgramVersion { number, digest: Digest(hello.program_digest) };
+        let told = hello.version();
         let programs = || self.known.iter().chain(&self.wanted);
         self.running = programs().find(|known| known.version() == told).cloned();
         if told == ProgramVersion::default() {
             self.running = Some(Program::default());
-        } else if self.running.is_none() && programs().any(|known| known.number == number) {
+        } else if self.running.is_none() && programs().any(|known| known.number == told.number) {
             // It has it from a controller with another store.
             hello.program_number = 0;
         }

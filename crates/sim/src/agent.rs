@@ -3,10 +3,10 @@
 //! ports are attached. Knows no network; what it wants said comes out of it.
 
 use crate::planted::Planted;
-use catena_model::entry::{Change, Digest, ProgramVersion};
+use catena_model::NodeName;
+use catena_model::entry::{Change, ProgramVersion};
 use catena_model::id::PortId;
 use catena_model::limits::NODE_PORTS_MAX;
-use catena_model::{BlueprintNumber, NodeName};
 use catena_protocol::message::{
     Answer, AttachPort, Delta, DetachPort, FromAgent, PortOperation, PortResult, PortState,
     PortStates, ProgramResult, Question, State, from_agent, from_dataplane, to_agent, to_dataplane,
@@ -180,8 +180,8 @@ impl Agent {
     /// A data plane answered.
     pub(crate) fn link_up(&mut self, state: &State, now: Duration) {
         self.is_linked = true;
-        let number = BlueprintNumber(state.program_number);
-        let running = ProgramVersion { number, digest: Digest(state.program_digest) };
+        let running = state.version();
+        let number = running.number;
         self.gate = ProgramGate::at(self.gate.newest().max(number.0));
         // What was lost with the disk of the former must not be acknowledged.
         self.unanswered.take_if(|unanswered| *unanswered > number.0);
@@ -226,7 +226,7 @@ impl Agent {
     fn take_result(&mut self, mut result: ProgramResult, now: Duration) {
         let (number, ports) = (result.number, std::mem::take(&mut result.ports));
         if result.needs_whole {
-            self.offers.give_up();
+            self.offers.give_up(result.number);
             return self.tell(from_agent::Message::ProgramResult(result));
         }
         if !result.refusal.is_empty() {
@@ -237,7 +237,11 @@ impl Agent {
         }
         let Some(accepted) = self.offers.accepted(number) else { return };
         if result.is_part {
-            return self.tell(from_agent::Message::ProgramResult(result));
+            // A part of a newer session waits: who sent that awaits its own answer.
+            if self.offers.is_empty() {
+                self.tell(from_agent::Message::ProgramResult(result));
+            }
+            return;
         }
         self.edit_ports(&ports);
         self.unanswered = Some(number);

@@ -12,7 +12,7 @@ use catena_model::{
     Answer, ChainCounters, CounterScope, NodeCounters, NodeName, NodeProgram, PathId, Question,
     Volume,
 };
-use catena_protocol::delta::{Draft, deltas};
+use catena_protocol::delta::{Draft, deltas, port_edits};
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
     self, Delta, PortOperation, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
@@ -141,7 +141,7 @@ impl Dataplane {
                     program_digest: program.digest.0,
                     attached_ports: self.attached.iter().map(ToString::to_string).collect(),
                     process_id: self.process_id,
-                    ports: ports_since(&program, &Program::default()),
+                    ports: port_edits(&Entries::default(), &program.entries),
                     ..State::default()
                 })
             }
@@ -181,7 +181,7 @@ impl Dataplane {
             Err(DiskFault::Full) => return Some(program_result(number, "the disk is full")),
             Err(DiskFault::Dead) => return None,
         }
-        let ports = ports_since(&program, &self.program());
+        let ports = port_edits(&self.program().entries, &program.entries);
         self.put_in_force(program);
         self.begin_file_anew(disk).ok()?;
         Some(ProgramResult { ports, ..program_result(number, "") })
@@ -347,13 +347,6 @@ fn decode(body: &[u8]) -> Option<Delta> {
     let mut frames = FrameReader::default();
     frames.push(body);
     frames.next_message().ok().flatten()
-}
-
-/// How the ports of a program differ from those of another.
-fn ports_since(program: &Program, former: &Program) -> Vec<u8> {
-    let ports =
-        |program: &Program| Entries { ports: program.entries.ports.clone(), ..Entries::default() };
-    ports(program).changes_since(&ports(former)).flat_map(|change| change.bytes()).collect()
 }
 
 fn port_result(

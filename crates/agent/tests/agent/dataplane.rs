@@ -1,9 +1,9 @@
 //! The test in the place of a data plane: takes what it is told to take, and notes it.
 
 use catena_agent::DataplanePaths;
-use catena_model::entry::{Entries, Program};
+use catena_model::entry::Program;
 use catena_protocol::PROTOCOL_VERSION;
-use catena_protocol::delta::Draft;
+use catena_protocol::delta::{Draft, port_edits};
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
     Delta, FromDataplane, InterfacePlace, PortOperation, PortResult, ProgramResult, State,
@@ -68,13 +68,8 @@ impl Book {
 
     /// How the ports of a program differ from those of another, as they are told.
     fn ports_since(&self, program: &Program, former: &Program) -> Vec<u8> {
-        let ports = |program: &Program| Entries {
-            ports: program.entries.ports.clone(),
-            ..Entries::default()
-        };
-        let (now, former) = (ports(program), ports(former));
-        let told = now.changes_since(&former).flat_map(|change| change.bytes());
-        if self.is_unreadable { vec![0xff; 9] } else { told.collect() }
+        let told = port_edits(&former.entries, &program.entries);
+        if self.is_unreadable { vec![0xff; 9] } else { told }
     }
 }
 

@@ -7,7 +7,7 @@ use super::Control;
 use crate::engine::Tables;
 use catena_model::entry::{Entries, Program, ProgramVersion};
 use catena_model::limits::MESSAGE_BYTES_MAX;
-use catena_protocol::delta::{Draft, deltas};
+use catena_protocol::delta::{Draft, deltas, port_edits};
 use catena_protocol::message::{Delta, ProgramResult};
 use catena_protocol::session::{ProgramGate, part_result, program_result, whole_needed};
 use prost::Message;
@@ -265,10 +265,4 @@ fn begin_log(config: &Config, program: &Program) -> Result<ProgramLog, ProgramLo
 /// What cannot be made of what runs may be told another way by the whole; a whole is refused for good.
 fn refused(number: u64, is_whole: bool, refusal: String) -> ProgramResult {
     if is_whole { program_result(number, refusal) } else { whole_needed(number, refusal) }
-}
-
-/// How the ports of a program differ from those of another, as edits one behind the other.
-fn port_edits(former: &Entries, now: &Entries) -> Vec<u8> {
-    let ports = |of: &Entries| Entries { ports: of.ports.clone(), ..Entries::default() };
-    ports(now).changes_since(&ports(former)).flat_map(|change| change.bytes()).collect()
 }
