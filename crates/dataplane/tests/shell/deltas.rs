@@ -86,7 +86,7 @@ fn faults() -> Vec<(&'static str, Delta)> {
         ("path 5, which is not in the program", change(&first, &lead_nowhere)),
         ("not program 2 as its controller has it", with(&[])),
         ("not program 2 as its controller", Delta { digest: good.digest + 1, ..good.clone() }),
-        ("has 16385 entries", with(&vec![edit(Edit::Remove); DELTA_ENTRIES_MAX + 1])),
+        ("more than 16384 entries", with(&vec![edit(Edit::Remove); DELTA_ENTRIES_MAX + 1])),
         ("does not run here", Delta { base_digest: good.base_digest + 1, ..good.clone() }),
         ("does not run here", Delta { base: 2, ..good }),
     ]
