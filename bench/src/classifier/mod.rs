@@ -12,11 +12,13 @@ use crate::plot::{Axis, Line, Plot};
 use crate::publish::{Run, publish};
 use crate::results::{Better, Figure, Goal, Notes, median};
 use catena_dataplane::engine::Tables;
+use catena_model::entry::{Program, RuleKey};
 use catena_model::program::RuleEntry;
 use catena_model::{NodeProgram, PathId};
 use catena_wire::frame::FrameView;
 use rules::Random;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How much is measured.
 #[derive(Clone, Debug, clap::Args)]
@@ -183,10 +185,11 @@ impl Asked {
         let asked = asked.ok_or_else(|| wrong("the program", &"the port is missing"))?;
         let mut together = Vec::with_capacity(PACKETS);
         asked.rules(&self.views, |rule| together.push(rule));
+        let rule = |number: Option<u32>| asked.entry(number?).map(|rule| rule.id);
         for (view, found) in self.views.iter().zip(together).step_by(PACKETS / CHECKED) {
-            let walked = rules.iter().position(|rule| rules::meets(&rule.matches, view));
-            let alone = asked.rule(view).map(|number| number as usize);
-            let found = found.map(|number| number as usize);
+            let walked = rules.iter().find(|rule| rules::meets(&rule.matches, view));
+            let walked = walked.map(|rule| rule.id);
+            let (found, alone) = (rule(found), rule(asked.rule(view)));
             if (found, alone) != (walked, walked) {
                 let told = format!("{found:?}, alone {alone:?}, and not {walked:?}");
                 return Err(wrong("the classifier", &told));
@@ -218,12 +221,16 @@ impl Asked {
         let (port, path) = (Seat::Source.port(), PathId(FIRST_PATH));
         let mut tables = self.tables.clone();
         let mut rules = self.program.rules.clone();
+        let keys: Vec<RuleKey> = tables.entries().rules.keys().cloned().collect();
         let mut spent = 0.0;
         for _ in 0..UPDATES {
             let number = random.below(count);
             let entry = rules::entry(number, rules::rule(&mut random, port), path, count);
+            let mut entries = tables.entries().clone();
+            entries.rules.insert(keys[number as usize].clone(), Arc::new(entry.clone()));
+            let program = Program { entries, ..Program::default() };
             let began = cpu_ns();
-            let next = tables.with_rule(number, &entry).map_err(|error| wrong("a rule", &error))?;
+            let next = tables.following(&program).map_err(|error| wrong("a rule", &error))?;
             spent += cpu_ns() - began;
             tables = next;
             rules[number as usize] = entry;

@@ -35,7 +35,7 @@ pub(super) fn answer(vector: &mut [Work], context: &mut Context<'_>) {
     for work in vector {
         let Step::FromFunction(port) = work.step else { continue };
         let entry = context.tables.port(port);
-        if !entry.is_on_path || work.view.vlan.is_some() {
+        if !entry.is_on_path() || work.view.vlan.is_some() {
             continue;
         }
         let network = context.tables.network(entry.network);

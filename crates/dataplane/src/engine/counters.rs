@@ -2,12 +2,13 @@
 //! port, for the tunnels and per path. Knows how the lines add up to `received + created =
 //! forwarded + dropped + consumed + held`; refuses to know why a packet ended as it did.
 
+use super::compile::Changed;
 use super::encap::PathPosition;
 use super::lots::{Booking, Ends, Lots};
 use super::packet::PortSlot;
 use super::path_books::{PathBooks, PathSums};
 use super::slots::Slots;
-use super::tables::Tables;
+use super::tables::{PortIndex, Tables};
 use catena_model::account::{Account, Created, NodeCounters, PortCounters, Volume};
 use catena_model::id::PortId;
 use catena_model::{CounterScope, DropReason, NodeName};
@@ -193,8 +194,13 @@ impl Books {
 
     /// Lines the paths' books up with new tables; those of paths that stay keep their sums, and
     /// what functions still have of those that go is lost.
-    pub(super) fn align_paths(&mut self, tables: &Tables, slots: &Slots) {
-        for (ingress, lost) in self.paths.align(tables, slots) {
+    pub(super) fn align_paths(
+        &mut self,
+        tables: &Tables,
+        changed: Option<&Changed>,
+        slots: &Slots,
+    ) {
+        for (ingress, lost) in self.paths.align(tables, changed, slots) {
             self.book(ingress).lost_in_function += lost;
         }
     }
@@ -403,17 +409,18 @@ impl Books {
         &self,
         node: &NodeName,
         tables: &Tables,
-        slots: impl Iterator<Item = PortSlot>,
+        slots: &Slots,
         of: Option<&CounterScope>,
     ) -> NodeCounters {
-        let is_asked = |id: &PortId| of.is_none_or(|of| of.ports.contains(id));
-        let entries = tables.local_ports().zip(slots);
-        let mut ports: Vec<PortCounters> = entries
-            .filter(|((id, _), _)| is_asked(id))
-            .filter_map(|((id, entry), slot)| {
-                Some(self.slots.get(slot.index())?.book.export(id, entry.name.clone()))
-            })
-            .collect();
+        let asked: Vec<PortIndex> = match of {
+            Some(of) => of.ports.iter().filter_map(|port| tables.names.port(*port)).collect(),
+            None => tables.names.all_ports().collect(),
+        };
+        let line = |index: PortIndex| {
+            let (entry, slot) = (&tables.port(index).entry, slots.of_index(index));
+            Some(self.slots.get(slot.index())?.book.export(entry.id, entry.name.clone()))
+        };
+        let mut ports: Vec<PortCounters> = asked.into_iter().filter_map(line).collect();
         if self.has_retired && of.is_none() {
             let nobody = PortId(Uuid::nil());
             ports.push(self.retired.export(nobody, RETIRED_PORTS_NAME.to_owned()));

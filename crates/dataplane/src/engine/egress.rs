@@ -286,7 +286,10 @@ impl Leaving<'_, '_> {
         let kept = rewrites.map(|entry| rewrite::kept(entry, flow));
         let user = work.user.identity();
         // A user may be moved between chains while packets of his are inside.
-        let is_shared = tables.port(egress).is_shared || (user != 0 && tables.slices.share(egress));
+        let is_shared = {
+            let port = tables.port(egress);
+            port.is_shared() || (user != 0 && port.is_shared_by_slices())
+        };
         for flow in std::iter::once(flow).chain(kept) {
             let key = Key { egress: serial, network: path.network, flow, user };
             if is_shared {

@@ -59,7 +59,7 @@ pub(super) fn admit(
     context: &mut Context<'_>,
 ) -> Result<(), DropReason> {
     let network = context.tables.network(network);
-    let seat = network.macs.get(&work.view.source);
+    let seat = network.lines.seat(work.view.source);
     let sender = seat.ok_or_else(|| context.floods.memory.digest(work, network));
     if let Source::Port(port) = from
         && is_echo(port, sender, context)
@@ -86,7 +86,7 @@ fn is_echo(port: PortIndex, sender: Result<&Seat, FrameDigest>, context: &Contex
     if !entry.is_function() && entry.entry.own_sources.is_none() {
         return false;
     }
-    let mut own = std::iter::once(port).chain(entry.siblings.iter().copied());
+    let mut own = std::iter::once(port).chain(entry.siblings());
     match sender {
         Ok(Seat::Port(seat)) => !own.any(|port| port == *seat),
         Ok(Seat::Node(_)) => true,
@@ -100,7 +100,9 @@ fn is_echo(port: PortIndex, sender: Result<&Seat, FrameDigest>, context: &Contex
 /// Is the same machine behind a port and that by which a frame came, as far as port pairs tell?
 pub(super) fn is_same_machine(from: Source, port: PortIndex, tables: &Tables) -> bool {
     match from {
-        Source::Port(source) => source == port || tables.port(source).siblings.contains(&port),
+        Source::Port(source) => {
+            source == port || tables.port(source).siblings().any(|other| other == port)
+        }
         Source::Tunnel | Source::Proxy => false,
     }
 }

@@ -199,7 +199,7 @@ pub(super) fn deliver(
     // A bridging function gives a frame back as it got it: addressed to itself.
     let is_resolved = |index: &NetworkIndex| {
         addressed != PROXY_MAC
-            && tables.network(*index).macs.contains_key(&addressed)
+            && tables.network(*index).lines.seat(addressed).is_some()
             && !path.ends_at(addressed)
     };
     if let Some(network) = network.filter(is_resolved) {

@@ -54,6 +54,8 @@ pub(super) struct Way {
 #[derive(Clone, Debug)]
 struct Watch {
     id: InstanceId,
+    /// Among the watched instances of the tables in force.
+    index: u32,
     name: String,
     ports: (PortId, PortId),
     /// Tells it from every other watch, also from a later one of the same instance.
@@ -78,6 +80,7 @@ impl Watch {
     fn new(id: InstanceId, ports: (PortId, PortId), serial: u64) -> Self {
         Self {
             id,
+            index: 0,
             name: String::new(),
             ports,
             serial,
@@ -131,10 +134,12 @@ pub(super) struct Due {
     pub(super) way: Option<Way>,
 }
 
-/// All watches, in the order of the tables' watched instances.
+/// All watches.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
     watches: Vec<Watch>,
+    /// By index of the watched instances: the place of its watch.
+    places: Vec<Option<usize>>,
     secret: u64,
     last_serial: u64,
     ticked_ns: Option<u64>,
@@ -150,6 +155,7 @@ impl Health {
     pub(super) fn new(secret: u64, duty: WatchDuty) -> Self {
         Self {
             watches: Vec::new(),
+            places: Vec::new(),
             secret,
             last_serial: 0,
             ticked_ns: None,
@@ -161,9 +167,10 @@ impl Health {
 
     /// Lines the watches up with new tables; what is known of instances that stay is kept.
     pub(super) fn align(&mut self, tables: &Tables) {
+        self.places.clear();
         let old = self.watches.drain(..);
         let mut old: HashMap<InstanceId, Watch> = old.map(|watch| (watch.id, watch)).collect();
-        for instance in tables.watched.iter() {
+        for (index, instance) in tables.watched.iter() {
             let id = |port: PortIndex| tables.port(port).entry.id;
             let ports = (id(instance.ingress), id(instance.egress));
             let known = old.remove(&instance.id).filter(|watch| watch.ports == ports);
@@ -171,17 +178,21 @@ impl Health {
                 self.last_serial += 1;
                 Watch::new(instance.id, ports, self.last_serial)
             });
+            watch.index = index;
             watch.name.clone_from(&instance.name);
             let is_gone = |way: &Way| {
                 let lost_path = way.headed.is_some_and(|(path, hop)| {
                     let start = tables.positions.start(path);
                     start.and_then(|start| tables.positions.renew(start, path, hop)).is_none()
                 });
-                lost_path || tables.ports.iter().all(|port| port.entry.id != way.ingress)
+                lost_path || tables.names.port(way.ingress).is_none()
             };
             if watch.way.as_ref().is_some_and(is_gone) {
                 watch.forget_way();
             }
+            let place = self.watches.len();
+            self.places.resize(self.places.len().max(index as usize + 1), None);
+            self.places[index as usize] = Some(place);
             self.watches.push(watch);
         }
         if self.watches.is_empty() {
@@ -189,6 +200,12 @@ impl Health {
             self.tellers.clear();
         }
         self.align_board();
+    }
+
+    /// What is known of the watched instance with this index.
+    fn watch(&mut self, index: u32) -> Option<&mut Watch> {
+        let place = self.places.get(index as usize).copied().flatten()?;
+        self.watches.get_mut(place)
     }
 
     /// Was anything watched since the start? Probes may still be under way then.
@@ -199,7 +216,8 @@ impl Health {
     /// Is the watched instance known to be dead?
     pub(super) fn is_dead(&self, watch: Option<u32>) -> bool {
         watch.is_some_and(|watch| {
-            self.watches.get(watch as usize).is_some_and(|watch| watch.is_dead)
+            let place = self.places.get(watch as usize).copied().flatten();
+            place.is_some_and(|place| self.watches[place].is_dead)
         })
     }
 
@@ -242,7 +260,7 @@ impl Health {
             if watch.next_ns <= now_ns {
                 let seal = rendezvous::mix(self.secret ^ rendezvous::mix(watch.serial));
                 due.push(Due {
-                    watch: number,
+                    watch: watch.index,
                     mark: ProbeMark { number: watch.serial, seal },
                     asks_link: !watch.is_way_proven,
                     way: watch.way,
@@ -257,7 +275,7 @@ impl Health {
 
     /// A probe that was due has left.
     pub(super) fn sent(&mut self, watch: u32, now_ns: u64) {
-        let Some(watch) = self.watches.get_mut(watch as usize) else { return };
+        let Some(watch) = self.watch(watch) else { return };
         watch.unanswered = watch.unanswered.saturating_add(1);
         watch.sent_ns = now_ns;
         watch.next_ns += PERIOD_NS;
@@ -268,7 +286,7 @@ impl Health {
 
     /// Packets have come back from it. `way` is asked for while it has none that is proven.
     pub(super) fn saw_return(&mut self, watch: u32, way: impl FnOnce() -> Option<Way>) {
-        let Some(watch) = self.watches.get_mut(watch as usize) else { return };
+        let Some(watch) = self.watch(watch) else { return };
         watch.saw();
         watch.news.has_returned = true;
         if !watch.is_way_proven {
@@ -279,7 +297,8 @@ impl Health {
 
     /// A port of it has the address that was asked for, or gave the question itself back.
     pub(super) fn saw_link(&mut self, tables: &Tables, port: PortIndex, address: Option<IpAddr>) {
-        for (watch, instance) in self.watches.iter_mut().zip(tables.watched.iter()) {
+        for watch in &mut self.watches {
+            let instance = tables.watched.get(watch.index);
             let is_its_port = port == instance.ingress || port == instance.egress;
             if is_its_port && address.is_none_or(|address| instance.addresses.contains(&address)) {
                 watch.answers_link = true;
@@ -297,9 +316,9 @@ impl Health {
         if mark.seal != rendezvous::mix(self.secret ^ rendezvous::mix(mark.number)) {
             return false;
         }
-        let mut pairs = self.watches.iter_mut().zip(tables.watched.iter());
-        let found = pairs.find(|(watch, _)| watch.serial == mark.number);
-        if let Some((watch, instance)) = found
+        let found = self.watches.iter_mut().find(|watch| watch.serial == mark.number);
+        if let Some(watch) = found
+            && let instance = tables.watched.get(watch.index)
             && (port == instance.ingress || port == instance.egress)
         {
             watch.is_way_proven = watch.way.is_some();
@@ -315,14 +334,16 @@ impl Health {
         self.has_probed().then(|| dead.map(|watch| watch.id).collect())
     }
 
-    /// How every watched instance is.
+    /// How every watched instance is, in the order of their identities.
     pub(super) fn report(&self) -> Vec<InstanceHealth> {
         let state = |watch: &Watch| InstanceHealth {
             instance: watch.id,
             name: watch.name.clone(),
             health: watch.state(),
         };
-        self.watches.iter().map(state).collect()
+        let mut states: Vec<InstanceHealth> = self.watches.iter().map(state).collect();
+        states.sort_by_key(|state| state.instance);
+        states
     }
 }
 

@@ -26,7 +26,6 @@ mod floods;
 mod flow_memory;
 mod flow_paths;
 mod follow;
-mod following;
 mod forwarder;
 mod fragments;
 mod health;
@@ -73,7 +72,7 @@ pub use config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
 pub use counters::RETIRED_PORTS_NAME;
 pub use explain::{Rehearsal, Way};
 pub use health::{Board, WatchDuty};
-pub use kernel_path::{Door, HandOver, KernelPort, Losses, Passed, Turn};
+pub use kernel_path::{Door, HandOver, KernelPort, Losses, Passed};
 pub use lots::{Booking, Lots, Share};
 pub use output::{Datagram, Frame, Output};
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
@@ -104,6 +103,7 @@ use lane::{Known, Lane};
 use receive::Arrival;
 use shares::Shares;
 use slots::Slots;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use trace::Trace;
 use transform::Epoch;
@@ -197,25 +197,20 @@ impl Engine {
     /// Puts new tables in force, between vectors. Ports and paths that stay keep their slots and
     /// sums; the sums of ports that leave are kept in one line of the counters. Packets that were
     /// handed out may be booked before or after.
-    pub fn replace_tables(&mut self, turn: impl Into<Turn>) {
-        let mut turn = turn.into();
-        let tables = Arc::clone(&turn.tables);
-        let is_same_but_slices = tables.differ_in_slices(&self.tables);
-        if !is_same_but_slices || tables.has_slices() != self.tables.has_slices() {
-            self.change_kernel_path(&mut turn);
+    pub fn replace_tables(&mut self, tables: Arc<Tables>) {
+        self.change_kernel_path(&tables);
+        let former = Arc::clone(&self.tables);
+        let changed = tables.descent.since(&former.descent);
+        for slot in self.slots.align(&tables, changed, &mut self.books) {
+            self.lane.close_gate(slot);
         }
-        if !is_same_but_slices {
-            self.slots.align(&tables, &mut self.books);
-            self.health.align(&tables);
-        }
-        self.books.align_paths(&tables, &self.slots);
+        self.health.align(&tables);
+        self.books.align_paths(&tables, changed, &self.slots);
         // What went into functions with its user must be told by it until the end.
         self.look.is_on |= tables.has_slices();
         self.epoch = Epoch(self.epoch.0 + 1);
         self.known.forget();
-        if !is_same_but_slices {
-            self.lane.align(&tables, &self.slots, self.epoch);
-        }
+        self.lane.align(&tables, changed, &self.slots, self.epoch);
         let [flows, inside] = self.memory.crowded_mut();
         for crowded in [flows, inside, &mut self.flow_paths.crowded] {
             crowded.align(&tables, &self.slots);
@@ -490,14 +485,15 @@ impl Engine {
     /// The same of some chains and ports alone; none: of all.
     #[must_use]
     pub fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
-        let slots = self.slots.in_order();
-        let mut counters = self.books.export(&self.config.node, &self.tables, slots, of);
+        let mut counters = self.books.export(&self.config.node, &self.tables, &self.slots, of);
         counters.health = self.health.report();
         let [flows, inside] = self.memory.crowded();
         for crowded in [flows, inside, &self.flow_paths.crowded] {
             crowded.export(&self.tables, &self.slots, &mut counters.crowded);
         }
-        for (old, idle_ms) in self.tables.pins.old_paths() {
+        let told: BTreeSet<PathId> = counters.chains.iter().map(|chain| chain.path).collect();
+        let pinned = self.tables.pins.old_paths().filter(|(old, _)| told.contains(old));
+        for (old, idle_ms) in pinned {
             let kept = self.flow_paths.count(self.now_ns, old, idle_ms);
             for chain in counters.chains.iter_mut().filter(|chain| chain.path == old) {
                 chain.pinned_flows = chain.pinned_flows.max(kept);

@@ -20,7 +20,7 @@ pub(super) fn source_at(tables: &Tables, position: PathPosition) -> Option<MacAd
 /// source MAC says where all functions behind the port keep it, otherwise [`Key::UNTOLD`], whichever
 /// its flow is known in. None: of several it must say which, and it does not.
 pub(super) fn told_by(port: &PortTable, source: MacAddr) -> Option<u32> {
-    if !port.keeps_mac {
+    if !port.keeps_mac() {
         return Some(Key::UNTOLD);
     }
     match network_of(source) {
@@ -31,7 +31,7 @@ pub(super) fn told_by(port: &PortTable, source: MacAddr) -> Option<u32> {
 
 /// Has the proxy marked the packet on its way in? Then no function has made it.
 pub(super) fn is_marked(port: &PortTable, source: MacAddr) -> bool {
-    port.keeps_mac && network_of(source).is_some()
+    port.keeps_mac() && network_of(source).is_some()
 }
 
 /// That of the network with this VNI; of a network that is not on this node there is none.

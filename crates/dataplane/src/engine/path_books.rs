@@ -7,6 +7,7 @@
 //! line that all slices of a chain keep warm, all else is counted as well, so that the counters of
 //! a chain hold those of its slices, also of slices that have gone.
 
+use super::compile::Changed;
 use super::counters::{Drops, Owner, PathSeat};
 use super::encap::PathPosition;
 use super::slots::Slots;
@@ -15,7 +16,7 @@ use catena_io::{prefer_huge_pages, prefetch};
 use catena_model::account::{ChainCounters, HopCounters, Volume};
 use catena_model::id::{ChainId, InstanceId};
 use catena_model::{CounterScope, DropReason, PathId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The serial of an index without a path.
 const NO_SERIAL: u64 = 0;
@@ -112,29 +113,37 @@ pub(super) struct PathBooks {
     tallies: Vec<Tally>,
     sides: Vec<Side>,
     last_serial: u64,
-    /// The tables that the books are in line with.
-    aligned: u64,
 }
 
 impl PathBooks {
     /// Lines the books up with new tables: those of paths that stay keep their sums. Answers what
-    /// instances that go have lost. Tables that grew out of those in force cost what has changed.
-    pub(super) fn align(&mut self, tables: &Tables, slots: &Slots) -> Vec<(Owner, u64)> {
+    /// instances that go have lost. `changed`: what differs from the tables before; none: nobody knows.
+    pub(super) fn align(
+        &mut self,
+        tables: &Tables,
+        changed: Option<&Changed>,
+        slots: &Slots,
+    ) -> Vec<(Owner, u64)> {
         let mut lost = Vec::new();
-        let descent = &tables.descent;
-        if descent.base == Some(self.aligned) {
-            for own in &descent.changed {
-                self.align_slice(*own, tables);
+        match changed {
+            Some(changed) => {
+                for own in &changed.paths {
+                    self.align_one(*own, tables, slots, &mut lost);
+                }
             }
-        } else {
-            self.align_all(tables, slots, &mut lost);
+            None => self.align_all(tables, slots, &mut lost),
         }
-        self.aligned = descent.serial;
         lost
     }
 
-    /// One path of a slice that came, went, or both.
-    fn align_slice(&mut self, own: u32, tables: &Tables) {
+    /// One path that came, went, or both, or has changed.
+    fn align_one(
+        &mut self,
+        own: u32,
+        tables: &Tables,
+        slots: &Slots,
+        lost: &mut Vec<(Owner, u64)>,
+    ) {
         let positions = &tables.positions;
         let end = positions.end() as usize;
         if self.sides.len() < end {
@@ -142,21 +151,20 @@ impl PathBooks {
             self.sides.resize(end, Side::empty());
         }
         let shape = positions.id_of(own).zip(positions.shape_of(own));
+        let named = shape.map(|(id, like)| (tables.path(like).chain, id));
         let (tally, side) = (&mut self.tallies[own as usize], &mut self.sides[own as usize]);
-        match shape {
-            Some((id, like)) => {
-                let chain = tables.path(like).chain;
-                if (side.chain, side.id) != (chain, id) || tally.serial == NO_SERIAL {
-                    self.last_serial += 1;
-                    *tally = Tally { serial: self.last_serial, ..Tally::default() };
-                    *side = Side { chain, id, ..Side::empty() };
-                }
-                side.like = like;
+        if tally.serial == NO_SERIAL || named != Some((side.chain, side.id)) {
+            side.align_hops(None, slots, lost);
+            (*tally, *side) = (Tally::default(), Side::empty());
+            if let Some((chain, id)) = named {
+                self.last_serial += 1;
+                tally.serial = self.last_serial;
+                (side.chain, side.id) = (chain, id);
             }
-            None => {
-                *tally = Tally::default();
-                *side = Side::empty();
-            }
+        }
+        if let Some((_, like)) = shape {
+            side.like = like;
+            side.align_hops((own == like).then(|| tables.path(like)), slots, lost);
         }
     }
 
@@ -321,10 +329,13 @@ impl PathBooks {
     /// The counters of the paths of the program, with those of the slices that have their hops; each
     /// of these alone is told by `sums`. None: of all chains.
     pub(super) fn export(&self, tables: &Tables, of: Option<&CounterScope>) -> Vec<ChainCounters> {
-        let own = 0..u32::try_from(tables.paths().len()).unwrap_or(u32::MAX);
-        let sides = own.filter_map(|own| Some((own, self.sides.get(own as usize)?)));
-        let asked = sides.filter(|(_, side)| of.is_none_or(|of| of.chains.contains(&side.chain)));
-        let lines = asked.filter_map(|(own, side)| Some((side, self.sums(own)?)));
+        let asked: BTreeSet<PathId> = match of {
+            Some(of) => of.chains.iter().flat_map(|chain| tables.names.paths(*chain)).collect(),
+            None => tables.entries.paths.keys().copied().collect(),
+        };
+        let paths = asked.into_iter().filter_map(|path| tables.positions.index_of(path));
+        let sides = paths.filter_map(|own| Some((own, self.sides.get(own as usize)?)));
+        let lines = sides.filter_map(|(own, side)| Some((side, self.sums(own)?)));
         let line = |(side, sums): (&Side, PathSums)| ChainCounters {
             chain: side.chain,
             path: side.id,

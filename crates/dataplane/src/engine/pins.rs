@@ -5,10 +5,13 @@
 //! before its pin. Such a pin holds nobody.
 
 use super::encap::{PathPosition, Positions};
+use super::sharing::Slab;
 use super::tables::{HopTable, PathTable};
 use catena_model::PathId;
 use catena_model::id::InstanceId;
-use catena_model::program::{PathEntry, PinEntry};
+use catena_model::program::PinEntry;
+use imbl::OrdMap;
+use std::sync::Arc;
 
 /// A path that flows stay on.
 struct Pin {
@@ -20,67 +23,80 @@ struct Pin {
 }
 
 /// The pins of a program.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Pins {
-    /// For each path, the older ones that its flows may stay on; empty when there is no pin.
-    of_new: Vec<Vec<Pin>>,
+    /// For each path whose flows may stay on older ones, these.
+    of_new: OrdMap<PathId, Arc<[Pin]>>,
 }
 
 impl Pins {
-    /// `entries` and `paths` are the same paths, in the same order.
-    pub(super) fn compile(pins: &[PinEntry], entries: &[PathEntry], positions: &Positions) -> Self {
-        let mut of_new: Vec<Vec<Pin>> = Vec::new();
-        for pin in pins {
-            let (Some(start), Some(new)) = (positions.start(pin.old), positions.start(pin.new))
-            else {
-                continue;
-            };
-            let old = &entries[positions.place(start).path as usize];
+    /// Lets the flows that enter a path now stay as these pins say.
+    pub(super) fn set(
+        &mut self,
+        new: PathId,
+        entries: &[&Arc<PinEntry>],
+        positions: &Positions,
+        paths: &Slab<PathTable>,
+    ) {
+        let pin = |pin: &&Arc<PinEntry>| {
+            let start = positions.start(pin.old)?;
+            let old = &paths.get(positions.place(start).path).entry;
             let met = |id: &InstanceId| pin.instances.contains(id);
             let meets = old.hops.iter().map(|hop| {
                 let met = hop.instances.iter().enumerate().filter(|(_, one)| met(&one.id));
                 met.map(|(index, _)| index).collect()
             });
             let meets = (!pin.instances.is_empty()).then(|| meets.collect());
-            of_new.resize_with(entries.len(), Vec::new);
-            of_new[positions.place(new).path as usize].push(Pin {
-                old: pin.old,
-                start,
-                idle_ms: pin.idle_ms,
-                meets,
-            });
+            Some(Pin { old: pin.old, start, idle_ms: pin.idle_ms, meets })
+        };
+        let pins: Arc<[Pin]> = match positions.start(new) {
+            Some(_) => entries.iter().filter_map(pin).collect(),
+            None => Arc::default(),
+        };
+        if pins.is_empty() {
+            self.of_new.remove(&new);
+        } else {
+            self.of_new.insert(new, pins);
         }
-        Self { of_new }
     }
 
-    /// Where a flow enters that the rules send into the path with this index, and that went into
+    /// Where a flow enters that the rules send into this path, and that went into
     /// `before` this many milliseconds ago; none: it goes where the rules send it. `choose`: the
     /// index of the instance that it meets at a hop.
     pub(super) fn keep(
         &self,
-        new: u32,
+        new: PathId,
         (before, ago_ms): (PathId, u32),
         choose: impl Fn(&HopTable) -> Option<usize>,
-        paths: &[PathTable],
+        paths: &Slab<PathTable>,
         positions: &Positions,
     ) -> Option<PathPosition> {
-        let mut pins = self.of_new.get(new as usize)?.iter();
+        let mut pins = self.of_new.get(&new)?.iter();
         let pin = pins.find(|pin| pin.old == before && ago_ms <= pin.idle_ms)?;
         let Some(meets) = &pin.meets else { return Some(pin.start) };
-        let hops = &paths[positions.place(pin.start).path as usize].hops;
+        let hops = &paths.get(positions.place(pin.start).path).hops;
         let meets_one = hops.iter().zip(meets).any(|(hop, met)| {
             !met.is_empty() && choose(hop).is_some_and(|index| met.contains(&index))
         });
         meets_one.then_some(pin.start)
     }
 
-    /// May flows stay on another path although the rules send them into the one with this index?
-    pub(super) fn hold(&self, new: u32) -> bool {
-        self.of_new.get(new as usize).is_some_and(|pins| !pins.is_empty())
+    /// May flows stay on another path although the rules send them into this one?
+    pub(super) fn hold(&self, new: PathId) -> bool {
+        self.of_new.contains_key(&new)
     }
 
     /// The old paths, each with the longest pause that its flows may make.
     pub(super) fn old_paths(&self) -> impl Iterator<Item = (PathId, u32)> + '_ {
-        self.of_new.iter().flatten().map(|pin| (pin.old, pin.idle_ms))
+        self.of_new.values().flat_map(|pins| pins.iter()).map(|pin| (pin.old, pin.idle_ms))
+    }
+
+    /// All of them in words.
+    #[cfg(test)]
+    pub(super) fn described(&self, positions: &Positions) -> String {
+        let pin = |pin: &Pin| (pin.old, positions.id(pin.start), pin.idle_ms, pin.meets.clone());
+        let pins = self.of_new.iter();
+        let pins = pins.map(|(new, pins)| (*new, pins.iter().map(pin).collect::<Vec<_>>()));
+        format!("{:?}", pins.collect::<Vec<_>>())
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn make(due: &mut Vec<Due>, vector: &mut Vec<Work>, context: &mut Con
 }
 
 fn make_question(due: &Due, vector: &mut Vec<Work>, context: &mut Context<'_>) -> Option<()> {
-    let instance = context.tables.watched.get(due.watch as usize)?;
+    let instance = context.tables.watched.find(due.watch)?;
     let (port, mac) = (instance.ingress, instance.ingress_mac);
     let addresses = &instance.addresses;
     let Some(address) = addresses.iter().find(|a| a.is_ipv4()).or(addresses.first()) else {

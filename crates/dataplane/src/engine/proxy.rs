@@ -108,10 +108,10 @@ fn admit_all(
 
 /// Takes the Ethernet header off that stands before a chain header, if the port may send one.
 fn uncover(work: &mut Work, port: PortIndex, encapsulation: Encapsulation, tables: &Tables) {
-    let speaks = &tables.port(port).speaks;
-    if speaks.is_empty() {
+    let port_table = tables.port(port);
+    if port_table.is_silent() {
         work.drop(DropReason::ForeignChainHeader);
-    } else if !speaks.contains(&encapsulation) {
+    } else if !port_table.speaks(encapsulation) {
         work.drop(DropReason::UnsupportedEncapsulation);
     } else if trim_front(&mut work.buffer, usize::from(work.view.l3_offset)) {
         work.step = Step::Headed { port, encapsulation };
@@ -141,7 +141,7 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
     };
     let Some(visit) = visit else {
         if whose != Whose::Nobodys || !may_be_own(work, entry) {
-            let is_declared = entry.is_on_path;
+            let is_declared = entry.is_on_path();
             let (unknown, undeclared) = (DropReason::UnknownReturn, DropReason::UndeclaredPort);
             work.drop(if is_declared { unknown } else { undeclared });
             return;
@@ -208,7 +208,7 @@ pub(super) fn may_be_own(work: &Work, port: &PortTable) -> bool {
 /// function's, any address may be.
 pub(super) fn has_own_source(work: &Work, port: &PortTable) -> bool {
     let own_sources = port.entry.own_sources.as_deref();
-    if !port.is_on_path && own_sources.is_none() {
+    if !port.is_on_path() && own_sources.is_none() {
         return true;
     }
     let is_own = |flow: FlowKey| {
@@ -266,10 +266,11 @@ pub(super) fn own_traffic(work: &mut Work, port: PortIndex, tables: &Tables) {
     }
     let destination = work.view.flow.map(|flow: FlowKey| flow.destination);
     let found = destination.and_then(|address| {
-        entry.reaches.iter().find_map(|index| {
-            let mac = tables.network(*index).neighbours.get(&address)?;
-            Some((*index, *mac))
-        })
+        let known = entry
+            .reaches()
+            .filter_map(|index| Some((index, tables.network(index).lines.neighbour(address)?)));
+        // Of several the same, whatever came first.
+        known.min_by_key(|(index, _)| tables.network(*index).entry.id)
     });
     match found {
         Some((network, mac)) => {

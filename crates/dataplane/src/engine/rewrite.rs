@@ -20,7 +20,7 @@ pub(super) fn keys(
 ) -> impl Iterator<Item = Key> {
     let users = [Some(user), Some(0).filter(|nobody| *nobody != user)];
     users.into_iter().flatten().flat_map(move |user| {
-        let rewritten = port.rewrites.iter().filter(move |entry| may_leave(entry, &flow));
+        let rewritten = port.rewrites().iter().filter(move |entry| may_leave(entry, &flow));
         let kept = rewritten.map(move |entry| kept(entry, flow));
         let key = move |flow| Key { egress, network, flow, user };
         std::iter::once(flow).chain(kept).map(key)

@@ -1,14 +1,15 @@
 //! Slots: the names of ports that outlive tables. Knows which port has which slot and which index
 //! it has in the tables in force; refuses to know what a port does.
 
+use super::compile::Changed;
 use super::counters::{Books, NO_SERIAL, Owner};
 use super::packet::PortSlot;
 use super::tables::{PortIndex, Tables};
 use catena_model::id::PortId;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 struct Slot {
-    port: Option<PortId>,
     index: Option<PortIndex>,
     serial: u32,
 }
@@ -18,42 +19,59 @@ struct Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     by_id: HashMap<PortId, PortSlot>,
+    /// Those that no port has, the least first.
+    free: BinaryHeap<Reverse<u16>>,
     of_index: Vec<PortSlot>,
     last_serial: u32,
 }
 
 impl Slots {
     /// Gives the ports of new tables their slots: those that stay keep theirs, those that leave
-    /// are closed in the books.
-    pub(super) fn align(&mut self, tables: &Tables, books: &mut Books) {
-        let staying: HashMap<PortId, PortIndex> = (0..=u16::MAX)
-            .map(PortIndex)
-            .zip(tables.local_ports())
-            .map(|(i, (id, _))| (id, i))
-            .collect();
-        for (number, slot) in (0..=u16::MAX).zip(&mut self.slots) {
-            slot.index = slot.port.and_then(|port| staying.get(&port).copied());
-            if let Some(port) = slot.port.filter(|_| slot.index.is_none()) {
-                books.close_port(PortSlot(number));
-                self.by_id.remove(&port);
-                *slot = Slot { port: None, index: None, serial: NO_SERIAL };
-            }
+    /// are closed in the books, and answered. `changed`: what differs from the tables before; none:
+    /// nobody knows.
+    pub(super) fn align(
+        &mut self,
+        tables: &Tables,
+        changed: Option<&Changed>,
+        books: &mut Books,
+    ) -> Vec<PortSlot> {
+        let mut closed = Vec::new();
+        let gone: Vec<PortId> = match changed {
+            Some(changed) => changed.gone_ports.clone(),
+            None => self.by_id.keys().copied().collect(),
+        };
+        for port in gone.iter().filter(|port| tables.names.port(**port).is_none()) {
+            let Some(slot) = self.by_id.remove(port) else { continue };
+            books.close_port(slot);
+            self.slots[slot.index()] = Slot { index: None, serial: NO_SERIAL };
+            self.free.push(Reverse(slot.0));
+            closed.push(slot);
         }
-        self.of_index.clear();
-        for (index, (id, _)) in (0..=u16::MAX).map(PortIndex).zip(tables.local_ports()) {
+        let there: Vec<PortIndex> = match changed {
+            Some(changed) => changed.ports.iter().copied().collect(),
+            None => tables.names.all_ports().collect(),
+        };
+        for index in there {
+            let Some(port) = tables.ports.find(index.0.into()) else { continue };
+            let id = port.entry.id;
             let slot = self.by_id.get(&id).copied().unwrap_or_else(|| self.open(id, books));
             self.slots[slot.index()].index = Some(index);
-            self.of_index.push(slot);
+            let place = usize::from(index.0);
+            if self.of_index.len() <= place {
+                self.of_index.resize(place + 1, slot);
+            }
+            self.of_index[place] = slot;
         }
+        closed
     }
 
     fn open(&mut self, port: PortId, books: &mut Books) -> PortSlot {
-        let free = self.slots.iter().position(|slot| slot.port.is_none());
+        let free = self.free.pop().map(|Reverse(slot)| usize::from(slot));
         let place = free.unwrap_or(self.slots.len());
         // The tables hold at most NODE_PORTS_MAX ports, and slots are reused.
         let slot = PortSlot(u16::try_from(place).unwrap_or(u16::MAX));
         self.last_serial += 1;
-        let opened = Slot { port: Some(port), index: None, serial: self.last_serial };
+        let opened = Slot { index: None, serial: self.last_serial };
         if free.is_some() {
             self.slots[place] = opened;
         } else {
@@ -66,11 +84,6 @@ impl Slots {
 
     pub(super) fn of_port(&self, port: PortId) -> Option<PortSlot> {
         self.by_id.get(&port).copied()
-    }
-
-    /// The slots of all ports, in the order of the tables.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = PortSlot> {
-        self.of_index.iter().copied()
     }
 
     #[inline]

@@ -81,7 +81,7 @@ impl Tables {
     /// Must one engine decide all packets, since a function rewrites some or a slice is held back?
     #[must_use]
     pub fn are_for_one(&self) -> bool {
-        self.has_rewriters || self.slices.hold_back()
+        self.rewritten > 0 || self.slices.hold_back()
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn exit(
         let is_passed_on = !destination.is_link_local_reserved();
         return if is_passed_on { Ok(None) } else { Err(DropReason::UnknownMac) };
     }
-    match tables.network(network).macs.get(&destination) {
+    match tables.network(network).lines.seat(destination) {
         Some(Seat::Port(port)) if from == Source::Port(*port) => Err(DropReason::HairpinToSource),
         Some(Seat::Port(port)) => Ok(Some(Exit::Port(*port))),
         Some(Seat::Node(node)) if from != Source::Tunnel => Ok(Some(Exit::Node(*node))),

@@ -3,28 +3,34 @@
 
 use super::balance;
 use super::classifier::Rules;
-use super::compile;
-use super::compile::CompileError;
+use super::compile::{Descent, Lines, Names, PortShare, PortUses};
 use super::encap::{Positions, Written};
+use super::flow_memory::Key;
 use super::pins::Pins;
 use super::rendezvous;
+use super::sharing::Slab;
 use super::short_keys::ShortKeys;
 use super::slices::Slices;
-use catena_model::id::{ChainId, InstanceId, PortId};
-use catena_model::program::{Balance, HopKind, PortEntry, PortRole, RewriteEntry, Underlay};
-use catena_model::resource::{Encapsulation, FailurePolicy};
-use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, SliceId};
+use catena_model::entry::Entries;
+use catena_model::id::{ChainId, InstanceId, NetworkId, PortId};
+use catena_model::program::{
+    Balance, HopKind, NetworkEntry, PathEntry, PortEntry, PortRole, RewriteEntry,
+};
+use catena_model::resource::{Attachment, Encapsulation, FailurePolicy};
+use catena_model::{BlueprintNumber, NodeName, PathId, SliceId};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::{MacAddr, Vni};
+use imbl::OrdSet;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use uuid::Uuid;
 
-/// Index of a port in the tables; not the slot, which outlives the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Index of a port in the tables, the same as long as the port is there; not the slot, which
+/// outlives tables that do not follow one another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct PortIndex(pub(super) u16);
 
 /// Index of another node in the tables.
@@ -32,91 +38,83 @@ pub(super) struct PortIndex(pub(super) u16);
 pub(super) struct NodeIndex(pub(super) u16);
 
 /// Index of a tenant network in the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NetworkIndex(pub(super) u16);
 
-/// A compiled program. A copy shares what is in it; a change of slices changes a copy in part.
+/// A compiled program. A copy shares what is in it; a change changes a copy in part. Of entries that
+/// have an index here, all keep it as long as they are there.
 #[derive(Clone)]
 pub struct Tables {
-    /// As it was told, without slices, for names: the entries of the other tables have its order.
-    pub(super) program: Arc<NodeProgram>,
+    pub(super) node: NodeName,
+    /// As it was told.
+    pub(super) entries: Entries,
     pub(super) number: BlueprintNumber,
     /// What every choice of an instance starts from.
     pub(super) choice_seed: u64,
     pub(super) underlay_mtu: u16,
-    pub(super) ports: Arc<[PortTable]>,
-    pub(super) networks: Arc<[NetworkTable]>,
-    pub(super) vnis: Arc<HashMap<Vni, NetworkIndex, ShortKeys>>,
-    pub(super) nodes: Arc<[IpAddr]>,
+    pub(super) names: Names,
+    pub(super) nodes: Slab<NodeTable>,
     pub(super) sources: Arc<HashMap<IpAddr, NodeIndex, ShortKeys>>,
-    pub(super) rules: Arc<Rules>,
-    pub(super) pins: Arc<Pins>,
+    pub(super) networks: Slab<NetworkTable>,
+    pub(super) vnis: Arc<HashMap<Vni, NetworkIndex, ShortKeys>>,
+    pub(super) ports: Slab<PortTable>,
     pub(super) positions: Positions,
-    pub(super) descent: Descent,
-    pub(super) paths: Arc<[PathTable]>,
+    pub(super) paths: Slab<PathTable>,
+    /// Paths that functions of this node rewrite packets on.
+    pub(super) rewritten: u32,
+    /// Paths that users of slices pass who may be on other paths later, or were before.
+    pub(super) takers: OrdSet<PathId>,
     /// The instances of this node that are probed.
-    pub(super) watched: Arc<[WatchedInstance]>,
-    pub(super) port_indexes: Arc<HashMap<PortId, PortIndex>>,
-    /// The numbers that slices know the ends of chains by.
-    pub(super) chain_ends: Arc<HashMap<ChainId, u32>>,
-    /// Does a function of this node rewrite packets?
-    pub(super) has_rewriters: bool,
+    pub(super) watched: Slab<WatchedInstance>,
+    pub(super) rules: Rules,
+    pub(super) pins: Pins,
     pub(super) slices: Slices,
     /// The paths of slices in the order of their slices, once somebody asks.
     pub(super) slice_order: OnceLock<Box<[(SliceId, PathId)]>>,
+    pub(super) descent: Descent,
 }
 
-/// How tables came to be.
-#[derive(Clone, Debug)]
-pub(super) struct Descent {
-    /// No other tables of this process have it.
-    pub(super) serial: u64,
-    /// The tables that these differ from in paths of slices alone; none: they stand for themselves.
-    pub(super) base: Option<u64>,
-    /// The paths, by index, that came, went or changed since.
-    pub(super) changed: Vec<u32>,
+/// Another node.
+#[derive(Clone)]
+pub(super) struct NodeTable {
+    /// None: there is no such node.
+    pub(super) name: Option<NodeName>,
+    pub(super) address: IpAddr,
 }
 
-impl Descent {
-    /// Tables made from a program.
-    pub(super) fn root() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        let serial = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { serial, base: None, changed: Vec::new() }
-    }
-
-    /// Tables made from others by changes of these paths.
-    pub(super) fn of(base: &Self, changed: Vec<u32>) -> Self {
-        Self { base: Some(base.serial), changed, ..Self::root() }
+impl Default for NodeTable {
+    /// Of nobody.
+    fn default() -> Self {
+        Self { name: None, address: Ipv4Addr::UNSPECIFIED.into() }
     }
 }
 
 /// A port of this node.
+#[derive(Clone)]
 pub(super) struct PortTable {
-    pub(super) entry: PortEntry,
+    pub(super) entry: Arc<PortEntry>,
     pub(super) network: NetworkIndex,
-    /// The encapsulations of the instances that send from it.
-    pub(super) speaks: Vec<Encapsulation>,
-    /// The networks in which the paths of its instances deliver: where the proxy may send what it
-    /// has attracted by its answers.
-    pub(super) reaches: Vec<NetworkIndex>,
-    /// Does a path go through it?
-    pub(super) is_on_path: bool,
-    /// How functions that send from it rewrite what they get bare.
-    pub(super) rewrites: Vec<RewriteEntry>,
-    /// Do two paths come out of it bare that one flow may be on: an old version and a new one of a
-    /// chain, or paths that lead into one another?
-    pub(super) is_shared: bool,
-    /// The paths that come out of it bare.
-    pub(super) bare: Vec<PathId>,
-    /// The networks of those paths, as the proxy's memory names them.
-    pub(super) networks: Vec<u32>,
-    /// Do all functions that those paths come out of keep MACs? Then these say the network.
-    pub(super) keeps_mac: bool,
-    /// All ports of the instances that it belongs to, itself included: one machine is behind them.
-    pub(super) siblings: Vec<PortIndex>,
+    /// What paths want of it.
+    pub(super) uses: PortUses,
     /// The addresses of the ports of its instances: what the function itself may send from.
     pub(super) own_addresses: Vec<IpAddr>,
+}
+
+impl Default for PortTable {
+    /// Nobody's.
+    fn default() -> Self {
+        let entry = PortEntry {
+            id: PortId(Uuid::nil()),
+            name: String::new(),
+            network: NetworkId(Uuid::nil()),
+            mac: MacAddr::default(),
+            role: PortRole::Endpoint,
+            attachment: Attachment { namespace: None, interface: String::new() },
+            own_sources: None,
+        };
+        let (entry, network) = (Arc::new(entry), NetworkIndex::default());
+        Self { entry, network, uses: PortUses::default(), own_addresses: Vec::new() }
+    }
 }
 
 impl PortTable {
@@ -124,15 +122,10 @@ impl PortTable {
         self.entry.role == PortRole::Function
     }
 
-    /// Do paths of several networks come out of it bare?
-    pub(super) fn is_met(&self) -> bool {
-        self.networks.len() > 1
-    }
-
     /// The network in which the MAC has a meaning to which a packet is addressed that came back to
     /// its path; none: its function has left it as the proxy wrote it.
     pub(super) fn addressed_in(&self) -> Option<NetworkIndex> {
-        (!self.keeps_mac).then_some(self.network)
+        (!self.keeps_mac()).then_some(self.network)
     }
 }
 
@@ -143,16 +136,47 @@ pub(super) enum Seat {
     Node(NodeIndex),
 }
 
+/// That of no network.
+const NO_VNI: Vni = match Vni::new(0) {
+    Ok(vni) => vni,
+    Err(_) => panic!("0 fits"),
+};
+
 /// A tenant network.
+#[derive(Clone)]
 pub(super) struct NetworkTable {
+    pub(super) entry: Arc<NetworkEntry>,
     pub(super) vni: Vni,
     pub(super) prefixes: Vec<IpNet>,
     pub(super) gateways: Vec<MacAddr>,
     pub(super) gateways_v6: Vec<MacAddr>,
     pub(super) ports: Vec<PortIndex>,
     pub(super) members: Vec<NodeIndex>,
-    pub(super) macs: HashMap<MacAddr, Seat, ShortKeys>,
-    pub(super) neighbours: HashMap<IpAddr, MacAddr, ShortKeys>,
+    pub(super) lines: Arc<Lines>,
+}
+
+impl Default for NetworkTable {
+    /// One that nobody is in.
+    fn default() -> Self {
+        let entry = NetworkEntry {
+            id: NetworkId(Uuid::nil()),
+            name: String::new(),
+            vni: NO_VNI,
+            prefixes: Vec::new(),
+            gateways: Vec::new(),
+            members: Vec::new(),
+        };
+        Self {
+            entry: Arc::new(entry),
+            vni: NO_VNI,
+            prefixes: Vec::new(),
+            gateways: Vec::new(),
+            gateways_v6: Vec::new(),
+            ports: Vec::new(),
+            members: Vec::new(),
+            lines: Arc::default(),
+        }
+    }
 }
 
 impl NetworkTable {
@@ -163,8 +187,8 @@ impl NetworkTable {
 
     /// The MAC that takes packets for an address: its own, or outside the network a gateway's.
     pub(super) fn next_hop(&self, address: IpAddr) -> Option<MacAddr> {
-        if let Some(mac) = self.neighbours.get(&address) {
-            return Some(*mac);
+        if let Some(mac) = self.lines.neighbour(address) {
+            return Some(mac);
         }
         let gateways = if address.is_ipv4() { &self.gateways } else { &self.gateways_v6 };
         if self.holds(address) { None } else { gateways.first().copied() }
@@ -172,7 +196,9 @@ impl NetworkTable {
 }
 
 /// A path.
+#[derive(Clone)]
 pub(super) struct PathTable {
+    pub(super) entry: Arc<PathEntry>,
     pub(super) chain: ChainId,
     pub(super) id: PathId,
     pub(super) encapsulation: Encapsulation,
@@ -192,6 +218,39 @@ pub(super) struct PathTable {
     pub(super) senders: Vec<Option<Box<[NodeIndex]>>>,
     /// The instances on this node, in order of hops: their counters.
     pub(super) local_instances: Vec<LocalInstance>,
+    /// What those want of their ports.
+    pub(super) shares: Vec<PortShare>,
+}
+
+impl Default for PathTable {
+    /// One that goes nowhere.
+    fn default() -> Self {
+        let (chain, id, encapsulation) = (ChainId(Uuid::nil()), PathId(0), Encapsulation::Nsh);
+        let entry = PathEntry {
+            id,
+            chain,
+            encapsulation,
+            context: Vec::new(),
+            hops: Vec::new(),
+            destination: NetworkId(Uuid::nil()),
+            is_way_back: false,
+        };
+        Self {
+            entry: Arc::new(entry),
+            chain,
+            id,
+            encapsulation,
+            context: Written::default(),
+            hops: Vec::new(),
+            destination: None,
+            network: Key::UNTOLD,
+            is_way_back: false,
+            chain_end: None,
+            senders: Vec::new(),
+            local_instances: Vec::new(),
+            shares: Vec::new(),
+        }
+    }
 }
 
 impl PathTable {
@@ -221,6 +280,7 @@ impl PathTable {
 }
 
 /// A local instance as the counters name it.
+#[derive(Clone)]
 pub(super) struct LocalInstance {
     pub(super) hop: u16,
     pub(super) id: InstanceId,
@@ -234,6 +294,7 @@ pub(super) struct LocalInstance {
 }
 
 /// An instance that is probed.
+#[derive(Clone)]
 pub(super) struct WatchedInstance {
     pub(super) id: InstanceId,
     pub(super) name: String,
@@ -244,7 +305,22 @@ pub(super) struct WatchedInstance {
     pub(super) addresses: Vec<IpAddr>,
 }
 
+impl Default for WatchedInstance {
+    /// None.
+    fn default() -> Self {
+        Self {
+            id: InstanceId(Uuid::nil()),
+            name: String::new(),
+            ingress: PortIndex::default(),
+            egress: PortIndex::default(),
+            ingress_mac: MacAddr::default(),
+            addresses: Vec::new(),
+        }
+    }
+}
+
 /// A hop: the instances to choose from.
+#[derive(Clone)]
 pub(super) struct HopTable {
     pub(super) kind: HopKind,
     pub(super) balance: Balance,
@@ -283,6 +359,7 @@ impl HopTable {
 }
 
 /// An instance as the forwarder sees it.
+#[derive(Clone)]
 pub(super) struct InstanceTable {
     /// Its identity mixed to 64 bits, for the choice.
     pub(super) seed: u64,
@@ -317,12 +394,32 @@ pub(super) enum InstancePlace {
 }
 
 impl Tables {
-    /// Compiles a program.
-    ///
-    /// # Errors
-    /// When the program contradicts itself or exceeds a limit of `catena_model::limits`.
-    pub fn compile(program: &NodeProgram) -> Result<Tables, CompileError> {
-        compile::compile(program)
+    /// The tables of an empty program.
+    #[must_use]
+    pub fn empty(node: NodeName) -> Self {
+        Self {
+            node,
+            entries: Entries::default(),
+            number: BlueprintNumber(0),
+            choice_seed: 0,
+            underlay_mtu: 0,
+            names: Names::default(),
+            nodes: Slab::default(),
+            sources: Arc::default(),
+            networks: Slab::default(),
+            vnis: Arc::default(),
+            ports: Slab::default(),
+            positions: Positions::default(),
+            paths: Slab::default(),
+            rewritten: 0,
+            takers: OrdSet::new(),
+            watched: Slab::default(),
+            rules: Rules::default(),
+            pins: Pins::default(),
+            slices: Slices::default(),
+            slice_order: OnceLock::new(),
+            descent: Descent::root(),
+        }
     }
 
     /// The blueprint that the program is part of.
@@ -331,58 +428,35 @@ impl Tables {
         self.number
     }
 
-    /// Do they differ from others in slices alone?
-    pub(super) fn differ_in_slices(&self, former: &Tables) -> bool {
-        Arc::ptr_eq(&self.paths, &former.paths) && Arc::ptr_eq(&self.rules, &former.rules)
+    /// The program that they are of.
+    #[must_use]
+    pub fn entries(&self) -> &Entries {
+        &self.entries
     }
 
-    /// The ports of this node, in the order of the program.
+    /// The ports of this node, in the order of their identities.
     pub fn local_ports(&self) -> impl Iterator<Item = (PortId, &PortEntry)> {
-        self.ports.iter().map(|port| (port.entry.id, &port.entry))
+        let ports = self.names.all_ports().map(|index| &*self.port(index).entry);
+        ports.map(|entry| (entry.id, entry))
     }
 
-    pub(super) fn empty(node: NodeName) -> Self {
-        let underlay = Underlay { address: Ipv4Addr::UNSPECIFIED.into(), mtu: 0 };
-        Self {
-            program: Arc::new(NodeProgram::empty(node, BlueprintNumber(0), underlay)),
-            number: BlueprintNumber(0),
-            choice_seed: 0,
-            underlay_mtu: 0,
-            ports: [].into(),
-            networks: [].into(),
-            vnis: Arc::default(),
-            nodes: [].into(),
-            sources: Arc::default(),
-            rules: Arc::default(),
-            pins: Arc::default(),
-            positions: Positions::default(),
-            descent: Descent::root(),
-            paths: [].into(),
-            watched: [].into(),
-            port_indexes: Arc::default(),
-            chain_ends: Arc::default(),
-            has_rewriters: false,
-            slices: Slices::default(),
-            slice_order: OnceLock::new(),
-        }
-    }
-
+    #[inline]
     pub(super) fn port(&self, index: PortIndex) -> &PortTable {
-        &self.ports[usize::from(index.0)]
+        self.ports.get(index.0.into())
     }
 
     #[inline]
     pub(super) fn network(&self, index: NetworkIndex) -> &NetworkTable {
-        &self.networks[usize::from(index.0)]
+        self.networks.get(index.0.into())
     }
 
     pub(super) fn node_address(&self, index: NodeIndex) -> IpAddr {
-        self.nodes[usize::from(index.0)]
+        self.nodes.get(index.0.into()).address
     }
 
     #[inline]
     pub(super) fn path(&self, index: u32) -> &PathTable {
-        &self.paths[index as usize]
+        self.paths.get(index)
     }
 
     /// Is a packet of the path not to go in where paths of other networks come out as well? Unless
@@ -390,14 +464,10 @@ impl Tables {
     /// the way back it is bound for there.
     pub(super) fn is_foreign(&self, egress: PortIndex, path: &PathTable, flow: &FlowKey) -> bool {
         let port = self.port(egress);
-        if !port.is_met() || port.keeps_mac {
+        if !port.is_met() || port.keeps_mac() {
             return false;
         }
         let own = if path.is_way_back { flow.destination } else { flow.source };
         !path.destination.is_some_and(|network| self.network(network).holds(own))
-    }
-
-    pub(super) fn paths(&self) -> &[PathTable] {
-        &self.paths
     }
 }

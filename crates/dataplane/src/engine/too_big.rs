@@ -180,7 +180,7 @@ fn find(
     }
     let network: &NetworkTable = tables.network(asked?);
     let mac = network.next_hop(address)?;
-    let exit = match *network.macs.get(&mac)? {
+    let exit = match *network.lines.seat(mac)? {
         Seat::Port(port) => Exit::Port(port),
         Seat::Node(node) => Exit::Node(node),
     };

@@ -14,7 +14,7 @@ use super::desk::Desk;
 use super::order::{Order, Report};
 use super::underlay::Underlay;
 use super::{Config, DataplaneError, WITHOUT_SANDBOX};
-use crate::engine::{KernelPort, Rehearsal, Tables, Turn};
+use crate::engine::{KernelPort, Rehearsal, Tables};
 use catena_io::TunnelReserve;
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainRequest};
@@ -401,17 +401,11 @@ impl Control {
         self.open_now()?;
         self.keep_injected(&mut tables);
         let tables = Arc::new(tables);
-        let mut turn = Some(match &self.running {
-            Some(running) if self.kernel_path.is_some() => {
-                Turn::between(&running.tables, Arc::clone(&tables))
-            }
-            _ => Arc::clone(&tables).into(),
-        });
         let is_inherited = std::mem::take(&mut self.has_predecessor);
-        self.desk.order_at_once(|done| {
-            // Only who has the kernel path, the first, needs to know what differs.
-            let turn = turn.take().unwrap_or_else(|| Arc::clone(&tables).into());
-            Order::Tables { turn: Box::new(turn), is_inherited, done }
+        self.desk.order_at_once(|done| Order::Tables {
+            tables: Arc::clone(&tables),
+            is_inherited,
+            done,
         })?;
         Ok(tables)
     }

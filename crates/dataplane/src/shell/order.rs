@@ -8,7 +8,7 @@ use super::rings::{LostPort, Taken};
 use super::underlay::Underlay;
 use super::wake::Bell;
 use super::worker::KernelPathTurn;
-use crate::engine::{KernelPort, Rehearsal, Turn};
+use crate::engine::{KernelPort, Rehearsal, Tables};
 use catena_fastpath::Queues;
 use catena_io::{PacketRing, Port};
 use catena_model::account::{NodeCounters, SliceCounters};
@@ -31,7 +31,7 @@ pub(super) enum Order {
     /// By which worker would these packets be decided?
     Deciders { packets: Vec<(ExplainAt, FrameBytes)>, done: SyncSender<Vec<usize>> },
     /// Put these tables in force. Inherited: another process began to count on their paths.
-    Tables { turn: Box<Turn>, is_inherited: bool, done: SyncSender<()> },
+    Tables { tables: Arc<Tables>, is_inherited: bool, done: SyncSender<()> },
     /// Use these tunnel sockets; the former come back.
     Underlay { underlay: Box<Underlay>, done: SyncSender<Option<Box<Underlay>>> },
     /// Take datagrams of other nodes from these interfaces only.

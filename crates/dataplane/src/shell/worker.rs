@@ -352,8 +352,8 @@ impl Worker {
     /// of sending it are not looked at.
     fn carry_out(&mut self, order: Order) -> Result<(), IoError> {
         match order {
-            Order::Tables { turn, is_inherited, done } => {
-                self.engine.replace_tables(*turn);
+            Order::Tables { tables, is_inherited, done } => {
+                self.engine.replace_tables(tables);
                 self.note_paths(is_inherited);
                 self.tick_ns = Some(0);
                 self.rings.index(&self.engine, &mut self.poller, &mut self.pool)?;

@@ -14,7 +14,7 @@ use catena_dataplane::engine::{
 use catena_io::Offload;
 use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
-use catena_model::entry::Change;
+use catena_model::entry::{Change, Program};
 use catena_model::explain::{
     CatchRequest, CaughtPacket, ExplainAt, ExplainReply, ExplainRequest, FrameBytes,
 };
@@ -119,8 +119,8 @@ impl Rig {
     /// Puts the town as it is now in force at every node.
     pub(crate) fn apply(&mut self) {
         for node in 0..self.nodes.len() {
-            let tables = self.town.tables(node);
-            self.nodes[node].replace_tables(tables);
+            let tables = self.tables(node).following(&self.town.told(node));
+            self.nodes[node].replace_tables(tables.expect("the program is sound"));
         }
     }
 
@@ -411,8 +411,7 @@ impl Rig {
 
     /// Puts a change of slices in force at one node.
     pub(crate) fn change_slices(&mut self, node: usize, changes: &[Change]) {
-        let number = self.tables(node).number();
-        let tables = self.tables(node).with_slices(number, changes).unwrap();
+        let tables = changed(self.tables(node), changes).unwrap();
         self.replace_tables(node, tables);
     }
 
@@ -586,4 +585,14 @@ fn check_scope(node: &Node, all: &NodeCounters) {
     expected.chains.retain(|counted| of.chains.contains(&counted.chain));
     expected.ports.retain(|counted| of.ports.contains(&counted.port));
     assert_eq!(node.counters_of(Some(&of)), expected);
+}
+
+/// Tables that follow others by edits of their program.
+pub(crate) fn changed(tables: &Tables, changes: &[Change]) -> Result<Tables, String> {
+    let mut entries = tables.entries().clone();
+    for change in changes {
+        entries.edit(change.clone()).map_err(|error| error.to_string())?;
+    }
+    let program = Program::new(tables.number(), entries);
+    tables.following(&program).map_err(|error| error.to_string())
 }

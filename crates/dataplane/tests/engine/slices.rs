@@ -3,7 +3,7 @@
 
 use crate::explain::{golden, tell, text};
 use crate::frames::Spec;
-use crate::rig::{Behaviour, Rig};
+use crate::rig::{Behaviour, Rig, changed};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, rules, three_hosts};
 use crate::town::Town;
 use catena_model::entry::{Change, Edit};
@@ -349,10 +349,9 @@ fn a_change_that_contradicts_the_program_changes_nothing() {
         path_comes(SlicePathEntry { id: PathId(0), ..path(9, EAST) }),
     ];
     let good = turns(slice(1, claims(Some(5), users(9, 9))));
-    let number = tables.number();
-    assert!(tables.with_slices(number, std::slice::from_ref(&good)).is_ok());
+    assert!(changed(&tables, std::slice::from_ref(&good)).is_ok());
     for change in refused {
-        let outcome = tables.with_slices(number, &[good.clone(), change.clone()]);
+        let outcome = changed(&tables, &[good.clone(), change.clone()]);
         assert!(outcome.is_err(), "{change:?}");
     }
 }
@@ -588,8 +587,7 @@ fn slices_put_in_by_hand_enter_only_paths_that_rules_send_into_and_outlive_chang
     rig.send("S", &frame(&rig.town, user(5, 7)));
     assert_eq!(visited(&mut rig), ["v1", "v2"]);
     // Whoever changes slices puts them in again, or they are gone.
-    let number = rig.tables(0).number();
-    let next = rig.tables(0).with_slices(number, &[]).unwrap();
+    let next = rig.tables(0).without_injected();
     rig.replace_tables(0, next);
     rig.send("S", &frame(&rig.town, user(5, 7)));
     assert_eq!(visited(&mut rig), ["v1", "v4"]);

@@ -2,6 +2,7 @@
 //! in a few lines and cut into one program per node as the planner would.
 
 use catena_dataplane::engine::Tables;
+use catena_model::entry::Program;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
     Balance, ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry,
@@ -329,6 +330,11 @@ impl Town {
 
     pub(crate) fn tables(&self, node: usize) -> Tables {
         Tables::compile(&self.program(node)).expect("the program is sound")
+    }
+
+    /// What a node is told.
+    pub(crate) fn told(&self, node: usize) -> Program {
+        Program::new(BlueprintNumber(self.number), self.program(node).entries())
     }
 }
 

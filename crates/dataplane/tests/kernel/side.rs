@@ -4,7 +4,7 @@ use crate::packets::Sent;
 use crate::streets::TownKind;
 use crate::town::{Port, Town, node_name};
 use catena_dataplane::engine::{
-    Booking, Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, TunnelKind, Turn,
+    Booking, Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Tables, TunnelKind,
 };
 use catena_fastpath::Event;
 use catena_io::{Buffer, BufferPool, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX};
@@ -12,6 +12,7 @@ use catena_model::DropReason;
 use catena_model::id::PortId;
 use std::collections::HashMap;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 /// More than wait at a time.
 const BUFFERS: usize = 512;
@@ -48,8 +49,8 @@ impl Side {
         Self { engine: Engine::new(config), pool, slots: HashMap::new() }
     }
 
-    pub(crate) fn replace_tables(&mut self, turn: impl Into<Turn>, town: &Town) {
-        self.engine.replace_tables(turn);
+    pub(crate) fn replace_tables(&mut self, tables: Arc<Tables>, town: &Town) {
+        self.engine.replace_tables(tables);
         let slot = |port: &Port| Some((port.id, self.engine.slot_of(port.id)?));
         self.slots.extend(town.ports.iter().filter_map(slot));
     }

@@ -8,7 +8,7 @@ use crate::side::{Left, Side, from_punt, names};
 use crate::streets::{self, TownKind};
 use crate::town::{Port, Town, node_address};
 use crate::watch;
-use catena_dataplane::engine::{Engine, KernelPort, Origin, Packet, Turn};
+use catena_dataplane::engine::{Engine, KernelPort, Origin, Packet};
 use catena_dataplane::shell::KernelDoor;
 use catena_fastpath::reference::{self, Outcome};
 use catena_fastpath::{
@@ -154,8 +154,9 @@ impl Twin {
     pub(crate) fn apply(&mut self) {
         let tables = Arc::new(self.town.tables(0));
         self.alone.replace_tables(Arc::clone(&tables), &self.town);
-        let turn = Turn::between(self.beside.engine.tables(), tables);
-        self.beside.replace_tables(turn, &self.town);
+        // What the kernel repeats is ended by what differs alone.
+        let followed = self.beside.engine.tables().following(&self.town.told(0));
+        self.beside.replace_tables(Arc::new(followed.unwrap()), &self.town);
         for (place, port) in self.town.ports.iter().enumerate().filter(|(_, port)| port.node == 0) {
             let has_peer = place % 2 == 0;
             let (number, interface) = (place as u32 + 1, interface_of(place));

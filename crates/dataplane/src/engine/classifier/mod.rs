@@ -20,7 +20,7 @@ mod words;
 pub(super) use rule::{Failing, has_ports};
 pub use rules::Asked;
 use rules::AtPort;
-pub(super) use rules::{Rules, Surroundings};
+pub(super) use rules::Rules;
 use search::GROUP;
 
 use super::context::Context;
@@ -170,7 +170,7 @@ fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mu
     });
     // A flow that a pin may hold has a memory of its own, and metadata are written by the walk.
     let is_simple = entrance.is_none_or(|Entrance { shape, .. }| {
-        !tables.pins.hold(shape) && tables.path(shape).context.is_empty()
+        !tables.pins.hold(tables.path(shape).id) && tables.path(shape).context.is_empty()
     });
     if is_simple && !frame.is_group() {
         let flow_hash = frame.symmetric_hash(tables.choice_seed);
@@ -188,7 +188,7 @@ pub(super) fn enter(
     context: &Context<'_>,
 ) -> PathPosition {
     let Tables { pins, paths, positions, .. } = context.tables;
-    let new = positions.place(position).path;
+    let new = paths.get(positions.place(position).path).id;
     let before = flow_paths.last(context.now_ns, key);
     let kept = before.and_then(|before| {
         let seed = context.tables.choice_seed;

@@ -7,16 +7,18 @@ use super::search::{Asking, GROUP};
 use super::table::{Rank, Ranked};
 use super::tuples::Tuples;
 use super::wants::Wants;
-use crate::engine::compile::CompileError;
+use crate::engine::compile::{CompileError, Names};
 use crate::engine::encap::{PathPosition, Positions};
-use crate::engine::sharing::{Chunks, SharedMap};
+use crate::engine::sharing::{Chunks, Numbers, SharedMap, Slab};
 use crate::engine::slices::Place;
 use crate::engine::tables::{NetworkIndex, PathTable, PortIndex, Tables};
+use catena_model::PathId;
+use catena_model::entry::RuleKey;
 use catena_model::id::PortId;
 use catena_model::program::{RuleEntry, RulePlace};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
-use std::collections::HashMap;
+use imbl::{OrdMap, OrdSet};
 use std::sync::Arc;
 
 /// A packet that came in by a port, and the network whose rules are asked beside those of the port.
@@ -31,104 +33,177 @@ fn places(port: PortIndex, network: Option<NetworkIndex>) -> impl Iterator<Item 
 /// A rule as it was told, and where it sends.
 #[derive(Clone)]
 struct Told {
-    entry: RuleEntry,
+    entry: Arc<RuleEntry>,
+    /// Its place in the order of all rules: the lesser goes first.
+    label: u32,
     start: PathPosition,
     /// None: its port or network is not here, so no packet meets it.
     place: Option<Place>,
 }
 
-/// What rules are compiled with.
-pub(in crate::engine) struct Surroundings<'t> {
-    pub(in crate::engine) ports: &'t HashMap<PortId, PortIndex>,
-    pub(in crate::engine) paths: &'t [PathTable],
-    pub(in crate::engine) positions: &'t Positions,
-}
+/// Room between the labels of rules that come one behind the other.
+const LABEL_STEP: u32 = 1 << 12;
 
-/// All rules of a program. A copy shares what it has in common; their numbers are their places in
-/// the program.
+/// All rules of a program, by numbers that stay theirs. A copy shares what it has in common.
 #[derive(Clone, Default)]
 pub(in crate::engine) struct Rules {
     told: Chunks<Option<Arc<Told>>>,
+    numbers: Numbers,
+    /// In their order.
+    by_key: OrdMap<RuleKey, u32>,
     tuples: Tuples,
     /// What those that take packets of ports and networks ask for beside ports.
     wants: Wants,
     /// How many rules take packets from each place, if any.
     places: SharedMap<Place, u32, 64>,
-    /// The rules that take packets at the end of a path.
-    at_ends: Vec<u32>,
+    /// The same rules by place.
+    at_place: OrdSet<(u32, u32)>,
+    /// The paths that a packet may be on before or behind another, and how many rules say so.
+    joined: OrdMap<PathId, u32>,
+}
+
+/// The paths that a rule joins.
+fn joins(entry: &RuleEntry) -> Option<[PathId; 2]> {
+    match entry.matches.place {
+        RulePlace::After(ended) => Some([ended, entry.path]),
+        RulePlace::Endpoints | RulePlace::Port(_) => None,
+    }
 }
 
 impl Rules {
-    pub(in crate::engine) fn compile(
-        entries: &[RuleEntry],
-        surroundings: &Surroundings<'_>,
-    ) -> Result<Self, CompileError> {
-        let mut ordered: Vec<(u32, &RuleEntry)> = (0..).zip(entries).collect();
-        ordered.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.priority));
-        let mut rules = Self::default();
-        for (number, entry) in ordered {
-            rules.insert(number, entry, surroundings)?;
+    /// Takes a rule in, and answers its number. It takes no packets before it has its place.
+    pub(in crate::engine) fn add(&mut self, key: &RuleKey, entry: &Arc<RuleEntry>) -> u32 {
+        let number = self.numbers.take();
+        let label = self.label(key).unwrap_or_else(|| {
+            self.relabel();
+            self.label(key).unwrap_or(u32::MAX)
+        });
+        self.by_key.insert(key.clone(), number);
+        for path in joins(entry).into_iter().flatten() {
+            *self.joined.entry(path).or_default() += 1;
         }
-        Ok(rules)
+        let (entry, start) = (Arc::clone(entry), PathPosition::default());
+        let told = Told { entry, label, start, place: None };
+        *self.told.entry(number as usize) = Some(Arc::new(told));
+        number
     }
 
-    /// Lets the rule at a place of the program be another.
-    pub(super) fn replace(
-        &mut self,
-        number: u32,
-        entry: &RuleEntry,
-        surroundings: &Surroundings<'_>,
-    ) -> Result<(), CompileError> {
-        let before = self.told.get(number as usize).cloned().flatten();
-        if let Some((told, place)) = before.and_then(|told| Some((Arc::clone(&told), told.place?)))
-        {
-            let rule = Rule::compile(&told.entry.matches);
-            self.tuples.remove(place.0, number, &rule);
-            self.wants.remove(place.0, &rule);
-            match self.places.get(&place) {
-                Some(count) if *count > 1 => self.places.insert(place, count - 1),
-                _ => self.places.remove(&place),
+    /// Lets a rule go that has no place any more.
+    pub(in crate::engine) fn remove(&mut self, key: &RuleKey) {
+        let Some(number) = self.by_key.remove(key) else { return };
+        let Some(told) = self.told.entry(number as usize).take() else { return };
+        self.numbers.give_back(number);
+        for path in joins(&told.entry).into_iter().flatten() {
+            match self.joined.get(&path) {
+                Some(count) if *count > 1 => self.joined.insert(path, count - 1),
+                _ => self.joined.remove(&path),
             };
-            self.at_ends.retain(|other| *other != number);
         }
-        self.insert(number, entry, surroundings)
     }
 
-    fn insert(
+    /// A label between those of the neighbours; none: there is no room.
+    fn label(&self, key: &RuleKey) -> Option<u32> {
+        let label = |(_, number): (&RuleKey, &u32)| self.told(*number).map(|told| told.label);
+        let before = self.by_key.range::<_, RuleKey>(..key).next_back().and_then(label);
+        let behind = self.by_key.range::<_, RuleKey>(key..).next().and_then(label);
+        let (low, high) = (before.unwrap_or(0), behind.unwrap_or(u32::MAX));
+        let step = match (before, behind) {
+            (None, None) => high / 2,
+            (Some(_), None) => LABEL_STEP.min((high - low) / 2),
+            (None, Some(_)) => (high - low) - LABEL_STEP.min((high - low) / 2),
+            (Some(_), Some(_)) => (high - low) / 2,
+        };
+        let label = low + step;
+        (low < label && label < high).then_some(label)
+    }
+
+    /// Spreads the labels of all rules evenly: as rarely as much has come between two of them.
+    fn relabel(&mut self) {
+        let step = u32::MAX / (u32::try_from(self.by_key.len()).unwrap_or(u32::MAX - 2) + 2);
+        self.tuples = Tuples::default();
+        for (place, number) in (1..).zip(self.by_key.values()) {
+            let told = self.told.entry(*number as usize);
+            let Some(told) = told.as_mut().map(Arc::make_mut) else { continue };
+            told.label = place * step;
+            if let Some(at) = told.place {
+                self.tuples.insert(told.ranked(*number, at));
+            }
+        }
+    }
+
+    /// Takes a rule from where it takes packets.
+    pub(in crate::engine) fn unplace(&mut self, number: u32) {
+        let slot = self.told.entry(number as usize);
+        let Some(told) = slot.as_mut().map(Arc::make_mut) else { return };
+        let Some(place) = told.place.take() else { return };
+        let rule = Rule::compile(&told.entry.matches);
+        self.tuples.remove(place.0, number, &rule);
+        self.wants.remove(place.0, &rule);
+        match self.places.get(&place) {
+            Some(count) if *count > 1 => self.places.insert(place, count - 1),
+            _ => self.places.remove(&place),
+        };
+        self.at_place.remove(&(place.0, number));
+    }
+
+    /// Puts a rule that has none to its place, and lets it send to where its path is.
+    ///
+    /// # Errors
+    /// When it sends into a path that is not there.
+    pub(in crate::engine) fn place(
         &mut self,
         number: u32,
-        entry: &RuleEntry,
-        surroundings: &Surroundings<'_>,
+        names: &Names,
+        positions: &Positions,
+        paths: &Slab<PathTable>,
     ) -> Result<(), CompileError> {
-        let Surroundings { ports, paths, positions } = surroundings;
+        let slot = self.told.entry(number as usize);
+        let Some(told) = slot.as_mut().map(Arc::make_mut) else { return Ok(()) };
+        let entry = &told.entry;
         let start = positions.start(entry.path).ok_or_else(|| CompileError::RuleWithoutPath {
             rule: entry.name.clone(),
             path: entry.path,
         })?;
+        told.start = start;
         // No packet comes from where the node has nothing, or has nothing any more.
-        let place = match entry.matches.place {
+        told.place = match entry.matches.place {
             RulePlace::Endpoints => {
-                paths[positions.place(start).path as usize].destination.map(Place::network)
+                paths.get(positions.place(start).path).destination.map(Place::network)
             }
-            RulePlace::Port(port) => ports.get(&port).map(|port| Place::port(*port)),
+            RulePlace::Port(port) => names.port(port).map(Place::port),
             RulePlace::After(ended) => {
                 positions.start(ended).map(|ended| Place::after(ended.path()))
             }
         };
-        if let Some(place) = place {
-            let rank = Rank::from(u32::MAX - entry.priority) << 32 | Rank::from(number);
-            let rule = Rule::compile(&entry.matches);
-            self.wants.insert(place.0, &rule);
-            self.tuples.insert(Ranked { rank, number, scope: place.0, start, rule });
-            let count = self.places.get(&place).copied().unwrap_or(0);
-            self.places.insert(place, count + 1);
-            if let RulePlace::After(_) = entry.matches.place {
-                self.at_ends.push(number);
-            }
-        }
-        let told = Told { entry: entry.clone(), start, place };
-        *self.told.entry(number as usize) = Some(Arc::new(told));
+        let Some(place) = told.place else { return Ok(()) };
+        let ranked = told.ranked(number, place);
+        self.wants.insert(place.0, &ranked.rule);
+        self.tuples.insert(ranked);
+        let count = self.places.get(&place).copied().unwrap_or(0);
+        self.places.insert(place, count + 1);
+        self.at_place.insert((place.0, number));
         Ok(())
+    }
+
+    /// The number of a rule.
+    pub(in crate::engine) fn number(&self, key: &RuleKey) -> Option<u32> {
+        self.by_key.get(key).copied()
+    }
+
+    /// Where a rule takes packets, if it does.
+    pub(in crate::engine) fn place_of(&self, number: u32) -> Option<Place> {
+        self.told(number)?.place
+    }
+
+    /// The rules that take packets from a place.
+    pub(in crate::engine) fn at(&self, place: Place) -> impl Iterator<Item = u32> + '_ {
+        let all = self.at_place.range((place.0, 0)..=(place.0, u32::MAX));
+        all.map(|(_, number)| *number)
+    }
+
+    /// May a packet be on this path before or behind another?
+    pub(in crate::engine) fn joins(&self, path: PathId) -> bool {
+        self.joined.contains_key(&path)
     }
 
     /// The number of the rule that takes a packet that came in by a port, and where the packet
@@ -212,21 +287,14 @@ impl Rules {
     }
 
     /// Where packets go on that are at the end of a path.
-    pub(in crate::engine) fn starts_after(
-        &self,
-    ) -> impl Iterator<Item = PathPosition> + Clone + '_ {
-        self.at_ends.iter().filter_map(|number| Some(self.told(*number)?.start))
+    pub(in crate::engine) fn starts_after(&self) -> impl Iterator<Item = PathPosition> + '_ {
+        let at_ends = self.at_place.range((Place::after(0).0, 0)..);
+        at_ends.filter_map(|(_, number)| Some(self.told(*number)?.start))
     }
 
     /// The entry of the program that a rule was made of.
     pub(in crate::engine) fn entry(&self, rule: u32) -> Option<&RuleEntry> {
-        self.told(rule).map(|told| &told.entry)
-    }
-
-    /// The number of the rule that was made of an entry; none: its port or network is not here.
-    pub(in crate::engine) fn number_of(&self, entry: usize) -> Option<u32> {
-        let number = u32::try_from(entry).ok()?;
-        self.told(number)?.place.map(|_| number)
+        self.told(rule).map(|told| &*told.entry)
     }
 
     /// The first condition of a rule that a packet does not meet.
@@ -239,10 +307,24 @@ impl Rules {
         Rule::compile(&self.told(rule)?.entry.matches).failing(view, flow)
     }
 
+    /// The label of a rule, and where it sends.
+    #[cfg(test)]
+    pub(in crate::engine) fn order_and_start(&self, rule: u32) -> Option<(u32, PathPosition)> {
+        self.told(rule).map(|told| (told.label, told.start))
+    }
+
     /// Hash tables that a packet may ask.
     #[cfg(test)]
     pub(super) fn tables(&self) -> usize {
         self.tuples.len()
+    }
+}
+
+impl Told {
+    fn ranked(&self, number: u32, place: Place) -> Ranked {
+        let rank = Rank::from(u32::MAX - self.entry.priority) << 32 | Rank::from(self.label);
+        let rule = Rule::compile(&self.entry.matches);
+        Ranked { rank, number, scope: place.0, start: self.start, rule }
     }
 }
 
@@ -254,11 +336,17 @@ pub struct Asked<'t> {
 }
 
 impl Asked<'_> {
-    /// The place in the program of the rule that takes a packet, found without any memory of flows.
+    /// The number of the rule that takes a packet, found without any memory of flows.
     #[must_use]
     pub fn rule(&self, view: &FrameView) -> Option<u32> {
         let flow = view.flow?;
         self.rules.find(self.port, Some(self.network), view, &flow).map(|(number, _)| number)
+    }
+
+    /// What the program says of the rule with this number.
+    #[must_use]
+    pub fn entry(&self, number: u32) -> Option<&RuleEntry> {
+        self.rules.entry(number)
     }
 
     /// As [`Self::rule`] for each of some packets, a group at a time, as the engine asks.
@@ -277,24 +365,7 @@ impl Tables {
     /// The rules as packets of a port ask them; none: the port is not in the program.
     #[must_use]
     pub fn asked(&self, port: PortId) -> Option<Asked<'_>> {
-        let port = *self.port_indexes.get(&port)?;
+        let port = self.names.port(port)?;
         Some(Asked { rules: &self.rules, port, network: self.port(port).network })
-    }
-
-    /// The tables with another rule at a place of the program's list; these stay as they are. It
-    /// costs in proportion to what shares its part of a hash table, not to the number of rules.
-    ///
-    /// # Errors
-    /// When the rule sends into a path that is not there.
-    pub fn with_rule(&self, number: u32, entry: &RuleEntry) -> Result<Tables, CompileError> {
-        let mut next = self.clone();
-        let surroundings = Surroundings {
-            ports: &self.port_indexes,
-            paths: &self.paths,
-            positions: &self.positions,
-        };
-        Arc::make_mut(&mut next.rules).replace(number, entry, &surroundings)?;
-        next.descent = crate::engine::tables::Descent::of(&self.descent, Vec::new());
-        Ok(next)
     }
 }

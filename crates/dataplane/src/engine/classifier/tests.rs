@@ -1,13 +1,16 @@
 //! Rules beside a walk over all of them.
 
-use super::rules::{Rules, Surroundings};
+use super::rules::Rules;
 use super::search::GROUP;
-use crate::engine::encap::{Positions, Written};
+use crate::engine::compile::Names;
+use crate::engine::encap::{Positions, Shape};
+use crate::engine::sharing::Slab;
 use crate::engine::tables::{NetworkIndex, PathTable, PortIndex};
 use catena_model::PathId;
-use catena_model::id::{ChainId, PortId, RuleId};
+use catena_model::entry::RuleKey;
+use catena_model::id::{PortId, RuleId};
 use catena_model::program::{RuleEntry, RuleMatch, RulePlace};
-use catena_model::resource::{Encapsulation, IpFamily, Transport};
+use catena_model::resource::{IpFamily, Transport};
 use catena_wire::ethernet::{EthernetHeader, VlanTag};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
@@ -15,8 +18,9 @@ use catena_wire::scalar::{EtherType, IpProtocol, MacAddr, PortRange, VlanId};
 use ipnet::IpNet;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use std::collections::HashMap;
+use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use uuid::Uuid;
 
 const PATH: PathId = PathId(100);
@@ -28,33 +32,54 @@ fn port(number: u16) -> PortId {
 
 /// Two ports, and two paths that deliver in two networks.
 struct Ground {
-    ports: HashMap<PortId, PortIndex>,
-    paths: Vec<PathTable>,
+    names: Names,
+    paths: Slab<PathTable>,
     positions: Positions,
 }
 
 impl Ground {
     fn new() -> Self {
-        let path = |id: PathId, network| PathTable {
-            chain: ChainId(Uuid::nil()),
-            id,
-            encapsulation: Encapsulation::Nsh,
-            context: Written::default(),
-            hops: Vec::new(),
-            destination: Some(NetworkIndex(network)),
-            network: u32::from(network) + 1,
-            is_way_back: false,
-            chain_end: None,
-            senders: Vec::new(),
-            local_instances: Vec::new(),
-        };
-        let paths = vec![path(PATH, 0), path(OTHER, 1)];
-        let positions = Positions::compile(&paths, |_| None, &[]).unwrap();
-        Self { ports: (0..2).map(|n| (port(n), PortIndex(n))).collect(), paths, positions }
+        let (mut paths, mut positions) = (Slab::default(), Positions::default());
+        for (id, network) in [(PATH, 0), (OTHER, 1)] {
+            let index = positions.add_path(id, Shape::default()).unwrap();
+            let destination = Some(NetworkIndex(network));
+            paths.put(index, PathTable { id, destination, ..PathTable::default() });
+        }
+        Self { names: Names::of_ports((0..2).map(|n| (port(n), PortIndex(n)))), paths, positions }
     }
 
-    fn surroundings(&self) -> Surroundings<'_> {
-        Surroundings { ports: &self.ports, paths: &self.paths, positions: &self.positions }
+    /// Rules whose numbers are their places in a list.
+    fn rules(&self, entries: &[RuleEntry]) -> Rules {
+        let mut rules = Rules::default();
+        for (place, entry) in (0..).zip(entries) {
+            assert_eq!(self.add(&mut rules, place, entry), place);
+        }
+        rules
+    }
+
+    fn add(&self, rules: &mut Rules, place: u32, entry: &RuleEntry) -> u32 {
+        let number = rules.add(&key(place, entry), &Arc::new(entry.clone()));
+        rules.place(number, &self.names, &self.positions, &self.paths).unwrap();
+        number
+    }
+
+    /// Lets the rule at a place of the list be another.
+    fn replace(&self, rules: &mut Rules, place: u32, former: &RuleEntry, entry: &RuleEntry) {
+        rules.unplace(place);
+        rules.remove(&key(place, former));
+        assert_eq!(self.add(rules, place, entry), place);
+    }
+}
+
+/// The higher priority goes first, then what is first in the list.
+fn key(place: u32, entry: &RuleEntry) -> RuleKey {
+    RuleKey {
+        priority: Reverse(entry.priority),
+        order: vec![(place >> 16) as u16, (place & 0xffff) as u16],
+        path: entry.path,
+        rule: entry.id,
+        source: entry.path,
+        part: 0,
     }
 }
 
@@ -241,7 +266,7 @@ proptest! {
         changes in proptest::collection::vec((any::<u16>(), entry()), 0..30),
     ) {
         let ground = Ground::new();
-        let mut rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
+        let mut rules = ground.rules(&entries);
         let agree = |rules: &Rules, entries: &[RuleEntry]| {
             for at in PLACES {
                 let together = found_each(rules, at, &packets);
@@ -258,7 +283,7 @@ proptest! {
         let (before, first) = (rules.clone(), entries.clone());
         for (place, entry) in changes {
             let place = usize::from(place) % entries.len();
-            rules.replace(u32::try_from(place).unwrap(), &entry, &ground.surroundings()).unwrap();
+            ground.replace(&mut rules, place as u32, &entries[place], &entry);
             entries[place] = entry;
             agree(&rules, &entries);
         }
@@ -305,7 +330,7 @@ fn a_hundred_thousand_rules_of_all_lengths_lie_in_few_tables() {
         IpNet::new(address.into(), bits).unwrap()
     };
     let entries: Vec<RuleEntry> = (0..100_000).map(|_| between(net(), net(), 1)).collect();
-    let rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
+    let rules = ground.rules(&entries);
     assert!(rules.tables() <= 64, "{}", rules.tables());
 }
 
@@ -326,7 +351,7 @@ fn rules_that_crowd_in_few_networks_are_found_too() {
             between(source, destination, specific.into())
         })
         .collect();
-    let rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
+    let rules = ground.rules(&entries);
     assert!(rules.tables() > 64, "{}: they do not crowd", rules.tables());
 
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -359,9 +384,9 @@ fn rules_that_crowd_in_few_networks_are_found_too() {
     // Most of them go elsewhere.
     let mut changed = rules.clone();
     for number in (0..entries.len()).filter(|number| !number.is_multiple_of(8)) {
+        let former = entries[number].clone();
         entries[number].matches.place = RulePlace::Port(port(1));
-        let new = &entries[number];
-        changed.replace(u32::try_from(number).unwrap(), new, &ground.surroundings()).unwrap();
+        ground.replace(&mut changed, number as u32, &former, &entries[number]);
     }
     let after = agree(&entries, &changed);
     let differ = before.iter().zip(&after).filter(|(before, after)| before != after);
@@ -373,7 +398,7 @@ fn a_prefix_of_the_other_family_is_met_by_nothing() {
     let ground = Ground::new();
     let any_v4: IpNet = "0.0.0.0/0".parse().unwrap();
     let entries = [between("::/0".parse().unwrap(), any_v4, 1)];
-    let rules = Rules::compile(&entries, &ground.surroundings()).unwrap();
+    let rules = ground.rules(&entries);
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for _ in 0..64 {
         let (view, flow) = packet().new_tree(&mut runner).unwrap().current();

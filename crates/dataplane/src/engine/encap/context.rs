@@ -8,9 +8,10 @@ use catena_model::{DropReason, NodeName};
 use catena_wire::nsh::ContextHeader;
 
 /// The context headers that one path's classifier writes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in crate::engine) struct Written(Vec<Piece>);
 
+#[derive(Clone)]
 enum Piece {
     Fixed { kind: u8, value: Vec<u8> },
     Flow,

@@ -12,7 +12,7 @@ mod positions;
 
 pub(super) use carried::Carried;
 pub(super) use context::Written;
-pub(super) use positions::Positions;
+pub(super) use positions::{Positions, Shape};
 
 use super::packet::TunnelKind;
 use super::slices::{self, Shown};

@@ -9,14 +9,13 @@
 use super::{PathPosition, TTL_INITIAL, pool};
 use crate::engine::compile::CompileError;
 use crate::engine::pages::Pages;
-use crate::engine::tables::PathTable;
+use crate::engine::sharing::Numbers;
 use catena_io::prefetch;
 use catena_model::limits::NODE_SLICES_MAX;
 use catena_model::program::SlicePathEntry;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::scalar::Vni;
-use std::sync::Arc;
 
 /// Which hop of which path a position stands for; behind the last hop: the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +27,18 @@ pub(in crate::engine) struct Place {
 }
 
 /// What all paths of one shape have in common.
-pub(super) struct Shape {
-    encapsulation: Encapsulation,
-    hops: u16,
-    vni: Option<Vni>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct Shape {
+    pub(in crate::engine) encapsulation: Encapsulation,
+    pub(in crate::engine) hops: u16,
+    /// Of the network in which they deliver; none: it is not here.
+    pub(in crate::engine) vni: Option<Vni>,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { encapsulation: Encapsulation::Nsh, hops: 0, vni: None }
+    }
 }
 
 /// What an identifier leads to: one step from header to hop, hence all of it in one place.
@@ -73,51 +80,88 @@ pub(super) struct Spot {
 /// the pages that it is on.
 #[derive(Clone, Default)]
 pub(in crate::engine) struct Positions {
-    shapes: Arc<Vec<Shape>>,
+    /// By index, of the paths of the program.
+    shapes: Pages<Shape>,
     by_id: Pages<Entry>,
     /// The identifier of each path, by index; 0, which no path has: nobody.
     ids: Pages<u32>,
-    /// The indexes given out are below.
-    end: u32,
-    /// Indexes given back.
-    free: Vec<u32>,
+    indexes: Numbers,
     slices: usize,
 }
 
 impl Positions {
-    pub(in crate::engine) fn compile(
-        paths: &[PathTable],
-        vni_of: impl Fn(&PathTable) -> Option<Vni>,
-        slices: &[SlicePathEntry],
-    ) -> Result<Self, CompileError> {
-        let shape = |path: &PathTable| Shape {
-            encapsulation: path.encapsulation,
-            hops: u16::try_from(path.hops.len()).unwrap_or(u16::MAX),
-            vni: vni_of(path),
-        };
-        let mut positions =
-            Self { shapes: Arc::new(paths.iter().map(shape).collect()), ..Self::default() };
-        for (index, path) in (0..).zip(paths) {
-            positions.open(path.id, index, false)?;
-        }
-        for slice in slices {
-            positions.add_slice_path(slice)?;
-        }
-        Ok(positions)
+    /// Gives an identifier to a new path of the program, and answers the path's index.
+    ///
+    /// # Errors
+    /// When the identifier is taken.
+    pub(in crate::engine) fn add_path(
+        &mut self,
+        id: PathId,
+        shape: Shape,
+    ) -> Result<u32, CompileError> {
+        let own = self.open(id)?;
+        *self.shapes.entry(own) = shape;
+        self.show(id, own, own, false);
+        Ok(own)
     }
 
-    /// Gives an identifier to a new path of this shape, and answers the path's index.
-    fn open(&mut self, id: PathId, shape: u32, tells_users: bool) -> Result<u32, CompileError> {
-        let known = self.by_id.entry(id.0);
-        if known.own != NOBODY {
+    /// Lets a path of the program have another shape. `likes`: the paths of slices that have its hops.
+    pub(in crate::engine) fn reshape(
+        &mut self,
+        id: PathId,
+        shape: Shape,
+        likes: impl Iterator<Item = PathId>,
+    ) {
+        let Some(own) = self.index_of(id) else { return };
+        if self.shapes.get(own) == Some(&shape) {
+            return;
+        }
+        *self.shapes.entry(own) = shape;
+        for path in std::iter::once(id).chain(likes) {
+            let Some(Entry { own, shape, tells_users, .. }) = self.known(path).copied() else {
+                continue;
+            };
+            self.show(path, own, shape, tells_users);
+        }
+    }
+
+    /// Takes a path of the program away; its index may be another's then.
+    pub(in crate::engine) fn remove_path(&mut self, id: PathId) {
+        if let Some(own) = self.index_of(id) {
+            *self.shapes.entry(own) = Shape::default();
+            self.close(id, own);
+        }
+    }
+
+    /// The index of a path of the program.
+    pub(in crate::engine) fn index_of(&self, id: PathId) -> Option<u32> {
+        self.known(id).filter(|entry| entry.own == entry.shape).map(|entry| entry.own)
+    }
+
+    /// An index for an identifier that is free.
+    fn open(&mut self, id: PathId) -> Result<u32, CompileError> {
+        if self.known(id).is_some() {
             return Err(CompileError::Twice { what: "path", id: id.to_string() });
         }
-        let Shape { encapsulation, hops, .. } = self.shapes[shape as usize];
-        let own = self.free.pop().unwrap_or(self.end);
-        *known = Entry { own, shape, hops, encapsulation, tells_users };
-        self.end = self.end.max(own + 1);
+        let own = self.indexes.take();
         *self.ids.entry(own) = id.0;
         Ok(own)
+    }
+
+    fn show(&mut self, id: PathId, own: u32, shape: u32, tells_users: bool) {
+        let Shape { encapsulation, hops, .. } = self.shape(shape);
+        *self.by_id.entry(id.0) = Entry { own, shape, hops, encapsulation, tells_users };
+    }
+
+    fn close(&mut self, id: PathId, own: u32) {
+        *self.by_id.entry(id.0) = Entry::default();
+        *self.ids.entry(own) = 0;
+        self.indexes.give_back(own);
+    }
+
+    #[inline]
+    fn shape(&self, shape: u32) -> Shape {
+        self.shapes.get(shape).copied().unwrap_or_default()
     }
 
     /// Adds the path of a slice, and answers its index.
@@ -133,26 +177,23 @@ impl Positions {
             let (what, max) = ("paths of slices", NODE_SLICES_MAX);
             return Err(CompileError::TooMany { what, have: max + 1, max });
         }
-        let like = self.known(entry.like).map(|like| like.shape);
-        let shape = like.filter(|shape| self.ids.get(*shape) == Some(&entry.like.0));
+        let shape = self.index_of(entry.like);
         let shape =
             shape.ok_or(CompileError::SliceWithoutPath { slice: entry.slice, path: entry.like })?;
-        let encapsulation = self.shapes[shape as usize].encapsulation;
+        let encapsulation = self.shape(shape).encapsulation;
         if !pool(encapsulation).contains(&entry.id.0) {
             return Err(CompileError::PathIdentifier { path: entry.id, encapsulation });
         }
-        let own = self.open(entry.id, shape, entry.carries_metadata)?;
+        let own = self.open(entry.id)?;
+        self.show(entry.id, own, shape, entry.carries_metadata);
         self.slices += 1;
         Ok(own)
     }
 
     /// Takes the path of a slice away, and answers the index that it had; none: no slice has it.
     pub(in crate::engine) fn remove_slice_path(&mut self, id: PathId) -> Option<u32> {
-        let own = self.known(id).map(|entry| entry.own);
-        let own = own.filter(|own| *own as usize >= self.shapes.len())?;
-        *self.by_id.entry(id.0) = Entry::default();
-        *self.ids.entry(own) = 0;
-        self.free.push(own);
+        let Entry { own, .. } = *self.known(id).filter(|entry| entry.own != entry.shape)?;
+        self.close(id, own);
         self.slices -= 1;
         Some(own)
     }
@@ -170,10 +211,9 @@ impl Positions {
         self.by_id.get(id.0).filter(|entry| entry.own != NOBODY)
     }
 
-    /// Paths are numbered below: those of the program first, in its order, then those of slices,
-    /// with gaps.
+    /// Paths are numbered below, those of the program and of slices alike, with gaps.
     pub(in crate::engine) fn end(&self) -> u32 {
-        self.end
+        self.indexes.end()
     }
 
     /// The identifier of the path with this index; none: there is none.
@@ -243,14 +283,14 @@ impl Positions {
 
     /// What the header of a position says.
     pub(super) fn spot(&self, position: PathPosition) -> Spot {
-        let vni = self.shapes.get(position.shape as usize).and_then(|shape| shape.vni);
+        let vni = self.shape(position.shape).vni;
         Spot { id: self.id(position), hop: position.hop, vni }
     }
 
     /// Turns a position into the one behind it.
     #[inline]
     pub(super) fn step(&self, position: &mut PathPosition) {
-        let hops = self.shapes.get(position.shape as usize).map_or(0, |shape| shape.hops);
+        let hops = self.shape(position.shape).hops;
         debug_assert!(position.hop < hops, "a function was visited behind the end of its path");
         if position.hop < hops {
             position.hop += 1;
@@ -286,27 +326,17 @@ impl Positions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::encap::Written;
-    use catena_model::id::{ChainId, SliceId};
+    use catena_model::id::SliceId;
     use std::collections::HashMap;
     use uuid::Uuid;
 
-    /// A program's paths, as the simple reference: identifiers in a map.
-    fn paths() -> Vec<PathTable> {
-        let path = |id: u32| PathTable {
-            chain: ChainId(Uuid::nil()),
-            id: PathId(id),
-            encapsulation: Encapsulation::Nsh,
-            context: Written::default(),
-            hops: Vec::new(),
-            destination: None,
-            network: 1,
-            is_way_back: false,
-            chain_end: None,
-            senders: Vec::new(),
-            local_instances: Vec::new(),
-        };
-        vec![path(100), path(101)]
+    /// Two paths of a program, 100 and 101.
+    fn positions() -> Positions {
+        let mut positions = Positions::default();
+        for id in [100, 101] {
+            positions.add_path(PathId(id), Shape::default()).unwrap();
+        }
+        positions
     }
 
     fn slice(id: u32, like: u32) -> SlicePathEntry {
@@ -325,7 +355,7 @@ mod tests {
 
     #[test]
     fn positions_agree_with_a_map_through_any_order_of_changes() {
-        let mut positions = Positions::compile(&paths(), |_| None, &[]).unwrap();
+        let mut positions = positions();
         let mut reference: HashMap<u32, u32> = HashMap::from([(100, 0), (101, 1)]);
         let mut word = 1_u64;
         for _ in 0..20_000 {
@@ -361,7 +391,8 @@ mod tests {
 
     #[test]
     fn a_slice_is_like_no_other_slice_and_like_no_path_that_is_not_there() {
-        let mut positions = Positions::compile(&paths(), |_| None, &[slice(200, 100)]).unwrap();
+        let mut positions = positions();
+        positions.add_slice_path(&slice(200, 100)).unwrap();
         assert!(positions.add_slice_path(&slice(201, 200)).is_err());
         assert!(positions.add_slice_path(&slice(201, 300)).is_err());
         assert!(positions.add_slice_path(&slice(200, 100)).is_err());

@@ -62,9 +62,9 @@ fn lend_flow_path(engine: &mut Engine, live: &Engine, bytes: &[u8], now_ns: u64)
     let Engine { tables, flow_paths: own, .. } = engine;
     // At the end of a path flows are remembered by the chain that they enter there.
     let chain = |start| tables.path(tables.positions.place(start).path).chain;
-    let entered = tables.rules.starts_after().map(chain);
+    let entered: Vec<_> = tables.rules.starts_after().map(chain).collect();
     let keys = |memory: &FlowPaths| -> Vec<u64> {
-        let after = entered.clone().map(|chain| memory.key_after(&flow, chain));
+        let after = entered.iter().map(|chain| memory.key_after(&flow, *chain));
         std::iter::once(memory.key(&flow)).chain(after).collect()
     };
     for (from, to) in keys(&live.flow_paths).into_iter().zip(keys(own)) {
@@ -121,9 +121,9 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
 
 /// The ports of datagrams whose later fragments may be asked about.
 fn lend_fragments(engine: &mut Engine, live: &Engine) {
-    let ports = (0..=u16::MAX).map(PortIndex).zip(live.tables.local_ports());
+    let ports = live.tables.names.all_ports();
     let ports: Vec<(u32, u32)> =
-        ports.map(|(i, _)| (live.slots.serial(i), engine.slots.serial(i))).collect();
+        ports.map(|i| (live.slots.serial(i), engine.slots.serial(i))).collect();
     let paths: Vec<(u64, u64)> = live.books.serials().zip(engine.books.serials()).collect();
     let find = |scope: Scope| match scope {
         Scope::Port(serial) => Some(Scope::Port(own(&ports, serial)?)),

@@ -212,8 +212,7 @@ impl Rehearsal {
     ) -> Option<Packet> {
         let tables = Arc::clone(&self.engine.tables);
         let place = tables.positions.place(position);
-        let hop =
-            tables.program.paths.get(place.path as usize)?.hops.get(usize::from(place.hop))?;
+        let hop = tables.path(place.path).hops.get(usize::from(place.hop))?;
         if hop.kind == HopKind::Tap {
             return None;
         }

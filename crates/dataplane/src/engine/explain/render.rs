@@ -25,8 +25,7 @@ pub(super) fn reply(rehearsal: &Rehearsal) -> Result<ExplainReply, String> {
     let mut why_not = Vec::new();
     match &request.at {
         ExplainAt::Port(id) => {
-            let mut ports = (0..=u16::MAX).map(PortIndex).zip(tables.local_ports());
-            let (port, _) = ports.find(|(_, (local, _))| local == id).ok_or_else(|| {
+            let port = tables.names.port(*id).ok_or_else(|| {
                 format!(
                     "port {id} is not in program {} of this node; wait until the node has \
                      acknowledged the program that brings it",
@@ -63,7 +62,7 @@ pub(in crate::engine) fn received(
 ) -> ExplainAction {
     let header = describe::tunnelled(kind, bytes);
     let from = tables.sources.get(&source);
-    let from = from.map(|node| tables.program.tunnels[usize::from(node.0)].node.clone());
+    let from = from.and_then(|node| tables.nodes.get(node.0.into()).name.clone());
     ExplainAction::Received { from, header }
 }
 
@@ -188,10 +187,10 @@ impl Renderer<'_> {
     fn forwarded(&self, position: PathPosition, instance: usize, flow_hash: u64) -> ExplainAction {
         let tables = self.tables;
         let place = tables.positions.place(position);
-        let (path, hop) = (place.path as usize, usize::from(place.hop));
-        let entry = &tables.program.paths[path].hops[hop];
+        let (path, hop) = (tables.path(place.path), usize::from(place.hop));
+        let entry = &path.entry.hops[hop];
         let chosen = &entry.instances[instance];
-        let place = match tables.paths[path].hops[hop].instances[instance].place {
+        let place = match path.hops[hop].instances[instance].place {
             InstancePlace::Here { ingress, .. } => Place::Port(self.port(ingress)),
             InstancePlace::There(_) => Place::Node(chosen.node.clone()),
             InstancePlace::Unported | InstancePlace::Ambiguous | InstancePlace::Nowhere => {
@@ -215,7 +214,7 @@ impl Renderer<'_> {
 
     fn bypassed(&self, position: PathPosition, instance: usize) -> ExplainAction {
         let place = self.tables.positions.place(position);
-        let path = &self.tables.program.paths[place.path as usize];
+        let path = &self.tables.path(place.path).entry;
         let entry = &path.hops[usize::from(place.hop)];
         ExplainAction::Bypassed {
             position: describe::position(self.tables, position),
@@ -249,13 +248,13 @@ impl Renderer<'_> {
                     (Stage::Ordinary, _) | (_, None) => TunnelKind::Vxlan,
                     (_, Some(position)) => super::tunnel_of(self.tables, *position),
                 };
-                let entry = &self.tables.program.tunnels[usize::from(node.0)];
+                let entry = self.tables.nodes.get(node.0.into());
                 let ip =
                     if entry.address.is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
                 let outer = ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES;
                 let unread = || Header { layers: Vec::new(), bytes: FrameBytes(header.to_vec()) };
                 ExplainAction::Encapsulated {
-                    to: entry.node.clone(),
+                    to: entry.name.clone().unwrap_or_else(|| self.tables.node.clone()),
                     added_bytes: outer + header.len(),
                     header: describe::tunnelled(kind, header).unwrap_or_else(unread),
                 }
@@ -277,12 +276,12 @@ impl Renderer<'_> {
     }
 
     fn network(&self, network: NetworkIndex) -> String {
-        self.tables.program.networks[usize::from(network.0)].name.clone()
+        self.tables.network(network).entry.name.clone()
     }
 }
 
 /// What people call a chain.
 pub(super) fn chain_name(tables: &Tables, chain: ChainId) -> String {
-    let named = tables.program.chains.iter().find(|entry| entry.id == chain);
+    let named = tables.entries.chains.get(&chain);
     named.map_or_else(|| chain.to_string(), |entry| entry.name.clone())
 }

@@ -6,8 +6,9 @@ use crate::engine::classifier::{self, Failing};
 use crate::engine::encap;
 use crate::engine::receive;
 use crate::engine::tables::{PortIndex, Tables};
+use catena_model::entry::RuleKey;
 use catena_model::explain::{Condition, RuleVerdict};
-use catena_model::id::ChainId;
+use catena_model::id::{ChainId, NetworkId};
 use catena_model::program::{RuleEntry, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
 use catena_wire::flow::FlowKey;
@@ -21,13 +22,13 @@ pub(super) fn of_chain(
     port: PortIndex,
     frame: &[u8],
 ) -> Vec<RuleVerdict> {
-    let program = &tables.program;
+    let program = &tables.entries;
     let mut verdicts = Vec::new();
-    for path in program.paths.iter().filter(|path| path.chain == chain) {
-        let rules = program.rules.iter().enumerate().filter(|(_, rule)| rule.path == path.id);
+    for path in program.paths.values().filter(|path| path.chain == chain) {
+        let rules = program.rules.iter().filter(|(_, rule)| rule.path == path.id);
         let before = verdicts.len();
-        verdicts.extend(rules.map(|(place, rule)| {
-            let condition = judge(tables, place, rule, port, frame);
+        verdicts.extend(rules.map(|(key, rule)| {
+            let condition = judge(tables, (key, rule), port, frame);
             RuleVerdict::new(Some(rule.id), rule.name.clone(), Some(path.id), condition)
         }));
         if verdicts.len() == before {
@@ -40,8 +41,7 @@ pub(super) fn of_chain(
 
 fn judge(
     tables: &Tables,
-    place: usize,
-    rule: &RuleEntry,
+    (key, rule): (&RuleKey, &RuleEntry),
     port: PortIndex,
     frame: &[u8],
 ) -> Condition {
@@ -52,22 +52,22 @@ fn judge(
         return Condition::FunctionPort { port: name() };
     }
     if let RulePlace::After(ended) = rule.matches.place {
-        let before = tables.program.paths.iter().find(|path| path.id == ended);
+        let before = tables.entries.paths.get(&ended);
         let chain = before.map_or_else(String::new, |path| chain_name(tables, path.chain));
         return Condition::AfterChain { chain };
     }
     let wanted = rule.matches.place.port();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != came_by.entry.id) {
-        let known = tables.program.ports.iter().find(|entry| entry.id == wanted);
+        let known = tables.entries.ports.get(&wanted);
         let wanted = known.map_or_else(|| wanted.to_string(), |entry| entry.name.clone());
         return Condition::IngressPort { wanted, found: name() };
     }
-    let path = tables.program.paths.iter().find(|path| path.id == rule.path);
+    let path = tables.entries.paths.get(&rule.path);
     if wanted.is_none()
         && let Some(path) = path.filter(|path| path.destination != came_by.entry.network)
     {
-        let named = |id| {
-            let network = tables.program.networks.iter().find(|network| network.id == id);
+        let named = |id: NetworkId| {
+            let network = tables.entries.networks.get(&id);
             network.map_or_else(|| id.to_string(), |network| network.name.clone())
         };
         let (wanted, found) = (named(path.destination), named(came_by.entry.network));
@@ -81,7 +81,9 @@ fn judge(
         return Condition::NeverClassified;
     }
     let Some(flow) = view.flow else { return Condition::NoIp };
-    let Some(number) = tables.rules.number_of(place) else { return Condition::NotTurned };
+    let number = tables.rules.number(key);
+    let placed = number.filter(|number| tables.rules.place_of(*number).is_some());
+    let Some(number) = placed else { return Condition::NotTurned };
     match tables.rules.failing(number, &view, &flow) {
         Some(failing) => condition(failing, rule, &view, &flow),
         None => winner(tables, number, port, &view, &flow),

@@ -34,7 +34,7 @@ impl Fragments {
             }
             (Step::FromFunction(port), Owner::Port { serial, .. }) => {
                 let port = context.tables.port(port);
-                (Scope::by_port(serial, port, work.view.source), !port.is_shared)
+                (Scope::by_port(serial, port, work.view.source), !port.is_shared())
             }
             (_, Owner::Port { serial, .. }) => (Scope::Port(serial), true),
             (_, Owner::Tunnels) => return Ok(Sight::GoesOn),
@@ -173,7 +173,8 @@ fn do_ports_matter(work: &Work, context: &Context<'_>) -> bool {
         Step::OnPath { .. } => true,
         Step::FromFunction(port) => {
             !classifier::is_never_classified(&work.view)
-                && (tables.port(port).is_on_path || tables.rules.could_take(port, None, &work.view))
+                && (tables.port(port).is_on_path()
+                    || tables.rules.could_take(port, None, &work.view))
         }
         Step::FromEndpoint(port) => {
             let network = tables.port(port).network;

@@ -146,7 +146,11 @@ mod tests {
         let ports = [2, 3].map(|number| PortId(Uuid::from_u128(number)));
         let mut watch = Watch::new(InstanceId(Uuid::from_u128(1)), ports.into(), 1);
         watch.answers_link = true;
-        let health = |duty| Health { watches: vec![watch.clone()], ..Health::new(7, duty) };
+        let health = |duty| Health {
+            watches: vec![watch.clone()],
+            places: vec![Some(0)],
+            ..Health::new(7, duty)
+        };
         let board = Arc::new(Board::default());
         let judges = health(WatchDuty::Judges(Arc::clone(&board)));
         (judges, health(WatchDuty::Tells(Arc::clone(&board), 1)), board)

@@ -2,10 +2,11 @@
 //! tables, ports or health change.
 
 use super::super::packet::Packet;
+use super::super::tables::Tables;
 use super::super::trace::Trace;
 use super::super::vector::VECTOR_PACKETS_MAX;
 use super::super::{Engine, Output, Passing};
-use super::{Door, KernelPath, KernelPort, Place, Run, Surroundings, Treatment, Turn, Witnessed};
+use super::{Door, KernelPath, KernelPort, Place, Run, Surroundings, Treatment, Witnessed};
 use catena_io::BufferPool;
 use catena_model::id::PortId;
 use catena_model::kernel::KernelCounters;
@@ -101,8 +102,8 @@ impl Engine {
     }
 
     /// New tables are about to be in force.
-    pub(in super::super) fn change_kernel_path(&mut self, turn: &mut Turn) {
-        with_kernel!(self, |kernel, with| kernel.change(turn, with));
+    pub(in super::super) fn change_kernel_path(&mut self, tables: &Tables) {
+        with_kernel!(self, |kernel, with| kernel.change(tables, with));
     }
 
     /// Somebody wants to see packets: from now on they come here.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// Something that a decision was made by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Dependency {
+pub(in super::super) enum Dependency {
     /// A path: its hops and instances, the rules into it and behind its end.
     Path(PathId),
     /// Where the MACs and addresses of a network are.

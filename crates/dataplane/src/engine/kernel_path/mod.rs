@@ -18,7 +18,7 @@ mod report;
 mod room;
 mod transform;
 
-pub use changes::Turn;
+pub(super) use changes::{met_by_rule, taken_by_rule};
 pub use door::{Door, HandOver, Losses, Passed};
 
 use super::counters::{Books, Owner};
@@ -37,7 +37,8 @@ use catena_model::id::{InstanceId, PortId};
 use catena_model::kernel::{Declined, KernelCounters};
 use catena_wire::frame::FrameView;
 use flows::{Flow, Flows, UNDER_WAY_NS};
-use guards::{Dependency, Guards};
+pub(super) use guards::Dependency;
+use guards::Guards;
 use lines::Accounts;
 use recipe::{Observed, Recipe, Target};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -233,7 +234,7 @@ impl KernelPath {
         }
         let (serial, told) = (with.slots.serial(index), (Key::UNTOLD, flow));
         let keys = super::rewrite::keys(port, serial, told, recipe::NOBODY);
-        let networks = |key: Key| port.networks.iter().map(move |of| Key { network: *of, ..key });
+        let networks = |key: Key| port.networks().map(move |network| Key { network, ..key });
         let known: Vec<Key> = keys.flat_map(networks).filter(|k| self.flows.knows(k)).collect();
         for key in known {
             self.flows.tell(&key, with.now_ns, with.memory, &mut *self.door);
@@ -429,16 +430,19 @@ impl KernelPath {
     }
 
     /// Ends what was decided by what changes between two programs, before the new one is in force.
-    pub(super) fn change(&mut self, turn: &mut Turn, with: &mut Surroundings<'_>) {
-        let changes = turn.changes(with.tables);
-        let new = &*turn.tables;
-        self.end(&changes.dependencies, with);
-        // Who may still send there sends to nobody: the engine drops it by name.
-        let slots = changes.ports.iter().filter_map(|port| with.slots.of_port(*port)).collect();
-        self.end_at(&slots, with);
-        let gone = self.guards.all().map(|(dependency, _)| dependency);
-        let gone: Vec<Dependency> = gone.filter(|one| changes::is_gone(*one, new)).collect();
-        for dependency in gone {
+    pub(super) fn change(&mut self, new: &Tables, with: &mut Surroundings<'_>) {
+        let old = with.tables;
+        let changed = new.descent.since(&old.descent).filter(|changed| !changed.is_all);
+        let mut turned: BTreeSet<Dependency> = self.guards.all().map(|(one, _)| one).collect();
+        if let Some(changed) = changed.filter(|_| new.has_slices() == old.has_slices()) {
+            turned = changes::dependencies(changed);
+            let gone = &changed.gone_ports;
+            // Who may still send there sends to nobody: the engine drops it by name.
+            let slots = gone.iter().filter_map(|port| with.slots.of_port(*port)).collect();
+            self.end_at(&slots, with);
+        }
+        self.end(&turned, with);
+        for dependency in turned.into_iter().filter(|one| changes::is_gone(*one, new)) {
             self.guards.forget(dependency, &mut *self.door);
         }
         self.declined.clear();
@@ -461,7 +465,7 @@ impl KernelPath {
 
     /// The underlay as the kernel uses it; none: it does not.
     fn underlay(&self, tables: &Tables) -> Option<KernelUnderlay> {
-        let IpAddr::V4(address) = tables.program.underlay.address else { return None };
+        let IpAddr::V4(address) = tables.entries.own()?.underlay.address else { return None };
         let interface = self.underlay_interface?;
         Some(KernelUnderlay { interface, address, mtu: tables.underlay_mtu })
     }
@@ -533,12 +537,8 @@ impl KernelPath {
         }
         let turned: BTreeSet<InstanceId> = self.dead.symmetric_difference(&dead).copied().collect();
         self.dead = dead;
-        let is_on = |path: &&catena_model::program::PathEntry| {
-            let mut instances = path.hops.iter().flat_map(|hop| &hop.instances);
-            instances.any(|one| turned.contains(&one.id))
-        };
-        let paths = with.tables.program.paths.iter().filter(is_on);
-        let changed = paths.map(|path| Dependency::Path(path.id)).collect();
+        let visits = turned.iter().flat_map(|id| with.tables.names.visited(*id));
+        let changed = visits.map(|(_, path, ..)| Dependency::Path(path)).collect();
         self.end(&changed, with);
     }
 

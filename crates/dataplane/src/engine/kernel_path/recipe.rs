@@ -16,7 +16,6 @@ use super::guards::Dependency;
 use super::lines::Line;
 use catena_model::PathId;
 use catena_model::account::Created;
-use catena_model::id::NetworkId;
 use catena_model::kernel::Declined;
 use catena_model::program::HopKind;
 use catena_model::resource::FailurePolicy;
@@ -157,9 +156,7 @@ impl Observed<'_> {
     }
 
     fn network(&self, index: super::super::tables::NetworkIndex) -> Dependency {
-        let entry = self.tables.program.networks.get(usize::from(index.0));
-        // The tables' networks are those of the program, in its order.
-        Dependency::Network(entry.map_or(NetworkId::MIN, |entry| entry.id))
+        Dependency::Network(self.tables.network(index).entry.id)
     }
 
     /// A path begins.
@@ -179,8 +176,7 @@ impl Observed<'_> {
     fn on_path(&self, position: PathPosition, recipe: &mut Recipe) -> Result<PathId, Declined> {
         let place = self.tables.positions.place(position);
         let path = self.tables.path(place.path);
-        let pins = &self.tables.program.pins;
-        if pins.iter().any(|pin| pin.old == path.id || pin.new == path.id) {
+        if self.tables.is_pinned(path.id) {
             return Err(Declined::Pinned);
         }
         if position.is_of_slice() {
@@ -202,10 +198,10 @@ impl Observed<'_> {
         seat: &mut Option<PathSeat>,
     ) -> Result<(), Declined> {
         let table = self.tables.port(port);
-        if table.is_shared || table.is_met() {
+        if table.is_shared() || table.is_met() {
             return Err(Declined::SharedFunction);
         }
-        if table.keeps_mac {
+        if table.keeps_mac() {
             return Err(Declined::Rewritten);
         }
         self.on_path(position, recipe)?;
@@ -353,7 +349,7 @@ impl Observed<'_> {
         }
         let instance = path.local_instances.get(local as usize).ok_or(Declined::Moved)?;
         let egress = instance.egress.ok_or(Declined::Moved)?;
-        if tables.port(egress).is_shared || tables.port(egress).is_met() {
+        if tables.port(egress).is_shared() || tables.port(egress).is_met() {
             return Err(Declined::SharedFunction);
         }
         if hop.keeps_mac {

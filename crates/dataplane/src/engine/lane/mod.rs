@@ -19,6 +19,7 @@ mod users;
 
 pub(super) use known::{Entrance, Known};
 
+use super::compile::Changed;
 use super::counters::Owner;
 use super::output::Output;
 use super::packet::{Packet, PortSlot};
@@ -106,30 +107,55 @@ impl Lane {
         }
     }
 
-    /// Lines the lane up with new tables.
-    pub(super) fn align(&mut self, tables: &Tables, slots: &Slots, epoch: Epoch) {
+    /// Lines the lane up with new tables. `changed`: what differs from those before; none: nobody knows.
+    pub(super) fn align(
+        &mut self,
+        tables: &Tables,
+        changed: Option<&Changed>,
+        slots: &Slots,
+        epoch: Epoch,
+    ) {
         self.source = None;
         if !self.is_open {
             return;
         }
         self.delivered.forget();
         self.switched.forget();
-        self.plans = Plans::compile(tables, slots, epoch);
-        self.gates.clear();
-        for index in (0..=u16::MAX).map(PortIndex).take(tables.ports.len()) {
-            let (slot, port) = (slots.of_index(index), tables.port(index));
-            let kind = if port.is_function() {
-                let speaks_nsh = port.speaks.contains(&Encapsulation::Nsh);
-                let is_simple = !port.is_shared && port.rewrites.is_empty();
-                let serial = is_simple.then(|| slots.serial(index));
-                GateKind::Function { speaks_nsh, serial, keeps_mac: port.keeps_mac }
-            } else {
-                GateKind::Endpoint
-            };
-            let owner = slots.owner_of_index(index);
-            let (network, addressed_in) = (port.network, port.addressed_in());
-            let gate = Gate { index, owner, network, addressed_in, kind };
-            self.open_gate(slot, gate);
+        let with = plans::With { tables, slots, epoch };
+        match changed {
+            Some(changed) => {
+                changed.paths.iter().for_each(|path| self.plans.make(*path, &with));
+                changed.ports.iter().for_each(|port| self.make_gate(*port, tables, slots));
+            }
+            None => {
+                self.plans = Plans::default();
+                tables.paths.iter().for_each(|(path, _)| self.plans.make(path, &with));
+                self.gates.clear();
+                tables.names.all_ports().for_each(|port| self.make_gate(port, tables, slots));
+            }
+        }
+    }
+
+    fn make_gate(&mut self, index: PortIndex, tables: &Tables, slots: &Slots) {
+        let Some(port) = tables.ports.find(index.0.into()) else { return };
+        let kind = if port.is_function() {
+            let speaks_nsh = port.speaks(Encapsulation::Nsh);
+            let is_simple = !port.is_shared() && port.rewrites().is_empty();
+            let serial = is_simple.then(|| slots.serial(index));
+            GateKind::Function { speaks_nsh, serial, keeps_mac: port.keeps_mac() }
+        } else {
+            GateKind::Endpoint
+        };
+        let owner = slots.owner_of_index(index);
+        let (network, addressed_in) = (port.network, port.addressed_in());
+        let gate = Gate { index, owner, network, addressed_in, kind };
+        self.open_gate(slots.of_index(index), gate);
+    }
+
+    /// No port has the slot any more.
+    pub(super) fn close_gate(&mut self, slot: PortSlot) {
+        if let Some(gate) = self.gates.get_mut(slot.index()) {
+            *gate = None;
         }
     }
 

@@ -16,6 +16,7 @@ use catena_model::resource::Encapsulation;
 use catena_wire::ethernet::EthernetHeader;
 use catena_wire::plain::PlainNsh;
 use catena_wire::scalar::MacAddr;
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// Bytes of the longest header of a plan: Ethernet and NSH.
@@ -105,38 +106,80 @@ impl Template {
     }
 }
 
-/// The plans of all hops, and of their instances where there are several.
+/// The plans of all hops, and of their instances where there are several: those of one path in a row.
 #[derive(Default)]
 pub(super) struct Plans {
     plans: Vec<Plan>,
-    /// For each path, where those of its hops begin, and how many there are.
-    of_path: Vec<(u32, u32)>,
+    of_path: Vec<Row>,
+    /// Rows that no path has any more, by how many plans there are in them.
+    free: HashMap<u32, Vec<u32>>,
+}
+
+/// The plans of one path.
+#[derive(Clone, Copy, Default)]
+struct Row {
+    first: u32,
+    /// Those of its hops and of its end, which come first.
+    hops: u32,
+    len: u32,
+}
+
+/// What plans are made with.
+pub(super) struct With<'t> {
+    pub(super) tables: &'t Tables,
+    pub(super) slots: &'t Slots,
+    pub(super) epoch: Epoch,
 }
 
 impl Plans {
-    pub(super) fn compile(tables: &Tables, slots: &Slots, epoch: Epoch) -> Self {
-        let mut plans = Self::default();
-        let carried = &Carried::new(0, 0);
-        for path in tables.paths() {
-            let first = number(plans.plans.len());
-            plans.of_path.push((first, number(path.hops.len() + 1)));
-            plans.plans.resize(plans.plans.len() + path.hops.len() + 1, Plan::Walk);
-            let Some(start) = tables.positions.start(path.id) else { continue };
-            let maker = Maker { tables, slots, epoch, path, start, carried };
-            for hop in 0..=path.hops.len() {
-                let place = first as usize + hop;
-                plans.plans[place] = maker.plan(hop, &mut plans.plans);
-            }
+    /// Makes those of the path with this index anew; of a path that has gone, or is a slice's, there are
+    /// none.
+    pub(super) fn make(&mut self, own: u32, with: &With<'_>) {
+        let place = own as usize;
+        let former = self.of_path.get_mut(place).map(std::mem::take).filter(|row| row.len > 0);
+        if let Some(Row { first, len, .. }) = former {
+            self.free.entry(len).or_default().push(first);
         }
-        plans
+        let Some(path) = with.tables.paths.find(own) else { return };
+        let Some(start) = with.tables.positions.start(path.id) else { return };
+        let carried = &Carried::new(0, 0);
+        let maker = Maker { with, path, start, carried };
+        let mut made = vec![Plan::Walk; path.hops.len() + 1];
+        for hop in 0..=path.hops.len() {
+            made[hop] = maker.plan(hop, &mut made);
+        }
+        if self.of_path.len() <= place {
+            self.of_path.resize(place + 1, Row::default());
+        }
+        self.of_path[place] = self.put(made, number(path.hops.len() + 1));
+    }
+
+    fn put(&mut self, made: Vec<Plan>, hops: u32) -> Row {
+        let len = number(made.len());
+        let first = self.free.get_mut(&len).and_then(Vec::pop).unwrap_or_else(|| {
+            let first = number(self.plans.len());
+            self.plans.resize(self.plans.len() + made.len(), Plan::Walk);
+            first
+        });
+        let room = self.plans.iter_mut().skip(first as usize);
+        for (place, plan) in room.zip(made) {
+            *place = match plan {
+                // Numbers were counted from the first of the row.
+                Plan::Choose { first: among, count } => {
+                    Plan::Choose { first: first + among, count }
+                }
+                other => other,
+            };
+        }
+        Row { first, hops, len }
     }
 
     /// The number of the plan of a hop of the path with this index; behind the last hop: that of
     /// the end.
     #[inline]
     pub(super) fn at(&self, shape: u32, hop: u16) -> Option<u32> {
-        let (first, count) = *self.of_path.get(shape as usize)?;
-        (u32::from(hop) < count).then(|| first + u32::from(hop))
+        let row = self.of_path.get(shape as usize)?;
+        (u32::from(hop) < row.hops).then(|| row.first + u32::from(hop))
     }
 
     /// The plan with this number.
@@ -152,9 +195,7 @@ fn number(count: usize) -> u32 {
 
 /// Makes the plans of one path.
 struct Maker<'t> {
-    tables: &'t Tables,
-    slots: &'t Slots,
-    epoch: Epoch,
+    with: &'t With<'t>,
     path: &'t PathTable,
     start: PathPosition,
     /// Nothing: packets of plans carry no metadata.
@@ -169,7 +210,7 @@ impl Maker<'_> {
             return Plan::Walk;
         }
         let Some(hop) = self.path.hops.get(hop_number) else {
-            let leads_on = self.tables.rules.leads_on(self.start.path());
+            let leads_on = self.with.tables.rules.leads_on(self.start.path());
             return if leads_on { Plan::Walk } else { Plan::End };
         };
         if hop.kind != HopKind::Through {
@@ -189,9 +230,9 @@ impl Maker<'_> {
     fn into(&self, hop_number: usize, hop: &HopTable, instance: &InstanceTable) -> Plan {
         let reached = u16::try_from(hop_number).ok();
         let position =
-            reached.and_then(|hop| self.tables.positions.renew(self.start, self.path.id, hop));
+            reached.and_then(|hop| self.with.tables.positions.renew(self.start, self.path.id, hop));
         let decided = position.and_then(|position| {
-            let (tables, epoch) = (self.tables, self.epoch);
+            let With { tables, epoch, .. } = *self.with;
             forwarder::visit(true, position, hop.kind, instance.place, tables, epoch).ok()
         });
         let plan = decided.and_then(|transform| self.plan_of(&transform, hop, instance));
@@ -220,7 +261,7 @@ impl Maker<'_> {
             ) => {
                 let header = self.header(Door::Tunnel, Header::EMPTY, position)?;
                 Some(Plan::Node {
-                    to: self.tables.node_address(node),
+                    to: self.with.tables.node_address(node),
                     tunnel: encap::of(self.path.encapsulation).tunnel(),
                     header: Template::new(header.bytes(), PlainNsh::GPE_LEN)?,
                 })
@@ -246,9 +287,9 @@ impl Maker<'_> {
                     Some(Operation::Remember { egress, .. }),
                     None,
                 ),
-            ) if hop.rewrites.is_none() && !self.tables.port(egress).is_shared => {
+            ) if hop.rewrites.is_none() && !self.with.tables.port(egress).is_shared() => {
                 let door = self.door(port, local, instance)?;
-                let (egress, network) = (self.slots.serial(egress), self.path.network);
+                let (egress, network) = (self.with.slots.serial(egress), self.path.network);
                 Some(Plan::Bare { door, macs: Macs { destination, source }, egress, network })
             }
             _ => None,
@@ -258,8 +299,8 @@ impl Maker<'_> {
     fn door(&self, port: PortIndex, local: u32, instance: &InstanceTable) -> Option<Instance> {
         let own = self.path.local_instances.get(local as usize)?;
         Some(Instance {
-            slot: self.slots.of_index(port),
-            owner: self.slots.owner_of_index(port),
+            slot: self.with.slots.of_index(port),
+            owner: self.with.slots.owner_of_index(port),
             local,
             id: own.id,
             watch: instance.watch,
@@ -272,7 +313,12 @@ impl Maker<'_> {
         let mut outcome = Ok(());
         let departing = Departing { position, header: &mut header, outcome: &mut outcome };
         let carrier = encap::of(self.path.encapsulation);
-        carrier.push(&self.tables.positions, self.carried, door, &mut std::iter::once(departing));
+        carrier.push(
+            &self.with.tables.positions,
+            self.carried,
+            door,
+            &mut std::iter::once(departing),
+        );
         outcome.ok().map(|()| header)
     }
 }

@@ -515,7 +515,9 @@ impl Lane {
             Plan::Bare { door, egress, .. } => {
                 sight.identity = sight.user.identity();
                 // A user who may be moved between chains has each of his packets watched.
-                if sight.identity != 0 && door.egress.is_none_or(|port| tables.slices.share(port)) {
+                if sight.identity != 0
+                    && door.egress.is_none_or(|port| tables.port(port).is_shared_by_slices())
+                {
                     return None;
                 }
                 let (path, flow) = (tables.path(place.path), || sight.frame.flow());

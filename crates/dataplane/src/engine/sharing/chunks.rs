@@ -25,10 +25,17 @@ impl<T: Clone + Default> Chunks<T> {
         self.chunks.get(place / CHUNK)?.get(place % CHUNK)
     }
 
+    /// All entries of the chunks that there are.
+    pub(in crate::engine) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+
     /// The entry, to be written; the array grows up to it.
     pub(in crate::engine) fn entry(&mut self, place: usize) -> &mut T {
-        while self.chunks.len() <= place / CHUNK {
-            self.chunks.push((0..CHUNK).map(|_| T::default()).collect());
+        if self.chunks.len() <= place / CHUNK {
+            // Chunks in between are one and the same until they are written.
+            let chunk: Arc<[T]> = (0..CHUNK).map(|_| T::default()).collect();
+            self.chunks.resize(place / CHUNK + 1, chunk);
         }
         &mut Arc::make_mut(&mut self.chunks[place / CHUNK])[place % CHUNK]
     }

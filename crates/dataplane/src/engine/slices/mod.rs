@@ -23,9 +23,11 @@ use super::tables::{NetworkIndex, PortIndex};
 use super::user::Known;
 use catena_io::prefetch;
 use catena_model::program::{SliceMatch, SlicePathEntry, SlicePolicy};
+use catena_model::slice::SlicePlace;
 use catena_model::{PathId, SliceId};
 use catena_wire::inside::Inside;
 use catena_wire::scalar::{Qfi, Teid, TunnelId};
+use imbl::OrdMap;
 use ranges::{Claim, Claimant, Ranges};
 use std::sync::Arc;
 
@@ -262,8 +264,8 @@ pub(super) struct Slices {
     injected: Vec<(SliceId, PathId)>,
     /// How many slices are sent into the hops of each path, if any are.
     likes: SharedMap<PathId, u32>,
-    /// By port: do two such paths come out of it bare?
-    shared_ports: Arc<[bool]>,
+    /// How many take packets at each port or behind each chain, whether that is here or not.
+    at: OrdMap<SlicePlace, u32>,
 }
 
 impl Hashed for PathId {
@@ -394,6 +396,7 @@ impl Slices {
         *self.direct.entry(place as usize) = slice.policy.is_none().then_some(slice.path);
         self.of_id.insert(slice.id, SliceIndex(claimant));
         let (at, matches) = (slice.place, slice.matches);
+        self.count_at(matches.place, |count| count + 1);
         *self.entries.entry(place as usize) = Some(slice);
         if let Some(at) = at {
             self.index(at, &matches, claimant);
@@ -445,6 +448,7 @@ impl Slices {
         *self.direct.entry(claimant.get() as usize) = None;
         self.held_back -= u32::from(!slice.policy.is_none());
         self.free.push(claimant.get());
+        self.count_at(slice.matches.place, |count| count.saturating_sub(1));
         if let Some(at) = slice.place {
             self.unindex(at, &slice.matches, claimant);
         }
@@ -489,10 +493,24 @@ impl Slices {
         }
     }
 
-    /// Do slices come out of this port bare on the hops of two paths?
-    #[inline]
-    pub(super) fn share(&self, port: PortIndex) -> bool {
-        self.shared_ports.get(usize::from(port.0)).is_some_and(|is_shared| *is_shared)
+    /// Does a slice take packets there, whether that is here or not?
+    pub(super) fn name(&self, place: SlicePlace) -> bool {
+        self.at.contains_key(&place)
+    }
+
+    fn count_at(&mut self, place: SlicePlace, change: impl Fn(u32) -> u32) {
+        if place == SlicePlace::Endpoints {
+            return;
+        }
+        match change(self.at.get(&place).copied().unwrap_or(0)) {
+            0 => self.at.remove(&place),
+            count => self.at.insert(place, count),
+        };
+    }
+
+    /// All slices, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &SliceTable> {
+        self.entries.iter().flatten()
     }
 
     /// Has any slice a rate or a delay class?

@@ -139,3 +139,32 @@ fn a_hundred_thousand_users_are_told_apart() {
         assert_eq!(slices.find(&spots, other), None);
     }
 }
+
+impl Slices {
+    /// All of them in words; `places`: what each place is called.
+    pub(in crate::engine) fn described(&self, places: &[(Place, String)]) -> String {
+        let name = |at: Place| places.iter().find(|(place, _)| *place == at).map(|(_, name)| name);
+        let sorted = |mut all: Vec<String>| {
+            all.sort();
+            all
+        };
+        let slice = |slice: &SliceTable| {
+            let place = slice.place.map(|place| name(place).expect("a place that is there"));
+            format!("{} {} {place:?} {:?}", slice.id, slice.path, slice.matches)
+        };
+        let slices = sorted(self.all().map(slice).collect());
+        let used = |(place, name): &(Place, String)| {
+            let counts = self.places.get(place).map(|counts| (counts.used, counts.counts));
+            format!("{name} {counts:?}")
+        };
+        let used = sorted(places.iter().map(used).collect());
+        let counted = |all: &SharedMap<PathId, u32>| {
+            let keys = all.keys();
+            sorted(keys.map(|path| format!("{path} {:?}", all.get(path))).collect())
+        };
+        let (uses, likes) = (counted(&self.uses), counted(&self.likes));
+        let claims = (self.users.len(), self.ranges.len(), self.groups.len());
+        let (at, lens) = (&self.at, (self.len(), self.places.len(), self.paths.len()));
+        format!("{slices:?} {used:?} {uses:?} {likes:?} {at:?} {claims:?} {lens:?}")
+    }
+}

@@ -24,10 +24,7 @@ impl Control {
         }
         let mark = |slice| SliceEntry { is_injected: true, ..slice };
         let slices: Vec<SliceEntry> = slices.into_iter().map(mark).collect();
-        let mut tables = match running.tables.with_slices(running.program.number, &[]) {
-            Ok(tables) => tables,
-            Err(error) => return refused(error.to_string()),
-        };
+        let mut tables = running.tables.without_injected();
         let are_in = tables.inject(slices.clone());
         if let Some(left) = slices.iter().find(|slice| !are_in.contains(slice)) {
             return refused(format!(

@@ -68,7 +68,7 @@ impl Control {
             }
             Ok(Some((program, log))) => {
                 self.gate = ProgramGate::at(program.number.0);
-                self.compile(&program).map(|tables| (program, log, tables))
+                self.follow(&program).map(|tables| (program, log, tables))
             }
             Err(error) => Err(error),
         };
@@ -164,7 +164,7 @@ impl Control {
         let number = parts.first().map_or(0, |part| part.number);
         let made = draft.finish(&base).map_err(|error| error.to_string());
         let made = made.and_then(|program| {
-            let tables = if is_whole { self.compile(&program) } else { self.follow(&program) };
+            let tables = self.follow(&program);
             tables.map(|tables| (program, tables))
         });
         let (program, tables) = match made {
@@ -192,15 +192,13 @@ impl Control {
         Ok(ProgramResult { ports, ..program_result(number, "") })
     }
 
-    fn compile(&self, program: &Program) -> Result<Tables, String> {
-        let all = program.entries.program(self.config.node.clone(), program.number);
-        Tables::compile(&all).map_err(|error| error.to_string())
-    }
-
+    /// The tables of a program, made of those in force.
     fn follow(&self, program: &Program) -> Result<Tables, String> {
-        let Some(running) = &self.running else { return self.compile(program) };
-        let (node, former) = (&self.config.node, &running.program.entries);
-        running.tables.following(node, former, program).map_err(|error| error.to_string())
+        let tables = match &self.running {
+            Some(running) => running.tables.following(program),
+            None => Tables::empty(self.config.node.clone()).following(program),
+        };
+        tables.map_err(|error| error.to_string())
     }
 
     /// Makes a program durable: as the change behind those before it, or in a file that begins with it.

@@ -65,11 +65,7 @@ fn program(number: u64) -> NodeProgram {
 
 fn change(desk: &mut Desk, number: u64) {
     let tables = Arc::new(Tables::compile(&program(number)).unwrap());
-    let order = |done| Order::Tables {
-        turn: Box::new(Arc::clone(&tables).into()),
-        is_inherited: false,
-        done,
-    };
+    let order = |done| Order::Tables { tables: Arc::clone(&tables), is_inherited: false, done };
     desk.order_at_once(order).unwrap();
 }
 
