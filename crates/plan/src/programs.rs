@@ -42,6 +42,8 @@ pub struct Programs {
     remembered: BTreeMap<NodeName, ProgramVersion>,
     /// The paths over each port.
     port_paths: Relation<PortId, PathId>,
+    /// How many paths have each port at each node.
+    port_nodes: Table<PortId, Counts<NodeName>>,
     /// The same by the port's network.
     placed: Relation<NetworkId, Placed>,
     /// The declared ports of each machine.

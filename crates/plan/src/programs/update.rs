@@ -149,6 +149,12 @@ impl<'u> Update<'u> {
         self.touch(path);
         for placed in &path.ports {
             self.programs.port_paths.remove(&placed.port.id, id);
+            if let Some(nodes) = self.programs.port_nodes.get_mut(&placed.port.id) {
+                nodes.remove(&placed.node);
+                if nodes.iter().next().is_none() {
+                    self.programs.port_nodes.remove(&placed.port.id);
+                }
+            }
             self.programs.placed.remove(&placed.port.network, (placed.port.id, id));
         }
         let stays = self.to.paths.get(&id).map(|path| path.nodes(self.to.nodes.keys()));
@@ -171,6 +177,8 @@ impl<'u> Update<'u> {
         self.touch(path);
         for placed in &path.ports {
             self.programs.port_paths.insert(placed.port.id, id);
+            let nodes = self.programs.port_nodes.entry(placed.port.id).or_default();
+            nodes.add(placed.node.clone());
             self.programs.placed.insert(placed.port.network, (placed.port.id, id));
         }
         let entry = Arc::new(path.entry(id));
@@ -338,27 +346,34 @@ impl<'u> Update<'u> {
     /// there any more. A port of a path is a function's, whatever is declared now.
     fn port_entries(&self, id: PortId) -> BTreeMap<NodeName, PortEntry> {
         let intent = self.to.intent;
-        let on_paths = self.programs.port_paths.of(id).filter_map(|path| self.to.paths.get(&path));
-        let on_paths = on_paths.flat_map(|path| &path.ports).filter(|placed| placed.port.id == id);
-        let mut entries: BTreeMap<NodeName, Option<PortEntry>> = BTreeMap::new();
-        for placed in on_paths {
-            let entry = entries.entry(placed.node.clone()).or_default();
-            if intent.networks.contains_key(&placed.port.network) {
-                *entry = Some(placed.port.clone());
-            }
-        }
+        let on_paths = self.programs.port_nodes.get(&id);
+        let mut entries = BTreeMap::new();
         let declared = intent.ports.get(&id);
         if let Some((port, node)) = declared.and_then(|port| Some((port, port.node.as_ref()?))) {
-            let is_function = entries.contains_key(node) || is_of_chain(intent, id);
+            let is_on_path = on_paths.is_some_and(|nodes| nodes.of(node) > 0);
+            let is_function = is_on_path || is_of_chain(intent, id);
             let role = if is_function { PortRole::Function } else { PortRole::Endpoint };
-            if let Some(entry) = port_entry(intent, port, role) {
-                entries.insert(node.clone(), Some(entry));
+            entries.extend(port_entry(intent, port, role).map(|entry| (node.clone(), entry)));
+        }
+        let mut nodes = on_paths.into_iter().flat_map(Counts::iter);
+        if nodes.any(|(node, _)| !entries.contains_key(node)) {
+            for (node, entry) in self.entries_on_paths(id) {
+                entries.entry(node).or_insert(entry);
             }
         }
         let own = declared.filter(|port| port.own_traffic == OwnTraffic::Own).and_then(machine);
         let own_sources = own.and_then(|machine| self.addresses(machine));
-        let made = entries.into_iter().filter_map(|(node, entry)| Some((node, entry?)));
+        let made = entries.into_iter();
         made.map(|(node, e)| (node, PortEntry { own_sources: own_sources.clone(), ..e })).collect()
+    }
+
+    /// A port as paths remember it, at each node where one does. Looks at all paths over it.
+    fn entries_on_paths(&self, id: PortId) -> BTreeMap<NodeName, PortEntry> {
+        let paths = self.programs.port_paths.of(id).filter_map(|path| self.to.paths.get(&path));
+        let placed = paths.flat_map(|path| &path.ports).filter(|placed| {
+            placed.port.id == id && self.to.intent.networks.contains_key(&placed.port.network)
+        });
+        placed.map(|placed| (placed.node.clone(), placed.port.clone())).collect()
     }
 
     /// The addresses of a machine of a function that paths go through. What such a machine sends by a
