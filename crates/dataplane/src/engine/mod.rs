@@ -88,6 +88,7 @@ use catena_model::id::PortId;
 use catena_model::{CounterScope, DropReason, PathId, SliceId};
 use check::Checks;
 use coalesce::OpenTrain;
+use compile::Entered;
 use context::Context;
 use counters::{Books, Owner};
 use egress::Egress;
@@ -209,7 +210,7 @@ impl Engine {
         // What went into functions with its user must be told by it until the end.
         self.look.is_on |= tables.has_slices();
         self.epoch = Epoch(self.epoch.0 + 1);
-        self.known.forget();
+        self.known.forget(changed.map_or(&Entered::All, |changed| &changed.entered));
         self.lane.align(&tables, changed, &self.slots, self.epoch);
         let [flows, inside] = self.memory.crowded_mut();
         for crowded in [flows, inside, &mut self.flow_paths.crowded] {

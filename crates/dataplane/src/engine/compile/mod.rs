@@ -86,6 +86,30 @@ pub(super) struct Changed {
     pub(super) gone_ports: Vec<PortId>,
     /// What rules decided that came, went or moved.
     pub(super) ruled: BTreeSet<Dependency>,
+    /// The ports, by index, whose packets may enter other paths than before, or may do so where it is
+    /// not known which: all.
+    pub(super) entered: Entered,
+}
+
+/// Ports by whose packets something else becomes of.
+#[derive(Clone, Debug)]
+pub(super) enum Entered {
+    By(BTreeSet<PortIndex>),
+    All,
+}
+
+impl Default for Entered {
+    fn default() -> Self {
+        Self::By(BTreeSet::new())
+    }
+}
+
+impl Entered {
+    fn extend(&mut self, ports: impl IntoIterator<Item = PortIndex>) {
+        if let Self::By(all) = self {
+            all.extend(ports);
+        }
+    }
 }
 
 /// What has to be made anew, step by step.
@@ -204,6 +228,7 @@ impl Following<'_> {
         let taken = std::mem::take(&mut self.turned.taken);
         self.next.retake(taken.into_iter().chain(self.turned.paths.iter().copied()));
         self.make_ports();
+        self.note_entered();
         Ok(())
     }
 }

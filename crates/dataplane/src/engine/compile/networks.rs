@@ -182,6 +182,7 @@ impl Following<'_> {
                 ports.take(index.0.into());
                 names.port_numbers.give_back(index.0.into());
                 self.changed.ports.insert(index);
+                self.changed.entered.extend([index]);
                 self.changed.gone_ports.push(*id);
             }
             self.turned.slice_ports.insert(*id);

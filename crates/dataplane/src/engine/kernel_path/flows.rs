@@ -10,7 +10,7 @@ use super::holdings::{Holder, Holdings};
 use super::recipe::Into;
 use catena_fastpath::FlowKey;
 use catena_model::PathId;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// A flow in the kernel.
 pub(super) struct Flow {
@@ -52,6 +52,8 @@ struct Ledger {
 #[derive(Default)]
 pub(super) struct Flows {
     flows: HashMap<FlowKey, Flow>,
+    /// Those that each dependency decides.
+    decided: HashMap<Dependency, HashSet<FlowKey>>,
     ledgers: HashMap<Key, Ledger>,
     holdings: Holdings,
     waiting: Vec<FlowKey>,
@@ -76,8 +78,13 @@ impl Flows {
         self.waiting.push(key);
         self.round.push_back((key, flow.installed_ns));
         let (holder, installed_ns) = (flow.holder, flow.installed_ns);
+        let dependencies = flow.dependencies.clone();
         if let Some(former) = self.flows.insert(key, flow) {
             self.holdings.remove(former.holder);
+            self.undecide(&key, &former);
+        }
+        for dependency in dependencies {
+            self.decided.entry(dependency).or_default().insert(key);
         }
         let is_there = |flow: &(FlowKey, u64)| seen(&self.flows, flow).is_some();
         self.holdings.add(holder, (key, installed_ns), is_there);
@@ -86,6 +93,24 @@ impl Flows {
     /// The flow that makes room for one of this holder, and whose it is; none: its own are most.
     pub(super) fn who_gives_way(&mut self, to: Holder) -> Option<(Holder, FlowKey)> {
         self.holdings.who_gives_way(to, |flow| seen(&self.flows, flow))
+    }
+
+    fn undecide(&mut self, key: &FlowKey, flow: &Flow) {
+        for dependency in &flow.dependencies {
+            if let Some(keys) = self.decided.get_mut(dependency) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.decided.remove(dependency);
+                }
+            }
+        }
+    }
+
+    /// The flows that these decide.
+    pub(super) fn decided_by(&self, dependencies: &BTreeSet<Dependency>) -> Vec<FlowKey> {
+        let decided = dependencies.iter().filter_map(|dependency| self.decided.get(dependency));
+        let keys: BTreeSet<FlowKey> = decided.flatten().copied().collect();
+        keys.into_iter().collect()
     }
 
     /// The flows for which this holds.
@@ -227,6 +252,7 @@ impl Flows {
                 }
             }
             self.holdings.remove(flow.holder);
+            self.undecide(key, &flow);
             left(&flow);
         }
     }

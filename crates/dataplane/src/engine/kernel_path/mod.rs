@@ -508,8 +508,7 @@ impl KernelPath {
         for dependency in changed {
             self.guards.bump(*dependency, &mut *self.door);
         }
-        let is_ended = |flow: &Flow| flow.dependencies.iter().any(|one| changed.contains(one));
-        let ended = self.flows.which(is_ended);
+        let ended = self.flows.decided_by(changed);
         self.counters.ended += ended.len() as u64;
         self.remove(&ended, with);
     }

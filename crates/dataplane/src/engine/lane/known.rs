@@ -1,12 +1,17 @@
 //! What the classifier decided for flows of endpoints: exact match of port and five-tuple, so that
 //! no rule is asked twice. Knows keys and bounds; refuses to know rules. An entry counts only in the
-//! epoch in which it was made, and only where the decision hangs on port and five-tuple alone.
+//! epoch of its port in which it was made, and only where the decision hangs on port and five-tuple
+//! alone.
 
+use crate::engine::compile::Entered;
+use crate::engine::tables::PortIndex;
 use catena_io::prefetch;
 use catena_wire::plain::PlainFrame;
 
 /// Places that a flow can have: one line of the processor's cache.
 const WAYS: usize = 2;
+/// Where in a word the port is.
+const PORT_BITS: u32 = 40;
 /// No path: the flow is ordinary traffic.
 const NO_PATH: u32 = u32::MAX;
 
@@ -23,7 +28,7 @@ impl FlowWords {
     #[inline]
     pub(super) fn of(port: u16, frame: &PlainFrame) -> Self {
         let (addresses, rest) = frame.words();
-        Self { addresses, rest: u64::from(port) << 40 | rest }
+        Self { addresses, rest: u64::from(port) << PORT_BITS | rest }
     }
 }
 
@@ -61,7 +66,9 @@ struct Set([Entry; WAYS]);
 pub(in crate::engine) struct Known {
     sets: Vec<Set>,
     seed: u64,
-    /// That of the tables in force; 0: none were ever.
+    /// By index of the port: since when what was decided for its packets holds.
+    epochs: Vec<u32>,
+    /// The newest of them; 0: no tables were ever in force.
     epoch: u32,
 }
 
@@ -75,16 +82,34 @@ impl Known {
     /// Room for this many flows, rounded up to a power of two.
     pub(in crate::engine) fn new(flows_max: usize, seed: u64) -> Self {
         let sets = flows_max.div_ceil(WAYS).next_power_of_two();
-        Self { sets: vec![Set::default(); sets], seed, epoch: 0 }
+        Self { sets: vec![Set::default(); sets], seed, epochs: Vec::new(), epoch: 0 }
     }
 
-    /// Other tables are in force: what was decided under those before counts no more.
-    pub(in crate::engine) fn forget(&mut self) {
+    /// Other tables are in force: what was decided under those before counts no more for these ports.
+    pub(in crate::engine) fn forget(&mut self, ports: &Entered) {
         self.epoch = self.epoch.wrapping_add(1);
         if self.epoch == 0 {
             self.sets.fill(Set::default());
             self.epoch = 1;
+            self.epochs.fill(1);
         }
+        match ports {
+            Entered::All => self.epochs.fill(self.epoch),
+            Entered::By(ports) => {
+                for PortIndex(port) in ports {
+                    let place = usize::from(*port);
+                    self.epochs.resize(self.epochs.len().max(place + 1), self.epoch);
+                    self.epochs[place] = self.epoch;
+                }
+            }
+        }
+    }
+
+    /// Since when what was decided for packets of the port holds.
+    #[inline]
+    fn epoch(&self, words: &FlowWords) -> u32 {
+        let port = (words.rest >> PORT_BITS) as usize;
+        self.epochs.get(port).copied().unwrap_or(self.epoch)
     }
 
     /// The flow's hash is at hand, and one multiplication by what nobody outside knows moves it to
@@ -92,7 +117,7 @@ impl Known {
     /// the long way, which any new flow takes.
     #[inline]
     fn set(&self, asked: Asked<'_>) -> usize {
-        let hash = (asked.flow_hash ^ asked.words.rest >> 40).wrapping_mul(self.seed | 1);
+        let hash = (asked.flow_hash ^ asked.words.rest >> PORT_BITS).wrapping_mul(self.seed | 1);
         (hash >> 32) as usize & (self.sets.len() - 1)
     }
 
@@ -111,7 +136,7 @@ impl Known {
         asked: Asked<'_>,
         now_ms: u32,
     ) -> Option<Option<(Entrance, bool)>> {
-        let (set, epoch) = (self.set(asked), self.epoch);
+        let (set, epoch) = (self.set(asked), self.epoch(asked.words));
         let mut entries = self.sets.get_mut(set)?.0.iter_mut();
         let entry = entries.find(|entry| entry.words == *asked.words && entry.epoch == epoch)?;
         if entry.own == NO_PATH {
@@ -131,9 +156,9 @@ impl Known {
     ) {
         let words = FlowWords::of(port, frame);
         let asked = Asked { words: &words, flow_hash };
-        let (set, epoch) = (self.set(asked), self.epoch);
-        let Some(Set(entries)) = self.sets.get_mut(set) else { return };
-        let age = |entry: &Entry| match entry.epoch == epoch {
+        let (set, epoch) = (self.set(asked), self.epoch(&words));
+        let Some(Set(entries)) = self.sets.get(set) else { return };
+        let age = |entry: &Entry| match entry.epoch == self.epoch(&entry.words) {
             true => now_ms.wrapping_sub(entry.noted_ms),
             false => u32::MAX,
         };
@@ -141,7 +166,7 @@ impl Known {
         let known = entries.iter().position(|entry| entry.words == words);
         let place = known.or_else(|| (0..WAYS).max_by_key(|place| age(&entries[*place])));
         if let Some(place) = place {
-            entries[place] = Entry { words, epoch, noted_ms: now_ms, own, shape };
+            self.sets[set].0[place] = Entry { words, epoch, noted_ms: now_ms, own, shape };
         }
     }
 }

@@ -43,6 +43,11 @@ impl Place {
         Self(kind << Self::INDEX_BITS | index)
     }
 
+    /// Of the network or port, or of what has ended.
+    pub(super) fn index(self) -> u32 {
+        self.0 & ((1 << Self::INDEX_BITS) - 1)
+    }
+
     pub(super) fn network(network: NetworkIndex) -> Self {
         Self::new(0, u32::from(network.0))
     }
