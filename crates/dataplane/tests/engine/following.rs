@@ -2,7 +2,7 @@
 //! refused and nothing is different.
 
 use crate::rig::Rig;
-use crate::scene::{CHAINED_PORT, rules};
+use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, rules, with_chain};
 use crate::slices::{
     EAST, WEST, claims, frame, own_path, path, scene, slice, user, users, visited,
 };
@@ -81,4 +81,36 @@ fn a_program_that_contradicts_itself_follows_nothing() {
     assert_eq!(refusal(&replace), None, "its slice takes packets of another network now");
     let refused = refusal(&|next| drop(next.paths.remove(&WEST)));
     assert!(matches!(refused, Some(CompileError::SliceWithoutPath { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_is_known_of_a_flow_outlives_a_change_that_does_not_concern_it() {
+    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v3"]]));
+    let sent = packet(&rig.town, CHAINED_PORT).frame();
+    let by_lane = |rig: &mut Rig| {
+        let before = rig.by_lane();
+        rig.send("S", &sent);
+        assert_eq!(rig.take("D").len(), 1);
+        rig.by_lane() - before
+    };
+    let first = by_lane(&mut rig);
+    let known = by_lane(&mut rig);
+    assert!(first < known, "{first} of its first packet, {known} of its second");
+    let change = |rig: &mut Rig, change: &dyn Fn(&mut Town)| {
+        change(&mut rig.town);
+        rig.town.number += 1;
+        rig.apply();
+        by_lane(rig)
+    };
+    let unconcerned = change(&mut rig, &|town| {
+        town.chain("more", Encapsulation::Nsh, &[&["v4"]], &[]);
+    });
+    assert_eq!(unconcerned, known);
+    // A rule more at its port might have taken it.
+    let concerned = change(&mut rig, &|town| {
+        town.chains[1].rules = rules(PLAIN_PORT).into_iter().map(|rule| (1, rule)).collect();
+    });
+    assert_eq!(concerned, first);
+    assert_eq!(change(&mut rig, &|_| ()), known);
+    rig.check();
 }
