@@ -39,8 +39,8 @@ impl Pins {
         paths: &Slab<PathTable>,
     ) {
         let pin = |pin: &&Arc<PinEntry>| {
-            let start = positions.start(pin.old)?;
-            let old = &paths.get(positions.place(start).path).entry;
+            let own = positions.index_of(pin.old)?;
+            let (start, old) = (positions.entered(own, own), &paths.get(own).entry);
             let met = |id: &InstanceId| pin.instances.contains(id);
             let meets = old.hops.iter().map(|hop| {
                 let met = hop.instances.iter().enumerate().filter(|(_, one)| met(&one.id));
@@ -49,7 +49,7 @@ impl Pins {
             let meets = (!pin.instances.is_empty()).then(|| meets.collect());
             Some(Pin { old: pin.old, start, idle_ms: pin.idle_ms, meets })
         };
-        let pins: Arc<[Pin]> = match positions.start(new) {
+        let pins: Arc<[Pin]> = match positions.index_of(new) {
             Some(_) => entries.iter().filter_map(pin).collect(),
             None => Arc::default(),
         };

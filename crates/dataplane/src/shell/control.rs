@@ -400,6 +400,9 @@ impl Control {
         // What the kernel knows is of the program before.
         self.open_now()?;
         self.keep_injected(&mut tables);
+        if self.kernel_path.is_some() {
+            tables.weigh();
+        }
         let tables = Arc::new(tables);
         let is_inherited = std::mem::take(&mut self.has_predecessor);
         self.desk.order_at_once(|done| Order::Tables {

@@ -155,8 +155,9 @@ impl Twin {
         let tables = Arc::new(self.town.tables(0));
         self.alone.replace_tables(Arc::clone(&tables), &self.town);
         // What the kernel repeats is ended by what differs alone.
-        let followed = self.beside.engine.tables().following(&self.town.told(0));
-        self.beside.replace_tables(Arc::new(followed.unwrap()), &self.town);
+        let mut followed = self.beside.engine.tables().following(&self.town.told(0)).unwrap();
+        followed.weigh();
+        self.beside.replace_tables(Arc::new(followed), &self.town);
         for (place, port) in self.town.ports.iter().enumerate().filter(|(_, port)| port.node == 0) {
             let has_peer = place % 2 == 0;
             let (number, interface) = (place as u32 + 1, interface_of(place));

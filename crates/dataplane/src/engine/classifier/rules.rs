@@ -149,7 +149,7 @@ impl Rules {
     /// Puts a rule that has none to its place, and lets it send to where its path is.
     ///
     /// # Errors
-    /// When it sends into a path that is not there.
+    /// When it sends into a path that is not there, or is a slice's.
     pub(in crate::engine) fn place(
         &mut self,
         number: u32,
@@ -160,20 +160,16 @@ impl Rules {
         let slot = self.told.entry(number as usize);
         let Some(told) = slot.as_mut().map(Arc::make_mut) else { return Ok(()) };
         let entry = &told.entry;
-        let start = positions.start(entry.path).ok_or_else(|| CompileError::RuleWithoutPath {
+        let own = positions.index_of(entry.path).ok_or_else(|| CompileError::RuleWithoutPath {
             rule: entry.name.clone(),
             path: entry.path,
         })?;
-        told.start = start;
+        told.start = positions.entered(own, own);
         // No packet comes from where the node has nothing, or has nothing any more.
         told.place = match entry.matches.place {
-            RulePlace::Endpoints => {
-                paths.get(positions.place(start).path).destination.map(Place::network)
-            }
+            RulePlace::Endpoints => paths.get(own).destination.map(Place::network),
             RulePlace::Port(port) => names.port(port).map(Place::port),
-            RulePlace::After(ended) => {
-                positions.start(ended).map(|ended| Place::after(ended.path()))
-            }
+            RulePlace::After(ended) => positions.index_of(ended).map(Place::after),
         };
         let Some(place) = told.place else { return Ok(()) };
         let ranked = told.ranked(number, place);

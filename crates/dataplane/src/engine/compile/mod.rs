@@ -21,7 +21,8 @@ use names::User;
 pub(super) use networks::Lines;
 pub(super) use ports::{PortShare, PortUses};
 
-use super::kernel_path::Dependency;
+use super::kernel_path::{Dependency, met_by_rule};
+use super::slices::Place;
 use super::tables::{PortIndex, Tables};
 use catena_model::entry::{Entries, Program};
 use catena_model::id::{ChainId, NetworkId, PortId};
@@ -84,8 +85,14 @@ pub(super) struct Changed {
     /// The ports, by index, that came, went or are used differently.
     pub(super) ports: BTreeSet<PortIndex>,
     pub(super) gone_ports: Vec<PortId>,
-    /// What rules decided that came, went or moved.
+    /// Those that stay and are another thing now.
+    pub(super) other_ports: Vec<PortId>,
+    /// What rules decided that went or moved.
     pub(super) ruled: BTreeSet<Dependency>,
+    /// Rules that came or moved, by number.
+    placed: Vec<u32>,
+    /// What was decided that those may take; none: nobody has looked.
+    met: Option<BTreeSet<Dependency>>,
     /// The ports, by index, whose packets may enter other paths than before, or may do so where it is
     /// not known which: all.
     pub(super) entered: Entered,
@@ -101,14 +108,6 @@ pub(super) enum Entered {
 impl Default for Entered {
     fn default() -> Self {
         Self::By(BTreeSet::new())
-    }
-}
-
-impl Entered {
-    fn extend(&mut self, ports: impl IntoIterator<Item = PortIndex>) {
-        if let Self::By(all) = self {
-            all.extend(ports);
-        }
     }
 }
 
@@ -135,6 +134,8 @@ struct Turned {
     pins: BTreeSet<PathId>,
     /// Chains whose end came or went.
     chains: BTreeSet<ChainId>,
+    /// Places whose rules are others.
+    places: BTreeSet<Place>,
     /// Ports that came or went.
     slice_ports: BTreeSet<PortId>,
     /// Paths that users of slices may pass.
@@ -180,7 +181,34 @@ fn edits<'e, K: Ord + Clone, E: PartialEq>(
     edits.collect()
 }
 
+/// Where more rules than that would have to be held against one another, all that they could take has
+/// changed.
+const COMPARISONS_MAX: usize = 10_000_000;
+
+impl Changed {
+    /// Nothing differs, but packets may enter other paths.
+    pub(super) fn entered_anew() -> Self {
+        Self { entered: Entered::All, ..Self::default() }
+    }
+
+    /// What was decided that rules which came or moved may take; none: it is not known.
+    pub(super) fn met(&self) -> Option<&BTreeSet<Dependency>> {
+        self.met.as_ref()
+    }
+}
+
 impl Tables {
+    /// Looks for what was decided that rules which came or moved may take, so that nothing else the
+    /// kernel repeats has to end. Who makes tables has time to; who forwards has none.
+    pub fn weigh(&mut self) {
+        let placed = std::mem::take(&mut self.descent.changed.placed);
+        if placed.len().saturating_mul(self.entries.rules.len()) <= COMPARISONS_MAX {
+            let mut met = BTreeSet::new();
+            placed.iter().for_each(|number| met_by_rule(self, *number, &mut met));
+            self.descent.changed.met = Some(met);
+        }
+    }
+
     /// The tables of a program, made of these, which stay as they are. It costs in proportion to what
     /// differs. Slices put in by hand are not in it.
     ///
@@ -194,7 +222,8 @@ impl Tables {
         let (turned, changed) = (Turned::default(), Changed::default());
         let mut following = Following { former: self, entries, next, turned, changed };
         following.run()?;
-        let Following { mut next, changed, .. } = following;
+        let Following { mut next, mut changed, .. } = following;
+        changed.paths.append(&mut next.descent.changed.paths);
         next.descent = Descent::of(&self.descent, changed);
         Ok(next)
     }

@@ -8,7 +8,7 @@ use crate::engine::tables::{
     NetworkIndex, NetworkTable, NodeIndex, NodeTable, PortIndex, Seat, Tables,
 };
 use catena_model::id::{NetworkId, PortId};
-use catena_model::program::{Location, MacEntry, NeighbourEntry, NetworkEntry};
+use catena_model::program::{Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry};
 use catena_wire::scalar::MacAddr;
 use imbl::{OrdMap, OrdSet};
 use std::collections::{BTreeSet, HashMap};
@@ -182,7 +182,6 @@ impl Following<'_> {
                 ports.take(index.0.into());
                 names.port_numbers.give_back(index.0.into());
                 self.changed.ports.insert(index);
-                self.changed.entered.extend([index]);
                 self.changed.gone_ports.push(*id);
             }
             self.turned.slice_ports.insert(*id);
@@ -201,9 +200,12 @@ impl Following<'_> {
                 Some(old) => {
                     let paths = users.filter(|user| matches!(user, User::Path(_)));
                     self.turned.take(paths);
-                    let is_same = (old.network, old.mac, &old.own_sources)
-                        == (entry.network, entry.mac, &entry.own_sources);
-                    if !is_same {
+                    let what =
+                        |port: &PortEntry| (port.network, port.role, port.own_sources.clone());
+                    if what(old) != what(entry) {
+                        self.changed.other_ports.push(*id);
+                    }
+                    if what(old) != what(entry) || old.mac != entry.mac {
                         self.turned.networks.extend([old.network, entry.network]);
                     }
                 }

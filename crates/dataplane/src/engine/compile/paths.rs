@@ -103,8 +103,8 @@ impl Following<'_> {
         let shape = Shape { encapsulation: *encapsulation, hops: short(hops.len() as u32), vni };
         let index = match tables.positions.index_of(*id) {
             Some(index) => {
-                let likes = tables.slices.paths_like(*id);
-                tables.positions.reshape(*id, shape, likes.into_iter());
+                let slices = &tables.slices;
+                tables.positions.reshape(*id, shape, || slices.paths_like(*id));
                 index
             }
             None => tables.positions.add_path(*id, shape)?,

@@ -2,6 +2,7 @@
 //! what it says itself. Knows shares of paths; refuses to know how a path is made.
 
 use super::Following;
+use super::names::{Name, User};
 use crate::engine::sharing::Counted;
 use crate::engine::tables::{NetworkIndex, PortIndex, PortTable, Tables};
 use catena_model::PathId;
@@ -170,6 +171,7 @@ impl PortTable {
     /// Is it for the paths through it what another is?
     fn is_as(&self, other: &Self) -> bool {
         let is_same = self.is_shared() == other.is_shared()
+            && self.is_shared_by_slices() == other.is_shared_by_slices()
             && self.is_met() == other.is_met()
             && self.keeps_mac() == other.keeps_mac();
         is_same
@@ -236,6 +238,7 @@ impl Following<'_> {
             let own = own_addresses(&self.next, port);
             if self.next.port(port).own_addresses != own {
                 self.next.ports.write(port.0.into()).own_addresses = own;
+                self.changed.ports.insert(port);
             }
         }
         self.make_watched_addresses();
@@ -271,12 +274,18 @@ impl Tables {
             if is_taken == self.takers.contains(&path) {
                 continue;
             }
-            if is_taken {
+            let ports = if is_taken {
                 self.takers.insert(path);
-                self.recount(path, |uses| uses.taken += 1);
+                self.recount(path, |uses| uses.taken += 1)
             } else {
                 self.takers.remove(&path);
-                self.recount(path, |uses| uses.taken -= 1);
+                self.recount(path, |uses| uses.taken -= 1)
+            };
+            // Plans know by which ports users of several paths come back.
+            for user in ports.into_iter().flat_map(|port| self.names.users(Name::Port(port))) {
+                if let User::Path(path) = user {
+                    self.descent.changed.paths.extend(self.positions.index_of(path));
+                }
             }
         }
     }

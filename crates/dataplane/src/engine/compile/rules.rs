@@ -1,11 +1,11 @@
 //! Rules and pins. Knows whose decisions end with one that comes, goes or changes; refuses to know how
 //! a packet meets a rule.
 
-use super::names::{Name, User, short};
+use super::names::{Name, User};
 use super::{CompileError, Entered, Following, edits};
 use crate::engine::kernel_path;
 use crate::engine::slices::Place;
-use crate::engine::tables::{NetworkIndex, PortIndex, Tables};
+use crate::engine::tables::{PortIndex, Tables};
 use catena_model::PathId;
 use catena_model::program::{RuleEntry, RulePlace};
 use std::collections::BTreeSet;
@@ -40,8 +40,8 @@ impl Following<'_> {
         }
         for number in to_place {
             self.note_joined(number);
-            self.note_entered_by(number);
-            kernel_path::met_by_rule(&self.next, number, &mut self.changed.ruled);
+            self.turned.places.extend(self.next.rules.place_of(number));
+            self.changed.placed.push(number);
         }
         Ok(())
     }
@@ -49,7 +49,7 @@ impl Following<'_> {
     /// What a rule took goes elsewhere from now on.
     fn unplace(&mut self, number: u32) {
         self.note_joined(number);
-        self.note_entered_by(number);
+        self.turned.places.extend(self.next.rules.place_of(number));
         kernel_path::taken_by_rule(&self.next, number, &mut self.changed.ruled);
         self.next.rules.unplace(number);
     }
@@ -63,37 +63,26 @@ impl Following<'_> {
         }
     }
 
-    /// The packets that a rule is asked for, as it is.
-    fn note_entered_by(&mut self, number: u32) {
-        let rules = &self.next.rules;
-        if let Some((entry, place)) = rules.entry(number).zip(rules.place_of(number)) {
-            let ports = self.next.ports_asking(entry.matches.place, place);
-            self.changed.entered.extend(ports);
-        }
-    }
-
-    /// What becomes of the packets of which ports hangs on more than the rules at them.
+    /// The packets that become something else where they come in.
     pub(super) fn note_entered(&mut self) {
         let (former, next) = (self.former, &self.next);
-        let are_pins_same = former.entries.pins.ptr_eq(&next.entries.pins);
+        let are_pins_same = edits(&former.entries.pins, &next.entries.pins).is_empty();
         if self.changed.is_all || former.has_slices() || next.has_slices() || !are_pins_same {
             self.changed.entered = Entered::All;
             return;
         }
         let networks = self.changed.networks.iter().filter_map(|id| next.names.network(*id));
-        let mut ports: BTreeSet<PortIndex> =
-            networks.flat_map(|network| next.network(network).ports.iter().copied()).collect();
-        ports.extend(self.turned.ports.iter().filter_map(|port| next.names.port(*port)));
+        self.turned.places.extend(networks.map(Place::network));
         for path in &self.changed.of_paths {
-            for user in next.names.users(Name::Path(*path)) {
-                let User::Rule(number) = user else { continue };
-                let rule = next.rules.entry(number).zip(next.rules.place_of(number));
-                let asking =
-                    rule.map(|(entry, place)| next.ports_asking(entry.matches.place, place));
-                ports.extend(asking.into_iter().flatten());
-            }
+            let rules = next.names.users(Name::Path(*path)).filter_map(|user| match user {
+                User::Rule(number) => next.rules.place_of(number),
+                _ => None,
+            });
+            self.turned.places.extend(rules);
         }
-        self.changed.entered.extend(ports);
+        let ports = self.turned.places.iter().flat_map(|place| place.ports(next));
+        let ports: BTreeSet<PortIndex> = ports.chain(self.changed.ports.iter().copied()).collect();
+        self.changed.entered = Entered::By(ports);
     }
 
     pub(super) fn follow_pins(&mut self) {
@@ -132,15 +121,6 @@ fn named(rule: &RuleEntry) -> BTreeSet<Name> {
 }
 
 impl Tables {
-    /// The ports whose packets ask a rule that is told to be at the one and is at the other.
-    fn ports_asking(&self, told: RulePlace, place: Place) -> Vec<PortIndex> {
-        match told {
-            RulePlace::Port(_) => vec![PortIndex(short(place.index()))],
-            RulePlace::Endpoints => self.network(NetworkIndex(short(place.index()))).ports.clone(),
-            RulePlace::After(_) => Vec::new(),
-        }
-    }
-
     /// Does a pin speak of the path?
     pub(in crate::engine) fn is_pinned(&self, path: PathId) -> bool {
         self.names.users(Name::Path(path)).any(|user| matches!(user, User::Pins(_)))

@@ -359,14 +359,20 @@ impl Told<'_> {
         }
     }
 
-    /// What of a port says how packets pass it.
-    fn passage(&self, port: PortId) -> String {
+    /// What of a port its gate is made by.
+    fn gate(&self, port: PortId) -> String {
         let Some(index) = self.0.names.port(port) else { return String::new() };
         let table = self.0.port(index);
         let speaks = [Encapsulation::Nsh, Encapsulation::Mpls].map(|one| table.speaks(one));
         let rewrites = Self::sorted(table.rewrites().iter().map(|one| format!("{one:?}")));
         let flags = [table.is_shared(), table.is_met(), table.keeps_mac(), table.is_function()];
         format!("{speaks:?} {rewrites:?} {flags:?} {}", self.network(table.network))
+    }
+
+    /// What of a port says how packets pass it.
+    fn passage(&self, port: PortId) -> String {
+        let Some(index) = self.0.names.port(port) else { return String::new() };
+        format!("{} {}", self.gate(port), self.0.port(index).is_shared_by_slices())
     }
 
     fn ports(&self, told: &mut BTreeMap<String, String>) {
@@ -521,7 +527,7 @@ fn check_changed(former: &Tables, next: &Tables) {
     for (id, index) in &next.names.ports {
         let was = former.names.port(*id);
         assert!(was.is_none_or(|was| was == *index), "port {id} has moved");
-        if was.is_none() || Told(former).passage(*id) != Told(next).passage(*id) {
+        if was.is_none() || Told(former).gate(*id) != Told(next).gate(*id) {
             assert!(changed.ports.contains(index), "port {id}");
         }
     }

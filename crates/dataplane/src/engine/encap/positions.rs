@@ -110,14 +110,14 @@ impl Positions {
         &mut self,
         id: PathId,
         shape: Shape,
-        likes: impl Iterator<Item = PathId>,
+        likes: impl FnOnce() -> Vec<PathId>,
     ) {
         let Some(own) = self.index_of(id) else { return };
         if self.shapes.get(own) == Some(&shape) {
             return;
         }
         *self.shapes.entry(own) = shape;
-        for path in std::iter::once(id).chain(likes) {
+        for path in std::iter::once(id).chain(likes()) {
             let Some(Entry { own, shape, tells_users, .. }) = self.known(path).copied() else {
                 continue;
             };

@@ -10,12 +10,14 @@ use catena_wire::scalar::PortRange;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 
-/// What decisions were made by that is not as it was, or is gone.
-pub(super) fn dependencies(changed: &Changed) -> BTreeSet<Dependency> {
+/// What decisions were made by that is not as it was, or is gone; none: all.
+pub(super) fn dependencies(changed: &Changed) -> Option<(&Changed, BTreeSet<Dependency>)> {
+    let met = changed.met().filter(|_| !changed.is_all)?;
     let of_network = |id| [Dependency::Network(id), Dependency::Ordinary(id)];
     let networks = changed.networks.iter().copied().flat_map(of_network);
     let paths = changed.of_paths.iter().copied().map(Dependency::Path);
-    changed.ruled.iter().copied().chain(paths).chain(networks).collect()
+    let ruled = changed.ruled.iter().chain(met).copied();
+    Some((changed, ruled.chain(paths).chain(networks).collect()))
 }
 
 /// What is not in these tables.

@@ -432,15 +432,17 @@ impl KernelPath {
     /// Ends what was decided by what changes between two programs, before the new one is in force.
     pub(super) fn change(&mut self, new: &Tables, with: &mut Surroundings<'_>) {
         let old = with.tables;
-        let changed = new.descent.since(&old.descent).filter(|changed| !changed.is_all);
-        let mut turned: BTreeSet<Dependency> = self.guards.all().map(|(one, _)| one).collect();
-        if let Some(changed) = changed.filter(|_| new.has_slices() == old.has_slices()) {
-            turned = changes::dependencies(changed);
-            let gone = &changed.gone_ports;
-            // Who may still send there sends to nobody: the engine drops it by name.
-            let slots = gone.iter().filter_map(|port| with.slots.of_port(*port)).collect();
+        let changed = new.descent.since(&old.descent);
+        let changed = changed.filter(|_| new.has_slices() == old.has_slices());
+        let turned = if let Some((changed, turned)) = changed.and_then(changes::dependencies) {
+            let ports = changed.gone_ports.iter().chain(&changed.other_ports);
+            // Who may still send there sends to nobody, or to others: the engine knows.
+            let slots = ports.filter_map(|port| with.slots.of_port(*port)).collect();
             self.end_at(&slots, with);
-        }
+            turned
+        } else {
+            self.guards.all().map(|(one, _)| one).collect()
+        };
         self.end(&turned, with);
         for dependency in turned.into_iter().filter(|one| changes::is_gone(*one, new)) {
             self.guards.forget(dependency, &mut *self.door);

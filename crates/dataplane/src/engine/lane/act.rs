@@ -156,7 +156,7 @@ fn leave(mut traveller: Traveller<'_>, plan: &Plan, running: &mut Running, hands
             debug_assert!(set.is_ok(), "the frame was read");
             hand_out(traveller, door.slot, hands);
         }
-        Plan::Walk | Plan::Choose { .. } | Plan::End => {
+        Plan::Walk | Plan::Choose { .. } | Plan::End { .. } => {
             debug_assert!(false, "a packet that the lane does not know came into it");
             end(traveller, DropReason::NoPath, running, hands);
         }

@@ -68,7 +68,9 @@ pub(in crate::engine) struct Known {
     seed: u64,
     /// By index of the port: since when what was decided for its packets holds.
     epochs: Vec<u32>,
-    /// The newest of them; 0: no tables were ever in force.
+    /// The same for ports that are not among them.
+    base: u32,
+    /// The newest of all; 0: no tables were ever in force.
     epoch: u32,
 }
 
@@ -82,7 +84,7 @@ impl Known {
     /// Room for this many flows, rounded up to a power of two.
     pub(in crate::engine) fn new(flows_max: usize, seed: u64) -> Self {
         let sets = flows_max.div_ceil(WAYS).next_power_of_two();
-        Self { sets: vec![Set::default(); sets], seed, epochs: Vec::new(), epoch: 0 }
+        Self { sets: vec![Set::default(); sets], seed, epochs: Vec::new(), base: 0, epoch: 0 }
     }
 
     /// Other tables are in force: what was decided under those before counts no more for these ports.
@@ -91,25 +93,30 @@ impl Known {
         if self.epoch == 0 {
             self.sets.fill(Set::default());
             self.epoch = 1;
-            self.epochs.fill(1);
+            self.forget_all();
         }
         match ports {
-            Entered::All => self.epochs.fill(self.epoch),
+            Entered::All => self.forget_all(),
             Entered::By(ports) => {
                 for PortIndex(port) in ports {
                     let place = usize::from(*port);
-                    self.epochs.resize(self.epochs.len().max(place + 1), self.epoch);
+                    self.epochs.resize(self.epochs.len().max(place + 1), self.base);
                     self.epochs[place] = self.epoch;
                 }
             }
         }
     }
 
+    fn forget_all(&mut self) {
+        self.base = self.epoch;
+        self.epochs.clear();
+    }
+
     /// Since when what was decided for packets of the port holds.
     #[inline]
     fn epoch(&self, words: &FlowWords) -> u32 {
         let port = (words.rest >> PORT_BITS) as usize;
-        self.epochs.get(port).copied().unwrap_or(self.epoch)
+        self.epochs.get(port).copied().unwrap_or(self.base)
     }
 
     /// The flow's hash is at hand, and one multiplication by what nobody outside knows moves it to

@@ -6,8 +6,9 @@ use crate::engine::counters::Owner;
 use crate::engine::encap::{self, Carried, Departing, Door, Header, PathPosition};
 use crate::engine::forwarder;
 use crate::engine::packet::{PortSlot, TunnelKind};
+use crate::engine::slices::Place;
 use crate::engine::slots::Slots;
-use crate::engine::tables::{HopTable, InstanceTable, PathTable, PortIndex, Tables};
+use crate::engine::tables::{HopTable, InstanceTable, PathTable, PortIndex, PortTable, Tables};
 use crate::engine::transform::{Epoch, Exit, Operation, Stage, Transform};
 use catena_io::Buffer;
 use catena_model::id::InstanceId;
@@ -35,8 +36,8 @@ pub(super) enum Plan {
     Bare { door: Instance, macs: Macs, egress: u32, network: u32 },
     /// To one of those with these numbers, by the hash of the flow.
     Choose { first: u32, count: u32 },
-    /// The path ends here.
-    End,
+    /// The path ends here; where slices take packets then.
+    End { end: Option<Place> },
 }
 
 /// What is written over the MACs of a frame.
@@ -60,6 +61,9 @@ pub(super) struct Instance {
     pub(super) watch: Option<u32>,
     /// The port that it sends from, if the program has it.
     pub(super) egress: Option<PortIndex>,
+    /// What comes back by that port may be of another network, or of a user who is on another path.
+    pub(super) is_met: bool,
+    pub(super) is_shared_by_slices: bool,
 }
 
 /// A header but for path, time to live and what follows from them.
@@ -211,7 +215,8 @@ impl Maker<'_> {
         }
         let Some(hop) = self.path.hops.get(hop_number) else {
             let leads_on = self.with.tables.rules.leads_on(self.start.path());
-            return if leads_on { Plan::Walk } else { Plan::End };
+            let end = self.path.chain_end.map(Place::after);
+            return if leads_on { Plan::Walk } else { Plan::End { end } };
         };
         if hop.kind != HopKind::Through {
             return Plan::Walk;
@@ -298,6 +303,7 @@ impl Maker<'_> {
 
     fn door(&self, port: PortIndex, local: u32, instance: &InstanceTable) -> Option<Instance> {
         let own = self.path.local_instances.get(local as usize)?;
+        let back = own.egress.map(|egress| self.with.tables.port(egress));
         Some(Instance {
             slot: self.with.slots.of_index(port),
             owner: self.with.slots.owner_of_index(port),
@@ -305,6 +311,8 @@ impl Maker<'_> {
             id: own.id,
             watch: instance.watch,
             egress: own.egress,
+            is_met: back.is_none_or(PortTable::is_met),
+            is_shared_by_slices: back.is_none_or(PortTable::is_shared_by_slices),
         })
     }
 

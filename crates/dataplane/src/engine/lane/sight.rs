@@ -515,15 +515,12 @@ impl Lane {
             Plan::Bare { door, egress, .. } => {
                 sight.identity = sight.user.identity();
                 // A user who may be moved between chains has each of his packets watched.
-                if sight.identity != 0
-                    && door.egress.is_none_or(|port| tables.port(port).is_shared_by_slices())
-                {
+                if sight.identity != 0 && door.is_shared_by_slices {
                     return None;
                 }
-                let (path, flow) = (tables.path(place.path), || sight.frame.flow());
-                if door.egress.is_none_or(|port| {
-                    tables.port(port).is_met() && tables.is_foreign(port, path, &flow())
-                }) {
+                let is_foreign =
+                    |port| tables.is_foreign(port, tables.path(place.path), &sight.frame.flow());
+                if door.is_met && door.egress.is_none_or(is_foreign) {
                     return None;
                 }
                 sight.memory_hash = hands.memory.hash(*egress, &sight.frame, sight.identity);
@@ -532,8 +529,8 @@ impl Lane {
                 let is_fit = !hands.health.is_dead(door.watch);
                 if is_fit { Deed::plan(position.path(), number) } else { None }
             }
-            Plan::End if tables.slices.take_from(tables.end_of(position).as_slice()) => None,
-            Plan::End => {
+            Plan::End { end } if tables.slices.take_from(end.as_slice()) => None,
+            Plan::End { .. } => {
                 let addressed = ethernet::destination(packet.buffer.bytes().get(header_bytes..)?)?;
                 let (port, mac) =
                     self.ended(place.path, network, addressed, &sight.frame, tables)?;

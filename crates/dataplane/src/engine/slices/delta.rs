@@ -17,7 +17,9 @@ impl Tables {
     #[must_use]
     pub fn without_injected(&self) -> Self {
         let mut next = self.clone();
-        next.descent = Descent::of(&self.descent, Changed::default());
+        // What is put in next may take anything.
+        let changed = Changed::entered_anew();
+        next.descent = Descent::of(&self.descent, changed);
         next.slice_order = OnceLock::new();
         next.withdraw_injected();
         next

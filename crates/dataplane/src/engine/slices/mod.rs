@@ -19,7 +19,7 @@ pub(super) use metadata::{read as read_metadata, write as write_metadata};
 
 use super::rendezvous::mix;
 use super::sharing::{Chunks, Hashed, SharedMap};
-use super::tables::{NetworkIndex, PortIndex};
+use super::tables::{NetworkIndex, PortIndex, Tables};
 use super::user::Known;
 use catena_io::prefetch;
 use catena_model::program::{SliceMatch, SlicePathEntry, SlicePolicy};
@@ -32,7 +32,7 @@ use ranges::{Claim, Claimant, Ranges};
 use std::sync::Arc;
 
 /// Where packets are when slices take them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place(pub(super) u32);
 
 impl Place {
@@ -43,9 +43,14 @@ impl Place {
         Self(kind << Self::INDEX_BITS | index)
     }
 
-    /// Of the network or port, or of what has ended.
-    pub(super) fn index(self) -> u32 {
-        self.0 & ((1 << Self::INDEX_BITS) - 1)
+    /// The ports whose packets are there.
+    pub(super) fn ports(self, tables: &Tables) -> Vec<PortIndex> {
+        let index = u16::try_from(self.0 & ((1 << Self::INDEX_BITS) - 1)).unwrap_or(u16::MAX);
+        match self.0 >> Self::INDEX_BITS {
+            0 => tables.network(NetworkIndex(index)).ports.clone(),
+            1 => vec![PortIndex(index)],
+            _ => Vec::new(),
+        }
     }
 
     pub(super) fn network(network: NetworkIndex) -> Self {
