@@ -6,6 +6,7 @@ use crate::packets::Sent;
 use crate::scene::{packet, rules, three_hosts};
 use crate::twin::{Report, Twin};
 use catena_io::Offload;
+use catena_model::program::PortRole;
 use catena_model::resource::Encapsulation::{Mpls, Nsh};
 
 const PORTS: usize = 10;
@@ -113,4 +114,25 @@ fn leave(interfaces: &[u32]) {
 async fn a_port_that_leaves_the_program_sends_no_more_by_the_kernel() {
     let name = "a_port_that_leaves_the_program_sends_no_more_by_the_kernel";
     with_interfaces(name, PORTS, leave).await;
+}
+
+fn turn(interfaces: &[u32]) {
+    let mut town = three_hosts();
+    town.chain("changed", Nsh, &[&["v1"]], &rules(CHANGED));
+    let mut twin = Twin::new(town, 0, interfaces, Report::default());
+    let last = (0..TIMES).map(|_| outcomes(&mut twin, CHANGED)).last().unwrap();
+    assert!(is_carried(&last), "{last:?}");
+    // Rules take packets of endpoints.
+    twin.town.number += 1;
+    let source = twin.town.ports.iter_mut().find(|port| port.name == "S");
+    source.unwrap().role = PortRole::Function;
+    twin.apply();
+    assert!(!is_carried(&outcomes(&mut twin, CHANGED)), "a function's traffic enters the chain");
+    twin.compare_counters();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_from_an_endpoint_goes_not_on_when_its_port_is_a_functions() {
+    let name = "what_came_from_an_endpoint_goes_not_on_when_its_port_is_a_functions";
+    with_interfaces(name, PORTS, turn).await;
 }

@@ -199,8 +199,13 @@ fn edit_path(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
     }
 }
 
+/// A path of the program, or now and then of a slice.
+fn any_path(dice: &mut Dice) -> PathId {
+    PathId(if dice.one_in(12) { 200 + dice.below(4) } else { 100 + dice.below(6) })
+}
+
 fn edit_rule(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
-    let (priority, path) = (dice.below(3), PathId(100 + dice.below(6)));
+    let (priority, path) = (dice.below(3), any_path(dice));
     let id = RuleId(uuid(dice.below(4)));
     let key = RuleKey {
         priority: Reverse(priority),
@@ -211,11 +216,11 @@ fn edit_rule(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
         part: 0,
     };
     entries.rules.remove(&key);
-    if !is_gone && entries.paths.contains_key(&path) {
+    if !is_gone && (entries.paths.contains_key(&path) || path.0 >= 200) {
         let place = match dice.below(3) {
             0 => RulePlace::Endpoints,
             1 => RulePlace::Port(PortId(uuid(dice.below(8)))),
-            _ => RulePlace::After(PathId(100 + dice.below(6))),
+            _ => RulePlace::After(any_path(dice)),
         };
         let matches = RuleMatch {
             place,
@@ -233,11 +238,11 @@ fn edit_rule(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
 }
 
 fn edit_pin(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
-    let (new, place) = (PathId(100 + dice.below(6)), dice.below(2) as u16);
+    let (new, place) = (any_path(dice), dice.below(2) as u16);
     entries.pins.remove(&(new, place));
     if !is_gone {
         let instances = (0..dice.below(2)).map(|_| InstanceId(uuid(dice.below(4)))).collect();
-        let (old, idle_ms) = (PathId(100 + dice.below(6)), dice.below(3));
+        let (old, idle_ms) = (any_path(dice), dice.below(3));
         entries.pins.insert((new, place), Arc::new(PinEntry { old, new, instances, idle_ms }));
     }
 }
