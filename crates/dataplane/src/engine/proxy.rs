@@ -109,7 +109,7 @@ fn admit_all(
 /// Takes the Ethernet header off that stands before a chain header, if the port may send one.
 fn uncover(work: &mut Work, port: PortIndex, encapsulation: Encapsulation, tables: &Tables) {
     let port_table = tables.port(port);
-    if port_table.is_silent() {
+    if port_table.speaks_nothing() {
         work.drop(DropReason::ForeignChainHeader);
     } else if !port_table.speaks(encapsulation) {
         work.drop(DropReason::UnsupportedEncapsulation);

@@ -3,7 +3,7 @@
 
 use super::balance;
 use super::classifier::Rules;
-use super::compile::{Descent, Lines, Names, PortShare, PortUses};
+use super::compile::{AddressTable, Descent, Names, PortShare, PortUses};
 use super::encap::{Positions, Written};
 use super::flow_memory::Key;
 use super::pins::Pins;
@@ -152,7 +152,7 @@ pub(super) struct NetworkTable {
     pub(super) gateways_v6: Vec<MacAddr>,
     pub(super) ports: Vec<PortIndex>,
     pub(super) members: Vec<NodeIndex>,
-    pub(super) lines: Arc<Lines>,
+    pub(super) lines: Arc<AddressTable>,
 }
 
 impl Default for NetworkTable {

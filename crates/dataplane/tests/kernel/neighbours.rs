@@ -96,12 +96,18 @@ async fn what_was_chosen_by_another_seed_is_not_repeated() {
     with_interfaces("what_was_chosen_by_another_seed_is_not_repeated", PORTS, begin_anew).await;
 }
 
-fn leave(interfaces: &[u32]) {
+/// A chain whose flow is the kernel's.
+fn with_one_carried(interfaces: &[u32]) -> Twin {
     let mut town = three_hosts();
     town.chain("changed", Nsh, &[&["v1"]], &rules(CHANGED));
     let mut twin = Twin::new(town, 0, interfaces, Report::default());
     let last = (0..TIMES).map(|_| outcomes(&mut twin, CHANGED)).last().unwrap();
     assert!(is_carried(&last), "{last:?}");
+    twin
+}
+
+fn leave(interfaces: &[u32]) {
+    let mut twin = with_one_carried(interfaces);
     // Nobody has taken the kernel's program from its interface yet.
     twin.town.number += 1;
     twin.town.absent.insert("S".to_owned());
@@ -117,11 +123,7 @@ async fn a_port_that_leaves_the_program_sends_no_more_by_the_kernel() {
 }
 
 fn turn(interfaces: &[u32]) {
-    let mut town = three_hosts();
-    town.chain("changed", Nsh, &[&["v1"]], &rules(CHANGED));
-    let mut twin = Twin::new(town, 0, interfaces, Report::default());
-    let last = (0..TIMES).map(|_| outcomes(&mut twin, CHANGED)).last().unwrap();
-    assert!(is_carried(&last), "{last:?}");
+    let mut twin = with_one_carried(interfaces);
     // Rules take packets of endpoints.
     twin.town.number += 1;
     let source = twin.town.ports.iter_mut().find(|port| port.name == "S");

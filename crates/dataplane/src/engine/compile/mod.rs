@@ -17,8 +17,8 @@ mod tests;
 
 pub use error::CompileError;
 pub(super) use names::Names;
-use names::User;
-pub(super) use networks::Lines;
+use names::Referrer;
+pub(super) use networks::AddressTable;
 pub(super) use ports::{PortShare, PortUses};
 
 use super::kernel_path::{Dependency, met_by_rule};
@@ -143,14 +143,14 @@ struct Turned {
 }
 
 impl Turned {
-    fn take(&mut self, users: impl Iterator<Item = User>) {
+    fn take(&mut self, users: impl Iterator<Item = Referrer>) {
         for user in users {
             match user {
-                User::Path(path) => drop(self.paths.insert(path)),
-                User::Rule(number) => drop(self.rules.insert(number)),
-                User::Pins(path) => drop(self.pins.insert(path)),
-                User::Port(port) => drop(self.ports.insert(port)),
-                User::Mac(key) => drop(self.macs.insert(key)),
+                Referrer::Path(path) => drop(self.paths.insert(path)),
+                Referrer::Rule(number) => drop(self.rules.insert(number)),
+                Referrer::Pins(path) => drop(self.pins.insert(path)),
+                Referrer::Port(port) => drop(self.ports.insert(port)),
+                Referrer::Mac(key) => drop(self.macs.insert(key)),
             }
         }
     }

@@ -2,7 +2,7 @@
 //! followed to all that hangs on it without looking at the rest. Knows names; refuses to know what is
 //! made of an entry.
 
-use super::networks::Lines;
+use super::networks::AddressTable;
 use crate::engine::sharing::Numbers;
 use crate::engine::tables::{NetworkIndex, NodeIndex, PortIndex};
 use catena_model::id::{ChainId, InstanceId, NetworkId, PortId};
@@ -22,7 +22,7 @@ pub(in crate::engine) enum Name {
 
 /// Who names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::engine) enum User {
+pub(in crate::engine) enum Referrer {
     /// A path: its network, and the ports of its instances on this node.
     Path(PathId),
     /// A rule, by its number.
@@ -35,12 +35,12 @@ pub(in crate::engine) enum User {
     Mac(PortId),
 }
 
-impl User {
+impl Referrer {
     const FIRST: Self = Self::Path(PathId(0));
 }
 
 /// Where on which path an instance of this node is that is probed.
-pub(super) type Visit = (InstanceId, PathId, u16, u16);
+pub(super) type ProbedAt = (InstanceId, PathId, u16, u16);
 
 /// All names of a program.
 #[derive(Clone, Default)]
@@ -52,14 +52,14 @@ pub(in crate::engine) struct Names {
     pub(super) ports: OrdMap<PortId, PortIndex>,
     pub(super) port_numbers: Numbers,
     /// Where the MACs and addresses of each network are, also of one that is not here.
-    pub(super) lines: OrdMap<NetworkId, Arc<Lines>>,
-    users: OrdSet<(Name, User)>,
+    pub(super) lines: OrdMap<NetworkId, Arc<AddressTable>>,
+    referrers: OrdSet<(Name, Referrer)>,
     /// The paths of each chain, those of the way back last.
     of_chain: OrdSet<(ChainId, bool, PathId)>,
     /// The numbers that slices know the ends of chains by.
     pub(super) ends: OrdMap<ChainId, u32>,
     pub(super) end_numbers: Numbers,
-    pub(super) visits: OrdSet<Visit>,
+    pub(super) visits: OrdSet<ProbedAt>,
     pub(super) watches: OrdMap<InstanceId, u32>,
     pub(super) watch_numbers: Numbers,
 }
@@ -99,17 +99,17 @@ impl Names {
     }
 
     /// Everybody who names it.
-    pub(in crate::engine) fn users(&self, name: Name) -> impl Iterator<Item = User> + '_ {
-        let from = self.users.range((name, User::FIRST)..);
-        from.take_while(move |(other, _)| *other == name).map(|(_, user)| *user)
+    pub(in crate::engine) fn referrers(&self, name: Name) -> impl Iterator<Item = Referrer> + '_ {
+        let from = self.referrers.range((name, Referrer::FIRST)..);
+        from.take_while(move |(other, _)| *other == name).map(|(_, referrer)| *referrer)
     }
 
-    pub(super) fn name(&mut self, name: Name, user: User) {
-        self.users.insert((name, user));
+    pub(super) fn name(&mut self, name: Name, referrer: Referrer) {
+        self.referrers.insert((name, referrer));
     }
 
-    pub(super) fn unname(&mut self, name: Name, user: User) {
-        self.users.remove(&(name, user));
+    pub(super) fn unname(&mut self, name: Name, referrer: Referrer) {
+        self.referrers.remove(&(name, referrer));
     }
 
     /// The forward paths of a chain.
@@ -133,7 +133,10 @@ impl Names {
     }
 
     /// The paths that an instance which is probed is on.
-    pub(in crate::engine) fn visited(&self, instance: InstanceId) -> impl Iterator<Item = Visit> {
+    pub(in crate::engine) fn visited(
+        &self,
+        instance: InstanceId,
+    ) -> impl Iterator<Item = ProbedAt> {
         let from = self.visits.range((instance, PathId(0), 0, 0)..);
         from.take_while(move |visit| visit.0 == instance).copied()
     }

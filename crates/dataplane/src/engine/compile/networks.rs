@@ -1,7 +1,7 @@
 //! Nodes, networks, ports, and where MACs and addresses are. Knows these entries; refuses to know what
 //! goes through a port.
 
-use super::names::{Name, PORTS, User, short};
+use super::names::{Name, PORTS, Referrer, short};
 use super::{CompileError, Following, edits};
 use crate::engine::short_keys::ShortKeys;
 use crate::engine::tables::{
@@ -20,7 +20,7 @@ type LineKey = (PortId, u16);
 
 /// Where the MACs and addresses of a network are.
 #[derive(Clone, Default)]
-pub(in crate::engine) struct Lines {
+pub(in crate::engine) struct AddressTable {
     /// As told: two lines may speak of one MAC, and the last counts whose place is known.
     told_macs: OrdMap<(MacAddr, PortId), Location>,
     told_addresses: OrdMap<(IpAddr, LineKey), MacAddr>,
@@ -29,7 +29,7 @@ pub(in crate::engine) struct Lines {
     neighbours: HashMap<IpAddr, MacAddr, ShortKeys>,
 }
 
-impl Lines {
+impl AddressTable {
     #[inline]
     pub(in crate::engine) fn seat(&self, mac: MacAddr) -> Option<&Seat> {
         self.macs.get(&mac)
@@ -159,7 +159,7 @@ impl Following<'_> {
         for (id, old, now) in edits {
             self.turned.networks.insert(id);
             if now.map(|now| now.vni) != old.map(|old| old.vni) {
-                self.turned.take(names.users(Name::Network(id)));
+                self.turned.take(names.referrers(Name::Network(id)));
             }
             let Some(entry) = now else { continue };
             let index = names.network(id).unwrap_or_else(|| {
@@ -185,20 +185,20 @@ impl Following<'_> {
                 self.changed.gone_ports.push(*id);
             }
             self.turned.slice_ports.insert(*id);
-            self.turned.take(names.users(Name::Port(*id)));
+            self.turned.take(names.referrers(Name::Port(*id)));
             self.turned.networks.extend(old.map(|old| old.network));
         }
         for (id, old, now) in &edits {
             if let Some(old) = old {
-                names.unname(Name::Network(old.network), User::Port(*id));
+                names.unname(Name::Network(old.network), Referrer::Port(*id));
             }
             let Some(entry) = now else { continue };
-            names.name(Name::Network(entry.network), User::Port(*id));
+            names.name(Name::Network(entry.network), Referrer::Port(*id));
             self.turned.ports.insert(*id);
-            let users = names.users(Name::Port(*id));
+            let users = names.referrers(Name::Port(*id));
             match old {
                 Some(old) => {
-                    let paths = users.filter(|user| matches!(user, User::Path(_)));
+                    let paths = users.filter(|user| matches!(user, Referrer::Path(_)));
                     self.turned.take(paths);
                     let what =
                         |port: &PortEntry| (port.network, port.role, port.own_sources.clone());
@@ -239,13 +239,13 @@ impl Following<'_> {
             if let Some(MacEntry { network, mac, at }) = old.map(|entry| &**entry) {
                 self.lines(*network).told_macs.remove(&(*mac, key));
                 if let Location::Port(port) = at {
-                    self.next.names.unname(Name::Port(*port), User::Mac(key));
+                    self.next.names.unname(Name::Port(*port), Referrer::Mac(key));
                 }
                 macs.insert((*network, *mac));
             }
             if let Some(MacEntry { network, mac, at }) = now.map(|entry| MacEntry::clone(entry)) {
                 if let Location::Port(port) = at {
-                    self.next.names.name(Name::Port(port), User::Mac(key));
+                    self.next.names.name(Name::Port(port), Referrer::Mac(key));
                 }
                 self.lines(network).told_macs.insert((mac, key), at);
                 macs.insert((network, mac));
@@ -279,7 +279,7 @@ impl Following<'_> {
         }
     }
 
-    fn lines(&mut self, network: NetworkId) -> &mut Lines {
+    fn lines(&mut self, network: NetworkId) -> &mut AddressTable {
         Arc::make_mut(self.next.names.lines.entry(network).or_default())
     }
 
@@ -317,8 +317,8 @@ fn network_table(entry: &Arc<NetworkEntry>, tables: &Tables) -> NetworkTable {
         let gateways = entry.gateways.iter().filter(|gateway| gateway.is_ipv4() == is_v4);
         gateways.filter_map(|gateway| lines.neighbour(*gateway)).collect()
     };
-    let ports = names.users(Name::Network(entry.id)).filter_map(|user| match user {
-        User::Port(port) => names.port(port),
+    let ports = names.referrers(Name::Network(entry.id)).filter_map(|user| match user {
+        Referrer::Port(port) => names.port(port),
         _ => None,
     });
     NetworkTable {

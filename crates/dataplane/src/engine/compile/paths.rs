@@ -2,7 +2,7 @@
 //! path that is being taken down can outlive a port or network it names.
 
 use super::error::at_most;
-use super::names::{Name, Names, User, Visit, short};
+use super::names::{Name, Names, ProbedAt, Referrer, short};
 use super::ports::{BareShare, PortShare, Sharer};
 use super::{CompileError, Following, edits};
 use crate::engine::encap::{self, Shape, Written};
@@ -12,7 +12,7 @@ use crate::engine::tables::{
     HopTable, InstancePlace, InstanceTable, LocalInstance, NodeIndex, PathTable, Tables,
     WatchedInstance,
 };
-use catena_model::id::{InstanceId, NetworkId};
+use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
 use catena_model::program::{HopEntry, HopKind, InstanceEntry, PathEntry};
 use catena_model::resource::{Encapsulation, FailurePolicy};
@@ -67,7 +67,7 @@ impl Following<'_> {
         self.count_shares(sharer, &shares, false);
         let Tables { names, node, .. } = &mut self.next;
         for name in named(&entry, node) {
-            names.unname(name, User::Path(id));
+            names.unname(name, Referrer::Path(id));
         }
         for visit in visits(&entry, node, names, true) {
             names.visits.remove(&visit);
@@ -112,7 +112,7 @@ impl Following<'_> {
         self.changed.paths.insert(index);
         let Tables { names, node, .. } = tables;
         for name in named(entry, node) {
-            names.name(name, User::Path(*id));
+            names.name(name, Referrer::Path(*id));
         }
         for visit in visits(entry, node, names, false) {
             names.visits.insert(visit);
@@ -169,15 +169,15 @@ impl Following<'_> {
         let has_come_or_gone = self.former.positions.index_of(id).is_some()
             != self.next.positions.index_of(id).is_some();
         let is_placed_anew = has_come_or_gone || self.turned.moved.contains(&id);
-        let users = self.next.names.users(Name::Path(id));
-        let turned = users.filter(|user| is_placed_anew || !matches!(user, User::Rule(_)));
+        let users = self.next.names.referrers(Name::Path(id));
+        let turned = users.filter(|user| is_placed_anew || !matches!(user, Referrer::Rule(_)));
         self.turned.take(turned);
     }
 
     /// All paths through a port.
-    pub(super) fn turn_paths_through(&mut self, port: catena_model::id::PortId) {
-        for user in self.next.names.users(Name::Port(port)) {
-            let User::Path(id) = user else { continue };
+    pub(super) fn turn_paths_through(&mut self, port: PortId) {
+        for user in self.next.names.referrers(Name::Port(port)) {
+            let Referrer::Path(id) = user else { continue };
             self.changed.of_paths.insert(id);
             self.changed.paths.extend(self.next.positions.index_of(id));
         }
@@ -244,7 +244,7 @@ fn named(entry: &PathEntry, node: &NodeName) -> BTreeSet<Name> {
 
 /// Where instances of this node that are probed are on a path: what a tap gets does not come back,
 /// hence nobody could tell what it does. `are_all`: also those whose ports are not here.
-fn visits(entry: &PathEntry, node: &NodeName, names: &Names, are_all: bool) -> Vec<Visit> {
+fn visits(entry: &PathEntry, node: &NodeName, names: &Names, are_all: bool) -> Vec<ProbedAt> {
     let mut visits = Vec::new();
     for (number, hop) in (0..=u16::MAX).zip(&entry.hops) {
         for (place, one) in (0..=u16::MAX).zip(&hop.instances) {

@@ -2,7 +2,7 @@
 //! what it says itself. Knows shares of paths; refuses to know how a path is made.
 
 use super::Following;
-use super::names::{Name, User};
+use super::names::{Name, Referrer};
 use crate::engine::sharing::Counted;
 use crate::engine::tables::{NetworkIndex, PortIndex, PortTable, Tables};
 use catena_model::PathId;
@@ -120,7 +120,7 @@ impl PortTable {
     }
 
     /// Does no instance send any encapsulation from it?
-    pub(in crate::engine) fn is_silent(&self) -> bool {
+    pub(in crate::engine) fn speaks_nothing(&self) -> bool {
         self.uses.speaks.is_empty()
     }
 
@@ -282,8 +282,8 @@ impl Tables {
                 self.recount(path, |uses| uses.taken -= 1)
             };
             // Plans know by which ports users of several paths come back.
-            for user in ports.into_iter().flat_map(|port| self.names.users(Name::Port(port))) {
-                if let User::Path(path) = user {
+            for user in ports.into_iter().flat_map(|port| self.names.referrers(Name::Port(port))) {
+                if let Referrer::Path(path) = user {
                     self.descent.changed.paths.extend(self.positions.index_of(path));
                 }
             }

@@ -1,7 +1,7 @@
 //! Rules and pins. Knows whose decisions end with one that comes, goes or changes; refuses to know how
 //! a packet meets a rule.
 
-use super::names::{Name, User};
+use super::names::{Name, Referrer};
 use super::{CompileError, Entered, Following, edits};
 use crate::engine::kernel_path;
 use crate::engine::slices::Place;
@@ -23,14 +23,14 @@ impl Following<'_> {
             to_place.remove(&number);
             self.next.rules.remove(key);
             for name in named(old) {
-                self.next.names.unname(name, User::Rule(number));
+                self.next.names.unname(name, Referrer::Rule(number));
             }
         }
         for (key, _, now) in &edits {
             let Some(entry) = now else { continue };
             let number = self.next.rules.add(key, entry);
             for name in named(entry) {
-                self.next.names.name(name, User::Rule(number));
+                self.next.names.name(name, Referrer::Rule(number));
             }
             to_place.insert(number);
         }
@@ -74,8 +74,8 @@ impl Following<'_> {
         let networks = self.changed.networks.iter().filter_map(|id| next.names.network(*id));
         self.turned.places.extend(networks.map(Place::network));
         for path in &self.changed.of_paths {
-            let rules = next.names.users(Name::Path(*path)).filter_map(|user| match user {
-                User::Rule(number) => next.rules.place_of(number),
+            let rules = next.names.referrers(Name::Path(*path)).filter_map(|user| match user {
+                Referrer::Rule(number) => next.rules.place_of(number),
                 _ => None,
             });
             self.turned.places.extend(rules);
@@ -91,18 +91,18 @@ impl Following<'_> {
             let paths = old.into_iter().chain(now).flat_map(|pin| [pin.old, pin.new]);
             self.changed.of_paths.extend(paths);
             if let Some(pin) = old {
-                self.next.names.unname(Name::Path(pin.old), User::Pins(pin.new));
+                self.next.names.unname(Name::Path(pin.old), Referrer::Pins(pin.new));
             }
         }
         for path in std::mem::take(&mut self.turned.pins) {
             let all = self.entries.pins.range((path, 0)..=(path, u16::MAX));
             let pins: Vec<_> = all.map(|(_, pin)| pin).collect();
             for pin in &pins {
-                self.next.names.name(Name::Path(pin.old), User::Pins(path));
-                self.next.names.name(Name::Path(path), User::Pins(path));
+                self.next.names.name(Name::Path(pin.old), Referrer::Pins(path));
+                self.next.names.name(Name::Path(path), Referrer::Pins(path));
             }
             if pins.is_empty() {
-                self.next.names.unname(Name::Path(path), User::Pins(path));
+                self.next.names.unname(Name::Path(path), Referrer::Pins(path));
             }
             let Tables { pins: made, positions, paths, .. } = &mut self.next;
             made.set(path, &pins, positions, paths);
@@ -123,6 +123,6 @@ fn named(rule: &RuleEntry) -> BTreeSet<Name> {
 impl Tables {
     /// Does a pin speak of the path?
     pub(in crate::engine) fn is_pinned(&self, path: PathId) -> bool {
-        self.names.users(Name::Path(path)).any(|user| matches!(user, User::Pins(_)))
+        self.names.referrers(Name::Path(path)).any(|user| matches!(user, Referrer::Pins(_)))
     }
 }

@@ -18,7 +18,7 @@ pub(super) use classify::{classify, follow, path_of};
 pub(super) use metadata::{read as read_metadata, write as write_metadata};
 
 use super::rendezvous::mix;
-use super::sharing::{Chunks, Hashed, SharedMap};
+use super::sharing::{Chunks, Hashed, Numbers, SharedMap};
 use super::tables::{NetworkIndex, PortIndex, Tables};
 use super::user::Known;
 use catena_io::prefetch;
@@ -258,8 +258,8 @@ pub(super) struct Slices {
     /// By the same places, of those without a policy the paths: a packet needs no more of a slice, and
     /// eight of these are in one line of the processor's cache.
     direct: Chunks<Option<PathId>>,
-    free: Vec<u32>,
-    used: u32,
+    /// Each is one below its place.
+    numbers: Numbers,
     of_id: SharedMap<SliceId, SliceIndex>,
     /// How many have a rate or a delay class.
     held_back: u32,
@@ -397,10 +397,7 @@ impl Slices {
 
     /// Puts a slice in; one with its identity was taken out before.
     fn insert(&mut self, slice: SliceTable) {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.used += 1;
-            self.used
-        });
+        let place = self.numbers.take() + 1;
         let Some(claimant) = Claimant::new(place) else { return };
         self.held_back += u32::from(!slice.policy.is_none());
         *self.direct.entry(place as usize) = slice.policy.is_none().then_some(slice.path);
@@ -457,7 +454,7 @@ impl Slices {
         let slice = self.entries.entry(claimant.get() as usize).take()?;
         *self.direct.entry(claimant.get() as usize) = None;
         self.held_back -= u32::from(!slice.policy.is_none());
-        self.free.push(claimant.get());
+        self.numbers.give_back(claimant.get() - 1);
         self.count_at(slice.matches.place, |count| count.saturating_sub(1));
         if let Some(at) = slice.place {
             self.unindex(at, &slice.matches, claimant);
