@@ -59,7 +59,7 @@ pub use receipt::Changes;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};
 pub use render::why_unbound;
 pub use slices::{
-    SliceBook, SliceDrainWatch, SliceJournal, SlicePath, SlicePhase, is_slice_withdrawn,
+    SliceBlock, SliceBook, SliceDrainWatch, SlicePath, SlicePhase, is_slice_withdrawn,
     slice_status, slices_draining,
 };
 pub use status::{chain_status, drain_reason, is_withdrawn};

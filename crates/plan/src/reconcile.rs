@@ -9,7 +9,7 @@ use crate::index::IndexedIntent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase};
 use crate::next::{next, rested};
-use crate::slices::{SliceBook, SliceJournal};
+use crate::slices::{SliceBlock, SliceBook};
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
@@ -89,15 +89,8 @@ impl Planned {
     }
 
     /// What of it must be on disk for the sake of slices, given the blueprint that it follows.
-    #[must_use]
-    pub fn journal(&self, former: &Blueprint) -> SliceJournal {
-        self.blueprint.slices.journal_since(&former.slices, self.blueprint.number)
-    }
-
-    /// Everything about slices, as one record instead of all before.
-    #[must_use]
-    pub fn whole_journal(&self) -> SliceJournal {
-        self.blueprint.slices.journal(self.blueprint.number)
+    pub fn slice_blocks(&self, former: &Blueprint) -> impl Iterator<Item = (u32, SliceBlock)> {
+        self.blueprint.slices.blocks_since(&former.slices, self.blueprint.number)
     }
 
     /// The programs that its nodes are not told yet.

@@ -27,7 +27,7 @@ pub const KEY_PART_BYTES_MAX: usize = 255;
 /// Largest document body, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most writes in one transaction.
-pub const TRANSACTION_WRITES_MAX: usize = 4_096;
+pub const TRANSACTION_WRITES_MAX: usize = 1_048_576;
 /// Changes that are remembered for those who watch; older ones are answered with
 /// [`StoreError::Compacted`].
 pub const CHANGES_KEPT_MAX: usize = 4_096;

@@ -1,15 +1,20 @@
-//! The ledger in the store: a document for each path and a head, so that a change writes what it
-//! changes. Knows keys and the form of before; refuses to know what a path is.
+//! What the planner remembers, in the store: a document for each path and a head, one for some paths of
+//! slices, one for what each node was told; a change writes what it changes. Knows keys and the forms
+//! of before; refuses to know what a path is.
 
 use catena_model::entry::{Program, ProgramVersion};
-use catena_model::{NodeName, PathId};
-use catena_plan::{Ledger, PathRecord};
+use catena_model::{BlueprintNumber, NodeName, PathId};
+use catena_plan::{Ledger, PathRecord, SliceBlock, SliceBook};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 const HEAD_KIND: &str = "ledger";
 const PATH_KIND: &str = "path";
 const PROGRAM_KIND: &str = "program";
+const SLICES_KIND: &str = "slice-paths";
+/// What each step had changed of slices, as it was written up to commit 979b884.
+const SLICE_JOURNAL_KIND: &str = "slice-journal";
 
 /// The ledger that was written last; none: the domain begins. One of before, in which the head held
 /// all paths, is written anew.
@@ -44,6 +49,52 @@ pub(super) fn add(
             Some(record) => transaction.put(key, record, Expect::Any)?,
             None => transaction.delete(key, Expect::Any),
         }
+    }
+    Ok(())
+}
+
+/// One step of before.
+#[derive(Deserialize)]
+struct JournalRecord {
+    journal: SliceBlock,
+}
+
+/// What was planned of slices, and by which blueprint at last. What does not count any more is struck
+/// out; what is there in the form of before is written anew.
+pub(super) fn read_slices(store: &dyn Store) -> Result<(SliceBook, BlueprintNumber), StoreError> {
+    let mut transaction = Transaction::new();
+    let mut blocks: Vec<SliceBlock> = Vec::new();
+    let journal = store.list(SLICE_JOURNAL_KIND)?;
+    for document in &journal {
+        blocks.push(document.decode::<JournalRecord>()?.journal);
+        transaction.delete(document.key.clone(), Expect::Any);
+    }
+    let mut keys = Vec::new();
+    for document in store.list(SLICES_KIND)? {
+        keys.push((document.key.clone(), blocks.len()));
+        blocks.push(document.decode()?);
+    }
+    let newest = blocks.iter().map(|block| block.number).max().unwrap_or_default();
+    for (key, place) in keys {
+        if blocks.get(place).is_some_and(|block| block.is_over(newest)) {
+            transaction.delete(key, Expect::Any);
+        }
+    }
+    let book = SliceBook::resume(blocks);
+    if !journal.is_empty() {
+        add_slices(&mut transaction, book.blocks_since(&SliceBook::default(), newest))?;
+    }
+    store.commit(transaction)?;
+    Ok((book, newest))
+}
+
+/// Adds what differs of slices.
+pub(super) fn add_slices(
+    transaction: &mut Transaction,
+    blocks: impl Iterator<Item = (u32, SliceBlock)>,
+) -> Result<(), StoreError> {
+    for (place, block) in blocks {
+        transaction.put(Key::new(SLICES_KIND, place), &block, Expect::Any)?;
     }
     Ok(())
 }
@@ -83,6 +134,7 @@ fn head_key() -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catena_plan::SlicePhase;
     use catena_store::{MemoryStore, Revision};
     use serde_json::{Value, json};
 
@@ -140,6 +192,68 @@ mod tests {
         assert_eq!(read(&store).unwrap().unwrap(), changed);
         assert_eq!(store.get(&Key::new(PATH_KIND, 1)).unwrap().unwrap().revision, untouched);
         assert!(store.get(&Key::new(PATH_KIND, 2)).unwrap().is_none());
+    }
+
+    #[test]
+    fn all_paths_of_a_domain_may_change_in_one_step() {
+        let store = MemoryStore::default();
+        let paths: serde_json::Map<String, Value> =
+            (1..=20_000).map(|id: u32| (id.to_string(), record("installed"))).collect();
+        let ledger = json!({"number": 8, "programs": {}, "quarantine": {}, "paths": paths});
+        let ledger: Ledger = serde_json::from_value(ledger).unwrap();
+        let mut transaction = Transaction::new();
+        add(&mut transaction, &ledger, &Ledger::default()).unwrap();
+        store.commit(transaction).unwrap();
+        assert_eq!(read(&store).unwrap().unwrap(), ledger);
+    }
+
+    /// Records of four steps, as they were written up to commit 979b884.
+    fn journal_of_before() -> [Value; 3] {
+        let chain = "00000000-0000-0000-0000-000000000007";
+        let slice = |last: u8| format!("00000000-0000-0000-0000-0000000000{last:02}");
+        let group = |phase: &str, since: u64, paths: &[(u32, u8)]| {
+            let paths: Vec<_> = paths.iter().map(|(id, last)| (id, slice(*last))).collect();
+            json!({"chain": chain, "like": 4, "phase": phase, "since": since, "paths": paths})
+        };
+        let step = |number: u64, removed: &[u32], groups: &[Value]| json!({"journal": {"number": number, "removed": removed, "groups": groups}});
+        [
+            step(
+                5,
+                &[],
+                &[group("installed", 5, &[(1_048_576, 1), (1_048_577, 2), (1_050_000, 3)])],
+            ),
+            step(6, &[], &[group("classified", 6, &[(1_048_576, 1), (1_050_000, 3)])]),
+            step(9, &[1_048_577], &[group("superseded", 9, &[(1_050_000, 3)])]),
+        ]
+    }
+
+    #[test]
+    fn slices_told_step_by_step_are_written_by_identifiers() {
+        let store = MemoryStore::default();
+        for (step, record) in journal_of_before().iter().enumerate() {
+            put(&store, SLICE_JOURNAL_KIND, &format!("{step:020}-00000"), record);
+        }
+        let (book, newest) = read_slices(&store).unwrap();
+        assert_eq!(newest, BlueprintNumber(9));
+        let phases: Vec<_> = book.paths().map(|(id, path)| (id.0, path.phase)).collect();
+        let expected = [(1_048_576, SlicePhase::Classified), (1_050_000, SlicePhase::Superseded)];
+        assert_eq!(phases, expected);
+        assert!(store.list(SLICE_JOURNAL_KIND).unwrap().is_empty());
+        assert_eq!(store.list(SLICES_KIND).unwrap().len(), 2);
+        assert_eq!(read_slices(&store).unwrap(), (book, newest), "and again");
+    }
+
+    #[test]
+    fn documents_of_slices_that_are_gone_are_struck_out_once_their_identifiers_are_free() {
+        let store = MemoryStore::default();
+        let rests = |until: u64, number: u64| json!({"number": number, "groups": [], "resting": [[1_048_576, until]]});
+        put(&store, SLICES_KIND, "16384", &rests(21, 5));
+        put(&store, SLICES_KIND, "16385", &rests(36, 20));
+        assert_eq!(read_slices(&store).unwrap().1, BlueprintNumber(20));
+        assert_eq!(store.list(SLICES_KIND).unwrap().len(), 2, "it still rests");
+        put(&store, SLICES_KIND, "16386", &rests(37, 21));
+        assert_eq!(read_slices(&store).unwrap().1, BlueprintNumber(21));
+        assert_eq!(store.list(SLICES_KIND).unwrap().len(), 2);
     }
 
     #[test]

@@ -5,7 +5,6 @@
 
 pub(crate) mod drain;
 pub(crate) mod health;
-mod journal;
 mod ledger_store;
 mod planner;
 pub(crate) mod receipts;

@@ -1,7 +1,6 @@
 //! One step: give the news to the reconciler of `plan`, put the ledger on disk, hand programs out.
 //! May block on the disk; knows no socket and decides nothing.
 
-use super::journal::{Journal, Remembered};
 use super::ledger_store;
 use super::{News, NodeNews, Situation};
 use crate::declared::Snapshot;
@@ -21,7 +20,6 @@ pub(super) struct Planner {
     fleet: Arc<Fleet>,
     declared: Snapshot,
     reconciler: Reconciler,
-    journal: Journal,
     trouble: Option<String>,
 }
 
@@ -45,10 +43,10 @@ impl Planner {
             // Two that were remembered with one address connect as before: the first has it.
             let _ = fleet.place(node, underlay.address);
         }
-        let Remembered { journal, book, number } = Journal::read(store.as_ref())?;
+        let (book, number) = ledger_store::read_slices(store.as_ref())?;
         let told = ledger_store::read_programs(store.as_ref())?;
         let reconciler = Reconciler::resume(ledger, nodes, told).with_slices(book, number);
-        Ok(Self { store, fleet, declared, reconciler, journal, trouble: None })
+        Ok(Self { store, fleet, declared, reconciler, trouble: None })
     }
 
     pub(super) fn situation(&self) -> Situation {
@@ -128,9 +126,8 @@ impl Planner {
             ledger_store::add(&mut transaction, planned.ledger(), &former.ledger)?;
         }
         ledger_store::add_programs(&mut transaction, planned.programs(former))?;
-        let journal = self.journal.add(&mut transaction, &planned, former)?;
+        ledger_store::add_slices(&mut transaction, planned.slice_blocks(former))?;
         self.store.commit(transaction)?;
-        self.journal = journal.unwrap_or_else(|| std::mem::take(&mut self.journal));
         tracing::debug!(from = %former.number, to = %planned.number(), "new blueprint");
         self.reconciler.adopt(planned);
         Ok(())

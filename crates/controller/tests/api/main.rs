@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod acceptance;
+mod former;
 mod northbound;
 mod support;
 mod survival;

@@ -77,7 +77,7 @@ pub struct SliceBook {
     /// How many paths share the hops of a path and are classified there.
     uses: Users,
     /// Identifiers that were given back, and the first blueprint that may use them again.
-    resting: Table<PathId, BlueprintNumber>,
+    pub(super) resting: Table<PathId, BlueprintNumber>,
     /// Where the search for a free identifier goes on, by encapsulation: MPLS has its own.
     cursors: [u32; 2],
     /// The nodes whose programs have all that they should know of slices.

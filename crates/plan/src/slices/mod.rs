@@ -6,17 +6,17 @@
 //! path of a slice is made before the one it replaces is broken, as those of chains are: its hops
 //! learn it, then classifiers turn, then the old one drains and goes.
 
+mod block;
 mod book;
 mod drain;
-mod journal;
 mod status;
 mod step;
 mod wanted;
 
+pub use block::SliceBlock;
 pub(crate) use book::Users;
 pub use book::{SliceBook, SlicePath, SlicePhase};
 pub use drain::SliceDrainWatch;
-pub use journal::SliceJournal;
 pub use status::{is_slice_withdrawn, slice_status, slices_draining};
 pub(crate) use step::{classifier_of, next_slices, settled, with_all_nodes};
 pub(crate) use wanted::Places;

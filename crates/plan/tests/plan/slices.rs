@@ -265,23 +265,18 @@ fn what_is_written_down_of_slices_brings_back_what_nodes_run() {
     world.plan();
     world.intent.slices.remove(&slice_id(3));
     world.plan();
-    let mut book = SliceBook::default();
+    let mut blocks = BTreeMap::new();
     let mut former = SliceBook::default();
     for blueprint in &world.history {
-        let journal = blueprint.slices.journal_since(&former, blueprint.number);
-        let records: Vec<_> = journal.split();
-        let text = serde_json::to_string(&records).unwrap();
-        let read: Vec<catena_plan::SliceJournal> = serde_json::from_str(&text).unwrap();
-        assert_eq!(read, records);
+        for (place, block) in blueprint.slices.blocks_since(&former, blueprint.number) {
+            let text = serde_json::to_string(&block).unwrap();
+            let read: catena_plan::SliceBlock = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, block);
+            blocks.insert(place, read);
+        }
         former = blueprint.slices.clone();
     }
-    let mut journals = Vec::new();
-    let mut before = SliceBook::default();
-    for blueprint in &world.history {
-        journals.extend(blueprint.slices.journal_since(&before, blueprint.number).split());
-        before = blueprint.slices.clone();
-    }
-    book.clone_from(&SliceBook::resume(journals));
+    let book = SliceBook::resume(blocks.into_values());
     let ledger = catena_plan::Ledger::clone(&world.blueprint.ledger);
     let nodes: Vec<_> =
         world.inventory.nodes.iter().map(|(name, facts)| (name.clone(), facts.underlay)).collect();

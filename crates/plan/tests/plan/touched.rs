@@ -9,8 +9,9 @@ use crate::rig::{CUSTOMER, INTERNAL, World, id, next, node, port_id, versions};
 use crate::stored::stored;
 use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::program::Underlay;
-use catena_plan::{IndexedIntent, News, NodeNews, Reconciler, SliceBook, SliceJournal, draining};
+use catena_plan::{IndexedIntent, News, NodeNews, Reconciler, SliceBlock, SliceBook, draining};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 const NODES: u32 = 3;
 
@@ -59,7 +60,7 @@ struct Domain {
     indexed: IndexedIntent,
     reconciler: Reconciler,
     /// What was written down of slices.
-    journals: Vec<SliceJournal>,
+    blocks: BTreeMap<u32, SliceBlock>,
 }
 
 impl Domain {
@@ -70,7 +71,7 @@ impl Domain {
             let dice = u64::from(number + 3) * 0x0123_4567_89ab + u64::from(kind);
             write(&mut indexed, &[Write { kind, number, is_removal: false, dice }]);
         }
-        let mut domain = Self { indexed, reconciler: domain(NODES), journals: Vec::new() };
+        let mut domain = Self { indexed, reconciler: domain(NODES), blocks: BTreeMap::new() };
         for number in 1..=NODES {
             domain.take(&Turn::Ports(number, u8::MAX));
         }
@@ -124,7 +125,7 @@ impl Domain {
                 let nodes = self.reconciler.inventory().nodes.iter();
                 let nodes = nodes.map(|(name, facts)| (name.clone(), facts.underlay));
                 let resumed = Reconciler::resume(ledger, nodes.collect::<Vec<_>>(), told);
-                let book = SliceBook::resume(self.journals.clone());
+                let book = SliceBook::resume(self.blocks.values().cloned());
                 self.reconciler = resumed.with_slices(book, number);
             }
         }
@@ -132,14 +133,14 @@ impl Domain {
 
     /// Plans until nothing changes, each step both ways.
     fn plan(&mut self) {
-        let Self { indexed, reconciler, journals } = self;
+        let Self { indexed, reconciler, blocks } = self;
         let mut wanted = reconciler.blueprint().as_ref().clone();
         while let Some(following) = next(&wanted, indexed, reconciler.inventory()) {
             assert_programs(&following, indexed, reconciler.inventory());
             wanted = following;
         }
         if let Some(planned) = reconciler.plan(indexed) {
-            journals.extend(planned.journal(reconciler.blueprint()).split());
+            blocks.extend(planned.slice_blocks(reconciler.blueprint()));
             reconciler.adopt(planned);
         }
         assert_eq!(reconciler.blueprint().number, wanted.number);
