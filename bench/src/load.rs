@@ -122,6 +122,24 @@ impl Site {
         self.create("sfc/port_chains", "port_chain", &chain)
     }
 
+    /// Brings so many chains in force that go on being there, each with a rule of its own, over as many
+    /// functions: the last ports that there are.
+    pub(crate) fn fill(&mut self, chains: usize, functions: usize) -> Result<(), BenchError> {
+        let mut groups = Vec::with_capacity(functions);
+        let last: Vec<String> = self.ports.iter().rev().take(functions).cloned().collect();
+        for port in last {
+            let pair = self.pair(&port)?;
+            groups.push(self.group(&pair)?);
+        }
+        for number in 0..chains {
+            let mut order = groups.clone();
+            order.rotate_left(number % functions);
+            let rule = self.classifier()?;
+            self.chain(&order, &[rule])?;
+        }
+        Ok(())
+    }
+
     fn delete(&mut self, plural: &str, ids: &[String]) -> Result<(), BenchError> {
         for id in ids {
             self.client.expect("DELETE", &format!("/v2.0/{plural}/{id}"), None)?;

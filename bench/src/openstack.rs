@@ -30,6 +30,8 @@ const FUNCTIONS_MIN: usize = 1_000;
 /// Calls that a step's median is taken from, where there is already much.
 const GROWTH_CALLS: usize = 200;
 const GROWN: usize = 10_000;
+/// Chains that four nodes carry meanwhile, where a figure says so.
+const CARRIED: usize = 1_000;
 /// Functions of each chain that is measured, and what its figures are called.
 const CHAINS: [(usize, &str, &str); 11] = [
     (1, "chain_1_ms", "chain_1_cpu_ms"),
@@ -60,10 +62,14 @@ pub(crate) fn figures() -> Vec<Figure> {
         lower("wall_per_added_function", "µs", Goal::None),
         lower("cpu_per_added_function_4_nodes", "µs", Goal::Ratio(100.0)),
         lower("wall_per_added_function_4_nodes", "µs", Goal::None),
+        lower("cpu_per_added_function_4_nodes_1000", "µs", Goal::None),
+        lower("wall_per_added_function_4_nodes_1000", "µs", Goal::None),
         lower("cpu_tenth_of_chain_10", "µs", Goal::None),
         lower("wall_tenth_of_chain_10", "µs", Goal::None),
         lower("cpu_tenth_of_chain_10_4_nodes", "µs", Goal::None),
         lower("wall_tenth_of_chain_10_4_nodes", "µs", Goal::None),
+        lower("cpu_tenth_of_chain_10_4_nodes_1000", "µs", Goal::None),
+        lower("wall_tenth_of_chain_10_4_nodes_1000", "µs", Goal::None),
         lower("post_flow_classifier", "µs", Goal::None),
         lower("post_port_pair", "µs", Goal::None),
         lower("post_port_pair_group", "µs", Goal::None),
@@ -147,7 +153,10 @@ fn measure(options: &Options, root: &Path, work: &Path) -> Result<Run, BenchErro
     crowds(options, &mut notes, &mut ours, peer.as_mut())?;
     drop(peer);
     eprintln!("bench: four nodes");
-    four_nodes(&mut notes, root)?;
+    four_nodes(&mut notes, "4_nodes", Site::in_lab(Server::lab(root, "openstack-testbed.yaml")?)?)?;
+    let mut site = Site::in_lab(Server::lab(root, "bench-growth.yaml")?)?;
+    site.fill(CARRIED, TYPICAL_FUNCTIONS)?;
+    four_nodes(&mut notes, "4_nodes_1000", site)?;
     eprintln!("bench: growth");
     growth(options, &mut notes, &mut ours)?;
     drop(ours);
@@ -159,8 +168,9 @@ fn measure(options: &Options, root: &Path, work: &Path) -> Result<Run, BenchErro
         name: "openstack",
         about: "No node is connected to either server, and no chain stands beside the one that is \
                 made, but for the figures with four nodes: there ours has the four hosts of \
-                `labs/openstack-testbed.yaml` and the peer none. What an added function costs is what a \
-                chain of ten costs more than one of a single function made just before it, by nine."
+                `labs/openstack-testbed.yaml`, or those of `labs/bench-growth.yaml` with a thousand chains \
+                of ten of its functions each in force (1000), and the peer none. What an added \
+                function costs is what a chain of ten costs more than one of a single function made just before it, by nine."
             .into(),
         versions: [
             text("ours", env!("CARGO_PKG_VERSION").into()),
@@ -205,25 +215,26 @@ fn chains(
 }
 
 /// The same chains where four data planes must have each before it is answered. The peer programs
-/// nothing, so it is compared as it is: with no node.
+/// nothing, so it is compared as it is: with no node, and no other chain.
 #[allow(clippy::cast_precision_loss)]
-fn four_nodes(notes: &mut Notes, root: &Path) -> Result<(), BenchError> {
-    let mut site = Site::in_lab(Server::lab(root, "openstack-testbed.yaml")?)?;
+fn four_nodes(notes: &mut Notes, suffix: &str, mut site: Site) -> Result<(), BenchError> {
     let each = TYPICAL_FUNCTIONS as f64;
-    for _ in 0..FUNCTIONS_MIN.div_ceil(TYPICAL_FUNCTIONS) {
-        let (single, long) = (site.chain_of(1)?.whole, site.chain_of(TYPICAL_FUNCTIONS)?.whole);
-        let names = ["cpu_per_added_function_4_nodes", "wall_per_added_function_4_nodes"];
-        take_added(notes, names, true, single, long);
-        notes.take("cpu_tenth_of_chain_10_4_nodes", true, long.cpu_us() / each);
-        notes.take("wall_tenth_of_chain_10_4_nodes", true, long.wall_us() / each);
-    }
-    for figure in [
+    let names = [
         "cpu_per_added_function",
         "wall_per_added_function",
         "cpu_tenth_of_chain_10",
         "wall_tenth_of_chain_10",
-    ] {
-        notes.take_peer_of(figure, &format!("{figure}_4_nodes"));
+    ];
+    let suffixed = names.map(|name| format!("{name}_{suffix}"));
+    let [added_cpu, added_wall, tenth_cpu, tenth_wall] = suffixed.each_ref().map(String::as_str);
+    for _ in 0..FUNCTIONS_MIN.div_ceil(TYPICAL_FUNCTIONS) {
+        let (single, long) = (site.chain_of(1)?.whole, site.chain_of(TYPICAL_FUNCTIONS)?.whole);
+        take_added(notes, [added_cpu, added_wall], true, single, long);
+        notes.take(tenth_cpu, true, long.cpu_us() / each);
+        notes.take(tenth_wall, true, long.wall_us() / each);
+    }
+    for (name, suffixed) in names.into_iter().zip(&suffixed) {
+        notes.take_peer_of(name, suffixed);
     }
     Ok(())
 }

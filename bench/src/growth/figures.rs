@@ -1,5 +1,6 @@
 //! What the figures are called, what they are held against, and the picture of them.
 
+use super::restart::Restarted;
 use super::usage::ROLES;
 use crate::plot::{Axis, Line, Plot};
 use crate::results::{Better, Figure, Fold, Goal, Notes, median, quantile};
@@ -8,6 +9,12 @@ use std::time::Duration;
 
 /// Chains in force while one more is made, changed and removed.
 pub(super) const SIZES: [usize; 5] = [0, 10, 100, 1_000, 10_000];
+/// The sizes of which one is held against the peer; the smaller in the quick form.
+pub(super) const PEER_SIZES: [usize; 2] = [100, 1_000];
+/// How many times longer the peer may be expected to take.
+const PEER_RATIO: f64 = 20.0;
+/// The greetings of four nodes have less; a program among so many chains has megabytes.
+const RESTART_BYTES: f64 = 32_768.0;
 /// The size that goals are set for.
 const LARGEST: usize = SIZES[SIZES.len() - 1];
 /// How many times the cost of the smallest size that of a larger may be.
@@ -70,6 +77,13 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
         let goal = Goal::Quotient(Some(GROWTH));
         all.extend(sizes.map(|size| lower(growth(work, size), "ms", goal)));
     }
+    for size in [SIZES[2], LARGEST] {
+        let goal = |value: f64| if size == LARGEST { Goal::Value(value) } else { Goal::None };
+        all.push(lower(format!("restart_reads_s_{size}"), "s", goal(1.0)));
+        all.push(lower(format!("restart_in_step_s_{size}"), "s", goal(2.0)));
+        all.push(lower(format!("restart_bytes_to_nodes_{size}"), "bytes", goal(RESTART_BYTES)));
+    }
+    all.extend(PEER_SIZES.map(|size| lower(beside(size), "ms", Goal::Ratio(PEER_RATIO))));
     all.push(lower(STREAM_LOST.into(), "packets", Goal::Value(0.0)).by(Fold::Sum));
     all.push(Figure::new(STREAM_SENT, "packets", Better::Higher, Goal::None).by(Fold::Sum));
     all
@@ -94,6 +108,10 @@ fn rest(size: usize) -> String {
 
 fn memory(role: &str, size: usize) -> String {
     format!("{role}_mib_{size}")
+}
+
+fn beside(size: usize) -> String {
+    format!("neutron_one_more_vs_ours_{size}")
 }
 
 fn growth(work: Work, size: usize) -> String {
@@ -150,6 +168,22 @@ pub(super) fn settle_bytes(notes: &mut Notes) {
     let mut largest = SIZES.iter().rev().map(|size| format!("{BYTES}_{size}"));
     let samples = largest.find_map(|figure| notes.samples(&figure).cloned()).unwrap_or_default();
     samples.ours.iter().for_each(|bytes| notes.take(BYTES, true, *bytes));
+}
+
+/// What it took to start anew.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn take_restart(notes: &mut Notes, size: usize, restarted: &Restarted) {
+    let Restarted { read, in_step, bytes } = restarted;
+    notes.take(&format!("restart_reads_s_{size}"), true, read.as_secs_f64());
+    notes.take(&format!("restart_in_step_s_{size}"), true, in_step.as_secs_f64());
+    notes.take(&format!("restart_bytes_to_nodes_{size}"), true, *bytes as f64);
+}
+
+/// How long one more took at the peer, beside ours among as many.
+pub(super) fn take_peer(notes: &mut Notes, size: usize, took: &[Duration]) {
+    let ours = notes.samples(&format!("one_more_ms_{size}")).cloned().unwrap_or_default().ours;
+    ours.iter().for_each(|ms| notes.take(&beside(size), true, *ms));
+    took.iter().for_each(|took| notes.take(&beside(size), false, took.as_secs_f64() * 1e3));
 }
 
 /// What became of the stream while one size was measured.

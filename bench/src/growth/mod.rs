@@ -5,6 +5,8 @@
 //! Knows when a size is reached and what is noted of it. Refuses to know how chains are made.
 
 mod figures;
+mod peer;
+mod restart;
 mod site;
 mod stream;
 mod usage;
@@ -14,7 +16,7 @@ use crate::error::BenchError;
 use crate::machine::calibrate;
 use crate::publish::{Run, publish};
 use crate::results::Notes;
-use figures::{SIZES, Work};
+use figures::{PEER_SIZES, SIZES, Work};
 pub(crate) use figures::{figures, plot};
 use site::{Chain, Site};
 use std::path::Path;
@@ -35,6 +37,9 @@ pub(crate) struct Options {
     /// All rules at one port of one node, instead of four ports of four.
     #[arg(long)]
     one_port: bool,
+    /// Ours alone: the peer cannot be had on this machine.
+    #[arg(long)]
+    no_peer: bool,
 }
 
 const SIZES_QUICK: usize = 3;
@@ -58,7 +63,8 @@ const REST: Duration = Duration::from_secs(3);
 pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     let mut notes = Notes::default();
     calibrate(&mut notes);
-    let mut bed = Bed::start(folder.parent().unwrap_or(folder), options)?;
+    let root = folder.parent().unwrap_or(folder);
+    let mut bed = Bed::start(root, options)?;
     let sizes = if options.quick { &SIZES[..SIZES_QUICK] } else { &SIZES[..] };
     let mut ended = None;
     for size in sizes {
@@ -67,7 +73,15 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
             break;
         }
     }
+    if let (None, Some(size)) = (ended, sizes.last()) {
+        eprintln!("bench: a restart, {size} chains in force");
+        figures::take_restart(&mut notes, *size, &restart::restart(&bed.site, root)?);
+    }
     drop(bed);
+    if !options.no_peer {
+        let size = if options.quick { PEER_SIZES[0] } else { PEER_SIZES[1] };
+        figures::take_peer(&mut notes, size, &peer::one_more(root, size)?);
+    }
     figures::settle_bytes(&mut notes);
     let name = if options.one_port { NAME_ONE_PORT } else { NAME };
     let text = |key: &str, value: String| (key.to_owned(), value);
@@ -76,7 +90,11 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
         Run {
             name,
             about: about(ended),
-            versions: [text("ours", env!("CARGO_PKG_VERSION").into())].into(),
+            versions: [
+                text("ours", env!("CARGO_PKG_VERSION").into()),
+                text("peer", "neutron 29.0.0, networking-sfc 23.0.0".into()),
+            ]
+            .into(),
             options: [
                 text("quick", options.quick.to_string()),
                 text(
@@ -110,7 +128,10 @@ fn about(ended: Option<usize>) -> String {
          connections with all nodes, as the kernel counts them; without a number they are those among \
          the most chains that were reached. Memory is resident, the data plane's that of the largest. \
          The stream: {} datagrams of {} bytes a second over three functions of one more chain, also \
-         while chains are brought in force.",
+         while chains are brought in force. At the end the controller is killed and started anew on its \
+         store: until it answers, until all nodes have what they should have and all chains are active, \
+         and what it has sent to them three seconds later, greetings and encryption with it. The peer has \
+         no nodes; its chains are over as many functions, and its one more is timed as ours is.",
         stream::PER_SECOND,
         stream::PAYLOAD_BYTES,
         lab = site::LAB,

@@ -16,7 +16,7 @@ pub(super) const LAB: &str = "bench-growth";
 /// Where rules stand, by turns.
 const SOURCES: [&str; 4] = ["S1", "S2", "S3", "S4"];
 const DESTINATION: &str = "D";
-const FUNCTIONS: usize = 64;
+pub(super) const FUNCTIONS: usize = 64;
 /// Ways to choose three functions one after the other.
 const TRIPLES: usize = FUNCTIONS * (FUNCTIONS - 1) * (FUNCTIONS - 2);
 /// Has no factor in common with [`TRIPLES`]: its multiples meet each way once, in no order that shows.
@@ -99,6 +99,11 @@ impl Site {
         let groups = site.next_groups();
         site.streamed = site.make_of(&rule, &groups)?.id;
         Ok(site)
+    }
+
+    /// With the stream's.
+    pub(super) fn chains_in_force(&self) -> usize {
+        self.chains + 1
     }
 
     /// Starts the stream through its chain.
@@ -215,8 +220,7 @@ impl Site {
             }
             eprintln!("bench: {} of {chains} chains declared", self.chains);
         }
-        // The stream's is one of them.
-        while self.active()? != self.chains + 1 {
+        while self.active()? != self.chains_in_force() {
             if Instant::now() > deadline {
                 return Ok(false);
             }
@@ -282,7 +286,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Three different functions: those of each number below [`TRIPLES`] once.
-fn triple(number: usize) -> [usize; 3] {
+pub(super) fn triple(number: usize) -> [usize; 3] {
     let way = number * STRIDE % TRIPLES;
     let first = way / ((FUNCTIONS - 1) * (FUNCTIONS - 2));
     let among_others = |place: usize, mut taken: Vec<usize>| {

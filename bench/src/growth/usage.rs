@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The roles of a lab's processes.
 pub(super) const ROLES: [&str; 3] = ["controller", "agent", "dataplane"];
 /// Where the controller's connections to nodes are.
-const CONTROLLER: &str = "controller";
+pub(super) const CONTROLLER: &str = "controller";
 
 /// The processes of one role.
 struct Role {
@@ -55,7 +55,9 @@ impl Usage {
     }
 
     pub(super) fn read(&mut self) -> Result<Reading, BenchError> {
-        let sent_bytes = self.sent_bytes()?;
+        let agents = ROLES.iter().zip(&self.roles).find(|(name, _)| **name == "agent");
+        let nodes = agents.map_or(0, |(_, role)| role.pids.len());
+        let sent_bytes = sent_bytes(&self.doorway, nodes)?;
         let cpu_ns = self.roles.each_mut().map(|role| role.clock.read(&role.pids));
         Ok(Reading { at: Instant::now(), cpu_ns, sent_bytes })
     }
@@ -83,23 +85,23 @@ impl Usage {
         let largest = largest.ok_or_else(|| wrong("the lab", &"a process of it has ended"))?;
         Ok(largest / 1024.0)
     }
+}
 
-    /// The controller has a network namespace of its own: all connections there are with nodes.
-    fn sent_bytes(&self) -> Result<u64, BenchError> {
-        let mut command = Command::new("ss");
-        command.args(["-Htin", "state", "established"]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let done = self.doorway.spawn(command)?.wait_with_output()?;
-        let said = String::from_utf8_lossy(&done.stdout);
-        let sent = said.split_whitespace().filter_map(|word| word.strip_prefix("bytes_sent:"));
-        let sent: Vec<u64> = sent.filter_map(|count| count.parse().ok()).collect();
-        let nodes = self.roles.iter().zip(ROLES).find(|(_, name)| *name == "agent");
-        if nodes.is_none_or(|(role, _)| role.pids.len() != sent.len()) {
-            let reason = format!("{} connections with nodes are told by ss", sent.len());
-            return Err(wrong("the controller", &reason));
-        }
-        Ok(sent.iter().sum())
+/// What the controller has sent to so many nodes: it has a network namespace of its own, in which all
+/// connections are with nodes.
+pub(super) fn sent_bytes(doorway: &Doorway, nodes: usize) -> Result<u64, BenchError> {
+    let mut command = Command::new("ss");
+    command.args(["-Htin", "state", "established"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let done = doorway.spawn(command)?.wait_with_output()?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    let sent = said.split_whitespace().filter_map(|word| word.strip_prefix("bytes_sent:"));
+    let sent: Vec<u64> = sent.filter_map(|count| count.parse().ok()).collect();
+    if sent.len() != nodes {
+        let reason = format!("{} connections with nodes are told by ss", sent.len());
+        return Err(wrong("the controller", &reason));
     }
+    Ok(sent.iter().sum())
 }
 
 fn resident_kib(pid: u32) -> Option<f64> {

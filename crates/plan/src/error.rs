@@ -280,12 +280,15 @@ pub enum PlanError {
         /// Its identity.
         id: String,
     },
-    /// More slices than a node's data plane takes.
-    #[error("there would be {slices} slices, more than the limit of {limit}; remove some")]
-    TooManySlices {
+    /// More of something than one node's data plane takes, of which a node may be told all.
+    #[error("there would be {count} {what}, more than the limit of {limit}; remove some")]
+    TooMany {
+        /// Of what: slices, ports, or IP addresses of ports.
+        what: &'static str,
         /// How many there would be.
-        slices: usize,
-        /// [`catena_model::limits::NODE_SLICES_MAX`].
+        count: usize,
+        /// [`catena_model::limits::NODE_SLICES_MAX`] or
+        /// [`catena_model::limits::NODE_ADDRESSES_MAX`].
         limit: usize,
     },
 }

@@ -6,7 +6,7 @@ use crate::index::Index;
 use crate::intent::Intent;
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::limits::{NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX};
+use catena_model::limits::{NODE_ADDRESSES_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX};
 use catena_model::resource::Chain;
 use std::collections::BTreeMap;
 
@@ -48,8 +48,21 @@ impl Room {
     }
 }
 
+/// Is it no more than one node takes?
+pub(super) fn check_count(what: &'static str, count: usize, limit: usize) -> Result<(), PlanError> {
+    if count <= limit { Ok(()) } else { Err(PlanError::TooMany { what, count, limit }) }
+}
+
+/// A node that has all networks is told where each port is.
+pub(super) fn check_addresses(ports: usize, addresses: usize) -> Result<(), PlanError> {
+    check_count("ports", ports, NODE_ADDRESSES_MAX)?;
+    check_count("IP addresses of ports", addresses, NODE_ADDRESSES_MAX)
+}
+
 /// Does all of it fit?
 pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
+    let addresses = intent.ports.values().map(|port| port.fixed_ips.len()).sum();
+    check_addresses(intent.ports.len(), addresses)?;
     let mut rooms: BTreeMap<NodeName, Room> = BTreeMap::new();
     for node in intent.ports.values().filter_map(|port| port.node.as_ref()) {
         rooms.entry(node.clone()).or_default().add(Room { ports: 1, ..Room::default() });

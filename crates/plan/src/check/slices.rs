@@ -1,7 +1,7 @@
 //! What no slice can be: alone, beside another, of a chain that cannot carry it.
 
 use super::routes::{Fault, Routes};
-use super::{networks, origins};
+use super::{networks, origins, room};
 use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::index::{Index, SliceKey, slice_key};
@@ -23,7 +23,7 @@ pub(super) fn links<'s>(slices: impl Iterator<Item = &'s Slice>) -> Links {
 
 /// Checks all slices.
 pub(super) fn check(intent: &Intent, graphs: &Graphs<'_>) -> Result<(), PlanError> {
-    check_count(intent.slices.len())?;
+    room::check_count("slices", intent.slices.len(), NODE_SLICES_MAX)?;
     let function_ports = intent.function_ports();
     let network = |chain: &ChainId| Some((*chain, networks::network_of(intent, graphs, *chain)?));
     let networks: BTreeMap<ChainId, NetworkId> = intent.chains.keys().filter_map(network).collect();
@@ -47,7 +47,7 @@ pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
     if index.unchecked.slices.is_empty() {
         return Ok(());
     }
-    check_count(intent.slices.len())?;
+    room::check_count("slices", intent.slices.len(), NODE_SLICES_MAX)?;
     let network_of = |chain| index.chain_networks.get(&chain).copied();
     for slice in index.unchecked.slices.iter().filter_map(|id| intent.slices.get(id)) {
         check_beside(intent, index, slice, network_of)?;
@@ -60,7 +60,8 @@ pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
 pub(crate) fn check_one(intent: &Intent, index: &Index, slice: &Slice) -> Result<(), PlanError> {
     // One that is too many is refused alone: those that are written with it need not go with it.
     let is_new = !intent.slices.contains_key(&slice.id);
-    check_count(intent.slices.len().saturating_add(usize::from(is_new)))?;
+    let slices = intent.slices.len().saturating_add(usize::from(is_new));
+    room::check_count("slices", slices, NODE_SLICES_MAX)?;
     check_beside(intent, index, slice, networks::as_written(intent, index))?;
     match slice.after {
         Some(before) if !index.has_slice_link(before, slice.chain) => {
@@ -138,13 +139,6 @@ fn check_more_links(
     check_links(intent, &all)?;
     let chains = more.into_iter().map(|(_, chain)| chain).collect();
     origins::check_these(intent, &Graphs::of(intent), index, &all, &chains)
-}
-
-fn check_count(slices: usize) -> Result<(), PlanError> {
-    if slices <= NODE_SLICES_MAX {
-        return Ok(());
-    }
-    Err(PlanError::TooManySlices { slices, limit: NODE_SLICES_MAX })
 }
 
 fn check_alone(

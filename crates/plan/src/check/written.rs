@@ -3,7 +3,7 @@
 
 use super::meetings::{self, count_passages};
 use super::networks::count_networks;
-use super::room::count_rooms;
+use super::room::{check_addresses, count_rooms};
 use super::slices;
 use super::{Hop, check_alone, check_graph, directions, origins, passage, two_egresses};
 use crate::error::PlanError;
@@ -41,6 +41,7 @@ pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
     count_passages(intent, &graphs, index);
     meetings::check_written(intent, index)?;
     count_rooms(intent, index);
+    check_addresses(intent.ports.len(), index.addresses_len())?;
     for node in std::mem::take(&mut index.unchecked.nodes) {
         index.rooms.get(&node).copied().unwrap_or_default().check(&node)?;
     }

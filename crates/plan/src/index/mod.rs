@@ -256,6 +256,11 @@ impl Index {
         self.addresses.owners((network, is_ipv4), number)
     }
 
+    /// How many addresses all ports have.
+    pub(crate) fn addresses_len(&self) -> usize {
+        self.addresses.len()
+    }
+
     /// The lowest address of a network that no port has, from this one on.
     #[must_use]
     pub fn lowest_free_address(&self, network: NetworkId, from: IpAddr) -> Option<IpAddr> {

@@ -569,3 +569,26 @@ fn a_node_that_is_full_is_refused_by_the_sum_over_all_writes() {
     indexed.remove::<Port>(PortId(id(3, 0)));
     indexed.check().unwrap();
 }
+
+#[test]
+fn more_addresses_than_one_node_can_be_told_are_refused_with_their_number() {
+    let limit = catena_model::limits::NODE_ADDRESSES_MAX;
+    let fixed = |number: usize| FixedIp {
+        subnet: SubnetId(id(2, 0)),
+        address: std::net::Ipv6Addr::from_bits(number as u128).into(),
+    };
+    let mut indexed = IndexedIntent::default();
+    let mut wide = port(0, &mut Dice(0));
+    wide.fixed_ips = (0..limit).map(fixed).collect();
+    indexed.put(wide);
+    indexed.check().unwrap();
+    let mut other = port(1, &mut Dice(0));
+    other.fixed_ips = vec![fixed(limit)];
+    indexed.put(other);
+    for refused in [indexed.check(), catena_plan::check(indexed.intent())] {
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("524289 IP addresses of ports") && text.contains("524288"), "{text}");
+    }
+    indexed.remove::<Port>(PortId(id(3, 1)));
+    indexed.check().unwrap();
+}
