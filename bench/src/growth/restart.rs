@@ -58,9 +58,7 @@ pub(super) fn restart(site: &Site, root: &Path) -> Result<Restarted, BenchError>
         let value = place.and_then(|place| words.get(place + 1)).copied();
         value.ok_or_else(|| wrong("the controller", &format!("it was started without {option}")))
     };
-    // The lab's files, seen by a process of it that stays.
-    let data = format!("/proc/{agent}/root{}", told("--data")?);
-    let southbound = told("--southbound")?;
+    let (data, southbound) = (told("--data")?, told("--southbound")?);
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
     fcntl_setfd(&listener, FdFlags::empty()).map_err(std::io::Error::from)?;
@@ -68,9 +66,11 @@ pub(super) fn restart(site: &Site, root: &Path) -> Result<Restarted, BenchError>
     kill(*old)?;
     let began = Instant::now();
     let listen = format!("fd:{}", listener.as_raw_fd());
-    let mut command = Command::new(program(root));
+    // The lab's files are those that its processes see.
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--mount=/proc/{agent}/ns/mnt")).arg(program(root));
     command.args(["controller", "--listen", &listen, "--southbound", southbound]);
-    command.args(["--data", &data, "--auth", "none", "--overlap", "allowed"]);
+    command.args(["--data", data, "--auth", "none", "--overlap", "allowed"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
     let _anew = Anew(doorway.spawn(command)?);
     let mut client = Client::new(&address);
