@@ -92,12 +92,14 @@ fn kill(pid: u32) -> Result<(), BenchError> {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let process = process.ok_or_else(|| wrong("the lab", &format!("{pid} is no process")))?;
     kill_process(process, Signal::KILL).map_err(std::io::Error::from)?;
-    let stat = format!("/proc/{pid}/stat");
-    let is_gone = |stat: &str| {
-        let state = std::fs::read_to_string(stat).ok();
-        state.is_none_or(|state| state.rsplit(')').next().is_none_or(|rest| rest.starts_with(" Z")))
+    let is_gone = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let has_ended = stat.rsplit(')').next().is_none_or(|rest| rest.starts_with(" Z"));
+        // As long as one of its threads is there, so are its sockets.
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+        stat.is_empty() || has_ended && threads.is_ok_and(|threads| threads.count() <= 1)
     };
-    while !is_gone(&stat) {
+    while !is_gone() {
         std::thread::sleep(PAUSE);
     }
     Ok(())

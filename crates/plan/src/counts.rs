@@ -1,8 +1,7 @@
 //! How many members each key has: a key goes with its last one. Knows numbers; refuses to know
 //! members.
 
-use crate::intent::Table;
-use imbl::ordmap::DiffItem;
+use crate::intent::{Table, differences};
 
 /// A copy costs nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,10 +43,8 @@ impl<K: Ord + Clone> Counts<K> {
 
     /// The keys that got their first member, or lost the last. Costs what differs.
     pub(crate) fn changed_keys<'c>(&'c self, other: &'c Self) -> impl Iterator<Item = &'c K> {
-        self.0.diff(&other.0).filter_map(|item| match item {
-            DiffItem::Add(key, _) | DiffItem::Remove(key, _) => Some(key),
-            DiffItem::Update { .. } => None,
-        })
+        let changed = differences(&self.0, &other.0);
+        changed.filter(|(_, old, new)| old.is_none() || new.is_none()).map(|(key, ..)| key)
     }
 }
 

@@ -7,10 +7,23 @@ use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
 };
 use catena_model::slice::Slice;
+use imbl::ordmap::DiffItem;
 use std::collections::BTreeSet;
 
 /// Resources by identity. A copy costs nothing and shares what it has in common with its origin.
 pub type Table<K, V> = imbl::OrdMap<K, V>;
+
+/// What differs in two tables: the key, and what was and is there. Costs what differs.
+pub(crate) fn differences<'t, K: Ord, V: PartialEq>(
+    from: &'t Table<K, V>,
+    to: &'t Table<K, V>,
+) -> impl Iterator<Item = (&'t K, Option<&'t V>, Option<&'t V>)> {
+    from.diff(to).map(|item| match item {
+        DiffItem::Add(key, new) => (key, None, Some(new)),
+        DiffItem::Remove(key, old) => (key, Some(old), None),
+        DiffItem::Update { old: (_, old), new: (key, new) } => (key, Some(old), Some(new)),
+    })
+}
 
 /// All declared resources by identity.
 #[derive(Clone, Debug, Default, PartialEq)]

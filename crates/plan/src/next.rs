@@ -88,8 +88,7 @@ fn next_chains(
         return None;
     }
     ledger.end_quarantines();
-    note_needs(&mut ledger, &changed, &programs, inventory);
-    note_removed(previous, &mut ledger, &changed, &programs, inventory);
+    note_needs(previous, &mut ledger, &changed, &programs, inventory);
     let looked = Some(Arc::new(Looked::new(intent, inventory, &slices)));
     let ledger = Arc::new(ledger);
     Some(Blueprint { number, parent: previous.number, programs, ledger, slices, looked })
@@ -132,30 +131,10 @@ fn reach(
 }
 
 /// A path that changed its phase is in force where this blueprint's programs are; a program that
-/// the blueprint did not change keeps its older number, and that is enough.
+/// the blueprint did not change keeps its older number, and that is enough. A node that is away goes on
+/// with a program that has a path which went: no other may get its identifier until that node runs
+/// a program without it.
 fn note_needs(
-    ledger: &mut Ledger,
-    changed: &BTreeSet<PathId>,
-    programs: &Programs,
-    inventory: &Inventory,
-) {
-    let number = ledger.number;
-    let needed = |node: NodeName| {
-        let program = programs.get(&node).map_or(number, |program| program.number);
-        (node, program)
-    };
-    for id in changed {
-        if ledger.paths.get(id).is_some_and(|path| path.since == number) {
-            ledger.paths.update(*id, |path| {
-                path.needs = path.nodes(inventory.nodes.keys()).into_iter().map(needed).collect();
-            });
-        }
-    }
-}
-
-/// A node that is away goes on with a program that has the path: no other path may get its
-/// identifier until that node runs a program without it.
-fn note_removed(
     previous: &Blueprint,
     ledger: &mut Ledger,
     changed: &BTreeSet<PathId>,
@@ -163,15 +142,19 @@ fn note_removed(
     inventory: &Inventory,
 ) {
     let number = ledger.number;
-    let went = changed.iter().filter(|id| !ledger.paths.contains_key(id)).copied();
-    let went: Vec<PathId> = went.collect();
-    for (id, path) in went.iter().filter_map(|id| Some((*id, previous.ledger.paths.get(id)?))) {
-        let forgets = |node: NodeName| {
-            let program = programs.get(&node).map_or(number, |program| program.number);
-            (node, program)
-        };
-        let nodes = path.nodes(inventory.nodes.keys()).into_iter().map(forgets).collect();
-        ledger.remember(id, nodes);
+    let needed = |path: &PathRecord| {
+        let nodes = path.nodes(inventory.nodes.keys()).into_iter();
+        let needed = |node| programs.get(node).map_or(number, |program| program.number);
+        nodes.map(|node| (node.clone(), needed(&node))).collect()
+    };
+    for id in changed {
+        match (ledger.paths.get(id), previous.ledger.paths.get(id)) {
+            (Some(path), _) if path.since == number => {
+                ledger.paths.update(*id, |path| path.needs = needed(path));
+            }
+            (None, Some(went)) => ledger.remember(*id, needed(went)),
+            _ => {}
+        }
     }
 }
 

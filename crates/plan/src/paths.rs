@@ -3,12 +3,11 @@
 
 use crate::counts::Counts;
 use crate::index::{Member, Numbers, Relation};
-use crate::intent::Table;
+use crate::intent::{Table, differences};
 use crate::ledger::{PathPhase, PathRecord};
 use catena_model::PathId;
 use catena_model::id::ChainId;
 use imbl::OrdSet;
-use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::ops::Index;
@@ -125,12 +124,8 @@ impl Paths {
         &'p self,
         former: &'p Self,
     ) -> impl Iterator<Item = (PathId, Option<&'p PathRecord>)> {
-        former.records.diff(&self.records).map(|item| match item {
-            DiffItem::Add(id, record) | DiffItem::Update { new: (id, record), .. } => {
-                (*id, Some(record.as_ref()))
-            }
-            DiffItem::Remove(id, _) => (*id, None),
-        })
+        let changed = differences(&former.records, &self.records);
+        changed.map(|(id, _, record)| (*id, record.map(AsRef::as_ref)))
     }
 
     pub(crate) fn insert(&mut self, id: PathId, record: PathRecord) {

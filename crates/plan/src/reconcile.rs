@@ -161,34 +161,26 @@ impl Reconciler {
     /// plans need it at once.
     #[must_use = "the place must be stored"]
     pub fn accept(&mut self, news: News) -> Option<(NodeName, Underlay)> {
+        let inventory = &mut self.inventory;
         match news {
+            // A late word must not be taken for the next path of that identifier.
+            News::Drained(path) | News::Unpinned(path)
+                if !is_superseded(&self.blueprint.ledger, path) => {}
             News::Drained(path) => {
-                // A late word must not be taken for the next path of that identifier.
-                if is_superseded(&self.blueprint.ledger, path) {
-                    self.inventory.drained.insert(path);
-                }
-                None
+                inventory.drained.insert(path);
             }
             News::Unpinned(path) => {
-                if is_superseded(&self.blueprint.ledger, path) {
-                    self.inventory.unpinned.insert(path);
-                    // Whoever counted it empty did so while flows could still enter it.
-                    self.inventory.drained.remove(&path);
-                }
-                None
+                inventory.unpinned.insert(path);
+                // Whoever counted it empty did so while flows could still enter it.
+                inventory.drained.remove(&path);
             }
             News::Rewrites(instance) => {
-                self.inventory.rewriting.insert(instance);
-                None
+                inventory.rewriting.insert(instance);
             }
             News::SlicesDrained(number) => {
-                self.inventory.slices_drained.insert(number);
-                None
+                inventory.slices_drained.insert(number);
             }
-            News::Forgotten(node) => {
-                self.forget(&node);
-                None
-            }
+            News::Forgotten(node) => self.forget(&node),
             News::Node { node, session, news } => {
                 let known = self.sessions.get(&node).copied().unwrap_or_default();
                 if session < known {
@@ -201,9 +193,10 @@ impl Reconciler {
                     _ => None,
                 };
                 self.take_news(&node, news);
-                met
+                return met;
             }
         }
+        None
     }
 
     /// A node that is connected is not forgotten.

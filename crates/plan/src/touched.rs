@@ -3,14 +3,13 @@
 
 use crate::blueprint::Blueprint;
 use crate::index::IndexedIntent;
-use crate::intent::Table;
+use crate::intent::{Table, differences};
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::slices::{Places, SliceBook, Users};
 use catena_model::NodeName;
 use catena_model::id::{ChainId, PortId};
-use imbl::ordmap::DiffItem;
-use imbl::ordset;
+use imbl::ordset::DiffItem;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a step of the planner has looked at.
@@ -111,16 +110,8 @@ fn add_declared(
 }
 
 /// The keys of what differs.
-fn keys<K: Ord + Copy, V: Clone + PartialEq>(
-    one: &Table<K, V>,
-    other: &Table<K, V>,
-) -> BTreeSet<K> {
-    let key = |item| match item {
-        DiffItem::Add(key, _)
-        | DiffItem::Remove(key, _)
-        | DiffItem::Update { old: (key, _), .. } => *key,
-    };
-    one.diff(other).map(key).collect()
+fn keys<K: Ord + Copy, V: PartialEq>(one: &Table<K, V>, other: &Table<K, V>) -> BTreeSet<K> {
+    differences(one, other).map(|(key, ..)| *key).collect()
 }
 
 /// The ports that have got an interface since, or lost it.
@@ -129,7 +120,7 @@ fn bound(looked: &Looked, now: &Inventory) -> BTreeSet<PortId> {
     let changed = facts.flat_map(|(before, now)| before.bound.diff(&now.bound));
     changed
         .map(|item| match item {
-            ordset::DiffItem::Add(port) | ordset::DiffItem::Remove(port) => *port,
+            DiffItem::Add(port) | DiffItem::Remove(port) => *port,
         })
         .collect()
 }

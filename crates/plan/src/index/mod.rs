@@ -55,7 +55,6 @@ pub struct Index {
     port_rules: Relation<PortId, RuleId>,
     network_ports: Relation<NetworkId, PortId>,
     network_subnets: Relation<NetworkId, SubnetId>,
-    subnet_ports: Relation<SubnetId, PortId>,
     macs: Relation<(NetworkId, MacAddr), PortId>,
     interfaces: Relation<(NodeName, Attachment), PortId>,
     /// How many ports a project has at a node.
@@ -114,7 +113,6 @@ impl Default for Index {
             port_rules: Relation::default(),
             network_ports: Relation::default(),
             network_subnets: Relation::default(),
-            subnet_ports: Relation::default(),
             macs: Relation::default(),
             interfaces: Relation::default(),
             ports_at: Counts::default(),
@@ -221,11 +219,6 @@ impl Index {
     /// The subnets of a network.
     pub fn subnets_of_network(&self, network: NetworkId) -> impl Iterator<Item = SubnetId> + '_ {
         self.network_subnets.of(network)
-    }
-
-    /// The ports with an address of a subnet.
-    pub fn ports_of_subnet(&self, subnet: SubnetId) -> impl Iterator<Item = PortId> + '_ {
-        self.subnet_ports.of(subnet)
     }
 
     /// The ports of a network with a hardware address.

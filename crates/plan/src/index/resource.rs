@@ -131,7 +131,6 @@ impl Resource for Port {
         index.macs.insert((self.network, self.mac), self.id);
         for fixed in &self.fixed_ips {
             let (is_ipv4, number) = numbered(fixed.address);
-            index.subnet_ports.insert(fixed.subnet, self.id);
             index.addresses.take(&(self.network, is_ipv4), number, self.id);
         }
         if let Some(node) = &self.node {
@@ -151,7 +150,6 @@ impl Resource for Port {
         index.macs.remove(&(self.network, self.mac), self.id);
         for fixed in &self.fixed_ips {
             let (is_ipv4, number) = numbered(fixed.address);
-            index.subnet_ports.remove(&fixed.subnet, self.id);
             index.addresses.release(&(self.network, is_ipv4), number, self.id);
         }
         if let Some(node) = &self.node {

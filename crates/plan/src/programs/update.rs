@@ -4,7 +4,7 @@
 use super::{Machine, Programs, Sources, machine, port_entry};
 use crate::counts::Counts;
 use crate::index::IndexedIntent;
-use crate::intent::Table;
+use crate::intent::{Table, differences};
 use crate::inventory::NodeFacts;
 use crate::ledger::{PathPhase, PathRecord};
 use catena_model::entry::{Entries, RuleKey};
@@ -15,23 +15,10 @@ use catena_model::program::{
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{NodeName, PathId};
-use imbl::ordmap::DiffItem;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// What differs in two tables: the key, and what was and is there.
-fn differences<'t, K: Ord + Clone, V: Clone + PartialEq>(
-    from: &'t Table<K, V>,
-    to: &'t Table<K, V>,
-) -> impl Iterator<Item = (&'t K, Option<&'t V>, Option<&'t V>)> {
-    from.diff(to).map(|item| match item {
-        DiffItem::Add(key, new) => (key, None, Some(new)),
-        DiffItem::Remove(key, old) => (key, Some(old), None),
-        DiffItem::Update { old: (_, old), new: (key, new) } => (key, Some(old), Some(new)),
-    })
-}
 
 /// Sets or strikes out an entry; one that stays as it was is not touched.
 fn set<K: Ord + Clone, E: PartialEq>(table: &mut Table<K, Arc<E>>, key: K, entry: Option<E>) {

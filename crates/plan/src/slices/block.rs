@@ -3,9 +3,9 @@
 //! slice looks is not remembered, because it is declared.
 
 use super::book::{SliceBook, SlicePath, SlicePhase};
+use crate::intent::differences;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::{BlueprintNumber, NodeName, PathId};
-use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,12 +57,8 @@ impl SliceBook {
         former: &Self,
         number: BlueprintNumber,
     ) -> impl Iterator<Item = (u32, SliceBlock)> {
-        let place = |item: DiffItem<'_, '_, PathId, SlicePath>| match item {
-            DiffItem::Add(id, _)
-            | DiffItem::Update { new: (id, _), .. }
-            | DiffItem::Remove(id, _) => id.0 / BLOCK_IDS,
-        };
-        let places: BTreeSet<u32> = former.paths.diff(&self.paths).map(place).collect();
+        let changed = differences(&former.paths, &self.paths);
+        let places: BTreeSet<u32> = changed.map(|(id, ..)| id.0 / BLOCK_IDS).collect();
         places.into_iter().map(move |place| (place, self.block(place, number)))
     }
 

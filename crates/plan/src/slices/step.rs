@@ -45,7 +45,7 @@ pub(crate) fn next_slices(
 pub(crate) fn settled(
     previous: &Blueprint,
     programs: Programs,
-    intent: &Intent,
+    intent: &IndexedIntent,
     inventory: &Inventory,
 ) -> (SliceBook, Programs) {
     step(previous, programs, intent, inventory).end()
@@ -57,7 +57,7 @@ pub(crate) fn with_all_nodes(
     previous: &Blueprint,
     book: SliceBook,
     programs: Programs,
-    intent: &Intent,
+    intent: &IndexedIntent,
     inventory: &Inventory,
 ) -> (SliceBook, Programs) {
     let mut step = Step::new(previous, book, programs, intent, inventory);
@@ -68,7 +68,7 @@ pub(crate) fn with_all_nodes(
 fn step<'s>(
     previous: &'s Blueprint,
     programs: Programs,
-    intent: &'s Intent,
+    intent: &'s IndexedIntent,
     inventory: &'s Inventory,
 ) -> Step<'s> {
     let mut book = previous.slices.clone();
@@ -101,7 +101,7 @@ pub(crate) fn classifier_of(
 
 struct Step<'s> {
     previous: &'s Blueprint,
-    intent: &'s Intent,
+    intent: &'s IndexedIntent,
     inventory: &'s Inventory,
     number: BlueprintNumber,
     book: SliceBook,
@@ -118,7 +118,7 @@ impl<'s> Step<'s> {
         previous: &'s Blueprint,
         book: SliceBook,
         programs: Programs,
-        intent: &'s Intent,
+        intent: &'s IndexedIntent,
         inventory: &'s Inventory,
     ) -> Self {
         Self {
@@ -197,7 +197,7 @@ impl<'s> Step<'s> {
         let chains: Vec<ChainId> = self.book.wanted.places.chains().collect();
         for chain in chains {
             let in_use = ledger.path_in(chain, Direction::Forward, PathPhase::Classified);
-            self.book.wanted.aim(chain, in_use.map(|(id, _)| id));
+            self.book.wanted.aim(chain, in_use.map(|(id, _)| id), self.intent);
         }
     }
 
@@ -219,20 +219,14 @@ impl<'s> Step<'s> {
                     && known.at == path.at
             })
         };
-        match ways.classified.filter(|_| has(ways.classified)) {
-            Some(classified) => {
-                if let Some(installed) = ways.installed {
-                    self.forget(installed);
-                }
-                self.change(classified, slice);
-            }
-            None if has(ways.installed) => {}
-            None => {
-                if let Some(installed) = ways.installed {
-                    self.forget(installed);
-                }
-                self.install(path);
-            }
+        let (is_classified, is_installed) = (has(ways.classified), has(ways.installed));
+        if let Some(installed) = ways.installed.filter(|_| is_classified || !is_installed) {
+            self.forget(installed);
+        }
+        match ways.classified.filter(|_| is_classified) {
+            Some(classified) => self.change(classified, slice),
+            None if is_installed => {}
+            None => self.install(path),
         }
     }
 
@@ -267,8 +261,7 @@ impl<'s> Step<'s> {
         let hops = self.hops(path.like);
         let is_alone = hops.is_empty() || self.nodes_of(&path).len() <= 1;
         self.tell(id, &path, hops.iter());
-        self.book.put(id, path);
-        self.has_changed = true;
+        self.put(id, path);
         if is_alone {
             self.classify(id);
         }
@@ -276,41 +269,38 @@ impl<'s> Step<'s> {
 
     /// Classifiers turn to a path, and in the same step away from the one before.
     fn classify(&mut self, id: PathId) {
-        let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
+        let Some(path) = self.book.paths.get(&id).cloned() else { return };
         let Some(slice) = self.intent.slices.get(&path.slice) else { return };
         let former = self.book.ways(path.slice).classified;
         if let Some(former) = former.filter(|former| *former != id) {
             self.supersede(former);
         }
-        path.phase = SlicePhase::Classified;
-        path.since = self.number;
-        self.book.entries.insert(path.slice, Arc::new(SliceEntry::of(slice, id)));
-        let places = self.places(path.at.as_ref());
-        self.tell(id, &path, &places);
-        self.book.put(id, path);
-        self.has_changed = true;
+        self.enter(id, path, slice);
     }
 
     /// The slice of a classified path as it is declared now.
     fn change(&mut self, id: PathId, slice: &Slice) {
-        let declared = SliceEntry::of(slice, id);
-        if self.book.entries.get(&slice.id).is_some_and(|known| **known == declared) {
+        let known = self.book.entries.get(&slice.id);
+        if known.is_some_and(|known| **known == SliceEntry::of(slice, id)) {
             return;
         }
-        let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
-        path.since = self.number;
-        self.book.entries.insert(slice.id, Arc::new(declared));
+        if let Some(path) = self.book.paths.get(&id).cloned() {
+            self.enter(id, path, slice);
+        }
+    }
+
+    /// Classifiers learn what is sent into a path.
+    fn enter(&mut self, id: PathId, path: SlicePath, slice: &Slice) {
+        self.book.entries.insert(slice.id, Arc::new(SliceEntry::of(slice, id)));
+        let path = SlicePath { phase: SlicePhase::Classified, ..path };
         let places = self.places(path.at.as_ref());
         self.tell(id, &path, &places);
-        self.book.put(id, path);
-        self.has_changed = true;
+        self.put(id, path);
     }
 
     /// Nothing is sent into a path any more.
     fn supersede(&mut self, id: PathId) {
-        let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
-        path.phase = SlicePhase::Superseded;
-        path.since = self.number;
+        let Some(path) = self.book.paths.get(&id).cloned() else { return };
         for node in self.places(path.at.as_ref()) {
             if let Some(entries) = self.programs.entries_mut(&node) {
                 entries.slices.remove(&path.slice);
@@ -318,13 +308,12 @@ impl<'s> Step<'s> {
             self.told.insert(node);
         }
         self.book.entries.remove(&path.slice);
-        self.book.put(id, path);
-        self.has_changed = true;
+        self.put(id, SlicePath { phase: SlicePhase::Superseded, ..path });
     }
 
     /// The nodes forget a path.
     fn forget(&mut self, id: PathId) {
-        let Some(mut path) = self.book.paths.get(&id).cloned() else { return };
+        let Some(path) = self.book.paths.get(&id).cloned() else { return };
         for node in self.nodes_of(&path) {
             if let Some(entries) = self.programs.entries_mut(&node) {
                 entries.slice_paths.remove(&id);
@@ -332,9 +321,12 @@ impl<'s> Step<'s> {
             // Also where it was not known: all of them are waited for.
             self.told.insert(node);
         }
-        path.phase = SlicePhase::Forgotten;
-        path.since = self.number;
-        self.book.put(id, path);
+        self.put(id, SlicePath { phase: SlicePhase::Forgotten, ..path });
+    }
+
+    /// This step has brought a path to where it is.
+    fn put(&mut self, id: PathId, path: SlicePath) {
+        self.book.put(id, SlicePath { since: self.number, ..path });
         self.has_changed = true;
     }
 
@@ -354,16 +346,13 @@ impl<'s> Step<'s> {
         let cohorts = self.book.cohorts().filter(|((_, since, ..), _)| *since < self.number);
         let cohorts: Vec<_> = cohorts.map(|(key, paths)| (key.clone(), paths.clone())).collect();
         for ((phase, since, like, at), paths) in cohorts {
-            let waits_for: BTreeSet<NodeName> = match phase {
-                SlicePhase::Installed => self.hops(like).iter().cloned().collect(),
-                SlicePhase::Superseded => self.places(at.as_ref()).into_iter().collect(),
-                SlicePhase::Forgotten => {
-                    let mut nodes: BTreeSet<NodeName> = self.hops(like).iter().cloned().collect();
-                    nodes.extend(self.places(at.as_ref()));
-                    nodes
-                }
-                SlicePhase::Classified => continue,
-            };
+            let mut waits_for = BTreeSet::new();
+            if phase != SlicePhase::Superseded {
+                waits_for.extend(self.hops(like).iter().cloned());
+            }
+            if phase != SlicePhase::Installed {
+                waits_for.extend(self.places(at.as_ref()));
+            }
             let is_done = waits_for.iter().all(|node| match phase {
                 SlicePhase::Installed => self.inventory.has_acknowledged(node, since),
                 _ => self.inventory.has_let_go(node, since),

@@ -1,13 +1,13 @@
 //! What is declared of slices, as it was looked at last, and which of them must be looked at again.
 
 use crate::counts::Counts;
-use crate::intent::{Intent, Table};
+use crate::index::IndexedIntent;
+use crate::intent::{Table, differences};
 use catena_model::id::{ChainId, PortId, SliceId};
 use catena_model::resource::Port;
 use catena_model::slice::{Slice, SlicePlace};
 use catena_model::{BlueprintNumber, PathId};
 use imbl::OrdSet;
-use imbl::ordmap::DiffItem;
 
 /// Where slices of chains begin, and how many do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,8 +52,6 @@ pub(crate) struct Wanted {
     seen: Table<SliceId, Slice>,
     seen_ports: Table<PortId, Port>,
     pub(crate) places: Places,
-    of_chain: OrdSet<(ChainId, SliceId)>,
-    of_port: OrdSet<(PortId, SliceId)>,
     /// The path whose hops slices of a chain share.
     pub(crate) targets: Table<ChainId, PathId>,
     /// The ledger that these were found in; none: a chain has got slices since.
@@ -68,27 +66,23 @@ impl Wanted {
     }
 
     /// Takes what is declared now. Costs what has changed.
-    pub(crate) fn look(&mut self, intent: &Intent) {
+    pub(crate) fn look(&mut self, intent: &IndexedIntent) {
         let former = std::mem::replace(&mut self.seen, intent.slices.clone());
-        for item in former.diff(&intent.slices) {
-            match item {
-                DiffItem::Add(_, slice) => self.enter(slice),
-                DiffItem::Remove(_, slice) => self.leave(slice),
-                DiffItem::Update { old: (_, old), new: (_, new) } => {
-                    self.leave(old);
-                    self.enter(new);
-                }
+        for (id, old, new) in differences(&former, &intent.slices) {
+            if let Some(old) = old {
+                self.places.leave(old);
             }
+            if let Some(new) = new {
+                if !self.places.has_any(new.chain) {
+                    self.aimed_at = None;
+                }
+                self.places.enter(new);
+            }
+            self.todo.insert(*id);
         }
         let former = std::mem::replace(&mut self.seen_ports, intent.ports.clone());
-        for item in former.diff(&intent.ports) {
-            let (DiffItem::Add(id, _)
-            | DiffItem::Remove(id, _)
-            | DiffItem::Update { old: (id, _), .. }) = item;
-            let at = self.of_port.range((*id, SliceId::MIN)..);
-            let slices = at.take_while(|(port, _)| port == id).map(|(_, slice)| *slice);
-            let slices: Vec<SliceId> = slices.collect();
-            self.todo.extend(slices);
+        for (id, ..) in differences(&former, &intent.ports) {
+            self.todo.extend(intent.index().slices_of_port(*id));
         }
     }
 
@@ -99,7 +93,7 @@ impl Wanted {
 
     /// The hops of a chain's slices are those of this path now. Costs all of its slices, if that is
     /// new.
-    pub(crate) fn aim(&mut self, chain: ChainId, target: Option<PathId>) {
+    pub(crate) fn aim(&mut self, chain: ChainId, target: Option<PathId>, intent: &IndexedIntent) {
         if self.targets.get(&chain).copied() == target {
             return;
         }
@@ -107,30 +101,6 @@ impl Wanted {
             Some(path) => self.targets.insert(chain, path),
             None => self.targets.remove(&chain),
         };
-        let of_chain = self.of_chain.range((chain, SliceId::MIN)..);
-        let slices = of_chain.take_while(|(found, _)| *found == chain).map(|(_, slice)| *slice);
-        let slices: Vec<SliceId> = slices.collect();
-        self.todo.extend(slices);
-    }
-
-    fn enter(&mut self, slice: &Slice) {
-        if !self.places.has_any(slice.chain) {
-            self.aimed_at = None;
-        }
-        self.places.enter(slice);
-        self.of_chain.insert((slice.chain, slice.id));
-        if let Some(port) = slice.source_port {
-            self.of_port.insert((port, slice.id));
-        }
-        self.todo.insert(slice.id);
-    }
-
-    fn leave(&mut self, slice: &Slice) {
-        self.places.leave(slice);
-        self.of_chain.remove(&(slice.chain, slice.id));
-        if let Some(port) = slice.source_port {
-            self.of_port.remove(&(port, slice.id));
-        }
-        self.todo.insert(slice.id);
+        self.todo.extend(intent.index().slices_of_chain(chain));
     }
 }
