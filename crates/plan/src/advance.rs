@@ -218,6 +218,7 @@ fn install(
         is_update,
         pins: pins(ledger, intent, inventory, chain.id, way),
         slices: SliceReach::default(),
+        is_partly_counted: false,
     };
     ledger.paths.insert(id, record);
 }
@@ -263,6 +264,10 @@ fn reclassify(ledger: &mut Ledger, inventory: &Inventory, id: PathId, way: &Rend
 fn release_holders(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory, id: PathId) {
     let Some(path) = ledger.paths.get(&id) else { return };
     if !path.holders.is_empty() && previous.is_running(inventory, path) {
-        ledger.paths.update(id, |path| path.holders.clear());
+        let named = path.named_nodes(inventory.nodes.keys());
+        ledger.paths.update(id, |path| {
+            path.is_partly_counted |= !path.holders.is_subset(&named);
+            path.holders.clear();
+        });
     }
 }

@@ -98,6 +98,7 @@ impl Blueprint {
             paths.update(id, |path| {
                 path.holders.remove(node);
                 path.needs.remove(node);
+                path.is_partly_counted = true;
             });
         }
         self.slices.forget_node(node);

@@ -55,11 +55,7 @@ enum Stage<T> {
 #[derive(Debug)]
 struct Watched<T> {
     stage: Stage<T>,
-    chain: ChainId,
-    /// The nodes that its packets may have met.
-    nodes: BTreeSet<NodeName>,
-    /// Positions of its taps: what they get does not come back.
-    taps: BTreeSet<u16>,
+    counting: Counting,
     /// As it was last known before its classifiers had turned, or first after.
     before: Option<Tally>,
     /// Packets on it by the first counters after its classifiers had turned.
@@ -69,12 +65,10 @@ struct Watched<T> {
 }
 
 impl<T> Watched<T> {
-    fn new(path: &PathRecord, inventory: &Inventory) -> Self {
+    fn new(counting: Counting) -> Self {
         Self {
             stage: Stage::Turning,
-            chain: path.chain,
-            nodes: path.nodes(inventory.nodes.keys()),
-            taps: taps(path),
+            counting,
             before: None,
             in_flight: None,
             pinned_flows: 0,
@@ -83,14 +77,17 @@ impl<T> Watched<T> {
     }
 }
 
-/// A path that nothing enters any more, as its nodes count it.
+/// A path as its nodes count it.
 #[derive(Clone, Debug)]
 pub(crate) struct Counting {
     id: PathId,
     chain: ChainId,
     /// The nodes that its packets may have met.
     nodes: BTreeSet<NodeName>,
+    /// Positions of its taps: what they get does not come back.
     taps: BTreeSet<u16>,
+    /// All that entered it is counted at these.
+    is_whole: bool,
 }
 
 impl Counting {
@@ -103,7 +100,9 @@ impl Counting {
     ) -> Self {
         let mut nodes = path.nodes(inventory.nodes.keys());
         nodes.extend(more.iter().cloned());
-        Self { id, chain: path.chain, nodes, taps: taps(path) }
+        let taps = path.hops.iter().zip(0..).filter(|(hop, _)| hop.kind == HopKind::Tap);
+        let taps = taps.map(|(_, place)| place).collect();
+        Self { id, chain: path.chain, nodes, taps, is_whole: !path.is_partly_counted }
     }
 
     /// Names the nodes that count it, and its chain.
@@ -114,20 +113,17 @@ impl Counting {
 
     /// Has every packet left it that entered it, by the answers of all its nodes?
     pub(crate) fn is_empty(&self, counters: &Counted) -> bool {
-        have_answered(&self.nodes, counters)
-            && Tally::of(counters, self.id, self.chain, &self.taps).is_empty()
+        self.is_whole && self.have_answered(counters) && self.tally(counters).is_empty()
     }
-}
 
-/// Positions of the taps of a path.
-fn taps(path: &PathRecord) -> BTreeSet<u16> {
-    let taps = path.hops.iter().zip(0..).filter(|(hop, _)| hop.kind == HopKind::Tap);
-    taps.map(|(_, place)| place).collect()
-}
+    /// Who does not answer may hold some.
+    fn have_answered(&self, counters: &Counted) -> bool {
+        self.nodes.iter().all(|node| counters.contains_key(node))
+    }
 
-/// Who does not answer may hold some.
-fn have_answered(nodes: &BTreeSet<NodeName>, counters: &Counted) -> bool {
-    nodes.iter().all(|node| counters.contains_key(node))
+    fn tally(&self, counters: &Counted) -> Tally {
+        Tally::of(counters, self.id, self.chain, &self.taps)
+    }
 }
 
 /// The superseded paths and how long their classifiers have been turned away.
@@ -151,7 +147,10 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
             if inventory.drained.contains(&id) {
                 continue;
             }
-            let mut path = former.remove(&id).unwrap_or_else(|| Watched::new(record, inventory));
+            let counting = Counting::of(id, record, &BTreeSet::new(), inventory);
+            let known =
+                former.remove(&id).map(|path| Watched { counting: counting.clone(), ..path });
+            let mut path = known.unwrap_or_else(|| Watched::new(counting));
             let has_turned = blueprint.lagging_nodes(inventory, record).is_empty();
             let is_pinned = blueprint.ledger.is_pinned(id);
             path.stage = match (has_turned, is_pinned, path.stage) {
@@ -161,7 +160,6 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
                 (true, false, Stage::Turned(since)) => Stage::Turned(since),
                 (true, false, _) => Stage::Turned(now),
             };
-            path.nodes = record.nodes(inventory.nodes.keys());
             self.paths.insert(id, path);
         }
         // While nodes lag, one look is enough to compare with later.
@@ -172,10 +170,7 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
     /// Adds whom to ask for the counters of the paths that are watched: whatever is read is taken for
     /// what a path's nodes count, also of one that nodes have still to turn away from.
     pub fn ask(&self, asked: &mut Asked) {
-        for path in self.paths.values() {
-            asked.nodes.extend(path.nodes.iter().cloned());
-            asked.chains.insert(path.chain);
-        }
+        self.paths.values().for_each(|path| path.counting.ask(asked));
     }
 
     /// The paths that are empty by what the nodes counted, and those whose bound has passed, each
@@ -185,14 +180,13 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
     pub fn drained(&mut self, counters: &Counted, now: T) -> Vec<DrainedPath> {
         let mut drained = Vec::new();
         for (id, path) in &mut self.paths {
-            let tally = Tally::of(counters, *id, path.chain, &path.taps);
+            let tally = path.counting.tally(counters);
             if path.stage == Stage::Turning || path.before.is_none() {
                 path.before = Some(tally.clone());
             }
             let Stage::Turned(since) = path.stage else { continue };
             path.in_flight.get_or_insert(tally.inside());
-            let is_empty = have_answered(&path.nodes, counters) && tally.is_empty();
-            let proof = if is_empty {
+            let proof = if path.counting.is_empty(counters) {
                 DrainProof::Counted
             } else if since + DRAIN_WAIT_MAX <= now {
                 DrainProof::Bound { after_ms: DRAIN_WAIT_MAX_MS }
@@ -211,7 +205,7 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
             let Stage::Pinned(since) = path.stage else { continue };
             let flows = tally::pinned_flows(counters, *id);
             path.pinned_flows = path.pinned_flows.max(flows);
-            let have_ended = have_answered(&path.nodes, counters) && flows == 0;
+            let have_ended = path.counting.have_answered(counters) && flows == 0;
             if have_ended || since + PIN_WAIT_MAX <= now {
                 path.moved_flows = flows;
                 unpinned.push(*id);

@@ -121,6 +121,10 @@ pub struct PathRecord {
     /// Where slices enter paths with its hops.
     #[serde(default, skip_serializing_if = "SliceReach::is_none")]
     pub slices: SliceReach,
+    /// A node at which packets entered has it no more, nor what it had counted: what the others count
+    /// proves nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_partly_counted: bool,
 }
 
 /// The nodes at which slices are classified.

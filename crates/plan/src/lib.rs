@@ -12,7 +12,6 @@ mod advance;
 mod blueprint;
 mod check;
 mod counts;
-mod diff;
 mod drain;
 mod error;
 mod graph;
@@ -38,7 +37,6 @@ mod touched;
 
 pub use blueprint::Blueprint;
 pub use check::check;
-pub use diff::{BlueprintDiff, NodeDiff, diff};
 pub use drain::{
     Asked, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX,
     rewriting,

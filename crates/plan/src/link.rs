@@ -47,7 +47,10 @@ pub(crate) fn link(ledger: &mut Ledger, inventory: &Inventory, turning: &BTreeSe
         }
     }
     for (id, found) in changed {
-        ledger.paths.update(id, |path| path.entrances = found);
+        ledger.paths.update(id, |path| {
+            path.is_partly_counted |= !path.entrances.is_subset(&found);
+            path.entrances = found;
+        });
     }
 }
 

@@ -144,7 +144,7 @@ fn note_needs(
     let number = ledger.number;
     let needed = |path: &PathRecord| {
         let nodes = path.nodes(inventory.nodes.keys()).into_iter();
-        let needed = |node| programs.get(node).map_or(number, |program| program.number);
+        let needed = |node: &NodeName| programs.get(node).map_or(number, |program| program.number);
         nodes.map(|node| (node.clone(), needed(&node))).collect()
     };
     for id in changed {

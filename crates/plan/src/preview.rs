@@ -4,7 +4,6 @@
 mod words;
 
 use crate::blueprint::Blueprint;
-use crate::diff::diff;
 use crate::index::IndexedIntent;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
@@ -117,9 +116,9 @@ fn chains(now: &Intent, then: &Intent) -> BTreeMap<ChainId, ChainChange> {
 }
 
 fn nodes(settled: &Blueprint, outcome: &Blueprint, world: &World) -> Vec<NodeChange> {
-    let mut differences = diff(settled, outcome).nodes;
+    let mut differences = outcome.programs.differences(&settled.programs);
     let change = |(node, programs): (&NodeName, &usize)| {
-        let tables = differences.remove(node).map(|node| node.tables).unwrap_or_default();
+        let tables = differences.remove(node).unwrap_or_default();
         let table = |(name, diff): (&'static str, catena_model::entry::TableDiff)| {
             let counted = |sign, n| if n > 0 { format!(" {sign}{n}") } else { String::new() };
             format!("{name}{}{}", counted('+', diff.added), counted('−', diff.removed))

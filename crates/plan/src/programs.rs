@@ -10,7 +10,7 @@ use crate::index::{IndexedIntent, Member, Relation};
 use crate::intent::{Intent, Table};
 use crate::inventory::NodeFacts;
 use crate::paths::Paths;
-use catena_model::entry::{Entries, Program, ProgramVersion};
+use catena_model::entry::{Entries, Program, ProgramVersion, TableDiff};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{PortEntry, PortRole};
 use catena_model::resource::Port;
@@ -112,6 +112,20 @@ impl Programs {
         former: &'p Self,
     ) -> impl Iterator<Item = (&'p NodeName, &'p Program)> {
         self.iter().filter(|(node, program)| former.version(node) != Some(program.version()))
+    }
+
+    /// What each program has else than before, table by table; costs what that is.
+    #[must_use]
+    pub fn differences(
+        &self,
+        former: &Self,
+    ) -> BTreeMap<NodeName, BTreeMap<&'static str, TableDiff>> {
+        let nothing = Entries::default();
+        let differences = self.nodes.iter().map(|(node, program)| {
+            let former = former.nodes.get(node).map_or(&nothing, |program| &program.entries);
+            (node.clone(), program.entries.since(former).collect::<BTreeMap<_, _>>())
+        });
+        differences.filter(|(_, tables)| !tables.is_empty()).collect()
     }
 
     /// The programs of other sources, slices as they are; not yet numbered. `from` is what these were

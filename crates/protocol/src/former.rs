@@ -1,6 +1,7 @@
 //! Programs as data planes kept them on disk before there were deltas: a message with the JSON of the
 //! program, and a file with changes of its slices. Only reads them.
 
+use crate::frame::next_record;
 use crate::message;
 use catena_model::entry::{Program, checksum};
 use catena_model::id::{ChainId, PortId, SliceId};
@@ -15,8 +16,6 @@ use uuid::Uuid;
 
 /// Bytes of an identity.
 const ID_BYTES: usize = 16;
-/// Length and checksum in front of each change of slices.
-const HEAD_BYTES: usize = 12;
 
 /// Why a file holds no program.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +80,7 @@ pub fn read(
 /// The changes of which every part is there.
 fn whole_changes(mut rest: &[u8]) -> Vec<message::SliceDelta> {
     let (mut whole, mut parts) = (Vec::new(), Vec::new());
-    while let Some((change, behind)) = next_change(rest) {
+    while let Some((change, behind)) = next_record::<message::SliceDelta>(rest) {
         rest = behind;
         let is_last = change.is_last;
         parts.push(change);
@@ -90,16 +89,6 @@ fn whole_changes(mut rest: &[u8]) -> Vec<message::SliceDelta> {
         }
     }
     whole
-}
-
-fn next_change(bytes: &[u8]) -> Option<(message::SliceDelta, &[u8])> {
-    let (head, rest) = bytes.split_at_checked(HEAD_BYTES)?;
-    let (length, sum) = head.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let sum = u64::from_be_bytes(*sum.first_chunk::<8>()?);
-    let (body, rest) = rest.split_at_checked(length)?;
-    let is_right = checksum(body) == sum;
-    is_right.then(|| message::SliceDelta::decode(body).ok())?.map(|change| (change, rest))
 }
 
 fn identity(bytes: &[u8]) -> Result<Uuid, FormerError> {

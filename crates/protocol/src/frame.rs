@@ -1,6 +1,8 @@
-//! Length-prefixed messages for a byte stream: four bytes of length, big-endian, then the message.
-//! Knows no socket: bytes come in by `push`, whole messages go out by `next_message`.
+//! Length-prefixed messages for a byte stream: four bytes of length, big-endian, then the message; in a
+//! file a checksum of eight stands between them. Knows no socket: bytes come in by `push`, whole messages
+//! go out by `next_message`.
 
+use catena_model::entry::checksum;
 use prost::Message;
 
 /// Longest message accepted, in bytes.
@@ -26,6 +28,24 @@ pub fn encode(message: &impl Message) -> Vec<u8> {
     bytes.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
     message.encode_raw(&mut bytes);
     bytes
+}
+
+/// A message as a file has it.
+#[must_use]
+pub fn record(message: &impl Message) -> Vec<u8> {
+    let body = message.encode_to_vec();
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes();
+    [&length[..], &checksum(&body).to_be_bytes(), &body].concat()
+}
+
+/// The first message of a file and the bytes behind it; none: there is none, or it was torn or altered.
+#[must_use]
+pub fn next_record<M: Message + Default>(bytes: &[u8]) -> Option<(M, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<PREFIX_BYTES>()?;
+    let (sum, rest) = rest.split_first_chunk()?;
+    let (body, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    let is_right = checksum(body) == u64::from_be_bytes(*sum);
+    is_right.then(|| M::decode(body).ok())?.map(|message| (message, rest))
 }
 
 /// Collects bytes until a message is whole.

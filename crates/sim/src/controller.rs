@@ -15,7 +15,6 @@ use catena_plan::{Asked, DrainWatch, Intent, Ledger, News, NodeNews, Reconciler}
 use catena_protocol::message::{FromAgent, ToAgent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +66,8 @@ pub(crate) struct Controller {
     store: JournalStore,
     pub(crate) declared: Declared,
     pub(crate) reconciler: Reconciler,
+    /// Nodes whose place is not on disk yet.
+    unstored: BTreeMap<NodeName, Underlay>,
     /// What each node should run: sessions send it, now or later.
     wanted: BTreeMap<NodeName, Program>,
     /// The programs that each may run: what differs from one of them is enough for it.
@@ -103,6 +104,7 @@ impl Controller {
             store,
             declared,
             reconciler: Reconciler::resume(ledger, nodes, told),
+            unstored: BTreeMap::new(),
             wanted: BTreeMap::new(),
             may_run: BTreeMap::new(),
             newest_session: BTreeMap::new(),
@@ -135,10 +137,10 @@ impl Controller {
     pub(crate) fn advance(&mut self) -> Step {
         let mut step = Step::default();
         for news in std::mem::take(&mut self.news) {
-            if let Some((node, underlay)) = self.reconciler.accept(news) {
-                // The node tells it again when it connects again.
-                self.put(Key::new(NODE_KIND, node), &underlay).ok();
-            }
+            self.unstored.extend(self.reconciler.accept(news));
+        }
+        if let Err(error) = self.put_nodes() {
+            return Step { trouble: Some(error.to_string()), ..step };
         }
         if let Some(planned) = self.reconciler.plan(&self.declared.intent) {
             step.planned = Some(planned.ledger().clone());
@@ -212,10 +214,17 @@ impl Controller {
         }
     }
 
-    fn put(&self, key: Key, value: &impl Serialize) -> Result<(), StoreError> {
+    /// Nothing is planned with a node that is not on disk.
+    fn put_nodes(&mut self) -> Result<(), StoreError> {
         let mut transaction = Transaction::new();
-        transaction.put(key, value, Expect::Any)?;
-        self.store.commit(transaction).map(drop)
+        for (node, underlay) in &self.unstored {
+            transaction.put(Key::new(NODE_KIND, node), underlay, Expect::Any)?;
+        }
+        if !transaction.is_empty() {
+            self.store.commit(transaction)?;
+            self.unstored.clear();
+        }
+        Ok(())
     }
 
     // ----- sessions -----

@@ -5,8 +5,9 @@
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use catena_plan::{Ledger, PathRecord, SliceBlock, SliceBook};
-use catena_store::{Expect, Key, Store, StoreError, Transaction};
+use catena_store::{Document, Expect, Key, Store, StoreError, Transaction};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
 const HEAD_KIND: &str = "ledger";
@@ -27,13 +28,28 @@ pub(super) fn read(store: &dyn Store) -> Result<Option<Ledger>, StoreError> {
         store.commit(transaction)?;
         return Ok(Some(ledger));
     }
-    let mut paths: Vec<(PathId, PathRecord)> = Vec::new();
-    for document in store.list(PATH_KIND)? {
-        let record = document.decode()?;
-        paths.extend(document.key.id.parse().ok().map(|id| (PathId(id), record)));
-    }
-    ledger.paths = paths.into_iter().collect();
+    let paths: Vec<(String, PathRecord)> = documents(store, PATH_KIND)?;
+    let paths = paths.into_iter().filter_map(|(id, path)| Some((PathId(id.parse().ok()?), path)));
+    ledger.paths = paths.collect();
     Ok(Some(ledger))
+}
+
+/// All documents of a kind, by id.
+fn documents<T: DeserializeOwned>(
+    store: &dyn Store,
+    kind: &str,
+) -> Result<Vec<(String, T)>, StoreError> {
+    let read = |document: Document| Ok((document.key.id.clone(), document.decode()?));
+    store.list(kind)?.into_iter().map(read).collect()
+}
+
+/// Those that are about one node each.
+pub(super) fn of_nodes<T: DeserializeOwned>(
+    store: &dyn Store,
+    kind: &str,
+) -> Result<Vec<(NodeName, T)>, StoreError> {
+    let all = documents(store, kind)?.into_iter();
+    Ok(all.filter_map(|(id, about)| Some((NodeName::new(id).ok()?, about))).collect())
 }
 
 /// Adds what differs from the ledger before.
@@ -63,25 +79,20 @@ struct JournalRecord {
 /// out; what is there in the form of before is written anew.
 pub(super) fn read_slices(store: &dyn Store) -> Result<(SliceBook, BlueprintNumber), StoreError> {
     let mut transaction = Transaction::new();
-    let mut blocks: Vec<SliceBlock> = Vec::new();
-    let journal = store.list(SLICE_JOURNAL_KIND)?;
-    for document in &journal {
-        blocks.push(document.decode::<JournalRecord>()?.journal);
-        transaction.delete(document.key.clone(), Expect::Any);
+    let steps: Vec<(String, JournalRecord)> = documents(store, SLICE_JOURNAL_KIND)?;
+    let blocks: Vec<(String, SliceBlock)> = documents(store, SLICES_KIND)?;
+    let is_of_before = !steps.is_empty();
+    let numbers = steps.iter().map(|(_, step)| &step.journal).chain(blocks.iter().map(|(_, b)| b));
+    let newest = numbers.map(|block| block.number).max().unwrap_or_default();
+    for (id, _) in &steps {
+        transaction.delete(Key::new(SLICE_JOURNAL_KIND, id), Expect::Any);
     }
-    let mut keys = Vec::new();
-    for document in store.list(SLICES_KIND)? {
-        keys.push((document.key.clone(), blocks.len()));
-        blocks.push(document.decode()?);
+    for (id, _) in blocks.iter().filter(|(_, block)| block.is_over(newest)) {
+        transaction.delete(Key::new(SLICES_KIND, id), Expect::Any);
     }
-    let newest = blocks.iter().map(|block| block.number).max().unwrap_or_default();
-    for (key, place) in keys {
-        if blocks.get(place).is_some_and(|block| block.is_over(newest)) {
-            transaction.delete(key, Expect::Any);
-        }
-    }
-    let book = SliceBook::resume(blocks);
-    if !journal.is_empty() {
+    let steps = steps.into_iter().map(|(_, step)| step.journal);
+    let book = SliceBook::resume(steps.chain(blocks.into_iter().map(|(_, block)| block)));
+    if is_of_before {
         add_slices(&mut transaction, book.blocks_since(&SliceBook::default(), newest))?;
     }
     store.commit(transaction)?;
@@ -103,12 +114,7 @@ pub(super) fn add_slices(
 pub(super) fn read_programs(
     store: &dyn Store,
 ) -> Result<BTreeMap<NodeName, ProgramVersion>, StoreError> {
-    let mut programs = BTreeMap::new();
-    for document in store.list(PROGRAM_KIND)? {
-        let version = document.decode()?;
-        programs.extend(NodeName::new(document.key.id).map(|node| (node, version)));
-    }
-    Ok(programs)
+    Ok(of_nodes(store, PROGRAM_KIND)?.into_iter().collect())
 }
 
 /// Adds the programs that nodes are told now.

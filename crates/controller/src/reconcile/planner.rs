@@ -10,7 +10,7 @@ use catena_model::NodeName;
 use catena_model::program::Underlay;
 use catena_plan::{Ledger, Reconciler};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
-use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const NODE_KIND: &str = "node";
@@ -20,6 +20,8 @@ pub(super) struct Planner {
     fleet: Arc<Fleet>,
     declared: Snapshot,
     reconciler: Reconciler,
+    /// Nodes whose place on the data network is not on disk yet.
+    unstored: BTreeMap<NodeName, Underlay>,
     trouble: Option<String>,
 }
 
@@ -34,11 +36,7 @@ impl Planner {
             Some(ledger) => ledger,
             None => begin(store.as_ref())?,
         };
-        let mut nodes = Vec::new();
-        for document in store.list(NODE_KIND)? {
-            let underlay: Underlay = document.decode()?;
-            nodes.extend(NodeName::new(document.key.id).map(|node| (node, underlay)));
-        }
+        let nodes: Vec<(NodeName, Underlay)> = ledger_store::of_nodes(store.as_ref(), NODE_KIND)?;
         for (node, underlay) in &nodes {
             // Two that were remembered with one address connect as before: the first has it.
             let _ = fleet.place(node, underlay.address);
@@ -46,7 +44,7 @@ impl Planner {
         let (book, number) = ledger_store::read_slices(store.as_ref())?;
         let told = ledger_store::read_programs(store.as_ref())?;
         let reconciler = Reconciler::resume(ledger, nodes, told).with_slices(book, number);
-        Ok(Self { store, fleet, declared, reconciler, trouble: None })
+        Ok(Self { store, fleet, declared, reconciler, unstored: BTreeMap::new(), trouble: None })
     }
 
     pub(super) fn situation(&self) -> Situation {
@@ -89,15 +87,11 @@ impl Planner {
         {
             return;
         }
-        let Some((node, underlay)) = self.reconciler.accept(news) else { return };
-        if let Err(error) = self.store(Key::new(NODE_KIND, &node), &underlay) {
-            // The node tells it again when it connects again.
-            tracing::warn!(%node, "its address is not remembered: {error}");
-        }
+        self.unstored.extend(self.reconciler.accept(news));
     }
 
     /// Strikes a node that is away off the store. False: it is there, or still in the store.
-    fn forget(&self, node: &NodeName) -> bool {
+    fn forget(&mut self, node: &NodeName) -> bool {
         let facts = self.reconciler.inventory().nodes.get(node);
         if facts.is_none_or(|facts| facts.is_connected) {
             return false;
@@ -109,13 +103,23 @@ impl Planner {
             tracing::warn!(%node, "it is not forgotten: {error}");
             return false;
         }
+        self.unstored.remove(node);
         self.fleet.forget(node);
         tracing::info!(%node, "forgotten");
         true
     }
 
-    /// Nothing is adopted before its ledger is on disk.
+    /// Nothing is adopted before its ledger is on disk, nor planned with a node that is not: a
+    /// controller that is started anew must know whom it has told something.
     fn plan(&mut self) -> Result<(), StoreError> {
+        let mut transaction = Transaction::new();
+        for (node, underlay) in &self.unstored {
+            transaction.put(Key::new(NODE_KIND, node), underlay, Expect::Any)?;
+        }
+        if !transaction.is_empty() {
+            self.store.commit(transaction)?;
+            self.unstored.clear();
+        }
         let Some(planned) = self.reconciler.plan(&self.declared.intent) else {
             self.reconciler.rest(&self.declared.intent);
             return Ok(());
@@ -131,12 +135,6 @@ impl Planner {
         tracing::debug!(from = %former.number, to = %planned.number(), "new blueprint");
         self.reconciler.adopt(planned);
         Ok(())
-    }
-
-    fn store(&self, key: Key, value: &impl Serialize) -> Result<(), StoreError> {
-        let mut transaction = Transaction::new();
-        transaction.put(key, value, Expect::Any)?;
-        self.store.commit(transaction).map(drop)
     }
 }
 

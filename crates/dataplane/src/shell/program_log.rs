@@ -2,13 +2,13 @@
 //! before anybody is told. Now and then a file with the whole alone takes its place. Knows files, and
 //! which changes belong together; refuses to judge what a program says.
 
-use catena_model::entry::{Change, ChangeError, Program, ProgramVersion, checksum};
+use catena_model::entry::{Change, ChangeError, Program, ProgramVersion};
 use catena_model::limits::DELTA_ENTRIES_MAX;
 use catena_model::{NodeName, NodeProgram};
 use catena_protocol::delta::Draft;
 use catena_protocol::former::{self, FormerError};
+use catena_protocol::frame::{next_record, record};
 use catena_protocol::message::Delta;
-use prost::Message;
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
@@ -167,7 +167,7 @@ pub struct LoggedChange {
 pub fn decode(bytes: &[u8]) -> Result<Vec<LoggedChange>, ChangeError> {
     let mut rest = bytes.strip_prefix(&HEAD).unwrap_or_default();
     let mut logged = Vec::new();
-    while let Some((part, behind)) = next_record(rest) {
+    while let Some((part, behind)) = next_record::<Delta>(rest) {
         rest = behind;
         logged.push(LoggedChange {
             from: part.from_version(),
@@ -200,7 +200,7 @@ impl Found {
     fn of(node: &NodeName, bytes: &[u8]) -> Self {
         let (mut found, mut draft) = (Self::default(), None);
         let mut rest = bytes.strip_prefix(&HEAD).unwrap_or_default();
-        while let Some((part, behind)) = next_record(rest) {
+        while let Some((part, behind)) = next_record::<Delta>(rest) {
             rest = behind;
             if part.node != node.as_str() || !found.take(&part, &mut draft) {
                 break;
@@ -288,22 +288,11 @@ fn write_draft(draft: &Path, parts: &[Delta]) -> std::io::Result<(File, u64)> {
 fn write_records(file: &mut File, parts: &[Delta]) -> std::io::Result<u64> {
     let mut written = 0;
     for part in parts {
-        let body = part.encode_to_vec();
-        let length = u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes();
-        let record = [&length[..], &checksum(&body).to_be_bytes(), &body].concat();
+        let record = record(part);
         file.write_all(&record)?;
         written += record.len() as u64;
     }
     Ok(written)
-}
-
-fn next_record(bytes: &[u8]) -> Option<(Delta, &[u8])> {
-    let (length, rest) = bytes.split_first_chunk::<4>()?;
-    let (sum, rest) = rest.split_first_chunk::<8>()?;
-    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let (body, rest) = rest.split_at_checked(length)?;
-    let is_right = checksum(body) == u64::from_be_bytes(*sum);
-    is_right.then(|| Delta::decode(body).ok())?.map(|part| (part, rest))
 }
 
 fn sync(path: &Path) -> std::io::Result<()> {

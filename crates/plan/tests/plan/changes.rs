@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, World, id, node};
-use catena_model::id::{ChainId, FunctionId, InstanceId};
+use crate::rig::{CUSTOMER, World, id, node, port_id};
+use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
 use catena_model::status::{DrainProof, DrainedPath, Receipt};
 use catena_model::{
@@ -290,6 +290,24 @@ fn a_path_is_not_empty_while_a_node_of_it_is_silent() {
     assert_eq!(watched.read(), [], "host2 may hold some");
     watched.counters.insert(node(2), silent);
     assert_eq!(watched.read()[0].proof, DrainProof::Counted);
+}
+
+#[test]
+fn what_a_node_counted_that_has_the_path_no_more_is_not_taken_for_nothing() {
+    let mut watched = Watched::new();
+    watched.world.machine(2, 3, &[CUSTOMER]);
+    watched.over(&[12]);
+    watched.settle();
+    let rule = watched.world.intent.rules.get_mut(&RuleId(id(6, 1))).unwrap();
+    rule.source_port = Some(port_id(2, CUSTOMER));
+    watched.settle();
+    assert!(watched.world.known(1).is_empty(), "it classifies no more, and has forgotten the path");
+    watched.over(&[11]);
+    watched.settle();
+    assert_eq!(watched.read(), [], "what host1 has sent into it may still be inside");
+    watched.wait(DRAIN_WAIT_MAX);
+    let drained = watched.read();
+    assert_eq!(drained[0].proof, DrainProof::Bound { after_ms: DRAIN_WAIT_MAX_MS });
 }
 
 #[test]

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::rig::{CUSTOMER, INTERNAL, World, node};
-use catena_plan::{Blueprint, diff};
+use catena_plan::Blueprint;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -64,11 +64,11 @@ fn tell(world: &mut World, story: &mut String, event: &str) {
     let known = world.history.len();
     world.settle();
     for blueprint in &world.history[known..] {
-        let change = diff(&before, blueprint);
-        let _ = writeln!(story, "blueprint {} from {}", change.to, change.from);
-        for (node, node_diff) in &change.nodes {
-            let _ = write!(story, "  {node} {} → {}:", node_diff.from, node_diff.to);
-            for (table, entries) in &node_diff.tables {
+        let _ = writeln!(story, "blueprint {} from {}", blueprint.number, before.number);
+        for (node, tables) in &blueprint.programs.differences(&before.programs) {
+            let numbers = [&before, blueprint].map(|blueprint| blueprint.number_of(node));
+            let _ = write!(story, "  {node} {} → {}:", numbers[0], numbers[1]);
+            for (table, entries) in tables {
                 let _ = write!(story, " {table} +{} −{}", entries.added, entries.removed);
             }
             story.push('\n');

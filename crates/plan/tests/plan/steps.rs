@@ -320,19 +320,20 @@ fn a_chain_over_a_function_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn the_difference_of_two_blueprints_names_nodes_and_tables() {
+fn the_difference_of_programs_names_nodes_and_tables() {
     let mut world = testbed();
     let before = world.blueprint.clone();
     world.chain(1, 1, &[11, 12]);
     world.settle();
-    let diff = catena_plan::diff(&before, &world.blueprint);
-    assert_eq!(diff.nodes.keys().cloned().collect::<Vec<_>>(), [node(1), node(2)]);
-    let host1 = &diff.nodes[&node(1)];
-    assert_eq!(host1.tables["paths"].added, 1);
-    assert_eq!(host1.tables["rules"].added, 1);
-    assert!(!host1.tables.contains_key("macs"));
-    assert!(!diff.nodes[&node(2)].tables.contains_key("rules"));
-    assert!(catena_plan::diff(&world.blueprint, &world.blueprint).nodes.is_empty());
+    let programs = &world.blueprint.programs;
+    let nodes = programs.differences(&before.programs);
+    assert_eq!(nodes.keys().cloned().collect::<Vec<_>>(), [node(1), node(2)]);
+    let host1 = &nodes[&node(1)];
+    assert_eq!(host1["paths"].added, 1);
+    assert_eq!(host1["rules"].added, 1);
+    assert!(!host1.contains_key("macs"));
+    assert!(!nodes[&node(2)].contains_key("rules"));
+    assert!(programs.differences(programs).is_empty());
 }
 
 #[test]

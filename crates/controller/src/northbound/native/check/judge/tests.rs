@@ -47,6 +47,7 @@ fn record() -> PathRecord {
         context: Vec::new(),
         pins: Vec::new(),
         slices: SliceReach::default(),
+        is_partly_counted: false,
     }
 }
 
