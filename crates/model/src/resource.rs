@@ -9,6 +9,7 @@ use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::net::IpAddr;
 use utoipa::ToSchema;
 
@@ -22,6 +23,28 @@ pub struct Label {
     /// Owner.
     pub project: ProjectId,
 }
+
+impl Label {
+    /// What people call the resource of this identity.
+    #[must_use]
+    pub fn name_or(&self, id: impl Display) -> String {
+        if self.name.is_empty() { id.to_string() } else { self.name.clone() }
+    }
+}
+
+macro_rules! named {
+    ($($resource:ident),+) => {$(
+        impl $resource {
+            /// What people call it: its name, else its identity.
+            #[must_use]
+            pub fn name(&self) -> String {
+                self.label.name_or(self.id)
+            }
+        }
+    )+};
+}
+
+named!(Network, Port, ClassificationRule, Instance, ServiceFunction, Chain, ChainGraph);
 
 /// A tenant's layer 2 network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

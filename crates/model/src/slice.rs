@@ -66,7 +66,7 @@ impl Slice {
     /// What people call it.
     #[must_use]
     pub fn name(&self) -> String {
-        if self.label.name.is_empty() { self.id.to_string() } else { self.label.name.clone() }
+        self.label.name_or(self.id)
     }
 
     /// Where it takes packets.

@@ -9,7 +9,7 @@ use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, PlacedPort, SliceR
 use crate::next::supersede;
 use crate::pins::pins;
 use crate::programs::port_entry;
-use crate::render::{Rendering, chain_name, render};
+use crate::render::{Rendering, render};
 use catena_model::PathId;
 use catena_model::id::ChainId;
 use catena_model::program::PortRole;
@@ -199,7 +199,7 @@ fn install(
     };
     let record = PathRecord {
         chain: chain.id,
-        chain_name: chain_name(chain),
+        chain_name: chain.name(),
         direction: way.direction,
         encapsulation: way.encapsulation,
         context: way.context.clone(),

@@ -13,7 +13,6 @@ use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::ledger::Direction;
-use crate::render::{chain_name, function_name, instance_name};
 use catena_model::id::{FunctionId, InstanceId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
 use catena_model::resource::{Chain, Instance, ServiceFunction};
@@ -108,7 +107,7 @@ fn check_length(chain: &Chain) -> Result<(), PlanError> {
         return Ok(());
     }
     Err(PlanError::TooManyFunctions {
-        chain: chain_name(chain),
+        chain: chain.name(),
         functions: chain.functions.len(),
         limit: CHAIN_FUNCTIONS_MAX,
     })
@@ -116,7 +115,7 @@ fn check_length(chain: &Chain) -> Result<(), PlanError> {
 
 /// The instances of each function in order.
 fn hops<'i>(intent: &'i Intent, chain: &Chain) -> Result<Vec<Hop<'i>>, PlanError> {
-    let missing = |kind, id: String| PlanError::Missing { chain: chain_name(chain), kind, id };
+    let missing = |kind, id: String| PlanError::Missing { chain: chain.name(), kind, id };
     let instances = |function: &'i ServiceFunction| {
         let instance = |id: &InstanceId| {
             let found = intent.instances.get(id);
@@ -139,7 +138,7 @@ fn check_width(function: &ServiceFunction) -> Result<(), PlanError> {
         return Ok(());
     }
     Err(PlanError::TooManyInstances {
-        function: function_name(function),
+        function: function.name(),
         instances: function.instances.len(),
         limit: FUNCTION_INSTANCES_MAX,
     })
@@ -161,10 +160,10 @@ fn check_returns(
         let (first_hop, first) = *seen.entry(egress).or_insert((hop, instance));
         if first_hop != hop {
             return Err(PlanError::AmbiguousReturn {
-                chain: chain_name(chain),
+                chain: chain.name(),
                 egress: intent.port_name(egress),
-                first: instance_name(first),
-                second: instance_name(instance),
+                first: first.name(),
+                second: instance.name(),
             });
         }
     }
@@ -174,9 +173,9 @@ fn check_returns(
 fn check_encapsulation(chain: &Chain, instance: &Instance) -> Result<(), PlanError> {
     match instance.speaks {
         Some(spoken) if spoken != chain.encapsulation => Err(PlanError::ForeignEncapsulation {
-            chain: chain_name(chain),
+            chain: chain.name(),
             carried: chain.encapsulation.name(),
-            instance: instance_name(instance),
+            instance: instance.name(),
             spoken: spoken.name(),
         }),
         _ => Ok(()),
@@ -187,7 +186,7 @@ fn check_nodes(intent: &Intent, instance: &Instance) -> Result<(), PlanError> {
     let node = |id: &PortId| intent.ports.get(id).and_then(|port| port.node.clone());
     match (node(&instance.ingress), node(&instance.egress)) {
         (Some(ingress), Some(egress)) if ingress != egress => Err(PlanError::TornInstance {
-            instance: instance_name(instance),
+            instance: instance.name(),
             ingress: ingress.to_string(),
             egress: egress.to_string(),
         }),
@@ -219,8 +218,8 @@ fn two_egresses(
     (second, second_egress): (&Instance, PortId),
 ) -> PlanError {
     PlanError::TwoEgresses {
-        first: instance_name(first),
-        second: instance_name(second),
+        first: first.name(),
+        second: second.name(),
         ingress: intent.port_name(ingress),
         first_egress: intent.port_name(first_egress),
         second_egress: intent.port_name(second_egress),

@@ -63,18 +63,18 @@ impl Intent {
     /// What people call a port: its name, else its identity.
     #[must_use]
     pub fn port_name(&self, id: PortId) -> String {
-        match self.ports.get(&id) {
-            Some(port) if !port.label.name.is_empty() => port.label.name.clone(),
-            _ => id.to_string(),
-        }
+        self.ports.get(&id).map_or_else(|| id.to_string(), Port::name)
+    }
+
+    /// What people call a chain: its name, else its identity.
+    #[must_use]
+    pub fn chain_name(&self, id: ChainId) -> String {
+        self.chains.get(&id).map_or_else(|| id.to_string(), Chain::name)
     }
 
     /// What people call a network: its name, else its identity.
     #[must_use]
     pub fn network_name(&self, id: NetworkId) -> String {
-        match self.networks.get(&id) {
-            Some(network) if !network.label.name.is_empty() => network.label.name.clone(),
-            _ => id.to_string(),
-        }
+        self.networks.get(&id).map_or_else(|| id.to_string(), Network::name)
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn at_ports(
         let node = rule.source_port.map(|port| bound_node(intent, inventory, port)).transpose()?;
         let place = rule.source_port.map_or(RulePlace::Endpoints, RulePlace::Port);
         for selector in selectors(intent, rule)? {
-            let rule = entry(rule.id, rule_name(rule), selector.matches(place), None);
+            let rule = entry(rule.id, rule.name(), selector.matches(place), None);
             placed.push(PlacedRule { node: node.clone(), rule, order: Vec::new() });
         }
     }
@@ -84,7 +84,7 @@ pub(crate) fn after_chains(intent: &Intent, chain: &Chain) -> Result<Vec<RuleEnt
     for rule in rules_of(intent, chain)? {
         for selector in selectors(intent, rule)? {
             let matches = selector.matches(RulePlace::Endpoints);
-            rules.push(entry(rule.id, rule_name(rule), matches, None));
+            rules.push(entry(rule.id, rule.name(), matches, None));
         }
     }
     Ok(rules)
@@ -176,7 +176,7 @@ fn first_of_route(intent: &Intent, chain: &Chain) -> Result<Vec<Meant>, Unanswer
                 let exit = rule.destination_port;
                 let place = exit.map_or(RulePlace::Endpoints, RulePlace::Port);
                 let priority = priority(&selector.clone().reversed().matches(place));
-                meant.push(Meant { selector, id: rule.id, name: rule_name(rule), priority, exit });
+                meant.push(Meant { selector, id: rule.id, name: rule.name(), priority, exit });
             }
         }
     }
@@ -194,7 +194,7 @@ fn both(intent: &Intent, before: &[Meant], chain: &Chain) -> Result<Vec<Meant>, 
                     (first, second) => first.or(second),
                 };
                 let Some(selector) = one.selector.intersection(&selector) else { continue };
-                let name = format!("{} and {}", one.name, rule_name(rule));
+                let name = format!("{} and {}", one.name, rule.name());
                 found.push(Meant { selector, id: rule.id, name, priority: one.priority, exit });
                 if found.len() > CHAIN_ANSWER_RULES_MAX {
                     return Err(Unanswerable::TooMany);
@@ -233,11 +233,6 @@ fn entry(id: RuleId, name: String, matches: RuleMatch, of_first: Option<u32>) ->
     RuleEntry { id, name, priority, matches, path: PathId(0) }
 }
 
-fn rule_name(rule: &ClassificationRule) -> String {
-    let name = &rule.label.name;
-    if name.is_empty() { rule.id.to_string() } else { name.clone() }
-}
-
 /// The packets of a rule. A logical destination port means its addresses.
 fn selectors(intent: &Intent, rule: &ClassificationRule) -> Result<Vec<Selector>, String> {
     let whole = Selector {
@@ -257,7 +252,7 @@ fn selectors(intent: &Intent, rule: &ClassificationRule) -> Result<Vec<Selector>
         return Err(format!(
             "destination port '{}' of classifier '{}' has no address that the classifier allows",
             intent.port_name(port),
-            rule_name(rule)
+            rule.name()
         ));
     }
     Ok(selectors)

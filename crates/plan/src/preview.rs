@@ -108,7 +108,7 @@ fn chains(now: &Intent, then: &Intent) -> BTreeMap<ChainId, ChainChange> {
         let lines =
             words::lines(before.map(|chain| (now, chain)), after.map(|chain| (then, chain)));
         if kind != ChangeKind::Update || !lines.is_empty() {
-            let name = crate::render::chain_name(named);
+            let name = named.name();
             changes.insert(id, ChainChange { name, kind, lines });
         }
     }

@@ -187,7 +187,7 @@ fn rules_network(
 
 fn two_networks(intent: &Intent, chain: &Chain, one: NetworkId, other: NetworkId) -> PlanError {
     PlanError::TwoSourceNetworks {
-        chain: chain_name(chain),
+        chain: chain.name(),
         first: intent.network_name(one),
         second: intent.network_name(other),
     }
@@ -209,23 +209,6 @@ fn passed<'i>(
     passed.filter_map(|function| intent.instances.get(function.instances.first()?))
 }
 
-/// What people call a chain.
-pub(crate) fn chain_name(chain: &Chain) -> String {
-    if chain.label.name.is_empty() { chain.id.to_string() } else { chain.label.name.clone() }
-}
-
-/// What people call a function.
-pub(crate) fn function_name(function: &ServiceFunction) -> String {
-    let name = &function.label.name;
-    if name.is_empty() { function.id.to_string() } else { name.clone() }
-}
-
-/// What people call an instance.
-pub(crate) fn instance_name(instance: &Instance) -> String {
-    let name = &instance.label.name;
-    if name.is_empty() { instance.id.to_string() } else { name.clone() }
-}
-
 fn hop(
     intent: &Intent,
     inventory: &Inventory,
@@ -233,7 +216,7 @@ fn hop(
     function: &ServiceFunction,
     direction: Direction,
 ) -> Result<HopEntry, String> {
-    let name = function_name(function);
+    let name = function.name();
     if function.instances.is_empty() {
         return Err(format!("function '{name}' has no instance"));
     }
@@ -367,7 +350,7 @@ fn instance_entry(
     let ingress_mac = intent.ports.get(&ingress).map(|port| port.mac);
     Ok(InstanceEntry {
         id: instance.id,
-        name: instance_name(instance),
+        name: instance.name(),
         node,
         ingress,
         egress,

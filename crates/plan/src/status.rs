@@ -6,7 +6,7 @@ use crate::graph::{Graphs, groups};
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{PathPhase, PathRecord};
-use crate::render::{chain_name, render};
+use crate::render::render;
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, ChainStatus};
 use catena_model::{NodeName, PathId};
@@ -67,7 +67,7 @@ fn held_up(
     others.find_map(|other| {
         let is_carried = graphs.is_entered(other);
         let why = render(intent, inventory, graphs, other).err().filter(|_| is_carried)?;
-        Some(format!("it turns together with chain '{}', and {why}", chain_name(other)))
+        Some(format!("it turns together with chain '{}', and {why}", other.name()))
     })
 }
 

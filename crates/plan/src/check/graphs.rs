@@ -5,7 +5,7 @@ use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::place::has_too_many_answers;
-use crate::render::{chain_name, destination_network};
+use crate::render::destination_network;
 use catena_model::limits::{CHAIN_ANSWER_RULES_MAX, CHAIN_FUNCTIONS_MAX};
 use catena_model::resource::{Chain, ChainGraph};
 
@@ -17,9 +17,9 @@ pub(super) fn check_graph(
 ) -> Result<(), PlanError> {
     let mut routes = Routes::of(intent, std::iter::once(graph));
     let refused = |fault| match fault {
-        Fault::Loop(chain) => PlanError::GraphLoop { graph: graph_name(graph), chain },
+        Fault::Loop(chain) => PlanError::GraphLoop { graph: graph.name(), chain },
         Fault::TooLong { chain, length } => {
-            let (graph, limit) = (graph_name(graph), CHAIN_FUNCTIONS_MAX);
+            let (graph, limit) = (graph.name(), CHAIN_FUNCTIONS_MAX);
             PlanError::RouteTooLong { graph, chain, length, limit }
         }
     };
@@ -38,13 +38,8 @@ pub(super) fn check_routes(
 ) -> Result<(), PlanError> {
     destination_network(intent, graphs, chain)?;
     if chain.is_symmetric && has_too_many_answers(intent, graphs, chain) {
-        let chain = chain_name(chain);
+        let chain = chain.name();
         return Err(PlanError::TooManyAnswers { chain, limit: CHAIN_ANSWER_RULES_MAX });
     }
     Ok(())
-}
-
-fn graph_name(graph: &ChainGraph) -> String {
-    let name = &graph.label.name;
-    if name.is_empty() { graph.id.to_string() } else { name.clone() }
 }

@@ -8,7 +8,7 @@ use crate::graph::Graphs;
 use crate::index::Index;
 use crate::intent::Intent;
 use crate::ledger::Direction;
-use crate::render::{chain_name, destination_network, source_network};
+use crate::render::{destination_network, source_network};
 use crate::selector::rewritten;
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::program::TupleField;
@@ -166,7 +166,7 @@ fn check_passage<'p>(
     let why = pairs.find_map(|(one, other)| mistaken(one, other, prefixes));
     let Some(why) = why else { return Ok(()) };
     Err(PlanError::NetworksMeet {
-        chain: chain_name(chain),
+        chain: chain.name(),
         network: intent.network_name(passage.network),
         egress: intent.port_name(passage.egress),
         why,

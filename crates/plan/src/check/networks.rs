@@ -6,7 +6,7 @@ use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::index::Index;
 use crate::intent::Intent;
-use crate::render::{chain_name, destination_network, port_network};
+use crate::render::{destination_network, port_network};
 use catena_model::id::{ChainId, NetworkId, SliceId};
 use catena_model::slice::{Slice, SlicePlace};
 
@@ -69,7 +69,7 @@ pub(super) fn check_slice(
         names = [begin, end].map(|id| id.to_string());
     }
     let [begin, end] = names;
-    let chain = intent.chains.get(&slice.chain).map(chain_name).unwrap_or_default();
+    let chain = intent.chain_name(slice.chain);
     let fault = format!(
         "it begins in network '{begin}', but its chain '{chain}' delivers into network '{end}', and a \
          packet that comes back from a function would not say of which it is; let it begin in network \

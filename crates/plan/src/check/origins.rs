@@ -8,7 +8,6 @@ use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::index::Index;
 use crate::intent::Intent;
-use crate::render::chain_name;
 use catena_model::id::{ChainId, PortId};
 use catena_model::resource::Chain;
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,8 +128,7 @@ impl<B: Fn(PortId) -> BTreeSet<ChainId>> Origins<'_, B> {
     /// Names a step by a port on the way round. Where there is none graphs and slices lead in a circle,
     /// which is refused as such.
     fn refuse(&self, chain: &Chain, reached: &BTreeMap<ChainId, Step>) -> Result<(), PlanError> {
-        let name =
-            |id: ChainId| self.intent.chains.get(&id).map_or_else(|| id.to_string(), chain_name);
+        let name = |id: ChainId| self.intent.chain_name(id);
         let (mut at, mut way, mut origin, mut has_slice) = (chain.id, Vec::new(), None, false);
         while let Some(step) = reached.get(&at) {
             way.push(step.from);

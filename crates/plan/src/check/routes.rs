@@ -2,7 +2,6 @@
 //! has an end, and one header's time to live is enough for it.
 
 use crate::intent::Intent;
-use crate::render::chain_name;
 use catena_model::id::ChainId;
 use catena_model::limits::CHAIN_FUNCTIONS_MAX;
 use catena_model::resource::ChainGraph;
@@ -79,6 +78,6 @@ impl<'i> Routes<'i> {
     }
 
     fn name_of(&self, chain: ChainId) -> String {
-        self.intent.chains.get(&chain).map_or_else(|| chain.to_string(), chain_name)
+        self.intent.chain_name(chain)
     }
 }

@@ -6,7 +6,6 @@ use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::index::{Index, SliceKey, slice_key};
 use crate::intent::Intent;
-use crate::render::chain_name;
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, NODE_SLICES_MAX};
 use catena_model::resource::{Chain, Encapsulation};
@@ -181,7 +180,7 @@ fn check_metadata(chain: &Chain, slice: &Slice) -> Result<(), PlanError> {
     let fault = format!(
         "chain '{}' is carried by {}, which has no room for metadata; use a chain that is carried by \
          nsh",
-        chain_name(chain),
+        chain.name(),
         chain.encapsulation.name()
     );
     Err(PlanError::BadSlice { slice: slice.name(), fault })

@@ -42,7 +42,7 @@ impl Member for ChainRule {
 const EVERYWHERE: () = ();
 
 /// The index of an intent. A copy costs nothing.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Index {
     labels: Labels,
     rule_chains: Relation<RuleId, ChainId>,
@@ -64,8 +64,8 @@ pub struct Index {
     vnis: Numbers<(), NetworkId>,
     chain_numbers: Numbers<(), ChainId>,
     function_numbers: Numbers<(), FunctionId>,
-    rules: Overlaps<RuleId>,
-    chain_rules: Overlaps<ChainRule>,
+    rules: Overlaps<RuleId, false>,
+    chain_rules: Overlaps<ChainRule, true>,
     chain_slices: Relation<ChainId, SliceId>,
     port_slices: Relation<PortId, SliceId>,
     /// The slices at the end of a chain.
@@ -97,45 +97,6 @@ pub(crate) struct Unchecked {
     pub(crate) nodes: BTreeSet<NodeName>,
     /// Networks whose prefixes are others than before.
     pub(crate) networks: BTreeSet<NetworkId>,
-}
-
-impl Default for Index {
-    fn default() -> Self {
-        Self {
-            labels: Labels::default(),
-            rule_chains: Relation::default(),
-            function_chains: Relation::default(),
-            symmetric_chains: Relation::default(),
-            chains_of_functions: Relation::default(),
-            chain_graphs: Relation::default(),
-            instance_functions: Relation::default(),
-            port_instances: Relation::default(),
-            port_rules: Relation::default(),
-            network_ports: Relation::default(),
-            network_subnets: Relation::default(),
-            macs: Relation::default(),
-            interfaces: Relation::default(),
-            ports_at: Counts::default(),
-            addresses: Numbers::default(),
-            vnis: Numbers::default(),
-            chain_numbers: Numbers::default(),
-            function_numbers: Numbers::default(),
-            rules: Overlaps::new(false),
-            chain_rules: Overlaps::new(true),
-            chain_slices: Relation::default(),
-            port_slices: Relation::default(),
-            followers: Relation::default(),
-            slice_links: Counts::default(),
-            slice_matches: Relation::default(),
-            chain_networks: Table::new(),
-            chain_passages: Table::new(),
-            passages: Counts::default(),
-            network_passages: Counts::default(),
-            chain_rooms: Table::new(),
-            rooms: OrdMap::new(),
-            unchecked: Unchecked::default(),
-        }
-    }
 }
 
 impl Index {

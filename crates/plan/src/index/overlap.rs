@@ -98,21 +98,21 @@ struct Alike<M: Ord + Clone> {
     fields: [Intervals<M>; FIELDS],
 }
 
-/// Rules, so that those around one are found quickly.
+/// Rules, so that those around one are found quickly; logical ports may be left out of account.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Overlaps<M: Ord + Clone> {
+pub(crate) struct Overlaps<M: Ord + Clone, const IS_BLIND_TO_PORTS: bool> {
     shapes: OrdMap<Shape, Alike<M>>,
-    /// Are logical ports left out of account?
-    is_blind_to_ports: bool,
 }
 
-impl<M: Member> Overlaps<M> {
-    pub(crate) fn new(is_blind_to_ports: bool) -> Self {
-        Self { shapes: OrdMap::new(), is_blind_to_ports }
+impl<M: Member, const IS_BLIND: bool> Default for Overlaps<M, IS_BLIND> {
+    fn default() -> Self {
+        Self { shapes: OrdMap::new() }
     }
+}
 
+impl<M: Member, const IS_BLIND: bool> Overlaps<M, IS_BLIND> {
     pub(crate) fn insert(&mut self, project: &ProjectId, rule: &ClassificationRule, member: M) {
-        let (shape, fields) = self.place(project, rule);
+        let (shape, fields) = Self::place(project, rule);
         let empty =
             || Alike { all: OrdSet::new(), fields: std::array::from_fn(|_| Intervals::default()) };
         let alike = self.shapes.entry(shape).or_insert_with(empty);
@@ -125,7 +125,7 @@ impl<M: Member> Overlaps<M> {
     }
 
     pub(crate) fn remove(&mut self, project: &ProjectId, rule: &ClassificationRule, member: M) {
-        let (shape, fields) = self.place(project, rule);
+        let (shape, fields) = Self::place(project, rule);
         let Some(alike) = self.shapes.get_mut(&shape) else { return };
         alike.all.remove(&member);
         for (intervals, wanted) in alike.fields.iter_mut().zip(fields) {
@@ -145,7 +145,7 @@ impl<M: Member> Overlaps<M> {
         rule: &ClassificationRule,
         mut is_it: impl FnMut(M) -> bool,
     ) -> Option<M> {
-        let wanted = self.fields(rule);
+        let wanted = Self::fields(rule);
         let from = Shape {
             project: project.cloned().unwrap_or_else(|| ProjectId(String::new())),
             family: IpFamily::Ipv4,
@@ -161,8 +161,8 @@ impl<M: Member> Overlaps<M> {
             .find_map(|(_, alike)| alike.find(&wanted, &mut is_it))
     }
 
-    fn place(&self, project: &ProjectId, rule: &ClassificationRule) -> (Shape, Fields) {
-        let fields = self.fields(rule);
+    fn place(project: &ProjectId, rule: &ClassificationRule) -> (Shape, Fields) {
+        let fields = Self::fields(rule);
         let shape = Shape {
             project: project.clone(),
             family: rule.family,
@@ -172,9 +172,9 @@ impl<M: Member> Overlaps<M> {
         (shape, fields)
     }
 
-    fn fields(&self, rule: &ClassificationRule) -> Fields {
+    fn fields(rule: &ClassificationRule) -> Fields {
         let mut fields = fields(rule);
-        if self.is_blind_to_ports {
+        if IS_BLIND {
             fields.iter_mut().take(LOGICAL_FIELDS).for_each(|field| *field = None);
         }
         fields
@@ -253,7 +253,7 @@ mod tests {
         rules: impl Iterator<Item = ClassificationRule>,
         wanted: &ClassificationRule,
     ) -> usize {
-        let mut overlaps = Overlaps::new(false);
+        let mut overlaps = Overlaps::<_, false>::default();
         for rule in rules {
             overlaps.insert(&rule.label.project, &rule, rule.id);
         }

@@ -33,15 +33,15 @@ pub(super) fn lines(before: Version<'_>, after: Version<'_>) -> Vec<String> {
     let (old, new) = (rules(before), rules(after));
     for (id, rule) in &new {
         match old.iter().find(|(known, _)| known == id) {
-            None => lines.push(format!("+ classifier {}", name(&rule.label.name, id))),
+            None => lines.push(format!("+ classifier {}", rule.name())),
             Some((_, former)) if former != rule => {
-                lines.push(format!("~ classifier {}", name(&rule.label.name, id)));
+                lines.push(format!("~ classifier {}", rule.name()));
             }
             Some(_) => {}
         }
     }
-    for (id, rule) in old.iter().filter(|(id, _)| !new.iter().any(|(known, _)| known == id)) {
-        lines.push(format!("- classifier {}", name(&rule.label.name, id)));
+    for (_, rule) in old.iter().filter(|(id, _)| !new.iter().any(|(known, _)| known == id)) {
+        lines.push(format!("- classifier {}", rule.name()));
     }
     let of = |version: Version<'_>, what: fn(&Chain) -> String| version.map(|(_, c)| what(c));
     for (label, what) in ATTRIBUTES {
@@ -87,7 +87,7 @@ fn function(
     (now, before): (&Intent, &ServiceFunction),
     (then, after): (&Intent, &ServiceFunction),
 ) {
-    let label = format!("function {}", name(&after.label.name, &after.id));
+    let label = format!("function {}", after.name());
     let of = |intent: &Intent, function: &ServiceFunction| -> Vec<Instance> {
         let instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
         instances.cloned().collect()
@@ -95,7 +95,7 @@ fn function(
     let (old, new) = (of(now, before), of(then, after));
     let mut words = Vec::new();
     for instance in &new {
-        let name = name(&instance.label.name, &instance.id);
+        let name = instance.name();
         match old.iter().find(|known| known.id == instance.id) {
             None => words.push(format!("+ {name}")),
             Some(former) => {
@@ -115,7 +115,7 @@ fn function(
         }
     }
     for gone in old.iter().filter(|known| !new.iter().any(|instance| instance.id == known.id)) {
-        words.push(format!("- {}", name(&gone.label.name, &gone.id)));
+        words.push(format!("- {}", gone.name()));
     }
     if !words.is_empty() {
         lines.push(format!(
@@ -136,10 +136,5 @@ fn function(
 }
 
 fn function_name(intent: &Intent, id: FunctionId) -> String {
-    intent.functions.get(&id).map_or(id.to_string(), |known| name(&known.label.name, &id))
-}
-
-/// A name for people; what has none is called by its identity.
-fn name(given: &str, id: &impl ToString) -> String {
-    if given.is_empty() { id.to_string() } else { given.to_owned() }
+    intent.functions.get(&id).map_or_else(|| id.to_string(), ServiceFunction::name)
 }

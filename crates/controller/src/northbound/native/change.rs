@@ -70,8 +70,3 @@ pub(super) fn find<'l>(
         ))),
     }
 }
-
-/// A name for people; what has none is called by its identity.
-pub(super) fn name_of(label: &Label, id: Uuid) -> String {
-    if label.name.is_empty() { id.to_string() } else { label.name.clone() }
-}

@@ -1,7 +1,7 @@
 //! `/v1/functions`: what networking-sfc has no words for. Knows how a function fails, what
 //! it leaves of frames and how its instances are to be run; refuses to know paths, and runs nothing.
 
-use super::change::{body, declare, find, name_of};
+use super::change::{body, declare, find};
 use super::openapi::FunctionChange;
 use super::problem::Problem;
 use super::{App, Call};
@@ -105,11 +105,11 @@ fn report(intent: &Intent, function: &ServiceFunction) -> FunctionReport {
     let instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
     FunctionReport {
         id: function.id,
-        name: name_of(&function.label, function.id.0),
+        name: function.name(),
         is_tap: function.is_tap,
         on_failure: function.on_failure,
         keeps_mac: function.keeps_mac,
-        instances: instances.map(|instance| name_of(&instance.label, instance.id.0)).collect(),
+        instances: instances.map(|instance| instance.name()).collect(),
         template: function.template.clone(),
         conditions: conditions(intent, function),
     }

@@ -2,7 +2,7 @@
 //! branch is taken.
 
 use super::chains::summary;
-use super::change::{find, name_of};
+use super::change::find;
 use super::problem::Problem;
 use crate::reconcile::Situation;
 use catena_model::id::{ChainId, GraphId};
@@ -27,17 +27,14 @@ pub(super) fn show(
 }
 
 fn report(situation: &Situation, intent: &Intent, graph: &ChainGraph) -> GraphReport {
-    let name = |id: &ChainId| {
-        let chain = intent.chains.get(id);
-        chain.map_or_else(|| id.to_string(), |chain| name_of(&chain.label, id.0))
-    };
+    let name = |id: &ChainId| intent.chain_name(*id);
     let branches = graph.branches.iter();
     let members: BTreeSet<&ChainId> =
         graph.branches.iter().flat_map(|(chain, onward)| onward.iter().chain([chain])).collect();
     let chains = members.into_iter().filter_map(|id| intent.chains.get(id));
     GraphReport {
         id: graph.id,
-        name: name_of(&graph.label, graph.id.0),
+        name: graph.name(),
         branches: branches
             .map(|(chain, onward)| (name(chain), onward.iter().map(name).collect()))
             .collect(),

@@ -1,7 +1,7 @@
 //! `/v1/instances`: how instances are used, and how they leave without breaking a flow. Refuses to
 //! know paths beyond whether one needs an instance.
 
-use super::change::{body, declare, find, name_of};
+use super::change::{body, declare, find};
 use super::openapi::InstanceChange;
 use super::problem::Problem;
 use super::{App, Call};
@@ -66,7 +66,7 @@ fn can_drain(intent: &Intent, id: InstanceId) -> Result<(), Problem> {
             return Err(Problem::conflict(format!(
                 "No other instance of function '{}' takes flows; add one first, or remove the \
                  function from its chains.",
-                name_of(&function.label, function.id.0)
+                function.name()
             )));
         }
     }
@@ -100,8 +100,8 @@ fn report(
     let kept = at_nodes.filter(|counted| paths().any(|(id, _)| *id == counted.path));
     InstanceReport {
         id: instance.id,
-        name: name_of(&instance.label, instance.id.0),
-        function: function.map(|function| name_of(&function.label, function.id.0)),
+        name: instance.name(),
+        function: function.map(|function| function.name()),
         node: node(instance.ingress),
         weight: instance.weight,
         is_draining: instance.is_draining,

@@ -1,7 +1,7 @@
 //! `/v1/slices`: slices of 5G networks, one by one and by the line. Knows names and pages; refuses to
 //! know how a slice gets its path.
 
-use super::change::{body, declare, find, name_of};
+use super::change::{body, declare, find};
 use super::problem::Problem;
 use super::{App, Call};
 use crate::auth::Identity;
@@ -350,17 +350,10 @@ fn report(situation: &Situation, intent: &Intent, slice: &Slice) -> SliceReport 
 
 /// A slice in the names that people gave.
 pub(super) fn document(intent: &Intent, slice: &Slice) -> SliceDocument {
-    let chain_name = |id: ChainId| {
-        let chain = intent.chains.get(&id);
-        chain.map_or_else(|| id.to_string(), |chain| name_of(&chain.label, chain.id.0))
-    };
     let start = match slice.place() {
         SlicePlace::Endpoints => None,
-        SlicePlace::Port(id) => {
-            let port = intent.ports.get(&id).map(|port| name_of(&port.label, port.id.0));
-            Some(port.unwrap_or_else(|| id.to_string()))
-        }
-        SlicePlace::After(chain) => Some(chain_name(chain)),
+        SlicePlace::Port(port) => Some(intent.port_name(port)),
+        SlicePlace::After(chain) => Some(intent.chain_name(chain)),
     };
-    SliceDocument::of(slice, chain_name(slice.chain), start)
+    SliceDocument::of(slice, intent.chain_name(slice.chain), start)
 }

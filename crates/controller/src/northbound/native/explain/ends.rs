@@ -50,21 +50,13 @@ pub(super) fn sender<'i>(intent: &'i Intent, frame: &[u8]) -> Result<&'i Port, P
 }
 
 /// The node that carries a port.
-pub(super) fn node_of<'i>(intent: &Intent, port: &'i Port) -> Result<&'i NodeName, Problem> {
+pub(super) fn node_of(port: &Port) -> Result<&NodeName, Problem> {
     port.node.as_ref().ok_or_else(|| {
-        let name = name_of(intent, port.id);
+        let name = port.name();
         Problem::conflict(format!(
             "Port '{name}' is on no node yet; give it binding:host_id, then ask again."
         ))
     })
-}
-
-/// What people call a port.
-pub(super) fn name_of(intent: &Intent, id: PortId) -> String {
-    match intent.ports.get(&id) {
-        Some(port) if !port.label.name.is_empty() => port.label.name.clone(),
-        _ => id.to_string(),
-    }
 }
 
 /// The MAC to which the host behind a port would send what is for an address: the neighbour's, or
@@ -97,7 +89,7 @@ pub(super) fn next_hop(intent: &Intent, port: &Port, to: IpAddr) -> Result<MacAd
             "Nobody in network '{name}' has the address {to}{way}: the host of port '{}' could not \
              send this packet. Name an address of a port there, or give the frame itself \
              (--pcap).",
-            name_of(intent, port.id)
+            port.name()
         ))
     })
 }

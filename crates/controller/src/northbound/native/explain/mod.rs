@@ -14,7 +14,6 @@ use catena_model::explain::{
     CatchRequest, CaughtPacket, ExplainAt, ExplainQuery, ExplainReport, ExplainRequest,
     ExplainSubject, FrameBytes, Journey, PacketDescription, PacketFilter, Told,
 };
-use catena_model::id::ChainId;
 use catena_model::resource::Port;
 use catena_model::{Answer, NodeName, Question};
 use catena_plan::Intent;
@@ -47,7 +46,7 @@ pub(super) async fn answer(app: &App, call: &Call) -> Result<ExplainReport, Prob
             return Err(Problem::bad_request(detail.into()));
         }
     };
-    let node = ends::node_of(&intent, port)?.clone();
+    let node = ends::node_of(port)?.clone();
     let Subject { frame, seen } = subject(app, &intent, port, &node, &query.packet).await?;
     let why_not = chain.map(|chain| chain.id);
     let request = ExplainRequest { at: ExplainAt::Port(port.id), frame: frame.clone(), why_not };
@@ -60,7 +59,7 @@ pub(super) async fn answer(app: &App, call: &Call) -> Result<ExplainReport, Prob
         None => Followed { lines: told.lines, verdict: told.verdict, remarks: Vec::new() },
     };
     Ok(ExplainReport {
-        from: ends::name_of(&intent, port.id),
+        from: intent.port_name(port.id),
         described: frame::words(&frame.0),
         frame,
         seen_ago_ms,
@@ -100,7 +99,7 @@ async fn subject(
             let request = CatchRequest { token, port: port.id, filter };
             let wait = Duration::from_millis(*wait_ms).min(TRAP_WAIT_MAX);
             let caught = catch(app, node, request, &following, wait).await?.ok_or_else(|| {
-                let name = ends::name_of(intent, port.id);
+                let name = intent.port_name(port.id);
                 Problem::not_found(format!(
                     "No such packet came in by port '{name}' within {} ms; is something sending, \
                      and does the filter fit it? Wait longer with --wait.",
@@ -183,12 +182,4 @@ async fn carry(
         journey.heard(answer, node_at, address_of);
     }
     Ok(journey.told())
-}
-
-/// A chain of a report.
-fn chain_name(intent: &Intent, id: ChainId) -> String {
-    match intent.chains.get(&id) {
-        Some(chain) if !chain.label.name.is_empty() => chain.label.name.clone(),
-        _ => id.to_string(),
-    }
 }

@@ -2,7 +2,6 @@
 //! the rules in its program, and why the others are not in it. Knows the state of chains; refuses
 //! to judge a packet.
 
-use super::{chain_name, ends};
 use crate::reconcile::Situation;
 use catena_model::NodeName;
 use catena_model::explain::{Condition, RuleVerdict, WhyNotReport};
@@ -30,11 +29,11 @@ pub(super) fn report(
             && let Some(rule) = intent.rules.get(id)
         {
             let condition = elsewhere(intent, rule, node, said);
-            rules.push(RuleVerdict::new(Some(*id), rule_name(rule), None, condition));
+            rules.push(RuleVerdict::new(Some(*id), rule.name(), None, condition));
         }
     }
     let is_taken = rules.iter().any(|verdict| verdict.condition == Condition::Takes);
-    WhyNotReport { chain: chain_name(intent, chain.id), is_taken, state, rules }
+    WhyNotReport { chain: chain.name(), is_taken, state, rules }
 }
 
 /// Why a declared rule is not in the node's program.
@@ -48,7 +47,7 @@ fn elsewhere(
     if let Some(port) = port
         && let Some(other) = port.node.as_ref().filter(|other| *other != node)
     {
-        return Condition::OtherNode { node: other.clone(), port: ends::name_of(intent, port.id) };
+        return Condition::OtherNode { node: other.clone(), port: port.name() };
     }
     if said.iter().any(|verdict| verdict.condition == Condition::NotTurned) {
         Condition::NotTurned
@@ -63,14 +62,10 @@ fn named(intent: &Intent, verdict: RuleVerdict) -> RuleVerdict {
     let condition = match condition {
         Condition::IngressPort { wanted, found } => {
             let known = intent.ports.values().find(|port| port.id.to_string() == wanted);
-            let wanted = known.map_or(wanted, |port| ends::name_of(intent, port.id));
+            let wanted = known.map_or(wanted, |port| port.name());
             Condition::IngressPort { wanted, found }
         }
         other => other,
     };
     RuleVerdict::new(id, rule, path, condition)
-}
-
-fn rule_name(rule: &ClassificationRule) -> String {
-    if rule.label.name.is_empty() { rule.id.to_string() } else { rule.label.name.clone() }
 }
