@@ -132,12 +132,22 @@ impl Site {
             groups.push(self.group(&pair)?);
         }
         for number in 0..chains {
-            let mut order = groups.clone();
-            order.rotate_left(number % functions);
+            // No two chains may have the same functions in the same order.
+            let (mut rest, mut code, mut order) = (groups.clone(), number, Vec::new());
+            while !rest.is_empty() {
+                let left = rest.len();
+                order.push(rest.swap_remove(code % left));
+                code /= left;
+            }
             let rule = self.classifier()?;
             self.chain(&order, &[rule])?;
         }
-        Ok(())
+        let status = self.client.expect("GET", "/v1/status", None)?;
+        if status["chains"]["active"] == chains {
+            return Ok(());
+        }
+        let reason = format!("of {chains} chains these are in force: {}", status["chains"]);
+        Err(BenchError::Start { what: "what carries them".into(), reason })
     }
 
     fn delete(&mut self, plural: &str, ids: &[String]) -> Result<(), BenchError> {

@@ -169,8 +169,9 @@ fn measure(options: &Options, root: &Path, work: &Path) -> Result<Run, BenchErro
         about: "No node is connected to either server, and no chain stands beside the one that is \
                 made, but for the figures with four nodes: there ours has the four hosts of \
                 `labs/openstack-testbed.yaml`, or those of `labs/bench-growth.yaml` with a thousand chains \
-                of ten of its functions each in force (1000), and the peer none. What an added \
-                function costs is what a chain of ten costs more than one of a single function made just before it, by nine."
+                of ten of its functions each in force (1000), and the peer has no node and no \
+                other chain. What an added function costs is what a chain of ten costs more than one of a \
+                single function made just before it, by nine."
             .into(),
         versions: [
             text("ours", env!("CARGO_PKG_VERSION").into()),

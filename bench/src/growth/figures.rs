@@ -172,11 +172,12 @@ pub(super) fn settle_bytes(notes: &mut Notes) {
 
 /// What it took to start anew.
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn take_restart(notes: &mut Notes, size: usize, restarted: &Restarted) {
-    let Restarted { read, in_step, bytes } = restarted;
-    notes.take(&format!("restart_reads_s_{size}"), true, read.as_secs_f64());
-    notes.take(&format!("restart_in_step_s_{size}"), true, in_step.as_secs_f64());
-    notes.take(&format!("restart_bytes_to_nodes_{size}"), true, *bytes as f64);
+pub(super) fn take_restart(notes: &mut Notes, size: usize, all: &[Restarted]) {
+    for Restarted { read, in_step, bytes } in all {
+        notes.take(&format!("restart_reads_s_{size}"), true, read.as_secs_f64());
+        notes.take(&format!("restart_in_step_s_{size}"), true, in_step.as_secs_f64());
+        notes.take(&format!("restart_bytes_to_nodes_{size}"), true, *bytes as f64);
+    }
 }
 
 /// How long one more took at the peer, beside ours among as many.

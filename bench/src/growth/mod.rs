@@ -86,15 +86,15 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     let name = if options.one_port { NAME_ONE_PORT } else { NAME };
     let text = |key: &str, value: String| (key.to_owned(), value);
     let reached = ended.map_or("all sizes".to_owned(), |size| format!("fewer than {size} chains"));
+    let mut versions = vec![text("ours", env!("CARGO_PKG_VERSION").into())];
+    if !options.no_peer {
+        versions.push(text("peer", "neutron 29.0.0, networking-sfc 23.0.0".into()));
+    }
     publish(
         Run {
             name,
-            about: about(ended),
-            versions: [
-                text("ours", env!("CARGO_PKG_VERSION").into()),
-                text("peer", "neutron 29.0.0, networking-sfc 23.0.0".into()),
-            ]
-            .into(),
+            about: about(ended, options),
+            versions: versions.into_iter().collect(),
             options: [
                 text("quick", options.quick.to_string()),
                 text(
@@ -112,7 +112,7 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
 }
 
 /// For people.
-fn about(ended: Option<usize>) -> String {
+fn about(ended: Option<usize>, options: &Options) -> String {
     let mut text = format!(
         "`labs/{lab}.yaml`: a controller with its store on disk, and four hosts with agent, data plane \
          and sixteen functions each, all on this machine's cores. Each chain is over three of the \
@@ -128,14 +128,24 @@ fn about(ended: Option<usize>) -> String {
          connections with all nodes, as the kernel counts them; without a number they are those among \
          the most chains that were reached. Memory is resident, the data plane's that of the largest. \
          The stream: {} datagrams of {} bytes a second over three functions of one more chain, also \
-         while chains are brought in force. At the end the controller is killed and started anew on its \
-         store: until it answers, until all nodes have what they should have and all chains are active, \
-         and what it has sent to them three seconds later, greetings and encryption with it. The peer has \
-         no nodes; its chains are over as many functions, and its one more is timed as ours is.",
+         while chains are brought in force.",
         stream::PER_SECOND,
         stream::PAYLOAD_BYTES,
         lab = site::LAB,
     );
+    if ended.is_none() {
+        text.push_str(
+            " At the end the controller is killed and started anew on its store, five times: until it \
+             answers, until all nodes have what they should have and all chains are active, and what it \
+             has sent to them three seconds later, greetings and encryption with it.",
+        );
+    }
+    if !options.no_peer {
+        text.push_str(
+            " The peer has no nodes; its chains are over as many functions, and its one more is timed \
+             as ours is.",
+        );
+    }
     if let Some(size) = ended {
         let minutes = FILL_WAIT.as_secs() / 60;
         text.push_str(&format!(

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 /// How long it may take.
 const WAIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
+/// How often it is done.
+const RESTARTS: usize = 5;
 /// Nothing more is sent by then.
 const AFTER: Duration = Duration::from_secs(3);
 
@@ -28,7 +30,7 @@ pub(super) struct Restarted {
     pub(super) read: Duration,
     /// Until all nodes are back, each with the program that it should have, and all chains active.
     pub(super) in_step: Duration,
-    /// Sent to nodes from the start on.
+    /// Sent to nodes by the connections that there are, from their beginning on.
     pub(super) bytes: u64,
 }
 
@@ -42,9 +44,9 @@ impl Drop for Anew {
     }
 }
 
-/// Kills the controller of the lab and starts another in its place, which ends with this. The lab is of
-/// no more use then.
-pub(super) fn restart(site: &Site, root: &Path) -> Result<Restarted, BenchError> {
+/// Kills the controller of the lab and starts another in its place, some times; the last ends with
+/// this, and the lab is of no more use then.
+pub(super) fn restart(site: &Site, root: &Path) -> Result<Vec<Restarted>, BenchError> {
     let chains = site.chains_in_force();
     let server = &site.server;
     let (old, agents) = (server.playing("controller"), server.playing("agent"));
@@ -62,29 +64,36 @@ pub(super) fn restart(site: &Site, root: &Path) -> Result<Restarted, BenchError>
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
     fcntl_setfd(&listener, FdFlags::empty()).map_err(std::io::Error::from)?;
-    let doorway = Doorway::to(LAB, CONTROLLER)?;
-    kill(*old)?;
-    let began = Instant::now();
     let listen = format!("fd:{}", listener.as_raw_fd());
-    // The lab's files are those that its processes see.
-    let mut command = Command::new("nsenter");
-    command.arg(format!("--mount=/proc/{agent}/ns/mnt")).arg(program(root));
-    command.args(["controller", "--listen", &listen, "--southbound", southbound]);
-    command.args(["--data", data, "--auth", "none", "--overlap", "allowed"]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
-    let _anew = Anew(doorway.spawn(command)?);
-    let mut client = Client::new(&address);
-    client.expect("GET", "/v1/nodes", None)?;
-    let read = began.elapsed();
-    while !is_in_step(&mut client, agents.len(), chains)? {
-        if began.elapsed() > WAIT {
-            return Err(wrong("the controller", &format!("it is not in step within {WAIT:?}")));
+    let doorway = Doorway::to(LAB, CONTROLLER)?;
+    let (mut anew, mut all): (Option<Anew>, _) = (None, Vec::with_capacity(RESTARTS));
+    for _ in 0..RESTARTS {
+        match anew.take() {
+            Some(last) => drop(last),
+            None => kill(*old)?,
         }
-        std::thread::sleep(PAUSE);
+        let began = Instant::now();
+        // The lab's files are those that its processes see.
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--mount=/proc/{agent}/ns/mnt")).arg(program(root));
+        command.args(["controller", "--listen", &listen, "--southbound", southbound]);
+        command.args(["--data", data, "--auth", "none", "--overlap", "allowed"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+        anew = Some(Anew(doorway.spawn(command)?));
+        let mut client = Client::new(&address);
+        client.expect("GET", "/v1/nodes", None)?;
+        let read = began.elapsed();
+        while !is_in_step(&mut client, agents.len(), chains)? {
+            if began.elapsed() > WAIT {
+                return Err(wrong("the controller", &format!("it is not in step in {WAIT:?}")));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let in_step = began.elapsed();
+        std::thread::sleep(AFTER);
+        all.push(Restarted { read, in_step, bytes: sent_bytes(&doorway, agents.len())? });
     }
-    let in_step = began.elapsed();
-    std::thread::sleep(AFTER);
-    Ok(Restarted { read, in_step, bytes: sent_bytes(&doorway, agents.len())? })
+    Ok(all)
 }
 
 /// SIGKILL; returns when it is gone.

@@ -240,6 +240,8 @@ fn classify(ledger: &mut Ledger, chain: ChainId, ids: &[PathId]) {
         ledger.paths.update(*id, |path| {
             path.phase = PathPhase::Classified;
             path.since = number;
+            // Nothing has entered it before.
+            path.is_partly_counted = false;
         });
     }
 }

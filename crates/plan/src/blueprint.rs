@@ -91,8 +91,9 @@ impl Blueprint {
         // It may be met again before the next step.
         self.looked = None;
         let paths = &mut Arc::make_mut(&mut self.ledger).paths;
-        let names =
-            |path: &PathRecord| path.holders.contains(node) || path.needs.contains_key(node);
+        let names = |path: &PathRecord| {
+            path.needs.contains_key(node) || path.nodes(std::iter::once(node)).contains(node)
+        };
         let naming = paths.iter().filter(|(_, path)| names(path)).map(|(id, _)| *id);
         for id in naming.collect::<Vec<PathId>>() {
             paths.update(id, |path| {

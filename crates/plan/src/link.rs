@@ -48,8 +48,9 @@ pub(crate) fn link(ledger: &mut Ledger, inventory: &Inventory, turning: &BTreeSe
     }
     for (id, found) in changed {
         ledger.paths.update(id, |path| {
-            path.is_partly_counted |= !path.entrances.is_subset(&found);
+            let before = path.nodes(inventory.nodes.keys());
             path.entrances = found;
+            path.is_partly_counted |= !before.is_subset(&path.nodes(inventory.nodes.keys()));
         });
     }
 }

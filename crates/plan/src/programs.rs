@@ -48,6 +48,8 @@ pub struct Programs {
     placed: Relation<NetworkId, Placed>,
     /// The declared ports of each machine.
     machines: Relation<Machine, PortId>,
+    /// How many of these some path has.
+    walked: Counts<Machine>,
     /// How many declared ports of a network a node has.
     members: Table<NetworkId, Counts<NodeName>>,
     /// How many ports and paths bring a network to a node.

@@ -84,7 +84,7 @@ pub struct Planned {
 impl Planned {
     /// What must be on disk before any program leaves.
     #[must_use]
-    pub fn ledger(&self) -> &Ledger {
+    pub fn ledger(&self) -> &Arc<Ledger> {
         &self.blueprint.ledger
     }
 

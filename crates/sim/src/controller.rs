@@ -143,8 +143,8 @@ impl Controller {
             return Step { trouble: Some(error.to_string()), ..step };
         }
         if let Some(planned) = self.reconciler.plan(&self.declared.intent) {
-            step.planned = Some(planned.ledger().clone());
-            let mut ledger = planned.ledger().clone();
+            step.planned = Some(Ledger::clone(planned.ledger()));
+            let mut ledger = Ledger::clone(planned.ledger());
             let former = Arc::clone(&self.reconciler.blueprint().ledger);
             if self.planted == Planted::ReusesAtOnce {
                 ledger.quarantine.clear();

@@ -26,8 +26,8 @@ use std::sync::Arc;
 pub const KEY_PART_BYTES_MAX: usize = 255;
 /// Largest document body, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Most writes in one transaction.
-pub const TRANSACTION_WRITES_MAX: usize = 1_048_576;
+/// Most writes in one transaction that is told.
+pub const TRANSACTION_WRITES_MAX: usize = 4_096;
 /// Changes that are remembered for those who watch; older ones are answered with
 /// [`StoreError::Compacted`].
 pub const CHANGES_KEPT_MAX: usize = 4_096;
@@ -134,6 +134,8 @@ pub fn text(key: &Key, value: &impl Serialize) -> Result<String, StoreError> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
     writes: Vec<Write>,
+    #[serde(default)]
+    is_untold: bool,
 }
 
 impl Transaction {
@@ -141,6 +143,13 @@ impl Transaction {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, of documents that nobody watches: they are not among the changes that are remembered,
+    /// and may be as many as there are.
+    #[must_use]
+    pub fn untold() -> Self {
+        Self { is_untold: true, ..Self::default() }
     }
 
     /// Writes a document.
@@ -179,7 +188,7 @@ impl Transaction {
     /// # Errors
     /// When there are too many writes, a name or body is too large, or a document comes twice.
     pub fn check_bounds(&self) -> Result<(), StoreError> {
-        if self.writes.len() > TRANSACTION_WRITES_MAX {
+        if !self.is_untold && self.writes.len() > TRANSACTION_WRITES_MAX {
             return Err(StoreError::TooManyWrites(self.writes.len()));
         }
         let mut keys = BTreeSet::new();

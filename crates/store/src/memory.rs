@@ -68,18 +68,19 @@ impl Inner {
     fn carry_out(&mut self, transaction: Transaction) -> Revision {
         let revision = after(self.revision, &transaction);
         self.revision = revision;
+        let is_told = !transaction.is_untold;
         for write in transaction.writes {
-            let key = write.key.clone();
+            let (key, is_removed) = (write.key.clone(), write.body.is_none());
             match write.body {
                 Some(body) => {
                     let document = Document { key: key.clone(), body, revision };
                     self.documents.insert(write.key, document);
-                    self.log.record(revision, key, false);
                 }
-                None if self.documents.remove(&key).is_some() => {
-                    self.log.record(revision, key, true);
-                }
-                None => {}
+                None if self.documents.remove(&key).is_some() => {}
+                None => continue,
+            }
+            if is_told {
+                self.log.record(revision, key, is_removed);
             }
         }
         revision

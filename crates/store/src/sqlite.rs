@@ -7,7 +7,7 @@ mod open;
 use crate::change_log::ChangeLog;
 use crate::head::{Head, document_checksum};
 use crate::witness::{Found, Witness};
-use crate::{Change, Document, Key, Revision, Store, StoreError, Transaction, Write};
+use crate::{Change, Document, Key, Revision, Store, StoreError, Transaction};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use std::path::{Path, PathBuf};
@@ -168,7 +168,7 @@ impl Store for SqliteStore {
         let mut revisions = Vec::with_capacity(transactions.len());
         for transaction in &transactions {
             if !transaction.is_empty() {
-                head = apply(&sqlite, &self.path, head, &transaction.writes, &mut changes)?;
+                head = apply(&sqlite, &self.path, head, transaction, &mut changes)?;
             }
             revisions.push(head.revision);
         }
@@ -196,7 +196,7 @@ fn apply(
     sqlite: &rusqlite::Transaction<'_>,
     path: &Path,
     mut head: Head,
-    writes: &[Write],
+    transaction: &Transaction,
     changes: &mut Vec<Change>,
 ) -> Result<Head, StoreError> {
     let fail = |e: rusqlite::Error| failure(path, "write", &e);
@@ -210,7 +210,7 @@ fn apply(
         sqlite.prepare_cached("DELETE FROM documents WHERE kind = ?1 AND id = ?2").map_err(fail)?;
     head.revision = Revision(head.revision.0 + 1);
     let revision = head.revision;
-    for write in writes {
+    for write in &transaction.writes {
         let Key { kind, id } = &write.key;
         let former: Option<(i64, Vec<u8>)> = find
             .query_row([kind, id], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -237,8 +237,10 @@ fn apply(
             }
             None => continue,
         }
-        let is_removed = write.body.is_none();
-        changes.push(Change { revision, key: write.key.clone(), is_removed });
+        if !transaction.is_untold {
+            let is_removed = write.body.is_none();
+            changes.push(Change { revision, key: write.key.clone(), is_removed });
+        }
     }
     Ok(head)
 }

@@ -20,6 +20,8 @@ pub(super) struct Planner {
     fleet: Arc<Fleet>,
     declared: Snapshot,
     reconciler: Reconciler,
+    /// As it is on disk: what is forgotten changes the one in force.
+    ledger: Arc<Ledger>,
     /// Nodes whose place on the data network is not on disk yet.
     unstored: BTreeMap<NodeName, Underlay>,
     trouble: Option<String>,
@@ -44,7 +46,16 @@ impl Planner {
         let (book, number) = ledger_store::read_slices(store.as_ref())?;
         let told = ledger_store::read_programs(store.as_ref())?;
         let reconciler = Reconciler::resume(ledger, nodes, told).with_slices(book, number);
-        Ok(Self { store, fleet, declared, reconciler, unstored: BTreeMap::new(), trouble: None })
+        let ledger = Arc::clone(&reconciler.blueprint().ledger);
+        Ok(Self {
+            store,
+            fleet,
+            declared,
+            reconciler,
+            ledger,
+            unstored: BTreeMap::new(),
+            trouble: None,
+        })
     }
 
     pub(super) fn situation(&self) -> Situation {
@@ -96,7 +107,7 @@ impl Planner {
         if facts.is_none_or(|facts| facts.is_connected) {
             return false;
         }
-        let mut transaction = Transaction::new();
+        let mut transaction = Transaction::untold();
         transaction.delete(Key::new(NODE_KIND, node), Expect::Any);
         transaction.delete(ledger_store::program_key(node), Expect::Any);
         if let Err(error) = self.store.commit(transaction) {
@@ -112,7 +123,7 @@ impl Planner {
     /// Nothing is adopted before its ledger is on disk, nor planned with a node that is not: a
     /// controller that is started anew must know whom it has told something.
     fn plan(&mut self) -> Result<(), StoreError> {
-        let mut transaction = Transaction::new();
+        let mut transaction = Transaction::untold();
         for (node, underlay) in &self.unstored {
             transaction.put(Key::new(NODE_KIND, node), underlay, Expect::Any)?;
         }
@@ -125,15 +136,16 @@ impl Planner {
             return Ok(());
         };
         let former = self.reconciler.blueprint();
-        let mut transaction = Transaction::new();
-        if planned.ledger().number != former.ledger.number {
-            ledger_store::add(&mut transaction, planned.ledger(), &former.ledger)?;
+        let mut transaction = Transaction::untold();
+        if !Arc::ptr_eq(planned.ledger(), &self.ledger) {
+            ledger_store::add(&mut transaction, planned.ledger(), &self.ledger)?;
         }
         ledger_store::add_programs(&mut transaction, planned.programs(former))?;
         ledger_store::add_slices(&mut transaction, planned.slice_blocks(former))?;
         self.store.commit(transaction)?;
         tracing::debug!(from = %former.number, to = %planned.number(), "new blueprint");
         self.reconciler.adopt(planned);
+        self.ledger = Arc::clone(&self.reconciler.blueprint().ledger);
         Ok(())
     }
 }
@@ -141,7 +153,7 @@ impl Planner {
 /// The ledger of a domain that begins, once it is in the store.
 fn begin(store: &dyn Store) -> Result<Ledger, ControllerError> {
     let ledger = Ledger { choice_seed: random_seed()?, ..Ledger::default() };
-    let mut transaction = Transaction::new();
+    let mut transaction = Transaction::untold();
     ledger_store::add(&mut transaction, &ledger, &Ledger::default())?;
     store.commit(transaction)?;
     Ok(ledger)

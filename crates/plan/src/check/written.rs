@@ -40,8 +40,11 @@ pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
     slices::check_written(intent, index)?;
     count_passages(intent, &graphs, index);
     meetings::check_written(intent, index)?;
+    if !index.unchecked.nodes.is_empty() {
+        // A port has come to a node, or another to a place of it.
+        check_addresses(intent.ports.len(), index.addresses_len())?;
+    }
     count_rooms(intent, index);
-    check_addresses(intent.ports.len(), index.addresses_len())?;
     for node in std::mem::take(&mut index.unchecked.nodes) {
         index.rooms.get(&node).copied().unwrap_or_default().check(&node)?;
     }

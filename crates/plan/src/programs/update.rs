@@ -68,14 +68,17 @@ pub(super) struct Update<'u> {
     places: BTreeSet<(NodeName, NetworkId)>,
     /// How many brought a network to a node before.
     uses_before: Counts<(NodeName, NetworkId)>,
+    /// How many ports of a machine paths had before.
+    walked_before: Counts<Machine>,
 }
 
 impl<'u> Update<'u> {
     pub(super) fn new(programs: Programs, from: Sources<'u>, to: Sources<'u>) -> Self {
-        let uses_before = programs.uses.clone();
+        let (uses_before, walked_before) = (programs.uses.clone(), programs.walked.clone());
         Self {
             programs,
             uses_before,
+            walked_before,
             from,
             to,
             chains: BTreeSet::new(),
@@ -97,7 +100,10 @@ impl<'u> Update<'u> {
         self.take_functions();
         self.take_networks();
         for machine in std::mem::take(&mut self.machines) {
-            self.ports.extend(self.programs.machines.of(machine));
+            // No port of one that no path goes through is told the others' addresses.
+            if [&self.walked_before, &self.programs.walked].iter().any(|all| all.of(&machine) > 0) {
+                self.ports.extend(self.programs.machines.of(machine));
+            }
         }
         for port in std::mem::take(&mut self.ports) {
             self.make_port(port);
@@ -135,7 +141,12 @@ impl<'u> Update<'u> {
     fn leave(&mut self, id: PathId, path: &PathRecord) {
         self.touch(path);
         for placed in &path.ports {
+            let was_walked = self.programs.port_paths.has_any(placed.port.id);
             self.programs.port_paths.remove(&placed.port.id, id);
+            if was_walked && !self.programs.port_paths.has_any(placed.port.id) {
+                let machine = self.from.intent.ports.get(&placed.port.id).and_then(machine);
+                machine.iter().for_each(|machine| self.programs.walked.remove(machine));
+            }
             if let Some(nodes) = self.programs.port_nodes.get_mut(&placed.port.id) {
                 nodes.remove(&placed.node);
                 if nodes.iter().next().is_none() {
@@ -163,6 +174,10 @@ impl<'u> Update<'u> {
     fn enter(&mut self, id: PathId, path: &PathRecord) {
         self.touch(path);
         for placed in &path.ports {
+            if !self.programs.port_paths.has_any(placed.port.id) {
+                let machine = self.from.intent.ports.get(&placed.port.id).and_then(machine);
+                machine.into_iter().for_each(|machine| self.programs.walked.add(machine));
+            }
             self.programs.port_paths.insert(placed.port.id, id);
             let nodes = self.programs.port_nodes.entry(placed.port.id).or_default();
             nodes.add(placed.node.clone());
@@ -255,12 +270,19 @@ impl<'u> Update<'u> {
             self.ports.insert(*id);
             self.stations.insert(*id);
             self.move_member(old, new);
+            let is_walked = self.programs.port_paths.has_any(*id);
             if let Some(machine) = old.and_then(machine) {
                 self.programs.machines.remove(&machine, *id);
+                if is_walked {
+                    self.programs.walked.remove(&machine);
+                }
                 self.machines.insert(machine);
             }
             if let Some(machine) = new.and_then(machine) {
                 self.programs.machines.insert(machine.clone(), *id);
+                if is_walked {
+                    self.programs.walked.add(machine.clone());
+                }
                 self.machines.insert(machine);
             }
         }
@@ -367,11 +389,11 @@ impl<'u> Update<'u> {
     /// port of it that is in no pair could be a packet of a path that goes past the functions that
     /// remain.
     fn addresses(&self, machine: Machine) -> Option<Vec<IpAddr>> {
-        let ports: Vec<PortId> = self.programs.machines.of(machine).collect();
-        let is_on_path = ports.iter().any(|port| self.programs.port_paths.has_any(*port));
-        let declared = ports.iter().filter_map(|id| self.to.intent.ports.get(id));
+        let is_walked = self.programs.walked.of(&machine) > 0;
+        let ports = self.programs.machines.of(machine);
+        let declared = ports.filter_map(|id| self.to.intent.ports.get(&id));
         let addresses = declared.flat_map(|port| &port.fixed_ips).map(|fixed| fixed.address);
-        is_on_path.then(|| addresses.collect())
+        is_walked.then(|| addresses.collect())
     }
 
     // ----- networks -----

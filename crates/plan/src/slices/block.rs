@@ -57,8 +57,9 @@ impl SliceBook {
         former: &Self,
         number: BlueprintNumber,
     ) -> impl Iterator<Item = (u32, SliceBlock)> {
-        let changed = differences(&former.paths, &self.paths);
-        let places: BTreeSet<u32> = changed.map(|(id, ..)| id.0 / BLOCK_IDS).collect();
+        let changed = differences(&former.paths, &self.paths).map(|(id, ..)| id);
+        let rested = differences(&former.resting, &self.resting).map(|(id, ..)| id);
+        let places: BTreeSet<u32> = changed.chain(rested).map(|id| id.0 / BLOCK_IDS).collect();
         places.into_iter().map(move |place| (place, self.block(place, number)))
     }
 

@@ -8,7 +8,7 @@ use super::{App, Call};
 use crate::reconcile::settle;
 use catena_model::id::{ChainId, FunctionId, PortId};
 use catena_model::limits::FUNCTION_INSTANCES_MAX;
-use catena_model::resource::{FunctionSettings, FunctionTemplate, Runs, ServiceFunction};
+use catena_model::resource::{FunctionSettings, FunctionTemplate, Instance, Runs, ServiceFunction};
 use catena_model::status::{Condition, FunctionReport};
 use catena_plan::Intent;
 use tokio::time::Instant;
@@ -109,7 +109,7 @@ fn report(intent: &Intent, function: &ServiceFunction) -> FunctionReport {
         is_tap: function.is_tap,
         on_failure: function.on_failure,
         keeps_mac: function.keeps_mac,
-        instances: instances.map(|instance| instance.name()).collect(),
+        instances: instances.map(Instance::name).collect(),
         template: function.template.clone(),
         conditions: conditions(intent, function),
     }

@@ -8,7 +8,7 @@ use super::{App, Call};
 use crate::reconcile::Situation;
 use catena_model::CounterScope;
 use catena_model::id::{InstanceId, PortId};
-use catena_model::resource::Instance;
+use catena_model::resource::{Instance, ServiceFunction};
 use catena_model::status::{InstanceReport, InstanceUse};
 use catena_plan::{Counted, Intent, PathRecord};
 
@@ -101,7 +101,7 @@ fn report(
     InstanceReport {
         id: instance.id,
         name: instance.name(),
-        function: function.map(|function| function.name()),
+        function: function.map(ServiceFunction::name),
         node: node(instance.ingress),
         weight: instance.weight,
         is_draining: instance.is_draining,

@@ -5,7 +5,7 @@
 use crate::reconcile::Situation;
 use catena_model::NodeName;
 use catena_model::explain::{Condition, RuleVerdict, WhyNotReport};
-use catena_model::resource::{Chain, ClassificationRule};
+use catena_model::resource::{Chain, ClassificationRule, Port};
 use catena_model::status::ChainState;
 use catena_plan::Intent;
 
@@ -62,7 +62,7 @@ fn named(intent: &Intent, verdict: RuleVerdict) -> RuleVerdict {
     let condition = match condition {
         Condition::IngressPort { wanted, found } => {
             let known = intent.ports.values().find(|port| port.id.to_string() == wanted);
-            let wanted = known.map_or(wanted, |port| port.name());
+            let wanted = known.map_or(wanted, Port::name);
             Condition::IngressPort { wanted, found }
         }
         other => other,
