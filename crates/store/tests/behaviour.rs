@@ -120,3 +120,33 @@ fn what_no_store_takes_is_refused_by_name() {
     assert!(matches!(store.commit(nameless), Err(StoreError::BadKey(_))));
     assert_eq!(store.revision().unwrap(), Revision(0));
 }
+
+/// One write more than is told at once.
+fn many(mut transaction: Transaction) -> Transaction {
+    for id in 0..=catena_store::TRANSACTION_WRITES_MAX {
+        transaction.put(Key::new("path", id), &id, Expect::Any).unwrap();
+    }
+    transaction
+}
+
+#[test]
+fn what_nobody_watches_is_bounded_by_nothing_and_pushes_no_change_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores: [Box<dyn Store>; 2] = [
+        Box::new(MemoryStore::default()),
+        Box::new(SqliteStore::open(folder.path().join("store.db")).unwrap()),
+    ];
+    for store in stores {
+        let mut declared = Transaction::new();
+        declared.put(Key::new("chain", 1), &1, Expect::Any).unwrap();
+        let declared = store.commit(declared).unwrap();
+        let told = store.commit(many(Transaction::new()));
+        assert!(matches!(told, Err(StoreError::TooManyWrites(_))));
+        store.commit(many(Transaction::untold())).unwrap();
+        store.commit(many(Transaction::untold())).unwrap();
+        let told: Vec<Key> =
+            store.changes(Revision(0)).unwrap().into_iter().map(|change| change.key).collect();
+        assert_eq!(told, [Key::new("chain", 1)]);
+        assert_eq!(store.revision().unwrap(), Revision(declared.0 + 2));
+    }
+}

@@ -584,6 +584,7 @@ fn more_addresses_than_one_node_can_be_told_are_refused_with_their_number() {
     indexed.check().unwrap();
     let mut other = port(1, &mut Dice(0));
     other.fixed_ips = vec![fixed(limit)];
+    other.node = Some(node(1));
     indexed.put(other);
     for refused in [indexed.check(), catena_plan::check(indexed.intent())] {
         let text = refused.unwrap_err().to_string();
