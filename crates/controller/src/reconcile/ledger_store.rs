@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(read(&store).unwrap().unwrap(), ledger);
     }
 
-    /// Records of four steps, as they were written up to commit 979b884.
+    /// Records of three steps, as they were written up to commit 979b884.
     fn journal_of_before() -> [Value; 3] {
         let chain = "00000000-0000-0000-0000-000000000007";
         let slice = |last: u8| format!("00000000-0000-0000-0000-0000000000{last:02}");
