@@ -283,8 +283,8 @@ pub enum PlanError {
     /// More of something than one node's data plane takes, of which a node may be told all.
     #[error("there would be {count} {what}, more than the limit of {limit}; remove some")]
     TooMany {
-        /// Of what: slices, ports, or IP addresses of ports.
-        what: &'static str,
+        /// Of what: slices, ports of a network, or their IP addresses.
+        what: String,
         /// How many there would be.
         count: usize,
         /// [`catena_model::limits::NODE_SLICES_MAX`] or

@@ -5,7 +5,7 @@ use crate::error::PlanError;
 use crate::index::Index;
 use crate::intent::Intent;
 use catena_model::NodeName;
-use catena_model::id::PortId;
+use catena_model::id::{NetworkId, PortId};
 use catena_model::limits::{NODE_ADDRESSES_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX};
 use catena_model::resource::Chain;
 use std::collections::BTreeMap;
@@ -49,20 +49,34 @@ impl Room {
 }
 
 /// Is it no more than one node takes?
-pub(super) fn check_count(what: &'static str, count: usize, limit: usize) -> Result<(), PlanError> {
-    if count <= limit { Ok(()) } else { Err(PlanError::TooMany { what, count, limit }) }
+pub(super) fn check_count(
+    what: impl FnOnce() -> String,
+    count: usize,
+    limit: usize,
+) -> Result<(), PlanError> {
+    if count <= limit { Ok(()) } else { Err(PlanError::TooMany { what: what(), count, limit }) }
 }
 
-/// A node that has all networks is told where each port is.
-pub(super) fn check_addresses(ports: usize, addresses: usize) -> Result<(), PlanError> {
-    check_count("ports", ports, NODE_ADDRESSES_MAX)?;
-    check_count("IP addresses of ports", addresses, NODE_ADDRESSES_MAX)
+/// A node that has a network is told where each port of it is. What one network has takes nothing from
+/// others; of several together a node takes what it can.
+pub(super) fn check_network(
+    intent: &Intent,
+    network: NetworkId,
+    [ports, addresses]: [usize; 2],
+) -> Result<(), PlanError> {
+    let of = |what| format!("{what} in network '{}'", intent.network_name(network));
+    check_count(|| of("ports"), ports, NODE_ADDRESSES_MAX)?;
+    check_count(|| of("IP addresses of ports"), addresses, NODE_ADDRESSES_MAX)
 }
 
 /// Does all of it fit?
 pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
-    let addresses = intent.ports.values().map(|port| port.fixed_ips.len()).sum();
-    check_addresses(intent.ports.len(), addresses)?;
+    let mut sizes: BTreeMap<NetworkId, [usize; 2]> = BTreeMap::new();
+    for port in intent.ports.values() {
+        let [ports, addresses] = sizes.entry(port.network).or_default();
+        (*ports, *addresses) = (*ports + 1, *addresses + port.fixed_ips.len());
+    }
+    sizes.into_iter().try_for_each(|(network, size)| check_network(intent, network, size))?;
     let mut rooms: BTreeMap<NodeName, Room> = BTreeMap::new();
     for node in intent.ports.values().filter_map(|port| port.node.as_ref()) {
         rooms.entry(node.clone()).or_default().add(Room { ports: 1, ..Room::default() });

@@ -22,7 +22,7 @@ pub(super) fn links<'s>(slices: impl Iterator<Item = &'s Slice>) -> Links {
 
 /// Checks all slices.
 pub(super) fn check(intent: &Intent, graphs: &Graphs<'_>) -> Result<(), PlanError> {
-    room::check_count("slices", intent.slices.len(), NODE_SLICES_MAX)?;
+    room::check_count(|| "slices".into(), intent.slices.len(), NODE_SLICES_MAX)?;
     let function_ports = intent.function_ports();
     let network = |chain: &ChainId| Some((*chain, networks::network_of(intent, graphs, *chain)?));
     let networks: BTreeMap<ChainId, NetworkId> = intent.chains.keys().filter_map(network).collect();
@@ -46,7 +46,7 @@ pub(super) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
     if index.unchecked.slices.is_empty() {
         return Ok(());
     }
-    room::check_count("slices", intent.slices.len(), NODE_SLICES_MAX)?;
+    room::check_count(|| "slices".into(), intent.slices.len(), NODE_SLICES_MAX)?;
     let network_of = |chain| index.chain_networks.get(&chain).copied();
     for slice in index.unchecked.slices.iter().filter_map(|id| intent.slices.get(id)) {
         check_beside(intent, index, slice, network_of)?;
@@ -60,7 +60,7 @@ pub(crate) fn check_one(intent: &Intent, index: &Index, slice: &Slice) -> Result
     // One that is too many is refused alone: those that are written with it need not go with it.
     let is_new = !intent.slices.contains_key(&slice.id);
     let slices = intent.slices.len().saturating_add(usize::from(is_new));
-    room::check_count("slices", slices, NODE_SLICES_MAX)?;
+    room::check_count(|| "slices".into(), slices, NODE_SLICES_MAX)?;
     check_beside(intent, index, slice, networks::as_written(intent, index))?;
     match slice.after {
         Some(before) if !index.has_slice_link(before, slice.chain) => {

@@ -3,7 +3,7 @@
 
 use super::meetings::{self, count_passages};
 use super::networks::count_networks;
-use super::room::{check_addresses, count_rooms};
+use super::room::{check_network, count_rooms};
 use super::slices;
 use super::{Hop, check_alone, check_graph, directions, origins, passage, two_egresses};
 use crate::error::PlanError;
@@ -40,9 +40,8 @@ pub(crate) fn check_written(intent: &Intent, index: &mut Index) -> Result<(), Pl
     slices::check_written(intent, index)?;
     count_passages(intent, &graphs, index);
     meetings::check_written(intent, index)?;
-    if !index.unchecked.nodes.is_empty() {
-        // A port has come to a node, or another to a place of it.
-        check_addresses(intent.ports.len(), index.addresses_len())?;
+    for network in std::mem::take(&mut index.unchecked.grown) {
+        check_network(intent, network, index.size_of(network))?;
     }
     count_rooms(intent, index);
     for node in std::mem::take(&mut index.unchecked.nodes) {

@@ -54,6 +54,9 @@ pub struct Index {
     port_instances: Relation<PortId, InstanceId>,
     port_rules: Relation<PortId, RuleId>,
     network_ports: Relation<NetworkId, PortId>,
+    /// How many these are, and their addresses.
+    network_sizes: Counts<NetworkId>,
+    network_addresses: Counts<NetworkId>,
     network_subnets: Relation<NetworkId, SubnetId>,
     macs: Relation<(NetworkId, MacAddr), PortId>,
     interfaces: Relation<(NodeName, Attachment), PortId>,
@@ -95,6 +98,8 @@ pub(crate) struct Unchecked {
     pub(crate) chains: BTreeSet<ChainId>,
     pub(crate) slices: BTreeSet<SliceId>,
     pub(crate) nodes: BTreeSet<NodeName>,
+    /// Networks that have got a port.
+    pub(crate) grown: BTreeSet<NetworkId>,
     /// Networks whose prefixes are others than before.
     pub(crate) networks: BTreeSet<NetworkId>,
 }
@@ -210,9 +215,9 @@ impl Index {
         self.addresses.owners((network, is_ipv4), number)
     }
 
-    /// How many addresses all ports have.
-    pub(crate) fn addresses_len(&self) -> usize {
-        self.addresses.len()
+    /// How many ports a network has, and how many addresses they have.
+    pub(crate) fn size_of(&self, network: NetworkId) -> [usize; 2] {
+        [&self.network_sizes, &self.network_addresses].map(|all| all.of(&network) as usize)
     }
 
     /// The lowest address of a network that no port has, from this one on.

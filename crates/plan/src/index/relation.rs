@@ -50,11 +50,6 @@ impl<K: Ord + Clone, M: Member> Relation<K, M> {
     pub(crate) fn has_any(&self, key: K) -> bool {
         self.of(key).next().is_some()
     }
-
-    /// Members of all keys.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 /// Numbers that are given out once in each scope, and to whom; the lowest free one is found without
@@ -112,11 +107,6 @@ impl<S: Ord + Clone, M: Member> Numbers<S, M> {
         if number < last {
             self.rows.insert((scope.clone(), number.saturating_add(1)), last);
         }
-    }
-
-    /// How often any number is taken.
-    pub(crate) fn len(&self) -> usize {
-        self.owners.len()
     }
 
     /// Who has the number.

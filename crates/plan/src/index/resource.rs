@@ -128,10 +128,13 @@ impl Resource for Port {
 
     fn enter(&self, _: &Intent, index: &mut Index) {
         index.network_ports.insert(self.network, self.id);
+        index.network_sizes.add(self.network);
+        index.unchecked.grown.insert(self.network);
         index.macs.insert((self.network, self.mac), self.id);
         for fixed in &self.fixed_ips {
             let (is_ipv4, number) = numbered(fixed.address);
             index.addresses.take(&(self.network, is_ipv4), number, self.id);
+            index.network_addresses.add(self.network);
         }
         if let Some(node) = &self.node {
             let room = index.rooms.entry(node.clone()).or_default();
@@ -147,10 +150,12 @@ impl Resource for Port {
 
     fn leave(&self, _: &Intent, index: &mut Index) {
         index.network_ports.remove(&self.network, self.id);
+        index.network_sizes.remove(&self.network);
         index.macs.remove(&(self.network, self.mac), self.id);
         for fixed in &self.fixed_ips {
             let (is_ipv4, number) = numbered(fixed.address);
             index.addresses.release(&(self.network, is_ipv4), number, self.id);
+            index.network_addresses.remove(&self.network);
         }
         if let Some(node) = &self.node {
             let room = index.rooms.entry(node.clone()).or_default();

@@ -571,7 +571,7 @@ fn a_node_that_is_full_is_refused_by_the_sum_over_all_writes() {
 }
 
 #[test]
-fn more_addresses_than_one_node_can_be_told_are_refused_with_their_number() {
+fn more_addresses_of_a_network_than_a_node_can_be_told_are_refused_and_other_networks_are_not() {
     let limit = catena_model::limits::NODE_ADDRESSES_MAX;
     let fixed = |number: usize| FixedIp {
         subnet: SubnetId(id(2, 0)),
@@ -588,8 +588,12 @@ fn more_addresses_than_one_node_can_be_told_are_refused_with_their_number() {
     indexed.put(other);
     for refused in [indexed.check(), catena_plan::check(indexed.intent())] {
         let text = refused.unwrap_err().to_string();
-        assert!(text.contains("524289 IP addresses of ports") && text.contains("524288"), "{text}");
+        assert!(text.contains("524289 IP addresses of ports in network"), "{text}");
+        assert!(text.contains("524288"), "{text}");
     }
-    indexed.remove::<Port>(PortId(id(3, 1)));
+    let mut elsewhere = port(1, &mut Dice(0));
+    elsewhere.network = NetworkId(id(1, 9));
+    elsewhere.fixed_ips = vec![fixed(limit)];
+    indexed.put(elsewhere);
     indexed.check().unwrap();
 }
