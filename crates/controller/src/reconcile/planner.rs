@@ -47,15 +47,8 @@ impl Planner {
         let told = ledger_store::read_programs(store.as_ref())?;
         let reconciler = Reconciler::resume(ledger, nodes, told).with_slices(book, number);
         let ledger = Arc::clone(&reconciler.blueprint().ledger);
-        Ok(Self {
-            store,
-            fleet,
-            declared,
-            reconciler,
-            ledger,
-            unstored: BTreeMap::new(),
-            trouble: None,
-        })
+        let unstored = BTreeMap::new();
+        Ok(Self { store, fleet, declared, reconciler, ledger, unstored, trouble: None })
     }
 
     pub(super) fn situation(&self) -> Situation {
