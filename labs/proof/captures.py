@@ -99,6 +99,16 @@ class Capture:
         self.frames = frames
 
 
+def as_they_came(sights):
+    """The sights of one capture, none later than one behind it: the kernel gives a frame its place in the
+    file under a lock and its time some moments after, so of two processors' frames the second may be stamped first."""
+    sights, latest = list(sights), float("inf")
+    for index in range(len(sights) - 1, -1, -1):
+        latest = min(latest, sights[index].time)
+        sights[index] = sights[index]._replace(time=latest)
+    return sights
+
+
 def read_pcap(path):
     """Yields (time in seconds, frame bytes) of a classic pcap file."""
     data, order, unit = read(path)

@@ -51,7 +51,7 @@ def good():
 
 
 def prove(sights, lost=0, counted=None, sent=None, received=None, versions=None,
-          magic=0xA1B23C4D):
+          magic=0xA1B23C4D, stamped_late=()):
     with tempfile.TemporaryDirectory() as folder:
         groups = {"endpoints": {}, "functions": {}}
         unit = 1 if magic == 0xA1B23C4D else 1000
@@ -64,6 +64,7 @@ def prove(sights, lost=0, counted=None, sent=None, received=None, versions=None,
                 file.write(struct.pack("<IHHiIII", magic, 2, 4, 0, 0, 80, 1))
                 for time, at, _, data in sorted(sights, key=lambda sight: sight[0]):
                     if at == node:
+                        time += dict(stamped_late).get((node, time), 0)
                         file.write(struct.pack("<IIII", time // 10**9, time % 10**9 // unit,
                                                len(data[:80]), len(data)) + data[:80])
         lab = {**groups, "versions": versions or VERSIONS,
@@ -133,6 +134,14 @@ class Proof(unittest.TestCase):
         first[1][0] += 200
         result = self.wrong(good() + first + second, "overtaken")
         self.assertIn("as seen in at v1/c", result["violations"][0])
+
+    def test_what_was_stamped_late_and_not_seen_late_is_not_overtaken(self):
+        first, second = journey(9, ["v1"], 11), journey(8, ["v1"], 11)
+        second = [[time + 100, *rest] for time, *rest in second]
+        for time, node, *_ in first[1:]:
+            late = [((node, time), 150)]
+            status, result = prove(good() + first + second, stamped_late=late)
+            self.assertEqual(status, 0, result)
 
     def test_a_shorter_new_version_may_overtake_the_old_one(self):
         old, new = journey(9, ["v1", "v2"], 20), journey(8, ["v2", "v1"], 20)

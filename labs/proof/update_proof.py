@@ -21,7 +21,8 @@ next change). A version is in force for packets sent between `asked` and the `ov
     mixed       whose ordered list of visited functions is not exactly one version that was in force
                 when it was sent
     overtaken   that was seen at a function or at the destination behind a packet that was sent later
-                on the same version; a shorter new path may overtake the old one
+                on the same version, by the order of the frames in the captures; a shorter new path may
+                overtake the old one
 
 Two witnesses must agree on the order of the visits: the IP hop limit, which each function lowers by
 one, and the captures' clock.
@@ -36,7 +37,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 
 import captures
-from captures import Capture, Unreadable, distrust
+from captures import Capture, Unreadable, as_they_came, distrust
 
 EXAMPLES_MAX = 20  # violations told in full; all are counted
 TIME_BITS = 64  # of a sight packed into one number: hops passed, time, spot
@@ -80,7 +81,7 @@ def read_sights(lab, folder, spots, verdict):
                     continue
                 capture = Capture(os.path.join(folder, interface["pcap"]), interface["mac"])
                 out, into = (spots.numbers[node, network, way] for way in (False, True))
-                for time, is_in, hops, _, _, identity in capture.sights({port}):
+                for time, is_in, hops, _, _, identity in as_they_came(capture.sights({port})):
                     passed = 255 - hops
                     sight = (passed << TIME_BITS | time) << SPOT_BITS | (into if is_in else out)
                     packets[identity[8:]].append(sight)

@@ -74,6 +74,26 @@ fn no_thread_of_a_data_plane_has_a_privilege() {
 }
 
 #[test]
+fn data_planes_go_before_what_else_wants_the_processor() {
+    in_shared_house(|house| {
+        for host in HOSTS {
+            let process = house.process("dataplane", Some(host)).pid;
+            for thread in fs::read_dir(format!("/proc/{process}/task")).expect("it runs").flatten()
+            {
+                let stat = fs::read_to_string(thread.path().join("stat")).expect("it runs");
+                // Behind the name, which may hold anything: the 19th of all (proc(5)).
+                let niceness = stat.rsplit(')').next().and_then(|rest| rest.split(' ').nth(17));
+                assert_eq!(niceness, Some("-10"), "{host}: {stat}");
+            }
+            // Absent where the kernel groups no tasks by session.
+            let session = fs::read_to_string(format!("/proc/{process}/autogroup"));
+            let of_session = session.as_deref().map(|line| line.trim().ends_with(" nice -10"));
+            assert!(of_session.unwrap_or(true), "{host}: {session:?}");
+        }
+    });
+}
+
+#[test]
 fn no_thread_of_a_controller_has_a_privilege_and_its_files_are_its_own() {
     in_shared_house(|house| {
         let process = house.process("controller", None).pid;

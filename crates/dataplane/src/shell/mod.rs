@@ -14,6 +14,7 @@ mod kernel_door;
 mod ledger;
 mod order;
 mod peers;
+mod priority;
 mod program_log;
 mod punt;
 mod punt_shares;
@@ -45,6 +46,8 @@ const STATE_DIR_MODE: u32 = 0o700;
 /// Said in the log and among the troubles of a node.
 const WITHOUT_SANDBOX: &str =
     "the data plane may make any system call and open any file of its user (--no-sandbox)";
+
+const WITHOUT_PRIORITY: &str = "other processes that want all of the processor make packets wait, and where their rows are full, end";
 
 /// What a data plane must be told; everything else comes with its program.
 #[derive(Debug)]
@@ -133,6 +136,9 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     if config.leads_session {
         // A process that leads a group already is refused; it is then as independent as it needs.
         rustix::process::setsid().ok();
+        if let Err(error) = priority::go_first() {
+            tracing::warn!("without priority: {error}; {WITHOUT_PRIORITY}");
+        }
     }
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(STATE_DIR_MODE);

@@ -5,6 +5,7 @@ use super::accounting::{Snapshot, Standing, settle};
 use super::capture::Captures;
 use super::cases::{Case, cases, rounds};
 use super::evidence::{DeploySample, Evidence, RunEvidence};
+use super::neighbours;
 use super::proof::{self, Question};
 use super::tool::{Place, TrafficResult, make};
 use super::updates::{Changing, Update};
@@ -96,6 +97,7 @@ fn run_once(
         None => None,
         Some(updates) => {
             let chain = case.chain.as_deref().unwrap_or(&updates.chain);
+            neighbours::learn(running, updates)?;
             Some(Changing::new(running, chain, case.encapsulation)?)
         }
     };

@@ -10,6 +10,7 @@ mod evidence;
 mod experiment;
 mod flows;
 mod judge;
+mod neighbours;
 mod proof;
 mod provenance;
 mod report;
