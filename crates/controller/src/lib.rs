@@ -100,12 +100,18 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         trusted_proxies: config.trusted_proxies.into(),
     };
     let (north, south) = connections::doors();
+    // The planner computes where this future is polled: that holds up no listener, and who waits for its plan
+    // is woken on the spot.
+    let mut listeners = tokio::task::JoinSet::new();
+    listeners.spawn(async move { northbound::serve(northbound, &north, Arc::new(app)).await });
+    let heard = signals.clone();
+    listeners
+        .spawn(async move { southbound::serve(southbound, &south, authority, fleet, heard).await });
     tokio::select! {
         end = reconciler.run() => end,
         end = checkpoint(file, config.checkpoint_interval) => end,
         end = reconcile::drain::watch(situation.clone(), Arc::clone(&collector), signals.clone(), receipts) => end,
-        end = reconcile::health::watch(situation, collector, signals.clone(), found) => end,
-        end = northbound::serve(northbound, &north, Arc::new(app)) => end,
-        end = southbound::serve(southbound, &south, authority, fleet, signals) => end,
+        end = reconcile::health::watch(situation, collector, signals, found) => end,
+        Some(end) = listeners.join_next() => end.unwrap_or(Err(ControllerError::Ended("listener"))),
     }
 }

@@ -50,7 +50,7 @@ async fn put(declared: &Declared, network: Network) -> Result<Snapshot, Refused>
     made.await.map(|((), snapshot)| snapshot)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_fails_half_way_leaves_no_trace_and_a_good_one_survives_a_restart() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let declared = Declared::load(Arc::clone(&store)).unwrap();
@@ -74,7 +74,7 @@ async fn a_change_that_fails_half_way_leaves_no_trace_and_a_good_one_survives_a_
     assert!(Declared::load(store).unwrap().snapshot().intent.networks.is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_copy_is_changed_without_its_origin_and_knows_what_it_had() {
     let declared = Declared::load(Arc::new(MemoryStore::default())).unwrap();
     let (first, mut second) = (network("first"), network("second"));
@@ -188,7 +188,7 @@ async fn until_all_wait() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_and_revisions() {
     let crowd = Crowd::gather().await;
     let shared = network("shared");
@@ -225,7 +225,7 @@ async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_an
     assert_eq!(log.iter().map(|c| c.revision.0).collect::<Vec<_>>(), (2..=12).collect::<Vec<_>>());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn one_that_fails_among_others_is_answered_alone_and_leaves_no_trace() {
     let crowd = Crowd::gather().await;
     let good = crowd.join(|draft| Ok(draft.put(network("good"))?));
@@ -249,7 +249,7 @@ async fn one_that_fails_among_others_is_answered_alone_and_leaves_no_trace() {
     assert_eq!(names(&crowd.declared.snapshot()), ["first", "good"]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_fails_is_told_to_all_who_shared_it_and_changes_nothing() {
     let mut crowd = Crowd::gather().await;
     let waiting: Vec<_> =
@@ -272,7 +272,7 @@ async fn a_commit_that_fails_is_told_to_all_who_shared_it_and_changes_nothing() 
     assert_eq!(names(&crowd.declared.snapshot()), ["again", "first"]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_resource_knows_when_it_was_made_and_changed_also_after_a_restart() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let declared = Declared::load(Arc::clone(&store)).unwrap();
@@ -297,7 +297,7 @@ async fn a_resource_knows_when_it_was_made_and_changed_also_after_a_restart() {
     assert!(declared.snapshot().stamps.is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn of_a_store_from_before_stamps_nothing_is_said_that_nobody_wrote_down() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut old = network("old");

@@ -98,9 +98,10 @@ where
     let (asker, outcome) = oneshot::channel();
     let asked = Asked { edit: Some(edit), answer: None, asker: Some(asker) };
     let must_serve = writer.hand_in(Box::new(asked))?;
-    if must_serve {
+    // A change that is alone needs no other thread; what has come meanwhile must not delay its answer.
+    if must_serve && tokio::task::block_in_place(|| writer.serve_once()) {
         let writer = Arc::clone(writer);
-        tokio::task::spawn_blocking(move || writer.serve());
+        tokio::task::spawn_blocking(move || while writer.serve_once() {});
     }
     outcome.await.unwrap_or_else(|_| Err(StoreError::Abandoned.into()))
 }
@@ -129,19 +130,17 @@ impl Writer {
         Ok(!std::mem::replace(&mut queue.is_served, true))
     }
 
-    /// Makes changes until none waits. Blocks on the disk.
-    fn serve(&self) {
-        loop {
-            let mut queue = self.queue();
-            let count = queue.waiting.len().min(CHANGES_PER_COMMIT_MAX);
-            let batch: Vec<Box<dyn Change>> = queue.waiting.drain(..count).collect();
-            if batch.is_empty() {
-                queue.is_served = false;
-                return;
-            }
-            drop(queue);
-            self.make(batch);
-        }
+    /// Makes changes that wait, as many as one commit may hold, and tells whether there are more. Blocks on the
+    /// disk.
+    fn serve_once(&self) -> bool {
+        let mut queue = self.queue();
+        let count = queue.waiting.len().min(CHANGES_PER_COMMIT_MAX);
+        let batch: Vec<Box<dyn Change>> = queue.waiting.drain(..count).collect();
+        drop(queue);
+        self.make(batch);
+        let mut queue = self.queue();
+        queue.is_served = !queue.waiting.is_empty();
+        queue.is_served
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

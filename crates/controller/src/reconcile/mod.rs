@@ -124,12 +124,7 @@ impl Reconciler {
                 news.push(signal);
             }
             let snapshot = self.declared.borrow_and_update().clone();
-            let mut planner = self.planner;
-            let step = tokio::task::spawn_blocking(move || {
-                planner.advance(news, snapshot);
-                planner
-            });
-            self.planner = step.await.map_err(|_| ended())?;
+            tokio::task::block_in_place(|| self.planner.advance(news, snapshot));
             let found = Arc::clone(&self.found.borrow_and_update());
             self.situation.send_replace(Situation { found, ..self.planner.situation() });
         }
