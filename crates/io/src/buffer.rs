@@ -1,6 +1,6 @@
-//! Packet memory: buffers with room in front, and the pool they come from. All of it is allocated
-//! at start; running out is the caller's counted drop. Knows bytes and their offload; refuses to
-//! know formats.
+//! Packet memory: buffers with room in front, and the pool they come from. A buffer is allocated when it is
+//! first needed and never freed; running out of them is the caller's counted drop. Knows bytes and their
+//! offload; refuses to know formats.
 
 use crate::offload::Offload;
 
@@ -22,7 +22,6 @@ pub struct Buffer {
 
 impl Buffer {
     fn new() -> Self {
-        // Zeroed memory comes untouched from the kernel, so a buffer costs pages only once used.
         Self::around(vec![0; BUFFER_HEADROOM_BYTES + BUFFER_DATA_BYTES].into_boxed_slice())
     }
 
@@ -159,39 +158,47 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// A fixed number of buffers. The one returned last is taken first, so that few pages stay warm.
+/// A bounded number of buffers. The one returned last is taken first, and none is made while one is free: so the
+/// pool has as many as were ever in use together, where 2,048 of 68 KiB would be touched by zeroing them.
 #[derive(Debug)]
 pub struct BufferPool {
     // The memory alone: what a buffer says of its last frame is not worth moving.
     free: Vec<Box<[u8]>>,
+    /// Buffers that were never needed yet.
+    unmade: usize,
     capacity: usize,
 }
 
 impl BufferPool {
-    /// Allocates `capacity` buffers; their memory costs nothing before its first use.
+    /// A pool of at most `capacity` buffers.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        let free = std::iter::repeat_with(|| Buffer::new().memory).take(capacity).collect();
-        Self { free, capacity }
+        Self { free: Vec::with_capacity(capacity), unmade: capacity, capacity }
     }
 
     /// An empty buffer, or `None` when all are in use.
     #[inline]
     pub fn take(&mut self) -> Option<Buffer> {
-        self.free.pop().map(Buffer::around)
+        self.free.pop().map(Buffer::around).or_else(|| self.make())
+    }
+
+    #[cold]
+    fn make(&mut self) -> Option<Buffer> {
+        self.unmade = self.unmade.checked_sub(1)?;
+        Some(Buffer::new())
     }
 
     /// Gives a buffer of this pool back.
     #[inline]
     pub fn put(&mut self, buffer: Buffer) {
-        debug_assert!(self.free.len() < self.capacity, "a buffer of another pool was put here");
+        debug_assert!(self.free() < self.capacity, "a buffer of another pool was put here");
         self.free.push(buffer.memory);
     }
 
     /// Buffers that can be taken now.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.free.len()
+        self.free.len() + self.unmade
     }
 
     /// Buffers of this pool, taken or not.
@@ -274,6 +281,17 @@ mod tests {
         pool.put(again);
         pool.put(second);
         assert_eq!(pool.free(), 2);
+    }
+
+    #[test]
+    fn a_pool_makes_as_many_buffers_as_were_in_use_together() {
+        let mut pool = BufferPool::new(8);
+        for in_use in [1, 3, 2] {
+            let taken: Vec<Buffer> =
+                std::iter::repeat_with(|| pool.take().unwrap()).take(in_use).collect();
+            taken.into_iter().for_each(|buffer| pool.put(buffer));
+        }
+        assert_eq!((pool.unmade, pool.free()), (5, 8));
     }
 
     #[test]
