@@ -12,6 +12,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const PORT: u16 = 5_090;
+/// Where nothing else is sent to: the kernel knows no flow there, whatever source port a socket happens to get.
+const UNKNOWN: u16 = 5_092;
 const PACKETS: u32 = 10;
 /// More than half of the way up: what is lost must not take places for ever.
 const NEW_FLOWS: u32 = 600;
@@ -36,6 +38,7 @@ fn what_is_lost_on_its_way_up_is_counted_by_name_and_the_punt_device_comes_up_ag
     in_shared_house(|house| {
         let (host, source, destination) = (house.node("host1"), house.node("S"), house.node("D"));
         let to = SocketAddr::new(address("D", Family::V4), PORT);
+        let unknown = SocketAddr::new(to.ip(), UNKNOWN);
         send_and_count(&source, &destination, to, PACKETS);
         let before = lost(house);
         let agent = house.process("agent", Some("host1")).pid;
@@ -44,7 +47,7 @@ fn what_is_lost_on_its_way_up_is_counted_by_name_and_the_punt_device_comes_up_ag
             // It cannot mend anything meanwhile.
             signal(agent, Signal::STOP);
             host.ip(hurt);
-            (0..NEW_FLOWS).for_each(|_| assert_eq!(Sender::new(&source, to).send(), 0));
+            (0..NEW_FLOWS).for_each(|_| assert_eq!(Sender::new(&source, unknown).send(), 0));
             signal(agent, Signal::CONT);
             wait_for("host1 to tell what was lost", || {
                 let lost = lost(house) + refused(house, "S") - already;
