@@ -60,6 +60,7 @@ async fn checkpoint(store: Arc<SqliteStore>, interval: Duration) -> Result<(), C
 /// Runs a controller until the returned future is dropped or a listener fails.
 ///
 /// Both listeners are bound before the first await, so that whoever started it may connect at once.
+/// Needs a runtime of several threads: what blocks does so in place, and others go on beside it.
 ///
 /// # Errors
 /// When the configuration is refused, the store is damaged or in use, or a listener fails; each

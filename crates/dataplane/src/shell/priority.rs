@@ -10,12 +10,16 @@ const NICENESS: i32 = -10;
 /// what a process asks for counts within its own alone.
 const OF_SESSION: &str = "/proc/self/autogroup";
 
-/// Lets this process, the threads that it starts and the session that it leads go first.
+/// Lets this process, the threads that it starts and the session that it leads go first. A session that
+/// another leads, such as that of a terminal, stays as it is.
 ///
 /// # Errors
 /// It has no right to, or the session's weight cannot be set.
 pub(super) fn go_first() -> Result<(), Error> {
     rustix::process::setpriority_process(None, NICENESS)?;
+    if rustix::process::getsid(None)? != rustix::process::getpid() {
+        return Ok(());
+    }
     match fs::write(OF_SESSION, NICENESS.to_string()) {
         // The kernel does not group by session.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
