@@ -169,7 +169,8 @@ pub(crate) fn controller(auth: Auth) -> SocketAddr {
         let mut config = Config::new(ListenerSource::Bound(listener), data.path());
         config.auth = auth;
         config.answer_wait = Duration::ZERO;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let end = runtime.unwrap().block_on(catena_controller::run(config));
         panic!("the controller ended: {end:?}");
     });
