@@ -2,6 +2,26 @@
 //! members.
 
 use crate::intent::{Table, differences};
+use imbl::OrdSet;
+
+/// Does something come, or does it go?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// It comes.
+    Add,
+    /// It goes.
+    Remove,
+}
+
+impl Edit {
+    /// Puts a member into a set, or takes it out; was that anything new?
+    pub(crate) fn apply<T: Ord + Clone>(self, set: &mut OrdSet<T>, member: T) -> bool {
+        match self {
+            Self::Add => set.insert(member).is_none(),
+            Self::Remove => set.remove(&member).is_some(),
+        }
+    }
+}
 
 /// A copy costs nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,21 +34,25 @@ impl<K: Ord + Clone> Default for Counts<K> {
 }
 
 impl<K: Ord + Clone> Counts<K> {
-    /// One member more.
-    pub(crate) fn add(&mut self, key: K) {
-        *self.0.entry(key).or_default() += 1;
-    }
-
-    /// One member less.
-    pub(crate) fn remove(&mut self, key: &K) {
-        match self.of(key) {
-            0 | 1 => self.0.remove(key),
-            count => self.0.insert(key.clone(), count - 1),
+    /// One member more or less.
+    pub(crate) fn edit(&mut self, edit: Edit, key: K) {
+        let count = match edit {
+            Edit::Add => self.of(&key).saturating_add(1),
+            Edit::Remove => self.of(&key).saturating_sub(1),
+        };
+        match count {
+            0 => self.0.remove(&key),
+            count => self.0.insert(key, count),
         };
     }
 
     pub(crate) fn of(&self, key: &K) -> u32 {
         self.0.get(key).copied().unwrap_or_default()
+    }
+
+    /// Has no key a member?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The keys that have members, in order, and how many.
@@ -55,19 +79,19 @@ mod tests {
     #[test]
     fn a_key_is_there_as_long_as_it_has_members() {
         let mut counts = Counts::default();
-        counts.add('a');
+        counts.edit(Edit::Add, 'a');
         let once = counts.clone();
-        counts.add('a');
+        counts.edit(Edit::Add, 'a');
         assert!(counts.changed_keys(&once).next().is_none() && counts != once);
-        counts.add('b');
+        counts.edit(Edit::Add, 'b');
         assert!(counts.changed_keys(&once).eq(&['b']));
         assert_eq!((counts.of(&'a'), counts.of(&'b'), counts.of(&'c')), (2, 1, 0));
         assert!(counts.keys_from('b').eq(&['b']));
         for gone in ['b', 'a', 'c'] {
-            counts.remove(&gone);
+            counts.edit(Edit::Remove, gone);
         }
         assert_eq!(counts, once);
-        counts.remove(&'a');
+        counts.edit(Edit::Remove, 'a');
         assert_eq!(counts.iter().count(), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! All paths that any node may still know, by identifier and by chain. A copy costs nothing, and what
 //! two of them differ in is found without looking at what both share. Refuses to know what moves a path.
 
-use crate::counts::Counts;
+use crate::counts::{Counts, Edit};
 use crate::index::{Member, Numbers, Relation};
 use crate::intent::{Table, differences};
 use crate::ledger::{PathPhase, PathRecord};
@@ -130,35 +130,33 @@ impl Paths {
 
     pub(crate) fn insert(&mut self, id: PathId, record: PathRecord) {
         self.remove(&id);
-        self.chains.insert(record.chain, id);
-        record.pins.iter().for_each(|pin| self.pinned.add(pin.old));
-        if !record.pins.is_empty() {
-            self.pinning.insert(id);
-        }
-        if record.is_linked() {
-            self.linked.insert(id);
-        }
-        if record.phase == PathPhase::Superseded {
-            self.superseded.insert(id);
-        }
-        if record.is_waiting() {
-            self.waiting.add(record.chain);
-        }
-        self.taken.take(&(), id.0.into(), id);
+        self.refer(Edit::Add, id, &record);
         self.records.insert(id, Arc::new(record));
     }
 
     pub(crate) fn remove(&mut self, id: &PathId) {
-        let Some(former) = self.records.remove(id) else { return };
-        self.chains.remove(&former.chain, *id);
-        former.pins.iter().for_each(|pin| self.pinned.remove(&pin.old));
-        self.pinning.remove(id);
-        self.linked.remove(id);
-        self.superseded.remove(id);
-        if former.is_waiting() {
-            self.waiting.remove(&former.chain);
+        if let Some(former) = self.records.remove(id) {
+            self.refer(Edit::Remove, *id, &former);
         }
-        self.taken.release(&(), id.0.into(), *id);
+    }
+
+    /// All that a record is found by.
+    fn refer(&mut self, edit: Edit, id: PathId, record: &PathRecord) {
+        self.chains.edit(edit, record.chain, id);
+        record.pins.iter().for_each(|pin| self.pinned.edit(edit, pin.old));
+        for (set, is_member) in [
+            (&mut self.pinning, !record.pins.is_empty()),
+            (&mut self.linked, record.is_linked()),
+            (&mut self.superseded, record.phase == PathPhase::Superseded),
+        ] {
+            if is_member {
+                edit.apply(set, id);
+            }
+        }
+        if record.is_waiting() {
+            self.waiting.edit(edit, record.chain);
+        }
+        self.taken.edit(edit, &(), id.0.into(), id);
     }
 
     /// Changes a path, if there is one with this identifier.

@@ -3,6 +3,7 @@
 //! all functions behind the port are declared to keep it, else those of IP.
 
 use super::{directions, passage};
+use crate::counts::Edit;
 use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::index::Index;
@@ -59,13 +60,12 @@ pub(crate) fn count_passages(intent: &Intent, graphs: &Graphs<'_>, index: &mut I
     for id in touched(intent, index) {
         let now = intent.chains.get(&id).map(|chain| of_chain(intent, graphs, chain));
         let now = now.unwrap_or_default();
-        for gone in index.chain_passages.get(&id).cloned().unwrap_or_default() {
-            index.passages.remove(&gone);
-            index.network_passages.remove(&(gone.network, gone.egress));
-        }
-        for passage in &now {
-            index.passages.add(*passage);
-            index.network_passages.add((passage.network, passage.egress));
+        let before = index.chain_passages.get(&id).cloned().unwrap_or_default();
+        for (edit, passages) in [(Edit::Remove, &before), (Edit::Add, &now)] {
+            for passage in passages {
+                index.passages.edit(edit, *passage);
+                index.network_passages.edit(edit, (passage.network, passage.egress));
+            }
         }
         if now.is_empty() {
             index.chain_passages.remove(&id);

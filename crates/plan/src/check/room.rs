@@ -1,6 +1,7 @@
 //! What chains take of the room that a node's program has.
 
 use super::directions;
+use crate::counts::Edit;
 use crate::error::PlanError;
 use crate::index::Index;
 use crate::intent::Intent;
@@ -19,20 +20,17 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub(crate) fn is_empty(self) -> bool {
-        self == Self::default()
-    }
+    /// What a port takes.
+    pub(crate) const OF_PORT: Self = Self { ports: 1, paths: 0, rules: 0 };
 
-    fn add(&mut self, other: Self) {
-        self.ports = self.ports.saturating_add(other.ports);
-        self.paths = self.paths.saturating_add(other.paths);
-        self.rules = self.rules.saturating_add(other.rules);
-    }
-
-    fn subtract(&mut self, other: Self) {
-        self.ports = self.ports.saturating_sub(other.ports);
-        self.paths = self.paths.saturating_sub(other.paths);
-        self.rules = self.rules.saturating_sub(other.rules);
+    fn edit(&mut self, edit: Edit, other: Self) {
+        let merged = match edit {
+            Edit::Add => usize::saturating_add,
+            Edit::Remove => usize::saturating_sub,
+        };
+        self.ports = merged(self.ports, other.ports);
+        self.paths = merged(self.paths, other.paths);
+        self.rules = merged(self.rules, other.rules);
     }
 
     pub(super) fn check(self, node: &NodeName) -> Result<(), PlanError> {
@@ -79,11 +77,11 @@ pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
     sizes.into_iter().try_for_each(|(network, size)| check_network(intent, network, size))?;
     let mut rooms: BTreeMap<NodeName, Room> = BTreeMap::new();
     for node in intent.ports.values().filter_map(|port| port.node.as_ref()) {
-        rooms.entry(node.clone()).or_default().add(Room { ports: 1, ..Room::default() });
+        rooms.entry(node.clone()).or_default().edit(Edit::Add, Room::OF_PORT);
     }
     for chain in intent.chains.values() {
         for (node, room) in of_chain(intent, chain) {
-            rooms.entry(node).or_default().add(room);
+            rooms.entry(node).or_default().edit(Edit::Add, room);
         }
     }
     rooms.iter().try_for_each(|(node, room)| room.check(node))
@@ -110,6 +108,17 @@ fn of_chain(intent: &Intent, chain: &Chain) -> BTreeMap<NodeName, Room> {
     rooms
 }
 
+impl Index {
+    /// A part of what chains and ports take of a node's room.
+    pub(crate) fn edit_room(&mut self, edit: Edit, node: &NodeName, room: Room) {
+        let sum = self.rooms.entry(node.clone()).or_default();
+        sum.edit(edit, room);
+        if *sum == Room::default() {
+            self.rooms.remove(node);
+        }
+    }
+}
+
 /// Brings the sums in step with the chains that were written; the nodes whose sums that changed are
 /// to be checked.
 pub(crate) fn count_rooms(intent: &Intent, index: &mut Index) {
@@ -119,17 +128,10 @@ pub(crate) fn count_rooms(intent: &Intent, index: &mut Index) {
         if now == before {
             continue;
         }
-        for (node, room) in &before {
-            let sum = index.rooms.entry(node.clone()).or_default();
-            sum.subtract(*room);
-            if sum.is_empty() {
-                index.rooms.remove(node);
-            }
+        for (edit, rooms) in [(Edit::Remove, &before), (Edit::Add, &now)] {
+            rooms.iter().for_each(|(node, room)| index.edit_room(edit, node, *room));
         }
-        for (node, room) in &now {
-            index.rooms.entry(node.clone()).or_default().add(*room);
-            index.unchecked.nodes.insert(node.clone());
-        }
+        index.unchecked.nodes.extend(now.keys().cloned());
         if now.is_empty() {
             index.chain_rooms.remove(&id);
         } else {

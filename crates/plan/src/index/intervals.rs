@@ -5,7 +5,8 @@
 //! those sorted by their first number, or by their last.
 
 use super::relation::Member;
-use imbl::{OrdMap, OrdSet};
+use crate::counts::{Counts, Edit};
+use imbl::OrdSet;
 
 /// First and last number.
 pub(super) type Interval = (u128, u128);
@@ -21,34 +22,22 @@ pub(super) struct Intervals<M: Ord + Clone> {
     /// Level, last number, member.
     lasts: OrdSet<(u32, u128, M)>,
     /// Intervals of each level.
-    levels: OrdMap<u32, usize>,
+    levels: Counts<u32>,
 }
 
 impl<M: Member> Default for Intervals<M> {
     fn default() -> Self {
-        Self { firsts: OrdSet::new(), lasts: OrdSet::new(), levels: OrdMap::new() }
+        Self { firsts: OrdSet::new(), lasts: OrdSet::new(), levels: Counts::default() }
     }
 }
 
 impl<M: Member> Intervals<M> {
-    pub(super) fn insert(&mut self, (first, last): Interval, member: M) {
+    pub(super) fn edit(&mut self, edit: Edit, (first, last): Interval, member: M) {
         let level = level(first, last);
-        if self.firsts.insert((level, first, member)).is_none() {
-            *self.levels.entry(level).or_default() += 1;
+        if edit.apply(&mut self.firsts, (level, first, member)) {
+            self.levels.edit(edit, level);
         }
-        self.lasts.insert((level, last, member));
-    }
-
-    pub(super) fn remove(&mut self, (first, last): Interval, member: M) {
-        let level = level(first, last);
-        if self.firsts.remove(&(level, first, member)).is_some() {
-            let count = self.levels.entry(level).or_default();
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.levels.remove(&level);
-            }
-        }
-        self.lasts.remove(&(level, last, member));
+        edit.apply(&mut self.lasts, (level, last, member));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -57,7 +46,7 @@ impl<M: Member> Intervals<M> {
 
     /// The members whose intervals share a number with this one, each once.
     pub(super) fn meeting(&self, (first, last): Interval) -> impl Iterator<Item = M> + '_ {
-        self.levels.keys().flat_map(move |level| {
+        self.levels.iter().flat_map(move |(level, _)| {
             let begin_inside = first.checked_add(1).map(|next| (next, last));
             let begin_inside = begin_inside.filter(|(next, last)| next <= last);
             let begin_inside = begin_inside.map(|row| row_of(&self.firsts, *level, row));
@@ -117,10 +106,10 @@ mod tests {
             let mut intervals = Intervals::default();
             let id = |number: usize| RuleId(Uuid::from_u128(number as u128));
             for (number, (interval, _)) in members.iter().enumerate() {
-                intervals.insert(*interval, id(number));
+                intervals.edit(Edit::Add, *interval, id(number));
             }
             for (number, (interval, _)) in members.iter().enumerate().filter(|(_, m)| m.1) {
-                intervals.remove(*interval, id(number));
+                intervals.edit(Edit::Remove, *interval, id(number));
             }
             let meets = |(a, b): Interval| a <= wanted.1 && wanted.0 <= b;
             let kept = members.iter().enumerate().filter(|(_, (i, gone))| !gone && meets(*i));

@@ -2,7 +2,7 @@
 //! refuses to know what they are on.
 
 use super::relation::{Member, Relation};
-use crate::counts::Counts;
+use crate::counts::{Counts, Edit};
 use catena_model::ProjectId;
 use catena_model::resource::Label;
 use uuid::Uuid;
@@ -23,18 +23,12 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    pub(super) fn enter(&mut self, table: TableName, id: Uuid, label: &Label) {
+    pub(super) fn edit(&mut self, edit: Edit, table: TableName, id: Uuid, label: &Label) {
         if !label.name.is_empty() {
-            self.named.insert((table, label.name.clone()), id);
+            self.named.edit(edit, (table, label.name.clone()), id);
         }
-        self.owned.insert((table, label.project.clone()), id);
-        self.counts.add((table, label.project.clone()));
-    }
-
-    pub(super) fn leave(&mut self, table: TableName, id: Uuid, label: &Label) {
-        self.named.remove(&(table, label.name.clone()), id);
-        self.owned.remove(&(table, label.project.clone()), id);
-        self.counts.remove(&(table, label.project.clone()));
+        self.owned.edit(edit, (table, label.project.clone()), id);
+        self.counts.edit(edit, (table, label.project.clone()));
     }
 
     /// Those with a name that is not empty, in order.

@@ -13,7 +13,7 @@ pub use overlap::{overlap, tuples_overlap};
 pub use resource::Resource;
 
 use crate::check::{Passage, Room};
-use crate::counts::Counts;
+use crate::counts::{Counts, Edit};
 use crate::graph::Graphs;
 use crate::intent::{Intent, Table};
 use catena_model::id::{
@@ -335,22 +335,16 @@ impl IndexedIntent {
     pub fn put<R: Resource>(&mut self, resource: R) {
         let id = resource.id();
         let former = R::table(&self.intent).get(&id).cloned();
-        let is_relabelled = former.as_ref().is_some_and(|former| former.means(&resource));
-        if !is_relabelled {
-            if let Some(former) = &former {
-                former.leave(&self.intent, &mut self.index);
-            }
-            resource.enter(&self.intent, &mut self.index);
+        let versions = || {
+            let former = former.iter().map(|former| (Edit::Remove, former));
+            former.chain([(Edit::Add, &resource)])
+        };
+        if !former.as_ref().is_some_and(|former| former.means(&resource)) {
+            versions().for_each(|(edit, it)| it.edit(edit, &self.intent, &mut self.index));
         }
-        let labels = &mut self.index.labels;
-        match &former {
-            Some(former) if former.label() == resource.label() => {}
-            former => {
-                if let Some(former) = former {
-                    labels.leave(R::TABLE, R::uuid(id), former.label());
-                }
-                labels.enter(R::TABLE, R::uuid(id), resource.label());
-            }
+        if former.as_ref().map(R::label) != Some(resource.label()) {
+            let labels = &mut self.index.labels;
+            versions().for_each(|(edit, it)| labels.edit(edit, R::TABLE, R::uuid(id), it.label()));
         }
         R::table_mut(&mut self.intent).insert(id, resource);
     }
@@ -358,8 +352,8 @@ impl IndexedIntent {
     /// Removes a resource; was it there?
     pub fn remove<R: Resource>(&mut self, id: R::Id) -> bool {
         let Some(former) = R::table_mut(&mut self.intent).remove(&id) else { return false };
-        former.leave(&self.intent, &mut self.index);
-        self.index.labels.leave(R::TABLE, R::uuid(id), former.label());
+        former.edit(Edit::Remove, &self.intent, &mut self.index);
+        self.index.labels.edit(Edit::Remove, R::TABLE, R::uuid(id), former.label());
         true
     }
 

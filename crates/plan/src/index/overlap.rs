@@ -6,6 +6,7 @@
 
 use super::intervals::{Interval, Intervals};
 use super::relation::Member;
+use crate::counts::Edit;
 use catena_model::ProjectId;
 use catena_model::resource::{ClassificationRule, IpFamily, PortBounds, Transport};
 use imbl::{OrdMap, OrdSet};
@@ -111,26 +112,27 @@ impl<M: Member, const IS_BLIND: bool> Default for Overlaps<M, IS_BLIND> {
 }
 
 impl<M: Member, const IS_BLIND: bool> Overlaps<M, IS_BLIND> {
-    pub(crate) fn insert(&mut self, project: &ProjectId, rule: &ClassificationRule, member: M) {
-        let (shape, fields) = Self::place(project, rule);
+    pub(crate) fn edit(
+        &mut self,
+        edit: Edit,
+        project: &ProjectId,
+        rule: &ClassificationRule,
+        member: M,
+    ) {
+        let fields = Self::fields(rule);
+        let shape = Shape {
+            project: project.clone(),
+            family: rule.family,
+            transport: rule.transport,
+            looks: fields.map(|field| field.is_some()),
+        };
         let empty =
             || Alike { all: OrdSet::new(), fields: std::array::from_fn(|_| Intervals::default()) };
-        let alike = self.shapes.entry(shape).or_insert_with(empty);
-        alike.all.insert(member);
+        let alike = self.shapes.entry(shape.clone()).or_insert_with(empty);
+        edit.apply(&mut alike.all, member);
         for (intervals, wanted) in alike.fields.iter_mut().zip(fields) {
             if let Some(interval) = wanted {
-                intervals.insert(interval, member);
-            }
-        }
-    }
-
-    pub(crate) fn remove(&mut self, project: &ProjectId, rule: &ClassificationRule, member: M) {
-        let (shape, fields) = Self::place(project, rule);
-        let Some(alike) = self.shapes.get_mut(&shape) else { return };
-        alike.all.remove(&member);
-        for (intervals, wanted) in alike.fields.iter_mut().zip(fields) {
-            if let Some(interval) = wanted {
-                intervals.remove(interval, member);
+                intervals.edit(edit, interval, member);
             }
         }
         if alike.all.is_empty() {
@@ -159,17 +161,6 @@ impl<M: Member, const IS_BLIND: bool> Overlaps<M, IS_BLIND> {
                 shape.family == rule.family && meets(shape.transport, rule.transport)
             })
             .find_map(|(_, alike)| alike.find(&wanted, &mut is_it))
-    }
-
-    fn place(project: &ProjectId, rule: &ClassificationRule) -> (Shape, Fields) {
-        let fields = Self::fields(rule);
-        let shape = Shape {
-            project: project.clone(),
-            family: rule.family,
-            transport: rule.transport,
-            looks: fields.map(|field| field.is_some()),
-        };
-        (shape, fields)
     }
 
     fn fields(rule: &ClassificationRule) -> Fields {
@@ -255,7 +246,7 @@ mod tests {
     ) -> usize {
         let mut overlaps = Overlaps::<_, false>::default();
         for rule in rules {
-            overlaps.insert(&rule.label.project, &rule, rule.id);
+            overlaps.edit(Edit::Add, &rule.label.project, &rule, rule.id);
         }
         let mut count = 0;
         let found = overlaps.find(None, wanted, |_| {

@@ -1,6 +1,7 @@
 //! Persistent sets that answer «which of these belong to that one». A copy costs nothing, a change
 //! costs what it changes.
 
+use crate::counts::Edit;
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
@@ -33,12 +34,8 @@ impl<K: Ord + Clone, M: Member> Default for Relation<K, M> {
 }
 
 impl<K: Ord + Clone, M: Member> Relation<K, M> {
-    pub(crate) fn insert(&mut self, key: K, member: M) {
-        self.0.insert((key, member));
-    }
-
-    pub(crate) fn remove(&mut self, key: &K, member: M) {
-        self.0.remove(&(key.clone(), member));
+    pub(crate) fn edit(&mut self, edit: Edit, key: K, member: M) {
+        edit.apply(&mut self.0, (key, member));
     }
 
     /// The members of a key, in order.
@@ -72,33 +69,28 @@ impl<S: Ord + Clone, M: Member> Default for Numbers<S, M> {
 }
 
 impl<S: Ord + Clone, M: Member> Numbers<S, M> {
-    pub(crate) fn take(&mut self, scope: &S, number: u128, owner: M) {
+    pub(crate) fn edit(&mut self, edit: Edit, scope: &S, number: u128, owner: M) {
         let key = (scope.clone(), number);
-        let is_new = !self.owners.has_any(key.clone());
-        self.owners.insert(key.clone(), owner);
-        if !is_new {
+        let was_taken = self.owners.has_any(key.clone());
+        self.owners.edit(edit, key.clone(), owner);
+        if self.owners.has_any(key) == was_taken {
             return;
         }
-        let last = match number.checked_add(1).and_then(|next| {
-            let next = (scope.clone(), next);
-            self.rows.remove(&next)
-        }) {
-            Some(last) => last,
-            None => number,
-        };
-        let before = number.checked_sub(1).and_then(|end| self.row_around(scope, end));
-        match before {
-            Some((first, _)) => self.rows.insert((scope.clone(), first), last),
-            None => self.rows.insert(key, last),
-        };
+        match edit {
+            Edit::Add => self.lengthen(scope, number),
+            Edit::Remove => self.cut(scope, number),
+        }
     }
 
-    pub(crate) fn release(&mut self, scope: &S, number: u128, owner: M) {
-        let key = (scope.clone(), number);
-        self.owners.remove(&key, owner);
-        if self.owners.has_any(key.clone()) {
-            return;
-        }
+    fn lengthen(&mut self, scope: &S, number: u128) {
+        let next = number.checked_add(1).map(|next| (scope.clone(), next));
+        let last = next.and_then(|next| self.rows.remove(&next)).unwrap_or(number);
+        let before = number.checked_sub(1).and_then(|end| self.row_around(scope, end));
+        let first = before.map_or(number, |(first, _)| first);
+        self.rows.insert((scope.clone(), first), last);
+    }
+
+    fn cut(&mut self, scope: &S, number: u128) {
         let Some((first, last)) = self.row_around(scope, number) else { return };
         self.rows.remove(&(scope.clone(), first));
         if first < number {
@@ -146,10 +138,10 @@ mod tests {
             for (is_taken, scope, number, owner) in steps {
                 let owner = ChainId(Uuid::from_u128(owner));
                 if is_taken {
-                    numbers.take(&scope, number, owner);
+                    numbers.edit(Edit::Add, &scope, number, owner);
                     taken.insert((scope, number, owner));
                 } else {
-                    numbers.release(&scope, number, owner);
+                    numbers.edit(Edit::Remove, &scope, number, owner);
                     taken.remove(&(scope, number, owner));
                 }
                 for scope in 0..2 {
@@ -166,10 +158,10 @@ mod tests {
         fn the_highest_number_ends_no_count(number in u128::MAX - 3..=u128::MAX) {
             let mut numbers: Numbers<u8, ChainId> = Numbers::default();
             for taken in u128::MAX - 3..=u128::MAX {
-                numbers.take(&0, taken, ChainId::MIN);
+                numbers.edit(Edit::Add, &0, taken, ChainId::MIN);
             }
             prop_assert_eq!(numbers.lowest_free(&0, number), None);
-            numbers.release(&0, number, ChainId::MIN);
+            numbers.edit(Edit::Remove, &0, number, ChainId::MIN);
             prop_assert_eq!(numbers.lowest_free(&0, u128::MAX - 3), Some(number));
         }
     }

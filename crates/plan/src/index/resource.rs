@@ -1,6 +1,8 @@
 //! What each resource says to the index, when it comes and when it goes.
 
 use super::{EVERYWHERE, Index, numbered};
+use crate::check::Room;
+use crate::counts::Edit;
 use crate::intent::{Intent, Table};
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
@@ -40,11 +42,8 @@ pub trait Resource: Clone + PartialEq {
     /// Is a newer version the same but for what the index does not know?
     fn means(&self, newer: &Self) -> bool;
 
-    /// It comes; what depends on it is to be checked.
-    fn enter(&self, intent: &Intent, index: &mut Index);
-
-    /// It goes; what depends on it is to be checked.
-    fn leave(&self, intent: &Intent, index: &mut Index);
+    /// It comes or goes; what depends on it is to be checked.
+    fn edit(&self, edit: Edit, intent: &Intent, index: &mut Index);
 }
 
 macro_rules! of_table {
@@ -87,12 +86,8 @@ impl Resource for Network {
         self.vni == newer.vni
     }
 
-    fn enter(&self, _: &Intent, index: &mut Index) {
-        index.vnis.take(&EVERYWHERE, self.vni.get().into(), self.id);
-    }
-
-    fn leave(&self, _: &Intent, index: &mut Index) {
-        index.vnis.release(&EVERYWHERE, self.vni.get().into(), self.id);
+    fn edit(&self, edit: Edit, _: &Intent, index: &mut Index) {
+        index.vnis.edit(edit, &EVERYWHERE, self.vni.get().into(), self.id);
     }
 }
 
@@ -103,13 +98,8 @@ impl Resource for Subnet {
         self.network == newer.network && self.cidr == newer.cidr
     }
 
-    fn enter(&self, _: &Intent, index: &mut Index) {
-        index.network_subnets.insert(self.network, self.id);
-        index.unchecked.networks.insert(self.network);
-    }
-
-    fn leave(&self, _: &Intent, index: &mut Index) {
-        index.network_subnets.remove(&self.network, self.id);
+    fn edit(&self, edit: Edit, _: &Intent, index: &mut Index) {
+        index.network_subnets.edit(edit, self.network, self.id);
         index.unchecked.networks.insert(self.network);
     }
 }
@@ -126,47 +116,25 @@ impl Resource for Port {
             && self.attachment == newer.attachment
     }
 
-    fn enter(&self, _: &Intent, index: &mut Index) {
-        index.network_ports.insert(self.network, self.id);
-        index.network_sizes.add(self.network);
-        index.unchecked.grown.insert(self.network);
-        index.macs.insert((self.network, self.mac), self.id);
+    fn edit(&self, edit: Edit, _: &Intent, index: &mut Index) {
+        index.network_ports.edit(edit, self.network, self.id);
+        index.network_sizes.edit(edit, self.network);
+        index.macs.edit(edit, (self.network, self.mac), self.id);
         for fixed in &self.fixed_ips {
             let (is_ipv4, number) = numbered(fixed.address);
-            index.addresses.take(&(self.network, is_ipv4), number, self.id);
-            index.network_addresses.add(self.network);
+            index.addresses.edit(edit, &(self.network, is_ipv4), number, self.id);
+            index.network_addresses.edit(edit, self.network);
         }
         if let Some(node) = &self.node {
-            let room = index.rooms.entry(node.clone()).or_default();
-            room.ports = room.ports.saturating_add(1);
-            index.ports_at.add((self.label.project.clone(), node.clone()));
-            index.unchecked.nodes.insert(node.clone());
+            index.edit_room(edit, node, Room::OF_PORT);
+            index.ports_at.edit(edit, (self.label.project.clone(), node.clone()));
             if let Some(attachment) = &self.attachment {
-                index.interfaces.insert((node.clone(), attachment.clone()), self.id);
+                index.interfaces.edit(edit, (node.clone(), attachment.clone()), self.id);
             }
         }
-        check_those_at(self.id, index);
-    }
-
-    fn leave(&self, _: &Intent, index: &mut Index) {
-        index.network_ports.remove(&self.network, self.id);
-        index.network_sizes.remove(&self.network);
-        index.macs.remove(&(self.network, self.mac), self.id);
-        for fixed in &self.fixed_ips {
-            let (is_ipv4, number) = numbered(fixed.address);
-            index.addresses.release(&(self.network, is_ipv4), number, self.id);
-            index.network_addresses.remove(&self.network);
-        }
-        if let Some(node) = &self.node {
-            let room = index.rooms.entry(node.clone()).or_default();
-            room.ports = room.ports.saturating_sub(1);
-            index.ports_at.remove(&(self.label.project.clone(), node.clone()));
-            if room.is_empty() {
-                index.rooms.remove(node);
-            }
-            if let Some(attachment) = &self.attachment {
-                index.interfaces.remove(&(node.clone(), attachment.clone()), self.id);
-            }
+        if edit == Edit::Add {
+            index.unchecked.grown.insert(self.network);
+            index.unchecked.nodes.extend(self.node.clone());
         }
         check_those_at(self.id, index);
     }
@@ -190,26 +158,14 @@ impl Resource for ClassificationRule {
             && self.label.project == newer.label.project
     }
 
-    fn enter(&self, intent: &Intent, index: &mut Index) {
+    fn edit(&self, edit: Edit, intent: &Intent, index: &mut Index) {
         for port in self.source_port.iter().chain(&self.destination_port) {
-            index.port_rules.insert(*port, self.id);
+            index.port_rules.edit(edit, *port, self.id);
         }
-        index.rules.insert(&self.label.project, self, self.id);
+        index.rules.edit(edit, &self.label.project, self, self.id);
         let chains: Vec<ChainId> = index.chains_of_rule(self.id).collect();
         for chain in chains.iter().filter_map(|id| intent.chains.get(id)) {
-            index.chain_rules.insert(&chain.label.project, self, (chain.id, self.id));
-        }
-        index.unchecked.chains.extend(chains);
-    }
-
-    fn leave(&self, intent: &Intent, index: &mut Index) {
-        for port in self.source_port.iter().chain(&self.destination_port) {
-            index.port_rules.remove(port, self.id);
-        }
-        index.rules.remove(&self.label.project, self, self.id);
-        let chains: Vec<ChainId> = index.chains_of_rule(self.id).collect();
-        for chain in chains.iter().filter_map(|id| intent.chains.get(id)) {
-            index.chain_rules.remove(&chain.label.project, self, (chain.id, self.id));
+            index.chain_rules.edit(edit, &chain.label.project, self, (chain.id, self.id));
         }
         index.unchecked.chains.extend(chains);
     }
@@ -222,16 +178,9 @@ impl Resource for Instance {
         (self.ingress, self.egress, self.speaks) == (newer.ingress, newer.egress, newer.speaks)
     }
 
-    fn enter(&self, _: &Intent, index: &mut Index) {
-        index.port_instances.insert(self.ingress, self.id);
-        index.port_instances.insert(self.egress, self.id);
-        let chains: Vec<ChainId> = index.chains_of_instance(self.id).collect();
-        index.unchecked.chains.extend(chains);
-    }
-
-    fn leave(&self, _: &Intent, index: &mut Index) {
-        index.port_instances.remove(&self.ingress, self.id);
-        index.port_instances.remove(&self.egress, self.id);
+    fn edit(&self, edit: Edit, _: &Intent, index: &mut Index) {
+        index.port_instances.edit(edit, self.ingress, self.id);
+        index.port_instances.edit(edit, self.egress, self.id);
         let chains: Vec<ChainId> = index.chains_of_instance(self.id).collect();
         index.unchecked.chains.extend(chains);
     }
@@ -248,20 +197,11 @@ impl Resource for ServiceFunction {
             && self.number == newer.number
     }
 
-    fn enter(&self, _: &Intent, index: &mut Index) {
+    fn edit(&self, edit: Edit, _: &Intent, index: &mut Index) {
         for instance in &self.instances {
-            index.instance_functions.insert(*instance, self.id);
+            index.instance_functions.edit(edit, *instance, self.id);
         }
-        index.function_numbers.take(&EVERYWHERE, self.number.into(), self.id);
-        let chains: Vec<ChainId> = index.chains_of_function(self.id).collect();
-        index.unchecked.chains.extend(chains);
-    }
-
-    fn leave(&self, _: &Intent, index: &mut Index) {
-        for instance in &self.instances {
-            index.instance_functions.remove(instance, self.id);
-        }
-        index.function_numbers.release(&EVERYWHERE, self.number.into(), self.id);
+        index.function_numbers.edit(edit, &EVERYWHERE, self.number.into(), self.id);
         let chains: Vec<ChainId> = index.chains_of_function(self.id).collect();
         index.unchecked.chains.extend(chains);
     }
@@ -279,37 +219,21 @@ impl Resource for Chain {
             && self.label.project == newer.label.project
     }
 
-    fn enter(&self, intent: &Intent, index: &mut Index) {
+    fn edit(&self, edit: Edit, intent: &Intent, index: &mut Index) {
         for function in &self.functions {
-            index.function_chains.insert(*function, self.id);
+            index.function_chains.edit(edit, *function, self.id);
             if self.is_symmetric {
-                index.symmetric_chains.insert(*function, self.id);
+                index.symmetric_chains.edit(edit, *function, self.id);
             }
         }
         for rule in &self.rules {
-            index.rule_chains.insert(*rule, self.id);
+            index.rule_chains.edit(edit, *rule, self.id);
             if let Some(rule) = intent.rules.get(rule) {
-                index.chain_rules.insert(&self.label.project, rule, (self.id, rule.id));
+                index.chain_rules.edit(edit, &self.label.project, rule, (self.id, rule.id));
             }
         }
-        index.chains_of_functions.insert(self.functions.clone(), self.id);
-        index.chain_numbers.take(&EVERYWHERE, self.number.into(), self.id);
-        index.unchecked.chains.insert(self.id);
-    }
-
-    fn leave(&self, intent: &Intent, index: &mut Index) {
-        for function in &self.functions {
-            index.function_chains.remove(function, self.id);
-            index.symmetric_chains.remove(function, self.id);
-        }
-        for rule in &self.rules {
-            index.rule_chains.remove(rule, self.id);
-            if let Some(rule) = intent.rules.get(rule) {
-                index.chain_rules.remove(&self.label.project, rule, (self.id, rule.id));
-            }
-        }
-        index.chains_of_functions.remove(&self.functions, self.id);
-        index.chain_numbers.release(&EVERYWHERE, self.number.into(), self.id);
+        index.chains_of_functions.edit(edit, self.functions.clone(), self.id);
+        index.chain_numbers.edit(edit, &EVERYWHERE, self.number.into(), self.id);
         index.unchecked.chains.insert(self.id);
     }
 }
@@ -321,16 +245,9 @@ impl Resource for ChainGraph {
         self.branches == newer.branches
     }
 
-    fn enter(&self, _: &Intent, index: &mut Index) {
+    fn edit(&self, edit: Edit, _: &Intent, index: &mut Index) {
         for chain in chains_of(self) {
-            index.chain_graphs.insert(chain, self.id);
-            index.unchecked.chains.insert(chain);
-        }
-    }
-
-    fn leave(&self, _: &Intent, index: &mut Index) {
-        for chain in chains_of(self) {
-            index.chain_graphs.remove(&chain, self.id);
+            index.chain_graphs.edit(edit, chain, self.id);
             index.unchecked.chains.insert(chain);
         }
     }

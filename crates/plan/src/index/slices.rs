@@ -2,6 +2,7 @@
 
 use super::Index;
 use super::resource::{Resource, of_table};
+use crate::counts::Edit;
 use crate::intent::{Intent, Table};
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, PortId, SliceId};
@@ -26,28 +27,18 @@ impl Resource for Slice {
             && self.label.project == newer.label.project
     }
 
-    fn enter(&self, _: &Intent, index: &mut Index) {
-        index.chain_slices.insert(self.chain, self.id);
-        index.slice_matches.insert(key(self), self.id);
+    fn edit(&self, edit: Edit, _: &Intent, index: &mut Index) {
+        index.chain_slices.edit(edit, self.chain, self.id);
+        index.slice_matches.edit(edit, key(self), self.id);
         if let Some(port) = self.source_port {
-            index.port_slices.insert(port, self.id);
+            index.port_slices.edit(edit, port, self.id);
         }
         if let Some(before) = self.after {
-            index.followers.insert(before, self.id);
-            index.slice_links.add((before, self.chain));
+            index.followers.edit(edit, before, self.id);
+            index.slice_links.edit(edit, (before, self.chain));
         }
-        index.unchecked.slices.insert(self.id);
-    }
-
-    fn leave(&self, _: &Intent, index: &mut Index) {
-        index.chain_slices.remove(&self.chain, self.id);
-        index.slice_matches.remove(&key(self), self.id);
-        if let Some(port) = self.source_port {
-            index.port_slices.remove(&port, self.id);
-        }
-        if let Some(before) = self.after {
-            index.followers.remove(&before, self.id);
-            index.slice_links.remove(&(before, self.chain));
+        if edit == Edit::Add {
+            index.unchecked.slices.insert(self.id);
         }
     }
 }

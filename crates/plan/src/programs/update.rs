@@ -2,7 +2,7 @@
 //! touches is made anew from all of its sources.
 
 use super::{Machine, Programs, Sources, machine, port_entry};
-use crate::counts::Counts;
+use crate::counts::{Counts, Edit};
 use crate::index::IndexedIntent;
 use crate::intent::{Table, differences};
 use crate::inventory::NodeFacts;
@@ -139,26 +139,10 @@ impl<'u> Update<'u> {
     }
 
     fn leave(&mut self, id: PathId, path: &PathRecord) {
-        self.touch(path);
-        for placed in &path.ports {
-            let was_walked = self.programs.port_paths.has_any(placed.port.id);
-            self.programs.port_paths.remove(&placed.port.id, id);
-            if was_walked && !self.programs.port_paths.has_any(placed.port.id) {
-                let machine = self.from.intent.ports.get(&placed.port.id).and_then(machine);
-                machine.iter().for_each(|machine| self.programs.walked.remove(machine));
-            }
-            if let Some(nodes) = self.programs.port_nodes.get_mut(&placed.port.id) {
-                nodes.remove(&placed.node);
-                if nodes.iter().next().is_none() {
-                    self.programs.port_nodes.remove(&placed.port.id);
-                }
-            }
-            self.programs.placed.remove(&placed.port.network, (placed.port.id, id));
-        }
+        self.touch(Edit::Remove, id, path);
         let stays = self.to.paths.get(&id).map(|path| path.nodes(self.to.nodes.keys()));
         for node in path.nodes(self.from.nodes.keys()) {
-            self.programs.uses.remove(&(node.clone(), path.destination));
-            self.places.insert((node.clone(), path.destination));
+            self.edit_use(Edit::Remove, &node, path.destination);
             let has_gone = !stays.as_ref().is_some_and(|stays| stays.contains(&node));
             let rules = rules_at(id, path, &node, self.from);
             let Some(entries) = self.entries(&node) else { continue };
@@ -172,21 +156,10 @@ impl<'u> Update<'u> {
     }
 
     fn enter(&mut self, id: PathId, path: &PathRecord) {
-        self.touch(path);
-        for placed in &path.ports {
-            if !self.programs.port_paths.has_any(placed.port.id) {
-                let machine = self.from.intent.ports.get(&placed.port.id).and_then(machine);
-                machine.into_iter().for_each(|machine| self.programs.walked.add(machine));
-            }
-            self.programs.port_paths.insert(placed.port.id, id);
-            let nodes = self.programs.port_nodes.entry(placed.port.id).or_default();
-            nodes.add(placed.node.clone());
-            self.programs.placed.insert(placed.port.network, (placed.port.id, id));
-        }
+        self.touch(Edit::Add, id, path);
         let entry = Arc::new(path.entry(id));
         for node in path.nodes(self.to.nodes.keys()) {
-            self.programs.uses.add((node.clone(), path.destination));
-            self.places.insert((node.clone(), path.destination));
+            self.edit_use(Edit::Add, &node, path.destination);
             let rules = rules_at(id, path, &node, self.to);
             let Some(entries) = self.entries(&node) else { continue };
             if entries.paths.get(&id) != Some(&entry) {
@@ -199,14 +172,33 @@ impl<'u> Update<'u> {
         }
     }
 
-    /// Notes what else is made of a path.
-    fn touch(&mut self, path: &PathRecord) {
+    /// Something brings a network to a node, or does no longer.
+    fn edit_use(&mut self, edit: Edit, node: &NodeName, network: NetworkId) {
+        self.programs.uses.edit(edit, (node.clone(), network));
+        self.places.insert((node.clone(), network));
+    }
+
+    /// Notes the ports of a path, and what else is made of it.
+    fn touch(&mut self, edit: Edit, id: PathId, path: &PathRecord) {
         self.chains.insert(path.chain);
         for placed in &path.ports {
-            self.ports.insert(placed.port.id);
+            let (port, programs) = (placed.port.id, &mut self.programs);
+            let was_walked = programs.port_paths.has_any(port);
+            programs.port_paths.edit(edit, port, id);
+            if was_walked != programs.port_paths.has_any(port)
+                && let Some(machine) = self.from.intent.ports.get(&port).and_then(machine)
+            {
+                programs.walked.edit(edit, machine);
+            }
+            let nodes = programs.port_nodes.entry(port).or_default();
+            nodes.edit(edit, placed.node.clone());
+            if nodes.is_empty() {
+                programs.port_nodes.remove(&port);
+            }
+            programs.placed.edit(edit, placed.port.network, (port, id));
+            self.ports.insert(port);
             for sources in [self.from, self.to] {
-                let declared = sources.intent.ports.get(&placed.port.id);
-                self.machines.extend(declared.and_then(machine));
+                self.machines.extend(sources.intent.ports.get(&port).and_then(machine));
             }
         }
     }
@@ -271,17 +263,11 @@ impl<'u> Update<'u> {
             self.stations.insert(*id);
             self.move_member(old, new);
             let is_walked = self.programs.port_paths.has_any(*id);
-            if let Some(machine) = old.and_then(machine) {
-                self.programs.machines.remove(&machine, *id);
+            for (edit, port) in [(Edit::Remove, old), (Edit::Add, new)] {
+                let Some(machine) = port.and_then(machine) else { continue };
+                self.programs.machines.edit(edit, machine.clone(), *id);
                 if is_walked {
-                    self.programs.walked.remove(&machine);
-                }
-                self.machines.insert(machine);
-            }
-            if let Some(machine) = new.and_then(machine) {
-                self.programs.machines.insert(machine.clone(), *id);
-                if is_walked {
-                    self.programs.walked.add(machine.clone());
+                    self.programs.walked.edit(edit, machine.clone());
                 }
                 self.machines.insert(machine);
             }
@@ -295,15 +281,14 @@ impl<'u> Update<'u> {
         if old == new {
             return;
         }
-        if let Some((network, node)) = old {
+        for (edit, place) in [(Edit::Remove, old), (Edit::Add, new)] {
+            let Some((network, node)) = place else { continue };
             let members = self.programs.members.entry(network).or_default();
-            members.remove(&node);
-            self.networks.extend((members.of(&node) == 0).then_some(network));
-        }
-        if let Some((network, node)) = new {
-            let members = self.programs.members.entry(network).or_default();
-            members.add(node.clone());
-            self.networks.extend((members.of(&node) == 1).then_some(network));
+            let was_there = members.of(&node) > 0;
+            members.edit(edit, node.clone());
+            if was_there != (members.of(&node) > 0) {
+                self.networks.insert(network);
+            }
         }
     }
 
@@ -340,13 +325,8 @@ impl<'u> Update<'u> {
             set(ports, id, entry);
         }
         for (node, (old, new)) in moved {
-            if let Some(network) = old {
-                self.programs.uses.remove(&(node.clone(), network));
-                self.places.insert((node.clone(), network));
-            }
-            if let Some(network) = new {
-                self.programs.uses.add((node.clone(), network));
-                self.places.insert((node.clone(), network));
+            for (edit, network) in [(Edit::Remove, old), (Edit::Add, new)] {
+                network.iter().for_each(|network| self.edit_use(edit, &node, *network));
             }
         }
     }

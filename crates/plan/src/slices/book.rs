@@ -1,7 +1,7 @@
 //! What has been decided of slices: their paths, how far each has come, what each node knows of them.
 
 use super::wanted::{Places, Wanted};
-use crate::counts::Counts;
+use crate::counts::{Counts, Edit};
 use crate::intent::Table;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::limits::{
@@ -162,7 +162,7 @@ impl SliceBook {
     /// Puts down a path, new or changed.
     pub(crate) fn put(&mut self, id: PathId, path: SlicePath) {
         self.unlink(id);
-        self.uses.add((path.like, path.at.clone()));
+        self.uses.edit(Edit::Add, (path.like, path.at.clone()));
         let mut ways = self.ways(path.slice);
         match path.phase {
             SlicePhase::Installed => ways.installed = Some(id),
@@ -202,7 +202,7 @@ impl SliceBook {
                 self.cohorts.remove(&key);
             }
         }
-        self.uses.remove(&place);
+        self.uses.edit(Edit::Remove, place);
         let mut ways = self.ways(slice);
         ways.installed = ways.installed.filter(|installed| *installed != id);
         ways.classified = ways.classified.filter(|classified| *classified != id);

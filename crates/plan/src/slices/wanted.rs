@@ -1,6 +1,6 @@
 //! What is declared of slices, as it was looked at last, and which of them must be looked at again.
 
-use crate::counts::Counts;
+use crate::counts::{Counts, Edit};
 use crate::index::IndexedIntent;
 use crate::intent::{Table, differences};
 use catena_model::id::{ChainId, PortId, SliceId};
@@ -37,12 +37,8 @@ impl Places {
         chains.filter(move |chain| last.replace(*chain) != Some(*chain))
     }
 
-    fn enter(&mut self, slice: &Slice) {
-        self.0.add((slice.chain, slice.place()));
-    }
-
-    fn leave(&mut self, slice: &Slice) {
-        self.0.remove(&(slice.chain, slice.place()));
+    fn edit(&mut self, edit: Edit, slice: &Slice) {
+        self.0.edit(edit, (slice.chain, slice.place()));
     }
 }
 
@@ -70,13 +66,13 @@ impl Wanted {
         let former = std::mem::replace(&mut self.seen, intent.slices.clone());
         for (id, old, new) in differences(&former, &intent.slices) {
             if let Some(old) = old {
-                self.places.leave(old);
+                self.places.edit(Edit::Remove, old);
             }
             if let Some(new) = new {
                 if !self.places.has_any(new.chain) {
                     self.aimed_at = None;
                 }
-                self.places.enter(new);
+                self.places.edit(Edit::Add, new);
             }
             self.todo.insert(*id);
         }
