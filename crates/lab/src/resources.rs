@@ -119,11 +119,17 @@ pub(crate) fn not_connected(report: &NodeReport) -> Option<String> {
     (!report.status.is_connected).then(|| "its agent is not connected".to_owned())
 }
 
-/// Does the node run the newest program, with all its ports?
-pub(crate) fn not_settled(report: &NodeReport) -> Option<String> {
+/// Does the node run the newest program, with all its ports? Of a port that was declared a moment ago
+/// neither it nor the controller may have said anything yet.
+pub(crate) fn not_settled(report: &NodeReport, plan: &WiringPlan) -> Option<String> {
     let status = &report.status;
     if let Some(port) = status.unbound.first() {
         return Some(format!("port {}: {}", port.port, port.reason));
+    }
+    let own = plan.ports.iter().filter(|port| port.host == status.node.as_str()).count();
+    let bound = status.bound.len();
+    if bound < own {
+        return Some(format!("{bound} of its {own} ports have their interfaces"));
     }
     let (wanted, has) = (status.wanted, status.acknowledged);
     (wanted != has).then(|| format!("wants program {wanted}, acknowledged {has}"))
@@ -139,4 +145,45 @@ fn complain_of_the_dead(started: &Started, status: &LabStatus) -> Result<()> {
     last.reverse();
     let reason = format!("{} ended ({}): {}", dead.name, dead.state, last.join(" | "));
     Err(LabError::DidNotComeUp { lab: status.name.clone(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::BlueprintNumber;
+    use catena_model::id::PortId;
+    use catena_model::status::NodeStatus;
+
+    #[test]
+    fn a_node_that_has_said_nothing_of_a_port_yet_does_not_have_it() {
+        let port = |host: &str| PortPlan {
+            device: "a".into(),
+            network: "n".into(),
+            host: host.into(),
+            mac: [2, 0, 0, 0, 0, 1],
+            addresses: Vec::new(),
+            is_function: false,
+        };
+        let plan = WiringPlan {
+            ports: [port("host1"), port("host1"), port("host2")].into(),
+            ..WiringPlan::default()
+        };
+        let with = |bound| NodeReport {
+            status: NodeStatus {
+                node: "host1".parse().unwrap(),
+                is_connected: true,
+                is_contested: false,
+                wanted: BlueprintNumber(3),
+                acknowledged: BlueprintNumber(3),
+                bound: vec![PortId::MIN; bound],
+                unbound: Vec::new(),
+            },
+            counters: None,
+        };
+        for (bound, told) in [(0, "0 of its 2 ports"), (1, "1 of its 2 ports")] {
+            let missing = not_settled(&with(bound), &plan).unwrap();
+            assert!(missing.starts_with(told), "{missing}");
+        }
+        assert_eq!(not_settled(&with(2), &plan), None);
+    }
 }

@@ -83,7 +83,7 @@ impl RunningLab {
         tell(&format!("{} agents connected", lab.hosts.len()), start.elapsed().as_secs_f64());
         let start = Instant::now();
         declare(&client, &lab, &plan)?;
-        wait_for_nodes(&client, &started, &lab, &not_settled)?;
+        wait_for_nodes(&client, &started, &lab, &|report| not_settled(report, &plan))?;
         let text = format!("{} networks, {} ports", lab.networks.len(), plan.ports.len());
         tell(&text, start.elapsed().as_secs_f64());
         Ok(Self { lab, plan, client, started })
