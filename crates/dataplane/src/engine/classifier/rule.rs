@@ -43,6 +43,11 @@ impl Prefix {
     fn contains(self, address: u128) -> bool {
         (address ^ self.base).checked_shr(self.free.into()).unwrap_or(0) == 0
     }
+
+    /// Is there an address in both?
+    fn meets(self, other: Self) -> bool {
+        if self.free < other.free { other.contains(self.base) } else { self.contains(other.base) }
+    }
 }
 
 #[inline]
@@ -94,6 +99,22 @@ impl Rule {
             source_ports: matches.source_ports,
             destination_ports: matches.destination_ports,
         }
+    }
+
+    /// Is there a packet that both match, wherever it is?
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        let is_same = |one: Option<_>, other: Option<_>| one.zip(other).is_none_or(|(a, b)| a == b);
+        let share = |one: Option<PortRange>, other: Option<PortRange>| {
+            let both = one.zip(other);
+            both.is_none_or(|(one, other)| one.contains(other.min()) || other.contains(one.min()))
+        };
+        self.family == other.family
+            && self.vlan == other.vlan
+            && is_same(self.protocol, other.protocol)
+            && self.source.meets(other.source)
+            && self.destination.meets(other.destination)
+            && share(self.source_ports, other.source_ports)
+            && share(self.destination_ports, other.destination_ports)
     }
 
     /// The first condition that the packet does not meet; none: the rule matches.

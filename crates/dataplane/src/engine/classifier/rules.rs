@@ -197,6 +197,19 @@ impl Rules {
         all.map(|(_, number)| *number)
     }
 
+    /// The rules that take packets from a place of which this one would take some there. Asks the
+    /// tables, as a packet does, where the rule gives all that they ask for.
+    pub(in crate::engine) fn meeting(&self, place: Place, rule: &RuleEntry) -> Vec<u32> {
+        let rule = Rule::compile(&rule.matches);
+        self.tuples.meeting(place.0, &rule).unwrap_or_else(|| {
+            let meets = |number: &u32| {
+                let other = self.entry(*number);
+                other.is_some_and(|other| Rule::compile(&other.matches).meets(&rule))
+            };
+            self.at(place).filter(meets).collect()
+        })
+    }
+
     /// May a packet be on this path before or behind another?
     pub(in crate::engine) fn joins(&self, path: PathId) -> bool {
         self.joined.contains_key(&path)

@@ -19,6 +19,7 @@ use ipnet::IpNet;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -254,6 +255,39 @@ fn packet() -> impl Strategy<Value = (FrameView, FlowKey)> {
     )
 }
 
+/// Is there a packet that both match? Written down once more, by other means.
+fn share(one: &RuleMatch, other: &RuleMatch) -> bool {
+    let nets = |one: Option<IpNet>, other: Option<IpNet>| match (one, other) {
+        (Some(one), Some(other)) => one.contains(&other) || other.contains(&one),
+        _ => true,
+    };
+    let ports = |one: Option<PortRange>, other: Option<PortRange>| match (one, other) {
+        (Some(one), Some(other)) => (one.min()..=one.max()).any(|port| other.contains(port)),
+        _ => true,
+    };
+    let transports = [one.transport, other.transport];
+    (one.family, one.vlan) == (other.family, other.vlan)
+        && (transports.contains(&None) || transports[0] == transports[1])
+        && nets(one.source, other.source)
+        && nets(one.destination, other.destination)
+        && ports(one.source_ports, other.source_ports)
+        && ports(one.destination_ports, other.destination_ports)
+}
+
+/// Of every rule the others that share packets with it are found, at each place, and no others.
+fn assert_met(rules: &Rules, entries: &[RuleEntry]) {
+    let places: Vec<_> = (0..).zip(entries).map(|(rule, _)| rules.place_of(rule)).collect();
+    for place in places.iter().flatten().collect::<BTreeSet<_>>() {
+        for one in entries {
+            let found: BTreeSet<u32> = rules.meeting(*place, one).into_iter().collect();
+            let others =
+                (0..).zip(entries).filter(|(other, _)| places[*other as usize] == Some(*place));
+            let met = others.filter(|(_, other)| share(&one.matches, &other.matches));
+            assert_eq!(found, met.map(|(other, _)| other).collect(), "{one:?} at {place:?}");
+        }
+    }
+}
+
 const PLACES: [At; 6] =
     [At::Port(0, 0), At::Port(0, 1), At::Port(1, 0), At::Port(1, 1), At::End(PATH), At::End(OTHER)];
 
@@ -280,12 +314,14 @@ proptest! {
             }
         };
         agree(&rules, &entries);
+        assert_met(&rules, &entries);
         let (before, first) = (rules.clone(), entries.clone());
         for (place, entry) in changes {
             let place = usize::from(place) % entries.len();
             ground.replace(&mut rules, place as u32, &entries[place], &entry);
             entries[place] = entry;
             agree(&rules, &entries);
+            assert_met(&rules, &entries);
         }
         agree(&before, &first);
     }

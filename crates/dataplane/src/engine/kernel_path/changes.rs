@@ -5,9 +5,7 @@ use super::super::compile::Changed;
 use super::super::slices::Place;
 use super::super::tables::Tables;
 use super::guards::Dependency;
-use catena_model::program::{RuleMatch, RulePlace};
-use catena_wire::scalar::PortRange;
-use ipnet::IpNet;
+use catena_model::program::RulePlace;
 use std::collections::BTreeSet;
 
 /// What decisions were made by that is not as it was, or is gone; none: all.
@@ -71,32 +69,7 @@ pub(in super::super) fn met_by_rule(
         }
     };
     changed.extend(network.map(|network| Dependency::Ordinary(tables.network(network).entry.id)));
-    for other in places.into_iter().flat_map(|place| rules.at(place)) {
-        let other = rules.entry(other).filter(|_| other != number);
-        let met = other.filter(|other| may_meet(&rule.matches, &other.matches));
-        changed.extend(met.map(|other| Dependency::Path(other.path)));
-    }
-}
-
-/// Is there a packet that both match, wherever it is?
-fn may_meet(one: &RuleMatch, other: &RuleMatch) -> bool {
-    let overlap = |one: Option<IpNet>, other: Option<IpNet>| match (one, other) {
-        (Some(one), Some(other)) => {
-            one.contains(&other.network()) || other.contains(&one.network())
-        }
-        _ => true,
-    };
-    let meet = |one: Option<PortRange>, other: Option<PortRange>| match (one, other) {
-        (Some(one), Some(other)) => one.contains(other.min()) || other.contains(one.min()),
-        _ => true,
-    };
-    one.family == other.family
-        && one.vlan == other.vlan
-        && (one.transport.is_none()
-            || other.transport.is_none()
-            || one.transport == other.transport)
-        && overlap(one.source, other.source)
-        && overlap(one.destination, other.destination)
-        && meet(one.source_ports, other.source_ports)
-        && meet(one.destination_ports, other.destination_ports)
+    let others = places.into_iter().flat_map(|place| rules.meeting(place, rule));
+    let others = others.filter(|other| *other != number).filter_map(|other| rules.entry(other));
+    changed.extend(others.map(|other| Dependency::Path(other.path)));
 }
