@@ -10,6 +10,7 @@ pub mod capabilities;
 mod error;
 pub mod ethtool;
 pub mod fds;
+pub mod heaps;
 pub mod machine;
 pub mod mounts;
 pub mod namespace;
