@@ -27,7 +27,7 @@ const END_WAIT: Duration = Duration::from_secs(10);
 /// Threads that serve what does not block.
 const WORKERS: usize = 2;
 /// As many heaps as can be busy at a time: with one for each thread a controller of 10,000 chains takes a
-/// fifth more memory (`cargo xtask bench growth`).
+/// sixth more memory (`controller_mib_10000` of `cargo xtask bench growth`).
 const CONTROLLER_HEAPS: u8 = 2;
 
 #[derive(Args)]

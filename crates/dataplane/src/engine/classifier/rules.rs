@@ -200,6 +200,10 @@ impl Rules {
     /// The rules that take packets from a place of which this one would take some there. Asks the
     /// tables, as a packet does, where the rule gives all that they ask for.
     pub(in crate::engine) fn meeting(&self, place: Place, rule: &RuleEntry) -> Vec<u32> {
+        // A network has many ports, and rules at few of them.
+        if self.places.get(&place).is_none() {
+            return Vec::new();
+        }
         let rule = Rule::compile(&rule.matches);
         self.tuples.meeting(place.0, &rule).unwrap_or_else(|| {
             let meets = |number: &u32| {
