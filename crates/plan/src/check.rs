@@ -7,6 +7,8 @@ mod origins;
 mod room;
 mod routes;
 mod slices;
+#[cfg(test)]
+pub(crate) mod tests;
 mod written;
 
 use crate::error::PlanError;
@@ -24,31 +26,6 @@ pub(crate) use networks::count_networks;
 pub(crate) use room::{Room, count_rooms};
 pub(crate) use slices::{check_more as check_more_slices, check_one as check_slice};
 pub(crate) use written::check_written;
-
-/// Checks all chains together.
-///
-/// # Errors
-/// The first thing that cannot be carried, in chain order.
-pub fn check(intent: &Intent) -> Result<(), PlanError> {
-    let mut egress_of: BTreeMap<PortId, (PortId, &Instance)> = BTreeMap::new();
-    let graphs = Graphs::of(intent);
-    for graph in intent.graphs.values() {
-        check_graph(intent, &graphs, graph)?;
-    }
-    for chain in intent.chains.values() {
-        for hop in check_alone(intent, &graphs, chain)?.iter().filter(|hop| !hop.is_tap) {
-            for instance in &hop.instances {
-                for direction in directions(chain) {
-                    check_egress(intent, instance, *direction, &mut egress_of)?;
-                }
-            }
-        }
-    }
-    origins::check(intent, &graphs)?;
-    meetings::check(intent, &graphs)?;
-    slices::check(intent, &graphs)?;
-    room::check(intent)
-}
 
 /// What can be said of a chain without looking at others than those before it.
 fn check_alone<'i>(
@@ -192,23 +169,6 @@ fn check_nodes(intent: &Intent, instance: &Instance) -> Result<(), PlanError> {
         }),
         _ => Ok(()),
     }
-}
-
-fn check_egress<'i>(
-    intent: &Intent,
-    instance: &'i Instance,
-    direction: Direction,
-    egress_of: &mut BTreeMap<PortId, (PortId, &'i Instance)>,
-) -> Result<(), PlanError> {
-    if instance.speaks.is_some() {
-        return Ok(());
-    }
-    let (ingress, egress) = passage(instance, direction);
-    let (first_egress, first) = *egress_of.entry(ingress).or_insert((egress, instance));
-    if first_egress == egress {
-        return Ok(());
-    }
-    Err(two_egresses(intent, ingress, (first, first_egress), (instance, egress)))
 }
 
 fn two_egresses(

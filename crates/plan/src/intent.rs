@@ -8,7 +8,6 @@ use catena_model::resource::{
 };
 use catena_model::slice::Slice;
 use imbl::ordmap::DiffItem;
-use std::collections::BTreeSet;
 
 /// Resources by identity. A copy costs nothing and shares what it has in common with its origin.
 pub type Table<K, V> = imbl::OrdMap<K, V>;
@@ -49,17 +48,6 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// The ports of instances that some chain meets: those of functions. A pair that no chain uses
-    /// changes nothing about its ports.
-    pub(crate) fn function_ports(&self) -> BTreeSet<PortId> {
-        let functions = self.chains.values().flat_map(|chain| &chain.functions);
-        let instances = functions
-            .filter_map(|id| self.functions.get(id))
-            .flat_map(|function| &function.instances)
-            .filter_map(|id| self.instances.get(id));
-        instances.flat_map(|instance| [instance.ingress, instance.egress]).collect()
-    }
-
     /// What people call a port: its name, else its identity.
     #[must_use]
     pub fn port_name(&self, id: PortId) -> String {

@@ -8,6 +8,10 @@
 //! the classifiers turn to it, then the drained old path goes away. Each step is a blueprint.
 #![forbid(unsafe_code)]
 
+// The tests of the data plane share the world of these tests, and know this crate by its name.
+#[cfg(test)]
+extern crate self as catena_plan;
+
 mod advance;
 mod blueprint;
 mod check;
@@ -33,10 +37,11 @@ mod render;
 mod selector;
 mod slices;
 mod status;
+#[cfg(test)]
+mod tests;
 mod touched;
 
 pub use blueprint::Blueprint;
-pub use check::check;
 pub use drain::{
     Asked, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX,
     rewriting,

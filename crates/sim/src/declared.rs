@@ -97,7 +97,8 @@ impl Declared {
             documents(&self.intent).map_err(Refused::Store)?,
             documents(wanted).map_err(Refused::Store)?,
         );
-        catena_plan::check(wanted).map_err(Refused::Plan)?;
+        let mut checked = IndexedIntent::unchecked(wanted.clone());
+        checked.check().map_err(Refused::Plan)?;
         if planted == Planted::WritesOneByOne {
             self.write_one_by_one(store, &before, &after).map_err(Refused::Store)?;
         } else {
@@ -110,7 +111,7 @@ impl Declared {
             self.documents.insert(key.clone(), self.revision);
         }
         self.documents.retain(|key, _| after.contains_key(key));
-        self.intent = Arc::new(wanted.clone().into());
+        self.intent = Arc::new(checked);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What the planner makes is what the engine runs: programs of a planned world, packets through
 //! them.
 
-#[path = "../../../plan/tests/plan/rig.rs"]
+#[path = "../../../plan/src/tests/rig.rs"]
 #[allow(dead_code, reason = "the planner's tests use the rest")]
 mod world;
 

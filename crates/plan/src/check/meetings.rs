@@ -15,7 +15,7 @@ use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::program::TupleField;
 use catena_model::resource::{Chain, ServiceFunction};
 use ipnet::IpNet;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// How packets of chains come out of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,23 +36,6 @@ impl Passage {
     pub(crate) fn first_of(egress: PortId) -> Self {
         Self { egress, network: NetworkId::MIN, is_told: false, keeps_mac: false }
     }
-}
-
-/// Checks all chains together.
-pub(super) fn check(intent: &Intent, graphs: &Graphs<'_>) -> Result<(), PlanError> {
-    let prefixes = |network: NetworkId| {
-        let subnets = intent.subnets.values().filter(|subnet| subnet.network == network);
-        subnets.map(|subnet| subnet.cidr.trunc()).collect()
-    };
-    let mut seen: BTreeMap<PortId, BTreeSet<Passage>> = BTreeMap::new();
-    for chain in intent.chains.values() {
-        for passage in of_chain(intent, graphs, chain) {
-            let others = seen.entry(passage.egress).or_default();
-            check_passage(intent, chain, passage, others.iter(), &prefixes)?;
-            others.insert(passage);
-        }
-    }
-    Ok(())
 }
 
 /// Brings the passages in step with what was written.
@@ -115,7 +98,7 @@ pub(super) fn touched(intent: &Intent, index: &Index) -> BTreeSet<ChainId> {
 }
 
 /// Where packets of a chain come out of functions that know nothing of chains.
-fn of_chain(intent: &Intent, graphs: &Graphs<'_>, chain: &Chain) -> BTreeSet<Passage> {
+pub(super) fn of_chain(intent: &Intent, graphs: &Graphs<'_>, chain: &Chain) -> BTreeSet<Passage> {
     let functions = |chain: &Chain| -> Vec<&ServiceFunction> {
         let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
         functions.filter(|function| !function.is_tap).collect()
@@ -147,7 +130,7 @@ fn of_chain(intent: &Intent, graphs: &Graphs<'_>, chain: &Chain) -> BTreeSet<Pas
 }
 
 /// No passage of another network at its port that it could be taken for.
-fn check_passage<'p>(
+pub(super) fn check_passage<'p>(
     intent: &Intent,
     chain: &Chain,
     passage: Passage,

@@ -2,7 +2,7 @@
 //! it must never come to the same function again, by this chain or by those of other functions, nor
 //! by slices at the ends of chains.
 
-use super::slices::{Links, links};
+use super::slices::Links;
 use super::sources;
 use crate::error::PlanError;
 use crate::graph::Graphs;
@@ -11,20 +11,6 @@ use crate::intent::Intent;
 use catena_model::id::{ChainId, PortId};
 use catena_model::resource::Chain;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Checks all chains together.
-pub(super) fn check(intent: &Intent, graphs: &Graphs<'_>) -> Result<(), PlanError> {
-    let mut begins: BTreeMap<PortId, BTreeSet<ChainId>> = BTreeMap::new();
-    for chain in intent.chains.values() {
-        for port in sources(intent, chain) {
-            begins.entry(port).or_default().insert(chain.id);
-        }
-    }
-    let begins = |port: PortId| begins.get(&port).into_iter().flatten().copied().collect();
-    let links = links(intent.slices.values());
-    let origins = Origins { intent, graphs, links: &links, begins };
-    intent.chains.values().try_for_each(|chain| origins.check(chain))
-}
 
 /// Checks the chains that were written since the last check, and those that slices lead to which
 /// were: no other can have closed a circle.
@@ -61,11 +47,11 @@ pub(super) fn check_these(
 }
 
 /// Which chains begin at which ports.
-struct Origins<'i, B> {
-    intent: &'i Intent,
-    graphs: &'i Graphs<'i>,
-    links: &'i Links,
-    begins: B,
+pub(super) struct Origins<'i, B> {
+    pub(super) intent: &'i Intent,
+    pub(super) graphs: &'i Graphs<'i>,
+    pub(super) links: &'i Links,
+    pub(super) begins: B,
 }
 
 /// How one chain leads to another.
@@ -88,7 +74,7 @@ struct Step {
 
 impl<B: Fn(PortId) -> BTreeSet<ChainId>> Origins<'_, B> {
     /// A chain is not reached again from its own functions.
-    fn check(&self, chain: &Chain) -> Result<(), PlanError> {
+    pub(super) fn check(&self, chain: &Chain) -> Result<(), PlanError> {
         let mut reached: BTreeMap<ChainId, Step> = BTreeMap::new();
         let mut open = vec![chain.id];
         while let Some(id) = open.pop() {

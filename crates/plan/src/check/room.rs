@@ -23,7 +23,7 @@ impl Room {
     /// What a port takes.
     pub(crate) const OF_PORT: Self = Self { ports: 1, paths: 0, rules: 0 };
 
-    fn edit(&mut self, edit: Edit, other: Self) {
+    pub(super) fn edit(&mut self, edit: Edit, other: Self) {
         let merged = match edit {
             Edit::Add => usize::saturating_add,
             Edit::Remove => usize::saturating_sub,
@@ -67,28 +67,8 @@ pub(super) fn check_network(
     check_count(|| of("IP addresses of ports"), addresses, NODE_ADDRESSES_MAX)
 }
 
-/// Does all of it fit?
-pub(super) fn check(intent: &Intent) -> Result<(), PlanError> {
-    let mut sizes: BTreeMap<NetworkId, [usize; 2]> = BTreeMap::new();
-    for port in intent.ports.values() {
-        let [ports, addresses] = sizes.entry(port.network).or_default();
-        (*ports, *addresses) = (*ports + 1, *addresses + port.fixed_ips.len());
-    }
-    sizes.into_iter().try_for_each(|(network, size)| check_network(intent, network, size))?;
-    let mut rooms: BTreeMap<NodeName, Room> = BTreeMap::new();
-    for node in intent.ports.values().filter_map(|port| port.node.as_ref()) {
-        rooms.entry(node.clone()).or_default().edit(Edit::Add, Room::OF_PORT);
-    }
-    for chain in intent.chains.values() {
-        for (node, room) in of_chain(intent, chain) {
-            rooms.entry(node).or_default().edit(Edit::Add, room);
-        }
-    }
-    rooms.iter().try_for_each(|(node, room)| room.check(node))
-}
-
 /// What a chain takes of each node.
-fn of_chain(intent: &Intent, chain: &Chain) -> BTreeMap<NodeName, Room> {
+pub(super) fn of_chain(intent: &Intent, chain: &Chain) -> BTreeMap<NodeName, Room> {
     let node_of = |port: PortId| intent.ports.get(&port).and_then(|port| port.node.as_ref());
     let ways = directions(chain).len();
     let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));

@@ -4,13 +4,13 @@ use super::routes::{Fault, Routes};
 use super::{networks, origins, room};
 use crate::error::PlanError;
 use crate::graph::Graphs;
-use crate::index::{Index, SliceKey, slice_key};
+use crate::index::Index;
 use crate::intent::Intent;
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, NODE_SLICES_MAX};
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::slice::Slice;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The chains that slices go on from, each with one that they go on in.
 pub(super) type Links = BTreeSet<(ChainId, ChainId)>;
@@ -18,23 +18,6 @@ pub(super) type Links = BTreeSet<(ChainId, ChainId)>;
 /// Those of some slices.
 pub(super) fn links<'s>(slices: impl Iterator<Item = &'s Slice>) -> Links {
     slices.filter_map(|slice| Some((slice.after?, slice.chain))).collect()
-}
-
-/// Checks all slices.
-pub(super) fn check(intent: &Intent, graphs: &Graphs<'_>) -> Result<(), PlanError> {
-    room::check_count(|| "slices".into(), intent.slices.len(), NODE_SLICES_MAX)?;
-    let function_ports = intent.function_ports();
-    let network = |chain: &ChainId| Some((*chain, networks::network_of(intent, graphs, *chain)?));
-    let networks: BTreeMap<ChainId, NetworkId> = intent.chains.keys().filter_map(network).collect();
-    let mut seen: BTreeMap<SliceKey, &Slice> = BTreeMap::new();
-    for slice in intent.slices.values() {
-        let is_function = |port: PortId| function_ports.contains(&port);
-        check_alone(intent, slice, |chain| networks.get(&chain).copied(), is_function)?;
-        if let Some(first) = seen.insert(slice_key(slice), slice) {
-            return Err(same(first, slice));
-        }
-    }
-    check_links(intent, &links(intent.slices.values()))
 }
 
 /// Checks those that were written since the last check, once the networks of chains are counted.
@@ -109,7 +92,7 @@ pub(super) fn check_chain(intent: &Intent, index: &Index, chain: &Chain) -> Resu
 /// Packets that go on in other chains by slices, and by graphs, come to an end in time. What a slice
 /// brought into a chain does not follow a graph behind it: of both together more is refused than could
 /// go wrong.
-fn check_links(intent: &Intent, links: &Links) -> Result<(), PlanError> {
+pub(super) fn check_links(intent: &Intent, links: &Links) -> Result<(), PlanError> {
     if links.is_empty() {
         return Ok(());
     }
@@ -140,7 +123,7 @@ fn check_more_links(
     origins::check_these(intent, &Graphs::of(intent), index, &all, &chains)
 }
 
-fn check_alone(
+pub(super) fn check_alone(
     intent: &Intent,
     slice: &Slice,
     network_of: impl Fn(ChainId) -> Option<NetworkId>,
@@ -186,6 +169,6 @@ fn check_metadata(chain: &Chain, slice: &Slice) -> Result<(), PlanError> {
     Err(PlanError::BadSlice { slice: slice.name(), fault })
 }
 
-fn same(first: &Slice, second: &Slice) -> PlanError {
+pub(super) fn same(first: &Slice, second: &Slice) -> PlanError {
     PlanError::SameSlice { first: first.name(), second: second.name() }
 }

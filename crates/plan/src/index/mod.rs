@@ -7,7 +7,7 @@ mod labels;
 mod overlap;
 mod relation;
 mod resource;
-mod slices;
+pub(crate) mod slices;
 
 pub use overlap::{overlap, tuples_overlap};
 pub use resource::Resource;
@@ -27,7 +27,7 @@ use imbl::OrdMap;
 use labels::Labels;
 use overlap::Overlaps;
 pub(crate) use relation::{Member, Numbers, Relation};
-pub(crate) use slices::{SliceKey, key as slice_key};
+use slices::SliceKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -107,7 +107,7 @@ pub(crate) struct Unchecked {
 impl Index {
     /// The resources of one kind that have this name, which is not empty, in the order of identity.
     pub fn named<R: Resource>(&self, name: &str) -> impl Iterator<Item = R::Id> + use<'_, R> {
-        self.labels.named(R::TABLE, name).map(R::of_uuid)
+        self.labels.named(R::TABLE, name).map(R::Id::from)
     }
 
     /// The resources of one kind that a project has, in the order of identity.
@@ -115,7 +115,7 @@ impl Index {
         &self,
         project: &ProjectId,
     ) -> impl Iterator<Item = R::Id> + use<'_, R> {
-        self.labels.owned(R::TABLE, project).map(R::of_uuid)
+        self.labels.owned(R::TABLE, project).map(R::Id::from)
     }
 
     /// How many these are.
@@ -319,6 +319,24 @@ pub struct IndexedIntent {
 }
 
 impl IndexedIntent {
+    /// An intent of which nothing is checked yet.
+    #[must_use]
+    pub fn unchecked(declared: Intent) -> Self {
+        let mut indexed = Self::default();
+        declared.networks.values().for_each(|network| indexed.put(network.clone()));
+        declared.subnets.values().for_each(|subnet| indexed.put(subnet.clone()));
+        declared.ports.values().for_each(|port| indexed.put(port.clone()));
+        declared.rules.values().for_each(|rule| indexed.put(rule.clone()));
+        declared.instances.values().for_each(|instance| indexed.put(instance.clone()));
+        declared.functions.values().for_each(|function| indexed.put(function.clone()));
+        declared.chains.values().for_each(|chain| indexed.put(chain.clone()));
+        declared.graphs.values().for_each(|graph| indexed.put(graph.clone()));
+        declared.slices.values().for_each(|slice| indexed.put(slice.clone()));
+        // Equal to what came, but sharing its tables: a comparison then costs nothing.
+        indexed.intent = declared;
+        indexed
+    }
+
     /// The intent.
     #[must_use]
     pub fn intent(&self) -> &Intent {
@@ -344,7 +362,7 @@ impl IndexedIntent {
         }
         if former.as_ref().map(R::label) != Some(resource.label()) {
             let labels = &mut self.index.labels;
-            versions().for_each(|(edit, it)| labels.edit(edit, R::TABLE, R::uuid(id), it.label()));
+            versions().for_each(|(edit, it)| labels.edit(edit, R::TABLE, id.into(), it.label()));
         }
         R::table_mut(&mut self.intent).insert(id, resource);
     }
@@ -353,14 +371,14 @@ impl IndexedIntent {
     pub fn remove<R: Resource>(&mut self, id: R::Id) -> bool {
         let Some(former) = R::table_mut(&mut self.intent).remove(&id) else { return false };
         former.edit(Edit::Remove, &self.intent, &mut self.index);
-        self.index.labels.edit(Edit::Remove, R::TABLE, R::uuid(id), former.label());
+        self.index.labels.edit(Edit::Remove, R::TABLE, id.into(), former.label());
         true
     }
 
     /// Would a slice be refused if it were written? It may be there already.
     ///
     /// # Errors
-    /// One that [`crate::check`] would give, too.
+    /// What is wrong with it.
     pub fn check_slice(&self, slice: &Slice) -> Result<(), crate::PlanError> {
         crate::check::check_slice(&self.intent, &self.index, slice)
     }
@@ -377,7 +395,7 @@ impl IndexedIntent {
     /// at what that touches. What passed before is taken for good.
     ///
     /// # Errors
-    /// One that [`crate::check`] would give, too.
+    /// The first thing that cannot be carried.
     pub fn check(&mut self) -> Result<(), crate::PlanError> {
         crate::check::check_written(&self.intent, &mut self.index)
     }
@@ -394,23 +412,12 @@ impl std::ops::Deref for IndexedIntent {
 
 impl From<Intent> for IndexedIntent {
     fn from(declared: Intent) -> Self {
-        let mut indexed = Self::default();
-        declared.networks.values().for_each(|network| indexed.put(network.clone()));
-        declared.subnets.values().for_each(|subnet| indexed.put(subnet.clone()));
-        declared.ports.values().for_each(|port| indexed.put(port.clone()));
-        declared.rules.values().for_each(|rule| indexed.put(rule.clone()));
-        declared.instances.values().for_each(|instance| indexed.put(instance.clone()));
-        declared.functions.values().for_each(|function| indexed.put(function.clone()));
-        declared.chains.values().for_each(|chain| indexed.put(chain.clone()));
-        declared.graphs.values().for_each(|graph| indexed.put(graph.clone()));
-        declared.slices.values().for_each(|slice| indexed.put(slice.clone()));
+        let mut indexed = Self::unchecked(declared);
         let graphs = Graphs::of(&indexed.intent);
         crate::check::count_networks(&indexed.intent, &graphs, &mut indexed.index);
         crate::check::count_passages(&indexed.intent, &graphs, &mut indexed.index);
         crate::check::count_rooms(&indexed.intent, &mut indexed.index);
         indexed.index.unchecked = Unchecked::default();
-        // Equal to what came, but sharing its tables: a comparison then costs nothing.
-        indexed.intent = declared;
         indexed
     }
 }

@@ -16,19 +16,13 @@ use uuid::Uuid;
 /// A declared resource, and what the index knows of it.
 pub trait Resource: Clone + PartialEq {
     /// Its identity.
-    type Id: Copy + Ord;
+    type Id: Copy + Ord + From<Uuid> + Into<Uuid>;
 
     /// The name of the table that an intent keeps it in.
     const TABLE: &'static str;
 
     /// Its identity.
     fn id(&self) -> Self::Id;
-
-    /// An identity without its kind.
-    fn uuid(id: Self::Id) -> Uuid;
-
-    /// An identity of this kind.
-    fn of_uuid(uuid: Uuid) -> Self::Id;
 
     /// What people and projects know it by.
     fn label(&self) -> &Label;
@@ -54,14 +48,6 @@ macro_rules! of_table {
 
         fn id(&self) -> $id {
             self.id
-        }
-
-        fn uuid(id: $id) -> uuid::Uuid {
-            id.0
-        }
-
-        fn of_uuid(uuid: uuid::Uuid) -> $id {
-            $id(uuid)
         }
 
         fn label(&self) -> &catena_model::resource::Label {

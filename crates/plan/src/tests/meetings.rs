@@ -1,10 +1,11 @@
 //! Chains of two networks over one function: carried only where addresses tell them apart.
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, port_id};
+use super::rig::{CUSTOMER, INTERNAL, World, id, port_id};
+use crate::check::tests::check;
+use crate::{IndexedIntent, Intent, PlanError};
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, RuleId, SubnetId};
 use catena_model::resource::{Encapsulation, ServiceFunction, Subnet};
-use catena_plan::{IndexedIntent, Intent, PlanError, check};
 
 /// Chain 1 in the customer's network and chain 2 in the internal one, both over function 1.
 fn two_networks() -> Intent {
@@ -25,7 +26,7 @@ fn subnet(network: u32, cidr: &str) -> Subnet {
     let number = SubnetId(id(2, 9));
     Subnet {
         id: number,
-        label: crate::rig::label(""),
+        label: super::rig::label(""),
         network: NetworkId(id(1, network)),
         cidr: cidr.parse().unwrap(),
         gateway: None,
@@ -181,7 +182,7 @@ fn the_nodes_are_told_which_functions_keep_macs_and_no_tap_is_among_them() {
     declare(&mut world.intent, 3);
     world.intent.functions.get_mut(&FunctionId(id(5, 3))).unwrap().is_tap = true;
     world.settle();
-    let paths = &world.blueprint.program(&crate::rig::node(1)).unwrap().paths;
+    let paths = &world.blueprint.program(&super::rig::node(1)).unwrap().paths;
     let keeps: Vec<bool> = paths[0].hops.iter().map(|hop| hop.keeps_mac).collect();
     assert_eq!(keeps, [false, true, false]);
 }

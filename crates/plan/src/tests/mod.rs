@@ -1,4 +1,4 @@
-//! The planner from outside: what it makes of what is declared and of what nodes say.
+//! The planner as a whole: what it makes of what is declared and of what nodes say.
 
 mod changes;
 mod golden;

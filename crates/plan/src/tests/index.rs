@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{id, next, node};
+use super::rig::{id, next, node};
+use crate::check::tests::check;
+use crate::{
+    IndexedIntent, Intent, Ledger, News, NodeNews, Reconciler, Resource, overlap, tuples_overlap,
+};
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
@@ -15,10 +19,6 @@ use catena_model::resource::{
 };
 use catena_model::slice::{Slice, TunnelId};
 use catena_model::{NodeName, ProjectId};
-use catena_plan::{
-    IndexedIntent, Intent, Ledger, News, NodeNews, Reconciler, Resource, check, overlap,
-    tuples_overlap,
-};
 use catena_wire::scalar::{MacAddr, Vni};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -586,7 +586,7 @@ fn more_addresses_of_a_network_than_a_node_can_be_told_are_refused_and_other_net
     other.fixed_ips = vec![fixed(limit)];
     other.node = Some(node(1));
     indexed.put(other);
-    for refused in [indexed.check(), catena_plan::check(indexed.intent())] {
+    for refused in [indexed.check(), check(indexed.intent())] {
         let text = refused.unwrap_err().to_string();
         assert!(text.contains("524289 IP addresses of ports in network"), "{text}");
         assert!(text.contains("524288"), "{text}");

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, World, id, node};
+use super::rig::{CUSTOMER, World, id, node};
+use crate::Blueprint;
 use catena_model::PathId;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::{PIN_IDLE_DRAINING_MS, PIN_IDLE_REWRITING_MS};
 use catena_model::program::PinEntry;
-use catena_plan::Blueprint;
 
 const SHARED: InstanceId = InstanceId(id_of(11));
 

@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, World, id, node, port_id};
+use super::rig::{CUSTOMER, World, id, node, port_id};
+use crate::{Asked, Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
 use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
 use catena_model::status::{DrainProof, DrainedPath, Receipt};
 use catena_model::{
     BlueprintNumber, ChainCounters, DropReason, HopCounters, NodeCounters, PathId, Volume,
 };
-use catena_plan::{Asked, Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -366,10 +366,10 @@ fn an_instance_that_gave_back_other_bytes_is_known_by_name() {
     let mut watched = Watched::new();
     let mut seen = hop(0, 11, 5, 5);
     watched.at(1, 1).hops = vec![hop(0, 12, 5, 5), seen.clone()];
-    assert!(catena_plan::rewriting(&watched.counters).is_empty());
+    assert!(crate::rewriting(&watched.counters).is_empty());
     seen.rewritten = 1;
     watched.at(1, 1).hops = vec![hop(0, 12, 5, 5), seen];
-    let found: Vec<InstanceId> = catena_plan::rewriting(&watched.counters).into_iter().collect();
+    let found: Vec<InstanceId> = crate::rewriting(&watched.counters).into_iter().collect();
     assert_eq!(found, [InstanceId(id(4, 11))]);
 }
 

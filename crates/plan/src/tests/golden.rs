@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, node};
-use catena_plan::Blueprint;
+use super::rig::{CUSTOMER, INTERNAL, World, node};
+use crate::Blueprint;
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord, SlicePhase};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
     ChainEntry, HopKind, Location, MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PinEntry,
@@ -10,9 +11,6 @@ use catena_model::program::{
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
-use catena_plan::{
-    Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord, SlicePhase,
-};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,12 +1,13 @@
 //! Slices that are refused: for where they begin, and for where they lead.
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, label, port_id};
-use crate::slices::{slice_id, world};
+use super::rig::{CUSTOMER, INTERNAL, World, id, label, port_id};
+use super::slices::{slice_id, world};
+use crate::check::tests::check;
+use crate::{IndexedIntent, Intent, PlanError, Table};
 use catena_model::id::{ChainId, FunctionId, GraphId, RuleId};
 use catena_model::limits::CHAIN_FUNCTIONS_MAX;
 use catena_model::resource::ChainGraph;
-use catena_plan::{IndexedIntent, Intent, PlanError, Table, check};
 
 /// What is said of the whole; slices, and chains with slices, are judged alike as they are written.
 fn judge(world: &World) -> Result<(), PlanError> {

@@ -2,10 +2,10 @@
 //! any more, by time where others do.
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{World, node};
-use crate::slices::{slice_id, world};
+use super::rig::{World, node};
+use super::slices::{slice_id, world};
+use crate::{Asked, Counted, DRAIN_WAIT_MAX, PathPhase, SliceDrainWatch};
 use catena_model::{ChainCounters, NodeCounters, PathId, Volume};
-use catena_plan::{Asked, Counted, DRAIN_WAIT_MAX, PathPhase, SliceDrainWatch};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
+use super::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
+use crate::check::tests::check;
+use crate::{Direction, PathPhase, PlanError};
 use catena_model::PathId;
 use catena_model::id::{ChainId, FunctionId, GraphId, RuleId};
 use catena_model::limits::{CHAIN_ANSWER_RULES_MAX, CHAIN_FUNCTIONS_MAX};
 use catena_model::program::{Balance, RuleEntry, RulePlace, TupleField};
 use catena_model::resource::{ChainGraph, FlowField, PortBounds, TupleMapping, TuplePattern};
 use catena_model::status::ChainState;
-use catena_plan::{Direction, PathPhase, PlanError, check};
 
 /// Endpoints m1 on host1 and m2 on host4; functions v11 to v14, one on each host.
 fn testbed() -> World {

@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use super::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use crate::check::tests::check;
+use crate::{Blueprint, IndexedIntent, Intent, PlanError, Table};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
 use catena_model::program::{Location, PortRole, RulePlace};
 use catena_model::resource::{ChainGraph, Encapsulation};
 use catena_model::status::ChainState;
 use catena_model::{BlueprintNumber, PathId};
-use catena_plan::{Blueprint, IndexedIntent, Intent, PlanError, Table, check};
 
 /// Source m1 on host1, destination m2 on host4; functions v11 (host1), v12 (host2), v13 (host3).
 fn testbed() -> World {
@@ -130,7 +131,7 @@ fn a_deleted_chain_loses_its_rules_first_and_its_path_when_drained() {
     world.plan();
     assert!(world.classified(1).is_empty());
     assert_eq!(world.known(2), [PathId(1)]);
-    let withdrawn = |w: &World| catena_plan::is_withdrawn(&w.blueprint, &w.inventory, chain);
+    let withdrawn = |w: &World| crate::is_withdrawn(&w.blueprint, &w.inventory, chain);
     assert!(!withdrawn(&world));
     world.acknowledge(1);
     assert!(withdrawn(&world));
@@ -147,7 +148,7 @@ fn a_chain_that_loses_its_last_rule_takes_nothing_until_it_has_one_again() {
     let rules = std::mem::take(&mut world.intent.chains.get_mut(&chain).unwrap().rules);
     world.plan();
     assert!(world.classified(1).is_empty());
-    let withdrawn = |w: &World| catena_plan::is_withdrawn(&w.blueprint, &w.inventory, chain);
+    let withdrawn = |w: &World| crate::is_withdrawn(&w.blueprint, &w.inventory, chain);
     assert!(!withdrawn(&world), "host1 may still send into it");
     world.acknowledge(1);
     assert!(withdrawn(&world));
@@ -465,7 +466,7 @@ fn a_chain_that_begins_at_its_own_function_or_in_a_circle_of_chains_is_refused()
     world.chain(3, 1, &[11]);
     let id = catena_model::id::GraphId(id(8, 1));
     let branches = [(ChainId(self::id(7, 1)), vec![ChainId(self::id(7, 3))])].into();
-    let graph = ChainGraph { id, label: crate::rig::label("g"), branches };
+    let graph = ChainGraph { id, label: super::rig::label("g"), branches };
     world.intent.graphs.insert(id, graph);
     let circle = judge(&world).unwrap_err();
     assert!(matches!(circle, PlanError::SourceLoop { .. }), "{circle}");

@@ -1,8 +1,8 @@
 //! What a store gives back of what was written.
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{World, versions};
-use catena_plan::{Blueprint, Ledger};
+use super::rig::{World, versions};
+use crate::{Blueprint, Ledger};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

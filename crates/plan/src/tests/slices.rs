@@ -2,14 +2,14 @@
 //! had been planned at once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::rig::{CUSTOMER, World, id, label, node, port_id, versions};
+use super::rig::{CUSTOMER, World, id, label, node, port_id, versions};
+use crate::{Blueprint, PathPhase, SliceBook, SlicePhase, slice_status};
 use catena_model::PathId;
 use catena_model::entry::{Change, Entries};
 use catena_model::id::{ChainId, FunctionId, PortId, SliceId};
 use catena_model::program::SlicePolicy;
 use catena_model::slice::{Slice, SlicePlace, Teid, TeidRange, TunnelId, Vni};
 use catena_model::status::ChainState;
-use catena_plan::{Blueprint, PathPhase, SliceBook, SlicePhase, slice_status};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -270,20 +270,20 @@ fn what_is_written_down_of_slices_brings_back_what_nodes_run() {
     for blueprint in &world.history {
         for (place, block) in blueprint.slices.blocks_since(&former, blueprint.number) {
             let text = serde_json::to_string(&block).unwrap();
-            let read: catena_plan::SliceBlock = serde_json::from_str(&text).unwrap();
+            let read: crate::SliceBlock = serde_json::from_str(&text).unwrap();
             assert_eq!(read, block);
             blocks.insert(place, read);
         }
         former = blueprint.slices.clone();
     }
     let book = SliceBook::resume(blocks.into_values());
-    let ledger = catena_plan::Ledger::clone(&world.blueprint.ledger);
+    let ledger = crate::Ledger::clone(&world.blueprint.ledger);
     let nodes: Vec<_> =
         world.inventory.nodes.iter().map(|(name, facts)| (name.clone(), facts.underlay)).collect();
     let (number, told) = (world.blueprint.number, versions(&world.blueprint));
     let resume = |slices: &SliceBook| {
         let (ledger, nodes, told) = (ledger.clone(), nodes.clone(), told.clone());
-        catena_plan::Reconciler::resume(ledger, nodes, told).with_slices(slices.clone(), number)
+        crate::Reconciler::resume(ledger, nodes, told).with_slices(slices.clone(), number)
     };
     let intent = world.intent.clone().into();
     let mut resumed = resume(&book);
@@ -292,7 +292,7 @@ fn what_is_written_down_of_slices_brings_back_what_nodes_run() {
     assert_eq!(resumed.blueprint().programs, world.blueprint.programs);
     // Who knows nothing of what nodes were told tells all of them everything.
     let told = BTreeMap::new();
-    let unknowing = catena_plan::Reconciler::resume(ledger.clone(), nodes.clone(), told);
+    let unknowing = crate::Reconciler::resume(ledger.clone(), nodes.clone(), told);
     let mut unknowing = unknowing.with_slices(book, number);
     let planned = unknowing.plan(&intent).expect("programs are made anew");
     unknowing.adopt(planned);

@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::index::{Write, apply, dangles, domain, tell, writes};
-use crate::oracle::assert_programs;
-use crate::rig::{CUSTOMER, INTERNAL, World, id, next, node, port_id, versions};
-use crate::stored::stored;
+use super::index::{Write, apply, dangles, domain, tell, writes};
+use super::oracle::assert_programs;
+use super::rig::{CUSTOMER, INTERNAL, World, id, next, node, port_id, versions};
+use super::stored::stored;
+use crate::{IndexedIntent, News, NodeNews, Reconciler, SliceBlock, SliceBook, draining};
 use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::program::Underlay;
-use catena_plan::{IndexedIntent, News, NodeNews, Reconciler, SliceBlock, SliceBook, draining};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -203,9 +203,9 @@ fn an_instance_that_changes_gives_its_chain_another_path() {
 #[test]
 fn a_port_that_a_draining_path_needs_goes_and_comes_with_its_network() {
     let mut world = carried();
-    world.intent.chains = catena_plan::Table::new();
-    world.intent.functions = catena_plan::Table::new();
-    world.intent.instances = catena_plan::Table::new();
+    world.intent.chains = crate::Table::new();
+    world.intent.functions = crate::Table::new();
+    world.intent.instances = crate::Table::new();
     let source = port_id(1, CUSTOMER);
     world.intent.ports = [(source, world.intent.ports[&source].clone())].into_iter().collect();
     let network = NetworkId(id(1, INTERNAL));

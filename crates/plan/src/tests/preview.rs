@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, node};
+use super::rig::{CUSTOMER, INTERNAL, World, id, node};
+use crate::{IndexedIntent, Intent, preview};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::preview::{ChainChange, ChangeKind, Preview};
 use catena_model::resource::Encapsulation;
-use catena_plan::{IndexedIntent, Intent, preview};
 
 /// Functions v11 to v13 on host1 to host3, and chain c1 through v11 and v12.
 fn testbed() -> (World, ChainId) {

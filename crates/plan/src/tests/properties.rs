@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
+use super::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
+use crate::{Direction, PathPhase};
 use catena_model::id::{ChainId, FunctionId, GraphId, InstanceId, RuleId};
 use catena_model::program::RulePlace;
 use catena_model::resource::{ChainGraph, Encapsulation};
 use catena_model::{NodeName, NodeProgram, PathId};
-use catena_plan::{Direction, PathPhase};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -126,7 +126,7 @@ impl Domain {
         }
         self.world.plan();
         let World { blueprint, intent, inventory, .. } = &self.world;
-        crate::oracle::assert_programs(blueprint, intent, inventory);
+        super::oracle::assert_programs(blueprint, intent, inventory);
     }
 
     fn declare(&mut self, number: u32, functions: &[u32], is_mpls: bool) {
@@ -280,7 +280,7 @@ impl Domain {
                 continue;
             };
             for next in &path.leads_to {
-                let is_it = |other: &&catena_plan::PathRecord| {
+                let is_it = |other: &&crate::PathRecord| {
                     other.chain == *next
                         && other.direction == path.direction
                         && other.phase == PathPhase::Classified

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use super::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use crate::check::tests::check;
+use crate::{PathPhase, PlanError};
 use catena_model::PathId;
 use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
 use catena_model::program::{HopKind, PathEntry, RuleEntry, RulePlace};
 use catena_model::resource::{ContextHeader, Encapsulation};
 use catena_model::status::ChainState;
-use catena_plan::{PathPhase, PlanError, check};
 
 /// Source m1 on host1, destination m2 on host4; functions v11 (host1) into the internal network,
 /// v12 (host2) out of it, v13 (host3) inside the customers'.
