@@ -1,6 +1,6 @@
 //! What an engine is told once, at start. Knows bounds and seeds; refuses to know who sets them.
 
-use super::health::WatchDuty;
+use crate::engine::state::health::WatchDuty;
 use catena_model::NodeName;
 use std::hash::{BuildHasher, RandomState};
 use std::num::{NonZeroU32, NonZeroU64};

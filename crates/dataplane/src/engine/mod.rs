@@ -4,114 +4,76 @@
 //! Refuses to know sockets, rings, clocks and threads: time is an argument, packets are values.
 //! There is one implementation of these semantics; caches elsewhere may only repeat its verdicts.
 
-mod answer;
-mod apart;
-mod balance;
-mod branch;
-mod check;
-mod classifier;
-mod coalesce;
-mod compile;
+mod account;
+mod action;
+mod collections;
 mod config;
-mod context;
-mod counters;
-mod crowded;
-mod detour;
-mod digests;
-mod egress;
+mod dispatch;
 mod encap;
-mod explain;
-mod flood_memory;
-mod floods;
-mod flow_memory;
-mod flow_paths;
-mod follow;
-mod forwarder;
-mod fragments;
-mod health;
-mod inside;
-mod kernel_path;
-mod lane;
-mod lists;
-mod lots;
-mod network_mac;
-mod output;
-mod packer;
+mod error;
+mod fast_path;
+mod following;
+mod observe;
+mod offload;
+mod offloading;
 mod packet;
-mod pages;
-mod path_books;
-mod pins;
-mod prober;
-mod proxy;
-mod receive;
-mod rendezvous;
-mod rewrite;
-mod scheduler;
-mod segments;
-mod shares;
-mod sharing;
-mod short_keys;
-mod slices;
-mod slots;
-mod steering;
-mod switch;
+mod probing;
+mod rehearsal;
+mod stages;
+mod state;
 mod tables;
-mod tap;
-mod too_big;
-mod trace;
-mod transform;
-mod traps;
-mod user;
 mod vector;
-mod visits;
-mod waiting;
 
-pub use classifier::Asked;
-pub use compile::CompileError;
+pub use account::counters::RETIRED_PORTS_NAME;
+pub use account::tx_batches::{Booking, Lots, Share};
+pub use action::output::{Datagram, Frame, Output};
 pub use config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
-pub use counters::RETIRED_PORTS_NAME;
-pub use explain::{Rehearsal, Way};
-pub use health::{Board, WatchDuty};
-pub use kernel_path::{Door, HandOver, KernelPort, Losses, Passed};
-pub use lots::{Booking, Lots, Share};
-pub use output::{Datagram, Frame, Output};
+pub use error::CompileError;
+pub use offload::{Door, HandOver, KernelPort, Losses, Passed};
+pub(crate) use packet::trim_front;
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
+pub use rehearsal::{Rehearsal, Way};
+pub use state::health::{Board, WatchDuty};
 pub use tables::Tables;
+pub use tables::classifier::Asked;
 pub use vector::VECTOR_PACKETS_MAX;
-pub(crate) use vector::trim_front;
 
-use apart::Apart;
+use account::counters::Books;
+use account::slots::Slots;
+use action::context::Context;
+use action::egress::Egress;
 use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, SliceCounters, Volume};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
 use catena_model::{CounterScope, DropReason, PathId, SliceId};
-use check::Checks;
-use coalesce::OpenTrain;
-use compile::Entered;
-use context::Context;
-use counters::{Books, Owner};
-use egress::Egress;
+use collections::shares::Shares;
 use encap::{Carried, Located};
-use floods::Floods;
-use flow_memory::FlowMemory;
-use flow_paths::FlowPaths;
-use follow::Follows;
-use fragments::Fragments;
-use health::{Due, Health};
-use kernel_path::{KernelPath, Run, Treatment};
-use lane::{Known, Lane};
-use receive::Arrival;
-use shares::Shares;
-use slots::Slots;
+use fast_path::{Hands, Lane};
+use observe::checks::Checks;
+use observe::follows::Follows;
+use offload::{KernelPath, Run, Treatment};
+use packet::subscriber::Look;
+use stages::coalesce::OpenTrain;
+use stages::receive::Arrival;
+use stages::shared_functions::Apart;
+use stages::{answer, classify, coalesce, forwarder, prober, proxy, receive, shaping, switch};
+use state::affinity::FlowPaths;
+use state::capture::Traps;
+use state::floods::Floods;
+use state::flow_cache::Known;
+use state::fragments::Fragments;
+use state::health::{Due, Health};
+use state::proxy_flows::FlowMemory;
+use state::scheduler::Shaper;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use trace::Trace;
-use transform::Epoch;
-use traps::Traps;
-use user::Look;
+use std::vec::Drain;
+use tables::compile::Entered;
 use vector::Work;
-use waiting::Waiting;
+use vector::owner::Owner;
+use vector::trace::Trace;
+use vector::transform::Epoch;
 
 /// How a vector passes the stages.
 #[derive(Default)]
@@ -141,7 +103,7 @@ pub struct Engine {
     fragments: Fragments,
     egress: Egress,
     carried: Carried,
-    waiting: Waiting,
+    waiting: Shaper,
     traps: Traps,
     health: Health,
     checks: Checks,
@@ -179,7 +141,7 @@ impl Engine {
             made: Shares::new(),
             known: Known::new(config.classified_max, config.flow_seed),
             kernel: None,
-            waiting: Waiting::new(config.slice_bits_per_second),
+            waiting: Shaper::new(config.slice_bits_per_second),
             fragments: Fragments::new(config.flow_seed),
             config,
             epoch: Epoch::default(),
@@ -323,14 +285,57 @@ impl Engine {
         answer::answer(vector, context);
         let Self { memory, apart, fragments, located, .. } = self;
         proxy::receive_returned(vector, memory, apart, fragments, located, context);
-        classifier::classify(vector, &mut self.flow_paths, context);
-        waiting::set_aside(vector, context);
+        classify::classify(vector, &mut self.flow_paths, context);
+        shaping::set_aside(vector, context);
         forwarder::forward(vector, &mut self.flow_paths, context);
         switch::switch(vector, context);
         if is_probe {
-            check::consume(vector);
+            prober::consume(vector);
         }
         self.egress.emit(vector, &mut self.memory, context, out);
+    }
+
+    /// Takes packets through the lane as far as it knows them, and all others through the stages,
+    /// in order.
+    pub(crate) fn forward_by_lane(
+        &mut self,
+        now_ns: u64,
+        packets: &mut Drain<'_, Packet>,
+        pool: &mut BufferPool,
+        out: &mut Output,
+    ) {
+        let mut lane = std::mem::take(&mut self.lane);
+        loop {
+            let hands = &mut Hands {
+                now_ns,
+                epoch: self.epoch,
+                tables: &self.tables,
+                slots: &self.slots,
+                health: &self.health,
+                is_coalescing: self.config.is_coalescing,
+                look: self.look,
+                books: &mut self.books,
+                memory: &mut self.memory,
+                flow_paths: &mut self.flow_paths,
+                known: &mut self.known,
+                packer: self.egress.packer(),
+                pool,
+                out,
+            };
+            lane.run(packets, hands);
+            if lane.waiting.is_empty() {
+                break;
+            }
+            let waiting = lane.waiting.drain(..);
+            self.forward_vector(now_ns, waiting, pool, out, Passing::default());
+        }
+        self.lane = lane;
+    }
+
+    /// Packets that took the lane since the start: the rest went the long way.
+    #[must_use]
+    pub fn by_lane(&self) -> u64 {
+        self.lane.passed()
     }
 
     /// Asks for the next packet at a port: arms a trap, or answers what is in it.
@@ -380,8 +385,8 @@ impl Engine {
             floods: &mut self.floods,
             known: &mut self.known,
         };
-        waiting::release(vector, context);
-        classifier::classify(vector, &mut self.flow_paths, context);
+        shaping::release(vector, context);
+        classify::classify(vector, &mut self.flow_paths, context);
         forwarder::forward(vector, &mut self.flow_paths, context);
         switch::switch(vector, context);
         self.egress.emit(vector, &mut self.memory, context, out);
@@ -475,6 +480,12 @@ impl Engine {
     /// Tells the time when there may be no packets, before counters that depend on it are read.
     pub fn elapse(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
+    }
+
+    /// The longest IP packet that the underlay's devices take now, in bytes: where that is less than
+    /// the program says, it holds.
+    pub fn limit_underlay_mtu(&mut self, mtu: u16) {
+        self.egress.packer().limit_to(mtu);
     }
 
     /// All counters at this moment. `ring_full` and `interface` are for the shell to fill in.

@@ -8,8 +8,8 @@
 //! than the newcomer's (`shares`), of it those unseen for longest first.
 
 use super::PathPosition;
-use crate::engine::rendezvous::mix;
-use crate::engine::shares::{Shares, must_yield};
+use crate::engine::collections::rendezvous::mix;
+use crate::engine::collections::shares::{Shares, must_yield};
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::{DropReason, PathId};
 use std::cmp::Reverse;
@@ -31,7 +31,7 @@ pub(super) struct CarriedRef {
 }
 
 /// The contents. Arrays of zeros, so that memory is taken only where places are used.
-pub(in crate::engine) struct Carried {
+pub(crate) struct Carried {
     bytes: Vec<u8>,
     lens: Vec<u8>,
     /// How often each place has been filled; 0: never.
@@ -47,7 +47,7 @@ pub(in crate::engine) struct Carried {
 
 impl Carried {
     /// Room for as many contents as flows are remembered.
-    pub(in crate::engine) fn new(contents_max: usize, seed: u64) -> Self {
+    pub(crate) fn new(contents_max: usize, seed: u64) -> Self {
         let sets = contents_max.div_ceil(WAYS).max(1);
         let places = sets * WAYS;
         Self {
@@ -64,7 +64,7 @@ impl Carried {
     }
 
     /// Begins a vector.
-    pub(in crate::engine) fn open(&mut self, now_ns: u64) {
+    pub(crate) fn open(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
     }
 
@@ -115,7 +115,7 @@ impl Carried {
     }
 
     /// The position with its content kept here, where another store has it.
-    pub(in crate::engine) fn adopt(&mut self, from: &Self, position: PathPosition) -> PathPosition {
+    pub(crate) fn adopt(&mut self, from: &Self, position: PathPosition) -> PathPosition {
         let content = position.carried.and_then(|name| {
             Some((from.get(name)?, PathId(*from.paths.get(name.place as usize)?)))
         });

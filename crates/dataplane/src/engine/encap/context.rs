@@ -1,7 +1,7 @@
 //! What a classifier writes into NSH MD type 2 (RFC 8300 section 2.5, RFC 9263 section 4). Knows
 //! which header says what; refuses to know its layout.
 
-use crate::engine::compile::CompileError;
+use crate::engine::error::CompileError;
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::resource::ContextHeader as Declared;
 use catena_model::{DropReason, NodeName};
@@ -9,7 +9,7 @@ use catena_wire::nsh::ContextHeader;
 
 /// The context headers that one path's classifier writes.
 #[derive(Clone, Default)]
-pub(in crate::engine) struct Written(Vec<Piece>);
+pub(crate) struct Written(Vec<Piece>);
 
 #[derive(Clone)]
 enum Piece {
@@ -19,10 +19,7 @@ enum Piece {
 
 impl Written {
     /// What a path declares, as this node writes it.
-    pub(in crate::engine) fn compile(
-        declared: &[Declared],
-        node: &NodeName,
-    ) -> Result<Self, CompileError> {
+    pub(crate) fn compile(declared: &[Declared], node: &NodeName) -> Result<Self, CompileError> {
         let pieces = declared.iter().map(|header| match header {
             Declared::Tenant(name) => fixed(ContextHeader::TENANT, name.as_bytes()),
             Declared::IngressNode => fixed(ContextHeader::INGRESS_NODE, node.as_str().as_bytes()),
@@ -43,7 +40,7 @@ impl Written {
         Ok(written)
     }
 
-    pub(in crate::engine) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

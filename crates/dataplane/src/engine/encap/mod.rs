@@ -6,17 +6,17 @@
 
 mod carried;
 mod context;
+mod metadata;
 mod mpls;
 mod nsh;
 mod positions;
 
-pub(super) use carried::Carried;
-pub(super) use context::Written;
-pub(super) use positions::{Positions, Shape};
+pub(crate) use carried::Carried;
+pub(crate) use context::Written;
+pub(crate) use positions::{Positions, Shape};
 
-use super::packet::TunnelKind;
-use super::slices::{self, Shown};
-use super::tables::Tables;
+use crate::engine::packet::TunnelKind;
+use crate::engine::packet::subscriber::Shown;
 use carried::CarriedRef;
 use catena_io::Buffer;
 use catena_model::DropReason;
@@ -29,7 +29,7 @@ use catena_wire::scalar::EtherType;
 use std::ops::RangeInclusive;
 
 /// Bytes of the longest header that an encapsulation puts in front of the inner frame.
-pub(super) const HEADER_BYTES_MAX: usize = 160;
+pub(crate) const HEADER_BYTES_MAX: usize = 160;
 // An Ethernet header is longer than that of VXLAN-GPE.
 const _: () = assert!(
     ethernet::HEADER_BYTES + NshHeader::LEN_WITHOUT_METADATA + NSH_CONTEXT_BYTES_MAX
@@ -41,7 +41,7 @@ const TTL_INITIAL: u8 = NshHeader::TTL_INITIAL.get();
 
 /// A place on a path, opaque to everyone but its encapsulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PathPosition {
+pub(crate) struct PathPosition {
     /// Index of its path: that of its book.
     own: u32,
     /// Index of the path whose hops it has.
@@ -60,7 +60,7 @@ impl PathPosition {
     ///
     /// # Errors
     /// [`DropReason::TtlExpired`].
-    pub(super) fn following(self, ended: Self) -> Result<Self, DropReason> {
+    pub(crate) fn following(self, ended: Self) -> Result<Self, DropReason> {
         Ok(Self { ttl: ended.older()?.ttl, ..self })
     }
 
@@ -68,7 +68,7 @@ impl PathPosition {
     ///
     /// # Errors
     /// [`DropReason::TtlExpired`].
-    pub(super) fn older(self) -> Result<Self, DropReason> {
+    pub(crate) fn older(self) -> Result<Self, DropReason> {
         match self.ttl.checked_sub(1) {
             None | Some(0) => Err(DropReason::TtlExpired),
             Some(ttl) => Ok(Self { ttl, ..self }),
@@ -76,39 +76,39 @@ impl PathPosition {
     }
 
     /// Index of the path that it is on, below [`Positions::end`].
-    pub(super) fn path(self) -> u32 {
+    pub(crate) fn path(self) -> u32 {
         self.own
     }
 
     /// Nodes the packet may still pass.
-    pub(super) fn ttl(self) -> u8 {
+    pub(crate) fn ttl(self) -> u8 {
         self.ttl
     }
 
     /// Does the packet carry metadata?
-    pub(super) fn carries_metadata(self) -> bool {
+    pub(crate) fn carries_metadata(self) -> bool {
         self.carried.is_some()
     }
 
     /// Index of the path whose hops it has: itself, but for the path of a slice.
-    pub(super) fn like(self) -> u32 {
+    pub(crate) fn like(self) -> u32 {
         self.shape
     }
 
     /// Is it on the path of a slice?
-    pub(super) fn is_of_slice(self) -> bool {
+    pub(crate) fn is_of_slice(self) -> bool {
         self.own != self.shape
     }
 
     /// The place alone.
-    pub(super) fn without_metadata(self) -> Self {
+    pub(crate) fn without_metadata(self) -> Self {
         Self { carried: None, ..self }
     }
 }
 
 /// By which door headers come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(crate) enum Door {
     /// In a tunnel between nodes.
     Tunnel,
     /// After the Ethernet header, at a port of a function that speaks the encapsulation.
@@ -117,25 +117,25 @@ pub(super) enum Door {
 
 /// A header ready to be put in front of a frame: one for all segments of a super-frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(crate) struct Header {
     bytes: [u8; HEADER_BYTES_MAX],
     len: usize,
 }
 
 impl Header {
     /// Takes what was added away.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
-    pub(super) const EMPTY: Self = Self { bytes: [0; HEADER_BYTES_MAX], len: 0 };
+    pub(crate) const EMPTY: Self = Self { bytes: [0; HEADER_BYTES_MAX], len: 0 };
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
     /// Adds what `emit` writes into the free room; its error leaves the header as it was.
-    pub(super) fn add<E>(
+    pub(crate) fn add<E>(
         &mut self,
         emit: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<(), E> {
@@ -146,26 +146,26 @@ impl Header {
 
 /// Where a header was found to lead, and how many bytes stand before the inner frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Located {
-    pub(super) position: PathPosition,
-    pub(super) header_bytes: usize,
+pub(crate) struct Located {
+    pub(crate) position: PathPosition,
+    pub(crate) header_bytes: usize,
 }
 
 /// A frame that starts with a header, and the answer about it.
-pub(super) struct Headed<'v> {
-    pub(super) buffer: &'v mut Buffer,
-    pub(super) located: &'v mut Result<Located, DropReason>,
+pub(crate) struct Headed<'v> {
+    pub(crate) buffer: &'v mut Buffer,
+    pub(crate) located: &'v mut Result<Located, DropReason>,
 }
 
 /// A packet about to get a header.
-pub(super) struct Departing<'v> {
-    pub(super) position: PathPosition,
-    pub(super) header: &'v mut Header,
-    pub(super) outcome: &'v mut Result<(), DropReason>,
+pub(crate) struct Departing<'v> {
+    pub(crate) position: PathPosition,
+    pub(crate) header: &'v mut Header,
+    pub(crate) outcome: &'v mut Result<(), DropReason>,
 }
 
 /// One way to carry paths. Each verb takes the packets of a whole vector.
-pub(super) trait PathEncap: Sync {
+pub(crate) trait PathEncap: Sync {
     /// The tunnel between nodes.
     fn tunnel(&self) -> TunnelKind;
 
@@ -206,10 +206,10 @@ pub(super) trait PathEncap: Sync {
 }
 
 /// Every encapsulation; a new one adds its line here and in [`of`].
-pub(super) const ALL: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
+pub(crate) const ALL: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
 
 /// The identifiers that paths of an encapsulation may have.
-pub(super) fn pool(encapsulation: Encapsulation) -> RangeInclusive<u32> {
+pub(crate) fn pool(encapsulation: Encapsulation) -> RangeInclusive<u32> {
     match encapsulation {
         Encapsulation::Nsh => NSH_PATH_IDS,
         Encapsulation::Mpls => MPLS_PATH_IDS,
@@ -217,7 +217,7 @@ pub(super) fn pool(encapsulation: Encapsulation) -> RangeInclusive<u32> {
 }
 
 /// The code that carries an encapsulation.
-pub(super) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
+pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
     match encapsulation {
         Encapsulation::Nsh => &nsh::Nsh,
         Encapsulation::Mpls => &mpls::Mpls,
@@ -225,18 +225,13 @@ pub(super) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
 }
 
 /// The encapsulation whose headers follow an EtherType.
-pub(super) fn by_ether_type(ether_type: EtherType) -> Option<Encapsulation> {
+pub(crate) fn by_ether_type(ether_type: EtherType) -> Option<Encapsulation> {
     ALL.into_iter().find(|one| of(*one).ether_type() == ether_type)
 }
 
 /// The encapsulation that travels by a tunnel.
-pub(super) fn by_tunnel(tunnel: TunnelKind) -> Option<Encapsulation> {
+pub(crate) fn by_tunnel(tunnel: TunnelKind) -> Option<Encapsulation> {
     ALL.into_iter().find(|one| of(*one).tunnel() == tunnel)
-}
-
-/// The encapsulation of the path that a position is on.
-pub(super) fn carrier(tables: &Tables, position: PathPosition) -> Encapsulation {
-    tables.path(tables.positions.place(position).path).encapsulation
 }
 
 /// The position of a packet that a classifier sends into a path: with the metadata that the path
@@ -244,42 +239,37 @@ pub(super) fn carrier(tables: &Tables, position: PathPosition) -> Encapsulation 
 ///
 /// # Errors
 /// [`DropReason::ContextMemoryFull`], [`DropReason::ContextTooLong`].
-pub(super) fn enter(
-    tables: &Tables,
+pub(crate) fn enter(
+    (positions, declared): (&Positions, &Written),
     start: PathPosition,
     flow_id: impl FnOnce() -> u64,
     shown: Shown,
     carried: &mut Carried,
 ) -> Result<PathPosition, DropReason> {
-    let path = tables.path(tables.positions.place(start).path);
     let tells = shown != Shown::default()
         && start.is_of_slice()
-        && path.encapsulation == Encapsulation::Nsh
-        && tables.positions.tells_users(tables.positions.id(start));
-    if path.context.is_empty() && !tells {
+        && positions.encapsulation(start) == Encapsulation::Nsh
+        && positions.tells_users(positions.id(start));
+    if declared.is_empty() && !tells {
         return Ok(start);
     }
     let mut bytes = [0; NSH_CONTEXT_BYTES_MAX];
-    let mut len = path.context.emit(flow_id(), &mut bytes)?;
+    let mut len = declared.emit(flow_id(), &mut bytes)?;
     if tells {
-        len = slices::write_metadata(shown, &mut bytes, len)?;
+        len = metadata::write(shown, &mut bytes, len)?;
     }
-    Ok(PathPosition {
-        carried: Some(carried.keep(&bytes[..len], tables.positions.id(start))?),
-        ..start
-    })
+    Ok(PathPosition { carried: Some(carried.keep(&bytes[..len], positions.id(start))?), ..start })
 }
 
 /// What the metadata that a position names say of whose packet it is.
-pub(super) fn shown(position: PathPosition, carried: &Carried) -> Option<Shown> {
-    slices::read_metadata(carried.get(position.carried?)?)
+pub(crate) fn shown(position: PathPosition, carried: &Carried) -> Option<Shown> {
+    metadata::read(carried.get(position.carried?)?)
 }
 
 /// The position behind one that no packet waits at.
-pub(super) fn next(tables: &Tables, position: PathPosition) -> PathPosition {
+pub(crate) fn next(positions: &Positions, position: PathPosition) -> PathPosition {
     let mut next = position;
-    let carrier = of(carrier(tables, position));
-    carrier.advance(&tables.positions, &mut std::iter::once(&mut next));
+    of(positions.encapsulation(position)).advance(positions, &mut std::iter::once(&mut next));
     next
 }
 
@@ -294,7 +284,7 @@ fn next_slot(positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathP
 fn strip(frames: &mut dyn Iterator<Item = Headed<'_>>) {
     for frame in frames {
         if let Ok(located) = *frame.located
-            && !super::vector::trim_front(frame.buffer, located.header_bytes)
+            && !crate::engine::packet::trim_front(frame.buffer, located.header_bytes)
         {
             *frame.located = Err(DropReason::MalformedEthernet);
         }

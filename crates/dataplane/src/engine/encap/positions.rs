@@ -7,9 +7,9 @@
 //! into the entries, so one step leads from (SPI, SI) to hop and book, however many paths there are.
 
 use super::{PathPosition, TTL_INITIAL, pool};
-use crate::engine::compile::CompileError;
-use crate::engine::pages::Pages;
-use crate::engine::sharing::Numbers;
+use crate::engine::collections::pages::Pages;
+use crate::engine::collections::sharing::Numbers;
+use crate::engine::error::CompileError;
 use catena_io::prefetch;
 use catena_model::limits::NODE_SLICES_MAX;
 use catena_model::program::SlicePathEntry;
@@ -19,20 +19,20 @@ use catena_wire::scalar::Vni;
 
 /// Which hop of which path a position stands for; behind the last hop: the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) struct Place {
+pub(crate) struct Place {
     /// Index of the path in the tables that has its hops: another's, for the path of a slice.
-    pub(in crate::engine) path: u32,
+    pub(crate) path: u32,
     /// Index of the hop; the number of hops: the end of the path.
-    pub(in crate::engine) hop: u16,
+    pub(crate) hop: u16,
 }
 
 /// What all paths of one shape have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) struct Shape {
-    pub(in crate::engine) encapsulation: Encapsulation,
-    pub(in crate::engine) hops: u16,
+pub(crate) struct Shape {
+    pub(crate) encapsulation: Encapsulation,
+    pub(crate) hops: u16,
     /// Of the network in which they deliver; none: it is not here.
-    pub(in crate::engine) vni: Option<Vni>,
+    pub(crate) vni: Option<Vni>,
 }
 
 impl Default for Shape {
@@ -79,7 +79,7 @@ pub(super) struct Spot {
 /// All positions of the tables. A copy shares what it has in common, and a change of one path costs
 /// the pages that it is on.
 #[derive(Clone, Default)]
-pub(in crate::engine) struct Positions {
+pub(crate) struct Positions {
     /// By index, of the paths of the program.
     shapes: Pages<Shape>,
     by_id: Pages<Entry>,
@@ -94,11 +94,7 @@ impl Positions {
     ///
     /// # Errors
     /// When the identifier is taken.
-    pub(in crate::engine) fn add_path(
-        &mut self,
-        id: PathId,
-        shape: Shape,
-    ) -> Result<u32, CompileError> {
+    pub(crate) fn add_path(&mut self, id: PathId, shape: Shape) -> Result<u32, CompileError> {
         let own = self.open(id)?;
         *self.shapes.entry(own) = shape;
         self.show(id, own, own, false);
@@ -106,7 +102,7 @@ impl Positions {
     }
 
     /// Lets a path of the program have another shape. `likes`: the paths of slices that have its hops.
-    pub(in crate::engine) fn reshape(
+    pub(crate) fn reshape(
         &mut self,
         id: PathId,
         shape: Shape,
@@ -126,15 +122,21 @@ impl Positions {
     }
 
     /// Takes a path of the program away; its index may be another's then.
-    pub(in crate::engine) fn remove_path(&mut self, id: PathId) {
+    pub(crate) fn remove_path(&mut self, id: PathId) {
         if let Some(own) = self.index_of(id) {
             *self.shapes.entry(own) = Shape::default();
             self.close(id, own);
         }
     }
 
+    /// The encapsulation of the path that a position is on.
+    #[inline]
+    pub(crate) fn encapsulation(&self, position: PathPosition) -> Encapsulation {
+        self.shapes.get(position.shape).copied().unwrap_or_default().encapsulation
+    }
+
     /// The index of a path of the program.
-    pub(in crate::engine) fn index_of(&self, id: PathId) -> Option<u32> {
+    pub(crate) fn index_of(&self, id: PathId) -> Option<u32> {
         self.known(id).filter(|entry| entry.own == entry.shape).map(|entry| entry.own)
     }
 
@@ -169,10 +171,7 @@ impl Positions {
     /// # Errors
     /// When there are too many, the identifier is taken or outside its pool, or the path that it
     /// shall be like is not one of the program.
-    pub(in crate::engine) fn add_slice_path(
-        &mut self,
-        entry: &SlicePathEntry,
-    ) -> Result<u32, CompileError> {
+    pub(crate) fn add_slice_path(&mut self, entry: &SlicePathEntry) -> Result<u32, CompileError> {
         if self.slices == NODE_SLICES_MAX {
             let (what, max) = ("paths of slices", NODE_SLICES_MAX);
             return Err(CompileError::TooMany { what, have: max + 1, max });
@@ -191,7 +190,7 @@ impl Positions {
     }
 
     /// Takes the path of a slice away, and answers the index that it had; none: no slice has it.
-    pub(in crate::engine) fn remove_slice_path(&mut self, id: PathId) -> Option<u32> {
+    pub(crate) fn remove_slice_path(&mut self, id: PathId) -> Option<u32> {
         let Entry { own, .. } = *self.known(id).filter(|entry| entry.own != entry.shape)?;
         self.close(id, own);
         self.slices -= 1;
@@ -200,7 +199,7 @@ impl Positions {
 
     /// Asks for what an identifier leads to, before it is needed.
     #[inline]
-    pub(in crate::engine) fn prefetch(&self, id: u32) {
+    pub(crate) fn prefetch(&self, id: u32) {
         if let Some(entry) = self.by_id.get(id) {
             prefetch(entry);
         }
@@ -212,66 +211,66 @@ impl Positions {
     }
 
     /// Paths are numbered below, those of the program and of slices alike, with gaps.
-    pub(in crate::engine) fn end(&self) -> u32 {
+    pub(crate) fn end(&self) -> u32 {
         self.indexes.end()
     }
 
     /// The identifier of the path with this index; none: there is none.
-    pub(in crate::engine) fn id_of(&self, own: u32) -> Option<PathId> {
+    pub(crate) fn id_of(&self, own: u32) -> Option<PathId> {
         self.ids.get(own).filter(|id| **id != 0).map(|id| PathId(*id))
     }
 
     /// The index of the path whose hops the path with this index has.
-    pub(in crate::engine) fn shape_of(&self, own: u32) -> Option<u32> {
+    pub(crate) fn shape_of(&self, own: u32) -> Option<u32> {
         self.known(self.id_of(own)?).map(|entry| entry.shape)
     }
 
     /// The identifier of the path that a position is on.
     #[inline]
-    pub(in crate::engine) fn id(&self, position: PathPosition) -> PathId {
+    pub(crate) fn id(&self, position: PathPosition) -> PathId {
         PathId(self.ids.get(position.own).copied().unwrap_or_default())
     }
 
     /// Do the packets of a path carry whose they are?
-    pub(in crate::engine) fn tells_users(&self, path: PathId) -> bool {
+    pub(crate) fn tells_users(&self, path: PathId) -> bool {
         self.known(path).is_some_and(|entry| entry.tells_users)
     }
 
     /// The start of a path, with a fresh time to live.
-    pub(in crate::engine) fn start(&self, path: PathId) -> Option<PathPosition> {
+    pub(crate) fn start(&self, path: PathId) -> Option<PathPosition> {
         let Entry { own, shape, .. } = *self.known(path)?;
         Some(PathPosition { own, shape, hop: 0, ttl: TTL_INITIAL, carried: None })
     }
 
     /// The start of a path whose packets do not carry whose they are.
     #[inline]
-    pub(in crate::engine) fn start_bare(&self, path: PathId) -> Option<PathPosition> {
+    pub(crate) fn start_bare(&self, path: PathId) -> Option<PathPosition> {
         let entry = self.known(path).filter(|entry| !entry.tells_users)?;
         Some(self.entered(entry.own, entry.shape))
     }
 
     /// The start of the path with this index and shape, with a fresh time to live.
     #[inline]
-    pub(in crate::engine) fn entered(&self, own: u32, shape: u32) -> PathPosition {
+    pub(crate) fn entered(&self, own: u32, shape: u32) -> PathPosition {
         PathPosition { own, shape, hop: 0, ttl: TTL_INITIAL, carried: None }
     }
 
     /// The position behind one that was visited.
     #[inline]
-    pub(in crate::engine) fn behind(&self, mut visited: PathPosition) -> PathPosition {
+    pub(crate) fn behind(&self, mut visited: PathPosition) -> PathPosition {
         self.step(&mut visited);
         visited
     }
 
     /// What a position stands for.
     #[inline]
-    pub(in crate::engine) fn place(&self, position: PathPosition) -> Place {
+    pub(crate) fn place(&self, position: PathPosition) -> Place {
         Place { path: position.shape, hop: position.hop }
     }
 
     /// A position that was visited under earlier tables, in these; none when the path, or that
     /// hop of it, has gone.
-    pub(in crate::engine) fn renew(
+    pub(crate) fn renew(
         &self,
         visited: PathPosition,
         path: PathId,
@@ -299,7 +298,7 @@ impl Positions {
 
     /// The position of a hop counted from the start of a path that a header names.
     #[inline]
-    pub(in crate::engine) fn find(
+    pub(crate) fn find(
         &self,
         path: PathId,
         encapsulation: Encapsulation,
@@ -318,7 +317,7 @@ impl Positions {
 
     /// Some position, for tests that only carry it.
     #[cfg(test)]
-    pub(in crate::engine) fn for_tests() -> PathPosition {
+    pub(crate) fn for_tests() -> PathPosition {
         PathPosition { own: 0, shape: 0, hop: 0, ttl: TTL_INITIAL, carried: None }
     }
 }

@@ -1,0 +1,452 @@
+//! The books of the engine: what came in, what was made here and what became of each packet, per
+//! port, for the tunnels and per path. Knows how the lines add up to `received + created =
+//! forwarded + dropped + consumed + held`; refuses to know why a packet ended as it did.
+
+use super::path_counters::{PathBooks, PathSums};
+use super::slots::Slots;
+use super::tx_batches::{Booking, Ends, Lots};
+use crate::engine::encap::PathPosition;
+use crate::engine::packet::PortSlot;
+use crate::engine::packet::index::PortIndex;
+use crate::engine::tables::Tables;
+use crate::engine::tables::compile::Changed;
+use crate::engine::vector::owner::NO_SERIAL;
+use crate::engine::vector::owner::Owner;
+use crate::engine::vector::owner::Passage;
+use crate::engine::vector::owner::PathSeat;
+use catena_model::account::{Account, Created, NodeCounters, PortCounters, Volume};
+use catena_model::id::PortId;
+use catena_model::{CounterScope, DropReason, NodeName};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// Name of the line that holds the sums of ports that have left the program.
+pub const RETIRED_PORTS_NAME: &str = "(removed ports)";
+
+/// Are packets of the lane counted? A build where they are not is for `cargo xtask bench engine`
+/// alone, which says what counting costs: what it forwards there takes the lane and one path, and what
+/// its books say has no meaning.
+pub(crate) const IS_COUNTING: bool = !cfg!(uncounted);
+
+/// An account with arrays in place of maps.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    received: Volume,
+    created: [u64; Created::ALL.len()],
+    forwarded: Volume,
+    dropped: Drops,
+    consumed: u64,
+    held: u64,
+}
+
+/// Dropped packets by reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Drops([u64; DropReason::COUNT]);
+
+impl Default for Drops {
+    fn default() -> Self {
+        Self([0; DropReason::COUNT])
+    }
+}
+
+impl Drops {
+    pub(crate) fn add(&mut self, reason: DropReason, packets: u64) {
+        self.0[reason as usize] += packets;
+    }
+
+    pub(crate) fn export(&self) -> BTreeMap<DropReason, u64> {
+        let pairs = DropReason::ALL.iter().map(|reason| (*reason, self.0[*reason as usize]));
+        pairs.filter(|(_, packets)| *packets > 0).collect()
+    }
+}
+
+impl Tally {
+    fn merge(&mut self, other: &Tally) {
+        self.received.merge(other.received);
+        self.forwarded.merge(other.forwarded);
+        self.consumed += other.consumed;
+        self.held += other.held;
+        for (sum, n) in self.created.iter_mut().zip(other.created) {
+            *sum += n;
+        }
+        for (sum, n) in self.dropped.0.iter_mut().zip(other.dropped.0) {
+            *sum += n;
+        }
+    }
+
+    fn export(&self) -> Account {
+        let created = Created::ALL.iter().map(|kind| (*kind, self.created[*kind as usize]));
+        Account {
+            received: self.received,
+            created: created.filter(|(_, packets)| *packets > 0).collect(),
+            forwarded: self.forwarded,
+            dropped: self.dropped.export(),
+            consumed: self.consumed,
+            held: self.held,
+        }
+    }
+}
+
+/// The counters of one port, or the sum of those that left.
+#[derive(Clone, Debug, Default)]
+struct PortBook {
+    tally: Tally,
+    transmitted: Volume,
+    created_by_function: u64,
+    lost_in_function: u64,
+}
+
+impl PortBook {
+    fn merge(&mut self, other: &PortBook) {
+        self.tally.merge(&other.tally);
+        self.transmitted.merge(other.transmitted);
+        self.created_by_function += other.created_by_function;
+        self.lost_in_function += other.lost_in_function;
+    }
+
+    fn export(&self, port: PortId, name: String) -> PortCounters {
+        PortCounters {
+            port,
+            name,
+            account: self.tally.export(),
+            transmitted: self.transmitted,
+            created_by_function: self.created_by_function,
+            lost_in_function: self.lost_in_function,
+            ring_full: 0,
+            interface: None,
+        }
+    }
+}
+
+struct SlotBook {
+    serial: u32,
+    book: PortBook,
+}
+
+/// All books of one engine.
+pub(crate) struct Books {
+    slots: Vec<SlotBook>,
+    retired: PortBook,
+    has_retired: bool,
+    tunnels: PortBook,
+    paths: PathBooks,
+}
+
+impl Books {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            retired: PortBook::default(),
+            has_retired: false,
+            tunnels: PortBook::default(),
+            paths: PathBooks::default(),
+        }
+    }
+
+    /// Opens the book of a port that takes a slot, new or free.
+    pub(crate) fn open_port(&mut self, slot: PortSlot, serial: u32) {
+        let opened = SlotBook { serial, book: PortBook::default() };
+        if slot.index() == self.slots.len() {
+            self.slots.push(opened);
+        } else if let Some(free) = self.slots.get_mut(slot.index()) {
+            *free = opened;
+        }
+    }
+
+    /// Closes the book of a port that leaves the program; its sums stay in the node's.
+    pub(crate) fn close_port(&mut self, slot: PortSlot) {
+        if let Some(left) = self.slots.get_mut(slot.index()) {
+            self.retired.merge(&left.book);
+            self.has_retired = true;
+            *left = SlotBook { serial: NO_SERIAL, book: PortBook::default() };
+        }
+    }
+
+    /// Lines the paths' books up with new tables; those of paths that stay keep their sums, and
+    /// what functions still have of those that go is lost.
+    pub(crate) fn align_paths(
+        &mut self,
+        tables: &Tables,
+        changed: Option<&Changed>,
+        slots: &Slots,
+    ) {
+        for (ingress, lost) in self.paths.align(tables, changed, slots) {
+            self.book(ingress).lost_in_function += lost;
+        }
+    }
+
+    #[inline]
+    fn book(&mut self, owner: Owner) -> &mut PortBook {
+        match owner {
+            Owner::Tunnels => &mut self.tunnels,
+            Owner::Port { slot, serial } => match self.slots.get_mut(slot.index()) {
+                Some(found) if found.serial == serial && serial != NO_SERIAL => &mut found.book,
+                _ => {
+                    self.has_retired = true;
+                    &mut self.retired
+                }
+            },
+        }
+    }
+
+    /// The seat of the path that a position of the tables in force is on.
+    #[inline]
+    pub(crate) fn seat(&self, position: PathPosition) -> PathSeat {
+        self.paths.seat(position)
+    }
+
+    /// Asks for the book of the path with this index, before it is needed.
+    #[inline]
+    pub(crate) fn prefetch(&self, own: u32) {
+        self.paths.prefetch(own);
+    }
+
+    /// The same for a packet that enters the path.
+    #[inline]
+    pub(crate) fn prefetch_entered(&self, own: u32) {
+        if IS_COUNTING {
+            self.paths.prefetch_entered(own);
+        }
+    }
+
+    /// What happened on the path of a position of the tables in force.
+    pub(crate) fn path_sums(&self, position: PathPosition) -> Option<PathSums> {
+        self.paths.sums(position.path())
+    }
+
+    /// The serials of all paths, by index.
+    pub(crate) fn serials(&self) -> impl Iterator<Item = u64> {
+        self.paths.serials()
+    }
+
+    #[inline]
+    pub(crate) fn received(&mut self, owner: Owner, volume: Volume) {
+        self.book(owner).tally.received.merge(volume);
+    }
+
+    /// So many packets of the owner wait, for whatever it is.
+    #[inline]
+    pub(crate) fn held(&mut self, owner: Owner, packets: u64) {
+        self.book(owner).tally.held += packets;
+    }
+
+    pub(crate) fn created(&mut self, owner: Owner, kind: Created, packets: u64) {
+        self.book(owner).tally.created[kind as usize] += packets;
+    }
+
+    pub(crate) fn consumed(&mut self, owner: Owner, packets: u64) {
+        self.book(owner).tally.consumed += packets;
+    }
+
+    pub(crate) fn created_by_function(&mut self, owner: Owner, packets: u64) {
+        self.book(owner).created_by_function += packets;
+    }
+
+    /// A drop, on the path's book too while the packet is on one.
+    pub(crate) fn dropped(
+        &mut self,
+        owner: Owner,
+        path: Option<PathSeat>,
+        reason: DropReason,
+        packets: u64,
+    ) {
+        self.book(owner).tally.dropped.add(reason, packets);
+        if let Some(seat) = path {
+            self.paths.dropped(seat, reason, packets);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn entered(&mut self, seat: PathSeat, volume: Volume) {
+        self.paths.entered(seat, volume);
+    }
+
+    #[inline]
+    pub(crate) fn finished(&mut self, seat: PathSeat, volume: Volume) {
+        self.paths.finished(seat, volume);
+    }
+
+    pub(crate) fn tapped(&mut self, seat: PathSeat, volume: Volume) {
+        self.paths.tapped(seat, volume);
+    }
+
+    #[inline]
+    pub(crate) fn tunnelled_in(&mut self, seat: PathSeat, volume: Volume) {
+        self.paths.tunnelled_in(seat, volume);
+    }
+
+    #[inline]
+    pub(crate) fn returned(&mut self, seat: PathSeat, local: u32, volume: Volume) {
+        if let Some(hop) = self.paths.hop(seat, local) {
+            hop.returned.merge(volume);
+        }
+    }
+
+    /// A packet went past a dead instance and stays on its path.
+    pub(crate) fn bypassed(&mut self, seat: PathSeat, local: u32, volume: Volume) {
+        if let Some(hop) = self.paths.hop(seat, local) {
+            hop.bypassed.merge(volume);
+        }
+    }
+
+    /// Of what came back from an instance: so many packets with bytes that nobody gave it, so many
+    /// told apart from those of other paths by their order alone.
+    pub(crate) fn returned_unlike(
+        &mut self,
+        seat: PathSeat,
+        local: u32,
+        rewritten: u64,
+        ambiguous: u64,
+    ) {
+        if let Some(hop) = self.paths.hop(seat, local) {
+            hop.rewritten += rewritten;
+            hop.ambiguous += ambiguous;
+        }
+    }
+
+    /// Packets go on that have waited.
+    pub(crate) fn given_back(&mut self, owner: Owner, packets: u64) {
+        let tally = &mut self.book(owner).tally;
+        tally.held = tally.held.saturating_sub(packets);
+    }
+
+    /// The transmission went well.
+    pub(crate) fn sent(&mut self, booking: Booking) {
+        self.sent_between(&booking);
+        self.sent_on_path(&booking);
+    }
+
+    /// The transmission of all that is left in the lots went well. What follows one another from one
+    /// owner to one other, whatever paths it is on, is written down there as one.
+    pub(crate) fn settle(&mut self, lots: &mut Lots) {
+        let mut open: Option<Booking> = None;
+        for lot in lots.settle() {
+            self.sent_on_path(&lot);
+            match &mut open {
+                Some(open) if (open.ends.owner, open.ends.to) == (lot.ends.owner, lot.ends.to) => {
+                    open.volume.merge(lot.volume);
+                }
+                _ => {
+                    if let Some(closed) = open.replace(lot) {
+                        self.sent_between(&closed);
+                    }
+                }
+            }
+        }
+        if let Some(last) = open {
+            self.sent_between(&last);
+        }
+    }
+
+    /// In the books of whose packets they were and of where they went.
+    fn sent_between(&mut self, booking: &Booking) {
+        let Booking { ends: Ends { owner, to, .. }, volume } = *booking;
+        let book = self.book(owner);
+        book.tally.held = book.tally.held.saturating_sub(volume.packets);
+        book.tally.forwarded.merge(volume);
+        self.book(to).transmitted.merge(volume);
+    }
+
+    /// In the book of their path.
+    #[inline]
+    fn sent_on_path(&mut self, booking: &Booking) {
+        match booking.ends.passage {
+            Passage::Ordinary => {}
+            Passage::Tunnelled(seat) => self.paths.tunnelled_out(seat, booking.volume),
+            Passage::Delivered(seat, local) => {
+                if let Some(hop) = self.paths.hop(seat, local) {
+                    hop.delivered.merge(booking.volume);
+                }
+            }
+        }
+    }
+
+    /// The transmission failed, and the packets end here.
+    pub(crate) fn failed(&mut self, booking: Booking, reason: DropReason) {
+        let Booking { ends: Ends { owner, passage, .. }, volume: Volume { packets, .. } } = booking;
+        let book = self.book(owner);
+        book.tally.held = book.tally.held.saturating_sub(packets);
+        let path = match passage {
+            Passage::Ordinary => None,
+            Passage::Tunnelled(seat) | Passage::Delivered(seat, _) => Some(seat),
+        };
+        self.dropped(owner, path, reason, packets);
+    }
+
+    /// All counters, or those that are asked for; what the rings and interfaces counted themselves is
+    /// for the shell to add.
+    pub(crate) fn export(
+        &self,
+        node: &NodeName,
+        tables: &Tables,
+        slots: &Slots,
+        of: Option<&CounterScope>,
+    ) -> NodeCounters {
+        let asked: Vec<PortIndex> = match of {
+            Some(of) => of.ports.iter().filter_map(|port| tables.names.port(*port)).collect(),
+            None => tables.names.all_ports().collect(),
+        };
+        let line = |index: PortIndex| {
+            let (entry, slot) = (&tables.port(index).entry, slots.of_index(index));
+            Some(self.slots.get(slot.index())?.book.export(entry.id, entry.name.clone()))
+        };
+        let mut ports: Vec<PortCounters> = asked.into_iter().filter_map(line).collect();
+        if self.has_retired && of.is_none() {
+            let nobody = PortId(Uuid::nil());
+            ports.push(self.retired.export(nobody, RETIRED_PORTS_NAME.to_owned()));
+        }
+        NodeCounters {
+            ports,
+            tunnels: self.tunnels.tally.export(),
+            tunnels_transmitted: self.tunnels.transmitted,
+            chains: self.paths.export(tables, of),
+            ..NodeCounters::none(node.clone(), tables.number())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lots_count_as_each_of_their_bookings() {
+        let [one, other] = [0, 1].map(PortSlot);
+        let books = || {
+            let mut books = Books::new();
+            books.open_port(one, 1);
+            books.open_port(other, 2);
+            books.received(Owner::Tunnels, Volume { packets: 64, bytes: 64_000 });
+            books.held(Owner::Tunnels, 64);
+            books
+        };
+        let owners = [Owner::Port { slot: one, serial: 1 }, Owner::Port { slot: other, serial: 2 }];
+        let booking = |number: usize| Booking {
+            ends: Ends {
+                owner: Owner::Tunnels,
+                // Rows of one, two and four, and one that has no port any more.
+                to: *owners
+                    .get([0, 1, 1, 0, 0, 0, 0, 2][number % 8])
+                    .unwrap_or(&Owner::Port { slot: one, serial: 9 }),
+                passage: Passage::Ordinary,
+            },
+            volume: Volume { packets: 1, bytes: number as u64 },
+        };
+        let (mut each, mut row) = (books(), books());
+        (0..64).map(booking).for_each(|booking| each.sent(booking));
+        let mut lots = Lots::default();
+        for number in 0..64 {
+            lots.enter(booking(number));
+        }
+        row.settle(&mut lots);
+        let told = |books: &Books| {
+            let all =
+                books.slots.iter().map(|slot| &slot.book).chain([&books.tunnels, &books.retired]);
+            let nobody = PortId(Uuid::nil());
+            all.map(|book| book.export(nobody, String::new())).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&each), told(&row));
+        assert_eq!(told(&row)[2].account.forwarded, Volume { packets: 64, bytes: 63 * 32 });
+        assert_eq!(told(&row)[2].account.held, 0);
+    }
+}

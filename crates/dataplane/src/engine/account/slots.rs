@@ -1,0 +1,121 @@
+//! Slots: the names of ports that outlive tables. Knows which port has which slot and which index
+//! it has in the tables in force; refuses to know what a port does.
+
+use super::counters::Books;
+use crate::engine::packet::PortSlot;
+use crate::engine::packet::index::PortIndex;
+use crate::engine::tables::Tables;
+use crate::engine::tables::compile::Changed;
+use crate::engine::vector::owner::{NO_SERIAL, Owner};
+use catena_model::id::PortId;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+struct Slot {
+    index: Option<PortIndex>,
+    serial: u32,
+}
+
+/// All slots of one engine.
+#[derive(Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    by_id: HashMap<PortId, PortSlot>,
+    /// Those that no port has, the least first.
+    free: BinaryHeap<Reverse<u16>>,
+    of_index: Vec<PortSlot>,
+    last_serial: u32,
+}
+
+impl Slots {
+    /// Gives the ports of new tables their slots: those that stay keep theirs, those that leave
+    /// are closed in the books, and answered. `changed`: what differs from the tables before; none:
+    /// nobody knows.
+    pub(crate) fn align(
+        &mut self,
+        tables: &Tables,
+        changed: Option<&Changed>,
+        books: &mut Books,
+    ) -> Vec<PortSlot> {
+        let mut closed = Vec::new();
+        let gone: Vec<PortId> = match changed {
+            Some(changed) => changed.gone_ports.clone(),
+            None => self.by_id.keys().copied().collect(),
+        };
+        for port in gone.iter().filter(|port| tables.names.port(**port).is_none()) {
+            let Some(slot) = self.by_id.remove(port) else { continue };
+            books.close_port(slot);
+            self.slots[slot.index()] = Slot { index: None, serial: NO_SERIAL };
+            self.free.push(Reverse(slot.0));
+            closed.push(slot);
+        }
+        let there: Vec<PortIndex> = match changed {
+            Some(changed) => changed.ports.iter().copied().collect(),
+            None => tables.names.all_ports().collect(),
+        };
+        for index in there {
+            let Some(port) = tables.ports.find(index.0.into()) else { continue };
+            let id = port.entry.id;
+            let slot = self.by_id.get(&id).copied().unwrap_or_else(|| self.open(id, books));
+            self.slots[slot.index()].index = Some(index);
+            let place = usize::from(index.0);
+            if self.of_index.len() <= place {
+                self.of_index.resize(place + 1, slot);
+            }
+            self.of_index[place] = slot;
+        }
+        closed
+    }
+
+    fn open(&mut self, port: PortId, books: &mut Books) -> PortSlot {
+        let free = self.free.pop().map(|Reverse(slot)| usize::from(slot));
+        let place = free.unwrap_or(self.slots.len());
+        // The tables hold at most NODE_PORTS_MAX ports, and slots are reused.
+        let slot = PortSlot(u16::try_from(place).unwrap_or(u16::MAX));
+        self.last_serial += 1;
+        let opened = Slot { index: None, serial: self.last_serial };
+        if free.is_some() {
+            self.slots[place] = opened;
+        } else {
+            self.slots.push(opened);
+        }
+        books.open_port(slot, self.last_serial);
+        self.by_id.insert(port, slot);
+        slot
+    }
+
+    pub(crate) fn of_port(&self, port: PortId) -> Option<PortSlot> {
+        self.by_id.get(&port).copied()
+    }
+
+    #[inline]
+    pub(crate) fn of_index(&self, index: PortIndex) -> PortSlot {
+        self.of_index[usize::from(index.0)]
+    }
+
+    /// Whose account the packets of a slot are in, and the port's index; the account
+    /// of a slot without a port is that of the ports that left.
+    #[inline]
+    pub(crate) fn owner(&self, slot: PortSlot) -> (Owner, Option<PortIndex>) {
+        match self.slots.get(slot.index()) {
+            Some(found) => (Owner::Port { slot, serial: found.serial }, found.index),
+            None => (Owner::Port { slot, serial: NO_SERIAL }, None),
+        }
+    }
+
+    /// The owner's name for a port of the tables.
+    #[inline]
+    pub(crate) fn owner_of_index(&self, index: PortIndex) -> Owner {
+        self.owner(self.of_index(index)).0
+    }
+
+    /// The port that has this number now.
+    pub(crate) fn with_serial(&self, serial: u32) -> Option<PortIndex> {
+        self.slots.iter().find(|slot| slot.serial == serial)?.index
+    }
+
+    /// A number that no other port has had or will have.
+    pub(crate) fn serial(&self, index: PortIndex) -> u32 {
+        self.slots[self.of_index(index).index()].serial
+    }
+}

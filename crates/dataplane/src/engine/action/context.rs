@@ -1,0 +1,116 @@
+//! What every stage may look at while a vector passes: the tables in force, the books, the pool
+//! and the time it is now. Knows nothing of its own.
+
+use crate::engine::account::counters::Books;
+use crate::engine::account::slots::Slots;
+use crate::engine::collections::shares::{Shares, leaves_room};
+use crate::engine::encap::Carried;
+use crate::engine::packet::subscriber::Look;
+use crate::engine::state::capture::Traps;
+use crate::engine::state::floods::Floods;
+use crate::engine::state::flow_cache::Known;
+use crate::engine::state::health::Health;
+use crate::engine::state::scheduler::Shaper;
+use crate::engine::tables::Tables;
+use crate::engine::vector::Work;
+use crate::engine::vector::owner::{Owner, PathSeat};
+use crate::engine::vector::trace::{Note, Trace};
+use crate::engine::vector::transform::Epoch;
+use catena_io::{Buffer, BufferPool};
+use catena_model::DropReason;
+use catena_model::account::{Created, Volume};
+
+/// One vector's surroundings.
+pub(crate) struct Context<'e> {
+    pub(crate) now_ns: u64,
+    pub(crate) epoch: Epoch,
+    pub(crate) tables: &'e Tables,
+    pub(crate) slots: &'e Slots,
+    pub(crate) books: &'e mut Books,
+    pub(crate) pool: &'e mut BufferPool,
+    /// Whose packets buffers were taken for, beyond those that they came in.
+    pub(crate) made: &'e mut Shares<Owner>,
+    pub(crate) health: &'e mut Health,
+    /// The metadata that packets carry.
+    pub(crate) carried: &'e mut Carried,
+    pub(crate) look: Look,
+    /// Packets of slices that wait for their turn.
+    pub(crate) waiting: &'e mut Shaper,
+    /// No slice is charged: the packets have waited, or somebody asks about them.
+    pub(crate) is_uncharged: bool,
+    /// The vector was made here: it is created, and not received.
+    pub(crate) is_injected: bool,
+    /// Who listens, if anybody does.
+    pub(crate) trace: Trace<'e>,
+    pub(crate) traps: &'e mut Traps,
+    pub(crate) floods: &'e mut Floods,
+    /// What was decided for flows of endpoints.
+    pub(crate) known: &'e mut Known,
+}
+
+impl Context<'_> {
+    /// Ends a packet: its buffer is free, its drop has a name.
+    pub(crate) fn end(
+        &mut self,
+        buffer: Buffer,
+        owner: Owner,
+        path: Option<PathSeat>,
+        reason: DropReason,
+        volume: Volume,
+    ) {
+        self.trace.note(0, || Note::Dropped { reason });
+        self.books.dropped(owner, path, reason, volume.packets);
+        self.pool.put(buffer);
+    }
+
+    /// A buffer for something more that is made of a packet of this owner; none: he has as many as leave
+    /// some to others.
+    pub(crate) fn take_buffer(&mut self, owner: Owner) -> Option<Buffer> {
+        if !leaves_room(self.made.held_by(&owner), self.pool.free()) {
+            return None;
+        }
+        self.made.take(owner);
+        self.pool.take()
+    }
+
+    /// A copy of a packet, created and accounted for; when there is no buffer it ends at once, on
+    /// the book of `path` too. `number`: that of the copy in what is told of the packet.
+    pub(crate) fn copy(
+        &mut self,
+        work: &Work,
+        number: u16,
+        kind: Created,
+        path: Option<PathSeat>,
+    ) -> Option<Work> {
+        self.books.created(work.owner, kind, work.volume.packets);
+        let copied = self.take_buffer(work.owner).and_then(|mut buffer| {
+            if buffer.fill(work.buffer.bytes()) {
+                return Some(buffer);
+            }
+            self.pool.put(buffer);
+            None
+        });
+        let Some(mut buffer) = copied else {
+            let reason = DropReason::BuffersExhausted;
+            self.trace.note(number, || Note::Dropped { reason });
+            self.books.dropped(work.owner, path, reason, work.volume.packets);
+            return None;
+        };
+        buffer.offload = work.buffer.offload;
+        Some(Work { buffer, path, copy: number, ..*work })
+    }
+
+    /// Ends a packet that was for the data plane itself.
+    pub(crate) fn consume(&mut self, work: Work) {
+        self.books.consumed(work.owner, work.volume.packets);
+        self.pool.put(work.buffer);
+    }
+
+    /// Ends a packet of the vector.
+    pub(crate) fn end_work(&mut self, work: Work, reason: DropReason) {
+        let Work { copy, volume, .. } = work;
+        self.trace.note(copy, || Note::Dropped { reason });
+        self.books.dropped(work.owner, work.path, reason, volume.packets);
+        self.pool.put(work.buffer);
+    }
+}

@@ -1,0 +1,105 @@
+//! Which engine decides a packet where several share a node (docs/adr/0018-several-workers.md). Knows
+//! what of a packet stays the same on its whole way through the node; refuses to know threads.
+//!
+//! What an engine remembers of a flow is found again only there, so all packets of a flow go to one
+//! engine: both directions, in and out of tunnels and functions. Fragments go by their addresses alone,
+//! since only the first has ports. Two things are known to one engine only: what functions make of the
+//! packets that they rewrite, and how much of its rate a slice has used. A node with either has its
+//! packets decided by the first engine.
+
+use crate::engine::Engine;
+use crate::engine::collections::rendezvous::mix;
+use crate::engine::encap;
+use crate::engine::encap::Door;
+use crate::engine::packet::parse;
+use crate::engine::packet::{Origin, Packet, PortSlot, TunnelKind};
+use crate::engine::tables::Tables;
+use catena_model::explain::{ExplainAt, FrameBytes};
+use catena_wire::ethernet::EthernetView;
+use catena_wire::fragment::FragmentPlace;
+use catena_wire::frame::{Fragment, FrameView};
+use catena_wire::vxlan::VxlanHeader;
+
+impl Engine {
+    /// Which of so many engines with the same tables decides this packet, from 0.
+    #[must_use]
+    pub fn decider(&self, packet: &Packet, engines: usize) -> usize {
+        self.decider_of(packet.origin, packet.buffer.bytes(), engines)
+    }
+
+    /// The same for a packet that somebody asks about.
+    #[must_use]
+    pub fn decider_asked(&self, at: &ExplainAt, frame: &FrameBytes, engines: usize) -> usize {
+        let origin = match at {
+            ExplainAt::Port(id) => self.slot_of(*id).map(Origin::Port),
+            ExplainAt::Tunnel { tunnel, source } => {
+                Some(Origin::Tunnel { kind: (*tunnel).into(), source: *source })
+            }
+        };
+        origin.map_or(0, |origin| self.decider_of(origin, &frame.0, engines))
+    }
+
+    fn decider_of(&self, origin: Origin, bytes: &[u8], engines: usize) -> usize {
+        if engines < 2 || self.tables.are_for_one() {
+            return 0;
+        }
+        let frame = match origin {
+            Origin::Tunnel { kind, .. } => from_tunnel(kind, bytes),
+            Origin::Port(slot) if self.is_of_function(slot) => from_function(bytes),
+            Origin::Port(_) => Some(bytes),
+        };
+        // What cannot be read is dropped by name, wherever that is.
+        let Some(hash) = frame.and_then(|frame| self.constant(frame)) else { return 0 };
+        let spread = mix(hash ^ self.config.flow_seed);
+        ((u128::from(spread) * engines as u128) >> 64) as usize
+    }
+
+    /// Is the port in this slot one of a function?
+    #[must_use]
+    pub fn is_of_function(&self, slot: PortSlot) -> bool {
+        let port = self.slots.owner(slot).1;
+        port.is_some_and(|port| self.tables.port(port).is_function())
+    }
+
+    /// What all packets of a flow have in common, wherever this node sees them.
+    fn constant(&self, frame: &[u8]) -> Option<u64> {
+        let view = FrameView::parse(frame).ok()?;
+        match (view.fragment, view.flow) {
+            (Fragment::First | Fragment::Later, Some(flow)) => {
+                Some(FragmentPlace::common(&flow).symmetric_hash(self.tables.choice_seed))
+            }
+            _ => {
+                let seed = self.tables.choice_seed;
+                let outer = || parse::flow_hash(&view, seed);
+                Some(self.look.into(frame, &view).flow_hash(seed, outer))
+            }
+        }
+    }
+}
+
+impl Tables {
+    /// Must one engine decide all packets, since a function rewrites some or a slice is held back?
+    #[must_use]
+    pub fn are_for_one(&self) -> bool {
+        self.rewritten > 0 || self.slices.hold_back()
+    }
+}
+
+/// The frame that a function has sent, without the chain header of one that speaks any.
+fn from_function(bytes: &[u8]) -> Option<&[u8]> {
+    let ethernet = EthernetView::parse(bytes).ok()?;
+    let Some(encapsulation) = encap::by_ether_type(ethernet.ethertype()) else {
+        return Some(bytes);
+    };
+    let headed = bytes.get(ethernet.header_len()..)?;
+    headed.get(encap::of(encapsulation).header_bytes(Door::Function, headed)?..)
+}
+
+/// The frame in a tunnel packet.
+fn from_tunnel(kind: TunnelKind, bytes: &[u8]) -> Option<&[u8]> {
+    let header_bytes = match encap::by_tunnel(kind) {
+        Some(encapsulation) => encap::of(encapsulation).header_bytes(Door::Tunnel, bytes)?,
+        None => VxlanHeader::LEN,
+    };
+    bytes.get(header_bytes..)
+}

@@ -1,0 +1,65 @@
+//! Why a program cannot be run.
+
+use catena_model::id::{NetworkId, PortId};
+use catena_model::resource::Encapsulation;
+use catena_model::{PathId, SliceId};
+
+/// Why a program cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// A table has more entries than its limit.
+    #[error("the program has {have} {what}; at most {max} are carried")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many the program has.
+        have: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Two entries have the same identity.
+    #[error("{what} {id} is in the program twice")]
+    Twice {
+        /// The kind of entry.
+        what: &'static str,
+        /// Its identity.
+        id: String,
+    },
+    /// A port is in a network that the program does not hold.
+    #[error("port {port} is in network {network}, which is not in the program")]
+    PortWithoutNetwork {
+        /// The port.
+        port: PortId,
+        /// The network.
+        network: NetworkId,
+    },
+    /// A rule sends into a path that the program does not hold.
+    #[error("rule '{rule}' sends into path {path}, which is not in the program")]
+    RuleWithoutPath {
+        /// Name of the rule.
+        rule: String,
+        /// The path.
+        path: PathId,
+    },
+    /// A slice, or a path of one, speaks of a path that the program does not hold.
+    #[error("slice {slice} speaks of path {path}, which is not in the program")]
+    SliceWithoutPath {
+        /// The slice.
+        slice: SliceId,
+        /// The path.
+        path: PathId,
+    },
+    /// A path identifier lies outside the pool of its encapsulation.
+    #[error("path {path} cannot be carried as {}: its identifier is outside the pool", encapsulation.name())]
+    PathIdentifier {
+        /// The path.
+        path: PathId,
+        /// The encapsulation.
+        encapsulation: Encapsulation,
+    },
+}
+
+/// A limit that is held.
+pub(crate) fn at_most(what: &'static str, have: usize, max: usize) -> Result<(), CompileError> {
+    if have > max { Err(CompileError::TooMany { what, have, max }) } else { Ok(()) }
+}

@@ -1,0 +1,80 @@
+//! Where the switch sends ordinary traffic and where paths deliver, for the latest that were asked
+//! for. Knows that the answer hangs on tables and question alone; refuses to give it.
+
+use crate::engine::packet::index::{NetworkIndex, PortIndex};
+use catena_wire::scalar::MacAddr;
+use std::net::Ipv4Addr;
+
+/// Answers that are kept of each kind.
+const KEPT: usize = 512;
+/// Odd numbers without pattern.
+const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
+
+/// What is asked, in two words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Question(u64, u64);
+
+impl Question {
+    /// Where does a path, by its index, deliver what is addressed to a MAC in a network and to an
+    /// address? Without a network, the MAC says nothing.
+    #[inline]
+    pub(super) fn delivered(
+        path: u32,
+        link: Option<(NetworkIndex, MacAddr)>,
+        to: Ipv4Addr,
+    ) -> Self {
+        // No network has the last index: there are fewer.
+        let link = link.map_or(u64::MAX, |(network, mac)| word(network, mac));
+        Self(link, u64::from(path) << 32 | u64::from(to.to_bits()))
+    }
+
+    /// Where does a network send what a port sends to a MAC?
+    #[inline]
+    pub(super) fn switched(port: PortIndex, network: NetworkIndex, to: MacAddr) -> Self {
+        Self(word(network, to), port.0.into())
+    }
+
+    #[inline]
+    fn place(self) -> usize {
+        let [one, other] = FACTORS;
+        let hash = self.0.wrapping_mul(one) ^ self.1.wrapping_mul(other);
+        (hash >> 40) as usize % KEPT
+    }
+}
+
+#[inline]
+fn word(network: NetworkIndex, MacAddr([a, b, c, d, e, f]): MacAddr) -> u64 {
+    u64::from(network.0) << 48 | u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+/// By which port a packet leaves, and to which MAC if not to that which it is addressed to.
+pub(super) type Exit = (PortIndex, Option<MacAddr>);
+
+/// The latest answers to questions of one kind.
+#[derive(Default)]
+pub(super) struct Exits(Box<[(Question, Option<Exit>)]>);
+
+impl Exits {
+    pub(super) fn new() -> Self {
+        Self(vec![(Question::default(), None); KEPT].into_boxed_slice())
+    }
+
+    /// Other tables are in force.
+    pub(super) fn forget(&mut self) {
+        self.0.fill((Question::default(), None));
+    }
+
+    /// The answer to a question; none: the lane has none, and the walk shall say why.
+    #[inline]
+    pub(super) fn get(
+        &mut self,
+        question: Question,
+        answer: impl FnOnce() -> Option<Exit>,
+    ) -> Option<Exit> {
+        let kept = self.0.get_mut(question.place())?;
+        if kept.0 != question || kept.1.is_none() {
+            *kept = (question, answer());
+        }
+        kept.1
+    }
+}

@@ -1,0 +1,85 @@
+//! Headers for people. Knows which encapsulation reads which bytes; refuses to read them itself.
+
+use crate::engine::encap;
+use crate::engine::encap::{Carried, Departing, Door, Header as ChainHeader, PathPosition};
+use crate::engine::packet::{Origin, TunnelKind};
+use crate::engine::tables::Tables;
+use catena_model::explain::{FrameBytes, Header, HeaderLayer, Position};
+use catena_wire::ethernet::EthernetView;
+use catena_wire::vxlan::VxlanHeader;
+
+/// The header at the start of what a tunnel carries.
+pub(crate) fn tunnelled(kind: TunnelKind, bytes: &[u8]) -> Option<Header> {
+    let (layers, length) = match encap::by_tunnel(kind) {
+        Some(encapsulation) => encap::of(encapsulation).describe(Door::Tunnel, bytes)?,
+        None => {
+            let (header, inner) = VxlanHeader::parse(bytes).ok()?;
+            let layer = HeaderLayer::Vxlan { vni: header.vni.get() };
+            (vec![layer], bytes.len() - inner.len())
+        }
+    };
+    Some(Header { layers, bytes: FrameBytes(bytes.get(..length)?.to_vec()) })
+}
+
+/// Where the packet itself begins: behind the headers of a tunnel, or those that a function reads.
+pub(crate) fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
+    match origin {
+        Origin::Tunnel { kind, .. } => Some(tunnelled(kind, bytes)?.bytes.0.len()),
+        Origin::Port(_) => {
+            let frame = EthernetView::parse(bytes).ok()?;
+            let Some(encapsulation) = encap::by_ether_type(frame.ethertype()) else {
+                return Some(0);
+            };
+            let payload = frame.payload();
+            let (_, length) = encap::of(encapsulation).describe(Door::Function, payload)?;
+            Some(bytes.len() - payload.len() + length)
+        }
+    }
+}
+
+/// The header of a frame for a function that reads it, Ethernet included.
+pub(crate) fn over_ethernet(bytes: &[u8]) -> Option<Header> {
+    let frame = EthernetView::parse(bytes).ok()?;
+    let encapsulation = encap::by_ether_type(frame.ethertype())?;
+    let (inner, _) = encap::of(encapsulation).describe(Door::Function, frame.payload())?;
+    let outer =
+        HeaderLayer::Ethernet { destination: frame.destination(), ether_type: frame.ethertype().0 };
+    let layers = std::iter::once(outer).chain(inner).collect();
+    Some(Header { layers, bytes: FrameBytes(bytes.to_vec()) })
+}
+
+/// The service index that the headers of a position say.
+pub(crate) fn index(tables: &Tables, position: PathPosition) -> Option<u8> {
+    let carrier = encap::of(tables.positions.encapsulation(position));
+    let header = header_of(tables, &Carried::new(0, 0), position.without_metadata())?;
+    let (layers, _) = carrier.describe(Door::Function, header.bytes())?;
+    layers.iter().find_map(|layer| match layer {
+        HeaderLayer::Nsh { si, .. } => Some(*si),
+        HeaderLayer::Mpls { index, .. } => Some(*index),
+        _ => None,
+    })
+}
+
+/// A position as its headers write it.
+pub(crate) fn position(tables: &Tables, position: PathPosition) -> Position {
+    let path = tables.positions.id(position);
+    Position { path, index: index(tables, position).unwrap_or_default() }
+}
+
+/// The header of a position as a function sees it.
+pub(crate) fn header_of(
+    tables: &Tables,
+    carried: &Carried,
+    position: PathPosition,
+) -> Option<ChainHeader> {
+    let carrier = encap::of(tables.positions.encapsulation(position));
+    let (mut header, mut outcome) = (ChainHeader::EMPTY, Ok(()));
+    let departing = Departing { position, header: &mut header, outcome: &mut outcome };
+    carrier.push(&tables.positions, carried, Door::Function, &mut std::iter::once(departing));
+    outcome.ok().map(|()| header)
+}
+
+/// The tunnel of the path that a position is on.
+pub(crate) fn tunnel_of(tables: &Tables, position: PathPosition) -> TunnelKind {
+    encap::of(tables.positions.encapsulation(position)).tunnel()
+}

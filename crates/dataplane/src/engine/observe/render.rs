@@ -1,0 +1,270 @@
+//! From what a rehearsal saw to steps in the user's names. Knows which entry of the program an
+//! index stands for; refuses to decide anything.
+
+use super::describe;
+use crate::engine::encap::PathPosition;
+use crate::engine::packet::TunnelKind;
+use crate::engine::packet::index::SliceIndex;
+use crate::engine::packet::index::{NetworkIndex, PortIndex};
+use crate::engine::packet::subscriber::Shown;
+use crate::engine::tables::{InstancePlace, Tables};
+use crate::engine::vector::trace::{Note, Noted};
+use crate::engine::vector::transform::{Exit, Stage};
+use catena_model::explain::{
+    ExplainAction, ExplainStep, FlowShare, FrameBytes, Header, Place, SliceUser,
+};
+use catena_model::id::ChainId;
+use catena_model::program::HopKind;
+use catena_wire::{ethernet, ipv4, ipv6, udp};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What a rehearsal saw, in order.
+pub(crate) enum Event {
+    /// A stage decided.
+    Noted(Noted),
+    /// The packet came back from the local instance with this number; an aware one set this index.
+    Assumed { position: PathPosition, local: u32, index: Option<u8> },
+    /// It went on for too long.
+    Stopped,
+}
+
+/// The steps of a packet behind the first, in the user's names.
+pub(crate) fn steps(tables: &Tables, first: Vec<ExplainStep>, story: &[Event]) -> Vec<ExplainStep> {
+    let mut renderer = Renderer { tables, positions: BTreeMap::new(), steps: first };
+    story.iter().for_each(|event| renderer.add(event));
+    renderer.steps
+}
+
+/// What came by a tunnel, and from whom.
+pub(crate) fn received(
+    tables: &Tables,
+    kind: TunnelKind,
+    source: IpAddr,
+    bytes: &[u8],
+) -> ExplainAction {
+    let header = describe::tunnelled(kind, bytes);
+    let from = tables.sources.get(&source);
+    let from = from.and_then(|node| tables.nodes.get(node.0.into()).name.clone());
+    ExplainAction::Received { from, header }
+}
+
+/// Decisions that were noted, in the user's names.
+pub(crate) fn actions(tables: &Tables, notes: &[Noted]) -> Vec<ExplainAction> {
+    let mut renderer = Renderer { tables, positions: BTreeMap::new(), steps: Vec::new() };
+    for noted in notes {
+        renderer.add(&Event::Noted(noted.clone()));
+    }
+    renderer.steps.into_iter().map(|step| step.action).collect()
+}
+
+struct Renderer<'r> {
+    tables: &'r Tables,
+    /// Where each copy is on its path.
+    positions: BTreeMap<u16, PathPosition>,
+    steps: Vec<ExplainStep>,
+}
+
+impl Renderer<'_> {
+    fn add(&mut self, event: &Event) {
+        let (copy, action) = match event {
+            Event::Noted(Noted { copy, note }) => {
+                if let Note::Chosen { position, .. } = note {
+                    self.positions.insert(*copy, *position);
+                }
+                (*copy, self.action(*copy, note))
+            }
+            Event::Assumed { position, local, index } => {
+                let place = self.tables.positions.place(*position);
+                let local = &self.tables.path(place.path).local_instances[*local as usize];
+                let port = local.egress.map_or_else(String::new, |port| self.port(port));
+                let (instance, index) = (local.name.clone(), *index);
+                (0, ExplainAction::Assumed { instance, port, index })
+            }
+            Event::Stopped => {
+                let why = "it goes round in circles at this node: the explanation ends here";
+                (0, ExplainAction::Stopped { why: why.to_owned() })
+            }
+        };
+        self.steps.push(ExplainStep::new(copy, action));
+    }
+
+    fn action(&self, copy: u16, note: &Note) -> ExplainAction {
+        match note {
+            Note::Classified { port, rule, start } => self.classified(*port, *rule, *start),
+            Note::Sliced { port, slice, shown, start } => {
+                self.sliced(*port, *slice, *shown, *start)
+            }
+            Note::Branched { ended, rule, start } => self.branched(*ended, *rule, *start),
+            Note::Unclassified { port, never } => {
+                ExplainAction::Unclassified { port: self.port(*port), is_never: *never }
+            }
+            Note::Chosen { position, instance, flow_hash } => {
+                self.forwarded(*position, *instance, *flow_hash)
+            }
+            Note::Bypassed { position, instance } => self.bypassed(*position, *instance),
+            Note::Recalled { port, position } => self.recalled(*port, *position, false),
+            Note::Returned { port, position } => self.recalled(*port, *position, true),
+            Note::OwnTraffic { port } => ExplainAction::OwnTraffic { port: self.port(*port) },
+            Note::Answered { port } => ExplainAction::Answered { port: self.port(*port) },
+            Note::Finished { position, network, resolved } => ExplainAction::Finished {
+                path: self.tables.positions.id(*position),
+                network: self.network(*network),
+                mac: *resolved,
+            },
+            Note::Switched { network, destination } => {
+                ExplainAction::Switched { network: self.network(*network), mac: *destination }
+            }
+            Note::Leaves { exit, stage, header } => self.leaves(copy, *exit, *stage, header),
+            Note::Dropped { reason } => ExplainAction::Dropped { reason: *reason },
+        }
+    }
+
+    fn classified(&self, port: PortIndex, rule: u32, start: PathPosition) -> ExplainAction {
+        let entry = self.tables.rules.entry(rule);
+        let path = self.tables.path(self.tables.positions.place(start).path);
+        let id = self.tables.positions.id(start);
+        ExplainAction::Classified {
+            rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
+            priority: entry.map_or(0, |entry| entry.priority),
+            port: self.port(port),
+            chain: chain_name(self.tables, path.chain),
+            path: id,
+            pinned_from: entry.map(|entry| entry.path).filter(|new| *new != id),
+        }
+    }
+
+    fn sliced(
+        &self,
+        port: Option<PortIndex>,
+        slice: SliceIndex,
+        shown: Shown,
+        start: PathPosition,
+    ) -> ExplainAction {
+        let entry = self.tables.slices.get(slice);
+        let path = self.tables.path(self.tables.positions.place(start).path);
+        ExplainAction::Sliced {
+            slice: entry.map_or_else(String::new, |entry| entry.name.to_string()),
+            port: port.map(|port| self.port(port)),
+            user: SliceUser { tunnel_id: shown.tunnel_id, teid: shown.teid, qfi: shown.qfi },
+            chain: chain_name(self.tables, path.chain),
+            path: self.tables.positions.id(start),
+            is_injected: entry.is_some_and(|entry| entry.is_injected),
+        }
+    }
+
+    fn branched(&self, ended: PathPosition, rule: u32, start: PathPosition) -> ExplainAction {
+        let path = |position| self.tables.path(self.tables.positions.place(position).path);
+        let entry = self.tables.rules.entry(rule);
+        let (before, path) = (path(ended), path(start));
+        let id = self.tables.positions.id(start);
+        ExplainAction::Branched {
+            after: chain_name(self.tables, before.chain),
+            rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
+            chain: chain_name(self.tables, path.chain),
+            path: id,
+            pinned_from: entry.map(|entry| entry.path).filter(|new| *new != id),
+        }
+    }
+
+    fn forwarded(&self, position: PathPosition, instance: usize, flow_hash: u64) -> ExplainAction {
+        let tables = self.tables;
+        let place = tables.positions.place(position);
+        let (path, hop) = (tables.path(place.path), usize::from(place.hop));
+        let entry = &path.entry.hops[hop];
+        let chosen = &entry.instances[instance];
+        let place = match path.hops[hop].instances[instance].place {
+            InstancePlace::Here { ingress, .. } => Place::Port(self.port(ingress)),
+            InstancePlace::There(_) => Place::Node(chosen.node.clone()),
+            InstancePlace::Unported | InstancePlace::Ambiguous | InstancePlace::Nowhere => {
+                Place::Unreachable
+            }
+        };
+        ExplainAction::Forwarded {
+            position: describe::position(tables, position),
+            function: entry.name.clone(),
+            instance: chosen.name.clone(),
+            place,
+            is_tap: entry.kind == HopKind::Tap,
+            share: FlowShare {
+                flow_hash,
+                instances: entry.instances.len(),
+                weight: chosen.weight,
+                weights: entry.instances.iter().map(|one| u64::from(one.weight)).sum(),
+            },
+        }
+    }
+
+    fn bypassed(&self, position: PathPosition, instance: usize) -> ExplainAction {
+        let place = self.tables.positions.place(position);
+        let path = &self.tables.path(place.path).entry;
+        let entry = &path.hops[usize::from(place.hop)];
+        ExplainAction::Bypassed {
+            position: describe::position(self.tables, position),
+            function: entry.name.clone(),
+            instance: entry.instances[instance].name.clone(),
+        }
+    }
+
+    fn recalled(
+        &self,
+        port: PortIndex,
+        position: PathPosition,
+        is_by_header: bool,
+    ) -> ExplainAction {
+        let position = describe::position(self.tables, position);
+        ExplainAction::Recalled { port: self.port(port), position, is_by_header }
+    }
+
+    fn leaves(&self, copy: u16, exit: Exit, stage: Stage, header: &[u8]) -> ExplainAction {
+        match (exit, stage) {
+            (Exit::Port(port), Stage::Into(_)) => {
+                let port_name = self.port(port);
+                let header =
+                    (!header.is_empty()).then(|| describe::over_ethernet(header)).flatten();
+                let instance = self.instance(copy, stage);
+                ExplainAction::Visited { instance, port: port_name, header }
+            }
+            (Exit::Port(port), _) => ExplainAction::Delivered { port: self.port(port) },
+            (Exit::Node(node), stage) => {
+                let kind = match (stage, self.positions.get(&copy)) {
+                    (Stage::Ordinary, _) | (_, None) => TunnelKind::Vxlan,
+                    (_, Some(position)) => describe::tunnel_of(self.tables, *position),
+                };
+                let entry = self.tables.nodes.get(node.0.into());
+                let ip =
+                    if entry.address.is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
+                let outer = ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES;
+                let unread = || Header { layers: Vec::new(), bytes: FrameBytes(header.to_vec()) };
+                ExplainAction::Encapsulated {
+                    to: entry.name.clone().unwrap_or_else(|| self.tables.node.clone()),
+                    added_bytes: outer + header.len(),
+                    header: describe::tunnelled(kind, header).unwrap_or_else(unread),
+                }
+            }
+        }
+    }
+
+    /// Name of the local instance that a copy goes into.
+    fn instance(&self, copy: u16, stage: Stage) -> String {
+        let (Stage::Into(local), Some(position)) = (stage, self.positions.get(&copy)) else {
+            return String::new();
+        };
+        let path = self.tables.path(self.tables.positions.place(*position).path);
+        path.local_instances[local as usize].name.clone()
+    }
+
+    fn port(&self, port: PortIndex) -> String {
+        self.tables.port(port).entry.name.clone()
+    }
+
+    fn network(&self, network: NetworkIndex) -> String {
+        self.tables.network(network).entry.name.clone()
+    }
+}
+
+/// What people call a chain.
+pub(crate) fn chain_name(tables: &Tables, chain: ChainId) -> String {
+    let named = tables.entries.chains.get(&chain);
+    named.map_or_else(|| chain.to_string(), |entry| entry.name.clone())
+}

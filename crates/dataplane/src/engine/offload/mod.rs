@@ -1,0 +1,584 @@
+//! The kernel path: what the engine has decided for a packet becomes a transform in the kernel's
+//! tables, which repeats it for the others of its flow (docs/adr/0012-the-kernel-path.md).
+//!
+//! Knows what a decision depended on, when it holds no more, and how the books and memories of the
+//! engine hear of packets that it never saw. Refuses to decide: whatever a transform cannot say
+//! stays with the engine, by name.
+
+mod changes;
+mod door;
+mod flows;
+mod guards;
+mod holdings;
+mod key;
+mod lines;
+mod recipe;
+mod report;
+mod room;
+mod transform;
+
+pub use door::{Door, HandOver, Losses, Passed};
+
+use crate::engine::account::counters::Books;
+use crate::engine::account::slots::Slots;
+use crate::engine::action::output::Output;
+use crate::engine::packet::index::UNTOLD_NETWORK;
+use crate::engine::packet::{Arrived, Origin, Packet, PortSlot};
+use crate::engine::state::affinity::FlowPaths;
+use crate::engine::state::proxy_flows::{FlowMemory, Key};
+use crate::engine::tables::Tables;
+use crate::engine::tables::dependency::Dependency;
+use crate::engine::vector::owner::Owner;
+use crate::engine::vector::trace::Noted;
+use crate::engine::vector::transform::Epoch;
+use catena_fastpath::FlowKey;
+use catena_io::Buffer;
+use catena_model::account::Volume;
+use catena_model::id::{InstanceId, PortId};
+use catena_model::kernel::{Declined, KernelCounters};
+use catena_wire::frame::FrameView;
+use flows::{Flow, Flows, UNDER_WAY_NS};
+use guards::Guards;
+use lines::Accounts;
+use recipe::{Observed, Recipe, Target};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
+use transform::{KernelUnderlay, Tunnels};
+
+/// How long a transform stays that nothing passes by, in nanoseconds.
+const IDLE_NS: u64 = 30_000_000_000;
+/// How often flows are looked after, in nanoseconds, and how many at a time.
+const ROUND_NS: u64 = 50_000_000;
+const ROUND_FLOWS: usize = 512;
+/// How long a flow that cannot be repeated is not looked at again, in nanoseconds.
+const DECLINED_NS: u64 = 1_000_000_000;
+/// Flows that are known not to be repeatable.
+const DECLINED_MAX: usize = 16_384;
+
+/// An interface of this node that the kernel can send by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelPort {
+    /// Its number in the kernel's table of ports.
+    pub number: u32,
+    /// The interface.
+    pub interface: u32,
+    /// Does another namespace hold the other end of its pair?
+    pub has_peer: bool,
+}
+
+/// How a packet that came up is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// As all others.
+    Ordinary,
+    /// As all others, but that the kernel sends other packets of its flow.
+    Followed,
+    /// Alone, and the kernel repeats what comes of it.
+    Record(Place),
+}
+
+/// Packets of a vector that pass together.
+pub(crate) struct Run {
+    pub(crate) count: usize,
+    /// Does the kernel send other packets of their flows?
+    pub(crate) is_followed: bool,
+    /// What becomes of the packet behind them; none: the vector ends.
+    pub(crate) then: Option<Treatment>,
+}
+
+/// By what a packet is known, and where its frame begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) key: FlowKey,
+    /// Bytes of a tunnel's own header before it; 0: it came by a port.
+    pub(crate) inner_offset: usize,
+}
+
+/// The kernel path of one engine.
+pub(crate) struct KernelPath {
+    pub(crate) door: Box<dyn Door>,
+    guards: Guards,
+    accounts: Accounts,
+    flows: Flows,
+    ports: HashMap<PortId, KernelPort>,
+    /// That of the underlay; none: tunnels are not the kernel's.
+    underlay_interface: Option<u32>,
+    /// Nodes whose tunnel packets the kernel takes, and their numbers in its keys.
+    sources: BTreeMap<Ipv4Addr, u16>,
+    /// No node has a higher number: none gets that of another, whose flows may still be there.
+    last_source: u16,
+    declined: HashMap<FlowKey, (Declined, u64)>,
+    next_sweep_ns: u64,
+    /// Counted packets in the vector that is being forwarded.
+    counted: Vec<FlowKey>,
+    /// Instances that were dead when last looked.
+    dead: BTreeSet<InstanceId>,
+    is_listening: bool,
+    next_round_ns: u64,
+    counters: KernelCounters,
+}
+
+/// What of the engine the kernel path moves or asks.
+pub(crate) struct Surroundings<'e> {
+    pub(crate) now_ns: u64,
+    pub(crate) epoch: Epoch,
+    pub(crate) tables: &'e Tables,
+    pub(crate) slots: &'e Slots,
+    pub(crate) books: &'e mut Books,
+    pub(crate) memory: &'e mut FlowMemory,
+    pub(crate) flow_paths: &'e mut FlowPaths,
+}
+
+impl Surroundings<'_> {
+    fn interface(&self, slot: PortSlot, ports: &HashMap<PortId, KernelPort>) -> Option<KernelPort> {
+        let (_, index) = self.slots.owner(slot);
+        ports.get(&self.tables.port(index?).entry.id).copied()
+    }
+}
+
+/// A packet that passed the engine while it was listened to.
+pub(crate) struct Witnessed<'n> {
+    pub(crate) place: Place,
+    /// None: it came by a tunnel.
+    pub(crate) slot: Option<PortSlot>,
+    pub(crate) view: &'n FrameView,
+    pub(crate) notes: &'n [Noted],
+    /// Where its frames and datagrams begin in the output.
+    pub(crate) first: (usize, usize),
+    pub(crate) out: &'n Output,
+}
+
+impl KernelPath {
+    pub(crate) fn new(door: Box<dyn Door>) -> Self {
+        Self {
+            door,
+            guards: Guards::default(),
+            accounts: Accounts::new(),
+            flows: Flows::default(),
+            ports: HashMap::new(),
+            underlay_interface: None,
+            sources: BTreeMap::new(),
+            last_source: 0,
+            declined: HashMap::new(),
+            next_sweep_ns: 0,
+            counted: Vec::new(),
+            dead: BTreeSet::new(),
+            is_listening: false,
+            next_round_ns: 0,
+            counters: KernelCounters::default(),
+        }
+    }
+
+    /// What to do with a packet that came up; the memory learns what the kernel did with its flow.
+    pub(crate) fn treat(&mut self, packet: &Packet, with: &mut Surroundings<'_>) -> Treatment {
+        let is_counted = match packet.arrived {
+            Arrived::Plainly => return Treatment::Ordinary,
+            Arrived::Watched => return Treatment::Followed,
+            Arrived::FromKernel { is_counted } => is_counted,
+        };
+        self.counters.punted += 1;
+        let Some((key, inner_offset)) = self.key(packet.origin, &packet.buffer, with) else {
+            return Treatment::Ordinary;
+        };
+        if is_counted {
+            self.counted.push(key);
+            return Treatment::Followed;
+        }
+        if let Some(flow) = self.flows.get(&key) {
+            // It waits, or the packet was under way when it was put in; or the kernel lost it.
+            let is_young = with.now_ns.saturating_sub(flow.installed_ns) < UNDER_WAY_NS;
+            if flow.forwarded.is_some() || is_young || self.door.passed(&key).is_some() {
+                return Treatment::Followed;
+            }
+            self.counters.evicted += 1;
+            self.remove(&[key], with);
+        }
+        if let Some((reason, until_ns)) = self.declined.get(&key)
+            && with.now_ns < *until_ns
+        {
+            *self.counters.declined.entry(*reason).or_default() += 1;
+            return if reason.is_passing() { Treatment::Followed } else { Treatment::Ordinary };
+        }
+        Treatment::Record(Place { key, inner_offset })
+    }
+
+    /// The key of a packet, and where its frame begins; the memory is told of its flow.
+    fn key(
+        &mut self,
+        origin: Origin,
+        buffer: &Buffer,
+        with: &mut Surroundings<'_>,
+    ) -> Option<(FlowKey, usize)> {
+        match origin {
+            Origin::Port(slot) => {
+                let number = with.interface(slot, &self.ports)?.number;
+                let view = FrameView::parse(buffer.bytes()).ok()?;
+                self.tell_memory(slot, &view, with);
+                Some((key::of_frame(number, buffer)?, 0))
+            }
+            Origin::Tunnel { kind, source: IpAddr::V4(source) } => {
+                key::of_payload(kind, *self.sources.get(&source)?, buffer)
+            }
+            Origin::Tunnel { .. } => None,
+        }
+    }
+
+    /// Of a flow that the kernel passes through a function, the memory must know how many packets
+    /// are inside before it judges one that came out.
+    fn tell_memory(&mut self, slot: PortSlot, view: &FrameView, with: &mut Surroundings<'_>) {
+        let Some(flow) = view.flow else { return };
+        let (_, Some(index)) = with.slots.owner(slot) else { return };
+        let port = with.tables.port(index);
+        if !port.is_function() {
+            return;
+        }
+        let (serial, told) = (with.slots.serial(index), (UNTOLD_NETWORK, flow));
+        let keys = crate::engine::state::rewrite::keys(port, serial, told, recipe::NOBODY);
+        let networks = |key: Key| port.networks().map(move |network| Key { network, ..key });
+        let known: Vec<Key> = keys.flat_map(networks).filter(|k| self.flows.knows(k)).collect();
+        for key in known {
+            self.flows.tell(&key, with.now_ns, with.memory, &mut *self.door);
+        }
+    }
+
+    /// Takes the decisions about a packet into the kernel, if a transform can say them. Will the
+    /// kernel send other packets of its flow?
+    pub(crate) fn record(&mut self, seen: &Witnessed<'_>, with: &mut Surroundings<'_>) -> bool {
+        let Err(reason) = self.try_record(seen, with) else { return true };
+        self.decline(seen.place.key, reason, with.now_ns);
+        reason.is_passing()
+    }
+
+    fn try_record(
+        &mut self,
+        seen: &Witnessed<'_>,
+        with: &mut Surroundings<'_>,
+    ) -> Result<(), Declined> {
+        let flow = seen.view.flow.ok_or(Declined::Moved)?;
+        if with.tables.has_slices() && key::may_hide_slices(&flow) {
+            return Err(Declined::Slices);
+        }
+        let owner = seen.slot.map_or(Owner::Tunnels, |slot| with.slots.owner(slot).0);
+        let (memory, now_ns) = (&*with.memory, with.now_ns);
+        let observed = Observed {
+            tables: with.tables,
+            slots: with.slots,
+            books: with.books,
+            epoch: with.epoch,
+            notes: seen.notes,
+            frames: seen.out.frames.get(seen.first.0..).unwrap_or_default(),
+            datagrams: seen.out.datagrams.get(seen.first.1..).unwrap_or_default(),
+            lots: &seen.out.lots,
+            flow,
+            owner,
+            whose: &|key| memory.whose(now_ns, *key),
+        };
+        let recipe = observed.recipe()?;
+        self.install(seen, recipe, flow, with)
+    }
+
+    fn install(
+        &mut self,
+        seen: &Witnessed<'_>,
+        recipe: Recipe,
+        flow: catena_wire::flow::FlowKey,
+        with: &mut Surroundings<'_>,
+    ) -> Result<(), Declined> {
+        let holder = room::holder(seen.slot, &recipe, with).ok_or(Declined::Moved)?;
+        let tunnels =
+            Tunnels { taken_off: seen.place.inner_offset, underlay: self.underlay(with.tables) };
+        let door = &mut *self.door;
+        let mut guards = Vec::with_capacity(recipe.dependencies.len());
+        for dependency in &recipe.dependencies {
+            guards.push(self.guards.of(*dependency, door).ok_or(Declined::TooManyGuards)?);
+        }
+        let port_of = |slot| with.interface(slot, &self.ports);
+        let draft = transform::draft(&recipe.leaves, &guards, seen.view, &tunnels, &port_of)?;
+        let Some(account) = self.accounts.take(recipe.lines, holder, door) else {
+            self.make_room_for_account(holder, with);
+            return Err(Declined::NoAccount);
+        };
+        let transform = draft.counting(account);
+        // Nobody gives way to what could not be taken anyway.
+        let has_room = transform.is_err() || self.make_room(holder, with);
+        let door = &mut *self.door;
+        let is_taken =
+            has_room && transform.is_ok_and(|transform| door.install(&seen.place.key, &transform));
+        if !is_taken {
+            self.accounts.leave(account);
+            return Err(if has_room { Declined::Refused } else { Declined::Full });
+        }
+        self.counters.installed += 1;
+        self.declined.remove(&seen.place.key);
+        let exits = recipe.leaves.iter().filter_map(|leaf| match leaf.target {
+            Target::Port(slot) => Some(slot),
+            Target::Node { .. } => None,
+        });
+        let leaves_node =
+            recipe.leaves.iter().any(|leaf| matches!(leaf.target, Target::Node { .. }));
+        let classified = recipe.classified.map(|path| (with.flow_paths.key(&flow), path));
+        let flow = Flow {
+            holder,
+            origin: seen.slot,
+            exits: exits.collect(),
+            leaves_node,
+            dependencies: recipe.dependencies,
+            account,
+            into: recipe.into,
+            back: recipe.back,
+            classified,
+            forwarded: Some(0),
+            passed: 0,
+            seen_ns: with.now_ns,
+            installed_ns: with.now_ns,
+        };
+        self.flows.add(seen.place.key, flow);
+        Ok(())
+    }
+
+    fn decline(&mut self, key: FlowKey, reason: Declined, now_ns: u64) {
+        *self.counters.declined.entry(reason).or_default() += 1;
+        // Not for every packet of a flood of flows.
+        if self.declined.len() >= DECLINED_MAX && self.next_sweep_ns <= now_ns {
+            self.next_sweep_ns = now_ns.saturating_add(ROUND_NS);
+            self.declined.retain(|_, (_, until_ns)| now_ns < *until_ns);
+        }
+        if self.declined.len() < DECLINED_MAX {
+            self.declined.insert(key, (reason, now_ns.saturating_add(DECLINED_NS)));
+        }
+    }
+
+    /// What the engine handed out has been given to the ports. Does any flow wait?
+    pub(crate) fn transmitted(&mut self) -> bool {
+        for key in self.counted.drain(..) {
+            self.flows.note_forwarded(&key);
+        }
+        self.flows.any_waits()
+    }
+
+    /// Somebody looks for packets, or nobody does: then the kernel may carry them. It begins anew
+    /// with each flow, so that none of its packets passes those that are still on their way up.
+    pub(crate) fn listen(&mut self, is_listening: bool, with: &mut Surroundings<'_>) {
+        if self.is_listening == is_listening {
+            return;
+        }
+        self.is_listening = is_listening;
+        if !is_listening {
+            self.end_all(with);
+        }
+        self.door.switch(!is_listening);
+    }
+
+    /// Everything that has been received was forwarded: flows that wait may be the kernel's now.
+    pub(crate) fn hand_over(&mut self, with: &mut Surroundings<'_>) {
+        let failed = self.flows.hand_over(with.now_ns, &mut *self.door);
+        self.remove(&failed, with);
+    }
+
+    /// Looks after some flows: those that nothing passes by leave the kernel, the others are known
+    /// as alive. Answers when it wants to be called again.
+    pub(crate) fn tick(&mut self, with: &mut Surroundings<'_>) -> u64 {
+        let now_ns = with.now_ns;
+        if now_ns < self.next_round_ns {
+            return self.next_round_ns;
+        }
+        self.next_round_ns = now_ns.saturating_add(ROUND_NS);
+        let mut idle = Vec::new();
+        for key in self.flows.next_round(ROUND_FLOWS) {
+            if !self.flows.read(&key, now_ns, &mut *self.door) {
+                self.counters.evicted += 1;
+                idle.push(key);
+                continue;
+            }
+            let Some(flow) = self.flows.get(&key) else { continue };
+            if now_ns.saturating_sub(flow.seen_ns) > IDLE_NS {
+                self.counters.aged += 1;
+                idle.push(key);
+                continue;
+            }
+            let into = flow.into.as_ref().map(|into| into.keys.clone()).unwrap_or_default();
+            for known in into {
+                self.flows.tell(&known, now_ns, with.memory, &mut *self.door);
+            }
+            self.note_classified(&key, with);
+        }
+        self.remove(&idle, with);
+        self.hand_over(with);
+        self.next_round_ns
+    }
+
+    fn note_classified(&self, key: &FlowKey, with: &mut Surroundings<'_>) {
+        if let Some(flow) = self.flows.get(key)
+            && let Some((known, path)) = flow.classified
+        {
+            with.flow_paths.note(flow.seen_ns, known, path);
+        }
+    }
+
+    fn remove(&mut self, keys: &[FlowKey], with: &mut Surroundings<'_>) {
+        if keys.is_empty() {
+            return;
+        }
+        for key in keys {
+            self.flows.read(key, with.now_ns, &mut *self.door);
+            self.note_classified(key, with);
+        }
+        let accounts = &mut self.accounts;
+        self.flows.remove(keys, with.now_ns, with.memory, &mut *self.door, |flow| {
+            accounts.leave(flow.account);
+        });
+    }
+
+    /// Ends what was decided by what changes between two programs, before the new one is in force.
+    pub(crate) fn change(&mut self, new: &Tables, with: &mut Surroundings<'_>) {
+        let old = with.tables;
+        let changed = new.descent.since(&old.descent);
+        let changed = changed.filter(|_| new.has_slices() == old.has_slices());
+        let turned = if let Some((changed, turned)) = changed.and_then(changes::dependencies) {
+            let ports = changed.gone_ports.iter().chain(&changed.other_ports);
+            // Who may still send there sends to nobody, or to others: the engine knows.
+            let slots = ports.filter_map(|port| with.slots.of_port(*port)).collect();
+            self.end_at(&slots, with);
+            turned
+        } else {
+            self.guards.all().map(|(one, _)| one).collect()
+        };
+        self.end(&turned, with);
+        for dependency in turned.into_iter().filter(|one| changes::is_gone(*one, new)) {
+            self.guards.forget(dependency, &mut *self.door);
+        }
+        self.declined.clear();
+        self.settle(with.books);
+        self.tell_underlay(new);
+    }
+
+    /// The program stands before this interface of the underlay now; none: before none.
+    pub(crate) fn serve_underlay(&mut self, interface: Option<u32>, with: &mut Surroundings<'_>) {
+        if self.underlay_interface == interface {
+            return;
+        }
+        self.underlay_interface = interface;
+        self.declined.clear();
+        let touched = self.flows.which(|flow| flow.origin.is_none() || flow.leaves_node);
+        self.counters.ended += touched.len() as u64;
+        self.remove(&touched, with);
+        self.tell_underlay(with.tables);
+    }
+
+    /// The underlay as the kernel uses it; none: it does not.
+    fn underlay(&self, tables: &Tables) -> Option<KernelUnderlay> {
+        let IpAddr::V4(address) = tables.entries.own()?.underlay.address else { return None };
+        let interface = self.underlay_interface?;
+        Some(KernelUnderlay { interface, address, mtu: tables.underlay_mtu })
+    }
+
+    /// Tells the kernel whose tunnel packets these tables give a meaning.
+    fn tell_underlay(&mut self, tables: &Tables) {
+        let own = self.underlay(tables).map(|underlay| underlay.address);
+        let all = tables.sources.keys().filter(|_| own.is_some());
+        let wanted: BTreeSet<Ipv4Addr> = all
+            .filter_map(|node| match node {
+                IpAddr::V4(node) => Some(*node),
+                IpAddr::V6(_) => None,
+            })
+            .collect();
+        let door = &mut self.door;
+        self.sources.retain(|node, _| {
+            let stays = wanted.contains(node);
+            if !stays {
+                door.know_source(*node, None);
+            }
+            stays
+        });
+        for node in wanted {
+            // Packets of one that there is no room or number for go up one by one.
+            let number = self.last_source.checked_add(1);
+            if !self.sources.contains_key(&node)
+                && let Some(number) = number.filter(|number| door.know_source(node, Some(*number)))
+            {
+                self.last_source = number;
+                self.sources.insert(node, number);
+            }
+        }
+        self.door.serve_underlay(own);
+    }
+
+    fn end(&mut self, changed: &BTreeSet<Dependency>, with: &mut Surroundings<'_>) {
+        if changed.is_empty() {
+            return;
+        }
+        for dependency in changed {
+            self.guards.bump(*dependency, &mut *self.door);
+        }
+        let ended = self.flows.decided_by(changed);
+        self.counters.ended += ended.len() as u64;
+        self.remove(&ended, with);
+    }
+
+    /// Flows visit a function by another path than the one before, though no table has changed:
+    /// another node has sent them there. What comes back must not be put on the former path.
+    pub(crate) fn end_turned(&mut self, with: &mut Surroundings<'_>) {
+        let turned = with.memory.take_turned();
+        let ended: Vec<FlowKey> =
+            turned.iter().flat_map(|key| self.flows.of(key)).copied().collect();
+        self.counters.ended += ended.len() as u64;
+        self.remove(&ended, with);
+    }
+
+    /// Ends every transform.
+    pub(crate) fn end_all(&mut self, with: &mut Surroundings<'_>) {
+        let all: BTreeSet<Dependency> = self.guards.all().map(|(one, _)| one).collect();
+        self.end(&all, with);
+    }
+
+    /// Instances that died or came back change their paths.
+    pub(crate) fn note_health(&mut self, dead: BTreeSet<InstanceId>, with: &mut Surroundings<'_>) {
+        if self.dead == dead {
+            return;
+        }
+        let turned: BTreeSet<InstanceId> = self.dead.symmetric_difference(&dead).copied().collect();
+        self.dead = dead;
+        let visits = turned.iter().flat_map(|id| with.tables.names.visited(*id));
+        let changed = visits.map(|(_, path, ..)| Dependency::Path(path)).collect();
+        self.end(&changed, with);
+    }
+
+    /// A port has this interface now; none: it has no longer any.
+    pub(crate) fn port(
+        &mut self,
+        id: PortId,
+        port: Option<KernelPort>,
+        with: &mut Surroundings<'_>,
+    ) {
+        if self.ports.get(&id).copied() == port {
+            return;
+        }
+        match port {
+            Some(port) => self.ports.insert(id, port),
+            None => self.ports.remove(&id),
+        };
+        self.declined.clear();
+        if let Some(slot) = with.slots.of_port(id) {
+            self.end_at(&HashSet::from([slot]), with);
+        }
+    }
+
+    /// Ends all flows that come in or go out by one of these.
+    fn end_at(&mut self, slots: &HashSet<PortSlot>, with: &mut Surroundings<'_>) {
+        if slots.is_empty() {
+            return;
+        }
+        let touched = self.flows.which(|flow| {
+            let mut ports = flow.origin.iter().chain(&flow.exits);
+            ports.any(|port| slots.contains(port))
+        });
+        self.counters.ended += touched.len() as u64;
+        self.remove(&touched, with);
+    }
+
+    /// Books what the kernel has carried since the last time.
+    pub(crate) fn settle(&mut self, books: &mut Books) {
+        let carried: Volume = self.accounts.settle(&mut *self.door, books);
+        self.counters.carried.merge(carried);
+    }
+}

@@ -1,0 +1,179 @@
+//! The kernel path's place in the engine: what is asked of it before and after a vector, and when
+//! tables, ports or health change.
+
+use crate::engine::action::output::Output;
+use crate::engine::offload::{
+    Door, KernelPath, KernelPort, Place, Run, Surroundings, Treatment, Witnessed,
+};
+use crate::engine::packet::Packet;
+use crate::engine::tables::Tables;
+use crate::engine::vector::VECTOR_PACKETS_MAX;
+use crate::engine::vector::trace::Trace;
+use crate::engine::{Engine, Passing};
+use catena_io::BufferPool;
+use catena_model::id::PortId;
+use catena_model::kernel::KernelCounters;
+use catena_wire::frame::FrameView;
+
+/// Runs some of the kernel path with what it may ask and move of the engine.
+macro_rules! with_kernel {
+    ($engine:expr, |$kernel:ident, $with:ident| $body:expr) => {
+        if let Some($kernel) = $engine.kernel.as_deref_mut() {
+            let $with = &mut Surroundings {
+                now_ns: $engine.now_ns,
+                epoch: $engine.epoch,
+                tables: &$engine.tables,
+                slots: &$engine.slots,
+                books: &mut $engine.books,
+                memory: &mut $engine.memory,
+                flow_paths: &mut $engine.flow_paths,
+            };
+            Some($body)
+        } else {
+            None
+        }
+    };
+}
+
+impl Engine {
+    /// Lets the kernel repeat what is decided from now on. The tables behind the door are empty.
+    /// What the former door's tables carried is booked; it is retired, and comes back.
+    pub fn open_kernel_path(&mut self, door: Box<dyn Door>) -> Option<Box<dyn Door>> {
+        let former = self.close_kernel_path();
+        self.kernel = Some(Box::new(KernelPath::new(door)));
+        self.memory.note_turns(true);
+        former
+    }
+
+    /// Decides every packet itself again; the door is retired, and comes back.
+    pub fn close_kernel_path(&mut self) -> Option<Box<dyn Door>> {
+        with_kernel!(self, |kernel, with| {
+            kernel.end_all(with);
+            kernel.settle(with.books);
+        });
+        self.memory.note_turns(false);
+        let KernelPath { mut door, .. } = *self.kernel.take()?;
+        door.retire();
+        Some(door)
+    }
+
+    /// The interface of a port, for the kernel; none: the port has none that the kernel knows.
+    pub fn set_kernel_port(&mut self, id: PortId, port: Option<KernelPort>) {
+        with_kernel!(self, |kernel, with| kernel.port(id, port, with));
+    }
+
+    /// The interface of the underlay that the kernel's program stands before; none: before none.
+    pub fn set_kernel_underlay(&mut self, interface: Option<u32>) {
+        with_kernel!(self, |kernel, with| kernel.serve_underlay(interface, with));
+    }
+
+    /// Everything that [`Engine::forward`] handed out has been given to the ports: flows that waited
+    /// for it may be the kernel's now.
+    pub fn transmitted(&mut self) {
+        with_kernel!(self, |kernel, with| {
+            if kernel.transmitted() {
+                kernel.hand_over(with);
+            }
+        });
+    }
+
+    /// Books what the kernel has carried, so that counters are those of this moment.
+    pub fn settle_kernel_path(&mut self) -> Option<KernelCounters> {
+        let kernel = self.kernel.as_deref_mut()?;
+        kernel.settle(&mut self.books);
+        Some(kernel.counters())
+    }
+
+    /// Frames that the kernel has sent up since its program was loaded; none: it has none.
+    pub fn sent_up(&mut self) -> Option<u64> {
+        self.kernel.as_deref_mut().map(KernelPath::sent_up)
+    }
+
+    /// Lets time pass for the flows in the kernel; answers when it wants to be called again.
+    pub(crate) fn tick_kernel_path(&mut self, now_ns: u64) -> Option<u64> {
+        self.kernel.as_ref()?;
+        let is_listening =
+            self.checks.are_on(now_ns) || self.follows.are_on(now_ns) || !self.traps.is_empty();
+        let dead = self.health.dead();
+        with_kernel!(self, |kernel, with| {
+            kernel.listen(is_listening, with);
+            if let Some(dead) = dead {
+                kernel.note_health(dead, with);
+            }
+            kernel.tick(with)
+        })
+    }
+
+    /// New tables are about to be in force.
+    pub(crate) fn change_kernel_path(&mut self, tables: &Tables) {
+        with_kernel!(self, |kernel, with| kernel.change(tables, with));
+    }
+
+    /// Somebody wants to see packets: from now on they come here.
+    pub(crate) fn listen_to_kernel_path(&mut self) {
+        with_kernel!(self, |kernel, with| kernel.listen(true, with));
+    }
+
+    /// How many packets of a vector pass together, and what becomes of the one behind them. `first`:
+    /// what was said of the first packet before.
+    pub(crate) fn treat(
+        &mut self,
+        input: &[Packet],
+        count: usize,
+        first: Option<Treatment>,
+    ) -> Run {
+        let run = with_kernel!(self, |kernel, with| {
+            let (mut is_followed, mut said) = (None, first);
+            for (place, packet) in input.iter().take(count.min(VECTOR_PACKETS_MAX)).enumerate() {
+                let treatment = said.take().unwrap_or_else(|| kernel.treat(packet, with));
+                let is_next_followed = match treatment {
+                    Treatment::Ordinary => Some(false),
+                    Treatment::Followed => Some(true),
+                    Treatment::Record(_) => None,
+                };
+                let goes_on = is_next_followed.is_some()
+                    && is_followed.is_none_or(|one| is_next_followed == Some(one));
+                if !goes_on {
+                    let is_followed = is_followed.unwrap_or(false);
+                    return Run { count: place, is_followed, then: Some(treatment) };
+                }
+                is_followed = is_next_followed;
+            }
+            Run { count, is_followed: is_followed.unwrap_or(false), then: None }
+        });
+        run.unwrap_or(Run { count, is_followed: false, then: None })
+    }
+
+    /// Before anything of a vector is sent: what it contradicts is not repeated any more.
+    pub(crate) fn end_turned(&mut self) {
+        with_kernel!(self, |kernel, with| kernel.end_turned(with));
+    }
+
+    /// Takes a packet through the stages, and the decisions about it into the kernel.
+    pub(crate) fn forward_recorded(
+        &mut self,
+        place: Place,
+        packet: Packet,
+        pool: &mut BufferPool,
+        out: &mut Output,
+    ) {
+        let first = (out.frames.len(), out.datagrams.len());
+        let frame = packet.buffer.bytes().get(place.inner_offset..).unwrap_or_default();
+        let view = FrameView::parse(frame);
+        let slot = packet.port();
+        let mut notes = Vec::new();
+        let passing = Passing { trace: Trace::listening(&mut notes), ..Passing::default() };
+        self.egress.packer().follow(true);
+        self.forward_vector(self.now_ns, std::iter::once(packet), pool, out, passing);
+        self.egress.packer().follow(false);
+        self.end_turned();
+        let Ok(view) = view else { return };
+        let seen = Witnessed { place, slot, view: &view, notes: &notes, first, out };
+        let is_followed = with_kernel!(self, |kernel, with| kernel.record(&seen, with));
+        if is_followed != Some(true) {
+            // What the engine goes on to send of the flow goes by a socket: this as well.
+            let sent = out.datagrams.get_mut(first.1..).unwrap_or_default();
+            sent.iter_mut().for_each(|datagram| datagram.is_followed = false);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Service graphs: where the end of a path is the start of another. Knows that the packet leaves
+//! the one and enters the other in one step; refuses to know which chains there are: rules say it.
+
+use super::classify;
+use super::slices;
+use crate::engine::action::context::Context;
+use crate::engine::encap;
+use crate::engine::encap::PathPosition;
+use crate::engine::packet::parse;
+use crate::engine::packet::subscriber::Shown;
+use crate::engine::state::affinity::FlowPaths;
+use crate::engine::vector::Work;
+use crate::engine::vector::trace::Note;
+use catena_model::DropReason;
+
+/// Takes a packet at the end of its path into the path that follows for it; none: it is to be
+/// delivered. It costs one of its time to live, hence comes to an end.
+pub(crate) fn follow(
+    work: &mut Work,
+    ended: PathPosition,
+    flow_paths: &mut FlowPaths,
+    context: &mut Context<'_>,
+) -> Result<Option<PathPosition>, DropReason> {
+    let tables = context.tables;
+    if let Some(start) = slices::follow(work, ended, context)? {
+        return Ok(Some(start));
+    }
+    let path = tables.positions.place(ended).path;
+    // A slice shares the hops of another path, and not what follows on it.
+    let flow = work.view.flow.filter(|_| !ended.is_of_slice());
+    let found = flow.and_then(|flow| {
+        let (rule, start) = tables.rules.find_after(path, &work.view, &flow)?;
+        Some((flow, rule, start))
+    });
+    let Some((flow, rule, start)) = found else { return Ok(None) };
+    let chain = tables.path(tables.positions.place(start).path).chain;
+    let key = flow_paths.key_after(&flow, chain);
+    let start = classify::enter(start, key, work, flow_paths, context).following(ended)?;
+    context.trace.note(work.copy, || Note::Branched { ended, rule, start });
+    if let Some(seat) = work.path.take() {
+        context.books.finished(seat, work.volume);
+    }
+    let seat = context.books.seat(start);
+    context.books.entered(seat, work.volume);
+    work.path = Some(seat);
+    work.flow_hash = parse::flow_hash(&work.view, tables.choice_seed);
+    let flow_id = || work.open_hash(start);
+    encap::enter(tables.entered_at(start), start, flow_id, Shown::default(), context.carried)
+        .map(Some)
+}

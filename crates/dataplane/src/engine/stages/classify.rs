@@ -1,0 +1,208 @@
+//! The classifier at work: which packets of endpoints, and of functions' own, enter which path (RFC 7665
+//! section 4.2). Knows which packets are asked about, and what is done with the answer; refuses to know
+//! how rules are found and what a path does.
+//!
+//! Never classified: ARP, neighbour and router discovery, whatever is sent to a link-local address or
+//! a group, directed broadcasts of the own network included. A later fragment has the ports of the
+//! first fragment of its packet: one that a rule could take gets here only when that was seen
+//! (`fragments`).
+
+use super::proxy;
+use super::slices;
+use crate::engine::action::context::Context;
+use crate::engine::encap;
+use crate::engine::encap::PathPosition;
+use crate::engine::packet::index::{NetworkIndex, PortIndex};
+use crate::engine::packet::parse;
+use crate::engine::packet::subscriber::Shown;
+use crate::engine::packet::subscriber::User;
+use crate::engine::state::affinity::FlowPaths;
+use crate::engine::state::flow_cache::Entrance;
+use crate::engine::tables::classifier::{AtPort, GROUP};
+use crate::engine::tables::slices::Place;
+use crate::engine::tables::{HopTable, Tables};
+use crate::engine::vector::trace::Note;
+use crate::engine::vector::{Step, Work};
+use catena_model::DropReason;
+use catena_wire::flow::FlowKey;
+use catena_wire::frame::FrameView;
+use catena_wire::plain::PlainFrame;
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// Sends each packet of an endpoint into its path, or on as ordinary traffic. A flow that a pin
+/// holds goes on into the path that it went into before.
+pub(crate) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context: &mut Context<'_>) {
+    for group in vector.chunks_mut(GROUP) {
+        let asked = group.iter().map(|work| asking(work, context));
+        let found = context.tables.rules.find_each(asked);
+        for (work, found) in group.iter_mut().zip(found) {
+            match work.step {
+                Step::FromEndpoint(port) => classify_one(work, port, found, flow_paths, context),
+                Step::OwnTraffic(port) => classify_own(work, port, found, flow_paths, context),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What the rules are asked for a packet, also for one that a slice takes: which, is not known yet.
+/// Of a function's own traffic only those that name its port are asked.
+fn asking<'w>(work: &'w Work, context: &Context<'_>) -> Option<AtPort<'w>> {
+    let (port, network) = match work.step {
+        Step::FromEndpoint(port) => (port, Some(context.tables.port(port).network)),
+        Step::OwnTraffic(port) => (port, None),
+        _ => return None,
+    };
+    let flow = work.view.flow.as_ref().filter(|_| !parse::is_never_classified(&work.view))?;
+    Some((port, network, &work.view, flow))
+}
+
+/// `found`: the rule that takes the packet unless a slice does, and where that sends it.
+fn classify_one(
+    work: &mut Work,
+    port: PortIndex,
+    found: Option<(u32, PathPosition)>,
+    flow_paths: &mut FlowPaths,
+    context: &mut Context<'_>,
+) {
+    let tables = context.tables;
+    let network = tables.port(port).network;
+    if encap::by_ether_type(work.view.ethertype).is_some() {
+        work.drop(DropReason::ForeignChainHeader);
+        return;
+    }
+    if !proxy::may_be_own(work, tables.port(port)) {
+        work.drop(DropReason::UndeclaredPort);
+        return;
+    }
+    let never = parse::is_never_classified(&work.view)
+        || is_directed_broadcast(&work.view, network, tables);
+    let found = found.filter(|_| !never);
+    if !never && work.view.is_unicast_in_group_frame() {
+        // In its path it would reach all stations behind it, and outside of it pass the functions.
+        let places = [Place::port(port), Place::network(network)];
+        if found.is_some() || tables.slices.take_from(&places) {
+            work.drop(DropReason::UnicastInGroupFrame);
+            return;
+        }
+    }
+    if !never && slices::classify(work, port, network, context) {
+        return;
+    }
+    let Some(((rule, position), flow)) = found.zip(work.view.flow) else {
+        context.trace.note(work.copy, || Note::Unclassified { port, never });
+        learn(work, port, None, context);
+        work.switch_from_port(network, port);
+        return;
+    };
+    learn(work, port, Some(position), context);
+    send_in(work, port, (rule, position, flow), flow_paths, context);
+}
+
+/// A function's own traffic: into the path of a chain that begins at its port, or on as ordinary
+/// traffic. What only passes as its own, an ICMP error of somebody else, begins nowhere.
+fn classify_own(
+    work: &mut Work,
+    port: PortIndex,
+    found: Option<(u32, PathPosition)>,
+    flow_paths: &mut FlowPaths,
+    context: &mut Context<'_>,
+) {
+    let tables = context.tables;
+    let found = found.filter(|_| {
+        proxy::has_own_source(work, tables.port(port))
+            && !is_directed_broadcast(&work.view, tables.port(port).network, tables)
+    });
+    match found.zip(work.view.flow) {
+        Some(_) if work.view.is_unicast_in_group_frame() => {
+            work.drop(DropReason::UnicastInGroupFrame);
+        }
+        Some(((rule, position), flow)) => {
+            send_in(work, port, (rule, position, flow), flow_paths, context);
+        }
+        None => proxy::own_traffic(work, port, tables),
+    }
+}
+
+/// Sends a packet into the path that a rule has found for it.
+fn send_in(
+    work: &mut Work,
+    port: PortIndex,
+    (rule, position, flow): (u32, PathPosition, FlowKey),
+    flow_paths: &mut FlowPaths,
+    context: &mut Context<'_>,
+) {
+    let tables = context.tables;
+    let network = tables.port(port).network;
+    let key = flow_paths.key(&flow);
+    let position = enter(position, key, work, flow_paths, context);
+    context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
+    let seat = context.books.seat(position);
+    context.books.entered(seat, work.volume);
+    work.path = Some(seat);
+    let shown = Shown::default();
+    match encap::enter(
+        tables.entered_at(position),
+        position,
+        || work.open_hash(position),
+        shown,
+        context.carried,
+    ) {
+        Ok(position) => work.step = Step::OnPath { position, network: Some(network) },
+        Err(reason) => work.drop(reason),
+    }
+}
+
+/// Keeps what the rules said of the packet's flow, where it hangs on the flow alone and every
+/// packet of it is treated alike; `start`: where it enters its path, if it does.
+fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mut Context<'_>) {
+    let tables = context.tables;
+    let plain = PlainFrame::parse(work.buffer.bytes()).filter(|_| work.user == User::Unknown);
+    let Some(frame) = plain else { return };
+    let entrance = start.map(|start| {
+        let shape = tables.positions.place(start).path;
+        Entrance { own: start.path(), shape }
+    });
+    // A flow that a pin may hold has a memory of its own, and metadata are written by the walk.
+    let is_simple = entrance.is_none_or(|Entrance { shape, .. }| {
+        !tables.pins.hold(tables.path(shape).id) && tables.path(shape).context.is_empty()
+    });
+    if is_simple && !frame.is_group() {
+        let flow_hash = frame.symmetric_hash(tables.choice_seed);
+        let now_ms = (context.now_ns / 1_000_000) as u32;
+        context.known.learn(port.0, (&frame, flow_hash), now_ms, entrance);
+    }
+}
+
+/// Where a flow enters that the rules send to a position. `key`: what it is remembered by here.
+pub(crate) fn enter(
+    position: PathPosition,
+    key: u64,
+    work: &Work,
+    flow_paths: &mut FlowPaths,
+    context: &Context<'_>,
+) -> PathPosition {
+    let Tables { pins, paths, positions, .. } = context.tables;
+    let new = paths.get(positions.place(position).path).id;
+    let before = flow_paths.last(context.now_ns, key);
+    let kept = before.and_then(|before| {
+        let seed = context.tables.choice_seed;
+        let choose = |hop: &HopTable| hop.choose_index(hop.hash(&work.view, work.flow_hash, seed));
+        pins.keep(new, before, choose, paths, positions)
+    });
+    let position = kept.unwrap_or(position);
+    let path = positions.id(position);
+    flow_paths.note(context.now_ns, key, path);
+    position
+}
+
+/// Is it a broadcast of a network by that network's own address (RFC 1812 section 4.2.2.11)?
+fn is_directed_broadcast(view: &FrameView, network: NetworkIndex, tables: &Tables) -> bool {
+    let is_of = |prefix: &IpNet, address: IpAddr| {
+        address.is_ipv4() && prefix.prefix_len() < 31 && prefix.broadcast() == address
+    };
+    let prefixes = &tables.network(network).prefixes;
+    view.destination.is_broadcast()
+        && view.flow.is_some_and(|flow| prefixes.iter().any(|p| is_of(p, flow.destination)))
+}

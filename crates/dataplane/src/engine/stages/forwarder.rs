@@ -1,0 +1,215 @@
+//! The service function forwarder (RFC 7665 section 4.3): where a packet goes from its position.
+//! Knows hops, the choice among instances and the end of a path; refuses to know how a position
+//! is written.
+
+use super::branch;
+use super::detour;
+use super::detour::{Choice, Turn};
+use super::tap;
+use crate::engine::action::context::Context;
+use crate::engine::encap;
+use crate::engine::encap::PathPosition;
+use crate::engine::packet::index::NetworkIndex;
+use crate::engine::state::affinity::FlowPaths;
+use crate::engine::state::network_mac;
+use crate::engine::tables::{HopTable, InstancePlace, PathTable, Tables};
+use crate::engine::vector::owner::Owner;
+use crate::engine::vector::trace::Note;
+use crate::engine::vector::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
+use crate::engine::vector::{Source, Step, Work};
+use catena_model::DropReason;
+use catena_model::program::{HopKind, PROXY_MAC};
+use catena_model::resource::FailurePolicy;
+use catena_wire::scalar::MacAddr;
+use std::net::IpAddr;
+
+/// Decides for every packet on a path; at its end the packet goes on into the path that follows, or
+/// is ordinary traffic again. Copies for taps join the vector.
+pub(crate) fn forward(
+    vector: &mut Vec<Work>,
+    flow_paths: &mut FlowPaths,
+    context: &mut Context<'_>,
+) {
+    for index in 0..vector.len() {
+        let Step::OnPath { mut position, mut network } = vector[index].step else { continue };
+        let mut by_tunnel = vector[index].owner == Owner::Tunnels;
+        loop {
+            position = tap::pass(vector, index, position, by_tunnel, context);
+            while let Some(next) = pass_by(&vector[index], position, by_tunnel, context) {
+                by_tunnel = false;
+                position = tap::pass(vector, index, next, by_tunnel, context);
+            }
+            let work = &mut vector[index];
+            let place = context.tables.positions.place(position);
+            let path = context.tables.path(place.path);
+            if let Some(hop) = path.hops.get(usize::from(place.hop)) {
+                reach(work, position, hop, by_tunnel, context);
+                break;
+            }
+            match branch::follow(work, position, flow_paths, context) {
+                Ok(Some(start)) => {
+                    position = start;
+                    by_tunnel = false;
+                    // The last function's own MAC, given back by a bridge, leads nowhere else.
+                    network = network.filter(|_| !path.ends_at(work.view.destination));
+                }
+                Ok(None) => {
+                    match finish(work, position, path, network, context) {
+                        Ok(step) => work.step = step,
+                        Err(reason) => work.drop(reason),
+                    }
+                    break;
+                }
+                Err(reason) => {
+                    work.drop(reason);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Decides for a packet, or a copy for a tap, that is at a hop. `by_tunnel`: another node has sent
+/// it here for this hop.
+pub(crate) fn reach(
+    work: &mut Work,
+    position: PathPosition,
+    hop: &HopTable,
+    by_tunnel: bool,
+    context: &mut Context<'_>,
+) {
+    let seed = context.tables.choice_seed;
+    let flow_hash = hop.hash(&work.view, work.flow_hash, seed);
+    let chosen = detour::choose(hop, flow_hash, by_tunnel, context.health);
+    let decided = chosen.and_then(|Choice { instance, turn }| {
+        context.trace.note(work.copy, || {
+            let flow_hash = hop.hash(&work.view, work.open_hash(position), 0);
+            Note::Chosen { position, instance, flow_hash }
+        });
+        let to = hop.instances[instance].place;
+        // Every node makes the same choice, so only a detour may go on from here.
+        if by_tunnel && turn != Turn::Detour && matches!(to, InstancePlace::There(_)) {
+            return Err(DropReason::PositionElsewhere);
+        }
+        let flow = work.view.flow;
+        let tables = context.tables;
+        let visited = visit(flow.is_some(), position, hop.kind, to, tables, context.epoch)?;
+        let path = tables.path(tables.positions.place(position).path);
+        if let (Some(egress), Some(flow)) = (visited.remembered_at(), flow)
+            && tables.is_foreign(egress, path, &flow)
+        {
+            return Err(DropReason::ForeignAddress);
+        }
+        Ok(visited)
+    });
+    work.step = Step::Decided(decided.map_or_else(Verdict::Drop, Verdict::Forward));
+}
+
+/// Where a packet goes on whose instance at this position is dead and declared to be passed by.
+fn pass_by(
+    work: &Work,
+    position: PathPosition,
+    by_tunnel: bool,
+    context: &mut Context<'_>,
+) -> Option<PathPosition> {
+    let place = context.tables.positions.place(position);
+    let hop = context.tables.path(place.path).hops.get(usize::from(place.hop))?;
+    // Spares the choice to all others. A copy for a tap ends with the tap.
+    if hop.on_failure != FailurePolicy::Bypass || hop.kind == HopKind::Tap {
+        return None;
+    }
+    let flow_hash = hop.hash(&work.view, work.flow_hash, context.tables.choice_seed);
+    let choice = detour::choose(hop, flow_hash, by_tunnel, context.health).ok()?;
+    let Choice { instance, turn: Turn::Bypass } = choice else { return None };
+    context.trace.note(work.copy, || Note::Bypassed { position, instance });
+    let place = hop.instances.get(instance).map(|instance| instance.place);
+    if let (Some(InstancePlace::Here { local, .. }), Some(seat)) = (place, work.path) {
+        context.books.bypassed(seat, local, work.volume);
+    }
+    Some(encap::next(&context.tables.positions, position))
+}
+
+/// What is done to reach an instance.
+pub(crate) fn visit(
+    has_flow: bool,
+    position: PathPosition,
+    kind: HopKind,
+    to: InstancePlace,
+    tables: &Tables,
+    epoch: Epoch,
+) -> Result<Transform, DropReason> {
+    match to {
+        InstancePlace::Here { ingress, egress, ingress_mac, speaks, local } => {
+            let into = Transform::new(Exit::Port(ingress), Stage::Into(local), epoch);
+            match speaks {
+                None if kind == HopKind::Tap => {
+                    Ok(into.then(Operation::SetDestination(ingress_mac)))
+                }
+                // A proxy can only remember what it can tell apart.
+                None if !has_flow => Err(DropReason::MalformedIp),
+                None => {
+                    let source = network_mac::source_at(tables, position);
+                    let into = into.then(Operation::SetDestination(ingress_mac));
+                    let into = source.map_or(into, |mac| into.then(Operation::SetSource(mac)));
+                    Ok(into.then(Operation::Remember { egress, visited: position, local }))
+                }
+                Some(spoken) if spoken == tables.positions.encapsulation(position) => {
+                    let destination = ingress_mac;
+                    Ok(into.then(Operation::PushPathOverEthernet { destination, position }))
+                }
+                Some(_) => Err(DropReason::UnsupportedEncapsulation),
+            }
+        }
+        InstancePlace::There(node) => {
+            let between = Transform::new(Exit::Node(node), Stage::Between, epoch);
+            Ok(between.then(Operation::PushPath(position)))
+        }
+        InstancePlace::Unported => Err(DropReason::UnknownPort),
+        InstancePlace::Ambiguous | InstancePlace::Nowhere => Err(DropReason::NoInstance),
+    }
+}
+
+/// The end of a path: delivery where the last function addressed it, else in the network of the
+/// path's destination.
+fn finish(
+    work: &mut Work,
+    position: PathPosition,
+    path: &PathTable,
+    network: Option<NetworkIndex>,
+    context: &mut Context<'_>,
+) -> Result<Step, DropReason> {
+    let destination = work.view.flow.map(|flow| flow.destination);
+    let (network, resolved) =
+        deliver(context.tables, path, network, work.view.destination, destination)?;
+    work.new_destination = resolved.or(work.new_destination);
+    let resolved = work.new_destination;
+    context.trace.note(work.copy, || Note::Finished { position, network, resolved });
+    if let Some(seat) = work.path.take() {
+        context.books.finished(seat, work.volume);
+    }
+    Ok(Step::Ordinary { network, from: Source::Proxy })
+}
+
+/// In which network a packet at the end of its path is delivered, and to which MAC if not to that
+/// which it is addressed to. `destination`: its IP address.
+pub(crate) fn deliver(
+    tables: &Tables,
+    path: &PathTable,
+    network: Option<NetworkIndex>,
+    addressed: MacAddr,
+    destination: Option<IpAddr>,
+) -> Result<(NetworkIndex, Option<MacAddr>), DropReason> {
+    // A bridging function gives a frame back as it got it: addressed to itself.
+    let is_resolved = |index: &NetworkIndex| {
+        addressed != PROXY_MAC
+            && tables.network(*index).lines.seat(addressed).is_some()
+            && !path.ends_at(addressed)
+    };
+    if let Some(network) = network.filter(is_resolved) {
+        return Ok((network, None));
+    }
+    let network = path.destination.ok_or(DropReason::UnknownNetwork)?;
+    let destination = destination.ok_or(DropReason::NoNeighbour)?;
+    let mac = tables.network(network).next_hop(destination);
+    Ok((network, Some(mac.ok_or(DropReason::NoNeighbour)?)))
+}

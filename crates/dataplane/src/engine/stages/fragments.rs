@@ -1,0 +1,207 @@
+//! The gate that fragments pass before anything is decided by their ports. Knows where ports matter
+//! and what a packet that waits must find again; refuses to know what is learned of a first one.
+
+use super::slices;
+use crate::engine::account::counters::Books;
+use crate::engine::action::context::Context;
+use crate::engine::encap::PathPosition;
+use crate::engine::packet::index::PortIndex;
+use crate::engine::packet::parse;
+use crate::engine::state::fragments::{Fragments, Held, Name, Scope, Sight, Standing, Way};
+use crate::engine::tables::slices::Place;
+use crate::engine::vector::owner::Owner;
+use crate::engine::vector::{Step, Work};
+use catena_io::BufferPool;
+use catena_model::DropReason;
+use catena_wire::frame::Fragment;
+
+impl Fragments {
+    /// Judges a packet of a port or tunnel by what is known of the others of its packet, if it is a
+    /// fragment and anything here hangs on ports.
+    ///
+    /// # Errors
+    /// By which name it ends.
+    pub(crate) fn judge(
+        &mut self,
+        work: &mut Work,
+        context: &Context<'_>,
+    ) -> Result<Sight, DropReason> {
+        if work.view.fragment == Fragment::Whole || !do_ports_matter(work, context) {
+            return Ok(Sight::GoesOn);
+        }
+        let (scope, is_once) = match (work.step, work.owner) {
+            (Step::OnPath { position, .. }, _) => {
+                let hop = context.tables.positions.place(position).hop;
+                (Scope::Path(context.books.seat(position).serial, hop), true)
+            }
+            (Step::FromFunction(port), Owner::Port { serial, .. }) => {
+                let port = context.tables.port(port);
+                (Scope::by_port(serial, port, work.view.source), !port.is_shared())
+            }
+            (_, Owner::Port { serial, .. }) => (Scope::Port(serial), true),
+            (_, Owner::Tunnels) => return Ok(Sight::GoesOn),
+        };
+        let way = way(work, context);
+        let seen = (work.buffer.bytes(), &mut work.view, &mut work.user);
+        match self.resolve(context.now_ns, scope, (is_once, way), seen)? {
+            // Nobody waits with what is asked about: where it enters it would end, and what comes
+            // out of functions is assumed.
+            Sight::Orphan(_) if context.is_uncharged => match work.step {
+                Step::FromEndpoint(_) => Err(DropReason::FragmentWithoutFirst),
+                _ => Ok(Sight::GoesOn),
+            },
+            sight => Ok(sight),
+        }
+    }
+
+    /// The same for a packet that an aware function sends at a position.
+    ///
+    /// # Errors
+    /// By which name it ends.
+    pub(crate) fn judge_headed(
+        &mut self,
+        work: &mut Work,
+        (port, position): (PortIndex, PathPosition),
+        context: &Context<'_>,
+    ) -> Result<Sight, DropReason> {
+        if work.view.fragment == Fragment::Whole {
+            return Ok(Sight::GoesOn);
+        }
+        let hop = context.tables.positions.place(position).hop;
+        let path = context.books.seat(position).serial;
+        let scope = Scope::Headed(context.slots.serial(port), path, hop);
+        let seen = (work.buffer.bytes(), &mut work.view, &mut work.user);
+        match self.resolve(context.now_ns, scope, (true, None), seen)? {
+            Sight::Orphan(_) if context.is_uncharged => Ok(Sight::GoesOn),
+            sight => Ok(sight),
+        }
+    }
+
+    /// Sets a later fragment aside until its first comes.
+    pub(crate) fn set_aside(
+        &mut self,
+        work: Work,
+        name: Name,
+        position: Option<PathPosition>,
+        context: &mut Context<'_>,
+    ) {
+        let standing = position.map(|position| Standing {
+            position,
+            path: context.tables.positions.id(position),
+            serial: context.books.seat(position).serial,
+            hop: context.tables.positions.place(position).hop,
+            epoch: context.epoch,
+        });
+        let (owner, packets) = (work.owner, work.volume.packets);
+        context.books.held(owner, packets);
+        if let Some((refused, reason)) = self.hold(context.now_ns, name, work, standing) {
+            context.books.given_back(refused.owner, refused.volume.packets);
+            context.end_work(refused, reason);
+        }
+    }
+
+    /// Ends those that have waited for their first for too long.
+    pub(crate) fn end_overdue(&mut self, now_ns: u64, books: &mut Books, pool: &mut BufferPool) {
+        while let Some(Work { buffer, owner, path, volume, .. }) = self.next_ended(now_ns) {
+            books.given_back(owner, volume.packets);
+            books.dropped(owner, path, DropReason::FragmentWithoutFirst, volume.packets);
+            pool.put(buffer);
+        }
+    }
+
+    /// The next fragment that waited for this first one, where it stands now; those whose port or
+    /// path has gone meanwhile end.
+    pub(crate) fn next_free(
+        &mut self,
+        name: &Name,
+        context: &mut Context<'_>,
+    ) -> Option<(Work, Option<PathPosition>)> {
+        while let Some(Held { mut work, standing, .. }) = self.next_of(name) {
+            context.books.given_back(work.owner, work.volume.packets);
+            match renew(&mut work, standing, context) {
+                Ok(position) => return Some((work, position)),
+                Err(reason) => context.end_work(work, reason),
+            }
+        }
+        None
+    }
+}
+
+/// Lets a fragment that waited stand by the tables in force; answers where on a path that is.
+fn renew(
+    work: &mut Work,
+    standing: Option<Standing>,
+    context: &Context<'_>,
+) -> Result<Option<PathPosition>, DropReason> {
+    let tables = context.tables;
+    let position = match standing {
+        Some(standing) if standing.epoch == context.epoch => Some(standing.position),
+        Some(Standing { position, path, serial, hop, .. }) => {
+            let renewed = tables.positions.renew(position, path, hop);
+            let renewed = renewed.filter(|it| context.books.seat(*it).serial == serial);
+            Some(renewed.ok_or(DropReason::PathRemoved)?)
+        }
+        None => None,
+    };
+    let port = match work.owner {
+        Owner::Port { slot, .. } => match context.slots.owner(slot) {
+            (owner, Some(port)) if owner == work.owner => Some(port),
+            _ => return Err(DropReason::UnknownPort),
+        },
+        Owner::Tunnels => None,
+    };
+    work.step = match (work.step, port, position) {
+        (Step::Headed { encapsulation, .. }, Some(port), _) => Step::Headed { port, encapsulation },
+        (_, Some(port), None) if tables.port(port).is_function() => Step::FromFunction(port),
+        (_, Some(port), None) => Step::FromEndpoint(port),
+        (_, _, Some(position)) => {
+            work.path = Some(context.books.seat(position));
+            Step::OnPath { position, network: None }
+        }
+        (_, None, None) => return Err(DropReason::NoPath),
+    };
+    Ok(position)
+}
+
+/// Does it hang on ports what becomes of the packet?
+fn do_ports_matter(work: &Work, context: &Context<'_>) -> bool {
+    let tables = context.tables;
+    match work.step {
+        Step::OnPath { .. } => true,
+        Step::FromFunction(port) => {
+            !parse::is_never_classified(&work.view)
+                && (tables.port(port).is_on_path()
+                    || tables.rules.could_take(port, None, &work.view))
+        }
+        Step::FromEndpoint(port) => {
+            let network = tables.port(port).network;
+            let places = [Place::port(port), Place::network(network)];
+            !parse::is_never_classified(&work.view)
+                && (tables.slices.take_from(&places)
+                    || tables.rules.could_take(port, Some(network), &work.view))
+        }
+        _ => false,
+    }
+}
+
+/// Which way the packet of a first fragment goes from its port; none: it is none, or there is but
+/// one way.
+///
+/// Of a slice it is its path alone: the datagrams of a tunnel, often of many users, have few names
+/// that return soon.
+fn way(work: &Work, context: &Context<'_>) -> Option<Way> {
+    let tables = context.tables;
+    let flow = work.view.flow.filter(|_| work.view.fragment == Fragment::First)?;
+    let (port, network) = match work.step {
+        Step::FromEndpoint(port) => (port, Some(tables.port(port).network)),
+        Step::FromFunction(port) if tables.rules.could_take(port, None, &work.view) => (port, None),
+        _ => return None,
+    };
+    let sliced = network.and_then(|network| slices::path_of(work, port, network, tables));
+    Some(match (sliced, tables.rules.find(port, network, &work.view, &flow)) {
+        (Some(path), _) => Way::of_slice(path),
+        // Which instances, and which chains behind the first one, hangs on the flow.
+        (None, Some(_)) => Way::of_flow(flow.seeded_hash(tables.choice_seed)),
+        (None, None) => Way::PLAIN,
+    })
+}

@@ -1,0 +1,209 @@
+//! The first stage: from what ports and tunnels brought to a vector of parsed frames. Knows
+//! decapsulation, and which frames cannot be used at all; refuses to decide where any is going.
+
+use crate::engine::action::context::Context;
+use crate::engine::encap;
+use crate::engine::encap::{Carried, Door, Headed, Located};
+use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
+use crate::engine::packet::parse::{flow_hash, guess, parse_frame, settle};
+use crate::engine::packet::trim_front;
+use crate::engine::packet::{Origin, Packet, TunnelKind};
+use crate::engine::state::fragments::{Fragments, Sight};
+use crate::engine::tables::Tables;
+use crate::engine::vector::owner::Owner;
+use crate::engine::vector::{Source, Step, Work};
+use catena_io::Buffer;
+use catena_model::DropReason;
+use catena_model::account::Created;
+use catena_model::resource::Encapsulation;
+use catena_wire::vxlan::VxlanHeader;
+
+/// A packet whose payload is not looked at yet.
+pub(crate) struct Arrival {
+    buffer: Buffer,
+    owner: Owner,
+    lead: Result<Lead, DropReason>,
+    located: Result<Located, DropReason>,
+    /// The node that has sent it; none: it came by a port.
+    sender: Option<NodeIndex>,
+}
+
+/// What its way in says about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lead {
+    Port(PortIndex),
+    Network(NetworkIndex),
+    Header(Encapsulation),
+}
+
+/// Takes packets in: accounts for them, takes tunnel headers off and parses the frames.
+pub(crate) fn receive(
+    packets: impl Iterator<Item = Packet>,
+    arrivals: &mut Vec<Arrival>,
+    fragments: &mut Fragments,
+    vector: &mut Vec<Work>,
+    context: &mut Context<'_>,
+) {
+    arrivals.extend(packets.map(|packet| arrive(packet, context)));
+    locate(arrivals, context.tables, context.carried);
+    for arrival in arrivals.drain(..) {
+        parse(arrival, fragments, vector, context);
+    }
+}
+
+fn arrive(packet: Packet, context: &Context<'_>) -> Arrival {
+    let mut buffer = packet.buffer;
+    let (owner, lead, sender) = match packet.origin {
+        Origin::Port(slot) => {
+            let (owner, index) = context.slots.owner(slot);
+            (owner, index.map(Lead::Port).ok_or(DropReason::UnknownPort), None)
+        }
+        Origin::Tunnel { kind, source } => {
+            let sender = context.tables.sources.get(&source).copied();
+            let lead = match sender {
+                Some(_) => tunnel_lead(kind, &mut buffer, context.tables),
+                None => Err(DropReason::UnknownTunnelSource),
+            };
+            (Owner::Tunnels, lead, sender)
+        }
+    };
+    Arrival { buffer, owner, lead, located: Err(DropReason::NoPath), sender }
+}
+
+fn tunnel_lead(kind: TunnelKind, buffer: &mut Buffer, tables: &Tables) -> Result<Lead, DropReason> {
+    if let Some(encapsulation) = encap::by_tunnel(kind) {
+        return Ok(Lead::Header(encapsulation));
+    }
+    let parsed = VxlanHeader::parse(buffer.bytes());
+    let (header, _) = parsed.map_err(|_| DropReason::MalformedVxlan)?;
+    let network = *tables.vnis.get(&header.vni).ok_or(DropReason::UnknownNetwork)?;
+    if !trim_front(buffer, VxlanHeader::LEN) {
+        return Err(DropReason::MalformedVxlan);
+    }
+    Ok(Lead::Network(network))
+}
+
+/// Reads the path headers of the vector, one encapsulation after the other.
+fn locate(arrivals: &mut [Arrival], tables: &Tables, carried: &mut Carried) {
+    for encapsulation in encap::ALL {
+        let carrier = encap::of(encapsulation);
+        {
+            let frames = &mut headed(arrivals, encapsulation);
+            carrier.locate(&tables.positions, carried, Door::Tunnel, frames);
+        }
+        carrier.pop(&mut headed(arrivals, encapsulation));
+    }
+}
+
+fn headed(
+    arrivals: &mut [Arrival],
+    encapsulation: Encapsulation,
+) -> impl Iterator<Item = Headed<'_>> {
+    let chosen = arrivals.iter_mut().filter(move |a| a.lead == Ok(Lead::Header(encapsulation)));
+    chosen.map(|arrival| Headed { buffer: &mut arrival.buffer, located: &mut arrival.located })
+}
+
+fn parse(
+    mut arrival: Arrival,
+    fragments: &mut Fragments,
+    vector: &mut Vec<Work>,
+    context: &mut Context<'_>,
+) {
+    let tables = context.tables;
+    let step = arrival.lead.and_then(|lead| match lead {
+        Lead::Port(port) if tables.port(port).is_function() => Ok(Step::FromFunction(port)),
+        Lead::Port(port) => Ok(Step::FromEndpoint(port)),
+        Lead::Network(network) => Ok(Step::Ordinary { network, from: Source::Tunnel }),
+        Lead::Header(_) => {
+            let position = arrival.located?.position;
+            let place = tables.positions.place(position);
+            let path = tables.path(place.path);
+            if arrival.sender.is_some_and(|node| !path.takes_from(node, place.hop)) {
+                return Err(DropReason::ForeignPath);
+            }
+            Ok(Step::OnPath { position, network: None })
+        }
+    });
+    let path = match step {
+        Ok(Step::OnPath { position, .. }) => Some(context.books.seat(position)),
+        _ => None,
+    };
+    let owner = arrival.owner;
+    let parsed = step.and_then(|step| {
+        let view = parse_frame(arrival.buffer.bytes())?;
+        let volume = settle(&mut arrival.buffer, &view)?;
+        Ok((step, view, volume))
+    });
+    let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(.., volume)| volume);
+    if context.is_injected {
+        context.books.created(owner, Created::Probe, volume.packets);
+    } else {
+        context.books.received(owner, volume);
+    }
+    if let Some(seat) = path {
+        context.books.tunnelled_in(seat, volume);
+    }
+    match parsed {
+        Ok((step, view, volume)) => {
+            let work = Work {
+                user: context.look.into(arrival.buffer.bytes(), &view),
+                flow_hash: 0,
+                buffer: arrival.buffer,
+                owner,
+                view,
+                volume,
+                path,
+                slice: None,
+                copy: 0,
+                new_destination: None,
+                step,
+            };
+            pass_fragments(work, fragments, vector, context);
+        }
+        Err(reason) => context.end(arrival.buffer, owner, path, reason, volume),
+    }
+}
+
+/// Lets a packet into the vector; a first fragment with those that waited for it, a later one only
+/// when its first is known.
+fn pass_fragments(
+    mut work: Work,
+    fragments: &mut Fragments,
+    vector: &mut Vec<Work>,
+    context: &mut Context<'_>,
+) {
+    match fragments.judge(&mut work, context) {
+        Ok(Sight::GoesOn) => enter(work, vector, context),
+        Ok(Sight::First(name)) => {
+            enter(work, vector, context);
+            while let Some((mut later, _)) = fragments.next_free(&name, context) {
+                match fragments.judge(&mut later, context) {
+                    Ok(_) => enter(later, vector, context),
+                    Err(reason) => context.end_work(later, reason),
+                }
+            }
+        }
+        Ok(Sight::Orphan(name)) => {
+            let position = match work.step {
+                Step::OnPath { position, .. } => Some(position),
+                _ => None,
+            };
+            fragments.set_aside(work, name, position, context);
+        }
+        Err(reason) => context.end_work(work, reason),
+    }
+}
+
+fn enter(mut work: Work, vector: &mut Vec<Work>, context: &mut Context<'_>) {
+    if !context.traps.is_empty()
+        && let Step::FromEndpoint(port) | Step::FromFunction(port) = work.step
+    {
+        let port = context.tables.port(port).entry.id;
+        context.traps.look(context.now_ns, port, &work.buffer, &work.view);
+    }
+    work.flow_hash = flow_hash(&work.view, context.tables.choice_seed);
+    if let Step::OnPath { position, .. } = work.step {
+        work.choose_by_user(position, context.tables.choice_seed);
+    }
+    vector.push(work);
+}

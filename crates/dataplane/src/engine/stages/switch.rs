@@ -1,0 +1,78 @@
+//! The switch: ordinary traffic by MAC inside its tenant network, here or over VXLAN (RFC 7348).
+//! Knows where each MAC is; refuses to learn: the program says it all.
+
+use super::flooding;
+use crate::engine::action::context::Context;
+use crate::engine::packet::index::NetworkIndex;
+use crate::engine::tables::{Seat, Tables};
+use crate::engine::vector::trace::Note;
+use crate::engine::vector::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
+use crate::engine::vector::{Source, Step, Work};
+use catena_model::DropReason;
+use catena_wire::scalar::MacAddr;
+
+/// Decides for every packet of ordinary traffic.
+pub(crate) fn switch(vector: &mut [Work], context: &mut Context<'_>) {
+    for work in vector {
+        let Step::Ordinary { network, from } = work.step else { continue };
+        let destination = work.new_destination.unwrap_or(work.view.destination);
+        context.trace.note(work.copy, || Note::Switched { network, destination });
+        let decided = decide(destination, network, from, context.tables, context.epoch);
+        let decided = match decided {
+            Ok(flooded @ Verdict::Replicate { .. }) => {
+                flooding::admit(work, network, from, context).map(|()| flooded)
+            }
+            other => other,
+        };
+        let decided = decided.map(|verdict| readdressed(verdict, work.new_destination));
+        work.step = Step::Decided(decided.unwrap_or_else(Verdict::Drop));
+    }
+}
+
+/// Where ordinary traffic to a MAC goes; none: to everybody.
+#[inline]
+pub(crate) fn exit(
+    destination: MacAddr,
+    network: NetworkIndex,
+    from: Source,
+    tables: &Tables,
+) -> Result<Option<Exit>, DropReason> {
+    if destination.is_multicast() {
+        // No bridge passes these on (IEEE 802.1Q section 8.6.3).
+        let is_passed_on = !destination.is_link_local_reserved();
+        return if is_passed_on { Ok(None) } else { Err(DropReason::UnknownMac) };
+    }
+    match tables.network(network).lines.seat(destination) {
+        Some(Seat::Port(port)) if from == Source::Port(*port) => Err(DropReason::HairpinToSource),
+        Some(Seat::Port(port)) => Ok(Some(Exit::Port(*port))),
+        Some(Seat::Node(node)) if from != Source::Tunnel => Ok(Some(Exit::Node(*node))),
+        _ => Err(DropReason::UnknownMac),
+    }
+}
+
+fn decide(
+    destination: MacAddr,
+    network: NetworkIndex,
+    from: Source,
+    tables: &Tables,
+    epoch: Epoch,
+) -> Result<Verdict, DropReason> {
+    let Some(exit) = exit(destination, network, from, tables)? else {
+        return Ok(Verdict::Replicate { network, from });
+    };
+    let transform = Transform::new(exit, Stage::Ordinary, epoch);
+    Ok(Verdict::Forward(match exit {
+        Exit::Port(_) => transform,
+        Exit::Node(_) => transform.then(Operation::PushNetwork(tables.network(network).vni)),
+    }))
+}
+
+/// Sent to one station, the packet is addressed to it first.
+fn readdressed(verdict: Verdict, destination: Option<MacAddr>) -> Verdict {
+    match (verdict, destination) {
+        (Verdict::Forward(transform), Some(mac)) => {
+            Verdict::Forward(transform.then(Operation::SetDestination(mac)))
+        }
+        _ => verdict,
+    }
+}

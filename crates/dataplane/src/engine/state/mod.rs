@@ -1,0 +1,18 @@
+//! What one engine remembers from packet to packet: flows in proxies, flows of paths, fragments, packets
+//! that wait, whose health is watched, decisions for known flows. Knows keys, bounds and ages; refuses to decide what
+//! becomes of a packet.
+
+pub(crate) mod affinity;
+pub(crate) mod capture;
+pub(crate) mod crowded;
+pub(crate) mod flood_memory;
+pub(crate) mod floods;
+pub(crate) mod flow_cache;
+pub(crate) mod fragments;
+pub(crate) mod health;
+pub(crate) mod in_flight;
+pub(crate) mod network_mac;
+pub(crate) mod proxy_flows;
+pub(crate) mod rewrite;
+pub(crate) mod scheduler;
+pub(crate) mod visits;

@@ -1,0 +1,162 @@
+//! One hash table of rules that are asked for the same bits of the same fields. Knows its rules; refuses
+//! to know why they are in it.
+
+use super::filter::Filter;
+use super::rule::Rule;
+use super::tuples::Tuple;
+use super::words::{Tail, Words, start};
+use crate::engine::collections::sharing::{Hashed, SharedMap};
+use crate::engine::encap::PathPosition;
+use catena_wire::scalar::PortRange;
+use std::sync::Arc;
+
+/// Order of a rule: the lesser goes first.
+pub(super) type Rank = u64;
+
+/// A rule in a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ranked {
+    pub(super) rank: Rank,
+    /// Its number among all rules.
+    pub(super) number: u32,
+    /// Where it takes packets from.
+    pub(super) scope: u32,
+    /// Where it sends them.
+    pub(super) start: PathPosition,
+    pub(super) rule: Rule,
+}
+
+/// What rules are filed under: 64 bits of hash, as a collision costs a comparison, never a wrong answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key(pub(super) u64);
+
+impl Hashed for Key {
+    fn hash(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The table.
+#[derive(Clone)]
+pub(super) struct Table {
+    mask: Words,
+    /// No rule in it goes before this; after a removal it may be too low, which costs only time.
+    pub(super) best: Rank,
+    /// Most packets meet nothing in most tables, and learn it here.
+    filter: Filter,
+    buckets: SharedMap<Key, Bucket, 64>,
+    pub(super) tuple: Tuple,
+    len: usize,
+}
+
+/// Rules that a table cannot tell apart, in their order. Most are alone, and such a rule is found with
+/// the place of its key, without another wait for memory.
+#[derive(Clone)]
+struct Bucket {
+    first: Ranked,
+    rest: Option<Arc<[Ranked]>>,
+}
+
+impl Bucket {
+    fn new(rules: &[Ranked]) -> Option<Self> {
+        let (first, rest) = rules.split_first()?;
+        Some(Self { first: *first, rest: Some(rest.into()).filter(|_| !rest.is_empty()) })
+    }
+
+    #[inline]
+    fn rules(&self) -> impl Iterator<Item = &Ranked> {
+        std::iter::once(&self.first).chain(self.rest.iter().flat_map(|rest| rest.iter()))
+    }
+}
+
+impl Table {
+    pub(super) fn new(tuple: Tuple) -> Self {
+        Self {
+            mask: tuple.mask(),
+            best: Rank::MAX,
+            filter: Filter::of(std::iter::empty()),
+            buckets: SharedMap::default(),
+            tuple,
+            len: 0,
+        }
+    }
+
+    /// Rules in it.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What a packet's rules would be filed under.
+    #[inline]
+    pub(super) fn key(&self, words: &Words, start: u64) -> Key {
+        Key(words.key(&self.mask, start))
+    }
+
+    /// False: no rule that such a packet meets is in it.
+    #[inline]
+    pub(super) fn may_hold(&self, words: &Words, key: Key) -> bool {
+        self.filter.may_hold(key.0) & (self.mask.family == words.family)
+    }
+
+    /// Asks the processor for what [`Self::may_hold`] reads.
+    #[inline]
+    pub(super) fn prefetch_filter(&self, key: Key) {
+        self.filter.prefetch(key.0);
+    }
+
+    /// Asks the processor for what [`Self::rules`] reads.
+    #[inline]
+    pub(super) fn prefetch(&self, key: Key) {
+        self.buckets.prefetch(&key);
+    }
+
+    /// The rules that are filed under a key, in their order.
+    #[inline]
+    pub(super) fn rules(&self, key: Key) -> impl Iterator<Item = &Ranked> {
+        self.buckets.get(&key).into_iter().flat_map(Bucket::rules)
+    }
+
+    /// What a rule is filed under.
+    pub(super) fn key_of(&self, scope: u32, rule: &Rule) -> Key {
+        let least = |range: Option<PortRange>| range.map(PortRange::min);
+        let tail = Tail {
+            protocol: rule.protocol.map(|protocol| protocol.0),
+            source_port: least(rule.source_ports),
+            destination_port: least(rule.destination_ports),
+        };
+        let words = Words::new(rule.family, rule.source.base, rule.destination.base, tail);
+        self.key(&words, start(scope, rule.vlan))
+    }
+
+    pub(super) fn insert(&mut self, new: Ranked) {
+        let key = self.key_of(new.scope, &new.rule);
+        let mut rules: Vec<Ranked> = self.rules(key).copied().collect();
+        rules.insert(rules.partition_point(|other| other.rank < new.rank), new);
+        self.put(key, &rules);
+        self.len += 1;
+        self.best = self.best.min(new.rank);
+    }
+
+    /// Takes a rule out that is in it.
+    pub(super) fn remove(&mut self, key: Key, number: u32) {
+        let left: Vec<Ranked> =
+            self.rules(key).filter(|one| one.number != number).copied().collect();
+        self.put(key, &left);
+        self.len -= 1;
+    }
+
+    fn put(&mut self, key: Key, rules: &[Ranked]) {
+        let Some(bucket) = Bucket::new(rules) else {
+            self.buckets.remove(&key);
+            return;
+        };
+        if self.buckets.insert(key, bucket).is_some() {
+            return;
+        }
+        if self.filter.has_room() {
+            self.filter.add(key.0);
+        } else {
+            self.filter = Filter::of(self.buckets.keys().map(|key| key.0));
+        }
+    }
+}
