@@ -69,7 +69,7 @@ use state::scheduler::Shaper;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::vec::Drain;
-use tables::compile::Entered;
+use tables::descent::Entered;
 use vector::Work;
 use vector::owner::Owner;
 use vector::trace::Trace;

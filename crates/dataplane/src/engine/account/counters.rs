@@ -9,7 +9,7 @@ use crate::engine::encap::PathPosition;
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::Tables;
-use crate::engine::tables::compile::Changed;
+use crate::engine::tables::descent::Changed;
 use crate::engine::vector::owner::NO_SERIAL;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::owner::Passage;

@@ -10,8 +10,9 @@
 use super::counters::Drops;
 use super::slots::Slots;
 use crate::engine::encap::PathPosition;
-use crate::engine::tables::compile::Changed;
-use crate::engine::tables::{LocalInstance, PathTable, Tables};
+use crate::engine::tables::Tables;
+use crate::engine::tables::descent::Changed;
+use crate::engine::tables::path::{LocalInstance, PathTable};
 use crate::engine::vector::owner::{Owner, PathSeat};
 use catena_io::{prefer_huge_pages, prefetch};
 use catena_model::account::{ChainCounters, HopCounters, Volume};

@@ -5,7 +5,7 @@ use super::counters::Books;
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::Tables;
-use crate::engine::tables::compile::Changed;
+use crate::engine::tables::descent::Changed;
 use crate::engine::vector::owner::{NO_SERIAL, Owner};
 use catena_model::id::PortId;
 use std::cmp::Reverse;

@@ -10,7 +10,7 @@ use crate::engine::packet::index::NetworkIndex;
 use crate::engine::packet::parse;
 use crate::engine::packet::subscriber::User;
 use crate::engine::state::scheduler::bucket::TokenBucket;
-use crate::engine::tables::{NetworkTable, Seat};
+use crate::engine::tables::network::{NetworkTable, Seat};
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::transform::{Exit, Verdict};
 use crate::engine::vector::{Step, Work};

@@ -20,7 +20,7 @@ use crate::engine::account::slots::Slots;
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::packet::{Packet, PortSlot};
 use crate::engine::tables::Tables;
-use crate::engine::tables::compile::Changed;
+use crate::engine::tables::descent::Changed;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::transform::Epoch;
 pub(crate) use act::Hands;

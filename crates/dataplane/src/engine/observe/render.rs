@@ -7,7 +7,8 @@ use crate::engine::packet::TunnelKind;
 use crate::engine::packet::index::SliceIndex;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::subscriber::Shown;
-use crate::engine::tables::{InstancePlace, Tables};
+use crate::engine::tables::Tables;
+use crate::engine::tables::path::InstancePlace;
 use crate::engine::vector::trace::{Note, Noted};
 use crate::engine::vector::transform::{Exit, Stage};
 use catena_model::explain::{

@@ -2,8 +2,8 @@
 //! refuses to know flows. It may name too much, never too little.
 
 use crate::engine::tables::Tables;
-use crate::engine::tables::compile::Changed;
-use crate::engine::tables::dependency::Dependency;
+use crate::engine::tables::descent::Changed;
+use crate::engine::tables::descent::Dependency;
 use std::collections::BTreeSet;
 
 /// What decisions were made by that is not as it was, or is gone; none: all.

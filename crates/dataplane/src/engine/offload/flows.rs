@@ -7,7 +7,7 @@ use super::holdings::{Holder, Holdings};
 use super::recipe::Into;
 use crate::engine::packet::PortSlot;
 use crate::engine::state::proxy_flows::{FlowMemory, Key};
-use crate::engine::tables::dependency::Dependency;
+use crate::engine::tables::descent::Dependency;
 use catena_fastpath::FlowKey;
 use catena_model::PathId;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};

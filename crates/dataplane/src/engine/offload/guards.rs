@@ -2,7 +2,7 @@
 //! depends on it ends at once, without a scan. Knows slots and epochs; refuses to know what changed.
 
 use super::door::Door;
-use crate::engine::tables::dependency::Dependency;
+use crate::engine::tables::descent::Dependency;
 use catena_fastpath::Guard;
 use std::collections::HashMap;
 

@@ -27,7 +27,7 @@ use crate::engine::packet::{Arrived, Origin, Packet, PortSlot};
 use crate::engine::state::affinity::FlowPaths;
 use crate::engine::state::proxy_flows::{FlowMemory, Key};
 use crate::engine::tables::Tables;
-use crate::engine::tables::dependency::Dependency;
+use crate::engine::tables::descent::Dependency;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::trace::Noted;
 use crate::engine::vector::transform::Epoch;

@@ -13,7 +13,7 @@ use crate::engine::packet::{PortSlot, TunnelKind};
 use crate::engine::state::proxy_flows::{Key, Visit, Whose};
 use crate::engine::state::rewrite;
 use crate::engine::tables::Tables;
-use crate::engine::tables::dependency::Dependency;
+use crate::engine::tables::descent::Dependency;
 use crate::engine::vector::owner::{Owner, PathSeat};
 use crate::engine::vector::trace::{Note, Noted};
 use crate::engine::vector::transform::{Epoch, Exit, Stage};

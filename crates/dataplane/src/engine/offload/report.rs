@@ -2,7 +2,7 @@
 
 use super::KernelPath;
 use super::door::Losses;
-use crate::engine::tables::dependency::Dependency;
+use crate::engine::tables::descent::Dependency;
 use catena_model::kernel::KernelCounters;
 
 impl KernelPath {

@@ -4,7 +4,7 @@ use super::holdings::Holder;
 use super::recipe::Recipe;
 use super::{KernelPath, Surroundings};
 use crate::engine::packet::PortSlot;
-use crate::engine::tables::dependency::Dependency;
+use crate::engine::tables::descent::Dependency;
 
 impl KernelPath {
     /// Where the kernel can take no more, a flow of who has most gives way to one of who has less.

@@ -7,7 +7,7 @@
 use crate::engine::action::context::Context;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::parse;
-use crate::engine::tables::NetworkTable;
+use crate::engine::tables::network::NetworkTable;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::trace::Note;
 use crate::engine::vector::transform::{Exit, Stage, Transform, Verdict};

@@ -8,7 +8,7 @@
 //! instance: each further detour moves on in that order, so none comes round.
 
 use crate::engine::state::health::Health;
-use crate::engine::tables::{HopTable, InstancePlace, InstanceTable};
+use crate::engine::tables::path::{HopTable, InstancePlace, InstanceTable};
 use catena_model::DropReason;
 use catena_model::limits::FUNCTION_INSTANCES_MAX;
 use catena_model::program::HopKind;

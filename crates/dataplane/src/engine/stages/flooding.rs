@@ -4,7 +4,7 @@
 use crate::engine::action::context::Context;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::state::flood_memory::FrameDigest;
-use crate::engine::tables::Seat;
+use crate::engine::tables::network::Seat;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Source, Work};
 use catena_model::DropReason;

@@ -4,7 +4,8 @@
 use super::flooding;
 use crate::engine::action::context::Context;
 use crate::engine::packet::index::NetworkIndex;
-use crate::engine::tables::{Seat, Tables};
+use crate::engine::tables::Tables;
+use crate::engine::tables::network::Seat;
 use crate::engine::vector::trace::Note;
 use crate::engine::vector::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
 use crate::engine::vector::{Source, Step, Work};

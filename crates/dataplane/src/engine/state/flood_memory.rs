@@ -5,7 +5,7 @@
 //! takes it. What is forgotten so can be repeated once more, and is known again by that.
 
 use crate::engine::collections::rendezvous::mix;
-use crate::engine::tables::NetworkTable;
+use crate::engine::tables::network::NetworkTable;
 use crate::engine::vector::Work;
 use crate::engine::vector::owner::Owner;
 

@@ -4,7 +4,7 @@
 //! alone.
 
 use crate::engine::packet::index::PortIndex;
-use crate::engine::tables::compile::Entered;
+use crate::engine::tables::descent::Entered;
 use catena_io::prefetch;
 use catena_wire::plain::PlainFrame;
 

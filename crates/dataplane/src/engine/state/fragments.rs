@@ -26,7 +26,7 @@ use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
 use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::packet::subscriber::User;
-use crate::engine::tables::PortTable;
+use crate::engine::tables::port::PortTable;
 use crate::engine::vector::Work;
 use catena_model::DropReason;
 use catena_wire::flow::FlowKey;

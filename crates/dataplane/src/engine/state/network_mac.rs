@@ -4,7 +4,8 @@
 
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::UNTOLD_NETWORK;
-use crate::engine::tables::{PortTable, Tables};
+use crate::engine::tables::Tables;
+use crate::engine::tables::port::PortTable;
 use catena_model::program::NETWORK_MAC_PREFIX;
 use catena_wire::scalar::MacAddr;
 

@@ -2,7 +2,7 @@
 //! fields a function may change and what it makes of them; refuses to know who is inside.
 
 use super::proxy_flows::Key;
-use crate::engine::tables::PortTable;
+use crate::engine::tables::port::PortTable;
 use catena_model::program::{RewriteEntry, TupleField};
 use catena_wire::flow::FlowKey;
 use catena_wire::scalar::PortRange;

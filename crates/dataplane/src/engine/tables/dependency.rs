@@ -2,22 +2,10 @@
 //! refuses to know flows. It may name too much, never too little.
 
 use super::Tables;
+use super::descent::Dependency;
 use super::slices::Place;
-use catena_model::PathId;
-use catena_model::id::NetworkId;
 use catena_model::program::RulePlace;
 use std::collections::BTreeSet;
-
-/// Something that a decision was made by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Dependency {
-    /// A path: its hops and instances, the rules into it and behind its end.
-    Path(PathId),
-    /// Where the MACs and addresses of a network are.
-    Network(NetworkId),
-    /// That no rule took a packet of an endpoint of this network.
-    Ordinary(NetworkId),
-}
 
 /// What hangs on a rule as it is: the packets that it takes go elsewhere without it.
 pub(crate) fn taken_by_rule(tables: &Tables, number: u32, changed: &mut BTreeSet<Dependency>) {

@@ -5,10 +5,14 @@ pub(crate) mod balance;
 pub(crate) mod classifier;
 pub(crate) mod compile;
 pub(crate) mod dependency;
+pub(crate) mod descent;
+pub(crate) mod names;
+pub(crate) mod network;
+pub(crate) mod path;
 pub(crate) mod pins;
+pub(crate) mod port;
 pub(crate) mod slices;
 
-use crate::engine::collections::rendezvous;
 use crate::engine::collections::sharing::Slab;
 use crate::engine::collections::short_keys::ShortKeys;
 use crate::engine::encap::PathPosition;
@@ -16,28 +20,26 @@ use crate::engine::encap::{Positions, Written};
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::packet::index::NodeIndex;
 use crate::engine::packet::index::PortIndex;
-use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::vector::Source;
 use catena_model::entry::Entries;
-use catena_model::id::{ChainId, InstanceId, NetworkId, PortId};
-use catena_model::program::{
-    Balance, HopKind, NetworkEntry, PathEntry, PortEntry, PortRole, RewriteEntry,
-};
-use catena_model::resource::{Attachment, Encapsulation, FailurePolicy};
+use catena_model::id::PortId;
+use catena_model::program::PortEntry;
 use catena_model::{BlueprintNumber, NodeName, PathId, SliceId};
 use catena_wire::flow::FlowKey;
-use catena_wire::frame::FrameView;
-use catena_wire::scalar::{MacAddr, Vni};
+use catena_wire::scalar::Vni;
 use classifier::Rules;
-use compile::{AddressTable, Descent, Names, PortShare, PortUses};
+use descent::Descent;
 use imbl::OrdSet;
-use ipnet::IpNet;
+use names::Names;
+use network::{NetworkTable, NodeTable};
+use path::{PathTable, WatchedInstance};
 use pins::Pins;
+use port::PortTable;
+use slices::Place;
 use slices::Slices;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
-use uuid::Uuid;
 
 /// A compiled program. A copy shares what is in it; a change changes a copy in part. Of entries that
 /// have an index here, all keep it as long as they are there.
@@ -72,325 +74,6 @@ pub struct Tables {
     pub(crate) descent: Descent,
 }
 
-/// Another node.
-#[derive(Clone)]
-pub(crate) struct NodeTable {
-    /// None: there is no such node.
-    pub(crate) name: Option<NodeName>,
-    pub(crate) address: IpAddr,
-}
-
-impl Default for NodeTable {
-    /// Of nobody.
-    fn default() -> Self {
-        Self { name: None, address: Ipv4Addr::UNSPECIFIED.into() }
-    }
-}
-
-/// A port of this node.
-#[derive(Clone)]
-pub(crate) struct PortTable {
-    pub(crate) entry: Arc<PortEntry>,
-    pub(crate) network: NetworkIndex,
-    /// What paths want of it.
-    pub(crate) uses: PortUses,
-    /// The addresses of the ports of its instances: what the function itself may send from.
-    pub(crate) own_addresses: Vec<IpAddr>,
-}
-
-impl Default for PortTable {
-    /// Nobody's.
-    fn default() -> Self {
-        let entry = PortEntry {
-            id: PortId(Uuid::nil()),
-            name: String::new(),
-            network: NetworkId(Uuid::nil()),
-            mac: MacAddr::default(),
-            role: PortRole::Endpoint,
-            attachment: Attachment { namespace: None, interface: String::new() },
-            own_sources: None,
-        };
-        let (entry, network) = (Arc::new(entry), NetworkIndex::default());
-        Self { entry, network, uses: PortUses::default(), own_addresses: Vec::new() }
-    }
-}
-
-impl PortTable {
-    pub(crate) fn is_function(&self) -> bool {
-        self.entry.role == PortRole::Function
-    }
-
-    /// The network in which the MAC has a meaning to which a packet is addressed that came back to
-    /// its path; none: its function has left it as the proxy wrote it.
-    pub(crate) fn addressed_in(&self) -> Option<NetworkIndex> {
-        (!self.keeps_mac()).then_some(self.network)
-    }
-}
-
-/// Where a MAC of a network is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
-    Port(PortIndex),
-    Node(NodeIndex),
-}
-
-/// That of no network.
-const NO_VNI: Vni = match Vni::new(0) {
-    Ok(vni) => vni,
-    Err(_) => panic!("0 fits"),
-};
-
-/// A tenant network.
-#[derive(Clone)]
-pub(crate) struct NetworkTable {
-    pub(crate) entry: Arc<NetworkEntry>,
-    pub(crate) vni: Vni,
-    pub(crate) prefixes: Vec<IpNet>,
-    pub(crate) gateways: Vec<MacAddr>,
-    pub(crate) gateways_v6: Vec<MacAddr>,
-    pub(crate) ports: Vec<PortIndex>,
-    pub(crate) members: Vec<NodeIndex>,
-    pub(crate) lines: Arc<AddressTable>,
-}
-
-impl Default for NetworkTable {
-    /// One that nobody is in.
-    fn default() -> Self {
-        let entry = NetworkEntry {
-            id: NetworkId(Uuid::nil()),
-            name: String::new(),
-            vni: NO_VNI,
-            prefixes: Vec::new(),
-            gateways: Vec::new(),
-            members: Vec::new(),
-        };
-        Self {
-            entry: Arc::new(entry),
-            vni: NO_VNI,
-            prefixes: Vec::new(),
-            gateways: Vec::new(),
-            gateways_v6: Vec::new(),
-            ports: Vec::new(),
-            members: Vec::new(),
-            lines: Arc::default(),
-        }
-    }
-}
-
-impl NetworkTable {
-    /// Is the address on this network?
-    pub(crate) fn holds(&self, address: IpAddr) -> bool {
-        self.prefixes.iter().any(|prefix| prefix.contains(&address))
-    }
-
-    /// The MAC that takes packets for an address: its own, or outside the network a gateway's.
-    pub(crate) fn next_hop(&self, address: IpAddr) -> Option<MacAddr> {
-        if let Some(mac) = self.lines.neighbour(address) {
-            return Some(mac);
-        }
-        let gateways = if address.is_ipv4() { &self.gateways } else { &self.gateways_v6 };
-        if self.holds(address) { None } else { gateways.first().copied() }
-    }
-}
-
-/// A path.
-#[derive(Clone)]
-pub(crate) struct PathTable {
-    pub(crate) entry: Arc<PathEntry>,
-    pub(crate) chain: ChainId,
-    pub(crate) id: PathId,
-    pub(crate) encapsulation: Encapsulation,
-    /// The metadata that its classifier writes.
-    pub(crate) context: Written,
-    pub(crate) hops: Vec<HopTable>,
-    /// None: the network is not on this node.
-    pub(crate) destination: Option<NetworkIndex>,
-    /// VNI of that network, by which the proxy's memory tells it from others.
-    pub(crate) network: u32,
-    /// It carries the answers of a symmetric chain.
-    pub(crate) is_way_back: bool,
-    /// The number that slices know the end of its chain by; none: nothing of theirs is taken there,
-    /// as on the way back.
-    pub(crate) chain_end: Option<u32>,
-    /// For each position, and the end, the nodes that send there by a tunnel; none: any may.
-    pub(crate) senders: Vec<Option<Box<[NodeIndex]>>>,
-    /// The instances on this node, in order of hops: their counters.
-    pub(crate) local_instances: Vec<LocalInstance>,
-    /// What those want of their ports.
-    pub(crate) shares: Vec<PortShare>,
-}
-
-impl Default for PathTable {
-    /// One that goes nowhere.
-    fn default() -> Self {
-        let (chain, id, encapsulation) = (ChainId(Uuid::nil()), PathId(0), Encapsulation::Nsh);
-        let entry = PathEntry {
-            id,
-            chain,
-            encapsulation,
-            context: Vec::new(),
-            hops: Vec::new(),
-            destination: NetworkId(Uuid::nil()),
-            is_way_back: false,
-        };
-        Self {
-            entry: Arc::new(entry),
-            chain,
-            id,
-            encapsulation,
-            context: Written::default(),
-            hops: Vec::new(),
-            destination: None,
-            network: UNTOLD_NETWORK,
-            is_way_back: false,
-            chain_end: None,
-            senders: Vec::new(),
-            local_instances: Vec::new(),
-            shares: Vec::new(),
-        }
-    }
-}
-
-impl PathTable {
-    /// Does a function of this node rewrite what goes by the path?
-    pub(crate) fn is_rewritten_here(&self) -> bool {
-        let is_here =
-            |instance: &InstanceTable| matches!(instance.place, InstancePlace::Here { .. });
-        self.hops.iter().any(|hop| hop.rewrites.is_some() && hop.instances.iter().any(is_here))
-    }
-
-    /// Has this node business with sending packets to this position of it?
-    #[inline]
-    pub(crate) fn takes_from(&self, node: NodeIndex, hop: u16) -> bool {
-        let senders = self.senders.get(usize::from(hop)).and_then(Option::as_ref);
-        senders.is_none_or(|senders| senders.contains(&node))
-    }
-
-    /// Is it the MAC under which an instance of the last hop is reached here? A tap is no hop that
-    /// anything comes back from.
-    pub(crate) fn ends_at(&self, mac: MacAddr) -> bool {
-        let last = self.hops.iter().rfind(|hop| hop.kind == HopKind::Through);
-        let instances = last.into_iter().flat_map(|hop| &hop.instances);
-        instances.into_iter().any(|instance| {
-            matches!(instance.place, InstancePlace::Here { ingress_mac, .. } if ingress_mac == mac)
-        })
-    }
-}
-
-/// A local instance as the counters name it.
-#[derive(Clone)]
-pub(crate) struct LocalInstance {
-    pub(crate) hop: u16,
-    pub(crate) id: InstanceId,
-    pub(crate) name: String,
-    pub(crate) ingress: Option<PortIndex>,
-    pub(crate) egress: Option<PortIndex>,
-    /// It gets copies, and gives nothing back.
-    pub(crate) is_tap: bool,
-    /// Index into the watched instances; none: it is not probed.
-    pub(crate) watch: Option<u32>,
-}
-
-/// An instance that is probed.
-#[derive(Clone)]
-pub(crate) struct WatchedInstance {
-    pub(crate) id: InstanceId,
-    pub(crate) name: String,
-    pub(crate) ingress: PortIndex,
-    pub(crate) egress: PortIndex,
-    pub(crate) ingress_mac: MacAddr,
-    /// Of its ingress interface: what a link probe asks for.
-    pub(crate) addresses: Vec<IpAddr>,
-}
-
-impl Default for WatchedInstance {
-    /// None.
-    fn default() -> Self {
-        Self {
-            id: InstanceId(Uuid::nil()),
-            name: String::new(),
-            ingress: PortIndex::default(),
-            egress: PortIndex::default(),
-            ingress_mac: MacAddr::default(),
-            addresses: Vec::new(),
-        }
-    }
-}
-
-/// A hop: the instances to choose from.
-#[derive(Clone)]
-pub(crate) struct HopTable {
-    pub(crate) kind: HopKind,
-    pub(crate) balance: Balance,
-    /// How packets come back changed.
-    pub(crate) rewrites: Option<RewriteEntry>,
-    /// Packets come back with the MACs that they went in with.
-    pub(crate) keeps_mac: bool,
-    pub(crate) instances: Vec<InstanceTable>,
-    /// What becomes of packets for an instance that has died.
-    pub(crate) on_failure: FailurePolicy,
-}
-
-impl HopTable {
-    /// The number by which a packet chooses; `flow_hash` is that of its whole flow.
-    pub(crate) fn hash(&self, view: &FrameView, flow_hash: u64, seed: u64) -> u64 {
-        balance::hash(&self.balance, view, flow_hash, seed)
-    }
-
-    /// Index of the instance that a flow meets, on every node the same.
-    pub(crate) fn choose_index(&self, flow_hash: u64) -> Option<usize> {
-        self.choose_among(flow_hash, |_, _| true)
-    }
-
-    /// The same among some of the instances.
-    pub(crate) fn choose_among(
-        &self,
-        flow_hash: u64,
-        is_candidate: impl Fn(usize, &InstanceTable) -> bool,
-    ) -> Option<usize> {
-        let candidates = self.instances.iter().enumerate().map(|(index, instance)| {
-            let weight = if is_candidate(index, instance) { instance.weight } else { 0 };
-            (instance.seed, weight)
-        });
-        rendezvous::choose(flow_hash, candidates)
-    }
-}
-
-/// An instance as the forwarder sees it.
-#[derive(Clone)]
-pub(crate) struct InstanceTable {
-    /// Its identity mixed to 64 bits, for the choice.
-    pub(crate) seed: u64,
-    pub(crate) weight: u32,
-    pub(crate) place: InstancePlace,
-    /// Index into the watched instances of this node.
-    pub(crate) watch: Option<u32>,
-}
-
-/// Where an instance is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum InstancePlace {
-    /// On this node.
-    Here {
-        ingress: PortIndex,
-        egress: PortIndex,
-        ingress_mac: MacAddr,
-        speaks: Option<Encapsulation>,
-        /// Index into the path's local instances.
-        local: u32,
-    },
-    /// On this node, but a port of it is not in the program.
-    Unported,
-    /// On this node, unaware of chains, and its port is that of an earlier hop of this path: what
-    /// came back could belong to either visit. Nothing comes back from taps, so two of them may
-    /// share a port; a tap and a hop that packets pass through may not.
-    Ambiguous,
-    /// On another node.
-    There(NodeIndex),
-    /// On a node that the program does not name.
-    Nowhere,
-}
-
 impl Tables {
     /// Is the same machine behind a port and that by which a frame came, as far as port pairs tell?
     pub(crate) fn is_same_machine(&self, from: Source, port: PortIndex) -> bool {
@@ -399,6 +82,15 @@ impl Tables {
                 source == port || self.port(source).siblings().any(|other| other == port)
             }
             Source::Tunnel | Source::Proxy => false,
+        }
+    }
+
+    /// The ports whose packets are in a place.
+    pub(crate) fn ports_at(&self, place: Place) -> Vec<PortIndex> {
+        match place.index() {
+            Some(Ok(port)) => vec![port],
+            Some(Err(network)) => self.network(network).ports.clone(),
+            None => Vec::new(),
         }
     }
 

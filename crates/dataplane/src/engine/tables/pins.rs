@@ -4,9 +4,9 @@
 //! A pin may name paths that are not in the program: one that is being taken down can be gone
 //! before its pin. Such a pin holds nobody.
 
-use super::{HopTable, PathTable};
 use crate::engine::collections::sharing::Slab;
 use crate::engine::encap::{PathPosition, Positions};
+use crate::engine::tables::path::{HopTable, PathTable};
 use catena_model::PathId;
 use catena_model::id::InstanceId;
 use catena_model::program::PinEntry;

@@ -1,81 +1,19 @@
 //! Nodes, networks, ports, and where MACs and addresses are. Knows these entries; refuses to know what
 //! goes through a port.
 
-use super::names::{Name, PORTS, Referrer, short};
 use super::{Following, edits};
-use crate::engine::collections::short_keys::ShortKeys;
 use crate::engine::error::CompileError;
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
-use crate::engine::tables::{NetworkTable, NodeTable, Seat, Tables};
-use catena_model::id::{NetworkId, PortId};
+use crate::engine::tables::Tables;
+use crate::engine::tables::names::{Name, Referrer, short};
+use crate::engine::tables::network::AddressTable;
+use crate::engine::tables::network::{NetworkTable, NodeTable, Seat};
+use catena_model::id::NetworkId;
 use catena_model::program::{Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry};
 use catena_wire::scalar::MacAddr;
-use imbl::{OrdMap, OrdSet};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Whose line it is: the port's, and which of its addresses it is.
-type LineKey = (PortId, u16);
-
-/// Where the MACs and addresses of a network are.
-#[derive(Clone, Default)]
-pub(crate) struct AddressTable {
-    /// As told: two lines may speak of one MAC, and the last counts whose place is known.
-    told_macs: OrdMap<(MacAddr, PortId), Location>,
-    told_addresses: OrdMap<(IpAddr, LineKey), MacAddr>,
-    of_mac: OrdSet<(MacAddr, LineKey, IpAddr)>,
-    macs: HashMap<MacAddr, Seat, ShortKeys>,
-    neighbours: HashMap<IpAddr, MacAddr, ShortKeys>,
-}
-
-impl AddressTable {
-    #[inline]
-    pub(crate) fn seat(&self, mac: MacAddr) -> Option<&Seat> {
-        self.macs.get(&mac)
-    }
-
-    #[inline]
-    pub(crate) fn neighbour(&self, address: IpAddr) -> Option<MacAddr> {
-        self.neighbours.get(&address).copied()
-    }
-
-    /// The addresses of a MAC.
-    pub(super) fn addresses(&self, mac: MacAddr) -> impl Iterator<Item = IpAddr> {
-        let first = (mac, (PORTS.0, 0), IpAddr::V4(0.into()));
-        let from = self.of_mac.range(first..);
-        from.take_while(move |(other, ..)| *other == mac).map(|(.., address)| *address)
-    }
-
-    /// All MACs and all addresses.
-    #[cfg(test)]
-    pub(super) fn all(
-        &self,
-    ) -> (impl Iterator<Item = (&MacAddr, &Seat)>, impl Iterator<Item = (&IpAddr, &MacAddr)>) {
-        (self.macs.iter(), self.neighbours.iter())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.told_macs.is_empty() && self.told_addresses.is_empty()
-    }
-
-    fn settle_mac(&mut self, mac: MacAddr, seat: impl Fn(&Location) -> Option<Seat>) {
-        let told = self.told_macs.range((mac, PORTS.0)..=(mac, PORTS.1));
-        match told.rev().find_map(|(_, at)| seat(at)) {
-            Some(seat) => self.macs.insert(mac, seat),
-            None => self.macs.remove(&mac),
-        };
-    }
-
-    fn settle_address(&mut self, address: IpAddr) {
-        let (first, last) = ((PORTS.0, 0), (PORTS.1, u16::MAX));
-        let mut told = self.told_addresses.range((address, first)..=(address, last));
-        match told.next_back() {
-            Some((_, mac)) => self.neighbours.insert(address, *mac),
-            None => self.neighbours.remove(&address),
-        };
-    }
-}
 
 impl Following<'_> {
     /// What the node is told of itself: all decisions were made by it.

@@ -1,8 +1,6 @@
 //! Paths: their hops and instances as this node sees them. Knows which absences a program may hold: a
 //! path that is being taken down can outlive a port or network it names.
 
-use super::names::{Name, Names, ProbedAt, Referrer, short};
-use super::ports::{BareShare, PortShare, Sharer};
 use super::{Following, edits};
 use crate::engine::collections::rendezvous;
 use crate::engine::encap;
@@ -11,9 +9,12 @@ use crate::engine::error::CompileError;
 use crate::engine::error::at_most;
 use crate::engine::packet::index::NodeIndex;
 use crate::engine::packet::index::UNTOLD_NETWORK;
-use crate::engine::tables::{
-    HopTable, InstancePlace, InstanceTable, LocalInstance, PathTable, Tables, WatchedInstance,
+use crate::engine::tables::Tables;
+use crate::engine::tables::names::{Name, Names, ProbedAt, Referrer, short};
+use crate::engine::tables::path::{
+    HopTable, InstancePlace, InstanceTable, LocalInstance, PathTable, WatchedInstance,
 };
+use crate::engine::tables::port::{BareShare, PortShare, Sharer};
 use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
 use catena_model::program::{HopEntry, HopKind, InstanceEntry, PathEntry};

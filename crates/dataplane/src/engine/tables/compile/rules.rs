@@ -1,12 +1,13 @@
 //! Rules and pins. Knows whose decisions end with one that comes, goes or changes; refuses to know how
 //! a packet meets a rule.
 
-use super::names::{Name, Referrer};
-use super::{Entered, Following, edits};
+use super::{Following, edits};
 use crate::engine::error::CompileError;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::Tables;
 use crate::engine::tables::dependency;
+use crate::engine::tables::descent::Entered;
+use crate::engine::tables::names::{Name, Referrer};
 use crate::engine::tables::slices::Place;
 use catena_model::PathId;
 use catena_model::program::{RuleEntry, RulePlace};
@@ -82,7 +83,7 @@ impl Following<'_> {
             });
             self.turned.places.extend(rules);
         }
-        let ports = self.turned.places.iter().flat_map(|place| place.ports(next));
+        let ports = self.turned.places.iter().flat_map(|place| next.ports_at(*place));
         let ports: BTreeSet<PortIndex> = ports.chain(self.changed.ports.iter().copied()).collect();
         self.changed.entered = Entered::By(ports);
     }

@@ -2,11 +2,12 @@
 //! say the same in every field, whatever their indexes are.
 
 use super::Tables;
-use super::names::Names;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
+use crate::engine::tables::names::Names;
+use crate::engine::tables::network::Seat;
+use crate::engine::tables::path::{InstancePlace, PathTable};
 use crate::engine::tables::slices::Place;
-use crate::engine::tables::{InstancePlace, PathTable, Seat};
 use catena_model::entry::{Entries, Program, RuleKey};
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{

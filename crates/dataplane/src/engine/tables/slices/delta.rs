@@ -6,7 +6,7 @@ use crate::engine::encap::PathPosition;
 use crate::engine::error::CompileError;
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::tables::Tables;
-use crate::engine::tables::compile::{Changed, Descent};
+use crate::engine::tables::descent::{Changed, Descent};
 use catena_model::limits::NODE_SLICES_MAX;
 use catena_model::program::{RulePlace, SliceEntry, SlicePathEntry};
 use catena_model::slice::SlicePlace;

@@ -12,7 +12,6 @@ mod ranges;
 #[cfg(test)]
 mod tests;
 
-use super::Tables;
 use super::slices::ranges::{Claim, Claimant, Ranges};
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::sharing::{Chunks, Hashed, Numbers, SharedMap};
@@ -39,13 +38,13 @@ impl Place {
         Self(kind << Self::INDEX_BITS | index)
     }
 
-    /// The ports whose packets are there.
-    pub(crate) fn ports(self, tables: &Tables) -> Vec<PortIndex> {
+    /// The index of what it is a place of, if it is a port, or all ports of a network.
+    pub(crate) fn index(self) -> Option<Result<PortIndex, NetworkIndex>> {
         let index = u16::try_from(self.0 & ((1 << Self::INDEX_BITS) - 1)).unwrap_or(u16::MAX);
         match self.0 >> Self::INDEX_BITS {
-            0 => tables.network(NetworkIndex(index)).ports.clone(),
-            1 => vec![PortIndex(index)],
-            _ => Vec::new(),
+            0 => Some(Err(NetworkIndex(index))),
+            1 => Some(Ok(PortIndex(index))),
+            _ => None,
         }
     }
 

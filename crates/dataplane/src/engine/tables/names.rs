@@ -2,7 +2,7 @@
 //! followed to all that hangs on it without looking at the rest. Knows names; refuses to know what is
 //! made of an entry.
 
-use super::networks::AddressTable;
+use super::network::AddressTable;
 use crate::engine::collections::sharing::Numbers;
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use catena_model::id::{ChainId, InstanceId, NetworkId, PortId};
@@ -40,32 +40,32 @@ impl Referrer {
 }
 
 /// Where on which path an instance of this node is that is probed.
-pub(super) type ProbedAt = (InstanceId, PathId, u16, u16);
+pub(crate) type ProbedAt = (InstanceId, PathId, u16, u16);
 
 /// All names of a program.
 #[derive(Clone, Default)]
 pub(crate) struct Names {
-    pub(super) nodes: OrdMap<NodeName, NodeIndex>,
-    pub(super) node_numbers: Numbers,
-    pub(super) networks: OrdMap<NetworkId, NetworkIndex>,
-    pub(super) network_numbers: Numbers,
-    pub(super) ports: OrdMap<PortId, PortIndex>,
-    pub(super) port_numbers: Numbers,
+    pub(crate) nodes: OrdMap<NodeName, NodeIndex>,
+    pub(crate) node_numbers: Numbers,
+    pub(crate) networks: OrdMap<NetworkId, NetworkIndex>,
+    pub(crate) network_numbers: Numbers,
+    pub(crate) ports: OrdMap<PortId, PortIndex>,
+    pub(crate) port_numbers: Numbers,
     /// Where the MACs and addresses of each network are, also of one that is not here.
-    pub(super) lines: OrdMap<NetworkId, Arc<AddressTable>>,
+    pub(crate) lines: OrdMap<NetworkId, Arc<AddressTable>>,
     referrers: OrdSet<(Name, Referrer)>,
     /// The paths of each chain, those of the way back last.
     of_chain: OrdSet<(ChainId, bool, PathId)>,
     /// The numbers that slices know the ends of chains by.
-    pub(super) ends: OrdMap<ChainId, u32>,
-    pub(super) end_numbers: Numbers,
-    pub(super) visits: OrdSet<ProbedAt>,
-    pub(super) watches: OrdMap<InstanceId, u32>,
-    pub(super) watch_numbers: Numbers,
+    pub(crate) ends: OrdMap<ChainId, u32>,
+    pub(crate) end_numbers: Numbers,
+    pub(crate) visits: OrdSet<ProbedAt>,
+    pub(crate) watches: OrdMap<InstanceId, u32>,
+    pub(crate) watch_numbers: Numbers,
 }
 
 /// An index of a table that has fewer entries than 16 bits count.
-pub(super) fn short(number: u32) -> u16 {
+pub(crate) fn short(number: u32) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
@@ -104,11 +104,11 @@ impl Names {
         from.take_while(move |(other, _)| *other == name).map(|(_, referrer)| *referrer)
     }
 
-    pub(super) fn name(&mut self, name: Name, referrer: Referrer) {
+    pub(crate) fn name(&mut self, name: Name, referrer: Referrer) {
         self.referrers.insert((name, referrer));
     }
 
-    pub(super) fn unname(&mut self, name: Name, referrer: Referrer) {
+    pub(crate) fn unname(&mut self, name: Name, referrer: Referrer) {
         self.referrers.remove(&(name, referrer));
     }
 
@@ -124,11 +124,11 @@ impl Names {
         self.of_chain.range(first..=last).map(|(.., path)| *path)
     }
 
-    pub(super) fn add_path(&mut self, path: &PathEntry) {
+    pub(crate) fn add_path(&mut self, path: &PathEntry) {
         self.of_chain.insert((path.chain, path.is_way_back, path.id));
     }
 
-    pub(super) fn remove_path(&mut self, path: &PathEntry) {
+    pub(crate) fn remove_path(&mut self, path: &PathEntry) {
         self.of_chain.remove(&(path.chain, path.is_way_back, path.id));
     }
 
@@ -140,4 +140,4 @@ impl Names {
 }
 
 /// Of all keys of a port, the least and the greatest.
-pub(super) const PORTS: (PortId, PortId) = (PortId(Uuid::nil()), PortId(Uuid::max()));
+pub(crate) const PORTS: (PortId, PortId) = (PortId(Uuid::nil()), PortId(Uuid::max()));
