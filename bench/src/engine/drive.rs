@@ -152,7 +152,7 @@ impl Drive {
                 came.datagrams += datagram.share.volume().packets;
                 pool.put(datagram.buffer);
             }
-            engine.settle(&mut output.lots);
+            engine.settle(&mut output.batches);
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ impl Drive {
             pool.put(frame.buffer);
         }
         output.datagrams.drain(..).for_each(|datagram| pool.put(datagram.buffer));
-        engine.settle(&mut output.lots);
+        engine.settle(&mut output.batches);
         Ok(())
     }
 

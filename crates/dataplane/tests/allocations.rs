@@ -61,10 +61,10 @@ struct Street {
 }
 
 impl Street {
-    fn new(town: Town, has_lane: bool) -> Self {
+    fn new(town: Town, has_fast_path: bool) -> Self {
         let node = |number: usize| {
             let mut config = EngineConfig::new(node_name(number));
-            config.has_lane = has_lane;
+            config.has_fast_path = has_fast_path;
             let mut engine = Engine::new(config);
             engine.replace_tables(Arc::new(town.tables(number)));
             let mut ports = vec![None; town.ports.len()];
@@ -101,7 +101,7 @@ impl Street {
             let node = &mut self.nodes[number];
             node.engine.forward(self.now_ns, &mut node.inbox, &mut self.pool, &mut node.out);
             let mut out = std::mem::take(&mut self.nodes[number].out);
-            self.nodes[number].engine.settle(&mut out.lots);
+            self.nodes[number].engine.settle(&mut out.batches);
             for frame in out.frames.drain(..) {
                 self.take_in(number, frame.to, frame.buffer);
             }
@@ -221,10 +221,10 @@ fn kinds(town: &Town) -> Vec<(Vec<u8>, Option<u16>)> {
     kinds
 }
 
-fn allocations_of(has_lane: bool) -> (u64, usize, u64) {
+fn allocations_of(has_fast_path: bool) -> (u64, usize, u64) {
     let town = town();
     let kinds = kinds(&town);
-    let mut street = Street::new(town, has_lane);
+    let mut street = Street::new(town, has_fast_path);
     let source = street.slot("S");
     // Two that are other nodes, and one that is nobody.
     let senders = [1, 1, 7].map(node_address);
@@ -251,20 +251,20 @@ fn allocations_of(has_lane: bool) -> (u64, usize, u64) {
     let of_users = street.nodes[0].engine.slice_counters(None, 1);
     assert_eq!(of_users[0].entered.packets, 2 * ROUNDS as u64 * 6, "{:?}", of_users[0]);
     assert_eq!(street.pool.free(), BUFFERS, "a buffer is lost");
-    (asked, street.delivered, street.nodes.iter().map(|node| node.engine.by_lane()).sum())
+    (asked, street.delivered, street.nodes.iter().map(|node| node.engine.by_fast_path()).sum())
 }
 
 #[test]
 fn no_packet_of_any_kind_allocates_once_the_engine_is_warm() {
-    let (asked, delivered, by_lane) = allocations_of(true);
+    let (asked, delivered, by_fast_path) = allocations_of(true);
     assert!(delivered > ROUNDS * 54, "only {delivered} packets were delivered");
-    assert!(by_lane > 1_000, "only {by_lane} packets went by the lane");
+    assert!(by_fast_path > 1_000, "only {by_fast_path} packets went by the lane");
     assert_eq!(asked, 0, "memory was asked for {asked} times");
 }
 
 #[test]
 fn the_long_way_allocates_nothing_either() {
-    let (asked, delivered, by_lane) = allocations_of(false);
+    let (asked, delivered, by_fast_path) = allocations_of(false);
     assert!(delivered > ROUNDS * 54, "only {delivered} packets were delivered");
-    assert_eq!((asked, by_lane), (0, 0), "memory was asked for {asked} times");
+    assert_eq!((asked, by_fast_path), (0, 0), "memory was asked for {asked} times");
 }

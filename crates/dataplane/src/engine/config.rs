@@ -26,7 +26,7 @@ pub struct EngineConfig {
     pub flow_seed: u64,
     /// Let packets without anything special through by what was decided for others like them; an
     /// engine that does not is the reference.
-    pub has_lane: bool,
+    pub has_fast_path: bool,
     /// What slices with a delay class may send together; none: as much as the node can.
     pub slice_bits_per_second: Option<NonZeroU64>,
     /// What one port may send to everybody in its network, and as much at once.
@@ -48,7 +48,7 @@ impl EngineConfig {
             inside_max: catena_model::limits::NODE_PACKETS_INSIDE_MAX,
             classified_max: catena_model::limits::NODE_CLASSIFIED_FLOWS_MAX,
             flow_seed: RandomState::new().hash_one(()),
-            has_lane: true,
+            has_fast_path: true,
             slice_bits_per_second: None,
             flood_frames_per_second: FLOOD_FRAMES_PER_SECOND,
             probe_secret: RandomState::new().hash_one(()),

@@ -10,7 +10,7 @@
 use crate::engine::Engine;
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::encap;
-use crate::engine::encap::Door;
+use crate::engine::encap::HeaderSide;
 use crate::engine::packet::parse;
 use crate::engine::packet::{Origin, Packet, PortSlot, TunnelKind};
 use crate::engine::tables::Tables;
@@ -71,7 +71,7 @@ impl Engine {
             _ => {
                 let seed = self.tables.choice_seed;
                 let outer = || parse::flow_hash(&view, seed);
-                Some(self.look.into(frame, &view).flow_hash(seed, outer))
+                Some(self.inspection.into(frame, &view).flow_hash(seed, outer))
             }
         }
     }
@@ -92,13 +92,13 @@ fn from_function(bytes: &[u8]) -> Option<&[u8]> {
         return Some(bytes);
     };
     let headed = bytes.get(ethernet.header_len()..)?;
-    headed.get(encap::of(encapsulation).header_bytes(Door::Function, headed)?..)
+    headed.get(encap::of(encapsulation).header_bytes(HeaderSide::Function, headed)?..)
 }
 
 /// The frame in a tunnel packet.
 fn from_tunnel(kind: TunnelKind, bytes: &[u8]) -> Option<&[u8]> {
     let header_bytes = match encap::by_tunnel(kind) {
-        Some(encapsulation) => encap::of(encapsulation).header_bytes(Door::Tunnel, bytes)?,
+        Some(encapsulation) => encap::of(encapsulation).header_bytes(HeaderSide::Tunnel, bytes)?,
         None => VxlanHeader::LEN,
     };
     bytes.get(header_bytes..)

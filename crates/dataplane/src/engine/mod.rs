@@ -1,4 +1,4 @@
-//! The engine: vectors of packets in, frames and datagrams out, and the books of what happened.
+//! The engine: vectors of packets in, frames and datagrams out, and the counters of what happened.
 //!
 //! Knows the semantics of a node's program: classification, paths, proxies, switching, tunnels.
 //! Refuses to know sockets, rings, clocks and threads: time is an argument, packets are values.
@@ -25,11 +25,11 @@ mod tables;
 mod vector;
 
 pub use account::counters::RETIRED_PORTS_NAME;
-pub use account::tx_batches::{Booking, Lots, Share};
+pub use account::tx_batches::{TxBatches, TxCredit, TxRef};
 pub use action::output::{Datagram, Frame, Output};
 pub use config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
 pub use error::CompileError;
-pub use offload::{Door, HandOver, KernelPort, Losses, Passed};
+pub use offload::{HandOver, KernelPort, Losses, OffloadTables, Passed};
 pub(crate) use packet::trim_front;
 pub use packet::{Origin, Packet, PortSlot, TunnelKind};
 pub use rehearsal::{Rehearsal, Way};
@@ -38,7 +38,7 @@ pub use tables::Tables;
 pub use tables::classifier::Asked;
 pub use vector::VECTOR_PACKETS_MAX;
 
-use account::counters::Books;
+use account::counters::Counters;
 use account::slots::Slots;
 use action::context::Context;
 use action::egress::Egress;
@@ -49,22 +49,22 @@ use catena_model::id::PortId;
 use catena_model::{CounterScope, DropReason, PathId, SliceId};
 use collections::shares::Shares;
 use encap::{Carried, Located};
-use fast_path::{Hands, Lane};
+use fast_path::{FastPath, FastPathContext};
 use observe::checks::Checks;
 use observe::follows::Follows;
 use offload::{KernelPath, Run, Treatment};
-use packet::subscriber::Look;
+use packet::subscriber::Inspection;
 use stages::coalesce::OpenTrain;
 use stages::receive::Arrival;
-use stages::shared_functions::Apart;
+use stages::shared_functions::SharedFunctions;
 use stages::{answer, classify, coalesce, forwarder, prober, proxy, receive, shaping, switch};
-use state::affinity::FlowPaths;
-use state::capture::Traps;
+use state::affinity::FlowAffinity;
+use state::capture::Captures;
 use state::floods::Floods;
-use state::flow_cache::Known;
+use state::flow_cache::FlowCache;
 use state::fragments::Fragments;
 use state::health::{Due, Health};
-use state::proxy_flows::FlowMemory;
+use state::proxy_flows::ProxyFlows;
 use state::scheduler::Shaper;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -87,31 +87,31 @@ struct Passing<'t> {
     is_injected: bool,
 }
 
-/// One engine: the tables in force, the proxies' memory and the books.
+/// One engine: the tables in force, the proxies' memory and the counters.
 pub struct Engine {
     config: EngineConfig,
     tables: Arc<Tables>,
     epoch: Epoch,
     slots: Slots,
-    books: Books,
-    memory: FlowMemory,
-    apart: Apart,
-    flow_paths: FlowPaths,
-    look: Look,
+    counters: Counters,
+    proxy_flows: ProxyFlows,
+    shared_functions: SharedFunctions,
+    affinity: FlowAffinity,
+    inspection: Inspection,
     /// The latest time that the engine was told.
     now_ns: u64,
     fragments: Fragments,
     egress: Egress,
     carried: Carried,
-    waiting: Shaper,
-    traps: Traps,
+    shaper: Shaper,
+    captures: Captures,
     health: Health,
     checks: Checks,
     follows: Follows,
-    lane: Lane,
+    fast_path: FastPath,
     floods: Floods,
     made: Shares<Owner>,
-    known: Known,
+    flow_cache: FlowCache,
     kernel: Option<Box<KernelPath>>,
     // Working memory of the stages, kept so that no vector allocates.
     arrivals: Vec<Arrival>,
@@ -126,29 +126,29 @@ impl Engine {
     #[must_use]
     pub fn new(config: EngineConfig) -> Self {
         Self {
-            memory: FlowMemory::new(config.flows_max, config.inside_max, config.flow_seed),
-            apart: Apart::default(),
-            flow_paths: FlowPaths::new(config.classified_max, config.flow_seed),
+            proxy_flows: ProxyFlows::new(config.flows_max, config.inside_max, config.flow_seed),
+            shared_functions: SharedFunctions::default(),
+            affinity: FlowAffinity::new(config.classified_max, config.flow_seed),
             now_ns: 0,
             tables: Arc::new(Tables::empty(config.node.clone())),
             health: Health::new(config.probe_secret, config.watch_duty.clone()),
-            look: Look { is_on: false, seed: config.flow_seed },
+            inspection: Inspection { is_on: false, seed: config.flow_seed },
             carried: Carried::new(config.flows_max, config.flow_seed),
             checks: Checks::default(),
             follows: Follows::default(),
-            lane: Lane::new(config.has_lane),
+            fast_path: FastPath::new(config.has_fast_path),
             floods: Floods::new(config.flood_frames_per_second, config.flow_seed),
             made: Shares::new(),
-            known: Known::new(config.classified_max, config.flow_seed),
+            flow_cache: FlowCache::new(config.classified_max, config.flow_seed),
             kernel: None,
-            waiting: Shaper::new(config.slice_bits_per_second),
+            shaper: Shaper::new(config.slice_bits_per_second),
             fragments: Fragments::new(config.flow_seed),
             config,
             epoch: Epoch::default(),
             slots: Slots::default(),
-            books: Books::new(),
+            counters: Counters::new(),
             egress: Egress::new(),
-            traps: Traps::default(),
+            captures: Captures::default(),
             arrivals: Vec::with_capacity(VECTOR_PACKETS_MAX),
             vector: Vec::with_capacity(VECTOR_PACKETS_MAX),
             trains: Vec::new(),
@@ -159,23 +159,23 @@ impl Engine {
 
     /// Puts new tables in force, between vectors. Ports and paths that stay keep their slots and
     /// sums; the sums of ports that leave are kept in one line of the counters. Packets that were
-    /// handed out may be booked before or after.
+    /// handed out may be counted before or after.
     pub fn replace_tables(&mut self, tables: Arc<Tables>) {
         self.change_kernel_path(&tables);
         let former = Arc::clone(&self.tables);
         let changed = tables.descent.since(&former.descent);
-        for slot in self.slots.align(&tables, changed, &mut self.books) {
-            self.lane.close_gate(slot);
+        for slot in self.slots.align(&tables, changed, &mut self.counters) {
+            self.fast_path.close_gate(slot);
         }
         self.health.align(&tables);
-        self.books.align_paths(&tables, changed, &self.slots);
+        self.counters.align_paths(&tables, changed, &self.slots);
         // What went into functions with its user must be told by it until the end.
-        self.look.is_on |= tables.has_slices();
+        self.inspection.is_on |= tables.has_slices();
         self.epoch = Epoch(self.epoch.0 + 1);
-        self.known.forget(changed.map_or(&Entered::All, |changed| &changed.entered));
-        self.lane.align(&tables, changed, &self.slots, self.epoch);
-        let [flows, inside] = self.memory.crowded_mut();
-        for crowded in [flows, inside, &mut self.flow_paths.crowded] {
+        self.flow_cache.forget(changed.map_or(&Entered::All, |changed| &changed.entered));
+        self.fast_path.align(&tables, changed, &self.slots, self.epoch);
+        let [flows, inside] = self.proxy_flows.crowded_mut();
+        for crowded in [flows, inside, &mut self.affinity.crowded] {
             crowded.align(&tables, &self.slots);
         }
         self.tables = tables;
@@ -195,8 +195,8 @@ impl Engine {
 
     /// Takes all packets of `input` through the engine. `now_ns` is a monotonic time in
     /// nanoseconds. Buffers of packets that end here go back to `pool`; all others are in `out`,
-    /// and their packets are held until [`Engine::settle`] gets its lots; what could not be sent is
-    /// withdrawn from them before, for [`Engine::booked_failed`].
+    /// and their packets are held until [`Engine::settle`] gets its batches; what could not be sent is
+    /// withdrawn from them before, for [`Engine::credit_failed`].
     pub fn forward(
         &mut self,
         now_ns: u64,
@@ -223,18 +223,18 @@ impl Engine {
                 (count, sought) = self.follows.until_sought(input, count);
             }
             let Run { count, is_followed, then } = self.treat(input, count, said.take());
-            self.egress.packer().follow(is_followed);
+            self.egress.gso().follow(is_followed);
             if count > 0
                 && let Some(sought) = sought
             {
                 self.forward_followed(now_ns, &sought, input.remove(0), pool, out);
-            } else if count > 0 && self.lane.is_open() && self.traps.is_empty() {
-                self.forward_by_lane(now_ns, &mut input.drain(..count), pool, out);
+            } else if count > 0 && self.fast_path.is_open() && self.captures.is_empty() {
+                self.forward_fast(now_ns, &mut input.drain(..count), pool, out);
             } else if count > 0 {
                 let passing = Passing::default();
                 self.forward_vector(now_ns, input.drain(..count), pool, out, passing);
             }
-            self.egress.packer().follow(false);
+            self.egress.gso().follow(false);
             self.end_turned();
             if let Some(Treatment::Record(place)) = then {
                 let packet = input.remove(0);
@@ -244,7 +244,7 @@ impl Engine {
             }
         }
         self.release_waiting(now_ns, pool, out);
-        self.fragments.end_overdue(now_ns, &mut self.books, pool);
+        self.fragments.end_overdue(now_ns, &mut self.counters, pool);
     }
 
     fn forward_vector(
@@ -263,19 +263,19 @@ impl Engine {
             epoch: self.epoch,
             tables: &self.tables,
             slots: &self.slots,
-            books: &mut self.books,
+            counters: &mut self.counters,
             pool,
             made: &mut self.made,
             health: &mut self.health,
             carried: &mut self.carried,
-            look: self.look,
-            waiting: &mut self.waiting,
+            inspection: self.inspection,
+            shaper: &mut self.shaper,
             is_uncharged: is_probe || is_asked,
             is_injected,
             trace,
-            traps: &mut self.traps,
+            captures: &mut self.captures,
             floods: &mut self.floods,
-            known: &mut self.known,
+            flow_cache: &mut self.flow_cache,
         };
         receive::receive(packets, &mut self.arrivals, &mut self.fragments, vector, context);
         if self.config.is_coalescing {
@@ -283,59 +283,59 @@ impl Engine {
         }
         prober::receive(vector, context);
         answer::answer(vector, context);
-        let Self { memory, apart, fragments, located, .. } = self;
-        proxy::receive_returned(vector, memory, apart, fragments, located, context);
-        classify::classify(vector, &mut self.flow_paths, context);
+        let Self { proxy_flows, shared_functions, fragments, located, .. } = self;
+        proxy::receive_returned(vector, proxy_flows, shared_functions, fragments, located, context);
+        classify::classify(vector, &mut self.affinity, context);
         shaping::set_aside(vector, context);
-        forwarder::forward(vector, &mut self.flow_paths, context);
+        forwarder::forward(vector, &mut self.affinity, context);
         switch::switch(vector, context);
         if is_probe {
             prober::consume(vector);
         }
-        self.egress.emit(vector, &mut self.memory, context, out);
+        self.egress.emit(vector, &mut self.proxy_flows, context, out);
     }
 
-    /// Takes packets through the lane as far as it knows them, and all others through the stages,
+    /// Takes packets through the fast_path as far as it knows them, and all others through the stages,
     /// in order.
-    pub(crate) fn forward_by_lane(
+    pub(crate) fn forward_fast(
         &mut self,
         now_ns: u64,
         packets: &mut Drain<'_, Packet>,
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
-        let mut lane = std::mem::take(&mut self.lane);
+        let mut fast_path = std::mem::take(&mut self.fast_path);
         loop {
-            let hands = &mut Hands {
+            let hands = &mut FastPathContext {
                 now_ns,
                 epoch: self.epoch,
                 tables: &self.tables,
                 slots: &self.slots,
                 health: &self.health,
                 is_coalescing: self.config.is_coalescing,
-                look: self.look,
-                books: &mut self.books,
-                memory: &mut self.memory,
-                flow_paths: &mut self.flow_paths,
-                known: &mut self.known,
-                packer: self.egress.packer(),
+                inspection: self.inspection,
+                counters: &mut self.counters,
+                proxy_flows: &mut self.proxy_flows,
+                affinity: &mut self.affinity,
+                flow_cache: &mut self.flow_cache,
+                gso: self.egress.gso(),
                 pool,
                 out,
             };
-            lane.run(packets, hands);
-            if lane.waiting.is_empty() {
+            fast_path.run(packets, hands);
+            if fast_path.waiting.is_empty() {
                 break;
             }
-            let waiting = lane.waiting.drain(..);
-            self.forward_vector(now_ns, waiting, pool, out, Passing::default());
+            let shaper = fast_path.waiting.drain(..);
+            self.forward_vector(now_ns, shaper, pool, out, Passing::default());
         }
-        self.lane = lane;
+        self.fast_path = fast_path;
     }
 
-    /// Packets that took the lane since the start: the rest went the long way.
+    /// Packets that took the fast_path since the start: the rest went the long way.
     #[must_use]
-    pub fn by_lane(&self) -> u64 {
-        self.lane.passed()
+    pub fn by_fast_path(&self) -> u64 {
+        self.fast_path.passed()
     }
 
     /// Asks for the next packet at a port: arms a trap, or answers what is in it.
@@ -351,17 +351,17 @@ impl Engine {
             return Err(format!("port {} is not in the program of this node", request.port));
         }
         self.listen_to_kernel_path();
-        self.traps.ask(request, now_ns)
+        self.captures.ask(request, now_ns)
     }
 
     /// Another engine of the node has caught the packet that was asked for by this token.
     pub fn forget_catch(&mut self, token: u64) {
-        self.traps.forget(token);
+        self.captures.forget(token);
     }
 
     /// Packets of slices whose turn it is go on, a vector of them at most.
     fn release_waiting(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) {
-        if self.waiting.is_empty() {
+        if self.shaper.is_empty() {
             return;
         }
         self.carried.open(now_ns);
@@ -371,32 +371,32 @@ impl Engine {
             epoch: self.epoch,
             tables: &self.tables,
             slots: &self.slots,
-            books: &mut self.books,
+            counters: &mut self.counters,
             pool,
             made: &mut self.made,
             health: &mut self.health,
             carried: &mut self.carried,
-            look: self.look,
-            waiting: &mut self.waiting,
+            inspection: self.inspection,
+            shaper: &mut self.shaper,
             is_uncharged: true,
             is_injected: false,
             trace: Trace::default(),
-            traps: &mut self.traps,
+            captures: &mut self.captures,
             floods: &mut self.floods,
-            known: &mut self.known,
+            flow_cache: &mut self.flow_cache,
         };
         shaping::release(vector, context);
-        classify::classify(vector, &mut self.flow_paths, context);
-        forwarder::forward(vector, &mut self.flow_paths, context);
+        classify::classify(vector, &mut self.affinity, context);
+        forwarder::forward(vector, &mut self.affinity, context);
         switch::switch(vector, context);
-        self.egress.emit(vector, &mut self.memory, context, out);
+        self.egress.emit(vector, &mut self.proxy_flows, context, out);
     }
 
     /// When packets of slices or fragments wait for the next call of [`Engine::tick`]; none: no
     /// packet waits.
     #[must_use]
     pub fn next_release_ns(&self, now_ns: u64) -> Option<u64> {
-        let waiting_ns = self.waiting.next_release_ns(now_ns);
+        let waiting_ns = self.shaper.next_release_ns(now_ns);
         [waiting_ns, self.fragments.next_end_ns()].into_iter().flatten().min()
     }
 
@@ -413,7 +413,7 @@ impl Engine {
         self.elapse(now_ns);
         self.made.clear();
         self.release_waiting(now_ns, pool, out);
-        self.fragments.end_overdue(now_ns, &mut self.books, pool);
+        self.fragments.end_overdue(now_ns, &mut self.counters, pool);
         // Before the kernel's: it shall not go on with who is found dead now.
         let health_ns = self.health.tick(now_ns, &mut self.due);
         let kernel_ns = self.tick_kernel_path(now_ns);
@@ -423,41 +423,41 @@ impl Engine {
                 epoch: self.epoch,
                 tables: &self.tables,
                 slots: &self.slots,
-                books: &mut self.books,
+                counters: &mut self.counters,
                 pool,
                 made: &mut self.made,
                 health: &mut self.health,
                 carried: &mut self.carried,
-                look: self.look,
-                waiting: &mut self.waiting,
+                inspection: self.inspection,
+                shaper: &mut self.shaper,
                 is_uncharged: false,
                 is_injected: false,
                 trace: Trace::default(),
-                traps: &mut self.traps,
+                captures: &mut self.captures,
                 floods: &mut self.floods,
-                known: &mut self.known,
+                flow_cache: &mut self.flow_cache,
             };
             prober::make(&mut self.due, &mut self.vector, context);
-            self.egress.emit(&mut self.vector, &mut self.memory, context, out);
+            self.egress.emit(&mut self.vector, &mut self.proxy_flows, context, out);
         }
         let release_ns = self.next_release_ns(now_ns);
         [health_ns, kernel_ns, release_ns].into_iter().flatten().min()
     }
 
-    /// All that is left in these lots was handed to the kernel.
-    pub fn settle(&mut self, lots: &mut Lots) {
-        self.books.settle(lots);
+    /// All that is left in these batches was handed to the kernel.
+    pub fn settle(&mut self, batches: &mut TxBatches) {
+        self.counters.settle(batches);
     }
 
-    /// What was withdrawn from a lot was handed to the kernel, here or by another worker.
-    pub fn booked_sent(&mut self, booking: Booking) {
-        self.books.sent(booking);
+    /// What was withdrawn from a batch was handed to the kernel, here or by another worker.
+    pub fn credit_sent(&mut self, booking: TxCredit) {
+        self.counters.sent(booking);
     }
 
     /// A frame or datagram could not be sent and ends here: [`DropReason::TransmitFailed`],
     /// [`DropReason::MtuExceeded`] or [`DropReason::PortUnbound`].
-    pub fn booked_failed(&mut self, booking: Booking, reason: DropReason) {
-        self.books.failed(booking, reason);
+    pub fn credit_failed(&mut self, booking: TxCredit, reason: DropReason) {
+        self.counters.failed(booking, reason);
     }
 
     /// Packets that the shell received but could not bring here: received and dropped. `bytes` are
@@ -473,8 +473,8 @@ impl Engine {
             Origin::Port(slot) => self.slots.owner(slot).0,
             Origin::Tunnel { .. } => Owner::Tunnels,
         };
-        self.books.received(owner, Volume { packets, bytes });
-        self.books.dropped(owner, None, reason, packets);
+        self.counters.received(owner, Volume { packets, bytes });
+        self.counters.dropped(owner, None, reason, packets);
     }
 
     /// Tells the time when there may be no packets, before counters that depend on it are read.
@@ -485,7 +485,7 @@ impl Engine {
     /// The longest IP packet that the underlay's devices take now, in bytes: where that is less than
     /// the program says, it holds.
     pub fn limit_underlay_mtu(&mut self, mtu: u16) {
-        self.egress.packer().limit_to(mtu);
+        self.egress.gso().limit_to(mtu);
     }
 
     /// All counters at this moment. `ring_full` and `interface` are for the shell to fill in.
@@ -497,16 +497,16 @@ impl Engine {
     /// The same of some chains and ports alone; none: of all.
     #[must_use]
     pub fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
-        let mut counters = self.books.export(&self.config.node, &self.tables, &self.slots, of);
+        let mut counters = self.counters.export(&self.config.node, &self.tables, &self.slots, of);
         counters.health = self.health.report();
-        let [flows, inside] = self.memory.crowded();
-        for crowded in [flows, inside, &self.flow_paths.crowded] {
+        let [flows, inside] = self.proxy_flows.crowded();
+        for crowded in [flows, inside, &self.affinity.crowded] {
             crowded.export(&self.tables, &self.slots, &mut counters.crowded);
         }
         let told: BTreeSet<PathId> = counters.chains.iter().map(|chain| chain.path).collect();
         let pinned = self.tables.pins.old_paths().filter(|(old, _)| told.contains(old));
         for (old, idle_ms) in pinned {
-            let kept = self.flow_paths.count(self.now_ns, old, idle_ms);
+            let kept = self.affinity.count(self.now_ns, old, idle_ms);
             for chain in counters.chains.iter_mut().filter(|chain| chain.path == old) {
                 chain.pinned_flows = chain.pinned_flows.max(kept);
             }
@@ -523,7 +523,7 @@ impl Engine {
         let start = after.map_or(0, |after| order.partition_point(|(slice, _)| *slice <= after));
         let shown = order.iter().skip(start).take(limit);
         let told = |(slice, path): &(SliceId, PathId)| {
-            let sums = self.books.path_sums(self.tables.positions.start(*path)?)?;
+            let sums = self.counters.path_sums(self.tables.positions.start(*path)?)?;
             let entry = self.tables.slices.of_id(*slice);
             Some(SliceCounters {
                 slice: *slice,
@@ -534,7 +534,7 @@ impl Engine {
                 tunnelled_out: sums.tunnelled_out,
                 tunnelled_in: sums.tunnelled_in,
                 dropped: sums.dropped.export(),
-                wait: self.waiting.report(*slice),
+                wait: self.shaper.report(*slice),
                 is_injected: entry.is_some_and(|entry| entry.is_injected),
             })
         };

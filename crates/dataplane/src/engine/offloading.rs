@@ -3,7 +3,7 @@
 
 use crate::engine::action::output::Output;
 use crate::engine::offload::{
-    Door, KernelPath, KernelPort, Place, Run, Surroundings, Treatment, Witnessed,
+    KernelPath, KernelPort, OffloadContext, OffloadTables, Place, Run, Treatment, Witnessed,
 };
 use crate::engine::packet::Packet;
 use crate::engine::tables::Tables;
@@ -19,14 +19,14 @@ use catena_wire::frame::FrameView;
 macro_rules! with_kernel {
     ($engine:expr, |$kernel:ident, $with:ident| $body:expr) => {
         if let Some($kernel) = $engine.kernel.as_deref_mut() {
-            let $with = &mut Surroundings {
+            let $with = &mut OffloadContext {
                 now_ns: $engine.now_ns,
                 epoch: $engine.epoch,
                 tables: &$engine.tables,
                 slots: &$engine.slots,
-                books: &mut $engine.books,
-                memory: &mut $engine.memory,
-                flow_paths: &mut $engine.flow_paths,
+                counters: &mut $engine.counters,
+                proxy_flows: &mut $engine.proxy_flows,
+                affinity: &mut $engine.affinity,
             };
             Some($body)
         } else {
@@ -37,21 +37,24 @@ macro_rules! with_kernel {
 
 impl Engine {
     /// Lets the kernel repeat what is decided from now on. The tables behind the door are empty.
-    /// What the former door's tables carried is booked; it is retired, and comes back.
-    pub fn open_kernel_path(&mut self, door: Box<dyn Door>) -> Option<Box<dyn Door>> {
+    /// What the former door's tables carried is counted; it is retired, and comes back.
+    pub fn open_kernel_path(
+        &mut self,
+        door: Box<dyn OffloadTables>,
+    ) -> Option<Box<dyn OffloadTables>> {
         let former = self.close_kernel_path();
         self.kernel = Some(Box::new(KernelPath::new(door)));
-        self.memory.note_turns(true);
+        self.proxy_flows.note_turns(true);
         former
     }
 
     /// Decides every packet itself again; the door is retired, and comes back.
-    pub fn close_kernel_path(&mut self) -> Option<Box<dyn Door>> {
+    pub fn close_kernel_path(&mut self) -> Option<Box<dyn OffloadTables>> {
         with_kernel!(self, |kernel, with| {
             kernel.end_all(with);
-            kernel.settle(with.books);
+            kernel.settle(with.counters);
         });
-        self.memory.note_turns(false);
+        self.proxy_flows.note_turns(false);
         let KernelPath { mut door, .. } = *self.kernel.take()?;
         door.retire();
         Some(door)
@@ -77,10 +80,10 @@ impl Engine {
         });
     }
 
-    /// Books what the kernel has carried, so that counters are those of this moment.
+    /// Counters what the kernel has carried, so that counters are those of this moment.
     pub fn settle_kernel_path(&mut self) -> Option<KernelCounters> {
         let kernel = self.kernel.as_deref_mut()?;
-        kernel.settle(&mut self.books);
+        kernel.settle(&mut self.counters);
         Some(kernel.counters())
     }
 
@@ -93,7 +96,7 @@ impl Engine {
     pub(crate) fn tick_kernel_path(&mut self, now_ns: u64) -> Option<u64> {
         self.kernel.as_ref()?;
         let is_listening =
-            self.checks.are_on(now_ns) || self.follows.are_on(now_ns) || !self.traps.is_empty();
+            self.checks.are_on(now_ns) || self.follows.are_on(now_ns) || !self.captures.is_empty();
         let dead = self.health.dead();
         with_kernel!(self, |kernel, with| {
             kernel.listen(is_listening, with);
@@ -163,9 +166,9 @@ impl Engine {
         let slot = packet.port();
         let mut notes = Vec::new();
         let passing = Passing { trace: Trace::listening(&mut notes), ..Passing::default() };
-        self.egress.packer().follow(true);
+        self.egress.gso().follow(true);
         self.forward_vector(self.now_ns, std::iter::once(packet), pool, out, passing);
-        self.egress.packer().follow(false);
+        self.egress.gso().follow(false);
         self.end_turned();
         let Ok(view) = view else { return };
         let seen = Witnessed { place, slot, view: &view, notes: &notes, first, out };

@@ -1,16 +1,16 @@
 //! Who hears of what could not be sent: the engine here, or that of another worker.
 
-use crate::engine::{Booking, Engine};
+use crate::engine::{Engine, TxCredit};
 use catena_model::DropReason;
 
 /// Takes back bookings of what was to be sent.
 pub(super) trait Ledger {
     /// It could not be sent and ends here.
-    fn failed(&mut self, booking: Booking, reason: DropReason);
+    fn failed(&mut self, booking: TxCredit, reason: DropReason);
 }
 
 impl Ledger for Engine {
-    fn failed(&mut self, booking: Booking, reason: DropReason) {
-        self.booked_failed(booking, reason);
+    fn failed(&mut self, booking: TxCredit, reason: DropReason) {
+        self.credit_failed(booking, reason);
     }
 }

@@ -7,10 +7,9 @@
 mod agent_connection;
 mod control;
 mod control_socket;
-mod cut_port;
 mod desk;
 mod hall;
-mod kernel_door;
+mod kernel_tables;
 mod ledger;
 mod order;
 mod peers;
@@ -20,6 +19,7 @@ mod punt;
 mod punt_shares;
 mod rings;
 mod sandbox;
+mod segmenting_port;
 mod underlay;
 mod wake;
 mod way_up;
@@ -27,7 +27,7 @@ mod worker;
 
 pub use catena_io::{User, drop_privileges, give_to};
 pub use control_socket::ControlSocketError;
-pub use kernel_door::KernelDoor;
+pub use kernel_tables::KernelTables;
 pub use program_log::{LoggedChange, decode};
 
 use crate::engine::EngineConfig;

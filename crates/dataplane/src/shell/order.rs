@@ -3,7 +3,7 @@
 //! travels back too, so that tables and rings are taken apart where there is time for it.
 
 use super::hall::Meeting;
-use super::kernel_door::KernelDoor;
+use super::kernel_tables::KernelTables;
 use super::rings::{LostPort, Taken};
 use super::underlay::Underlay;
 use super::wake::Bell;
@@ -48,7 +48,7 @@ pub(super) enum Order {
     },
     /// Let the kernel repeat what is decided; what it does not comes by this ring.
     KernelPath {
-        door: Box<KernelDoor>,
+        door: Box<KernelTables>,
         ring: Box<PacketRing>,
         /// What of each port is on its way to it.
         queues: Queues,

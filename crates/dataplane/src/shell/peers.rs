@@ -16,7 +16,8 @@ use super::ledger::Ledger;
 use super::rings::Rings;
 use super::underlay::Underlay;
 use crate::engine::{
-    Booking, Datagram, Engine, Frame, Lots, Output, Packet, PortSlot, Share, VECTOR_PACKETS_MAX,
+    Datagram, Engine, Frame, Output, Packet, PortSlot, TxBatches, TxCredit, TxRef,
+    VECTOR_PACKETS_MAX,
 };
 use catena_io::{Buffer, BufferPool, LaneIn, LaneOut, lane};
 use catena_model::DropReason;
@@ -32,14 +33,14 @@ const TUNNELS_OF: usize = 0;
 
 /// What leaves by another worker, each with what is to be booked: its share means nothing there.
 enum Leaving {
-    Frame(Frame, Booking),
-    Datagram(Datagram, Booking),
+    Frame(Frame, TxCredit),
+    Datagram(Datagram, TxCredit),
 }
 
 /// What became of a lot of it, or of one that could not be sent.
 #[derive(Clone, Copy, Default)]
 struct Settled {
-    booking: Booking,
+    booking: TxCredit,
     /// None: it was sent.
     reason: Option<DropReason>,
 }
@@ -72,7 +73,7 @@ pub(super) struct Peers {
     /// For a time when the pool has none, so that what others want sent can leave; taken from it.
     reserve: Option<Buffer>,
     /// What another wants sent, while it is.
-    lots: Lots,
+    batches: TxBatches,
     /// Packets that this worker decides, out of those that it has read.
     kept: Vec<Packet>,
     /// Packets of others that are in the worker's vector.
@@ -130,7 +131,7 @@ impl<T: Send> Outgoing<T> {
         Self { lane, waiting: VecDeque::with_capacity(WAITING) }
     }
 
-    /// Hands an item over, or lets it wait; `emptied` gets the one that stood in its place.
+    /// FastPathContext an item over, or lets it wait; `emptied` gets the one that stood in its place.
     fn hand(&mut self, mut item: T, emptied: impl FnOnce(T)) {
         if self.waiting.is_empty() && self.lane.put(&mut item) {
             emptied(item);
@@ -139,7 +140,7 @@ impl<T: Send> Outgoing<T> {
         }
     }
 
-    /// Hands over what waits, as far as there is room; false: nothing.
+    /// FastPathContext over what waits, as far as there is room; false: nothing.
     fn flush(&mut self, mut emptied: impl FnMut(T)) -> bool {
         let before = self.waiting.len();
         while let Some(item) = self.waiting.front_mut()
@@ -153,8 +154,8 @@ impl<T: Send> Outgoing<T> {
 
 impl Leaving {
     fn empty(buffer: Buffer) -> Self {
-        let nothing = Frame { to: PortSlot::default(), buffer, share: Share::default() };
-        Self::Frame(nothing, Booking::default())
+        let nothing = Frame { to: PortSlot::default(), buffer, share: TxRef::default() };
+        Self::Frame(nothing, TxCredit::default())
     }
 
     fn into_buffer(self) -> Buffer {
@@ -166,21 +167,21 @@ impl Leaving {
 }
 
 /// The books of the worker whose packets are sent here.
-struct TheirBooks<'p> {
+struct TheirCounters<'p> {
     settles: &'p mut Outgoing<Settled>,
     hall: &'p Hall,
     own: usize,
 }
 
-impl TheirBooks<'_> {
+impl TheirCounters<'_> {
     fn settle(&mut self, settled: Settled) {
         self.hall.hands(self.own);
         self.settles.hand(settled, drop);
     }
 }
 
-impl Ledger for TheirBooks<'_> {
-    fn failed(&mut self, booking: Booking, reason: DropReason) {
+impl Ledger for TheirCounters<'_> {
+    fn failed(&mut self, booking: TxCredit, reason: DropReason) {
         self.settle(Settled { booking, reason: Some(reason) });
     }
 }
@@ -188,8 +189,8 @@ impl Ledger for TheirBooks<'_> {
 impl Peers {
     fn new(own: usize, hall: &Arc<Hall>) -> Self {
         let hall = Arc::clone(hall);
-        let (others, kept, lots) = (Vec::new(), Vec::new(), Lots::default());
-        Self { own, hall, others, reserve: None, lots, kept, in_hand: 0 }
+        let (others, kept, batches) = (Vec::new(), Vec::new(), TxBatches::default());
+        Self { own, hall, others, reserve: None, batches, kept, in_hand: 0 }
     }
 
     pub(super) fn hall(&self) -> &Hall {
@@ -265,17 +266,17 @@ impl Peers {
         self.hall.is_done(self.own, std::mem::take(&mut self.in_hand));
     }
 
-    /// Hands over what leaves by others, and leaves the rest in `output`.
+    /// FastPathContext over what leaves by others, and leaves the rest in `output`.
     pub(super) fn hand_out(&mut self, output: &mut Output, rings: &Rings, pool: &mut BufferPool) {
         let is_theirs = |frame: &mut Frame| rings.elsewhere(frame.to).is_some();
         for frame in output.frames.extract_if(.., is_theirs) {
             let worker = rings.elsewhere(frame.to).unwrap_or(self.own);
-            let booking = output.lots.withdraw(frame.share);
+            let booking = output.batches.withdraw(frame.share);
             self.hand(worker, Leaving::Frame(frame, booking), pool);
         }
         if self.own != TUNNELS_OF {
             for datagram in output.datagrams.drain(..) {
-                let booking = output.lots.withdraw(datagram.share);
+                let booking = output.batches.withdraw(datagram.share);
                 self.hand(TUNNELS_OF, Leaving::Datagram(datagram, booking), pool);
             }
         }
@@ -302,15 +303,15 @@ impl Peers {
         let mut done = 0;
         for peer in &mut self.others {
             let Peer { settles, to_send, settled, .. } = peer;
-            let theirs = &mut TheirBooks { settles, hall: &self.hall, own: self.own };
-            let kept = (&mut self.lots, &mut self.reserve);
+            let theirs = &mut TheirCounters { settles, hall: &self.hall, own: self.own };
+            let kept = (&mut self.batches, &mut self.reserve);
             let sent = send(to_send, theirs, (rings, underlay, pool), kept);
             let mut outcome = Settled::default();
             while settled.take(&mut outcome) {
                 done += 1;
                 match outcome.reason {
-                    None => engine.booked_sent(outcome.booking),
-                    Some(reason) => engine.booked_failed(outcome.booking, reason),
+                    None => engine.credit_sent(outcome.booking),
+                    Some(reason) => engine.credit_failed(outcome.booking, reason),
                 }
             }
             done += sent;
@@ -356,9 +357,9 @@ impl Peers {
 /// filled again before anybody else can take a buffer.
 fn send(
     to_send: &mut LaneOut<Leaving>,
-    theirs: &mut TheirBooks<'_>,
+    theirs: &mut TheirCounters<'_>,
     (rings, underlay, pool): (&mut Rings, &mut Option<Box<Underlay>>, &mut BufferPool),
-    (lots, reserve): (&mut Lots, &mut Option<Buffer>),
+    (batches, reserve): (&mut TxBatches, &mut Option<Buffer>),
 ) -> u64 {
     if reserve.is_none() {
         *reserve = pool.take();
@@ -374,12 +375,12 @@ fn send(
         sent += 1;
         match (leaving, &mut *underlay) {
             (Leaving::Frame(frame, booking), _) => {
-                let share = lots.enter(booking);
-                rings.queue(Frame { share, ..frame }, lots, theirs, pool);
+                let share = batches.enter(booking);
+                rings.queue(Frame { share, ..frame }, batches, theirs, pool);
             }
             (Leaving::Datagram(datagram, booking), Some(underlay)) => {
-                let share = lots.enter(booking);
-                underlay.transmit(Datagram { share, ..datagram }, lots, theirs, pool);
+                let share = batches.enter(booking);
+                underlay.transmit(Datagram { share, ..datagram }, batches, theirs, pool);
             }
             (Leaving::Datagram(datagram, booking), None) => {
                 theirs.failed(booking, DropReason::TransmitFailed);
@@ -387,8 +388,8 @@ fn send(
             }
         }
     }
-    rings.transmit(lots, theirs, pool);
-    lots.settle().for_each(|booking| theirs.settle(Settled { booking, reason: None }));
+    rings.transmit(batches, theirs, pool);
+    batches.settle().for_each(|booking| theirs.settle(Settled { booking, reason: None }));
     if reserve.is_none() {
         *reserve = pool.take();
     }

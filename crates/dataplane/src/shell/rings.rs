@@ -2,7 +2,7 @@
 //! what its ring lost. Knows ports by identity and by slot; refuses to look into frames.
 
 use super::ledger::Ledger;
-use crate::engine::{Engine, Frame, Lots, Origin, Packet, PortSlot, Share};
+use crate::engine::{Engine, Frame, Origin, Packet, PortSlot, TxBatches, TxRef};
 use catena_io::{Buffer, BufferPool, IoError, Poller, Port, RefusedFrame};
 use catena_model::DropReason;
 use catena_model::account::NodeCounters;
@@ -21,7 +21,7 @@ struct AttachedPort {
     /// What the ring had lost before the port was in use.
     lost_unused: u64,
     frames: Vec<Buffer>,
-    shares: Vec<Share>,
+    shares: Vec<TxRef>,
 }
 
 /// All attached ports. A port keeps its seat; the poller knows it by the first token + the seat.
@@ -211,14 +211,14 @@ impl Rings {
     pub(super) fn queue(
         &mut self,
         frame: Frame,
-        lots: &mut Lots,
+        batches: &mut TxBatches,
         ledger: &mut impl Ledger,
         pool: &mut BufferPool,
     ) {
         let seat = self.by_slot.get(frame.to.index()).copied().flatten();
         let port = seat.and_then(|seat| Some((seat, self.seats.get_mut(seat)?.as_mut()?)));
         let Some((seat, port)) = port else {
-            ledger.failed(lots.withdraw(frame.share), DropReason::PortUnbound);
+            ledger.failed(batches.withdraw(frame.share), DropReason::PortUnbound);
             return pool.put(frame.buffer);
         };
         if port.frames.is_empty() {
@@ -231,14 +231,14 @@ impl Rings {
     /// Sends everything that is queued, all of it of these lots; what cannot be sent leaves them.
     pub(super) fn transmit(
         &mut self,
-        lots: &mut Lots,
+        batches: &mut TxBatches,
         ledger: &mut impl Ledger,
         pool: &mut BufferPool,
     ) {
         for seat in self.touched.drain(..) {
             let Some(Some(port)) = self.seats.get_mut(seat) else { continue };
             port.ring.transmit(&mut port.frames, pool);
-            book_refused(&port.shares, port.ring.refused(), lots, ledger);
+            book_refused(&port.shares, port.ring.refused(), batches, ledger);
             port.shares.clear();
         }
     }
@@ -289,48 +289,48 @@ fn is_interface_gone(errno: i32) -> bool {
     INTERFACE_GONE.iter().any(|gone| gone.raw_os_error() == errno)
 }
 
-/// Books what could not be sent of the frames with these shares.
+/// Counters what could not be sent of the frames with these shares.
 fn book_refused(
-    shares: &[Share],
+    shares: &[TxRef],
     refused: &[RefusedFrame],
-    lots: &mut Lots,
+    batches: &mut TxBatches,
     ledger: &mut impl Ledger,
 ) {
     for frame in refused {
         let Some(share) = shares.get(frame.index) else { continue };
         let is_too_long = frame.errno == Errno::MSGSIZE.raw_os_error();
         let reason = if is_too_long { DropReason::MtuExceeded } else { DropReason::TransmitFailed };
-        ledger.failed(lots.withdraw(*share), reason);
+        ledger.failed(batches.withdraw(*share), reason);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Booking;
+    use crate::engine::TxCredit;
 
     /// Packets of what failed, and why.
     #[derive(Default)]
     struct Failures(Vec<(u64, DropReason)>);
 
     impl Ledger for Failures {
-        fn failed(&mut self, booking: Booking, reason: DropReason) {
+        fn failed(&mut self, booking: TxCredit, reason: DropReason) {
             self.0.push((booking.volume().packets, reason));
         }
     }
 
     #[test]
     fn of_a_lot_what_is_refused_fails_and_the_rest_is_settled() {
-        let mut lots = Lots::default();
+        let mut batches = TxBatches::default();
         // Told apart by their packets.
-        let shares = [1, 2, 4, 8].map(|packets| lots.enter(Booking::of_packets(packets)));
+        let shares = [1, 2, 4, 8].map(|packets| batches.enter(TxCredit::of_packets(packets)));
         let refused = [(1, Errno::MSGSIZE), (2, Errno::NOBUFS)];
         let refused =
             refused.map(|(index, errno)| RefusedFrame { index, errno: errno.raw_os_error() });
         let mut failures = Failures::default();
-        book_refused(&shares, &refused, &mut lots, &mut failures);
+        book_refused(&shares, &refused, &mut batches, &mut failures);
         assert_eq!(failures.0, [(2, DropReason::MtuExceeded), (4, DropReason::TransmitFailed)]);
-        let settled: Vec<u64> = lots.settle().map(|lot| lot.volume().packets).collect();
+        let settled: Vec<u64> = batches.settle().map(|lot| lot.volume().packets).collect();
         assert_eq!(settled, [1 + 8]);
     }
 }

@@ -2,7 +2,7 @@
 //! tunnel has which socket; refuses to know what travels in it.
 
 use super::ledger::Ledger;
-use crate::engine::{Datagram, Engine, Lots, Origin, Packet, TunnelKind};
+use crate::engine::{Datagram, Engine, Origin, Packet, TunnelKind, TxBatches};
 use catena_io::{
     Buffer, BufferPool, IoError, OuterChecksum, Poller, SendFailure, TUNNEL_SOURCE_PORTS_DEFAULT,
     TunnelReceiver, TunnelReserve, TunnelSender,
@@ -96,7 +96,7 @@ impl Underlay {
     pub(super) fn transmit(
         &mut self,
         datagram: Datagram,
-        lots: &mut Lots,
+        batches: &mut TxBatches,
         ledger: &mut impl Ledger,
         pool: &mut BufferPool,
     ) {
@@ -106,10 +106,10 @@ impl Underlay {
         match self.sender.send(to, buffer.bytes(), segment_bytes, entropy, checksum) {
             Ok(()) => {}
             Err(SendFailure::TooLarge | SendFailure::TooManySegments) => {
-                ledger.failed(lots.withdraw(share), DropReason::MtuExceeded);
+                ledger.failed(batches.withdraw(share), DropReason::MtuExceeded);
             }
             Err(SendFailure::BufferFull | SendFailure::Refused(_)) => {
-                ledger.failed(lots.withdraw(share), DropReason::TransmitFailed);
+                ledger.failed(batches.withdraw(share), DropReason::TransmitFailed);
             }
         }
         pool.put(buffer);

@@ -5,7 +5,7 @@
 //! whatever takes time or may fail in many ways is done by the control thread before.
 
 use super::hall::Meeting;
-use super::kernel_door::KernelDoor;
+use super::kernel_tables::KernelTables;
 use super::order::{Order, Report, Reports};
 use super::peers::Peers;
 use super::punt::Punt;
@@ -13,7 +13,7 @@ use super::rings::{LostPort, Rings};
 use super::underlay::Underlay;
 use super::wake::Bell;
 use crate::engine::{
-    Door, Engine, EngineConfig, KernelPort, Output, Packet, Rehearsal, TunnelKind,
+    Engine, EngineConfig, KernelPort, OffloadTables, Output, Packet, Rehearsal, TunnelKind,
     VECTOR_PACKETS_MAX, Way,
 };
 use catena_fastpath::Queues;
@@ -47,7 +47,7 @@ pub(super) struct KernelPathTurn {
     punt: Option<Punt>,
     ring: Option<Box<PacketRing>>,
     queues: Option<Queues>,
-    door: Option<Box<dyn Door>>,
+    door: Option<Box<dyn OffloadTables>>,
 }
 
 /// The state of the thread.
@@ -303,21 +303,24 @@ impl Worker {
         if let Some(peers) = &mut self.peers {
             peers.hand_out(&mut self.output, &self.rings, pool);
         }
-        let Output { frames, datagrams, lots } = &mut self.output;
+        let Output { frames, datagrams, batches } = &mut self.output;
         for frame in frames.drain(..) {
-            self.rings.queue(frame, lots, engine, pool);
+            self.rings.queue(frame, batches, engine, pool);
         }
-        self.rings.transmit(lots, engine, pool);
+        self.rings.transmit(batches, engine, pool);
         for datagram in datagrams.drain(..) {
             match &mut self.underlay {
-                Some(underlay) => underlay.transmit(datagram, lots, engine, pool),
+                Some(underlay) => underlay.transmit(datagram, batches, engine, pool),
                 None => {
-                    engine.booked_failed(lots.withdraw(datagram.share), DropReason::TransmitFailed);
+                    engine.credit_failed(
+                        batches.withdraw(datagram.share),
+                        DropReason::TransmitFailed,
+                    );
                     pool.put(datagram.buffer);
                 }
             }
         }
-        engine.settle(lots);
+        engine.settle(batches);
     }
 
     /// Carries out all orders that wait; false: nobody will give one any more.
@@ -434,7 +437,7 @@ impl Worker {
 
     fn open_kernel_path(
         &mut self,
-        door: Box<KernelDoor>,
+        door: Box<KernelTables>,
         mut ring: Box<PacketRing>,
         queues: Queues,
         numbers: HashMap<u16, PortId>,

@@ -123,7 +123,7 @@ pub(crate) enum Shot {
         cut: Option<Index>,
     },
     /// By a user inside a tunnel, who may be in a slice.
-    User {
+    Subscriber {
         teid: u32,
         port: u16,
     },
@@ -180,7 +180,7 @@ pub(crate) fn shots() -> impl Strategy<Value = Shot> {
 
 /// What users send, one of whom no slice takes.
 fn users_shots() -> impl Strategy<Value = Shot> {
-    (0..USERS_LAST + 2, 1_000u16..1_004).prop_map(|(teid, port)| Shot::User { teid, port })
+    (0..USERS_LAST + 2, 1_000u16..1_004).prop_map(|(teid, port)| Shot::Subscriber { teid, port })
 }
 
 impl Content {
@@ -261,7 +261,7 @@ pub(crate) fn shoot(rig: &mut Rig, shot: &Shot) {
             let kind = if flips.len() == 2 { TunnelKind::ALL[*kind] } else { seen.kind };
             rig.queue_datagram(*node, kind, node_address((node + 1) % 3), &bytes);
         }
-        Shot::User { teid, port } => {
+        Shot::Subscriber { teid, port } => {
             let bytes = frame(&rig.town, with_port(user(USERS_VNI, *teid), *port));
             rig.queue("S", &bytes, Offload::default());
         }

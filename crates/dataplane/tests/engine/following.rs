@@ -87,20 +87,20 @@ fn a_program_that_contradicts_itself_follows_nothing() {
 fn what_is_known_of_a_flow_outlives_a_change_that_does_not_concern_it() {
     let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v3"]]));
     let sent = packet(&rig.town, CHAINED_PORT).frame();
-    let by_lane = |rig: &mut Rig| {
-        let before = rig.by_lane();
+    let by_fast_path = |rig: &mut Rig| {
+        let before = rig.by_fast_path();
         rig.send("S", &sent);
         assert_eq!(rig.take("D").len(), 1);
-        rig.by_lane() - before
+        rig.by_fast_path() - before
     };
-    let first = by_lane(&mut rig);
-    let known = by_lane(&mut rig);
+    let first = by_fast_path(&mut rig);
+    let known = by_fast_path(&mut rig);
     assert!(first < known, "{first} of its first packet, {known} of its second");
     let change = |rig: &mut Rig, change: &dyn Fn(&mut Town)| {
         change(&mut rig.town);
         rig.town.number += 1;
         rig.apply();
-        by_lane(rig)
+        by_fast_path(rig)
     };
     let unconcerned = change(&mut rig, &|town| {
         town.chain("more", Encapsulation::Nsh, &[&["v4"]], &[]);

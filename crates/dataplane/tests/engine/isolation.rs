@@ -129,14 +129,14 @@ impl Bench {
 
     fn went(&mut self, now_ns: u64, out: Output) {
         assert!(out.datagrams.is_empty(), "the first function is here");
-        let Output { frames, mut lots, .. } = out;
+        let Output { frames, mut batches, .. } = out;
         for gone in frames {
             let bytes = gone.buffer.bytes();
             // Each slice's frames differ in the network alone, so they are told by it.
             let of = self.frames.iter().position(|frame| frame[14..] == bytes[14..]).unwrap();
             let came_ns = self.came_ns[of].pop_front().unwrap();
             self.delays_ns[of].push(now_ns + bytes.len() as u64 * 8 - came_ns);
-            self.engine.booked_sent(lots.withdraw(gone.share));
+            self.engine.credit_sent(batches.withdraw(gone.share));
             self.pool.put(gone.buffer);
         }
         assert_eq!(self.engine.counters().total().unaccounted(), 0);
@@ -161,7 +161,7 @@ fn what_waits_is_held_goes_on_by_the_tables_in_force_then_and_leaves_with_its_po
     bench.engine.tick(11_000, &mut bench.pool, &mut out);
     assert_eq!((out.frames.len(), out.datagrams.len()), (0, 1), "D is on another host");
     for datagram in out.datagrams {
-        bench.engine.booked_sent(out.lots.withdraw(datagram.share));
+        bench.engine.credit_sent(out.batches.withdraw(datagram.share));
         bench.pool.put(datagram.buffer);
     }
     assert_eq!(held(&bench), 3);

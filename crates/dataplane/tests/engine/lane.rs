@@ -26,7 +26,7 @@ pub(crate) enum Sent {
     /// From an endpoint, rarely with anything special about it.
     Plain { from: &'static str, what: Content },
     /// From a user in tunnels, rarely with bytes overwritten.
-    User { teid: u32, port: u16, written: Option<(usize, &'static [u8])> },
+    Subscriber { teid: u32, port: u16, written: Option<(usize, &'static [u8])> },
 }
 
 /// Where a frame says to whom it is, and from whom and to whom its packet is; and where the packet of
@@ -49,11 +49,8 @@ const WRITTEN: [(usize, &[u8]); 7] = [
 
 fn user_shots() -> impl Strategy<Value = Sent> {
     let written = prop_oneof![5 => Just(None), 1 => select(&WRITTEN[..]).prop_map(Some)];
-    (0..USERS_LAST + 2, 1_000u16..1_004, written).prop_map(|(teid, port, written)| Sent::User {
-        teid,
-        port,
-        written,
-    })
+    (0..USERS_LAST + 2, 1_000u16..1_004, written)
+        .prop_map(|(teid, port, written)| Sent::Subscriber { teid, port, written })
 }
 
 prop_compose! {
@@ -96,7 +93,7 @@ fn send(rig: &mut Rig, sent: &Sent) {
             let (bytes, offload) = what.make(&rig.town);
             rig.queue(from, &bytes, offload);
         }
-        Sent::User { teid, port, written } => {
+        Sent::Subscriber { teid, port, written } => {
             let user = with_port(user(USERS_VNI, *teid), *port);
             let mut bytes = slices::frame(&rig.town, user);
             if let Some((place, written)) = written {
@@ -170,14 +167,14 @@ fn turn_slice(rig: &mut Rig, turn: SliceTurn) {
 }
 
 pub(crate) fn run(
-    (has_lane, engines): (bool, usize),
+    (has_fast_path, engines): (bool, usize),
     (first, second): (&Town, &Town),
     behaviours: &[usize],
     volleys: &[Vec<Sent>],
     turn: SliceTurn,
 ) -> Rig {
     let change = |config: &mut catena_dataplane::engine::EngineConfig| {
-        config.has_lane = has_lane;
+        config.has_fast_path = has_fast_path;
         // Which segments are joined hangs on what comes between them.
         config.is_coalescing = false;
     };
@@ -235,7 +232,7 @@ pub(crate) fn compare_packets(one: &mut Rig, other: &mut Rig) -> Result<(), Test
 
 #[test]
 fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
-    let (by_lane, of_users) = (Cell::new(0), Cell::new([0; 2]));
+    let (by_fast_path, of_users) = (Cell::new(0), Cell::new([0; 2]));
     let volleys = vec(vec(sent(), 1..12), 1..4);
     // Without 1: a function that says of every hop that it was visited meets itself for ever where it
     // serves two hops in a row, by either way.
@@ -247,16 +244,16 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
     let outcome = runner.run(&inputs, |(first, second, behaviours, volleys, turn)| {
         let mut with = run((true, 1), (&first, &second), &behaviours, &volleys, turn);
         let mut without = run((false, 1), (&first, &second), &behaviours, &volleys, turn);
-        by_lane.set(by_lane.get() + with.by_lane());
+        by_fast_path.set(by_fast_path.get() + with.by_fast_path());
         of_users.set(sum(of_users.get(), entered(&with)));
-        prop_assert_eq!(without.by_lane(), 0);
+        prop_assert_eq!(without.by_fast_path(), 0);
         prop_assert_eq!(with.counters(), without.counters());
         compare_packets(&mut with, &mut without)
     });
     if let Err(error) = outcome {
         panic!("{error}");
     }
-    assert!(by_lane.get() > 1_000, "only {} packets went by the lane", by_lane.get());
+    assert!(by_fast_path.get() > 1_000, "only {} packets went by the lane", by_fast_path.get());
     assert_entered(of_users.get());
 }
 
@@ -270,10 +267,11 @@ fn users_of_slices_take_the_lane_all_the_way() {
         (town.slices, town.slice_paths) = (vec![slice(1, all)], vec![path(1, WEST)]);
         let mut rig = Rig::new(town);
         let passes = |rig: &mut Rig, teid: u32| {
-            let (bytes, before) = (slices::frame(&rig.town, user(USERS_VNI, teid)), rig.by_lane());
+            let (bytes, before) =
+                (slices::frame(&rig.town, user(USERS_VNI, teid)), rig.by_fast_path());
             rig.send("S", &bytes);
             assert_eq!(rig.take("D").len(), 1);
-            rig.by_lane() - before
+            rig.by_fast_path() - before
         };
         // From the source, out of the first function, out of the tunnel, out of the last one.
         for teid in [1, 2, 1] {
@@ -293,12 +291,12 @@ fn what_joins_an_earlier_datagram_is_booked_with_it_and_once() {
     town.chain("other", Encapsulation::Nsh, &[&["v3"]], &rules(CHAINED_PORT + 1));
     let mut rig = Rig::new(town);
     let frames = [0, 1, 0, 1, 0].map(|turn| packet(&rig.town, CHAINED_PORT + turn).frame());
-    let mut by_lane = Vec::new();
+    let mut by_fast_path = Vec::new();
     for round in 1..=2 {
-        let before = rig.by_lane();
+        let before = rig.by_fast_path();
         rig.datagrams.clear();
         rig.send_all("S", frames.iter().map(|frame| (frame.clone(), Offload::default())));
-        by_lane.push(rig.by_lane() - before);
+        by_fast_path.push(rig.by_fast_path() - before);
         let rows = rig.datagrams.iter().filter(|row| row.from == 0);
         let rows = rows.map(|row| row.bytes.len() / row.segment_bytes.map_or(1, usize::from));
         assert_eq!(rows.collect::<Vec<_>>(), [3, 2]);
@@ -306,7 +304,7 @@ fn what_joins_an_earlier_datagram_is_booked_with_it_and_once() {
         let out: Vec<u64> = out.map(|chain| chain.tunnelled_out.packets).collect();
         assert_eq!(out, [3 * round, 2 * round]);
     }
-    assert_eq!(by_lane, [5, 10], "who is known takes the lane from the start");
+    assert_eq!(by_fast_path, [5, 10], "who is known takes the lane from the start");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn alike() -> Town {
 }
 
 fn lane(is_there: bool) -> impl Fn(&mut EngineConfig) {
-    move |config| config.has_lane = is_there
+    move |config| config.has_fast_path = is_there
 }
 
 /// A packet of the other network.
@@ -50,8 +50,8 @@ fn come_back(rig: &mut Rig) -> Vec<u8> {
 
 #[test]
 fn networks_with_addresses_of_their_own_share_a_function() {
-    for has_lane in [true, false] {
-        let mut rig = Rig::with(apart(), lane(has_lane), 512);
+    for has_fast_path in [true, false] {
+        let mut rig = Rig::with(apart(), lane(has_fast_path), 512);
         let one = packet(&rig.town, CHAINED_PORT).frame();
         let other = of_other(&rig.town, "10.2.0.1", "10.2.0.2").frame();
         for _ in 0..3 {
@@ -59,15 +59,15 @@ fn networks_with_addresses_of_their_own_share_a_function() {
             rig.send("T", &other);
         }
         assert_eq!((rig.take("D").len(), rig.take("E").len()), (3, 3));
-        assert_eq!(rig.by_lane() > 0, has_lane);
+        assert_eq!(rig.by_fast_path() > 0, has_fast_path);
         rig.check();
     }
 }
 
 #[test]
 fn a_packet_with_an_address_of_another_network_does_not_go_in() {
-    for has_lane in [true, false] {
-        let mut rig = Rig::with(apart(), lane(has_lane), 512);
+    for has_fast_path in [true, false] {
+        let mut rig = Rig::with(apart(), lane(has_fast_path), 512);
         let one = packet(&rig.town, CHAINED_PORT);
         rig.send("S", &one.frame());
         let forged = of_other(&rig.town, "10.0.0.1", "10.0.0.2").frame();
@@ -139,8 +139,8 @@ fn what_could_have_come_from_either_network_goes_to_neither() {
 /// The same where the first network's path is there no more, so that the port is of one network.
 #[test]
 fn what_is_late_of_a_network_that_has_gone_does_not_come_out_in_the_next() {
-    for has_lane in [true, false] {
-        let mut rig = Rig::with(alike(), lane(has_lane), 512);
+    for has_fast_path in [true, false] {
+        let mut rig = Rig::with(alike(), lane(has_fast_path), 512);
         let other = rig.town.chains.pop().unwrap();
         rig.apply();
         rig.behaviours.insert("v1".into(), Behaviour::Swallow);

@@ -28,8 +28,8 @@ fn town(hops: &[&[&str]]) -> Town {
     town
 }
 
-fn rig_of(town: Town, has_lane: bool, behaviour: Behaviour) -> Rig {
-    let set = |config: &mut EngineConfig| config.has_lane = has_lane;
+fn rig_of(town: Town, has_fast_path: bool, behaviour: Behaviour) -> Rig {
+    let set = |config: &mut EngineConfig| config.has_fast_path = has_fast_path;
     let mut rig = Rig::with(town, set, 512);
     let keeping = rig.town.keeping.clone();
     rig.behaviours.extend(keeping.into_iter().map(|name| (name, behaviour)));
@@ -55,8 +55,8 @@ fn arrived(rig: &mut Rig, port: &str) -> (usize, usize) {
 #[test]
 fn equal_packets_of_two_networks_pass_functions_that_keep_macs_each_in_its_own() {
     let ways: [&[&[&str]]; 3] = [&[&["v1"]], &[&["v1"], &["v2"], &["v4"]], &[&["v1", "v2"]]];
-    for (hops, has_lane) in ways.into_iter().flat_map(|way| [(way, true), (way, false)]) {
-        let mut rig = rig_of(town(hops), has_lane, Behaviour::Bridge);
+    for (hops, has_fast_path) in ways.into_iter().flat_map(|way| [(way, true), (way, false)]) {
+        let mut rig = rig_of(town(hops), has_fast_path, Behaviour::Bridge);
         let packets = equal_packets(&rig.town);
         for _ in 0..3 {
             for (from, spec) in &packets {
@@ -67,7 +67,7 @@ fn equal_packets_of_two_networks_pass_functions_that_keep_macs_each_in_its_own()
         }
         let came = (arrived(&mut rig, "D"), arrived(&mut rig, "E"));
         assert_eq!(came, ((6, 0), (0, 6)), "{hops:?}");
-        assert_eq!(rig.by_lane() > 0, has_lane);
+        assert_eq!(rig.by_fast_path() > 0, has_fast_path);
     }
 }
 
@@ -127,8 +127,8 @@ const LIARS: [Behaviour; 2] =
 
 #[test]
 fn of_a_function_that_does_not_keep_macs_nothing_comes_out_in_any_network() {
-    for (liar, has_lane) in LIARS.into_iter().flat_map(|liar| [(liar, true), (liar, false)]) {
-        let mut rig = rig_of(town(&[&["v1"]]), has_lane, liar);
+    for (liar, has_fast_path) in LIARS.into_iter().flat_map(|liar| [(liar, true), (liar, false)]) {
+        let mut rig = rig_of(town(&[&["v1"]]), has_fast_path, liar);
         for (from, spec) in equal_packets(&rig.town) {
             rig.moved();
             rig.send(from, &spec.frame());
@@ -166,16 +166,18 @@ fn a_packet_that_says_another_network_than_its_own_ends_by_name() {
 
 #[test]
 fn a_function_of_one_network_may_be_declared_whatever_it_does() {
-    for (behaviour, has_lane) in LIARS.into_iter().flat_map(|liar| [(liar, true), (liar, false)]) {
+    for (behaviour, has_fast_path) in
+        LIARS.into_iter().flat_map(|liar| [(liar, true), (liar, false)])
+    {
         let mut town = town(&[&["v1"]]);
         town.chains.truncate(1);
-        let mut rig = rig_of(town, has_lane, behaviour);
+        let mut rig = rig_of(town, has_fast_path, behaviour);
         for _ in 0..3 {
             let (from, spec) = &equal_packets(&rig.town)[0];
             rig.send(from, &spec.frame());
         }
         assert_eq!(arrived(&mut rig, "D"), (3, 0));
-        assert_eq!(rig.by_lane() > 0, has_lane);
+        assert_eq!(rig.by_fast_path() > 0, has_fast_path);
     }
 }
 

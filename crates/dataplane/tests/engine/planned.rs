@@ -66,7 +66,7 @@ fn counters_after_traffic(mut world: World, egress: PortId) -> NodeCounters {
                     assert!(route(&mut bytes, PROXY_MAC, mac(egress)));
                     next = Some((egress, bytes));
                 }
-                engine.booked_sent(out.lots.withdraw(frame.share));
+                engine.credit_sent(out.batches.withdraw(frame.share));
                 pool.put(frame.buffer);
             }
         }

@@ -265,7 +265,7 @@ impl Rig {
     fn deliver(&mut self, from: (usize, usize), out: Output) {
         let number = from.0;
         assert_held(&self.nodes[number].engines[from.1], &out);
-        let Output { frames, datagrams, mut lots } = out;
+        let Output { frames, datagrams, mut batches } = out;
         for frame in frames {
             let seen = Seen { bytes: frame.buffer.bytes().to_vec(), offload: frame.buffer.offload };
             let node = &mut self.nodes[number];
@@ -278,7 +278,7 @@ impl Rig {
             let port = port.expect("a frame for a port of the node").clone();
             if let Some(reason) = self.refusals.get(&port.name) {
                 let engine = &mut self.nodes[number].engines[from.1];
-                engine.booked_failed(lots.withdraw(frame.share), *reason);
+                engine.credit_failed(batches.withdraw(frame.share), *reason);
                 continue;
             }
             let happening = Happening::Frame { port: port.name.clone(), bytes: seen.bytes.clone() };
@@ -291,9 +291,9 @@ impl Rig {
         let engine = &mut self.nodes[number].engines[from.1];
         // One by itself, as where others of its lot fail.
         if let Some(datagram) = datagrams.first() {
-            engine.booked_sent(lots.withdraw(datagram.share));
+            engine.credit_sent(batches.withdraw(datagram.share));
         }
-        engine.settle(&mut lots);
+        engine.settle(&mut batches);
         assert_held(engine, &Output::default());
         for datagram in datagrams {
             self.carry(number, datagram);
@@ -444,8 +444,8 @@ impl Rig {
     }
 
     /// Packets that took the lane.
-    pub(crate) fn by_lane(&self) -> u64 {
-        self.nodes.iter().flat_map(|node| &node.engines).map(Engine::by_lane).sum()
+    pub(crate) fn by_fast_path(&self) -> u64 {
+        self.nodes.iter().flat_map(|node| &node.engines).map(Engine::by_fast_path).sum()
     }
 
     pub(crate) fn counters(&self) -> Vec<NodeCounters> {

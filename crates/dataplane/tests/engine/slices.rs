@@ -25,7 +25,7 @@ pub(crate) const EAST: PathId = PathId(101);
 
 /// Whose packet a frame is.
 #[derive(Clone, Copy)]
-pub(crate) struct User {
+pub(crate) struct Subscriber {
     vni: Option<u32>,
     teid: u32,
     qfi: Option<u32>,
@@ -34,30 +34,30 @@ pub(crate) struct User {
 }
 
 /// The same user's packet of another flow.
-pub(crate) fn with_port(user: User, port: u16) -> User {
-    User { port, ..user }
+pub(crate) fn with_port(user: Subscriber, port: u16) -> Subscriber {
+    Subscriber { port, ..user }
 }
 
 /// The same user's packet of a QoS flow.
-pub(crate) fn with_qfi(user: User, qfi: u32) -> User {
-    User { qfi: Some(qfi), ..user }
+pub(crate) fn with_qfi(user: Subscriber, qfi: u32) -> Subscriber {
+    Subscriber { qfi: Some(qfi), ..user }
 }
 
 /// The same user's packet outside of any network.
-pub(crate) fn without_network(user: User) -> User {
-    User { vni: None, ..user }
+pub(crate) fn without_network(user: Subscriber) -> Subscriber {
+    Subscriber { vni: None, ..user }
 }
 
-pub(crate) fn user(vni: u32, teid: u32) -> User {
-    User { vni: Some(vni), teid, qfi: None, port: 1_000 }
+pub(crate) fn user(vni: u32, teid: u32) -> Subscriber {
+    Subscriber { vni: Some(vni), teid, qfi: None, port: 1_000 }
 }
 
 /// A user's packet in GTP-U, in VXLAN if there is a network. All share one outer flow.
-pub(crate) fn frame(town: &Town, user: User) -> Vec<u8> {
+pub(crate) fn frame(town: &Town, user: Subscriber) -> Vec<u8> {
     spec(town, user).frame()
 }
 
-fn spec(town: &Town, user: User) -> Spec {
+fn spec(town: &Town, user: Subscriber) -> Spec {
     let base = packet(town, PLAIN_PORT);
     let inner = Spec {
         source: "10.60.0.1".parse().unwrap(),
@@ -184,7 +184,7 @@ fn each_user_goes_the_path_of_the_slice_that_says_most_of_him() {
             (user(5, 10), &["v1", "v4"], Some(2)),
             (user(5, 7), &["v1", "v2"], Some(1)),
             (user(6, 7), &["v1", "v4"], Some(3)),
-            (User { vni: None, ..user(0, 7) }, &["v1", "v4"], Some(3)),
+            (Subscriber { vni: None, ..user(0, 7) }, &["v1", "v4"], Some(3)),
             (user(6, 8), &[], None),
         ] {
             let before = rig.slice_counters(0);
@@ -249,11 +249,11 @@ fn users_of_one_tunnel_meet_the_instances_each_for_himself_and_on_all_nodes_the_
     town.slice_paths = vec![path(1, WEST)];
     let mut rig = Rig::new(town);
     for number in 0..60 {
-        let user = User { port: 1_000 + number, ..user(5, 1) };
+        let user = Subscriber { port: 1_000 + number, ..user(5, 1) };
         rig.send("S", &frame(&rig.town, user));
     }
     // By the lane: all from the source, and what one of them gets.
-    assert!(rig.by_lane() >= 60, "{} by the lane", rig.by_lane());
+    assert!(rig.by_fast_path() >= 60, "{} by the lane", rig.by_fast_path());
     let visits = rig.visits();
     let (one, other) = (visits["v2.in"], visits["v4.in"]);
     assert_eq!(one + other, 60);
@@ -268,7 +268,7 @@ fn a_user_moves_to_another_tunnel_end_and_another_identifier_without_loss() {
     rig.behaviours.insert("v1".into(), Behaviour::Swallow);
     let mut held = Vec::new();
     for number in 0..30_u16 {
-        let from = User { port: 2_000 + number, ..user(5, 3) };
+        let from = Subscriber { port: 2_000 + number, ..user(5, 3) };
         let mut sent = spec(&rig.town, from);
         match number {
             0..10 => {}
@@ -278,7 +278,7 @@ fn a_user_moves_to_another_tunnel_end_and_another_identifier_without_loss() {
             _ => {
                 sent = Spec {
                     source: "10.0.0.99".parse().unwrap(),
-                    ..spec(&rig.town, User { teid: 77, ..from })
+                    ..spec(&rig.town, Subscriber { teid: 77, ..from })
                 }
             }
         }
@@ -305,7 +305,7 @@ fn a_user_moves_to_another_tunnel_end_and_another_identifier_without_loss() {
 #[test]
 fn slices_come_and_go_by_changes_and_the_tables_before_stay_as_they_were() {
     let mut rig = Rig::new(scene(Encapsulation::Nsh));
-    let send = |rig: &mut Rig, user: User| {
+    let send = |rig: &mut Rig, user: Subscriber| {
         rig.send("S", &frame(&rig.town, user));
         let met = visited(rig);
         rig.take("D");
@@ -528,7 +528,7 @@ fn a_slice_may_send_into_a_path_of_others() {
 #[test]
 fn an_explanation_names_the_slice_and_the_user() {
     let rig = Rig::new(scene(Encapsulation::Nsh));
-    let asked = frame(&rig.town, User { qfi: Some(9), ..user(5, 3) });
+    let asked = frame(&rig.town, Subscriber { qfi: Some(9), ..user(5, 3) });
     golden("slice", &text(&tell(&rig, "S", &asked, None)));
 }
 

@@ -34,8 +34,8 @@ fn sent(
     let sent = out.datagrams.iter().map(|one| (one.segment_bytes.is_some(), one.is_followed));
     let sent = sent.collect();
     for datagram in out.datagrams {
-        let booking = out.lots.withdraw(datagram.share);
-        side.engine.booked_sent(booking);
+        let booking = out.batches.withdraw(datagram.share);
+        side.engine.credit_sent(booking);
         side.pool.put(datagram.buffer);
     }
     sent

@@ -4,7 +4,7 @@ use crate::packets::Sent;
 use crate::streets::TownKind;
 use crate::town::{Port, Town, node_name};
 use catena_dataplane::engine::{
-    Booking, Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Tables, TunnelKind,
+    Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Tables, TunnelKind, TxCredit,
 };
 use catena_fastpath::Event;
 use catena_io::{Buffer, BufferPool, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX};
@@ -40,7 +40,7 @@ impl Side {
     pub(crate) fn new(kind: TownKind) -> Self {
         let mut config = EngineConfig::new(node_name(0));
         (config.flow_seed, config.probe_secret) = (7, 8);
-        config.has_lane = kind.has_lane;
+        config.has_fast_path = kind.has_fast_path;
         config.slice_bits_per_second = NonZeroU64::new(SLICE_BITS_PER_SECOND);
         if kind.is_crowded {
             config.flows_max = FLOWS_MAX_CROWDED;
@@ -63,7 +63,7 @@ impl Side {
         mut packets: Vec<Packet>,
         is_starved: bool,
         town: &Town,
-    ) -> Vec<(Left, Vec<Booking>)> {
+    ) -> Vec<(Left, Vec<TxCredit>)> {
         let mut out = Output::default();
         let taken = std::iter::from_fn(|| is_starved.then(|| self.pool.take()).flatten());
         let taken: Vec<Buffer> = taken.collect();
@@ -73,28 +73,28 @@ impl Side {
     }
 
     /// Tells the engine the time; answers as for packets.
-    pub(crate) fn tick(&mut self, now_ns: u64, town: &Town) -> Vec<(Left, Vec<Booking>)> {
+    pub(crate) fn tick(&mut self, now_ns: u64, town: &Town) -> Vec<(Left, Vec<TxCredit>)> {
         let mut out = Output::default();
         self.engine.tick(now_ns, &mut self.pool, &mut out);
         self.left(out, town)
     }
 
-    fn left(&mut self, out: Output, town: &Town) -> Vec<(Left, Vec<Booking>)> {
+    fn left(&mut self, out: Output, town: &Town) -> Vec<(Left, Vec<TxCredit>)> {
         let mut left = Vec::new();
-        let Output { frames, datagrams, mut lots } = out;
+        let Output { frames, datagrams, mut batches } = out;
         for frame in frames {
             let here = town.ports.iter().filter(|port| port.node == 0);
             let mut here = here.filter(|port| self.engine.slot_of(port.id) == Some(frame.to));
             let port = here.next().expect("a port of the node").name.clone();
             let is_super_frame = frame.buffer.offload.segmentation.is_some();
             let bytes = frame.buffer.bytes().to_vec();
-            let booking = lots.withdraw(frame.share);
+            let booking = batches.withdraw(frame.share);
             left.push((Left::Frame { port, bytes, is_super_frame }, vec![booking]));
             self.pool.put(frame.buffer);
         }
         let mut rows: Vec<Row> = Vec::new();
         for datagram in datagrams {
-            let row = Row::of(&datagram, lots.withdraw(datagram.share));
+            let row = Row::of(&datagram, batches.withdraw(datagram.share));
             self.pool.put(datagram.buffer);
             match rows.last_mut().filter(|last| last.takes(&row)) {
                 Some(last) => last.join(row),
@@ -106,18 +106,18 @@ impl Side {
         left
     }
 
-    /// Books what has left, or why it could not.
+    /// Counters what has left, or why it could not.
     pub(crate) fn book(
         &mut self,
-        left: Vec<(Left, Vec<Booking>)>,
+        left: Vec<(Left, Vec<TxCredit>)>,
         fate: impl Fn(&Left) -> Option<DropReason>,
     ) {
         for (left, bookings) in left {
             let fate = fate(&left);
             for booking in bookings {
                 match fate {
-                    None => self.engine.booked_sent(booking),
-                    Some(reason) => self.engine.booked_failed(booking, reason),
+                    None => self.engine.credit_sent(booking),
+                    Some(reason) => self.engine.credit_failed(booking, reason),
                 }
             }
         }
@@ -139,11 +139,11 @@ struct Row {
     flow: (String, TunnelKind, u16),
     segment_bytes: usize,
     bytes: Vec<u8>,
-    bookings: Vec<Booking>,
+    bookings: Vec<TxCredit>,
 }
 
 impl Row {
-    fn of(datagram: &Datagram, booking: Booking) -> Self {
+    fn of(datagram: &Datagram, booking: TxCredit) -> Self {
         let bytes = datagram.buffer.bytes().to_vec();
         Self {
             flow: (datagram.to.to_string(), datagram.kind, datagram.entropy),
@@ -170,13 +170,13 @@ impl Row {
         self.bookings.extend(next.bookings);
     }
 
-    fn left(self) -> (Left, Vec<Booking>) {
+    fn left(self) -> (Left, Vec<TxCredit>) {
         (Left::Datagram { to: self.flow.0, bytes: self.bytes }, self.bookings)
     }
 }
 
 /// The names of what leaves.
-pub(crate) fn names(left: &[(Left, Vec<Booking>)]) -> Vec<Left> {
+pub(crate) fn names(left: &[(Left, Vec<TxCredit>)]) -> Vec<Left> {
     left.iter().map(|(left, _)| left.clone()).collect()
 }
 

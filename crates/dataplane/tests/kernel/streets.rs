@@ -42,7 +42,7 @@ pub(crate) struct TownKind {
     /// The engine watches functions, and some die.
     pub(crate) is_watched: bool,
     /// The engine has its lane: every second town of each kind.
-    pub(crate) has_lane: bool,
+    pub(crate) has_fast_path: bool,
 }
 
 impl TownKind {
@@ -52,7 +52,7 @@ impl TownKind {
             has_slices: number == 0,
             is_crowded: number == 1,
             is_watched: number == 2,
-            has_lane: (seed + seed / KINDS).is_multiple_of(2),
+            has_fast_path: (seed + seed / KINDS).is_multiple_of(2),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::streets::{self, TownKind};
 use crate::town::{Port, Town, node_address};
 use crate::watch;
 use catena_dataplane::engine::{Engine, KernelPort, Origin, Packet};
-use catena_dataplane::shell::KernelDoor;
+use catena_dataplane::shell::KernelTables;
 use catena_fastpath::reference::{self, Outcome};
 use catena_fastpath::{
     Event, FLAG_PUSHES, FlowKey, Hook, Kind, Operation, OuterHeader, Program, PuntedFrom, Settings,
@@ -104,7 +104,7 @@ impl Twin {
         tables.set_settings(Settings { punt_ifindex: PUNT_INTERFACE, ..Settings::default() });
         let kind = TownKind::of(seed);
         let (alone, mut beside) = (Side::new(kind), Side::new(kind));
-        let door = KernelDoor::open(Tables::open(given()).unwrap()).unwrap();
+        let door = KernelTables::open(Tables::open(given()).unwrap()).unwrap();
         beside.engine.open_kernel_path(Box::new(door));
         beside.engine.set_kernel_underlay(Some(UNDERLAY_INTERFACE));
         let now_ns = 1_000_000_000;
@@ -260,7 +260,7 @@ impl Twin {
         let now_ns = self.now_ns;
         let what = &format!("{what} in town {} without {:?}", self.seed, self.town.absent);
         let is_rough = self.is_rough;
-        let may_starve = matches!(done, Done::Up(_)) && is_rough && !self.kind.has_lane;
+        let may_starve = matches!(done, Done::Up(_)) && is_rough && !self.kind.has_fast_path;
         let is_starved = may_starve && Dice(now_ns).once_in(STARVED_ONE_IN);
         let arrived = packet(&mut self.alone, None);
         let alone = self.alone.forward(now_ns, vec![arrived], is_starved, &self.town);

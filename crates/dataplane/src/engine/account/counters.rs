@@ -1,10 +1,10 @@
-//! The books of the engine: what came in, what was made here and what became of each packet, per
+//! The counters of the engine: what came in, what was made here and what became of each packet, per
 //! port, for the tunnels and per path. Knows how the lines add up to `received + created =
 //! forwarded + dropped + consumed + held`; refuses to know why a packet ended as it did.
 
-use super::path_counters::{PathBooks, PathSums};
+use super::path_counters::{PathCounters, PathSums};
 use super::slots::Slots;
-use super::tx_batches::{Booking, Ends, Lots};
+use super::tx_batches::{Ends, TxBatches, TxCredit};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::PortIndex;
@@ -13,7 +13,7 @@ use crate::engine::tables::descent::Changed;
 use crate::engine::vector::owner::NO_SERIAL;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::owner::Passage;
-use crate::engine::vector::owner::PathSeat;
+use crate::engine::vector::owner::PathRef;
 use catena_model::account::{Account, Created, NodeCounters, PortCounters, Volume};
 use catena_model::id::PortId;
 use catena_model::{CounterScope, DropReason, NodeName};
@@ -25,7 +25,7 @@ pub const RETIRED_PORTS_NAME: &str = "(removed ports)";
 
 /// Are packets of the lane counted? A build where they are not is for `cargo xtask bench engine`
 /// alone, which says what counting costs: what it forwards there takes the lane and one path, and what
-/// its books say has no meaning.
+/// its counters say has no meaning.
 pub(crate) const IS_COUNTING: bool = !cfg!(uncounted);
 
 /// An account with arrays in place of maps.
@@ -89,15 +89,15 @@ impl Tally {
 
 /// The counters of one port, or the sum of those that left.
 #[derive(Clone, Debug, Default)]
-struct PortBook {
+struct PortSums {
     tally: Tally,
     transmitted: Volume,
     created_by_function: u64,
     lost_in_function: u64,
 }
 
-impl PortBook {
-    fn merge(&mut self, other: &PortBook) {
+impl PortSums {
+    fn merge(&mut self, other: &PortSums) {
         self.tally.merge(&other.tally);
         self.transmitted.merge(other.transmitted);
         self.created_by_function += other.created_by_function;
@@ -118,34 +118,34 @@ impl PortBook {
     }
 }
 
-struct SlotBook {
+struct SlotSums {
     serial: u32,
-    book: PortBook,
+    book: PortSums,
 }
 
-/// All books of one engine.
-pub(crate) struct Books {
-    slots: Vec<SlotBook>,
-    retired: PortBook,
+/// All counters of one engine.
+pub(crate) struct Counters {
+    slots: Vec<SlotSums>,
+    retired: PortSums,
     has_retired: bool,
-    tunnels: PortBook,
-    paths: PathBooks,
+    tunnels: PortSums,
+    paths: PathCounters,
 }
 
-impl Books {
+impl Counters {
     pub(crate) fn new() -> Self {
         Self {
             slots: Vec::new(),
-            retired: PortBook::default(),
+            retired: PortSums::default(),
             has_retired: false,
-            tunnels: PortBook::default(),
-            paths: PathBooks::default(),
+            tunnels: PortSums::default(),
+            paths: PathCounters::default(),
         }
     }
 
     /// Opens the book of a port that takes a slot, new or free.
     pub(crate) fn open_port(&mut self, slot: PortSlot, serial: u32) {
-        let opened = SlotBook { serial, book: PortBook::default() };
+        let opened = SlotSums { serial, book: PortSums::default() };
         if slot.index() == self.slots.len() {
             self.slots.push(opened);
         } else if let Some(free) = self.slots.get_mut(slot.index()) {
@@ -158,11 +158,11 @@ impl Books {
         if let Some(left) = self.slots.get_mut(slot.index()) {
             self.retired.merge(&left.book);
             self.has_retired = true;
-            *left = SlotBook { serial: NO_SERIAL, book: PortBook::default() };
+            *left = SlotSums { serial: NO_SERIAL, book: PortSums::default() };
         }
     }
 
-    /// Lines the paths' books up with new tables; those of paths that stay keep their sums, and
+    /// Lines the paths' counters up with new tables; those of paths that stay keep their sums, and
     /// what functions still have of those that go is lost.
     pub(crate) fn align_paths(
         &mut self,
@@ -176,7 +176,7 @@ impl Books {
     }
 
     #[inline]
-    fn book(&mut self, owner: Owner) -> &mut PortBook {
+    fn book(&mut self, owner: Owner) -> &mut PortSums {
         match owner {
             Owner::Tunnels => &mut self.tunnels,
             Owner::Port { slot, serial } => match self.slots.get_mut(slot.index()) {
@@ -191,7 +191,7 @@ impl Books {
 
     /// The seat of the path that a position of the tables in force is on.
     #[inline]
-    pub(crate) fn seat(&self, position: PathPosition) -> PathSeat {
+    pub(crate) fn seat(&self, position: PathPosition) -> PathRef {
         self.paths.seat(position)
     }
 
@@ -246,7 +246,7 @@ impl Books {
     pub(crate) fn dropped(
         &mut self,
         owner: Owner,
-        path: Option<PathSeat>,
+        path: Option<PathRef>,
         reason: DropReason,
         packets: u64,
     ) {
@@ -257,33 +257,33 @@ impl Books {
     }
 
     #[inline]
-    pub(crate) fn entered(&mut self, seat: PathSeat, volume: Volume) {
+    pub(crate) fn entered(&mut self, seat: PathRef, volume: Volume) {
         self.paths.entered(seat, volume);
     }
 
     #[inline]
-    pub(crate) fn finished(&mut self, seat: PathSeat, volume: Volume) {
+    pub(crate) fn finished(&mut self, seat: PathRef, volume: Volume) {
         self.paths.finished(seat, volume);
     }
 
-    pub(crate) fn tapped(&mut self, seat: PathSeat, volume: Volume) {
+    pub(crate) fn tapped(&mut self, seat: PathRef, volume: Volume) {
         self.paths.tapped(seat, volume);
     }
 
     #[inline]
-    pub(crate) fn tunnelled_in(&mut self, seat: PathSeat, volume: Volume) {
+    pub(crate) fn tunnelled_in(&mut self, seat: PathRef, volume: Volume) {
         self.paths.tunnelled_in(seat, volume);
     }
 
     #[inline]
-    pub(crate) fn returned(&mut self, seat: PathSeat, local: u32, volume: Volume) {
+    pub(crate) fn returned(&mut self, seat: PathRef, local: u32, volume: Volume) {
         if let Some(hop) = self.paths.hop(seat, local) {
             hop.returned.merge(volume);
         }
     }
 
     /// A packet went past a dead instance and stays on its path.
-    pub(crate) fn bypassed(&mut self, seat: PathSeat, local: u32, volume: Volume) {
+    pub(crate) fn bypassed(&mut self, seat: PathRef, local: u32, volume: Volume) {
         if let Some(hop) = self.paths.hop(seat, local) {
             hop.bypassed.merge(volume);
         }
@@ -293,7 +293,7 @@ impl Books {
     /// told apart from those of other paths by their order alone.
     pub(crate) fn returned_unlike(
         &mut self,
-        seat: PathSeat,
+        seat: PathRef,
         local: u32,
         rewritten: u64,
         ambiguous: u64,
@@ -311,23 +311,25 @@ impl Books {
     }
 
     /// The transmission went well.
-    pub(crate) fn sent(&mut self, booking: Booking) {
+    pub(crate) fn sent(&mut self, booking: TxCredit) {
         self.sent_between(&booking);
         self.sent_on_path(&booking);
     }
 
-    /// The transmission of all that is left in the lots went well. What follows one another from one
+    /// The transmission of all that is left in the batches went well. What follows one another from one
     /// owner to one other, whatever paths it is on, is written down there as one.
-    pub(crate) fn settle(&mut self, lots: &mut Lots) {
-        let mut open: Option<Booking> = None;
-        for lot in lots.settle() {
-            self.sent_on_path(&lot);
+    pub(crate) fn settle(&mut self, batches: &mut TxBatches) {
+        let mut open: Option<TxCredit> = None;
+        for batch in batches.settle() {
+            self.sent_on_path(&batch);
             match &mut open {
-                Some(open) if (open.ends.owner, open.ends.to) == (lot.ends.owner, lot.ends.to) => {
-                    open.volume.merge(lot.volume);
+                Some(open)
+                    if (open.ends.owner, open.ends.to) == (batch.ends.owner, batch.ends.to) =>
+                {
+                    open.volume.merge(batch.volume);
                 }
                 _ => {
-                    if let Some(closed) = open.replace(lot) {
+                    if let Some(closed) = open.replace(batch) {
                         self.sent_between(&closed);
                     }
                 }
@@ -338,9 +340,9 @@ impl Books {
         }
     }
 
-    /// In the books of whose packets they were and of where they went.
-    fn sent_between(&mut self, booking: &Booking) {
-        let Booking { ends: Ends { owner, to, .. }, volume } = *booking;
+    /// In the counters of whose packets they were and of where they went.
+    fn sent_between(&mut self, booking: &TxCredit) {
+        let TxCredit { ends: Ends { owner, to, .. }, volume } = *booking;
         let book = self.book(owner);
         book.tally.held = book.tally.held.saturating_sub(volume.packets);
         book.tally.forwarded.merge(volume);
@@ -349,7 +351,7 @@ impl Books {
 
     /// In the book of their path.
     #[inline]
-    fn sent_on_path(&mut self, booking: &Booking) {
+    fn sent_on_path(&mut self, booking: &TxCredit) {
         match booking.ends.passage {
             Passage::Ordinary => {}
             Passage::Tunnelled(seat) => self.paths.tunnelled_out(seat, booking.volume),
@@ -362,8 +364,9 @@ impl Books {
     }
 
     /// The transmission failed, and the packets end here.
-    pub(crate) fn failed(&mut self, booking: Booking, reason: DropReason) {
-        let Booking { ends: Ends { owner, passage, .. }, volume: Volume { packets, .. } } = booking;
+    pub(crate) fn failed(&mut self, booking: TxCredit, reason: DropReason) {
+        let TxCredit { ends: Ends { owner, passage, .. }, volume: Volume { packets, .. } } =
+            booking;
         let book = self.book(owner);
         book.tally.held = book.tally.held.saturating_sub(packets);
         let path = match passage {
@@ -412,16 +415,16 @@ mod tests {
     #[test]
     fn lots_count_as_each_of_their_bookings() {
         let [one, other] = [0, 1].map(PortSlot);
-        let books = || {
-            let mut books = Books::new();
-            books.open_port(one, 1);
-            books.open_port(other, 2);
-            books.received(Owner::Tunnels, Volume { packets: 64, bytes: 64_000 });
-            books.held(Owner::Tunnels, 64);
-            books
+        let counters = || {
+            let mut counters = Counters::new();
+            counters.open_port(one, 1);
+            counters.open_port(other, 2);
+            counters.received(Owner::Tunnels, Volume { packets: 64, bytes: 64_000 });
+            counters.held(Owner::Tunnels, 64);
+            counters
         };
         let owners = [Owner::Port { slot: one, serial: 1 }, Owner::Port { slot: other, serial: 2 }];
-        let booking = |number: usize| Booking {
+        let booking = |number: usize| TxCredit {
             ends: Ends {
                 owner: Owner::Tunnels,
                 // Rows of one, two and four, and one that has no port any more.
@@ -432,16 +435,19 @@ mod tests {
             },
             volume: Volume { packets: 1, bytes: number as u64 },
         };
-        let (mut each, mut row) = (books(), books());
+        let (mut each, mut row) = (counters(), counters());
         (0..64).map(booking).for_each(|booking| each.sent(booking));
-        let mut lots = Lots::default();
+        let mut batches = TxBatches::default();
         for number in 0..64 {
-            lots.enter(booking(number));
+            batches.enter(booking(number));
         }
-        row.settle(&mut lots);
-        let told = |books: &Books| {
-            let all =
-                books.slots.iter().map(|slot| &slot.book).chain([&books.tunnels, &books.retired]);
+        row.settle(&mut batches);
+        let told = |counters: &Counters| {
+            let all = counters
+                .slots
+                .iter()
+                .map(|slot| &slot.book)
+                .chain([&counters.tunnels, &counters.retired]);
             let nobody = PortId(Uuid::nil());
             all.map(|book| book.export(nobody, String::new())).collect::<Vec<_>>()
         };

@@ -1,4 +1,4 @@
-//! The books of paths: what entered each, passed on, finished and ended on it. Knows indexes and
+//! The counters of paths: what entered each, passed on, finished and ended on it. Knows indexes and
 //! serials; refuses to know why a packet ended as it did.
 //!
 //! A packet in the middle of its path touches one line of the processor's cache here, whatever the
@@ -13,7 +13,7 @@ use crate::engine::encap::PathPosition;
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Changed;
 use crate::engine::tables::path::{LocalInstance, PathTable};
-use crate::engine::vector::owner::{Owner, PathSeat};
+use crate::engine::vector::owner::{Owner, PathRef};
 use catena_io::{prefer_huge_pages, prefetch};
 use catena_model::account::{ChainCounters, HopCounters, Volume};
 use catena_model::id::{ChainId, InstanceId};
@@ -44,11 +44,11 @@ struct Side {
     like: u32,
     entered: Volume,
     tapped: Volume,
-    hops: Vec<HopBook>,
+    hops: Vec<HopSums>,
 }
 
 #[derive(Clone)]
-pub(crate) struct HopBook {
+pub(crate) struct HopSums {
     hop: u16,
     instance: InstanceId,
     name: String,
@@ -61,7 +61,7 @@ pub(crate) struct HopBook {
     ingress: Option<Owner>,
 }
 
-impl HopBook {
+impl HopSums {
     fn new(local: &LocalInstance, slots: &Slots) -> Self {
         let ingress = local.ingress.filter(|_| !local.is_tap);
         Self {
@@ -109,16 +109,16 @@ pub(crate) struct PathSums {
     pub(crate) dropped: Drops,
 }
 
-/// The books of all paths, by index.
+/// The counters of all paths, by index.
 #[derive(Default)]
-pub(crate) struct PathBooks {
+pub(crate) struct PathCounters {
     tallies: Vec<Tally>,
     sides: Vec<Side>,
     last_serial: u64,
 }
 
-impl PathBooks {
-    /// Lines the books up with new tables: those of paths that stay keep their sums. Answers what
+impl PathCounters {
+    /// Lines the counters up with new tables: those of paths that stay keep their sums. Answers what
     /// instances that go have lost. `changed`: what differs from the tables before; none: nobody knows.
     pub(crate) fn align(
         &mut self,
@@ -207,9 +207,9 @@ impl PathBooks {
 
     /// The seat of the path that a position of the tables in force is on.
     #[inline]
-    pub(crate) fn seat(&self, position: PathPosition) -> PathSeat {
+    pub(crate) fn seat(&self, position: PathPosition) -> PathRef {
         let (index, like) = (position.path(), position.like());
-        PathSeat { index, like, serial: self.tallies[index as usize].serial }
+        PathRef { index, like, serial: self.tallies[index as usize].serial }
     }
 
     /// Asks for the tally of the path with this index, before it is needed.
@@ -234,7 +234,7 @@ impl PathBooks {
     }
 
     #[inline]
-    fn place(&self, seat: PathSeat) -> Option<usize> {
+    fn place(&self, seat: PathRef) -> Option<usize> {
         let index = seat.index as usize;
         match self.tallies.get(index) {
             Some(tally) if tally.serial == seat.serial => Some(index),
@@ -244,13 +244,13 @@ impl PathBooks {
 
     /// The tables have been replaced since the packet was sent.
     #[cold]
-    fn moved(&self, seat: PathSeat) -> Option<usize> {
+    fn moved(&self, seat: PathRef) -> Option<usize> {
         self.tallies.iter().position(|tally| tally.serial == seat.serial)
     }
 
     /// The places of a path and of the one whose hops it has: one place, but for the path of a slice.
     #[inline]
-    fn places(&self, seat: PathSeat) -> Option<(usize, usize)> {
+    fn places(&self, seat: PathRef) -> Option<(usize, usize)> {
         let own = self.place(seat)?;
         let is_there = own == seat.index as usize;
         let like = if is_there { seat.like } else { self.sides.get(own)?.like };
@@ -258,7 +258,7 @@ impl PathBooks {
     }
 
     #[inline]
-    fn each_tally(&mut self, seat: PathSeat, book: impl Fn(&mut Tally)) {
+    fn each_tally(&mut self, seat: PathRef, book: impl Fn(&mut Tally)) {
         let Some((own, like)) = self.places(seat) else { return };
         self.tallies.get_mut(own).map(&book);
         if own != like {
@@ -267,7 +267,7 @@ impl PathBooks {
     }
 
     #[inline]
-    fn each_side(&mut self, seat: PathSeat, book: impl Fn(&mut Side)) {
+    fn each_side(&mut self, seat: PathRef, book: impl Fn(&mut Side)) {
         let Some((own, like)) = self.places(seat) else { return };
         self.sides.get_mut(own).map(&book);
         if own != like {
@@ -276,30 +276,30 @@ impl PathBooks {
     }
 
     #[inline]
-    pub(crate) fn entered(&mut self, seat: PathSeat, volume: Volume) {
+    pub(crate) fn entered(&mut self, seat: PathRef, volume: Volume) {
         self.each_side(seat, |side| side.entered.merge(volume));
     }
 
-    pub(crate) fn tapped(&mut self, seat: PathSeat, volume: Volume) {
+    pub(crate) fn tapped(&mut self, seat: PathRef, volume: Volume) {
         self.each_side(seat, |side| side.tapped.merge(volume));
     }
 
     #[inline]
-    pub(crate) fn finished(&mut self, seat: PathSeat, volume: Volume) {
+    pub(crate) fn finished(&mut self, seat: PathRef, volume: Volume) {
         self.each_tally(seat, |tally| tally.finished.merge(volume));
     }
 
     #[inline]
-    pub(crate) fn tunnelled_in(&mut self, seat: PathSeat, volume: Volume) {
+    pub(crate) fn tunnelled_in(&mut self, seat: PathRef, volume: Volume) {
         self.each_tally(seat, |tally| tally.tunnelled_in.merge(volume));
     }
 
     #[inline]
-    pub(crate) fn tunnelled_out(&mut self, seat: PathSeat, volume: Volume) {
+    pub(crate) fn tunnelled_out(&mut self, seat: PathRef, volume: Volume) {
         self.each_tally(seat, |tally| tally.tunnelled_out.merge(volume));
     }
 
-    pub(crate) fn dropped(&mut self, seat: PathSeat, reason: DropReason, packets: u64) {
+    pub(crate) fn dropped(&mut self, seat: PathRef, reason: DropReason, packets: u64) {
         self.each_tally(seat, |tally| {
             tally.dropped.get_or_insert_default().add(reason, packets);
         });
@@ -307,7 +307,7 @@ impl PathBooks {
 
     /// The book of a local instance of a path, by its number there.
     #[inline]
-    pub(crate) fn hop(&mut self, seat: PathSeat, local: u32) -> Option<&mut HopBook> {
+    pub(crate) fn hop(&mut self, seat: PathRef, local: u32) -> Option<&mut HopSums> {
         let place = self.place(seat)?;
         // The seat says it as long as the tables do, which spares a line.
         let is_there = place == seat.index as usize;
@@ -348,7 +348,7 @@ impl PathBooks {
             tunnelled_out: sums.tunnelled_out,
             tunnelled_in: sums.tunnelled_in,
             dropped: sums.dropped.export(),
-            hops: side.hops.iter().map(HopBook::export).collect(),
+            hops: side.hops.iter().map(HopSums::export).collect(),
             is_partial: false,
         };
         lines.map(line).collect()
@@ -367,7 +367,7 @@ impl Side {
         }
     }
 
-    /// Lines the books of the instances up with those of the path; none: it has none of its own.
+    /// Lines the counters of the instances up with those of the path; none: it has none of its own.
     fn align_hops(
         &mut self,
         path: Option<&PathTable>,
@@ -376,17 +376,17 @@ impl Side {
     ) {
         let mut old = std::mem::take(&mut self.hops);
         for local in path.into_iter().flat_map(|path| &path.local_instances) {
-            let same = |book: &HopBook| book.hop == local.hop && book.instance == local.id;
+            let same = |book: &HopSums| book.hop == local.hop && book.instance == local.id;
             let found = old.iter().position(same).map(|at| old.swap_remove(at));
-            let fresh = HopBook::new(local, slots);
+            let fresh = HopSums::new(local, slots);
             self.hops.push(match found {
                 // The name may have changed, and the port may be gone or there again.
                 Some(old) => {
-                    HopBook { name: fresh.name, ingress: fresh.ingress.or(old.ingress), ..old }
+                    HopSums { name: fresh.name, ingress: fresh.ingress.or(old.ingress), ..old }
                 }
                 None => fresh,
             });
         }
-        lost.extend(old.iter().filter_map(HopBook::lost));
+        lost.extend(old.iter().filter_map(HopSums::lost));
     }
 }

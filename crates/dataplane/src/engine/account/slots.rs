@@ -1,7 +1,7 @@
 //! Slots: the names of ports that outlive tables. Knows which port has which slot and which index
 //! it has in the tables in force; refuses to know what a port does.
 
-use super::counters::Books;
+use super::counters::Counters;
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::Tables;
@@ -29,13 +29,13 @@ pub(crate) struct Slots {
 
 impl Slots {
     /// Gives the ports of new tables their slots: those that stay keep theirs, those that leave
-    /// are closed in the books, and answered. `changed`: what differs from the tables before; none:
+    /// are closed in the counters, and answered. `changed`: what differs from the tables before; none:
     /// nobody knows.
     pub(crate) fn align(
         &mut self,
         tables: &Tables,
         changed: Option<&Changed>,
-        books: &mut Books,
+        counters: &mut Counters,
     ) -> Vec<PortSlot> {
         let mut closed = Vec::new();
         let gone: Vec<PortId> = match changed {
@@ -44,7 +44,7 @@ impl Slots {
         };
         for port in gone.iter().filter(|port| tables.names.port(**port).is_none()) {
             let Some(slot) = self.by_id.remove(port) else { continue };
-            books.close_port(slot);
+            counters.close_port(slot);
             self.slots[slot.index()] = Slot { index: None, serial: NO_SERIAL };
             self.free.push(Reverse(slot.0));
             closed.push(slot);
@@ -56,7 +56,7 @@ impl Slots {
         for index in there {
             let Some(port) = tables.ports.find(index.0.into()) else { continue };
             let id = port.entry.id;
-            let slot = self.by_id.get(&id).copied().unwrap_or_else(|| self.open(id, books));
+            let slot = self.by_id.get(&id).copied().unwrap_or_else(|| self.open(id, counters));
             self.slots[slot.index()].index = Some(index);
             let place = usize::from(index.0);
             if self.of_index.len() <= place {
@@ -67,7 +67,7 @@ impl Slots {
         closed
     }
 
-    fn open(&mut self, port: PortId, books: &mut Books) -> PortSlot {
+    fn open(&mut self, port: PortId, counters: &mut Counters) -> PortSlot {
         let free = self.free.pop().map(|Reverse(slot)| usize::from(slot));
         let place = free.unwrap_or(self.slots.len());
         // The tables hold at most NODE_PORTS_MAX ports, and slots are reused.
@@ -79,7 +79,7 @@ impl Slots {
         } else {
             self.slots.push(opened);
         }
-        books.open_port(slot, self.last_serial);
+        counters.open_port(slot, self.last_serial);
         self.by_id.insert(port, slot);
         slot
     }

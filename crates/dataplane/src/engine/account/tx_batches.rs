@@ -1,4 +1,4 @@
-//! What the packets of an output are booked by. A lot is of packets that follow one another between
+//! What the packets of an output are counted by. A batch is of packets that follow one another between
 //! the same ends, on the same path: its sum is written down once, when all of them have been sent.
 //! Knows whose share is whose; refuses to know why one of them could not be sent.
 
@@ -13,16 +13,16 @@ pub(crate) struct Ends {
     pub(crate) passage: Passage,
 }
 
-/// What must be booked once a transmission has succeeded or failed. The engine counts its packets
+/// What must be counted once a transmission has succeeded or failed. The engine counts its packets
 /// as held until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "packets stay held until their booking is given back"]
-pub struct Booking {
+pub struct TxCredit {
     pub(crate) ends: Ends,
     pub(crate) volume: Volume,
 }
 
-impl Booking {
+impl TxCredit {
     /// Wire packets and bytes that the booking stands for.
     #[must_use]
     pub fn volume(&self) -> Volume {
@@ -36,15 +36,15 @@ impl Booking {
     }
 }
 
-/// What a frame or datagram has of the lot that it is in. It means something to its own [`Lots`]
+/// What a frame or datagram has of the batch that it is in. It means something to its own [`TxBatches`]
 /// alone, and only until they are settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
-    pub(crate) lot: u32,
+pub struct TxRef {
+    pub(crate) batch: u32,
     pub(crate) volume: Volume,
 }
 
-impl Share {
+impl TxRef {
     /// Wire packets and bytes of the frame or datagram, as the counters see them.
     #[must_use]
     #[inline]
@@ -53,12 +53,12 @@ impl Share {
     }
 }
 
-/// The lots of an output, in the order in which they were opened.
+/// The batches of an output, in the order in which they were opened.
 #[derive(Debug, Default)]
-pub struct Lots(Vec<Booking>);
+pub struct TxBatches(Vec<TxCredit>);
 
-impl Lots {
-    /// The number of the lot that the next packet between these ends is in.
+impl TxBatches {
+    /// The number of the batch that the next packet between these ends is in.
     pub(crate) fn open(&mut self, ends: Ends) -> u32 {
         match self.0.last() {
             Some(last) if last.ends == ends => (self.0.len() - 1) as u32,
@@ -66,54 +66,54 @@ impl Lots {
         }
     }
 
-    /// The number of a new lot, where the last is likely to have other ends.
+    /// The number of a new batch, where the last is likely to have other ends.
     #[inline(always)]
     pub(crate) fn begin(&mut self, ends: Ends) -> u32 {
-        self.0.push(Booking { ends, volume: Volume::default() });
+        self.0.push(TxCredit { ends, volume: Volume::default() });
         // An output has fewer packets.
         (self.0.len() - 1) as u32
     }
 
-    /// There is more in a lot.
+    /// There is more in a batch.
     #[inline]
-    pub(crate) fn add(&mut self, lot: u32, volume: Volume) {
-        if let Some(booking) = self.0.get_mut(lot as usize) {
+    pub(crate) fn add(&mut self, batch: u32, volume: Volume) {
+        if let Some(booking) = self.0.get_mut(batch as usize) {
             booking.volume.merge(volume);
         }
     }
 
-    /// The ends of a lot.
-    pub(crate) fn ends(&self, lot: u32) -> Option<Ends> {
-        self.0.get(lot as usize).map(|booking| booking.ends)
+    /// The ends of a batch.
+    pub(crate) fn ends(&self, batch: u32) -> Option<Ends> {
+        self.0.get(batch as usize).map(|booking| booking.ends)
     }
 
-    /// Are two lots between the same ends?
+    /// Are two batches between the same ends?
     #[inline]
     pub(crate) fn are_alike(&self, one: u32, other: u32) -> bool {
         one == other || self.ends(one) == self.ends(other)
     }
 
-    /// Takes in what is to be booked with the rest; answers its share.
-    pub fn enter(&mut self, booking: Booking) -> Share {
-        let lot = self.open(booking.ends);
-        self.add(lot, booking.volume);
-        Share { lot, volume: booking.volume }
+    /// Takes in what is to be counted with the rest; answers its share.
+    pub fn enter(&mut self, booking: TxCredit) -> TxRef {
+        let batch = self.open(booking.ends);
+        self.add(batch, booking.volume);
+        TxRef { batch, volume: booking.volume }
     }
 
-    /// Takes out what must be booked by itself, because it did not go the way of the rest.
-    pub fn withdraw(&mut self, share: Share) -> Booking {
-        let Share { lot, volume } = share;
-        let Some(booking) = self.0.get_mut(lot as usize) else {
+    /// Takes out what must be counted by itself, because it did not go the way of the rest.
+    pub fn withdraw(&mut self, share: TxRef) -> TxCredit {
+        let TxRef { batch, volume } = share;
+        let Some(booking) = self.0.get_mut(batch as usize) else {
             debug_assert!(false, "a share of no lot");
-            return Booking::default();
+            return TxCredit::default();
         };
         debug_assert!(booking.volume.packets >= volume.packets, "a share was withdrawn twice");
         booking.volume = less(booking.volume, volume);
-        Booking { ends: booking.ends, volume }
+        TxCredit { ends: booking.ends, volume }
     }
 
-    /// All that is left, to be booked: each lot as one.
-    pub fn settle(&mut self) -> impl Iterator<Item = Booking> {
+    /// All that is left, to be counted: each batch as one.
+    pub fn settle(&mut self) -> impl Iterator<Item = TxCredit> {
         self.0.drain(..).filter(|booking| booking.volume.packets > 0)
     }
 }
@@ -133,26 +133,26 @@ mod tests {
 
     #[test]
     fn what_follows_one_another_between_the_same_ends_is_one_lot() {
-        let booking = |to, bytes| Booking {
+        let booking = |to, bytes| TxCredit {
             ends: Ends { to, ..Ends::default() },
             volume: Volume { packets: 1, bytes },
         };
         let port = |serial| Owner::Port { slot: crate::engine::packet::PortSlot(0), serial };
-        let mut lots = Lots::default();
+        let mut batches = TxBatches::default();
         let ends = [1, 1, 1, 2, 2, 1];
-        let shares: Vec<Share> = (1..)
+        let shares: Vec<TxRef> = (1..)
             .zip(ends)
-            .map(|(bytes, serial)| lots.enter(booking(port(serial), bytes)))
+            .map(|(bytes, serial)| batches.enter(booking(port(serial), bytes)))
             .collect();
-        assert_eq!(shares.iter().map(|share| share.lot).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 2]);
-        // One of the first lot and all of the second go their own way.
-        assert_eq!(lots.withdraw(shares[1]), booking(port(1), 2));
-        assert_eq!(lots.withdraw(shares[3]), booking(port(2), 4));
-        assert_eq!(lots.withdraw(shares[4]), booking(port(2), 5));
-        let settled: Vec<Booking> = lots.settle().collect();
+        assert_eq!(shares.iter().map(|share| share.batch).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 2]);
+        // One of the first batch and all of the second go their own way.
+        assert_eq!(batches.withdraw(shares[1]), booking(port(1), 2));
+        assert_eq!(batches.withdraw(shares[3]), booking(port(2), 4));
+        assert_eq!(batches.withdraw(shares[4]), booking(port(2), 5));
+        let settled: Vec<TxCredit> = batches.settle().collect();
         let left =
-            |to, packets, bytes| Booking { volume: Volume { packets, bytes }, ..booking(to, 0) };
+            |to, packets, bytes| TxCredit { volume: Volume { packets, bytes }, ..booking(to, 0) };
         assert_eq!(settled, [left(port(1), 2, 4), left(port(1), 1, 6)]);
-        assert_eq!(lots.settle().count(), 0);
+        assert_eq!(batches.settle().count(), 0);
     }
 }

@@ -1,19 +1,19 @@
-//! What every stage may look at while a vector passes: the tables in force, the books, the pool
+//! What every stage may look at while a vector passes: the tables in force, the counters, the pool
 //! and the time it is now. Knows nothing of its own.
 
-use crate::engine::account::counters::Books;
+use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
 use crate::engine::collections::shares::{Shares, leaves_room};
 use crate::engine::encap::Carried;
-use crate::engine::packet::subscriber::Look;
-use crate::engine::state::capture::Traps;
+use crate::engine::packet::subscriber::Inspection;
+use crate::engine::state::capture::Captures;
 use crate::engine::state::floods::Floods;
-use crate::engine::state::flow_cache::Known;
+use crate::engine::state::flow_cache::FlowCache;
 use crate::engine::state::health::Health;
 use crate::engine::state::scheduler::Shaper;
 use crate::engine::tables::Tables;
 use crate::engine::vector::Work;
-use crate::engine::vector::owner::{Owner, PathSeat};
+use crate::engine::vector::owner::{Owner, PathRef};
 use crate::engine::vector::trace::{Note, Trace};
 use crate::engine::vector::transform::Epoch;
 use catena_io::{Buffer, BufferPool};
@@ -26,26 +26,26 @@ pub(crate) struct Context<'e> {
     pub(crate) epoch: Epoch,
     pub(crate) tables: &'e Tables,
     pub(crate) slots: &'e Slots,
-    pub(crate) books: &'e mut Books,
+    pub(crate) counters: &'e mut Counters,
     pub(crate) pool: &'e mut BufferPool,
     /// Whose packets buffers were taken for, beyond those that they came in.
     pub(crate) made: &'e mut Shares<Owner>,
     pub(crate) health: &'e mut Health,
     /// The metadata that packets carry.
     pub(crate) carried: &'e mut Carried,
-    pub(crate) look: Look,
+    pub(crate) inspection: Inspection,
     /// Packets of slices that wait for their turn.
-    pub(crate) waiting: &'e mut Shaper,
+    pub(crate) shaper: &'e mut Shaper,
     /// No slice is charged: the packets have waited, or somebody asks about them.
     pub(crate) is_uncharged: bool,
     /// The vector was made here: it is created, and not received.
     pub(crate) is_injected: bool,
     /// Who listens, if anybody does.
     pub(crate) trace: Trace<'e>,
-    pub(crate) traps: &'e mut Traps,
+    pub(crate) captures: &'e mut Captures,
     pub(crate) floods: &'e mut Floods,
     /// What was decided for flows of endpoints.
-    pub(crate) known: &'e mut Known,
+    pub(crate) flow_cache: &'e mut FlowCache,
 }
 
 impl Context<'_> {
@@ -54,12 +54,12 @@ impl Context<'_> {
         &mut self,
         buffer: Buffer,
         owner: Owner,
-        path: Option<PathSeat>,
+        path: Option<PathRef>,
         reason: DropReason,
         volume: Volume,
     ) {
         self.trace.note(0, || Note::Dropped { reason });
-        self.books.dropped(owner, path, reason, volume.packets);
+        self.counters.dropped(owner, path, reason, volume.packets);
         self.pool.put(buffer);
     }
 
@@ -80,9 +80,9 @@ impl Context<'_> {
         work: &Work,
         number: u16,
         kind: Created,
-        path: Option<PathSeat>,
+        path: Option<PathRef>,
     ) -> Option<Work> {
-        self.books.created(work.owner, kind, work.volume.packets);
+        self.counters.created(work.owner, kind, work.volume.packets);
         let copied = self.take_buffer(work.owner).and_then(|mut buffer| {
             if buffer.fill(work.buffer.bytes()) {
                 return Some(buffer);
@@ -93,7 +93,7 @@ impl Context<'_> {
         let Some(mut buffer) = copied else {
             let reason = DropReason::BuffersExhausted;
             self.trace.note(number, || Note::Dropped { reason });
-            self.books.dropped(work.owner, path, reason, work.volume.packets);
+            self.counters.dropped(work.owner, path, reason, work.volume.packets);
             return None;
         };
         buffer.offload = work.buffer.offload;
@@ -102,7 +102,7 @@ impl Context<'_> {
 
     /// Ends a packet that was for the data plane itself.
     pub(crate) fn consume(&mut self, work: Work) {
-        self.books.consumed(work.owner, work.volume.packets);
+        self.counters.consumed(work.owner, work.volume.packets);
         self.pool.put(work.buffer);
     }
 
@@ -110,7 +110,7 @@ impl Context<'_> {
     pub(crate) fn end_work(&mut self, work: Work, reason: DropReason) {
         let Work { copy, volume, .. } = work;
         self.trace.note(copy, || Note::Dropped { reason });
-        self.books.dropped(work.owner, work.path, reason, volume.packets);
+        self.counters.dropped(work.owner, work.path, reason, volume.packets);
         self.pool.put(work.buffer);
     }
 }

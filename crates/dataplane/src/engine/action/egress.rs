@@ -2,17 +2,17 @@
 //! groups, and hands frames and datagrams out. Knows operations; refuses to decide anything.
 
 use super::context::Context;
-use super::gso_batch::{Load, Packer, TooBig};
+use super::gso_batch::{GsoBatcher, Load, TooBig};
 use super::output::{Frame, Output};
 use super::too_big::{Answer, Teller};
-use crate::engine::account::tx_batches::{Booking, Ends};
+use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::encap;
-use crate::engine::encap::{Carried, Departing, Door, Header, PathPosition};
+use crate::engine::encap::{Carried, Departing, Header, HeaderSide, PathPosition};
 use crate::engine::packet::TunnelKind;
 use crate::engine::packet::digests::Digests;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::segments::Segments;
-use crate::engine::state::proxy_flows::{FlowMemory, Key, Payer, Visit};
+use crate::engine::state::proxy_flows::{Key, Payer, ProxyFlows, Visit};
 use crate::engine::state::rewrite;
 use crate::engine::tables::Tables;
 use crate::engine::vector::owner::{Owner, Passage};
@@ -33,7 +33,7 @@ pub(crate) type Prepared = (Header, Result<(), DropReason>);
 /// What the last stage keeps between vectors: working memory and the proxies' memory.
 pub(crate) struct Egress {
     headers: Vec<Prepared>,
-    packer: Packer,
+    gso: GsoBatcher,
     digests: Digests,
     teller: Teller,
 }
@@ -42,27 +42,27 @@ impl Egress {
     pub(crate) fn new() -> Self {
         Self {
             headers: Vec::new(),
-            packer: Packer::new(),
+            gso: GsoBatcher::new(),
             digests: Digests::default(),
             teller: Teller::default(),
         }
     }
 
     /// What packs datagrams: the lane packs into the same rows.
-    pub(crate) fn packer(&mut self) -> &mut Packer {
-        &mut self.packer
+    pub(crate) fn gso(&mut self) -> &mut GsoBatcher {
+        &mut self.gso
     }
 
-    /// What [`Packer::limit_to`] was told last.
+    /// What [`GsoBatcher::limit_to`] was told last.
     pub(crate) fn underlay_limit(&self) -> u16 {
-        self.packer.limit()
+        self.gso.limit()
     }
 
     /// Carries out the verdicts of a vector and empties it.
     pub(crate) fn emit(
         &mut self,
         vector: &mut Vec<Work>,
-        memory: &mut FlowMemory,
+        memory: &mut ProxyFlows,
         context: &mut Context<'_>,
         out: &mut Output,
     ) {
@@ -74,7 +74,7 @@ impl Egress {
             *outcome = Ok(());
         }
         push_headers(vector, &mut self.headers, context.tables, context.carried);
-        self.packer.open();
+        self.gso.open();
         for (work, prepared) in vector.drain(..).zip(&self.headers) {
             let verdict = match work.step {
                 Step::Decided(verdict) => verdict,
@@ -87,13 +87,13 @@ impl Egress {
                 }
                 Verdict::Consume => context.consume(work),
                 Verdict::Forward(transform) => {
-                    let Self { packer, digests, teller, .. } = self;
-                    let mut leaving = Leaving { memory, packer, digests, teller, context, out };
+                    let Self { gso, digests, teller, .. } = self;
+                    let mut leaving = Leaving { memory, gso, digests, teller, context, out };
                     leaving.forward(work, &transform, prepared);
                 }
                 Verdict::Replicate { network, from } => {
-                    let Self { packer, digests, teller, .. } = self;
-                    let mut leaving = Leaving { memory, packer, digests, teller, context, out };
+                    let Self { gso, digests, teller, .. } = self;
+                    let mut leaving = Leaving { memory, gso, digests, teller, context, out };
                     leaving.replicate(work, network, from);
                 }
             }
@@ -122,7 +122,7 @@ fn push_headers(vector: &[Work], headers: &mut [Prepared], tables: &Tables, carr
         }
     }
     for encapsulation in encap::ALL {
-        for door in [Door::Tunnel, Door::Function] {
+        for door in [HeaderSide::Tunnel, HeaderSide::Function] {
             let pairs = vector.iter().zip(headers.iter_mut());
             let mut departing =
                 pairs.filter_map(|(work, (header, outcome))| {
@@ -145,10 +145,12 @@ fn operations(work: &Work) -> impl Iterator<Item = Operation> {
 }
 
 /// The position that an operation writes for a door.
-fn pushed(operation: Operation, door: Door) -> Option<PathPosition> {
+fn pushed(operation: Operation, door: HeaderSide) -> Option<PathPosition> {
     match (operation, door) {
-        (Operation::PushPath(position), Door::Tunnel)
-        | (Operation::PushPathOverEthernet { position, .. }, Door::Function) => Some(position),
+        (Operation::PushPath(position), HeaderSide::Tunnel)
+        | (Operation::PushPathOverEthernet { position, .. }, HeaderSide::Function) => {
+            Some(position)
+        }
         _ => None,
     }
 }
@@ -161,8 +163,8 @@ fn network_header(vni: Vni) -> Prepared {
 
 /// The hands of the last stage while it works on one packet.
 struct Leaving<'l, 'e> {
-    memory: &'l mut FlowMemory,
-    packer: &'l mut Packer,
+    memory: &'l mut ProxyFlows,
+    gso: &'l mut GsoBatcher,
     digests: &'l mut Digests,
     teller: &'l mut Teller,
     context: &'l mut Context<'e>,
@@ -193,7 +195,7 @@ impl Leaving<'_, '_> {
                     passage: passage(&work, transform.stage),
                     header,
                 };
-                if let Some(large) = self.packer.pack(work, &load, self.context, self.out) {
+                if let Some(large) = self.gso.pack(work, &load, self.context, self.out) {
                     self.refuse(large, transform);
                 }
             }
@@ -225,7 +227,7 @@ impl Leaving<'_, '_> {
                     header: header.bytes(),
                 };
                 let untold = match outcome {
-                    Ok(()) => self.packer.pack(work, &load, self.context, self.out),
+                    Ok(()) => self.gso.pack(work, &load, self.context, self.out),
                     Err(reason) => return self.context.end_work(work, reason),
                 };
                 // An underlay too small even for this: nobody is told of an answer.
@@ -275,7 +277,7 @@ impl Leaving<'_, '_> {
         let visit = Visit {
             position: visited,
             path: tables.positions.id(visited),
-            serial: self.context.books.seat(visited).serial,
+            serial: self.context.counters.seat(visited).serial,
             hop: place.hop,
             instance: path.local_instances[local as usize].id,
             epoch,
@@ -317,9 +319,9 @@ impl Leaving<'_, '_> {
         port: PortIndex,
     ) {
         let to = self.context.slots.owner_of_index(port);
-        let booking = Booking { ends: Ends { owner, to, passage }, volume };
-        self.context.books.held(owner, volume.packets);
-        let share = self.out.lots.enter(booking);
+        let booking = TxCredit { ends: Ends { owner, to, passage }, volume };
+        self.context.counters.held(owner, volume.packets);
+        let share = self.out.batches.enter(booking);
         let to = self.context.slots.of_index(port);
         self.out.frames.push(Frame { to, buffer, share });
     }
@@ -351,7 +353,7 @@ impl Leaving<'_, '_> {
                 Some(buffer) => self.hand_out(buffer, work.owner, passage, volume, port),
                 None => {
                     let reason = DropReason::BuffersExhausted;
-                    self.context.books.dropped(work.owner, work.path, reason, 1);
+                    self.context.counters.dropped(work.owner, work.path, reason, 1);
                 }
             }
         }
@@ -433,7 +435,7 @@ fn network_ahead(transform: &Transform, tables: &Tables) -> Option<NetworkIndex>
 
 /// The tunnel that the pushed header belongs to.
 fn tunnel(transform: &Transform, tables: &Tables) -> TunnelKind {
-    let path = transform.operations().find_map(|operation| pushed(operation, Door::Tunnel));
+    let path = transform.operations().find_map(|operation| pushed(operation, HeaderSide::Tunnel));
     path.map_or(TunnelKind::Vxlan, |p| encap::of(tables.positions.encapsulation(p)).tunnel())
 }
 

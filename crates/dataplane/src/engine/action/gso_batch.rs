@@ -4,7 +4,7 @@
 
 use super::context::Context;
 use super::output::{Datagram, Output};
-use crate::engine::account::tx_batches::{Ends, Lots, Share};
+use crate::engine::account::tx_batches::{Ends, TxBatches, TxRef};
 use crate::engine::packet::TunnelKind;
 use crate::engine::packet::segments::Segments;
 use crate::engine::tables::Tables;
@@ -73,18 +73,18 @@ impl Piece<'_> {
 
 /// What all packets of a row have in common.
 #[derive(Clone, Copy)]
-pub(crate) struct RowKey {
+pub(crate) struct GsoKey {
     pub(crate) flow_hash: u64,
     pub(crate) to: IpAddr,
     pub(crate) kind: TunnelKind,
-    /// What its packets are booked by, in the output's lots.
-    pub(crate) lot: u32,
+    /// What its packets are counted by, in the output's batches.
+    pub(crate) batch: u32,
 }
 
 /// A row. Small, since most packets begin one: the rest of its key is in its datagram and
-/// that one's lot.
+/// that one's batch.
 #[derive(Clone, Copy, Default)]
-struct Row {
+struct GsoBatch {
     /// The opening in which it began: rows of others are closed. 0: it is closed.
     opening: u64,
     flow_hash: u64,
@@ -94,15 +94,15 @@ struct Row {
     segments: u32,
 }
 
-impl Row {
+impl GsoBatch {
     fn close(&mut self) {
         self.opening = 0;
     }
 
     /// Is there room for another packet? Closes the row if there is none.
-    fn can_grow(&mut self, key: &RowKey, bytes: usize, out: &Output) -> bool {
+    fn can_grow(&mut self, key: &GsoKey, bytes: usize, out: &Output) -> bool {
         let datagram = out.datagrams.get(self.datagram as usize);
-        let Some(datagram) = datagram.filter(|datagram| is_of(datagram, key, &out.lots)) else {
+        let Some(datagram) = datagram.filter(|datagram| is_of(datagram, key, &out.batches)) else {
             return false;
         };
         let fits = bytes <= self.segment_bytes as usize
@@ -116,15 +116,15 @@ impl Row {
 }
 
 /// The open rows of a vector.
-pub(crate) struct Packer {
+pub(crate) struct GsoBatcher {
     /// By place; empty before the first.
-    rows: Vec<Row>,
+    rows: Vec<GsoBatch>,
     opening: u64,
     is_following: bool,
     underlay_mtu: u16,
 }
 
-impl Packer {
+impl GsoBatcher {
     /// No row is open, and the underlay takes what the tables say.
     pub(crate) fn new() -> Self {
         Self { rows: Vec::new(), opening: 0, is_following: false, underlay_mtu: u16::MAX }
@@ -144,7 +144,7 @@ impl Packer {
     /// Begins a vector.
     pub(crate) fn open(&mut self) {
         self.opening += 1;
-        self.rows.resize(ROW_PLACES, Row::default());
+        self.rows.resize(ROW_PLACES, GsoBatch::default());
     }
 
     /// Says whether the kernel sends other packets of the flows that come now. A row has outer
@@ -175,8 +175,8 @@ impl Packer {
             return Some(TooBig { work, segments, frame_bytes_max });
         }
         let ends = Ends { owner: work.owner, to: Owner::Tunnels, passage: load.passage };
-        let lot = out.lots.open(ends);
-        let key = RowKey { to: load.to, kind: load.kind, lot, flow_hash: work.flow_hash };
+        let batch = out.batches.open(ends);
+        let key = GsoKey { to: load.to, kind: load.kind, batch, flow_hash: work.flow_hash };
         if let Segments::Whole(len) = segments
             && self.growing(&key, load.header.len() + len, out).is_none()
             && let Some(room) = work.buffer.prepend(load.header.len())
@@ -184,8 +184,8 @@ impl Packer {
             room.copy_from_slice(load.header);
             let volume = Volume { packets: 1, bytes: len as u64 };
             self.begin(key, work.buffer, volume, out);
-            out.lots.add(lot, volume);
-            context.books.held(work.owner, 1);
+            out.batches.add(batch, volume);
+            context.counters.held(work.owner, 1);
             return None;
         }
         let mut packed = 0;
@@ -193,17 +193,17 @@ impl Packer {
             let (header, frame) = (load.header, work.buffer.bytes());
             let piece = Piece { header, frame, segments: &segments, index };
             match self.add(key, piece, context.pool, out) {
-                Some(lot) => {
-                    out.lots.add(lot, piece.volume());
+                Some(batch) => {
+                    out.batches.add(batch, piece.volume());
                     packed += 1;
                 }
                 None => {
                     let reason = DropReason::BuffersExhausted;
-                    context.books.dropped(work.owner, work.path, reason, 1);
+                    context.counters.dropped(work.owner, work.path, reason, 1);
                 }
             }
         }
-        context.books.held(work.owner, packed);
+        context.counters.held(work.owner, packed);
         context.pool.put(work.buffer);
         None
     }
@@ -223,13 +223,13 @@ impl Packer {
     }
 
     /// Packs a whole frame that has its header and fits; `volume` is that of the frame alone. Answers
-    /// the lot that it is in.
+    /// the batch that it is in.
     #[inline]
     pub(crate) fn pack_plain(
         &mut self,
         buffer: Buffer,
         volume: Volume,
-        key: RowKey,
+        key: GsoKey,
         pool: &mut BufferPool,
         out: &mut Output,
     ) -> u32 {
@@ -243,17 +243,17 @@ impl Packer {
                 row.close();
             }
             pool.put(buffer);
-            return datagram.share.lot;
+            return datagram.share.batch;
         }
         self.begin(key, buffer, volume, out);
-        key.lot
+        key.batch
     }
 
-    /// Adds one wire packet to its flow's row, or begins a new one. Answers the lot that it is in; none
+    /// Adds one wire packet to its flow's row, or begins a new one. Answers the batch that it is in; none
     /// when no buffer is free.
     fn add(
         &mut self,
-        key: RowKey,
+        key: GsoKey,
         piece: Piece<'_>,
         pool: &mut BufferPool,
         out: &mut Output,
@@ -268,12 +268,12 @@ impl Packer {
             if !is_added || piece.len() < row.segment_bytes as usize {
                 row.close();
             }
-            return is_added.then_some(datagram.share.lot);
+            return is_added.then_some(datagram.share.batch);
         }
         let mut buffer = pool.take()?;
         if piece.append_to(&mut buffer) {
             self.begin(key, buffer, piece.volume(), out);
-            return Some(key.lot);
+            return Some(key.batch);
         }
         pool.put(buffer);
         None
@@ -282,7 +282,7 @@ impl Packer {
     /// The row that can take another packet of this size. A row of the flow that cannot is closed,
     /// lest a later packet overtake.
     #[inline]
-    fn growing(&mut self, key: &RowKey, bytes: usize, out: &Output) -> Option<&mut Row> {
+    fn growing(&mut self, key: &GsoKey, bytes: usize, out: &Output) -> Option<&mut GsoBatch> {
         if self.is_following {
             return None;
         }
@@ -295,8 +295,8 @@ impl Packer {
     }
 
     #[inline]
-    fn begin(&mut self, key: RowKey, buffer: Buffer, volume: Volume, out: &mut Output) {
-        let row = Row {
+    fn begin(&mut self, key: GsoKey, buffer: Buffer, volume: Volume, out: &mut Output) {
+        let row = GsoBatch {
             opening: self.opening,
             flow_hash: key.flow_hash,
             // A vector fills far fewer, and a buffer far less.
@@ -314,14 +314,14 @@ impl Packer {
             segment_bytes: None,
             is_followed: self.is_following,
             buffer,
-            share: Share { lot: key.lot, volume },
+            share: TxRef { batch: key.batch, volume },
         });
     }
 }
 
 /// One more packet is in the row.
 #[inline]
-fn grow(row: &mut Row, datagram: &mut Datagram, volume: Volume) {
+fn grow(row: &mut GsoBatch, datagram: &mut Datagram, volume: Volume) {
     row.segments += 1;
     datagram.segment_bytes = u16::try_from(row.segment_bytes).ok();
     datagram.share.volume.merge(volume);
@@ -329,9 +329,9 @@ fn grow(row: &mut Row, datagram: &mut Datagram, volume: Volume) {
 
 /// Have the packets of a datagram what those of a row have in common, but for the flow?
 #[inline]
-fn is_of(datagram: &Datagram, key: &RowKey, lots: &Lots) -> bool {
+fn is_of(datagram: &Datagram, key: &GsoKey, batches: &TxBatches) -> bool {
     (datagram.to, datagram.kind) == (key.to, key.kind)
-        && lots.are_alike(datagram.share.lot, key.lot)
+        && batches.are_alike(datagram.share.batch, key.batch)
 }
 
 #[inline]

@@ -1,7 +1,7 @@
-//! What comes out of the engine: frames for local ports and datagrams for other nodes, and the lots
+//! What comes out of the engine: frames for local ports and datagrams for other nodes, and the batches
 //! that the shell gives back once it knows how their transmission went. Knows no socket.
 
-use crate::engine::account::tx_batches::{Lots, Share};
+use crate::engine::account::tx_batches::{TxBatches, TxRef};
 use crate::engine::packet::{PortSlot, TunnelKind};
 use catena_io::Buffer;
 use std::net::IpAddr;
@@ -13,8 +13,8 @@ pub struct Frame {
     pub to: PortSlot,
     /// The frame from the Ethernet header on.
     pub buffer: Buffer,
-    /// What it has of what is to be booked.
-    pub share: Share,
+    /// What it has of what is to be counted.
+    pub share: TxRef,
 }
 
 /// One or several datagrams to another node, to be sent by one call.
@@ -34,8 +34,8 @@ pub struct Datagram {
     pub is_followed: bool,
     /// The UDP payload, all datagrams one after the other.
     pub buffer: Buffer,
-    /// What it has of what is to be booked.
-    pub share: Share,
+    /// What it has of what is to be counted.
+    pub share: TxRef,
 }
 
 /// All that one call of the engine wants sent, in the order in which it must leave.
@@ -46,5 +46,5 @@ pub struct Output {
     /// Datagrams for other nodes.
     pub datagrams: Vec<Datagram>,
     /// What to book once all of them are sent; what cannot be is taken out before.
-    pub lots: Lots,
+    pub batches: TxBatches,
 }

@@ -8,9 +8,9 @@ use super::context::Context;
 use super::gso_batch::TooBig;
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::User;
+use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::state::scheduler::bucket::TokenBucket;
-use crate::engine::tables::network::{NetworkTable, Seat};
+use crate::engine::tables::network::{MacLocation, NetworkTable};
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::transform::{Exit, Verdict};
 use crate::engine::vector::{Step, Work};
@@ -77,7 +77,7 @@ impl Teller {
         match self.fill(&mut buffer, large, asked, context) {
             Ok((sender, view)) => {
                 let owner = work.owner;
-                context.books.created(owner, Created::PacketTooBig, 1);
+                context.counters.created(owner, Created::PacketTooBig, 1);
                 let volume = Volume { packets: 1, bytes: buffer.len() as u64 };
                 let Sender { exit, vni, .. } = sender;
                 let work = Work {
@@ -87,7 +87,7 @@ impl Teller {
                     view,
                     volume,
                     path: None,
-                    user: User::Unknown,
+                    user: Subscriber::Unknown,
                     slice: None,
                     copy: 0,
                     new_destination: None,
@@ -173,8 +173,8 @@ fn find(
     let network: &NetworkTable = tables.network(asked?);
     let mac = network.next_hop(address)?;
     let exit = match *network.lines.seat(mac)? {
-        Seat::Port(port) => Exit::Port(port),
-        Seat::Node(node) => Exit::Node(node),
+        MacLocation::Port(port) => Exit::Port(port),
+        MacLocation::Node(node) => Exit::Node(node),
     };
     Some(Sender { exit, vni: network.vni, mac, from: PROXY_MAC })
 }

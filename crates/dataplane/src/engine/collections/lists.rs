@@ -5,7 +5,7 @@
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
-struct Ends {
+struct ListEnds {
     first: u32,
     last: u32,
 }
@@ -18,7 +18,7 @@ struct Links {
 
 /// A place is in one list at most.
 pub(crate) struct Lists {
-    ends: Vec<Ends>,
+    ends: Vec<ListEnds>,
     links: Vec<Links>,
 }
 
@@ -26,7 +26,7 @@ impl Lists {
     /// Empty lists over places below `places`, which must be below 2^32 − 1.
     pub(crate) fn new(lists: usize, places: usize) -> Self {
         Self {
-            ends: vec![Ends { first: NONE, last: NONE }; lists.max(1)],
+            ends: vec![ListEnds { first: NONE, last: NONE }; lists.max(1)],
             links: vec![Links { before: NONE, after: NONE }; places],
         }
     }

@@ -108,7 +108,7 @@ impl PathPosition {
 
 /// By which door headers come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum HeaderSide {
     /// In a tunnel between nodes.
     Tunnel,
     /// After the Ethernet header, at a port of a function that speaks the encapsulation.
@@ -177,7 +177,7 @@ pub(crate) trait PathEncap: Sync {
         &self,
         positions: &Positions,
         carried: &Carried,
-        door: Door,
+        door: HeaderSide,
         packets: &mut dyn Iterator<Item = Departing<'_>>,
     );
 
@@ -187,7 +187,7 @@ pub(crate) trait PathEncap: Sync {
         &self,
         positions: &Positions,
         carried: &mut Carried,
-        door: Door,
+        door: HeaderSide,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     );
 
@@ -198,11 +198,11 @@ pub(crate) trait PathEncap: Sync {
     fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>);
 
     /// Bytes before the inner frame; none when the header cannot be read.
-    fn header_bytes(&self, door: Door, bytes: &[u8]) -> Option<usize>;
+    fn header_bytes(&self, door: HeaderSide, bytes: &[u8]) -> Option<usize>;
 
     /// What a header says, outermost layer first, and its length in bytes; none when it cannot be
     /// read. For people: nothing is decided by it.
-    fn describe(&self, door: Door, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)>;
+    fn describe(&self, door: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)>;
 }
 
 /// Every encapsulation; a new one adds its line here and in [`of`].

@@ -6,7 +6,8 @@
 //! alone. A function that speaks MPLS decrements the index in the SF label itself.
 
 use super::{
-    Carried, Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
+    Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions, next_slot,
+    strip,
 };
 use crate::engine::packet::TunnelKind;
 use catena_model::explain::HeaderLayer;
@@ -31,7 +32,7 @@ impl PathEncap for Mpls {
         &self,
         positions: &Positions,
         _carried: &Carried,
-        _door: Door,
+        _door: HeaderSide,
         packets: &mut dyn Iterator<Item = Departing<'_>>,
     ) {
         for packet in packets {
@@ -47,7 +48,7 @@ impl PathEncap for Mpls {
         &self,
         positions: &Positions,
         _carried: &mut Carried,
-        door: Door,
+        door: HeaderSide,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {
         for frame in frames {
@@ -63,12 +64,12 @@ impl PathEncap for Mpls {
         strip(frames);
     }
 
-    fn header_bytes(&self, _door: Door, bytes: &[u8]) -> Option<usize> {
+    fn header_bytes(&self, _door: HeaderSide, bytes: &[u8]) -> Option<usize> {
         let (_, inner) = SfcLabelPair::parse(bytes).ok()?;
         Some(bytes.len() - inner.len())
     }
 
-    fn describe(&self, _door: Door, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+    fn describe(&self, _door: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
         let (pair, inner) = SfcLabelPair::parse(bytes).ok()?;
         let layer = HeaderLayer::Mpls {
             context_label: pair.context.get(),
@@ -91,13 +92,13 @@ fn write(positions: &Positions, position: PathPosition) -> Option<SfcLabelPair> 
     SfcLabelPair::new(label, ServiceIndex(index), position.ttl).ok()
 }
 
-fn read(positions: &Positions, door: Door, bytes: &[u8]) -> Result<Located, DropReason> {
+fn read(positions: &Positions, door: HeaderSide, bytes: &[u8]) -> Result<Located, DropReason> {
     let (pair, inner) = SfcLabelPair::parse(bytes).map_err(|_| DropReason::MalformedMpls)?;
     let index = pair.service_index().map_err(|_| DropReason::MalformedMpls)?;
     let ttl = match door {
-        Door::Tunnel => pair.next_ttl().map_err(|_| DropReason::TtlExpired)?,
+        HeaderSide::Tunnel => pair.next_ttl().map_err(|_| DropReason::TtlExpired)?,
         // A function is no forwarder.
-        Door::Function => pair.function_ttl,
+        HeaderSide::Function => pair.function_ttl,
     };
     let hop = u16::from(NshHeader::SI_INITIAL.0 - index.0);
     let path = PathId(pair.context.get());

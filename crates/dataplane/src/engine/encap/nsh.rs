@@ -8,7 +8,8 @@
 //! section 2.2 asks of who does not know their procedure.
 
 use super::{
-    Carried, Departing, Door, Headed, Located, PathEncap, PathPosition, Positions, next_slot, strip,
+    Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions, next_slot,
+    strip,
 };
 use crate::engine::packet::TunnelKind;
 use catena_model::explain::HeaderLayer;
@@ -35,7 +36,7 @@ impl PathEncap for Nsh {
         &self,
         positions: &Positions,
         carried: &Carried,
-        door: Door,
+        door: HeaderSide,
         packets: &mut dyn Iterator<Item = Departing<'_>>,
     ) {
         for packet in packets {
@@ -58,7 +59,7 @@ impl PathEncap for Nsh {
         &self,
         positions: &Positions,
         carried: &mut Carried,
-        door: Door,
+        door: HeaderSide,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {
         for frame in frames {
@@ -74,19 +75,19 @@ impl PathEncap for Nsh {
         strip(frames);
     }
 
-    fn header_bytes(&self, door: Door, bytes: &[u8]) -> Option<usize> {
+    fn header_bytes(&self, door: HeaderSide, bytes: &[u8]) -> Option<usize> {
         let behind_gpe = match door {
-            Door::Function => bytes,
-            Door::Tunnel => VxlanGpeHeader::parse(bytes).ok()?.1,
+            HeaderSide::Function => bytes,
+            HeaderSide::Tunnel => VxlanGpeHeader::parse(bytes).ok()?.1,
         };
         let (_, inner) = NshView::parse(behind_gpe).ok()?;
         Some(bytes.len() - inner.len())
     }
 
-    fn describe(&self, door: Door, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+    fn describe(&self, door: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
         let mut layers = Vec::new();
         let mut behind_gpe = bytes;
-        if door == Door::Tunnel {
+        if door == HeaderSide::Tunnel {
             let (gpe, rest) = VxlanGpeHeader::parse(bytes).ok()?;
             layers.push(HeaderLayer::VxlanGpe { vni: gpe.vni.get() });
             behind_gpe = rest;
@@ -114,7 +115,7 @@ fn metadata(position: PathPosition, carried: &Carried) -> Result<Metadata<'_>, D
 /// program has ruled out.
 fn write<'m>(
     positions: &Positions,
-    door: Door,
+    door: HeaderSide,
     packet: &Departing<'_>,
     metadata: Metadata<'m>,
 ) -> Option<(Option<VxlanGpeHeader>, NshHeader<'m>)> {
@@ -131,7 +132,7 @@ fn write<'m>(
     // The VNI names the network of delivery for whoever looks at the wire; the path alone counts.
     let vni = spot.vni.or_else(|| Vni::new(0).ok())?;
     let gpe = VxlanGpeHeader { vni, next: GpeNextProtocol::NSH, is_oam: false };
-    Some(((door == Door::Tunnel).then_some(gpe), nsh))
+    Some(((door == HeaderSide::Tunnel).then_some(gpe), nsh))
 }
 
 /// A context header for people.
@@ -143,12 +144,12 @@ fn words(header: ContextHeader<'_>) -> String {
 fn read(
     positions: &Positions,
     carried: &mut Carried,
-    door: Door,
+    door: HeaderSide,
     bytes: &[u8],
 ) -> Result<Located, DropReason> {
     let behind_gpe = match door {
-        Door::Function => bytes,
-        Door::Tunnel => {
+        HeaderSide::Function => bytes,
+        HeaderSide::Tunnel => {
             let parsed = VxlanGpeHeader::parse(bytes);
             let (gpe, rest) = parsed.map_err(|_| DropReason::MalformedVxlanGpe)?;
             if gpe.next != GpeNextProtocol::NSH || gpe.is_oam {
@@ -162,9 +163,9 @@ fn read(
         return Err(DropReason::UnsupportedNextProtocol);
     }
     let ttl = match door {
-        Door::Tunnel => nsh.next_ttl().map_err(|_| DropReason::TtlExpired)?,
+        HeaderSide::Tunnel => nsh.next_ttl().map_err(|_| DropReason::TtlExpired)?,
         // A function is no forwarder.
-        Door::Function => nsh.ttl(),
+        HeaderSide::Function => nsh.ttl(),
     };
     let hop = u16::from(NshHeader::SI_INITIAL.0 - nsh.si().0);
     let path = PathId(nsh.spi().get());

@@ -19,7 +19,7 @@ use catena_wire::scalar::Vni;
 
 /// Which hop of which path a position stands for; behind the last hop: the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct HopRef {
     /// Index of the path in the tables that has its hops: another's, for the path of a slice.
     pub(crate) path: u32,
     /// Index of the hop; the number of hops: the end of the path.
@@ -70,7 +70,7 @@ impl Default for Entry {
 }
 
 /// What a position's header says.
-pub(super) struct Spot {
+pub(super) struct HeaderFields {
     pub(super) id: PathId,
     pub(super) hop: u16,
     pub(super) vni: Option<Vni>,
@@ -264,8 +264,8 @@ impl Positions {
 
     /// What a position stands for.
     #[inline]
-    pub(crate) fn place(&self, position: PathPosition) -> Place {
-        Place { path: position.shape, hop: position.hop }
+    pub(crate) fn place(&self, position: PathPosition) -> HopRef {
+        HopRef { path: position.shape, hop: position.hop }
     }
 
     /// A position that was visited under earlier tables, in these; none when the path, or that
@@ -281,9 +281,9 @@ impl Positions {
     }
 
     /// What the header of a position says.
-    pub(super) fn spot(&self, position: PathPosition) -> Spot {
+    pub(super) fn spot(&self, position: PathPosition) -> HeaderFields {
         let vni = self.shape(position.shape).vni;
-        Spot { id: self.id(position), hop: position.hop, vni }
+        HeaderFields { id: self.id(position), hop: position.hop, vni }
     }
 
     /// Turns a position into the one behind it.

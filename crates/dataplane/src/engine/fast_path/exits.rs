@@ -64,7 +64,7 @@ impl Exits {
         self.0.fill((Question::default(), None));
     }
 
-    /// The answer to a question; none: the lane has none, and the walk shall say why.
+    /// The answer to a question; none: the fast path has none, and the slow path shall say why.
     #[inline]
     pub(super) fn get(
         &mut self,

@@ -1,19 +1,19 @@
-//! The lane for packets without anything special: whole frames of TCP or UDP over IPv4, bare or
+//! The fast path for packets without anything special: whole frames of TCP or UDP over IPv4, bare or
 //! behind a plain NSH, whose way hangs on path and hop, on a flow that is known or on a user's slice.
-//! What the walk decides for them is looked up instead of decided again; packets and books are the
+//! What the slow path decides for them is looked up instead of decided again; packets and counters are the
 //! same.
 //!
-//! Knows what the walk has decided (`plans`, `known`) and asks what the walk asks (`users`). Refuses to
-//! decide: what it does not know goes the long way, in its place among the others, so that no packet overtakes another.
+//! Knows what the slow path has decided (`plans`, `known`) and asks what the slow path asks (`users`). Refuses to
+//! decide: what it does not know goes the slow path, in its place among the others, so that no packet overtakes another.
 //!
 //! It is here for speed alone: an engine without it does the same at a tenth of the pace, and the
 //! tests hold the two against each other.
 
 mod act;
+mod counter_run;
 mod exits;
+mod packet_meta;
 mod plans;
-mod running;
-mod sight;
 mod users;
 
 use crate::engine::account::slots::Slots;
@@ -23,12 +23,12 @@ use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Changed;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::transform::Epoch;
-pub(crate) use act::Hands;
+pub(crate) use act::FastPathContext;
 use catena_model::resource::Encapsulation;
+use counter_run::CounterRun;
 use exits::Exits;
+use packet_meta::{Kind, PacketMeta};
 use plans::Plans;
-use running::Running;
-use sight::{Kind, Sight};
 use std::net::IpAddr;
 use std::vec::Drain;
 
@@ -36,21 +36,21 @@ use std::vec::Drain;
 /// can wait for at once.
 const GROUP: usize = 32;
 
-/// A port as the lane sees it.
+/// A port as the fast path sees it.
 #[derive(Clone, Copy)]
-struct Gate {
+struct IngressPort {
     index: PortIndex,
     owner: Owner,
     network: NetworkIndex,
     /// The same for what comes back bare; none: its MACs are ours.
     addressed_in: Option<NetworkIndex>,
-    kind: GateKind,
+    kind: IngressKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum GateKind {
+enum IngressKind {
     Endpoint,
-    /// `serial`: what the proxy's memory knows the port by; none: what comes bare goes the long way.
+    /// `serial`: what the proxy's memory knows the port by; none: what comes bare goes the slow path.
     Function {
         speaks_nsh: bool,
         serial: Option<u32>,
@@ -58,51 +58,51 @@ enum GateKind {
     },
 }
 
-impl Gate {
+impl IngressPort {
     fn serial(&self) -> Option<u32> {
         match self.kind {
-            GateKind::Function { serial, .. } => serial,
-            GateKind::Endpoint => None,
+            IngressKind::Function { serial, .. } => serial,
+            IngressKind::Endpoint => None,
         }
     }
 }
 
-/// The lane of one engine.
+/// The fast path of one engine.
 #[derive(Default)]
-pub(crate) struct Lane {
+pub(crate) struct FastPath {
     is_open: bool,
     /// By slot.
-    gates: Vec<Option<Gate>>,
+    ports: Vec<Option<IngressPort>>,
     plans: Plans,
     delivered: Exits,
     switched: Exits,
     /// The tunnel end that the last packet came from, and is known.
     source: Option<(IpAddr, NodeIndex)>,
     /// Of one group: so many, and the next of them.
-    sights: Box<[Sight]>,
+    sights: Box<[PacketMeta]>,
     seen: usize,
     at: usize,
-    running: Running,
+    running: CounterRun,
     /// The path whose book was asked for last.
     prefetched: u32,
-    /// Packets that go the long way.
+    /// Packets that go the slow path.
     pub(crate) waiting: Vec<Packet>,
 }
 
-impl Lane {
-    /// A lane that is open, or one that nothing ever takes.
+impl FastPath {
+    /// A fast path that is open, or one that nothing ever takes.
     pub(crate) fn new(is_open: bool) -> Self {
         Self {
             is_open,
             delivered: Exits::new(),
             switched: Exits::new(),
-            sights: vec![Sight::default(); GROUP].into_boxed_slice(),
+            sights: vec![PacketMeta::default(); GROUP].into_boxed_slice(),
             waiting: Vec::with_capacity(crate::engine::vector::VECTOR_PACKETS_MAX),
             ..Self::default()
         }
     }
 
-    /// Lines the lane up with new tables. `changed`: what differs from those before; none: nobody knows.
+    /// Lines the fast path up with new tables. `changed`: what differs from those before; none: nobody knows.
     pub(crate) fn align(
         &mut self,
         tables: &Tables,
@@ -125,7 +125,7 @@ impl Lane {
             None => {
                 self.plans = Plans::default();
                 tables.paths.iter().for_each(|(path, _)| self.plans.make(path, &with));
-                self.gates.clear();
+                self.ports.clear();
                 tables.names.all_ports().for_each(|port| self.make_gate(port, tables, slots));
             }
         }
@@ -137,34 +137,34 @@ impl Lane {
             let speaks_nsh = port.speaks(Encapsulation::Nsh);
             let is_simple = !port.is_shared() && port.rewrites().is_empty();
             let serial = is_simple.then(|| slots.serial(index));
-            GateKind::Function { speaks_nsh, serial, keeps_mac: port.keeps_mac() }
+            IngressKind::Function { speaks_nsh, serial, keeps_mac: port.keeps_mac() }
         } else {
-            GateKind::Endpoint
+            IngressKind::Endpoint
         };
         let owner = slots.owner_of_index(index);
         let (network, addressed_in) = (port.network, port.addressed_in());
-        let gate = Gate { index, owner, network, addressed_in, kind };
-        self.open_gate(slots.of_index(index), gate);
+        let ingress = IngressPort { index, owner, network, addressed_in, kind };
+        self.open_gate(slots.of_index(index), ingress);
     }
 
     /// No port has the slot any more.
     pub(crate) fn close_gate(&mut self, slot: PortSlot) {
-        if let Some(gate) = self.gates.get_mut(slot.index()) {
-            *gate = None;
+        if let Some(ingress) = self.ports.get_mut(slot.index()) {
+            *ingress = None;
         }
     }
 
-    fn open_gate(&mut self, slot: PortSlot, gate: Gate) {
-        if self.gates.len() <= slot.index() {
-            self.gates.resize(slot.index() + 1, None);
+    fn open_gate(&mut self, slot: PortSlot, ingress: IngressPort) {
+        if self.ports.len() <= slot.index() {
+            self.ports.resize(slot.index() + 1, None);
         }
-        self.gates[slot.index()] = Some(gate);
+        self.ports[slot.index()] = Some(ingress);
     }
 
-    /// The port that a packet came by, as the lane sees it.
+    /// The port that a packet came by, as the fast path sees it.
     #[inline(always)]
-    fn gate(&self, sight: &Sight) -> Option<&Gate> {
-        self.gates.get(sight.entry.slot().index())?.as_ref()
+    fn ingress(&self, sight: &PacketMeta) -> Option<&IngressPort> {
+        self.ports.get(sight.entry.slot().index())?.as_ref()
     }
 
     /// Packets that took it since the start.
@@ -176,28 +176,32 @@ impl Lane {
         self.is_open
     }
 
-    /// Takes packets through until one has to go the long way; that one then waits, and those
+    /// Takes packets through until one has to go the slow path; that one then waits, and those
     /// behind it that have to as well.
-    pub(crate) fn run(&mut self, packets: &mut Drain<'_, Packet>, hands: &mut Hands<'_>) {
-        hands.packer.open();
+    pub(crate) fn run(
+        &mut self,
+        packets: &mut Drain<'_, Packet>,
+        context: &mut FastPathContext<'_>,
+    ) {
+        context.gso.open();
         let mut sights = std::mem::take(&mut self.sights);
         while self.waiting.is_empty() {
             if self.at == self.seen {
                 let group = packets.as_slice();
-                self.look(&group[..group.len().min(GROUP)], &mut sights, hands);
+                self.look(&group[..group.len().min(GROUP)], &mut sights, context);
             }
             let Some(packet) = packets.next() else { break };
             let Some(sight) = sights.get(self.at) else { break };
             self.at += 1;
-            if self.holds(sight, hands) {
-                self.act(packet, sight, hands);
+            if self.holds(sight, context) {
+                self.act(packet, sight, context);
                 self.running.pass();
             } else {
                 // Those behind it must not overtake.
                 self.waiting.push(packet);
             }
         }
-        self.running.close(hands.books, &mut hands.out.lots);
+        self.running.close(context.counters, &mut context.out.batches);
         while self.at < self.seen && sights[self.at].kind == Kind::Walk {
             self.at += 1;
             self.waiting.extend(packets.next());

@@ -1,17 +1,17 @@
-//! What the walk decides at each hop for packets without anything special: made once for each
-//! tables, by the walk itself, so that it need not be made for each packet. Knows transforms;
+//! What the slow path decides at each hop for packets without anything special: made once for each
+//! tables, by the slow path itself, so that it need not be made for each packet. Knows transforms;
 //! refuses to decide: where the answer hangs on more than path and hop, the plan says so.
 
 use crate::engine::account::slots::Slots;
 use crate::engine::encap;
-use crate::engine::encap::{Carried, Departing, Door, Header, PathPosition};
+use crate::engine::encap::{Carried, Departing, Header, HeaderSide, PathPosition};
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::{PortSlot, TunnelKind};
 use crate::engine::stages::forwarder;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{HopTable, InstanceTable, PathTable};
 use crate::engine::tables::port::PortTable;
-use crate::engine::tables::slices::Place;
+use crate::engine::tables::slices::Scope;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::transform::{Epoch, Exit, Operation, Stage, Transform};
 use catena_io::Buffer;
@@ -30,7 +30,7 @@ const HEADER_BYTES_MAX: usize = 14 + PlainNsh::LEN;
 /// Where a packet goes at a hop.
 #[derive(Clone)]
 pub(super) enum Plan {
-    /// As the walk says: it hangs on more than path and hop.
+    /// As the slow path says: it hangs on more than path and hop.
     Walk,
     /// To another node, behind this header.
     Node { to: IpAddr, tunnel: TunnelKind, header: Template },
@@ -41,7 +41,7 @@ pub(super) enum Plan {
     /// To one of those with these numbers, by the hash of the flow.
     Choose { first: u32, count: u32 },
     /// The path ends here; where slices take packets then.
-    End { end: Option<Place> },
+    End { end: Option<Scope> },
 }
 
 /// What is written over the MACs of a frame.
@@ -213,13 +213,13 @@ struct Maker<'t> {
 impl Maker<'_> {
     /// The plan of a hop; those of its instances are added to `more`.
     fn plan(&self, hop_number: usize, more: &mut Vec<Plan>) -> Plan {
-        // Labels have no plain form here, and declared metadata is written by the walk.
+        // Labels have no plain form here, and declared metadata is written by the slow path.
         if self.path.encapsulation != Encapsulation::Nsh || !self.path.context.is_empty() {
             return Plan::Walk;
         }
         let Some(hop) = self.path.hops.get(hop_number) else {
             let leads_on = self.with.tables.rules.leads_on(self.start.path());
-            let end = self.path.chain_end.map(Place::after);
+            let end = self.path.chain_end.map(Scope::after);
             return if leads_on { Plan::Walk } else { Plan::End { end } };
         };
         if hop.kind != HopKind::Through {
@@ -248,7 +248,7 @@ impl Maker<'_> {
         plan.unwrap_or(Plan::Walk)
     }
 
-    /// The plan that does what the walk's transform does; none: it does something else as well.
+    /// The plan that does what the slow path's transform does; none: it does something else as well.
     fn plan_of(
         &self,
         transform: &Transform,
@@ -268,7 +268,7 @@ impl Maker<'_> {
                 Stage::Between,
                 (Some(Operation::PushPath(position)), None, None),
             ) => {
-                let header = self.header(Door::Tunnel, Header::EMPTY, position)?;
+                let header = self.header(HeaderSide::Tunnel, Header::EMPTY, position)?;
                 Some(Plan::Node {
                     to: self.with.tables.node_address(node),
                     tunnel: encap::of(self.path.encapsulation).tunnel(),
@@ -284,7 +284,7 @@ impl Maker<'_> {
                 let carrier = encap::of(self.path.encapsulation).ether_type();
                 let ethernet = EthernetHeader::untagged(destination, PROXY_MAC, carrier);
                 before.add(|room| ethernet.emit(room)).ok()?;
-                let header = self.header(Door::Function, before, position)?;
+                let header = self.header(HeaderSide::Function, before, position)?;
                 let door = self.door(port, local, instance)?;
                 Some(Plan::Aware { door, header: Template::new(header.bytes(), 14)? })
             }
@@ -320,8 +320,13 @@ impl Maker<'_> {
         })
     }
 
-    /// The header as the walk makes it.
-    fn header(&self, door: Door, mut header: Header, position: PathPosition) -> Option<Header> {
+    /// The header as the slow path makes it.
+    fn header(
+        &self,
+        door: HeaderSide,
+        mut header: Header,
+        position: PathPosition,
+    ) -> Option<Header> {
         let mut outcome = Ok(());
         let departing = Departing { position, header: &mut header, outcome: &mut outcome };
         let carrier = encap::of(self.path.encapsulation);

@@ -1,7 +1,7 @@
 //! Headers for people. Knows which encapsulation reads which bytes; refuses to read them itself.
 
 use crate::engine::encap;
-use crate::engine::encap::{Carried, Departing, Door, Header as ChainHeader, PathPosition};
+use crate::engine::encap::{Carried, Departing, Header as ChainHeader, HeaderSide, PathPosition};
 use crate::engine::packet::{Origin, TunnelKind};
 use crate::engine::tables::Tables;
 use catena_model::explain::{FrameBytes, Header, HeaderLayer, Position};
@@ -11,7 +11,7 @@ use catena_wire::vxlan::VxlanHeader;
 /// The header at the start of what a tunnel carries.
 pub(crate) fn tunnelled(kind: TunnelKind, bytes: &[u8]) -> Option<Header> {
     let (layers, length) = match encap::by_tunnel(kind) {
-        Some(encapsulation) => encap::of(encapsulation).describe(Door::Tunnel, bytes)?,
+        Some(encapsulation) => encap::of(encapsulation).describe(HeaderSide::Tunnel, bytes)?,
         None => {
             let (header, inner) = VxlanHeader::parse(bytes).ok()?;
             let layer = HeaderLayer::Vxlan { vni: header.vni.get() };
@@ -31,7 +31,7 @@ pub(crate) fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
                 return Some(0);
             };
             let payload = frame.payload();
-            let (_, length) = encap::of(encapsulation).describe(Door::Function, payload)?;
+            let (_, length) = encap::of(encapsulation).describe(HeaderSide::Function, payload)?;
             Some(bytes.len() - payload.len() + length)
         }
     }
@@ -41,7 +41,7 @@ pub(crate) fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
 pub(crate) fn over_ethernet(bytes: &[u8]) -> Option<Header> {
     let frame = EthernetView::parse(bytes).ok()?;
     let encapsulation = encap::by_ether_type(frame.ethertype())?;
-    let (inner, _) = encap::of(encapsulation).describe(Door::Function, frame.payload())?;
+    let (inner, _) = encap::of(encapsulation).describe(HeaderSide::Function, frame.payload())?;
     let outer =
         HeaderLayer::Ethernet { destination: frame.destination(), ether_type: frame.ethertype().0 };
     let layers = std::iter::once(outer).chain(inner).collect();
@@ -52,7 +52,7 @@ pub(crate) fn over_ethernet(bytes: &[u8]) -> Option<Header> {
 pub(crate) fn index(tables: &Tables, position: PathPosition) -> Option<u8> {
     let carrier = encap::of(tables.positions.encapsulation(position));
     let header = header_of(tables, &Carried::new(0, 0), position.without_metadata())?;
-    let (layers, _) = carrier.describe(Door::Function, header.bytes())?;
+    let (layers, _) = carrier.describe(HeaderSide::Function, header.bytes())?;
     layers.iter().find_map(|layer| match layer {
         HeaderLayer::Nsh { si, .. } => Some(*si),
         HeaderLayer::Mpls { index, .. } => Some(*index),
@@ -75,7 +75,7 @@ pub(crate) fn header_of(
     let carrier = encap::of(tables.positions.encapsulation(position));
     let (mut header, mut outcome) = (ChainHeader::EMPTY, Ok(()));
     let departing = Departing { position, header: &mut header, outcome: &mut outcome };
-    carrier.push(&tables.positions, carried, Door::Function, &mut std::iter::once(departing));
+    carrier.push(&tables.positions, carried, HeaderSide::Function, &mut std::iter::once(departing));
     outcome.ok().map(|()| header)
 }
 

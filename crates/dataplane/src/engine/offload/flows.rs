@@ -2,11 +2,11 @@
 //! leaves, and how many packets it has taken past the proxies' memory. Knows keys and counts;
 //! refuses to know why a flow is here.
 
-use super::door::{Door, HandOver};
 use super::holdings::{Holder, Holdings};
+use super::offload_tables::{HandOver, OffloadTables};
 use super::recipe::Into;
 use crate::engine::packet::PortSlot;
-use crate::engine::state::proxy_flows::{FlowMemory, Key};
+use crate::engine::state::proxy_flows::{Key, ProxyFlows};
 use crate::engine::tables::descent::Dependency;
 use catena_fastpath::FlowKey;
 use catena_model::PathId;
@@ -149,7 +149,7 @@ impl Flows {
     ///
     /// The first counted packet that has been forwarded shows that all before it have; where none
     /// comes, time does.
-    pub(super) fn hand_over(&mut self, now_ns: u64, door: &mut dyn Door) -> Vec<FlowKey> {
+    pub(super) fn hand_over(&mut self, now_ns: u64, door: &mut dyn OffloadTables) -> Vec<FlowKey> {
         let mut failed = Vec::new();
         let flows = &mut self.flows;
         self.waiting.retain(|key| {
@@ -170,7 +170,12 @@ impl Flows {
     }
 
     /// Reads what has passed by a flow since the last time; false: the kernel has lost it.
-    pub(super) fn read(&mut self, key: &FlowKey, now_ns: u64, door: &mut dyn Door) -> bool {
+    pub(super) fn read(
+        &mut self,
+        key: &FlowKey,
+        now_ns: u64,
+        door: &mut dyn OffloadTables,
+    ) -> bool {
         let Some(flow) = self.flows.get_mut(key) else { return false };
         let Some(passed) = door.passed(key) else { return false };
         let since = passed.packets.saturating_sub(flow.passed);
@@ -193,8 +198,8 @@ impl Flows {
         &mut self,
         known: &Key,
         now_ns: u64,
-        memory: &mut FlowMemory,
-        door: &mut dyn Door,
+        proxy_flows: &mut ProxyFlows,
+        door: &mut dyn OffloadTables,
     ) {
         let Some(ledger) = self.ledgers.get(known) else { return };
         let keys = ledger.flows.clone();
@@ -213,7 +218,7 @@ impl Flows {
         else {
             return;
         };
-        ledger.pending = memory.settle(now_ns, *known, visit, ledger.pending, seen_ns);
+        ledger.pending = proxy_flows.settle(now_ns, *known, visit, ledger.pending, seen_ns);
     }
 
     /// The flows that go into a function, or come back from it, by this key.
@@ -231,14 +236,14 @@ impl Flows {
         &mut self,
         keys: &[FlowKey],
         now_ns: u64,
-        memory: &mut FlowMemory,
-        door: &mut dyn Door,
+        proxy_flows: &mut ProxyFlows,
+        door: &mut dyn OffloadTables,
         mut left: impl FnMut(&Flow),
     ) {
         let known = |key: &FlowKey| self.flows.get(key).map(memory_keys).unwrap_or_default();
         let known: Vec<Key> = keys.iter().flat_map(known).collect();
         for key in &known {
-            self.tell(key, now_ns, memory, door);
+            self.tell(key, now_ns, proxy_flows, door);
         }
         for key in keys {
             door.remove(key);

@@ -1,7 +1,7 @@
 //! What transforms depend on, and the kernel's slot of each: a change bumps the slot, and all that
 //! depends on it ends at once, without a scan. Knows slots and epochs; refuses to know what changed.
 
-use super::door::Door;
+use super::offload_tables::OffloadTables;
 use crate::engine::tables::descent::Dependency;
 use catena_fastpath::Guard;
 use std::collections::HashMap;
@@ -20,7 +20,11 @@ pub(super) struct Guards {
 
 impl Guards {
     /// The guard of a dependency as it is now; none: all slots are taken.
-    pub(super) fn of(&mut self, dependency: Dependency, door: &mut dyn Door) -> Option<Guard> {
+    pub(super) fn of(
+        &mut self,
+        dependency: Dependency,
+        door: &mut dyn OffloadTables,
+    ) -> Option<Guard> {
         if let Some(guard) = self.by_dependency.get(&dependency) {
             return Some(*guard);
         }
@@ -38,14 +42,14 @@ impl Guards {
     }
 
     /// The dependency has changed: what was decided by it holds no more.
-    pub(super) fn bump(&mut self, dependency: Dependency, door: &mut dyn Door) {
+    pub(super) fn bump(&mut self, dependency: Dependency, door: &mut dyn OffloadTables) {
         if let Some(guard) = self.by_dependency.get_mut(&dependency) {
             guard.epoch = door.bump(guard.slot);
         }
     }
 
     /// It is gone for good; its slot may serve another.
-    pub(super) fn forget(&mut self, dependency: Dependency, door: &mut dyn Door) {
+    pub(super) fn forget(&mut self, dependency: Dependency, door: &mut dyn OffloadTables) {
         if let Some(guard) = self.by_dependency.remove(&dependency) {
             door.bump(guard.slot);
             self.free.push(guard.slot);

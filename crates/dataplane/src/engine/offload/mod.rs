@@ -1,31 +1,31 @@
 //! The kernel path: what the engine has decided for a packet becomes a transform in the kernel's
 //! tables, which repeats it for the others of its flow (docs/adr/0012-the-kernel-path.md).
 //!
-//! Knows what a decision depended on, when it holds no more, and how the books and memories of the
+//! Knows what a decision depended on, when it holds no more, and how the counters and memories of the
 //! engine hear of packets that it never saw. Refuses to decide: whatever a transform cannot say
 //! stays with the engine, by name.
 
 mod changes;
-mod door;
+mod counter_updates;
 mod flows;
 mod guards;
 mod holdings;
 mod key;
-mod lines;
+mod offload_tables;
 mod recipe;
 mod report;
 mod room;
 mod transform;
 
-pub use door::{Door, HandOver, Losses, Passed};
+pub use offload_tables::{HandOver, Losses, OffloadTables, Passed};
 
-use crate::engine::account::counters::Books;
+use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
 use crate::engine::action::output::Output;
 use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::packet::{Arrived, Origin, Packet, PortSlot};
-use crate::engine::state::affinity::FlowPaths;
-use crate::engine::state::proxy_flows::{FlowMemory, Key};
+use crate::engine::state::affinity::FlowAffinity;
+use crate::engine::state::proxy_flows::{Key, ProxyFlows};
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Dependency;
 use crate::engine::vector::owner::Owner;
@@ -37,9 +37,9 @@ use catena_model::account::Volume;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::kernel::{Declined, KernelCounters};
 use catena_wire::frame::FrameView;
+use counter_updates::Accounts;
 use flows::{Flow, Flows, UNDER_WAY_NS};
 use guards::Guards;
-use lines::Accounts;
 use recipe::{Observed, Recipe, Target};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -96,7 +96,7 @@ pub(crate) struct Place {
 
 /// The kernel path of one engine.
 pub(crate) struct KernelPath {
-    pub(crate) door: Box<dyn Door>,
+    pub(crate) door: Box<dyn OffloadTables>,
     guards: Guards,
     accounts: Accounts,
     flows: Flows,
@@ -119,17 +119,17 @@ pub(crate) struct KernelPath {
 }
 
 /// What of the engine the kernel path moves or asks.
-pub(crate) struct Surroundings<'e> {
+pub(crate) struct OffloadContext<'e> {
     pub(crate) now_ns: u64,
     pub(crate) epoch: Epoch,
     pub(crate) tables: &'e Tables,
     pub(crate) slots: &'e Slots,
-    pub(crate) books: &'e mut Books,
-    pub(crate) memory: &'e mut FlowMemory,
-    pub(crate) flow_paths: &'e mut FlowPaths,
+    pub(crate) counters: &'e mut Counters,
+    pub(crate) proxy_flows: &'e mut ProxyFlows,
+    pub(crate) affinity: &'e mut FlowAffinity,
 }
 
-impl Surroundings<'_> {
+impl OffloadContext<'_> {
     fn interface(&self, slot: PortSlot, ports: &HashMap<PortId, KernelPort>) -> Option<KernelPort> {
         let (_, index) = self.slots.owner(slot);
         ports.get(&self.tables.port(index?).entry.id).copied()
@@ -149,7 +149,7 @@ pub(crate) struct Witnessed<'n> {
 }
 
 impl KernelPath {
-    pub(crate) fn new(door: Box<dyn Door>) -> Self {
+    pub(crate) fn new(door: Box<dyn OffloadTables>) -> Self {
         Self {
             door,
             guards: Guards::default(),
@@ -170,7 +170,7 @@ impl KernelPath {
     }
 
     /// What to do with a packet that came up; the memory learns what the kernel did with its flow.
-    pub(crate) fn treat(&mut self, packet: &Packet, with: &mut Surroundings<'_>) -> Treatment {
+    pub(crate) fn treat(&mut self, packet: &Packet, with: &mut OffloadContext<'_>) -> Treatment {
         let is_counted = match packet.arrived {
             Arrived::Plainly => return Treatment::Ordinary,
             Arrived::Watched => return Treatment::Followed,
@@ -207,7 +207,7 @@ impl KernelPath {
         &mut self,
         origin: Origin,
         buffer: &Buffer,
-        with: &mut Surroundings<'_>,
+        with: &mut OffloadContext<'_>,
     ) -> Option<(FlowKey, usize)> {
         match origin {
             Origin::Port(slot) => {
@@ -225,7 +225,7 @@ impl KernelPath {
 
     /// Of a flow that the kernel passes through a function, the memory must know how many packets
     /// are inside before it judges one that came out.
-    fn tell_memory(&mut self, slot: PortSlot, view: &FrameView, with: &mut Surroundings<'_>) {
+    fn tell_memory(&mut self, slot: PortSlot, view: &FrameView, with: &mut OffloadContext<'_>) {
         let Some(flow) = view.flow else { return };
         let (_, Some(index)) = with.slots.owner(slot) else { return };
         let port = with.tables.port(index);
@@ -237,13 +237,13 @@ impl KernelPath {
         let networks = |key: Key| port.networks().map(move |network| Key { network, ..key });
         let known: Vec<Key> = keys.flat_map(networks).filter(|k| self.flows.knows(k)).collect();
         for key in known {
-            self.flows.tell(&key, with.now_ns, with.memory, &mut *self.door);
+            self.flows.tell(&key, with.now_ns, with.proxy_flows, &mut *self.door);
         }
     }
 
     /// Takes the decisions about a packet into the kernel, if a transform can say them. Will the
     /// kernel send other packets of its flow?
-    pub(crate) fn record(&mut self, seen: &Witnessed<'_>, with: &mut Surroundings<'_>) -> bool {
+    pub(crate) fn record(&mut self, seen: &Witnessed<'_>, with: &mut OffloadContext<'_>) -> bool {
         let Err(reason) = self.try_record(seen, with) else { return true };
         self.decline(seen.place.key, reason, with.now_ns);
         reason.is_passing()
@@ -252,26 +252,26 @@ impl KernelPath {
     fn try_record(
         &mut self,
         seen: &Witnessed<'_>,
-        with: &mut Surroundings<'_>,
+        with: &mut OffloadContext<'_>,
     ) -> Result<(), Declined> {
         let flow = seen.view.flow.ok_or(Declined::Moved)?;
         if with.tables.has_slices() && key::may_hide_slices(&flow) {
             return Err(Declined::Slices);
         }
         let owner = seen.slot.map_or(Owner::Tunnels, |slot| with.slots.owner(slot).0);
-        let (memory, now_ns) = (&*with.memory, with.now_ns);
+        let (proxy_flows, now_ns) = (&*with.proxy_flows, with.now_ns);
         let observed = Observed {
             tables: with.tables,
             slots: with.slots,
-            books: with.books,
+            counters: with.counters,
             epoch: with.epoch,
             notes: seen.notes,
             frames: seen.out.frames.get(seen.first.0..).unwrap_or_default(),
             datagrams: seen.out.datagrams.get(seen.first.1..).unwrap_or_default(),
-            lots: &seen.out.lots,
+            batches: &seen.out.batches,
             flow,
             owner,
-            whose: &|key| memory.whose(now_ns, *key),
+            whose: &|key| proxy_flows.whose(now_ns, *key),
         };
         let recipe = observed.recipe()?;
         self.install(seen, recipe, flow, with)
@@ -282,7 +282,7 @@ impl KernelPath {
         seen: &Witnessed<'_>,
         recipe: Recipe,
         flow: catena_wire::flow::FlowKey,
-        with: &mut Surroundings<'_>,
+        with: &mut OffloadContext<'_>,
     ) -> Result<(), Declined> {
         let holder = room::holder(seen.slot, &recipe, with).ok_or(Declined::Moved)?;
         let tunnels =
@@ -316,7 +316,7 @@ impl KernelPath {
         });
         let leaves_node =
             recipe.leaves.iter().any(|leaf| matches!(leaf.target, Target::Node { .. }));
-        let classified = recipe.classified.map(|path| (with.flow_paths.key(&flow), path));
+        let classified = recipe.classified.map(|path| (with.affinity.key(&flow), path));
         let flow = Flow {
             holder,
             origin: seen.slot,
@@ -358,7 +358,7 @@ impl KernelPath {
 
     /// Somebody looks for packets, or nobody does: then the kernel may carry them. It begins anew
     /// with each flow, so that none of its packets passes those that are still on their way up.
-    pub(crate) fn listen(&mut self, is_listening: bool, with: &mut Surroundings<'_>) {
+    pub(crate) fn listen(&mut self, is_listening: bool, with: &mut OffloadContext<'_>) {
         if self.is_listening == is_listening {
             return;
         }
@@ -370,14 +370,14 @@ impl KernelPath {
     }
 
     /// Everything that has been received was forwarded: flows that wait may be the kernel's now.
-    pub(crate) fn hand_over(&mut self, with: &mut Surroundings<'_>) {
+    pub(crate) fn hand_over(&mut self, with: &mut OffloadContext<'_>) {
         let failed = self.flows.hand_over(with.now_ns, &mut *self.door);
         self.remove(&failed, with);
     }
 
     /// Looks after some flows: those that nothing passes by leave the kernel, the others are known
     /// as alive. Answers when it wants to be called again.
-    pub(crate) fn tick(&mut self, with: &mut Surroundings<'_>) -> u64 {
+    pub(crate) fn tick(&mut self, with: &mut OffloadContext<'_>) -> u64 {
         let now_ns = with.now_ns;
         if now_ns < self.next_round_ns {
             return self.next_round_ns;
@@ -398,7 +398,7 @@ impl KernelPath {
             }
             let into = flow.into.as_ref().map(|into| into.keys.clone()).unwrap_or_default();
             for known in into {
-                self.flows.tell(&known, now_ns, with.memory, &mut *self.door);
+                self.flows.tell(&known, now_ns, with.proxy_flows, &mut *self.door);
             }
             self.note_classified(&key, with);
         }
@@ -407,15 +407,15 @@ impl KernelPath {
         self.next_round_ns
     }
 
-    fn note_classified(&self, key: &FlowKey, with: &mut Surroundings<'_>) {
+    fn note_classified(&self, key: &FlowKey, with: &mut OffloadContext<'_>) {
         if let Some(flow) = self.flows.get(key)
             && let Some((known, path)) = flow.classified
         {
-            with.flow_paths.note(flow.seen_ns, known, path);
+            with.affinity.note(flow.seen_ns, known, path);
         }
     }
 
-    fn remove(&mut self, keys: &[FlowKey], with: &mut Surroundings<'_>) {
+    fn remove(&mut self, keys: &[FlowKey], with: &mut OffloadContext<'_>) {
         if keys.is_empty() {
             return;
         }
@@ -424,13 +424,13 @@ impl KernelPath {
             self.note_classified(key, with);
         }
         let accounts = &mut self.accounts;
-        self.flows.remove(keys, with.now_ns, with.memory, &mut *self.door, |flow| {
+        self.flows.remove(keys, with.now_ns, with.proxy_flows, &mut *self.door, |flow| {
             accounts.leave(flow.account);
         });
     }
 
     /// Ends what was decided by what changes between two programs, before the new one is in force.
-    pub(crate) fn change(&mut self, new: &Tables, with: &mut Surroundings<'_>) {
+    pub(crate) fn change(&mut self, new: &Tables, with: &mut OffloadContext<'_>) {
         let old = with.tables;
         let changed = new.descent.since(&old.descent);
         let changed = changed.filter(|_| new.has_slices() == old.has_slices());
@@ -448,12 +448,12 @@ impl KernelPath {
             self.guards.forget(dependency, &mut *self.door);
         }
         self.declined.clear();
-        self.settle(with.books);
+        self.settle(with.counters);
         self.tell_underlay(new);
     }
 
     /// The program stands before this interface of the underlay now; none: before none.
-    pub(crate) fn serve_underlay(&mut self, interface: Option<u32>, with: &mut Surroundings<'_>) {
+    pub(crate) fn serve_underlay(&mut self, interface: Option<u32>, with: &mut OffloadContext<'_>) {
         if self.underlay_interface == interface {
             return;
         }
@@ -503,7 +503,7 @@ impl KernelPath {
         self.door.serve_underlay(own);
     }
 
-    fn end(&mut self, changed: &BTreeSet<Dependency>, with: &mut Surroundings<'_>) {
+    fn end(&mut self, changed: &BTreeSet<Dependency>, with: &mut OffloadContext<'_>) {
         if changed.is_empty() {
             return;
         }
@@ -517,8 +517,8 @@ impl KernelPath {
 
     /// Flows visit a function by another path than the one before, though no table has changed:
     /// another node has sent them there. What comes back must not be put on the former path.
-    pub(crate) fn end_turned(&mut self, with: &mut Surroundings<'_>) {
-        let turned = with.memory.take_turned();
+    pub(crate) fn end_turned(&mut self, with: &mut OffloadContext<'_>) {
+        let turned = with.proxy_flows.take_turned();
         let ended: Vec<FlowKey> =
             turned.iter().flat_map(|key| self.flows.of(key)).copied().collect();
         self.counters.ended += ended.len() as u64;
@@ -526,13 +526,17 @@ impl KernelPath {
     }
 
     /// Ends every transform.
-    pub(crate) fn end_all(&mut self, with: &mut Surroundings<'_>) {
+    pub(crate) fn end_all(&mut self, with: &mut OffloadContext<'_>) {
         let all: BTreeSet<Dependency> = self.guards.all().map(|(one, _)| one).collect();
         self.end(&all, with);
     }
 
     /// Instances that died or came back change their paths.
-    pub(crate) fn note_health(&mut self, dead: BTreeSet<InstanceId>, with: &mut Surroundings<'_>) {
+    pub(crate) fn note_health(
+        &mut self,
+        dead: BTreeSet<InstanceId>,
+        with: &mut OffloadContext<'_>,
+    ) {
         if self.dead == dead {
             return;
         }
@@ -548,7 +552,7 @@ impl KernelPath {
         &mut self,
         id: PortId,
         port: Option<KernelPort>,
-        with: &mut Surroundings<'_>,
+        with: &mut OffloadContext<'_>,
     ) {
         if self.ports.get(&id).copied() == port {
             return;
@@ -564,7 +568,7 @@ impl KernelPath {
     }
 
     /// Ends all flows that come in or go out by one of these.
-    fn end_at(&mut self, slots: &HashSet<PortSlot>, with: &mut Surroundings<'_>) {
+    fn end_at(&mut self, slots: &HashSet<PortSlot>, with: &mut OffloadContext<'_>) {
         if slots.is_empty() {
             return;
         }
@@ -576,9 +580,9 @@ impl KernelPath {
         self.remove(&touched, with);
     }
 
-    /// Books what the kernel has carried since the last time.
-    pub(crate) fn settle(&mut self, books: &mut Books) {
-        let carried: Volume = self.accounts.settle(&mut *self.door, books);
+    /// Counters what the kernel has carried since the last time.
+    pub(crate) fn settle(&mut self, counters: &mut Counters) {
+        let carried: Volume = self.accounts.settle(&mut *self.door, counters);
         self.counters.carried.merge(carried);
     }
 }

@@ -1,10 +1,10 @@
 //! From what the stages told of one packet to what the kernel shall do with the others of its flow.
 //! Knows what it cannot say in a transform, and names it; refuses to decide anything: it repeats.
 
-use super::lines::Line;
-use crate::engine::account::counters::Books;
+use super::counter_updates::CounterUpdate;
+use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
-use crate::engine::account::tx_batches::{Lots, Share};
+use crate::engine::account::tx_batches::{TxBatches, TxRef};
 use crate::engine::action::output::{Datagram, Frame};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::PortIndex;
@@ -14,7 +14,7 @@ use crate::engine::state::proxy_flows::{Key, Visit, Whose};
 use crate::engine::state::rewrite;
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Dependency;
-use crate::engine::vector::owner::{Owner, PathSeat};
+use crate::engine::vector::owner::{Owner, PathRef};
 use crate::engine::vector::trace::{Note, Noted};
 use crate::engine::vector::transform::{Epoch, Exit, Stage};
 use catena_model::PathId;
@@ -57,7 +57,7 @@ pub(super) struct Into {
 pub(super) struct Recipe {
     /// Copies first; the last leaf is the packet itself.
     pub(super) leaves: Vec<Leaf>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<CounterUpdate>,
     pub(super) dependencies: Vec<Dependency>,
     pub(super) into: Option<Into>,
     /// By what the memory knew it when it came back.
@@ -70,13 +70,13 @@ pub(super) struct Recipe {
 pub(super) struct Observed<'o> {
     pub(super) tables: &'o Tables,
     pub(super) slots: &'o Slots,
-    pub(super) books: &'o Books,
+    pub(super) counters: &'o Counters,
     pub(super) epoch: Epoch,
     pub(super) notes: &'o [Noted],
     /// What it gave rise to.
     pub(super) frames: &'o [Frame],
     pub(super) datagrams: &'o [Datagram],
-    pub(super) lots: &'o Lots,
+    pub(super) batches: &'o TxBatches,
     pub(super) flow: flow::FlowKey,
     pub(super) owner: Owner,
     /// Whose packets come back by this key?
@@ -87,7 +87,7 @@ impl Observed<'_> {
     /// The recipe, or why there is none.
     pub(super) fn recipe(&self) -> Result<Recipe, Declined> {
         let mut recipe = Recipe::default();
-        recipe.lines.push(Line::Received(self.owner));
+        recipe.lines.push(CounterUpdate::Received(self.owner));
         let mut seat = None;
         let mut visited = None;
         self.arrive(&mut recipe, &mut seat)?;
@@ -102,7 +102,7 @@ impl Observed<'_> {
     }
 
     /// It may have come by a tunnel, on a path: the first that is decided there names it.
-    fn arrive(&self, recipe: &mut Recipe, seat: &mut Option<PathSeat>) -> Result<(), Declined> {
+    fn arrive(&self, recipe: &mut Recipe, seat: &mut Option<PathRef>) -> Result<(), Declined> {
         if self.owner != Owner::Tunnels {
             return Ok(());
         }
@@ -113,8 +113,8 @@ impl Observed<'_> {
             _ => None,
         });
         let Some(position) = first else { return Ok(()) };
-        let here = self.books.seat(position);
-        recipe.lines.push(Line::TunnelledIn(here));
+        let here = self.counters.seat(position);
+        recipe.lines.push(CounterUpdate::TunnelledIn(here));
         *seat = Some(here);
         self.on_path(position, recipe).map(|_| ())
     }
@@ -125,7 +125,7 @@ impl Observed<'_> {
         &self,
         note: &Note,
         recipe: &mut Recipe,
-        seat: &mut Option<PathSeat>,
+        seat: &mut Option<PathRef>,
         visited: &mut Option<PathPosition>,
     ) -> Result<(), Declined> {
         match note {
@@ -137,13 +137,13 @@ impl Observed<'_> {
                 recipe.dependencies.push(Dependency::Ordinary(network));
             }
             Note::Branched { start, .. } => {
-                recipe.lines.extend(seat.map(Line::Finished));
+                recipe.lines.extend(seat.map(CounterUpdate::Finished));
                 self.enter(*start, recipe, seat)?;
             }
             Note::Recalled { port, position } => self.recall(*port, *position, recipe, seat)?,
             Note::Chosen { position, .. } => *visited = Some(*position),
             Note::Finished { network, .. } => {
-                recipe.lines.extend(seat.take().map(Line::Finished));
+                recipe.lines.extend(seat.take().map(CounterUpdate::Finished));
                 recipe.dependencies.push(self.network(*network));
             }
             Note::Switched { network, .. } => recipe.dependencies.push(self.network(*network)),
@@ -167,10 +167,10 @@ impl Observed<'_> {
         &self,
         start: PathPosition,
         recipe: &mut Recipe,
-        seat: &mut Option<PathSeat>,
+        seat: &mut Option<PathRef>,
     ) -> Result<PathId, Declined> {
-        let entered = self.books.seat(start);
-        recipe.lines.push(Line::Entered(entered));
+        let entered = self.counters.seat(start);
+        recipe.lines.push(CounterUpdate::Entered(entered));
         *seat = Some(entered);
         self.on_path(start, recipe)
     }
@@ -198,7 +198,7 @@ impl Observed<'_> {
         port: PortIndex,
         position: PathPosition,
         recipe: &mut Recipe,
-        seat: &mut Option<PathSeat>,
+        seat: &mut Option<PathRef>,
     ) -> Result<(), Declined> {
         let table = self.tables.port(port);
         if table.is_shared() || table.is_met() {
@@ -223,8 +223,8 @@ impl Observed<'_> {
             // A probe looks like a packet of the flow, and must come up.
             return Err(Declined::Watched);
         }
-        let came_back = self.books.seat(position);
-        recipe.lines.push(Line::Returned(came_back, local));
+        let came_back = self.counters.seat(position);
+        recipe.lines.push(CounterUpdate::Returned(came_back, local));
         *seat = Some(came_back);
         let mut keys =
             rewrite::keys(table, self.slots.serial(port), (UNTOLD_NETWORK, self.flow), NOBODY);
@@ -238,7 +238,7 @@ impl Observed<'_> {
     }
 
     /// What the copies of the packet mean: those of taps are lines, all else is too much.
-    fn copies(&self, recipe: &mut Recipe, seat: Option<PathSeat>) -> Result<(), Declined> {
+    fn copies(&self, recipe: &mut Recipe, seat: Option<PathRef>) -> Result<(), Declined> {
         let copies = self.notes.iter().filter(|noted| noted.copy > 0);
         for noted in copies {
             match &noted.note {
@@ -249,9 +249,9 @@ impl Observed<'_> {
                     if hop.is_none_or(|hop| hop.kind != HopKind::Tap) {
                         return Err(Declined::Replicated);
                     }
-                    let tapped = self.books.seat(*position);
-                    recipe.lines.push(Line::Created(self.owner, Created::Tap));
-                    recipe.lines.push(Line::Tapped(tapped));
+                    let tapped = self.counters.seat(*position);
+                    recipe.lines.push(CounterUpdate::Created(self.owner, Created::Tap));
+                    recipe.lines.push(CounterUpdate::Tapped(tapped));
                 }
                 Note::Leaves { exit: Exit::Port(_), stage: Stage::Into(_), header }
                     if header.is_empty() => {}
@@ -309,16 +309,16 @@ impl Observed<'_> {
         Ok(())
     }
 
-    /// What the frame or datagram with this share is booked by.
-    fn line_of(&self, share: Share) -> Result<Line, Declined> {
-        self.lots.ends(share.lot).map(Line::Sent).ok_or(Declined::Dropped)
+    /// What the frame or datagram with this share is counted by.
+    fn line_of(&self, share: TxRef) -> Result<CounterUpdate, Declined> {
+        self.batches.ends(share.batch).map(CounterUpdate::Sent).ok_or(Declined::Dropped)
     }
 
     fn leave_by_tunnel(&self, header: &[u8], recipe: &mut Recipe) -> Result<(), Declined> {
         let first = self.datagrams.first().ok_or(Declined::Dropped)?;
         let is_one_row = self.datagrams.iter().all(|other| {
             (other.to, other.kind, other.entropy) == (first.to, first.kind, first.entropy)
-                && self.lots.are_alike(other.share.lot, first.share.lot)
+                && self.batches.are_alike(other.share.batch, first.share.batch)
         });
         let inner = first.buffer.bytes().strip_prefix(header);
         let Some(destination) = inner.and_then(|inner| inner.first_chunk::<6>()) else {
@@ -364,7 +364,7 @@ impl Observed<'_> {
         let visit = Visit {
             position: visited,
             path: path.id,
-            serial: self.books.seat(visited).serial,
+            serial: self.counters.seat(visited).serial,
             hop: place.hop,
             instance: instance.id,
             epoch: self.epoch,

@@ -1,7 +1,7 @@
 //! What the kernel path tells of itself. Knows sums; refuses to change anything.
 
 use super::KernelPath;
-use super::door::Losses;
+use super::offload_tables::Losses;
 use crate::engine::tables::descent::Dependency;
 use catena_model::kernel::KernelCounters;
 

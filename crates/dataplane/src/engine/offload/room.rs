@@ -2,13 +2,13 @@
 
 use super::holdings::Holder;
 use super::recipe::Recipe;
-use super::{KernelPath, Surroundings};
+use super::{KernelPath, OffloadContext};
 use crate::engine::packet::PortSlot;
 use crate::engine::tables::descent::Dependency;
 
 impl KernelPath {
     /// Where the kernel can take no more, a flow of who has most gives way to one of who has less.
-    pub(super) fn make_room(&mut self, holder: Holder, with: &mut Surroundings<'_>) -> bool {
+    pub(super) fn make_room(&mut self, holder: Holder, with: &mut OffloadContext<'_>) -> bool {
         if self.flows.len() < self.door.flows() as usize {
             return true;
         }
@@ -22,7 +22,7 @@ impl KernelPath {
 
     /// Where a holder gets no account, some of who has most give way to one of a later flow: what the
     /// kernel has counted in them must be read first.
-    pub(super) fn make_room_for_account(&mut self, holder: Holder, with: &mut Surroundings<'_>) {
+    pub(super) fn make_room_for_account(&mut self, holder: Holder, with: &mut OffloadContext<'_>) {
         let accounts = self.accounts.which_give_way(holder);
         if accounts.is_empty() {
             return self.count_crowded(holder);
@@ -51,7 +51,7 @@ impl KernelPath {
 pub(super) fn holder(
     slot: Option<PortSlot>,
     recipe: &Recipe,
-    with: &Surroundings<'_>,
+    with: &OffloadContext<'_>,
 ) -> Option<Holder> {
     if let Some(slot) = slot
         && recipe.back.is_none()

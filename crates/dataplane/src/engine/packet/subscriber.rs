@@ -19,26 +19,26 @@ const _: () = assert!(TUNNEL_LAYERS_MAX <= u8::MAX as usize);
 
 /// Whether an engine looks into tunnels, and by which seed it tells users apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct Inspection {
     pub(crate) is_on: bool,
     pub(crate) seed: u64,
 }
 
 /// What was found inside a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum User {
+pub(crate) enum Subscriber {
     /// It is in no tunnel, or nobody looked.
     #[default]
     Unknown,
     /// What its tunnels tell.
-    Known(Known),
+    Known(KnownSubscriber),
     /// Its tunnels cannot be followed; by which name it ends where that matters.
     Unreadable(DropReason),
 }
 
 /// What the tunnels of a frame tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownSubscriber {
     pub(crate) inside: Inside,
     /// By which users are told apart.
     seed: u64,
@@ -52,43 +52,43 @@ pub(crate) struct Shown {
     pub(crate) qfi: Option<Qfi>,
 }
 
-impl From<&Known> for Shown {
-    fn from(known: &Known) -> Self {
+impl From<&KnownSubscriber> for Shown {
+    fn from(known: &KnownSubscriber) -> Self {
         let Inside { tunnel_id, teid, qfi, .. } = known.inside;
         Self { tunnel_id, teid, qfi }
     }
 }
 
-impl Look {
+impl Inspection {
     /// Looks into a frame.
     #[inline]
-    pub(crate) fn into(self, bytes: &[u8], view: &FrameView) -> User {
+    pub(crate) fn into(self, bytes: &[u8], view: &FrameView) -> Subscriber {
         if !self.is_on {
-            return User::Unknown;
+            return Subscriber::Unknown;
         }
         match Inside::parse(bytes, view, TUNNEL_LAYERS_MAX as u8) {
-            Ok(None) => User::Unknown,
-            Ok(Some(inside)) => User::Known(Known { inside, seed: self.seed }),
+            Ok(None) => Subscriber::Unknown,
+            Ok(Some(inside)) => Subscriber::Known(KnownSubscriber { inside, seed: self.seed }),
             Err(InsideError { fault: InsideFault::TooDeep, .. }) => {
-                User::Unreadable(DropReason::TunnelTooDeep)
+                Subscriber::Unreadable(DropReason::TunnelTooDeep)
             }
-            Err(_) => User::Unreadable(DropReason::MalformedTunnel),
+            Err(_) => Subscriber::Unreadable(DropReason::MalformedTunnel),
         }
     }
 
     /// The same for a frame that is plain, where all that its tunnels hold is plain too; none: it has
     /// no user, nobody looks, or somebody has to walk.
     #[inline]
-    pub(crate) fn into_plain(self, bytes: &[u8], frame: &PlainFrame) -> Option<User> {
+    pub(crate) fn into_plain(self, bytes: &[u8], frame: &PlainFrame) -> Option<Subscriber> {
         if !self.is_on {
             return None;
         }
         let inside = Inside::parse_plain(bytes, frame, TUNNEL_LAYERS_MAX as u8)?;
-        Some(User::Known(Known { inside, seed: self.seed }))
+        Some(Subscriber::Known(KnownSubscriber { inside, seed: self.seed }))
     }
 }
 
-impl Known {
+impl KnownSubscriber {
     /// The same for both directions of the inner flow; none: no inner flow is seen.
     fn flow_hash(&self, seed: u64) -> Option<u64> {
         let Inside { tunnel_id, flow, .. } = self.inside;
@@ -100,7 +100,7 @@ impl Known {
     }
 }
 
-impl User {
+impl Subscriber {
     /// What tells users and inner flows of one outer flow apart; zero: nothing is known of one.
     #[inline]
     pub(crate) fn identity(&self) -> u64 {

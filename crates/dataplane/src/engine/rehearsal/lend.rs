@@ -7,8 +7,8 @@ use crate::engine::Engine;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::packet::parse;
-use crate::engine::state::affinity::FlowPaths;
-use crate::engine::state::fragments::Scope;
+use crate::engine::state::affinity::FlowAffinity;
+use crate::engine::state::fragments::FragmentScope;
 use crate::engine::state::network_mac;
 use crate::engine::state::proxy_flows::{Key, Payer, Visit, Whose};
 use crate::engine::state::rewrite;
@@ -26,7 +26,7 @@ const PAST: Epoch = Epoch(u64::MAX);
 pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest, now_ns: u64) {
     lend_fragments(engine, live);
     engine.health.clone_from(&live.health);
-    engine.look = live.look;
+    engine.inspection = live.inspection;
     engine.limit_underlay_mtu(live.egress.underlay_limit());
     lend_floods(engine, live);
     let ExplainAt::Port(id) = request.at else { return };
@@ -35,8 +35,8 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
     };
     if let Ok(view) = parse::parse_frame(&request.frame.0) {
         let table = engine.tables.port(port);
-        let scopes =
-            [live, &*engine].map(|one| Scope::by_port(one.slots.serial(port), table, view.source));
+        let scopes = [live, &*engine]
+            .map(|one| FragmentScope::by_port(one.slots.serial(port), table, view.source));
         engine.fragments.borrow_way(&live.fragments, now_ns, scopes, (&request.frame.0, &view));
     }
     lend_flow_path(engine, live, &request.frame.0, now_ns);
@@ -60,16 +60,16 @@ fn lend_floods(engine: &mut Engine, live: &Engine) {
 fn lend_flow_path(engine: &mut Engine, live: &Engine, bytes: &[u8], now_ns: u64) {
     let Ok(view) = parse::parse_frame(bytes) else { return };
     let Some(flow) = view.flow else { return };
-    let Engine { tables, flow_paths: own, .. } = engine;
+    let Engine { tables, affinity: own, .. } = engine;
     // At the end of a path flows are remembered by the chain that they enter there.
     let chain = |start| tables.path(tables.positions.place(start).path).chain;
     let entered: Vec<_> = tables.rules.starts_after().map(chain).collect();
-    let keys = |memory: &FlowPaths| -> Vec<u64> {
-        let after = entered.iter().map(|chain| memory.key_after(&flow, *chain));
-        std::iter::once(memory.key(&flow)).chain(after).collect()
+    let keys = |affinity: &FlowAffinity| -> Vec<u64> {
+        let after = entered.iter().map(|chain| affinity.key_after(&flow, *chain));
+        std::iter::once(affinity.key(&flow)).chain(after).collect()
     };
-    for (from, to) in keys(&live.flow_paths).into_iter().zip(keys(own)) {
-        let Some((path, ago_ms)) = live.flow_paths.last(now_ns, from) else { continue };
+    for (from, to) in keys(&live.affinity).into_iter().zip(keys(own)) {
+        let Some((path, ago_ms)) = live.affinity.last(now_ns, from) else { continue };
         let seen_ns = now_ns.saturating_sub(u64::from(ago_ms) * 1_000_000);
         own.note(seen_ns, to, path);
     }
@@ -78,9 +78,9 @@ fn lend_flow_path(engine: &mut Engine, live: &Engine, bytes: &[u8], now_ns: u64)
 /// The flow's visit, if the live memory knows the flow at this port.
 fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8], now_ns: u64) {
     let Ok(mut view) = parse::parse_frame(bytes) else { return };
-    let mut user = live.look.into(bytes, &view);
+    let mut user = live.inspection.into(bytes, &view);
     let table = engine.tables.port(port);
-    let scope = Scope::by_port(live.slots.serial(port), table, view.source);
+    let scope = FragmentScope::by_port(live.slots.serial(port), table, view.source);
     live.fragments.complete(now_ns, scope, bytes, &mut view, &mut user);
     let Some(flow) = view.flow else { return };
     let told = (network_mac::told_by(table, view.source).unwrap_or(UNTOLD_NETWORK), flow);
@@ -90,24 +90,24 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
             return Some(visit.position);
         }
         let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
-        renewed.filter(|position| live.books.seat(*position).serial == visit.serial)
+        renewed.filter(|position| live.counters.seat(*position).serial == visit.serial)
     };
     let digest = digest::kept(&view, bytes);
     let is_alive = |visit: &Visit| position(visit).is_some();
     let serial = live.slots.serial(port);
     let mut keys = rewrite::keys(table, serial, told, user.identity());
     let known: Vec<Key> = keys
-        .find_map(|key| match live.memory.whose(now_ns, key) {
+        .find_map(|key| match live.proxy_flows.whose(now_ns, key) {
             Whose::Nobodys => None,
             Whose::Known(key) => Some(vec![key]),
-            Whose::Several => Some(live.memory.keys_of(now_ns, key).collect()),
+            Whose::Several => Some(live.proxy_flows.keys_of(now_ns, key).collect()),
         })
         .unwrap_or_default();
     for known in known {
-        let Some(visit) = live.memory.peek(now_ns, known, digest, is_alive) else { continue };
+        let Some(visit) = live.proxy_flows.peek(now_ns, known, digest, is_alive) else { continue };
         let lent = match position(&visit) {
             Some(position) => {
-                let serial = engine.books.seat(position).serial;
+                let serial = engine.counters.seat(position).serial;
                 let position = engine.carried.adopt(&live.carried, position);
                 Visit { position, serial, epoch: engine.epoch, ..visit }
             }
@@ -116,7 +116,7 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
         };
         let key = Key { egress: engine.slots.serial(port), ..known };
         // Its memory is empty.
-        let _ = engine.memory.remember(now_ns, key, (lent, Payer::Path(lent.serial)), 1);
+        let _ = engine.proxy_flows.remember(now_ns, key, (lent, Payer::Path(lent.serial)), 1);
     }
 }
 
@@ -125,14 +125,16 @@ fn lend_fragments(engine: &mut Engine, live: &Engine) {
     let ports = live.tables.names.all_ports();
     let ports: Vec<(u32, u32)> =
         ports.map(|i| (live.slots.serial(i), engine.slots.serial(i))).collect();
-    let paths: Vec<(u64, u64)> = live.books.serials().zip(engine.books.serials()).collect();
-    let find = |scope: Scope| match scope {
-        Scope::Port(serial) => Some(Scope::Port(own(&ports, serial)?)),
-        Scope::Told(serial, network) => Some(Scope::Told(own(&ports, serial)?, network)),
-        Scope::Headed(port, path, hop) => {
-            Some(Scope::Headed(own(&ports, port)?, own(&paths, path)?, hop))
+    let paths: Vec<(u64, u64)> = live.counters.serials().zip(engine.counters.serials()).collect();
+    let find = |scope: FragmentScope| match scope {
+        FragmentScope::Port(serial) => Some(FragmentScope::Port(own(&ports, serial)?)),
+        FragmentScope::Told(serial, network) => {
+            Some(FragmentScope::Told(own(&ports, serial)?, network))
         }
-        Scope::Path(serial, hop) => Some(Scope::Path(own(&paths, serial)?, hop)),
+        FragmentScope::Headed(port, path, hop) => {
+            Some(FragmentScope::Headed(own(&ports, port)?, own(&paths, path)?, hop))
+        }
+        FragmentScope::Path(serial, hop) => Some(FragmentScope::Path(own(&paths, serial)?, hop)),
     };
     engine.fragments.borrow_from(&live.fragments, find);
 }

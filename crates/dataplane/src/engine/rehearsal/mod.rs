@@ -1,5 +1,5 @@
 //! `explain`: what the engine would do with a packet. A rehearsal is an engine of its own with the
-//! tables in force, scratch books and a scratch memory; its stages are the engine's, and tell their
+//! tables in force, scratch counters and a scratch memory; its stages are the engine's, and tell their
 //! decisions. What the live engine knows beside its tables is lent to it and never changed.
 //!
 //! Knows what has to be assumed: what comes out of a function. An unaware one gives the packet back
@@ -64,7 +64,7 @@ impl Rehearsal {
     #[must_use]
     pub fn new(node: NodeName, tables: Arc<Tables>, request: ExplainRequest) -> Self {
         let mut engine = Engine::new(EngineConfig {
-            has_lane: false,
+            has_fast_path: false,
             node,
             is_coalescing: false,
             flows_max: FLOWS,
@@ -281,8 +281,8 @@ impl Left {
     /// Takes the bytes, and gives buffers and bookings back as if all had been sent.
     fn of(out: Output, engine: &mut Engine, pool: &mut BufferPool) -> Self {
         let mut left = Self { frames: Vec::new(), payloads: Vec::new() };
-        let Output { frames, datagrams, mut lots } = out;
-        engine.settle(&mut lots);
+        let Output { frames, datagrams, mut batches } = out;
+        engine.settle(&mut batches);
         for Frame { to, buffer, .. } in frames {
             left.frames.push((to, buffer.bytes().to_vec()));
             pool.put(buffer);

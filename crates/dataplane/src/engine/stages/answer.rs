@@ -96,7 +96,7 @@ fn solicitation(view: &FrameView, bytes: &[u8]) -> Option<NeighbourSolicitation>
 
 /// Makes the answer in the buffer of the question.
 fn reply(work: &mut Work, port: PortIndex, question: &Question, context: &mut Context<'_>) {
-    context.books.created_by_function(work.owner, work.volume.packets);
+    context.counters.created_by_function(work.owner, work.volume.packets);
     let asker = work.view.source;
     let mut frame = [0; ADVERTISEMENT_FRAME_LEN];
     let length = match question {
@@ -114,9 +114,9 @@ fn reply(work: &mut Work, port: PortIndex, question: &Question, context: &mut Co
     };
     work.buffer.offload = Offload::default();
     work.view = view;
-    context.books.consumed(work.owner, work.volume.packets);
+    context.counters.consumed(work.owner, work.volume.packets);
     work.volume = Volume { packets: 1, bytes: work.buffer.len() as u64 };
-    context.books.created(work.owner, Created::ProxyAnswer, 1);
+    context.counters.created(work.owner, Created::ProxyAnswer, 1);
     debug_assert!(matches!(work.owner, Owner::Port { .. }), "only ports of functions ask");
     context.trace.note(work.copy, || Note::Answered { port });
     let transform = Transform::new(Exit::Port(port), Stage::Ordinary, context.epoch);

@@ -8,7 +8,7 @@ use crate::engine::encap;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::parse;
 use crate::engine::packet::subscriber::Shown;
-use crate::engine::state::affinity::FlowPaths;
+use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::vector::Work;
 use crate::engine::vector::trace::Note;
 use catena_model::DropReason;
@@ -18,7 +18,7 @@ use catena_model::DropReason;
 pub(crate) fn follow(
     work: &mut Work,
     ended: PathPosition,
-    flow_paths: &mut FlowPaths,
+    affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) -> Result<Option<PathPosition>, DropReason> {
     let tables = context.tables;
@@ -34,14 +34,14 @@ pub(crate) fn follow(
     });
     let Some((flow, rule, start)) = found else { return Ok(None) };
     let chain = tables.path(tables.positions.place(start).path).chain;
-    let key = flow_paths.key_after(&flow, chain);
-    let start = classify::enter(start, key, work, flow_paths, context).following(ended)?;
+    let key = affinity.key_after(&flow, chain);
+    let start = classify::enter(start, key, work, affinity, context).following(ended)?;
     context.trace.note(work.copy, || Note::Branched { ended, rule, start });
     if let Some(seat) = work.path.take() {
-        context.books.finished(seat, work.volume);
+        context.counters.finished(seat, work.volume);
     }
-    let seat = context.books.seat(start);
-    context.books.entered(seat, work.volume);
+    let seat = context.counters.seat(start);
+    context.counters.entered(seat, work.volume);
     work.path = Some(seat);
     work.flow_hash = parse::flow_hash(&work.view, tables.choice_seed);
     let flow_id = || work.open_hash(start);

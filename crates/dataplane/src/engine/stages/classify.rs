@@ -15,13 +15,13 @@ use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::parse;
 use crate::engine::packet::subscriber::Shown;
-use crate::engine::packet::subscriber::User;
-use crate::engine::state::affinity::FlowPaths;
-use crate::engine::state::flow_cache::Entrance;
+use crate::engine::packet::subscriber::Subscriber;
+use crate::engine::state::affinity::FlowAffinity;
+use crate::engine::state::flow_cache::CachedPath;
 use crate::engine::tables::Tables;
 use crate::engine::tables::classifier::{AtPort, GROUP};
 use crate::engine::tables::path::HopTable;
-use crate::engine::tables::slices::Place;
+use crate::engine::tables::slices::Scope;
 use crate::engine::vector::trace::Note;
 use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
@@ -33,14 +33,18 @@ use std::net::IpAddr;
 
 /// Sends each packet of an endpoint into its path, or on as ordinary traffic. A flow that a pin
 /// holds goes on into the path that it went into before.
-pub(crate) fn classify(vector: &mut [Work], flow_paths: &mut FlowPaths, context: &mut Context<'_>) {
+pub(crate) fn classify(
+    vector: &mut [Work],
+    affinity: &mut FlowAffinity,
+    context: &mut Context<'_>,
+) {
     for group in vector.chunks_mut(GROUP) {
         let asked = group.iter().map(|work| asking(work, context));
         let found = context.tables.rules.find_each(asked);
         for (work, found) in group.iter_mut().zip(found) {
             match work.step {
-                Step::FromEndpoint(port) => classify_one(work, port, found, flow_paths, context),
-                Step::OwnTraffic(port) => classify_own(work, port, found, flow_paths, context),
+                Step::FromEndpoint(port) => classify_one(work, port, found, affinity, context),
+                Step::OwnTraffic(port) => classify_own(work, port, found, affinity, context),
                 _ => {}
             }
         }
@@ -64,7 +68,7 @@ fn classify_one(
     work: &mut Work,
     port: PortIndex,
     found: Option<(u32, PathPosition)>,
-    flow_paths: &mut FlowPaths,
+    affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) {
     let tables = context.tables;
@@ -82,7 +86,7 @@ fn classify_one(
     let found = found.filter(|_| !never);
     if !never && work.view.is_unicast_in_group_frame() {
         // In its path it would reach all stations behind it, and outside of it pass the functions.
-        let places = [Place::port(port), Place::network(network)];
+        let places = [Scope::port(port), Scope::network(network)];
         if found.is_some() || tables.slices.take_from(&places) {
             work.drop(DropReason::UnicastInGroupFrame);
             return;
@@ -98,7 +102,7 @@ fn classify_one(
         return;
     };
     learn(work, port, Some(position), context);
-    send_in(work, port, (rule, position, flow), flow_paths, context);
+    send_in(work, port, (rule, position, flow), affinity, context);
 }
 
 /// A function's own traffic: into the path of a chain that begins at its port, or on as ordinary
@@ -107,7 +111,7 @@ fn classify_own(
     work: &mut Work,
     port: PortIndex,
     found: Option<(u32, PathPosition)>,
-    flow_paths: &mut FlowPaths,
+    affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) {
     let tables = context.tables;
@@ -120,7 +124,7 @@ fn classify_own(
             work.drop(DropReason::UnicastInGroupFrame);
         }
         Some(((rule, position), flow)) => {
-            send_in(work, port, (rule, position, flow), flow_paths, context);
+            send_in(work, port, (rule, position, flow), affinity, context);
         }
         None => proxy::own_traffic(work, port, tables),
     }
@@ -131,16 +135,16 @@ fn send_in(
     work: &mut Work,
     port: PortIndex,
     (rule, position, flow): (u32, PathPosition, FlowKey),
-    flow_paths: &mut FlowPaths,
+    affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) {
     let tables = context.tables;
     let network = tables.port(port).network;
-    let key = flow_paths.key(&flow);
-    let position = enter(position, key, work, flow_paths, context);
+    let key = affinity.key(&flow);
+    let position = enter(position, key, work, affinity, context);
     context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
-    let seat = context.books.seat(position);
-    context.books.entered(seat, work.volume);
+    let seat = context.counters.seat(position);
+    context.counters.entered(seat, work.volume);
     work.path = Some(seat);
     let shown = Shown::default();
     match encap::enter(
@@ -159,20 +163,20 @@ fn send_in(
 /// packet of it is treated alike; `start`: where it enters its path, if it does.
 fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mut Context<'_>) {
     let tables = context.tables;
-    let plain = PlainFrame::parse(work.buffer.bytes()).filter(|_| work.user == User::Unknown);
+    let plain = PlainFrame::parse(work.buffer.bytes()).filter(|_| work.user == Subscriber::Unknown);
     let Some(frame) = plain else { return };
     let entrance = start.map(|start| {
         let shape = tables.positions.place(start).path;
-        Entrance { own: start.path(), shape }
+        CachedPath { own: start.path(), shape }
     });
     // A flow that a pin may hold has a memory of its own, and metadata are written by the walk.
-    let is_simple = entrance.is_none_or(|Entrance { shape, .. }| {
+    let is_simple = entrance.is_none_or(|CachedPath { shape, .. }| {
         !tables.pins.hold(tables.path(shape).id) && tables.path(shape).context.is_empty()
     });
     if is_simple && !frame.is_group() {
         let flow_hash = frame.symmetric_hash(tables.choice_seed);
         let now_ms = (context.now_ns / 1_000_000) as u32;
-        context.known.learn(port.0, (&frame, flow_hash), now_ms, entrance);
+        context.flow_cache.learn(port.0, (&frame, flow_hash), now_ms, entrance);
     }
 }
 
@@ -181,12 +185,12 @@ pub(crate) fn enter(
     position: PathPosition,
     key: u64,
     work: &Work,
-    flow_paths: &mut FlowPaths,
+    affinity: &mut FlowAffinity,
     context: &Context<'_>,
 ) -> PathPosition {
     let Tables { pins, paths, positions, .. } = context.tables;
     let new = paths.get(positions.place(position).path).id;
-    let before = flow_paths.last(context.now_ns, key);
+    let before = affinity.last(context.now_ns, key);
     let kept = before.and_then(|before| {
         let seed = context.tables.choice_seed;
         let choose = |hop: &HopTable| hop.choose_index(hop.hash(&work.view, work.flow_hash, seed));
@@ -194,7 +198,7 @@ pub(crate) fn enter(
     });
     let position = kept.unwrap_or(position);
     let path = positions.id(position);
-    flow_paths.note(context.now_ns, key, path);
+    affinity.note(context.now_ns, key, path);
     position
 }
 

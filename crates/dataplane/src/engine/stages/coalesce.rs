@@ -1,4 +1,4 @@
-//! Coalescing behind a tunnel: successive TCP segments of one flow with the same lot become one
+//! Coalescing behind a tunnel: successive TCP segments of one flow with the same batch become one
 //! super-frame again, so that functions and endpoints are not charged per wire packet. Knows which
 //! packets may stand together; refuses to reorder a flow. The packet counts stay those of the wire.
 

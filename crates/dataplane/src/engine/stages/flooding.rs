@@ -4,7 +4,7 @@
 use crate::engine::action::context::Context;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::state::flood_memory::FrameDigest;
-use crate::engine::tables::network::Seat;
+use crate::engine::tables::network::MacLocation;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Source, Work};
 use catena_model::DropReason;
@@ -39,15 +39,19 @@ pub(crate) fn admit(
 
 /// Is a frame that a function's machine sends to everybody by one of its ports from elsewhere in the
 /// network? `sender`: the station that it says it is from; none: what the frame is known by.
-fn is_echo(port: PortIndex, sender: Result<&Seat, FrameDigest>, context: &Context<'_>) -> bool {
+fn is_echo(
+    port: PortIndex,
+    sender: Result<&MacLocation, FrameDigest>,
+    context: &Context<'_>,
+) -> bool {
     let entry = context.tables.port(port);
     if !entry.is_function() && entry.entry.own_sources.is_none() {
         return false;
     }
     let mut own = std::iter::once(port).chain(entry.siblings());
     match sender {
-        Ok(Seat::Port(seat)) => !own.any(|port| port == *seat),
-        Ok(Seat::Node(_)) => true,
+        Ok(MacLocation::Port(seat)) => !own.any(|port| port == *seat),
+        Ok(MacLocation::Node(_)) => true,
         Err(digest) => {
             let first = context.floods.memory.first(context.now_ns, digest);
             first.is_some_and(|first| !own.any(|port| context.slots.owner_of_index(port) == first))

@@ -10,7 +10,7 @@ use crate::engine::action::context::Context;
 use crate::engine::encap;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::NetworkIndex;
-use crate::engine::state::affinity::FlowPaths;
+use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::network_mac;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{HopTable, InstancePlace, PathTable};
@@ -28,7 +28,7 @@ use std::net::IpAddr;
 /// is ordinary traffic again. Copies for taps join the vector.
 pub(crate) fn forward(
     vector: &mut Vec<Work>,
-    flow_paths: &mut FlowPaths,
+    affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) {
     for index in 0..vector.len() {
@@ -47,7 +47,7 @@ pub(crate) fn forward(
                 reach(work, position, hop, by_tunnel, context);
                 break;
             }
-            match branch::follow(work, position, flow_paths, context) {
+            match branch::follow(work, position, affinity, context) {
                 Ok(Some(start)) => {
                     position = start;
                     by_tunnel = false;
@@ -125,7 +125,7 @@ fn pass_by(
     context.trace.note(work.copy, || Note::Bypassed { position, instance });
     let place = hop.instances.get(instance).map(|instance| instance.place);
     if let (Some(InstancePlace::Here { local, .. }), Some(seat)) = (place, work.path) {
-        context.books.bypassed(seat, local, work.volume);
+        context.counters.bypassed(seat, local, work.volume);
     }
     Some(encap::next(&context.tables.positions, position))
 }
@@ -186,7 +186,7 @@ fn finish(
     let resolved = work.new_destination;
     context.trace.note(work.copy, || Note::Finished { position, network, resolved });
     if let Some(seat) = work.path.take() {
-        context.books.finished(seat, work.volume);
+        context.counters.finished(seat, work.volume);
     }
     Ok(Step::Ordinary { network, from: Source::Proxy })
 }

@@ -2,13 +2,15 @@
 //! and what a packet that waits must find again; refuses to know what is learned of a first one.
 
 use super::slices;
-use crate::engine::account::counters::Books;
+use crate::engine::account::counters::Counters;
 use crate::engine::action::context::Context;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::parse;
-use crate::engine::state::fragments::{Fragments, Held, Name, Scope, Sight, Standing, Way};
-use crate::engine::tables::slices::Place;
+use crate::engine::state::fragments::{
+    FragmentScope, FragmentVerdict, Fragments, Held, Name, Standing, Way,
+};
+use crate::engine::tables::slices::Scope;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Step, Work};
 use catena_io::BufferPool;
@@ -25,30 +27,30 @@ impl Fragments {
         &mut self,
         work: &mut Work,
         context: &Context<'_>,
-    ) -> Result<Sight, DropReason> {
+    ) -> Result<FragmentVerdict, DropReason> {
         if work.view.fragment == Fragment::Whole || !do_ports_matter(work, context) {
-            return Ok(Sight::GoesOn);
+            return Ok(FragmentVerdict::GoesOn);
         }
         let (scope, is_once) = match (work.step, work.owner) {
             (Step::OnPath { position, .. }, _) => {
                 let hop = context.tables.positions.place(position).hop;
-                (Scope::Path(context.books.seat(position).serial, hop), true)
+                (FragmentScope::Path(context.counters.seat(position).serial, hop), true)
             }
             (Step::FromFunction(port), Owner::Port { serial, .. }) => {
                 let port = context.tables.port(port);
-                (Scope::by_port(serial, port, work.view.source), !port.is_shared())
+                (FragmentScope::by_port(serial, port, work.view.source), !port.is_shared())
             }
-            (_, Owner::Port { serial, .. }) => (Scope::Port(serial), true),
-            (_, Owner::Tunnels) => return Ok(Sight::GoesOn),
+            (_, Owner::Port { serial, .. }) => (FragmentScope::Port(serial), true),
+            (_, Owner::Tunnels) => return Ok(FragmentVerdict::GoesOn),
         };
         let way = way(work, context);
         let seen = (work.buffer.bytes(), &mut work.view, &mut work.user);
         match self.resolve(context.now_ns, scope, (is_once, way), seen)? {
             // Nobody waits with what is asked about: where it enters it would end, and what comes
             // out of functions is assumed.
-            Sight::Orphan(_) if context.is_uncharged => match work.step {
+            FragmentVerdict::Orphan(_) if context.is_uncharged => match work.step {
                 Step::FromEndpoint(_) => Err(DropReason::FragmentWithoutFirst),
-                _ => Ok(Sight::GoesOn),
+                _ => Ok(FragmentVerdict::GoesOn),
             },
             sight => Ok(sight),
         }
@@ -63,16 +65,16 @@ impl Fragments {
         work: &mut Work,
         (port, position): (PortIndex, PathPosition),
         context: &Context<'_>,
-    ) -> Result<Sight, DropReason> {
+    ) -> Result<FragmentVerdict, DropReason> {
         if work.view.fragment == Fragment::Whole {
-            return Ok(Sight::GoesOn);
+            return Ok(FragmentVerdict::GoesOn);
         }
         let hop = context.tables.positions.place(position).hop;
-        let path = context.books.seat(position).serial;
-        let scope = Scope::Headed(context.slots.serial(port), path, hop);
+        let path = context.counters.seat(position).serial;
+        let scope = FragmentScope::Headed(context.slots.serial(port), path, hop);
         let seen = (work.buffer.bytes(), &mut work.view, &mut work.user);
         match self.resolve(context.now_ns, scope, (true, None), seen)? {
-            Sight::Orphan(_) if context.is_uncharged => Ok(Sight::GoesOn),
+            FragmentVerdict::Orphan(_) if context.is_uncharged => Ok(FragmentVerdict::GoesOn),
             sight => Ok(sight),
         }
     }
@@ -88,23 +90,28 @@ impl Fragments {
         let standing = position.map(|position| Standing {
             position,
             path: context.tables.positions.id(position),
-            serial: context.books.seat(position).serial,
+            serial: context.counters.seat(position).serial,
             hop: context.tables.positions.place(position).hop,
             epoch: context.epoch,
         });
         let (owner, packets) = (work.owner, work.volume.packets);
-        context.books.held(owner, packets);
+        context.counters.held(owner, packets);
         if let Some((refused, reason)) = self.hold(context.now_ns, name, work, standing) {
-            context.books.given_back(refused.owner, refused.volume.packets);
+            context.counters.given_back(refused.owner, refused.volume.packets);
             context.end_work(refused, reason);
         }
     }
 
     /// Ends those that have waited for their first for too long.
-    pub(crate) fn end_overdue(&mut self, now_ns: u64, books: &mut Books, pool: &mut BufferPool) {
+    pub(crate) fn end_overdue(
+        &mut self,
+        now_ns: u64,
+        counters: &mut Counters,
+        pool: &mut BufferPool,
+    ) {
         while let Some(Work { buffer, owner, path, volume, .. }) = self.next_ended(now_ns) {
-            books.given_back(owner, volume.packets);
-            books.dropped(owner, path, DropReason::FragmentWithoutFirst, volume.packets);
+            counters.given_back(owner, volume.packets);
+            counters.dropped(owner, path, DropReason::FragmentWithoutFirst, volume.packets);
             pool.put(buffer);
         }
     }
@@ -117,7 +124,7 @@ impl Fragments {
         context: &mut Context<'_>,
     ) -> Option<(Work, Option<PathPosition>)> {
         while let Some(Held { mut work, standing, .. }) = self.next_of(name) {
-            context.books.given_back(work.owner, work.volume.packets);
+            context.counters.given_back(work.owner, work.volume.packets);
             match renew(&mut work, standing, context) {
                 Ok(position) => return Some((work, position)),
                 Err(reason) => context.end_work(work, reason),
@@ -138,7 +145,7 @@ fn renew(
         Some(standing) if standing.epoch == context.epoch => Some(standing.position),
         Some(Standing { position, path, serial, hop, .. }) => {
             let renewed = tables.positions.renew(position, path, hop);
-            let renewed = renewed.filter(|it| context.books.seat(*it).serial == serial);
+            let renewed = renewed.filter(|it| context.counters.seat(*it).serial == serial);
             Some(renewed.ok_or(DropReason::PathRemoved)?)
         }
         None => None,
@@ -155,7 +162,7 @@ fn renew(
         (_, Some(port), None) if tables.port(port).is_function() => Step::FromFunction(port),
         (_, Some(port), None) => Step::FromEndpoint(port),
         (_, _, Some(position)) => {
-            work.path = Some(context.books.seat(position));
+            work.path = Some(context.counters.seat(position));
             Step::OnPath { position, network: None }
         }
         (_, None, None) => return Err(DropReason::NoPath),
@@ -175,7 +182,7 @@ fn do_ports_matter(work: &Work, context: &Context<'_>) -> bool {
         }
         Step::FromEndpoint(port) => {
             let network = tables.port(port).network;
-            let places = [Place::port(port), Place::network(network)];
+            let places = [Scope::port(port), Scope::network(network)];
             !parse::is_never_classified(&work.view)
                 && (tables.slices.take_from(&places)
                     || tables.rules.could_take(port, Some(network), &work.view))

@@ -7,7 +7,7 @@
 use crate::engine::action::context::Context;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::User;
+use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::state::health::Due;
 use crate::engine::vector::transform::{Exit, Operation, Stage, Transform, Verdict};
 use crate::engine::vector::{Step, Work};
@@ -93,7 +93,7 @@ fn make_work(
         return None;
     }
     let owner = context.slots.owner_of_index(port);
-    context.books.created(owner, Created::Probe, 1);
+    context.counters.created(owner, Created::Probe, 1);
     Some(Work {
         flow_hash: parse::flow_hash(&view, context.tables.choice_seed),
         buffer,
@@ -101,7 +101,7 @@ fn make_work(
         view,
         volume: Volume { packets: 1, bytes: length as u64 },
         path: None,
-        user: User::Unknown,
+        user: Subscriber::Unknown,
         slice: None,
         copy: 0,
         new_destination: None,

@@ -21,18 +21,18 @@
 
 use super::detour;
 use super::prober;
-use super::shared_functions::Apart;
+use super::shared_functions::SharedFunctions;
 use crate::engine::action::context::Context;
 use crate::engine::encap;
-use crate::engine::encap::{Door, Headed, Located, PathPosition};
+use crate::engine::encap::{Headed, HeaderSide, Located, PathPosition};
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::packet::parse;
 use crate::engine::packet::trim_front;
-use crate::engine::state::fragments::{Fragments, Sight};
+use crate::engine::state::fragments::{FragmentVerdict, Fragments};
 use crate::engine::state::health::Way;
 use crate::engine::state::network_mac;
-use crate::engine::state::proxy_flows::{FlowMemory, Recalled, Visit, Whose};
+use crate::engine::state::proxy_flows::{ProxyFlows, Recalled, Visit, Whose};
 use crate::engine::state::rewrite;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{InstancePlace, LocalInstance, PathTable};
@@ -48,8 +48,8 @@ use catena_wire::flow::FlowKey;
 /// Puts what returns from functions back on its path. `apart` and `located` are working memory.
 pub(crate) fn receive_returned(
     vector: &mut Vec<Work>,
-    memory: &mut FlowMemory,
-    apart: &mut Apart,
+    memory: &mut ProxyFlows,
+    apart: &mut SharedFunctions,
     fragments: &mut Fragments,
     located: &mut Vec<Result<Located, DropReason>>,
     context: &mut Context<'_>,
@@ -72,7 +72,7 @@ pub(crate) fn receive_returned(
         let positions = &context.tables.positions;
         {
             let frames = &mut headed(vector, located, encapsulation);
-            carrier.locate(positions, context.carried, Door::Function, frames);
+            carrier.locate(positions, context.carried, HeaderSide::Function, frames);
         }
         carrier.pop(&mut headed(vector, located, encapsulation));
     }
@@ -92,15 +92,15 @@ fn admit_all(
         index += 1;
         let Step::Headed { port, .. } = work.step else { continue };
         match admit(work, port, *found, fragments, context) {
-            Ok(Sight::GoesOn) => {}
-            Ok(Sight::First(name)) => {
+            Ok(FragmentVerdict::GoesOn) => {}
+            Ok(FragmentVerdict::First(name)) => {
                 while let Some((later, position)) = fragments.next_free(&name, context) {
                     vector.push(later);
                     let found = position.map(|position| Located { position, header_bytes: 0 });
                     located.push(found.ok_or(DropReason::NoPath));
                 }
             }
-            Ok(Sight::Orphan(name)) => {
+            Ok(FragmentVerdict::Orphan(name)) => {
                 index -= 1;
                 let position = found.as_ref().ok().map(|found| found.position);
                 let _ = located.remove(index);
@@ -125,7 +125,7 @@ fn uncover(work: &mut Work, port: PortIndex, encapsulation: Encapsulation, table
     }
 }
 
-fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &mut Context<'_>) {
+fn recall(work: &mut Work, port: PortIndex, memory: &mut ProxyFlows, context: &mut Context<'_>) {
     let egress = context.slots.serial(port);
     let packets = work.volume.packets;
     let entry = context.tables.port(port);
@@ -152,7 +152,7 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut FlowMemory, context: &m
             return;
         }
         context.trace.note(work.copy, || Note::OwnTraffic { port });
-        context.books.created_by_function(work.owner, work.volume.packets);
+        context.counters.created_by_function(work.owner, work.volume.packets);
         work.step = Step::OwnTraffic(port);
         return;
     };
@@ -166,7 +166,7 @@ pub(crate) fn renewed(visit: &Visit, context: &Context<'_>) -> Option<PathPositi
     }
     let tables = context.tables;
     let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
-    renewed.filter(|position| context.books.seat(*position).serial == visit.serial)
+    renewed.filter(|position| context.counters.seat(*position).serial == visit.serial)
 }
 
 /// Puts a packet back on its path at the visit that is known of it; of a super-frame's wire
@@ -190,7 +190,7 @@ pub(crate) fn resume(
             |is: fn(&Recalled) -> bool| recalled.iter().filter(|one| is(one)).count() as u64;
         let rewritten = count(|one| one.is_rewritten);
         let ambiguous = count(|one| one.is_ambiguous);
-        context.books.returned_unlike(seat, local, rewritten, ambiguous);
+        context.counters.returned_unlike(seat, local, rewritten, ambiguous);
     }
     work.choose_by_user(position, context.tables.choice_seed);
     work.step = Step::Visited { port, position };
@@ -231,13 +231,13 @@ fn book_return(
     context: &mut Context<'_>,
     is_sender: impl Fn(&LocalInstance) -> bool,
 ) -> Option<u32> {
-    let seat = context.books.seat(position);
+    let seat = context.counters.seat(position);
     let path = context.tables.path(context.tables.positions.place(position).path);
     let locals = &path.local_instances;
     let sender = locals.iter().position(is_sender);
     let local = sender.and_then(|place| u32::try_from(place).ok())?;
     work.path = Some(seat);
-    context.books.returned(seat, local, work.volume);
+    context.counters.returned(seat, local, work.volume);
     if let Some(watch) = locals.get(local as usize).and_then(|local| local.watch) {
         context.health.saw_return(watch, || way(work, path, local, context.tables));
     }
@@ -327,7 +327,7 @@ fn admit(
     located: Result<Located, DropReason>,
     fragments: &mut Fragments,
     context: &mut Context<'_>,
-) -> Result<Sight, DropReason> {
+) -> Result<FragmentVerdict, DropReason> {
     let mut position = located?.position;
     let tables = context.tables;
     let next = tables.positions.place(position).hop;
@@ -335,9 +335,9 @@ fn admit(
     let visited = visited.ok_or(DropReason::ForeignChainHeader)?;
     work.view = parse::parse_frame(work.buffer.bytes())?;
     work.volume = parse::settle(&mut work.buffer, &work.view)?;
-    work.user = context.look.into(work.buffer.bytes(), &work.view);
+    work.user = context.inspection.into(work.buffer.bytes(), &work.view);
     let sight = fragments.judge_headed(work, (port, position), context)?;
-    if let Sight::Orphan(_) = sight {
+    if let FragmentVerdict::Orphan(_) = sight {
         return Ok(sight);
     }
     work.flow_hash = parse::flow_hash(&work.view, tables.choice_seed);

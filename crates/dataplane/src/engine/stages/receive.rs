@@ -3,12 +3,12 @@
 
 use crate::engine::action::context::Context;
 use crate::engine::encap;
-use crate::engine::encap::{Carried, Door, Headed, Located};
+use crate::engine::encap::{Carried, Headed, HeaderSide, Located};
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::packet::parse::{flow_hash, guess, parse_frame, settle};
 use crate::engine::packet::trim_front;
 use crate::engine::packet::{Origin, Packet, TunnelKind};
-use crate::engine::state::fragments::{Fragments, Sight};
+use crate::engine::state::fragments::{FragmentVerdict, Fragments};
 use crate::engine::tables::Tables;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Source, Step, Work};
@@ -89,7 +89,7 @@ fn locate(arrivals: &mut [Arrival], tables: &Tables, carried: &mut Carried) {
         let carrier = encap::of(encapsulation);
         {
             let frames = &mut headed(arrivals, encapsulation);
-            carrier.locate(&tables.positions, carried, Door::Tunnel, frames);
+            carrier.locate(&tables.positions, carried, HeaderSide::Tunnel, frames);
         }
         carrier.pop(&mut headed(arrivals, encapsulation));
     }
@@ -125,7 +125,7 @@ fn parse(
         }
     });
     let path = match step {
-        Ok(Step::OnPath { position, .. }) => Some(context.books.seat(position)),
+        Ok(Step::OnPath { position, .. }) => Some(context.counters.seat(position)),
         _ => None,
     };
     let owner = arrival.owner;
@@ -136,17 +136,17 @@ fn parse(
     });
     let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(.., volume)| volume);
     if context.is_injected {
-        context.books.created(owner, Created::Probe, volume.packets);
+        context.counters.created(owner, Created::Probe, volume.packets);
     } else {
-        context.books.received(owner, volume);
+        context.counters.received(owner, volume);
     }
     if let Some(seat) = path {
-        context.books.tunnelled_in(seat, volume);
+        context.counters.tunnelled_in(seat, volume);
     }
     match parsed {
         Ok((step, view, volume)) => {
             let work = Work {
-                user: context.look.into(arrival.buffer.bytes(), &view),
+                user: context.inspection.into(arrival.buffer.bytes(), &view),
                 flow_hash: 0,
                 buffer: arrival.buffer,
                 owner,
@@ -173,8 +173,8 @@ fn pass_fragments(
     context: &mut Context<'_>,
 ) {
     match fragments.judge(&mut work, context) {
-        Ok(Sight::GoesOn) => enter(work, vector, context),
-        Ok(Sight::First(name)) => {
+        Ok(FragmentVerdict::GoesOn) => enter(work, vector, context),
+        Ok(FragmentVerdict::First(name)) => {
             enter(work, vector, context);
             while let Some((mut later, _)) = fragments.next_free(&name, context) {
                 match fragments.judge(&mut later, context) {
@@ -183,7 +183,7 @@ fn pass_fragments(
                 }
             }
         }
-        Ok(Sight::Orphan(name)) => {
+        Ok(FragmentVerdict::Orphan(name)) => {
             let position = match work.step {
                 Step::OnPath { position, .. } => Some(position),
                 _ => None,
@@ -195,11 +195,11 @@ fn pass_fragments(
 }
 
 fn enter(mut work: Work, vector: &mut Vec<Work>, context: &mut Context<'_>) {
-    if !context.traps.is_empty()
+    if !context.captures.is_empty()
         && let Step::FromEndpoint(port) | Step::FromFunction(port) = work.step
     {
         let port = context.tables.port(port).entry.id;
-        context.traps.look(context.now_ns, port, &work.buffer, &work.view);
+        context.captures.look(context.now_ns, port, &work.buffer, &work.view);
     }
     work.flow_hash = flow_hash(&work.view, context.tables.choice_seed);
     if let Step::OnPath { position, .. } = work.step {

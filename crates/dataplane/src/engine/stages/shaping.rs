@@ -2,7 +2,7 @@
 //! until it is their turn, and then classified by the tables that are in force then.
 //!
 //! Knows what a packet needs to go on. Refuses to know whose turn it is (see `scheduler`). What waits
-//! is held in the books of the port that it came by, and on no path yet: so no change of a path waits
+//! is held in the counters of the port that it came by, and on no path yet: so no change of a path waits
 //! for it.
 
 use crate::engine::action::context::Context;
@@ -26,7 +26,7 @@ pub(crate) fn charge(
         return Ok(true);
     }
     let charged = (work.owner, work.volume.bytes);
-    let place = context.waiting.meter(context.now_ns, slice, policy, charged)?;
+    let place = context.shaper.meter(context.now_ns, slice, policy, charged)?;
     if let Some(place) = place {
         work.step = Step::Waiting(place);
     }
@@ -49,19 +49,19 @@ pub(crate) fn charge_on_the_way(
     }
     let policy = SlicePolicy { class: DelayClass::Unscheduled, ..*policy };
     let charged = (work.owner, work.volume.bytes);
-    context.waiting.meter(context.now_ns, slice, &policy, charged).map(drop)
+    context.shaper.meter(context.now_ns, slice, &policy, charged).map(drop)
 }
 
 /// Takes those that must wait out of a vector.
 pub(crate) fn set_aside(vector: &mut Vec<Work>, context: &mut Context<'_>) {
-    if !context.waiting.is_expecting() {
+    if !context.shaper.is_expecting() {
         return;
     }
     for work in vector.extract_if(.., |work| matches!(work.step, Step::Waiting(_))) {
         let Step::Waiting(place) = work.step else { continue };
         let (owner, volume) = (work.owner, work.volume);
-        match context.waiting.hold(context.now_ns, place, volume, work) {
-            Ok(()) => context.books.held(owner, volume.packets),
+        match context.shaper.hold(context.now_ns, place, volume, work) {
+            Ok(()) => context.counters.held(owner, volume.packets),
             Err(work) => context.end_work(work, DropReason::SliceQueueFull),
         }
     }
@@ -70,8 +70,8 @@ pub(crate) fn set_aside(vector: &mut Vec<Work>, context: &mut Context<'_>) {
 /// Fills a vector with those whose turn it is.
 pub(crate) fn release(vector: &mut Vec<Work>, context: &mut Context<'_>) {
     while vector.len() < VECTOR_PACKETS_MAX {
-        let Some(mut work) = context.waiting.release(context.now_ns) else { return };
-        context.books.given_back(work.owner, work.volume.packets);
+        let Some(mut work) = context.shaper.release(context.now_ns) else { return };
+        context.counters.given_back(work.owner, work.volume.packets);
         let found = match work.owner {
             Owner::Port { slot, .. } => context.slots.owner(slot),
             Owner::Tunnels => (Owner::Tunnels, None),

@@ -10,7 +10,7 @@ use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::parse;
 use crate::engine::packet::segments::Segments;
 use crate::engine::state::network_mac;
-use crate::engine::state::proxy_flows::{FlowMemory, Recalled, Whose};
+use crate::engine::state::proxy_flows::{ProxyFlows, Recalled, Whose};
 use crate::engine::state::rewrite;
 use crate::engine::vector::{Step, Work};
 use catena_io::Offload;
@@ -19,18 +19,18 @@ use catena_model::account::Volume;
 
 /// Working memory.
 #[derive(Default)]
-pub(crate) struct Apart {
+pub(crate) struct SharedFunctions {
     digests: Digests,
     recalled: Vec<Recalled>,
     pieces: Vec<Work>,
 }
 
-impl Apart {
+impl SharedFunctions {
     /// Puts the packets that are known one by one back on their paths; leaves all others alone.
     pub(crate) fn tell(
         &mut self,
         vector: &mut Vec<Work>,
-        memory: &mut FlowMemory,
+        memory: &mut ProxyFlows,
         context: &mut Context<'_>,
     ) {
         let mut index = 0;
@@ -44,7 +44,7 @@ impl Apart {
         &mut self,
         vector: &mut Vec<Work>,
         index: usize,
-        memory: &mut FlowMemory,
+        memory: &mut ProxyFlows,
         context: &mut Context<'_>,
     ) -> usize {
         let work = &mut vector[index];
@@ -99,7 +99,7 @@ impl Apart {
                     proxy::resume(&mut piece, port, std::slice::from_ref(recalled), context);
                     self.pieces.push(piece);
                 }
-                Err(reason) => context.books.dropped(whole.owner, None, reason, 1),
+                Err(reason) => context.counters.dropped(whole.owner, None, reason, 1),
             }
         }
         let count = self.pieces.len();

@@ -9,9 +9,9 @@ use crate::engine::packet::index::SliceIndex;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::parse;
 use crate::engine::packet::subscriber::Shown;
-use crate::engine::packet::subscriber::User;
+use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::tables::Tables;
-use crate::engine::tables::slices::{Place, Spot};
+use crate::engine::tables::slices::{Scope, Spot};
 use crate::engine::vector::trace::Note;
 use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
@@ -24,7 +24,7 @@ pub(crate) fn classify(
     network: NetworkIndex,
     context: &mut Context<'_>,
 ) -> bool {
-    let places = [Place::port(port), Place::network(network)];
+    let places = [Scope::port(port), Scope::network(network)];
     let found = match take(work, places, None, context) {
         Ok(Some(found)) => found,
         Ok(None) => return false,
@@ -39,7 +39,7 @@ pub(crate) fn classify(
     if charged == Ok(false) {
         return true;
     }
-    // What is over its rate has entered, and ends there: so the books of the slice tell it.
+    // What is over its rate has entered, and ends there: so the counters of the slice tell it.
     let entered = enter(work, start, shown, context);
     match charged.and(entered) {
         Ok(position) => work.step = Step::OnPath { position, network: Some(network) },
@@ -55,11 +55,11 @@ pub(crate) fn path_of(
     network: NetworkIndex,
     tables: &Tables,
 ) -> Option<PathId> {
-    let spots = [Place::port(port), Place::network(network)].map(|at| tables.slices.spot(at));
+    let spots = [Scope::port(port), Scope::network(network)].map(|at| tables.slices.spot(at));
     let shown = match &work.user {
-        User::Known(known) => Shown::from(known),
-        User::Unknown => Shown::default(),
-        User::Unreadable(_) => return None,
+        Subscriber::Known(known) => Shown::from(known),
+        Subscriber::Unknown => Shown::default(),
+        Subscriber::Unreadable(_) => return None,
     };
     let slice = tables.slices.find(&spots, shown)?;
     tables.slices.get(slice).map(|slice| slice.path)
@@ -99,7 +99,7 @@ pub(crate) fn follow(
     }
     context.trace.note(work.copy, || Note::Sliced { port: None, slice, shown, start });
     if let Some(seat) = work.path.take() {
-        context.books.finished(seat, work.volume);
+        context.counters.finished(seat, work.volume);
     }
     work.flow_hash = parse::flow_hash(&work.view, tables.choice_seed);
     enter(work, start, shown, context).map(Some)
@@ -115,7 +115,7 @@ struct Found {
 /// what it shows itself: a function may have set it.
 fn take<const PLACES: usize>(
     work: &mut Work,
-    places: [Place; PLACES],
+    places: [Scope; PLACES],
     ended: Option<PathPosition>,
     context: &Context<'_>,
 ) -> Result<Option<Found>, DropReason> {
@@ -127,15 +127,15 @@ fn take<const PLACES: usize>(
     let carried = ended.and_then(|ended| encap::shown(ended, context.carried));
     let shown = match (carried, work.user) {
         (Some(carried), _) => carried,
-        (None, User::Known(known)) => {
+        (None, Subscriber::Known(known)) => {
             let shown = Shown::from(&known);
             if known.inside.is_fragment && spots.iter().any(|spot| spot.asks_beyond(shown)) {
                 return Err(DropReason::FragmentInTunnel);
             }
             shown
         }
-        (None, User::Unknown) => Shown::default(),
-        (None, User::Unreadable(reason)) => return Err(reason),
+        (None, Subscriber::Unknown) => Shown::default(),
+        (None, Subscriber::Unreadable(reason)) => return Err(reason),
     };
     let found = tables.slices.find(&spots, shown).and_then(|slice| {
         let start = tables.positions.start(tables.slices.get(slice)?.path)?;
@@ -145,15 +145,15 @@ fn take<const PLACES: usize>(
     Ok(found)
 }
 
-/// Books a packet into the path of a slice and gives it what it carries there.
+/// Counters a packet into the path of a slice and gives it what it carries there.
 fn enter(
     work: &mut Work,
     start: PathPosition,
     shown: Shown,
     context: &mut Context<'_>,
 ) -> Result<PathPosition, DropReason> {
-    let seat = context.books.seat(start);
-    context.books.entered(seat, work.volume);
+    let seat = context.counters.seat(start);
+    context.counters.entered(seat, work.volume);
     work.path = Some(seat);
     work.choose_by_user(start, context.tables.choice_seed);
     encap::enter(

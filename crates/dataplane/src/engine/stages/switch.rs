@@ -5,7 +5,7 @@ use super::flooding;
 use crate::engine::action::context::Context;
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::tables::Tables;
-use crate::engine::tables::network::Seat;
+use crate::engine::tables::network::MacLocation;
 use crate::engine::vector::trace::Note;
 use crate::engine::vector::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
 use crate::engine::vector::{Source, Step, Work};
@@ -44,9 +44,11 @@ pub(crate) fn exit(
         return if is_passed_on { Ok(None) } else { Err(DropReason::UnknownMac) };
     }
     match tables.network(network).lines.seat(destination) {
-        Some(Seat::Port(port)) if from == Source::Port(*port) => Err(DropReason::HairpinToSource),
-        Some(Seat::Port(port)) => Ok(Some(Exit::Port(*port))),
-        Some(Seat::Node(node)) if from != Source::Tunnel => Ok(Some(Exit::Node(*node))),
+        Some(MacLocation::Port(port)) if from == Source::Port(*port) => {
+            Err(DropReason::HairpinToSource)
+        }
+        Some(MacLocation::Port(port)) => Ok(Some(Exit::Port(*port))),
+        Some(MacLocation::Node(node)) if from != Source::Tunnel => Ok(Some(Exit::Node(*node))),
         _ => Err(DropReason::UnknownMac),
     }
 }

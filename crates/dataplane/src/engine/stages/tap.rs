@@ -40,7 +40,7 @@ fn copy(
         number = number.saturating_add(1);
         let work = &vector[index];
         if let Some(seat) = work.path {
-            context.books.tapped(seat, work.volume);
+            context.counters.tapped(seat, work.volume);
         }
         if let Some(mut copy) = context.copy(work, number, Created::Tap, work.path) {
             forwarder::reach(&mut copy, position, hop, false, context);

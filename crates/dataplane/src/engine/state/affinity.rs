@@ -35,7 +35,7 @@ impl Entry {
 }
 
 /// The memory.
-pub(crate) struct FlowPaths {
+pub(crate) struct FlowAffinity {
     sets: Vec<[Entry; WAYS]>,
     /// Of the paths.
     shares: Shares<u32>,
@@ -43,7 +43,7 @@ pub(crate) struct FlowPaths {
     seed: u64,
 }
 
-impl FlowPaths {
+impl FlowAffinity {
     /// Room for this many flows, at least eight.
     pub(crate) fn new(flows_max: usize, seed: u64) -> Self {
         let free = Entry { flow: 0, path: 0, seen_ms: 0 };
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_flow_is_known_with_its_last_path_and_age() {
-        let mut memory = FlowPaths::new(64, 1);
+        let mut memory = FlowAffinity::new(64, 1);
         assert_eq!(memory.last(0, 5), None);
         memory.note(3 * MS, 5, PathId(100));
         memory.note(7 * MS, 5, PathId(101));
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_ninth_flow_of_a_set_takes_the_place_of_the_one_unseen_for_longest() {
-        let mut memory = FlowPaths::new(WAYS, 1);
+        let mut memory = FlowAffinity::new(WAYS, 1);
         for flow in 0..8 {
             memory.note((10 + flow) * MS, flow, PathId(100));
         }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_flow_takes_no_place_of_a_path_with_fewer_and_of_an_outlived_one_any() {
-        let mut memory = FlowPaths::new(WAYS, 1);
+        let mut memory = FlowAffinity::new(WAYS, 1);
         memory.note(MS, 100, PathId(7));
         for flow in 0..20 {
             memory.note((2 + flow) * MS, flow, PathId(100));
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_clock_may_wrap() {
-        let mut memory = FlowPaths::new(WAYS, 1);
+        let mut memory = FlowAffinity::new(WAYS, 1);
         let wrap = (1 << 32) * MS;
         memory.note(wrap - 2 * MS, 5, PathId(100));
         assert_eq!(memory.last(wrap + 3 * MS, 5), Some((PathId(100), 5)));

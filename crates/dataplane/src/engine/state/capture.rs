@@ -1,4 +1,4 @@
-//! Traps for the next packet at a port: a copy is taken, the packet goes on as if nothing had been.
+//! Captures for the next packet at a port: a copy is taken, the packet goes on as if nothing had been.
 //! Knows who asked and for how long a trap lives without being asked for; refuses to stop, change
 //! or count a packet. Without a trap a packet costs one branch.
 
@@ -13,7 +13,7 @@ use catena_wire::scalar::IpProtocol;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Traps at one time.
+/// Captures at one time.
 const TRAPS_MAX: usize = 8;
 /// How long a trap lives without being asked for, in nanoseconds.
 const TRAP_IDLE_NS: u64 = 5_000_000_000;
@@ -21,7 +21,7 @@ const NS_PER_MS: u64 = 1_000_000;
 /// A buffer to complete the frame in, and one for its first wire packet.
 const BUFFERS: usize = 2;
 
-struct Trap {
+struct Capture {
     token: u64,
     port: PortId,
     filter: PacketFilter,
@@ -32,13 +32,13 @@ struct Trap {
 
 /// All traps of an engine.
 #[derive(Default)]
-pub(crate) struct Traps {
-    traps: Vec<Trap>,
+pub(crate) struct Captures {
+    captures: Vec<Capture>,
     /// Made with the first trap, gone with the last.
     pool: Option<BufferPool>,
 }
 
-impl Traps {
+impl Captures {
     /// Arms a trap, or answers what is in it and disarms it.
     ///
     /// # Errors
@@ -49,13 +49,13 @@ impl Traps {
         now_ns: u64,
     ) -> Result<Option<CaughtPacket>, String> {
         self.disarm_idle(now_ns);
-        let known = self.traps.iter().position(|trap| trap.token == request.token);
+        let known = self.captures.iter().position(|trap| trap.token == request.token);
         let Some(place) = known else {
-            if self.traps.len() >= TRAPS_MAX {
+            if self.captures.len() >= TRAPS_MAX {
                 return Err(format!("{TRAPS_MAX} others wait for packets at this node; try again"));
             }
             self.pool.get_or_insert_with(|| BufferPool::new(BUFFERS));
-            self.traps.push(Trap {
+            self.captures.push(Capture {
                 token: request.token,
                 port: request.port,
                 filter: request.filter.clone(),
@@ -64,10 +64,10 @@ impl Traps {
             });
             return Ok(None);
         };
-        let trap = &mut self.traps[place];
+        let trap = &mut self.captures[place];
         trap.asked_ns = now_ns;
         let Some((frame, seen_ns)) = trap.caught.take() else { return Ok(None) };
-        self.traps.remove(place);
+        self.captures.remove(place);
         self.disarm_idle(now_ns);
         let ago_ms = now_ns.saturating_sub(seen_ns) / NS_PER_MS;
         Ok(Some(CaughtPacket { frame: FrameBytes(frame), ago_ms }))
@@ -75,33 +75,33 @@ impl Traps {
 
     /// Disarms a trap.
     pub(crate) fn forget(&mut self, token: u64) {
-        self.traps.retain(|trap| trap.token != token);
-        if self.traps.is_empty() {
+        self.captures.retain(|trap| trap.token != token);
+        if self.captures.is_empty() {
             self.pool = None;
         }
     }
 
-    /// Traps that nobody asks for any more.
+    /// Captures that nobody asks for any more.
     fn disarm_idle(&mut self, now_ns: u64) {
-        self.traps.retain(|trap| now_ns.saturating_sub(trap.asked_ns) <= TRAP_IDLE_NS);
-        if self.traps.is_empty() {
+        self.captures.retain(|trap| now_ns.saturating_sub(trap.asked_ns) <= TRAP_IDLE_NS);
+        if self.captures.is_empty() {
             self.pool = None;
         }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.traps.is_empty()
+        self.captures.is_empty()
     }
 
     /// A packet comes in by a port.
     #[cold]
     pub(crate) fn look(&mut self, now_ns: u64, port: PortId, buffer: &Buffer, view: &FrameView) {
         self.disarm_idle(now_ns);
-        let is_for = |trap: &&mut Trap| {
+        let is_for = |trap: &&mut Capture| {
             trap.caught.is_none() && trap.port == port && matches(&trap.filter, view)
         };
-        let mut waiting = self.traps.iter_mut().filter(is_for).peekable();
+        let mut waiting = self.captures.iter_mut().filter(is_for).peekable();
         if waiting.peek().is_none() {
             return;
         }

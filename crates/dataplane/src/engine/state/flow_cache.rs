@@ -41,7 +41,7 @@ pub(crate) struct Asked<'s> {
 
 /// A path that flows enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entrance {
+pub(crate) struct CachedPath {
     /// Index of the path.
     pub(crate) own: u32,
     /// Index of the path whose hops it has.
@@ -63,7 +63,7 @@ struct Entry {
 struct Set([Entry; WAYS]);
 
 /// The memory.
-pub(crate) struct Known {
+pub(crate) struct FlowCache {
     sets: Vec<Set>,
     seed: u64,
     /// By index of the port: since when what was decided for its packets holds.
@@ -74,13 +74,13 @@ pub(crate) struct Known {
     epoch: u32,
 }
 
-impl Default for Known {
+impl Default for FlowCache {
     fn default() -> Self {
         Self::new(WAYS, 0)
     }
 }
 
-impl Known {
+impl FlowCache {
     /// Room for this many flows, rounded up to a power of two.
     pub(crate) fn new(flows_max: usize, seed: u64) -> Self {
         let sets = flows_max.div_ceil(WAYS).next_power_of_two();
@@ -142,7 +142,7 @@ impl Known {
         &mut self,
         asked: Asked<'_>,
         now_ms: u32,
-    ) -> Option<Option<(Entrance, bool)>> {
+    ) -> Option<Option<(CachedPath, bool)>> {
         let (set, epoch) = (self.set(asked), self.epoch(asked.words));
         let mut entries = self.sets.get_mut(set)?.0.iter_mut();
         let entry = entries.find(|entry| entry.words == *asked.words && entry.epoch == epoch)?;
@@ -150,7 +150,7 @@ impl Known {
             return Some(None);
         }
         let is_due = std::mem::replace(&mut entry.noted_ms, now_ms) != now_ms;
-        Some(Some((Entrance { own: entry.own, shape: entry.shape }, is_due)))
+        Some(Some((CachedPath { own: entry.own, shape: entry.shape }, is_due)))
     }
 
     /// Keeps what was decided, in place of what is no longer valid or was noted longest ago.
@@ -159,7 +159,7 @@ impl Known {
         port: u16,
         (frame, flow_hash): (&PlainFrame, u64),
         now_ms: u32,
-        entrance: Option<Entrance>,
+        entrance: Option<CachedPath>,
     ) {
         let words = FlowWords::of(port, frame);
         let asked = Asked { words: &words, flow_hash };
@@ -169,7 +169,7 @@ impl Known {
             true => now_ms.wrapping_sub(entry.noted_ms),
             false => u32::MAX,
         };
-        let Entrance { own, shape } = entrance.unwrap_or(Entrance { own: NO_PATH, shape: 0 });
+        let CachedPath { own, shape } = entrance.unwrap_or(CachedPath { own: NO_PATH, shape: 0 });
         let known = entries.iter().position(|entry| entry.words == words);
         let place = known.or_else(|| (0..WAYS).max_by_key(|place| age(&entries[*place])));
         if let Some(place) = place {

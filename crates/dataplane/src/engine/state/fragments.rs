@@ -25,7 +25,7 @@ use super::network_mac;
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
 use crate::engine::packet::index::UNTOLD_NETWORK;
-use crate::engine::packet::subscriber::User;
+use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::tables::port::PortTable;
 use crate::engine::vector::Work;
 use catena_model::DropReason;
@@ -48,7 +48,7 @@ const FRAGMENT_LIFETIME_NS: u64 = 60_000_000_000;
 /// What separates equal packets of different tenants, and the times that one packet passes here: the
 /// port it came by, or where on which path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Scope {
+pub(crate) enum FragmentScope {
     /// The port with this serial, bare.
     Port(u32),
     /// The same, of the network that its MAC says.
@@ -59,7 +59,7 @@ pub(crate) enum Scope {
     Path(u64, u16),
 }
 
-impl Scope {
+impl FragmentScope {
     /// That of a packet that came by the port with this serial, from this MAC.
     pub(crate) fn by_port(serial: u32, port: &PortTable, source: MacAddr) -> Self {
         match network_mac::told_by(port, source) {
@@ -84,7 +84,7 @@ impl Scope {
 /// What the fragments of one packet have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
-    scope: Scope,
+    scope: FragmentScope,
     vlan: Option<VlanId>,
     /// The flow without ports.
     flow: FlowKey,
@@ -94,7 +94,7 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    fn new(seed: u64, scope: Scope, view: &FrameView, identification: u32) -> Option<Self> {
+    fn new(seed: u64, scope: FragmentScope, view: &FrameView, identification: u32) -> Option<Self> {
         let flow = FragmentPlace::common(&view.flow?);
         Some(Self { scope, vlan: view.vlan, flow, identification, hash: 0 }.hashed(seed))
     }
@@ -119,7 +119,7 @@ struct Head {
     name: Name,
     flow: FlowKey,
     /// Whose packet it is.
-    user: User,
+    user: Subscriber,
     /// How the first fragment begins, and how far others must keep away from.
     head: u64,
     first_end: u32,
@@ -139,7 +139,7 @@ struct Entry {
 
 /// What is known of a packet, as far as fragments go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum FragmentVerdict {
     /// It is whole, or a later fragment that has the ports of its first now.
     GoesOn,
     /// It is a first fragment: those that wait for it may follow.
@@ -151,7 +151,7 @@ pub(crate) enum Sight {
 /// The memory of first fragments, and those that wait for theirs.
 pub(crate) struct Fragments {
     entries: Vec<Option<Entry>>,
-    shares: Shares<Scope>,
+    shares: Shares<FragmentScope>,
     turn: u64,
     passed: Passed,
     waitlist: Waitlist,
@@ -174,23 +174,23 @@ impl Fragments {
     pub(crate) fn resolve(
         &mut self,
         now_ns: u64,
-        scope: Scope,
+        scope: FragmentScope,
         (is_once, way): (bool, Option<Way>),
-        (bytes, view, user): (&[u8], &mut FrameView, &mut User),
-    ) -> Result<Sight, DropReason> {
+        (bytes, view, user): (&[u8], &mut FrameView, &mut Subscriber),
+    ) -> Result<FragmentVerdict, DropReason> {
         if view.fragment == Fragment::Whole {
-            return Ok(Sight::GoesOn);
+            return Ok(FragmentVerdict::GoesOn);
         }
         let place = FragmentPlace::read(bytes, view).ok_or(DropReason::MalformedIp)?;
         let name = Name::new(self.seed, scope, view, place.identification);
         let name = name.ok_or(DropReason::MalformedIp)?;
         if view.fragment == Fragment::First {
             self.learn(now_ns, &place, (name, way), (view, user))?;
-            return Ok(Sight::First(name));
+            return Ok(FragmentVerdict::First(name));
         }
-        let Some(at) = self.find(now_ns, &name) else { return Ok(Sight::Orphan(name)) };
+        let Some(at) = self.find(now_ns, &name) else { return Ok(FragmentVerdict::Orphan(name)) };
         let Some(Entry { first: entry, .. }) = &mut self.entries[at] else {
-            return Ok(Sight::Orphan(name));
+            return Ok(FragmentVerdict::Orphan(name));
         };
         if place.start < entry.first_end {
             return Err(DropReason::FragmentOverlap);
@@ -205,17 +205,17 @@ impl Fragments {
         if is_once && entry.seen.is_complete() {
             self.forget(at);
         }
-        Ok(Sight::GoesOn)
+        Ok(FragmentVerdict::GoesOn)
     }
 
     /// Completes the flow and user of a later fragment, for whoever asks.
     pub(crate) fn complete(
         &self,
         now_ns: u64,
-        scope: Scope,
+        scope: FragmentScope,
         bytes: &[u8],
         view: &mut FrameView,
-        user: &mut User,
+        user: &mut Subscriber,
     ) {
         let place = FragmentPlace::read(bytes, view).filter(|_| view.fragment == Fragment::Later);
         let name = place.and_then(|place| Name::new(self.seed, scope, view, place.identification));
@@ -245,7 +245,7 @@ impl Fragments {
         now_ns: u64,
         place: &FragmentPlace,
         (name, way): (Name, Option<Way>),
-        (view, user): (&FrameView, &User),
+        (view, user): (&FrameView, &Subscriber),
     ) -> Result<(), DropReason> {
         let flow = view.flow.ok_or(DropReason::MalformedIp)?;
         let known = self.find(now_ns, &name).and_then(|at| self.entries[at].as_ref());
@@ -337,7 +337,7 @@ impl Fragments {
         &mut self,
         other: &Self,
         now_ns: u64,
-        [there, here]: [Scope; 2],
+        [there, here]: [FragmentScope; 2],
         (bytes, view): (&[u8], &FrameView),
     ) {
         let Some(place) = FragmentPlace::read(bytes, view) else { return };
@@ -348,7 +348,11 @@ impl Fragments {
     }
 
     /// Learns what another memory knows; `scope` says what a scope of it is called here.
-    pub(crate) fn borrow_from(&mut self, other: &Self, scope: impl Fn(Scope) -> Option<Scope>) {
+    pub(crate) fn borrow_from(
+        &mut self,
+        other: &Self,
+        scope: impl Fn(FragmentScope) -> Option<FragmentScope>,
+    ) {
         for Entry { first, .. } in other.entries.iter().flatten() {
             if let Some(scope) = scope(first.name.scope) {
                 let name = Name { scope, ..first.name }.hashed(self.seed);

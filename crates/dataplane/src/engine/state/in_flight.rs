@@ -49,7 +49,7 @@ pub(crate) struct ByOrder {
 }
 
 /// The memory of one engine.
-pub(crate) struct Inside {
+pub(crate) struct InFlight {
     records: Vec<Record>,
     records_max: usize,
     free: Vec<u32>,
@@ -65,7 +65,7 @@ pub(crate) struct Inside {
     overrun_ns: Option<u64>,
 }
 
-impl Inside {
+impl InFlight {
     /// Room for this many records, at least one.
     pub(crate) fn new(records_max: usize) -> Self {
         let records_max = records_max.max(1);

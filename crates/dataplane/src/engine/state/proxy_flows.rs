@@ -16,7 +16,7 @@
 //! who has more flows here (`shares`): of his, one whose packets have all come back, if there is one.
 
 use super::crowded::Crowded;
-use super::in_flight::{ByOrder, Inside};
+use super::in_flight::{ByOrder, InFlight};
 use super::visits::port_hash;
 pub(crate) use super::visits::{Key, Payer, Recalled, Visit, Whose};
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
@@ -65,7 +65,7 @@ struct Tags([u32; WAYS]);
 pub(crate) struct Found(usize);
 
 /// The memory.
-pub(crate) struct FlowMemory {
+pub(crate) struct ProxyFlows {
     places: Vec<Option<Entry>>,
     tags: Vec<Tags>,
     sets: usize,
@@ -75,13 +75,13 @@ pub(crate) struct FlowMemory {
     hand: usize,
     seed: u64,
     shares: Shares<Payer>,
-    inside: Inside,
+    inside: InFlight,
     crowded: Crowded,
     /// Flows whose visit is another than before; none: nobody asks.
     turned: Option<Vec<Key>>,
 }
 
-impl FlowMemory {
+impl ProxyFlows {
     /// A memory of this many flows, and of this many packets that are watched one by one.
     pub(crate) fn new(flows_max: usize, inside_max: usize, seed: u64) -> Self {
         let sets = (flows_max * PLACES_PER_FLOW).div_ceil(WAYS).max(1);
@@ -94,7 +94,7 @@ impl FlowMemory {
             hand: 0,
             seed,
             shares: Shares::new(),
-            inside: Inside::new(inside_max),
+            inside: InFlight::new(inside_max),
             crowded: Crowded::default(),
             turned: None,
         }

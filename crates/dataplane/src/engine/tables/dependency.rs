@@ -3,7 +3,7 @@
 
 use super::Tables;
 use super::descent::Dependency;
-use super::slices::Place;
+use super::slices::Scope;
 use catena_model::program::RulePlace;
 use std::collections::BTreeSet;
 
@@ -28,14 +28,14 @@ pub(crate) fn met_by_rule(tables: &Tables, number: u32, changed: &mut BTreeSet<D
         }
         RulePlace::Port(port) => {
             let network = tables.names.port(port).map(|port| tables.port(port).network);
-            places.extend(network.map(Place::network));
+            places.extend(network.map(Scope::network));
             network
         }
         RulePlace::Endpoints => {
             let path = tables.positions.index_of(rule.path);
             let network = path.and_then(|path| tables.path(path).destination);
             let ports = network.map(|network| tables.network(network).ports.iter());
-            places.extend(ports.into_iter().flatten().map(|port| Place::port(*port)));
+            places.extend(ports.into_iter().flatten().map(|port| Scope::port(*port)));
             network
         }
     };

@@ -35,7 +35,7 @@ use network::{NetworkTable, NodeTable};
 use path::{PathTable, WatchedInstance};
 use pins::Pins;
 use port::PortTable;
-use slices::Place;
+use slices::Scope;
 use slices::Slices;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -86,7 +86,7 @@ impl Tables {
     }
 
     /// The ports whose packets are in a place.
-    pub(crate) fn ports_at(&self, place: Place) -> Vec<PortIndex> {
+    pub(crate) fn ports_at(&self, place: Scope) -> Vec<PortIndex> {
         match place.index() {
             Some(Ok(port)) => vec![port],
             Some(Err(network)) => self.network(network).ports.clone(),

@@ -32,7 +32,7 @@ impl Default for NodeTable {
 
 /// Where a MAC of a network is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
+pub(crate) enum MacLocation {
     Port(PortIndex),
     Node(NodeIndex),
 }
@@ -106,13 +106,13 @@ pub(crate) struct AddressTable {
     pub(super) told_macs: OrdMap<(MacAddr, PortId), Location>,
     pub(super) told_addresses: OrdMap<(IpAddr, LineKey), MacAddr>,
     pub(super) of_mac: OrdSet<(MacAddr, LineKey, IpAddr)>,
-    macs: HashMap<MacAddr, Seat, ShortKeys>,
+    macs: HashMap<MacAddr, MacLocation, ShortKeys>,
     neighbours: HashMap<IpAddr, MacAddr, ShortKeys>,
 }
 
 impl AddressTable {
     #[inline]
-    pub(crate) fn seat(&self, mac: MacAddr) -> Option<&Seat> {
+    pub(crate) fn seat(&self, mac: MacAddr) -> Option<&MacLocation> {
         self.macs.get(&mac)
     }
 
@@ -132,7 +132,8 @@ impl AddressTable {
     #[cfg(test)]
     pub(super) fn all(
         &self,
-    ) -> (impl Iterator<Item = (&MacAddr, &Seat)>, impl Iterator<Item = (&IpAddr, &MacAddr)>) {
+    ) -> (impl Iterator<Item = (&MacAddr, &MacLocation)>, impl Iterator<Item = (&IpAddr, &MacAddr)>)
+    {
         (self.macs.iter(), self.neighbours.iter())
     }
 
@@ -140,7 +141,11 @@ impl AddressTable {
         self.told_macs.is_empty() && self.told_addresses.is_empty()
     }
 
-    pub(super) fn settle_mac(&mut self, mac: MacAddr, seat: impl Fn(&Location) -> Option<Seat>) {
+    pub(super) fn settle_mac(
+        &mut self,
+        mac: MacAddr,
+        seat: impl Fn(&Location) -> Option<MacLocation>,
+    ) {
         let told = self.told_macs.range((mac, PORTS.0)..=(mac, PORTS.1));
         match told.rev().find_map(|(_, at)| seat(at)) {
             Some(seat) => self.macs.insert(mac, seat),

@@ -10,7 +10,7 @@ use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::SliceIndex;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::User;
+use crate::engine::packet::subscriber::Subscriber;
 use catena_io::Buffer;
 use catena_model::DropReason;
 use catena_model::account::Volume;
@@ -18,7 +18,7 @@ use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::MacAddr;
-use owner::{Owner, PathSeat};
+use owner::{Owner, PathRef};
 use transform::Verdict;
 
 /// Most packets that pass the stages together.
@@ -75,11 +75,11 @@ pub(crate) struct Work {
     pub(crate) view: FrameView,
     pub(crate) volume: Volume,
     /// The path whose counters see what becomes of the packet; none once it has left it.
-    pub(crate) path: Option<PathSeat>,
+    pub(crate) path: Option<PathRef>,
     /// Hash of the flow, or of the addresses of what is no IP packet.
     pub(crate) flow_hash: u64,
     /// Whose packet it is, as the tunnels around it tell.
-    pub(crate) user: User,
+    pub(crate) user: Subscriber,
     /// The slice that took it here.
     pub(crate) slice: Option<SliceIndex>,
     /// 0: the packet that came in; else which copy of it, for whoever listens.
@@ -108,7 +108,7 @@ impl Work {
         self.step = Step::Decided(Verdict::Drop(reason));
     }
 
-    /// Hands a frame of a local port that no path takes to the switch. Tenant networks are
+    /// FastPathContext a frame of a local port that no path takes to the switch. Tenant networks are
     /// untagged: a tag is only for rules to match. More of them than were read hide from rules what a
     /// receiver takes off and sees.
     pub(crate) fn switch_from_port(&mut self, network: NetworkIndex, port: PortIndex) {

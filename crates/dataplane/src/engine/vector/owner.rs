@@ -22,15 +22,15 @@ pub(crate) enum Passage {
     #[default]
     Ordinary,
     /// To another node inside the encapsulation.
-    Tunnelled(PathSeat),
+    Tunnelled(PathRef),
     /// To an instance on this node.
-    Delivered(PathSeat, u32),
+    Delivered(PathRef, u32),
 }
 
 /// The place of a path's counters: an index that holds while the tables do, and a serial that no
 /// other path has, also not a later one with the same identifier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct PathSeat {
+pub(crate) struct PathRef {
     pub(crate) index: u32,
     /// The index of the path whose hops it has: its sums hold those of slices too.
     pub(crate) like: u32,

@@ -6,7 +6,7 @@ use super::ports::parse_port;
 use super::{Attached, Control, DataplaneError};
 use crate::engine::KernelPort;
 use crate::shell::agent_connection::AgentConnection;
-use crate::shell::kernel_door::KernelDoor;
+use crate::shell::kernel_tables::KernelTables;
 use crate::shell::order::Order;
 use catena_fastpath::Tables;
 use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RingConfig};
@@ -123,7 +123,7 @@ impl Control {
     fn open(&mut self, opening: Opening) -> Result<Option<String>, DataplaneError> {
         let Opening { tables, ring, ports, .. } = opening;
         let queues = tables.queues();
-        let door = match KernelDoor::open(tables) {
+        let door = match KernelTables::open(tables) {
             Ok(door) => Box::new(door),
             Err(error) => return Ok(Some(format!("the kernel's tables cannot be used: {error}"))),
         };

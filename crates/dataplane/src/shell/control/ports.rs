@@ -3,8 +3,8 @@
 
 use super::super::DataplaneError;
 use super::super::agent_connection::AgentConnection;
-use super::super::cut_port::CutPort;
 use super::super::rings::LostPort;
+use super::super::segmenting_port::SegmentingPort;
 use super::{Attached, Control};
 use crate::engine::KernelPort;
 use catena_io::{PacketRing, Port, RingConfig, TapPort, XDP_SLOTS_DEFAULT, XdpConfig, XdpPort};
@@ -111,7 +111,7 @@ fn make(
             let port = XdpPort::bind(socket, map, link, config).map_err(refused)?;
             let how = if port.is_zero_copy() { "zero-copy" } else { "copy" };
             tracing::info!(port = attach.port_id, slots, "frames by AF_XDP, {how}");
-            Ok(Box::new(CutPort::new(port)))
+            Ok(Box::new(SegmentingPort::new(port)))
         }
         _ => Err("its descriptors did not come beside the message".into()),
     }

@@ -4,7 +4,7 @@
 //! All wait equally long, so the oldest is always at the front. Where all places are taken, the
 //! place that has most gives one up for a place that has fewer.
 
-use super::{Name, Scope};
+use super::{FragmentScope, Name};
 use crate::engine::encap::PathPosition;
 use crate::engine::vector::Work;
 use crate::engine::vector::transform::Epoch;
@@ -39,7 +39,7 @@ pub(crate) struct Held {
 
 /// What waits of one place.
 struct Share {
-    scope: Scope,
+    scope: FragmentScope,
     packets: usize,
     bytes: usize,
 }

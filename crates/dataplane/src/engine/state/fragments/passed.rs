@@ -7,7 +7,7 @@
 //! or, where he has but one there, for any of his names. Then a name of his that is not known
 //! passes only the way that all of those went.
 
-use super::Scope;
+use super::FragmentScope;
 use super::{FRAGMENT_LIFETIME_NS, Name};
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
@@ -74,7 +74,7 @@ struct Cell {
 pub(super) struct Passed {
     /// The sets, and behind them of each holder the place for any of his names.
     cells: Vec<Option<Cell>>,
-    shares: Shares<Scope>,
+    shares: Shares<FragmentScope>,
     swept: usize,
 }
 
@@ -132,7 +132,13 @@ impl Passed {
     }
 
     /// Where a name is known, or what stands for all names of its holder.
-    fn find(&self, now_s: u32, scope: Scope, tag: Tag, set: &Range<usize>) -> Option<usize> {
+    fn find(
+        &self,
+        now_s: u32,
+        scope: FragmentScope,
+        tag: Tag,
+        set: &Range<usize>,
+    ) -> Option<usize> {
         let holder = self.shares.holder(&scope)?;
         let is_it = |at: usize, tag: Tag| {
             self.live(at, now_s).is_some_and(|cell| cell.holder == holder && cell.tag == tag)
@@ -164,7 +170,7 @@ impl Passed {
 
     /// Makes room in a set without a free place, or lets one of its places stand for all names of
     /// this scope; false: all others hold less.
-    fn make_room(&mut self, now_s: u32, scope: Scope, set: &Range<usize>) -> bool {
+    fn make_room(&mut self, now_s: u32, scope: FragmentScope, set: &Range<usize>) -> bool {
         let (own, own_held) = (self.shares.holder(&scope), self.shares.held_by(&scope));
         let may_fold = |holder: &Holder| {
             Some(*holder) == own || must_yield(self.shares.held(*holder), own_held)
@@ -241,7 +247,7 @@ mod tests {
             source_port: 0,
             destination_port: 0,
         };
-        let scope = Scope::Port(port);
+        let scope = FragmentScope::Port(port);
         Name { scope, vlan: None, flow, identification, hash: 0 }.hashed(seed)
     }
 

@@ -28,7 +28,7 @@ fn serial(found: Option<Visit>) -> Option<u64> {
 
 #[test]
 fn when_the_memory_is_full_the_oldest_goes_and_nobody_is_said_to_rewrite() {
-    let mut inside = Inside::new(3);
+    let mut inside = InFlight::new(3);
     for digest in 1..=4 {
         inside.push(digest, 7, digest, (visit(digest), OWN));
     }
@@ -44,7 +44,7 @@ fn when_the_memory_is_full_the_oldest_goes_and_nobody_is_said_to_rewrite() {
 #[test]
 fn who_has_most_gives_up_his_oldest_until_the_other_has_as_many() {
     const PLACES: u64 = 64;
-    let mut inside = Inside::new(PLACES as usize);
+    let mut inside = InFlight::new(PLACES as usize);
     // The oldest are those of who will have fewer.
     let (few, flood) = (Payer::Path(9), Payer::Port(2));
     for digest in 0..8 {
@@ -69,7 +69,7 @@ fn who_has_most_gives_up_his_oldest_until_the_other_has_as_many() {
 #[test]
 fn flows_do_not_see_each_other() {
     // One list for all of them.
-    let mut inside = Inside::new(1);
+    let mut inside = InFlight::new(1);
     inside.push(0, 1, 5, (visit(1), OWN));
     assert_eq!(serial(inside.take(0, 2, 5)), None);
     assert!(!inside.holds(2) && inside.holds(1));
@@ -79,7 +79,7 @@ fn flows_do_not_see_each_other() {
 
 #[test]
 fn what_went_in_unwatched_is_counted_and_trusted_where_bytes_are_kept() {
-    let mut inside = Inside::new(8);
+    let mut inside = InFlight::new(8);
     for keeps_bytes in [true, false] {
         inside.push(10, 7, 1, (visit(2), OWN));
         inside.push_untold(10, 5, 7, (visit(1), OWN), 2);
@@ -100,7 +100,7 @@ fn what_went_in_unwatched_is_counted_and_trusted_where_bytes_are_kept() {
 
 #[test]
 fn visits_of_paths_that_are_gone_do_not_count_and_the_old_expire() {
-    let mut inside = Inside::new(64);
+    let mut inside = InFlight::new(64);
     for digest in 0..40 {
         inside.push(0, 7, digest, (visit(digest % 2), OWN));
     }

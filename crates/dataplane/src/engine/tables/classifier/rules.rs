@@ -14,7 +14,7 @@ use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::tables::Tables;
 use crate::engine::tables::names::Names;
 use crate::engine::tables::path::PathTable;
-use crate::engine::tables::slices::Place;
+use crate::engine::tables::slices::Scope;
 use catena_model::PathId;
 use catena_model::entry::RuleKey;
 use catena_model::id::PortId;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 pub(crate) type AtPort<'p> = (PortIndex, Option<NetworkIndex>, &'p FrameView, &'p FlowKey);
 
 /// The places whose rules are asked.
-fn places(port: PortIndex, network: Option<NetworkIndex>) -> impl Iterator<Item = Place> + Clone {
-    std::iter::once(Place::port(port)).chain(network.map(Place::network))
+fn places(port: PortIndex, network: Option<NetworkIndex>) -> impl Iterator<Item = Scope> + Clone {
+    std::iter::once(Scope::port(port)).chain(network.map(Scope::network))
 }
 
 /// A rule as it was told, and where it sends.
@@ -40,7 +40,7 @@ struct Told {
     label: u32,
     start: PathPosition,
     /// None: its port or network is not here, so no packet meets it.
-    place: Option<Place>,
+    place: Option<Scope>,
 }
 
 /// Room between the labels of rules that come one behind the other.
@@ -57,7 +57,7 @@ pub(crate) struct Rules {
     /// What those that take packets of ports and networks ask for beside ports.
     wants: Wants,
     /// How many rules take packets from each place, if any.
-    places: SharedMap<Place, u32, 64>,
+    places: SharedMap<Scope, u32, 64>,
     /// The same rules by place.
     at_place: OrdSet<(u32, u32)>,
     /// The paths that a packet may be on before or behind another, and how many rules say so.
@@ -169,9 +169,9 @@ impl Rules {
         told.start = positions.entered(own, own);
         // No packet comes from where the node has nothing, or has nothing any more.
         told.place = match entry.matches.place {
-            RulePlace::Endpoints => paths.get(own).destination.map(Place::network),
-            RulePlace::Port(port) => names.port(port).map(Place::port),
-            RulePlace::After(ended) => positions.index_of(ended).map(Place::after),
+            RulePlace::Endpoints => paths.get(own).destination.map(Scope::network),
+            RulePlace::Port(port) => names.port(port).map(Scope::port),
+            RulePlace::After(ended) => positions.index_of(ended).map(Scope::after),
         };
         let Some(place) = told.place else { return Ok(()) };
         let ranked = told.ranked(number, place);
@@ -189,19 +189,19 @@ impl Rules {
     }
 
     /// Where a rule takes packets, if it does.
-    pub(crate) fn place_of(&self, number: u32) -> Option<Place> {
+    pub(crate) fn place_of(&self, number: u32) -> Option<Scope> {
         self.told(number)?.place
     }
 
     /// The rules that take packets from a place.
-    pub(crate) fn at(&self, place: Place) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn at(&self, place: Scope) -> impl Iterator<Item = u32> + '_ {
         let all = self.at_place.range((place.0, 0)..=(place.0, u32::MAX));
         all.map(|(_, number)| *number)
     }
 
     /// The rules that take packets from a place of which this one would take some there. Asks the
     /// tables, as a packet does, where the rule gives all that they ask for.
-    pub(crate) fn meeting(&self, place: Place, rule: &RuleEntry) -> Vec<u32> {
+    pub(crate) fn meeting(&self, place: Scope, rule: &RuleEntry) -> Vec<u32> {
         // A network has many ports, and rules at few of them.
         if self.places.get(&place).is_none() {
             return Vec::new();
@@ -255,12 +255,12 @@ impl Rules {
         view: &FrameView,
         flow: &FlowKey,
     ) -> Option<(u32, PathPosition)> {
-        self.first(std::iter::once(Place::after(ended)), view, flow)
+        self.first(std::iter::once(Scope::after(ended)), view, flow)
     }
 
     fn first(
         &self,
-        places: impl Iterator<Item = Place>,
+        places: impl Iterator<Item = Scope>,
         view: &FrameView,
         flow: &FlowKey,
     ) -> Option<(u32, PathPosition)> {
@@ -281,7 +281,7 @@ impl Rules {
     #[inline]
     fn asking<'p>(
         &self,
-        places: impl Iterator<Item = Place>,
+        places: impl Iterator<Item = Scope>,
         view: &'p FrameView,
         flow: &'p FlowKey,
     ) -> Asking<'p> {
@@ -298,12 +298,12 @@ impl Rules {
 
     /// Does any rule take packets at the end of the path with this index?
     pub(crate) fn leads_on(&self, ended: u32) -> bool {
-        self.places.get(&Place::after(ended)).is_some()
+        self.places.get(&Scope::after(ended)).is_some()
     }
 
     /// Where packets go on that are at the end of a path.
     pub(crate) fn starts_after(&self) -> impl Iterator<Item = PathPosition> + '_ {
-        let at_ends = self.at_place.range((Place::after(0).0, 0)..);
+        let at_ends = self.at_place.range((Scope::after(0).0, 0)..);
         at_ends.filter_map(|(_, number)| Some(self.told(*number)?.start))
     }
 
@@ -331,7 +331,7 @@ impl Rules {
 }
 
 impl Told {
-    fn ranked(&self, number: u32, place: Place) -> Ranked {
+    fn ranked(&self, number: u32, place: Scope) -> Ranked {
         let rank = Rank::from(u32::MAX - self.entry.priority) << 32 | Rank::from(self.label);
         let rule = Rule::compile(&self.entry.matches);
         Ranked { rank, number, scope: place.0, start: self.start, rule }

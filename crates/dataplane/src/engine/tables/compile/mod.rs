@@ -19,7 +19,7 @@ use crate::engine::tables::names::Referrer;
 
 use super::Tables;
 use super::dependency::met_by_rule;
-use super::slices::Place;
+use super::slices::Scope;
 use crate::engine::error::at_most;
 use catena_model::entry::{Entries, Program};
 use catena_model::id::{ChainId, NetworkId, PortId};
@@ -56,7 +56,7 @@ struct Turned {
     /// Chains whose end came or went.
     chains: BTreeSet<ChainId>,
     /// Places whose rules are others.
-    places: BTreeSet<Place>,
+    places: BTreeSet<Scope>,
     /// Ports that came or went.
     slice_ports: BTreeSet<PortId>,
     /// Paths that users of slices may pass.

@@ -7,7 +7,7 @@ use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::tables::Tables;
 use crate::engine::tables::names::{Name, Referrer, short};
 use crate::engine::tables::network::AddressTable;
-use crate::engine::tables::network::{NetworkTable, NodeTable, Seat};
+use crate::engine::tables::network::{MacLocation, NetworkTable, NodeTable};
 use catena_model::id::NetworkId;
 use catena_model::program::{Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry};
 use catena_wire::scalar::MacAddr;
@@ -225,8 +225,8 @@ impl Following<'_> {
         let names = &mut self.next.names;
         let Some(mut lines) = names.lines.remove(&network) else { return };
         Arc::make_mut(&mut lines).settle_mac(mac, |at| match at {
-            Location::Port(port) => names.port(*port).map(Seat::Port),
-            Location::Node(node) => names.node(node).map(Seat::Node),
+            Location::Port(port) => names.port(*port).map(MacLocation::Port),
+            Location::Node(node) => names.node(node).map(MacLocation::Node),
         });
         names.lines.insert(network, lines);
     }

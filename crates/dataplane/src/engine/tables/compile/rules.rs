@@ -8,7 +8,7 @@ use crate::engine::tables::Tables;
 use crate::engine::tables::dependency;
 use crate::engine::tables::descent::Entered;
 use crate::engine::tables::names::{Name, Referrer};
-use crate::engine::tables::slices::Place;
+use crate::engine::tables::slices::Scope;
 use catena_model::PathId;
 use catena_model::program::{RuleEntry, RulePlace};
 use std::collections::BTreeSet;
@@ -75,7 +75,7 @@ impl Following<'_> {
             return;
         }
         let networks = self.changed.networks.iter().filter_map(|id| next.names.network(*id));
-        self.turned.places.extend(networks.map(Place::network));
+        self.turned.places.extend(networks.map(Scope::network));
         for path in &self.changed.of_paths {
             let rules = next.names.referrers(Name::Path(*path)).filter_map(|user| match user {
                 Referrer::Rule(number) => next.rules.place_of(number),

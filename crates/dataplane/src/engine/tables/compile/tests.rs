@@ -5,9 +5,9 @@ use super::Tables;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::tables::names::Names;
-use crate::engine::tables::network::Seat;
+use crate::engine::tables::network::MacLocation;
 use crate::engine::tables::path::{InstancePlace, PathTable};
-use crate::engine::tables::slices::Place;
+use crate::engine::tables::slices::Scope;
 use catena_model::entry::{Entries, Program, RuleKey};
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
@@ -299,10 +299,10 @@ impl Told<'_> {
         self.0.nodes.get(index.0.into()).name.as_ref().unwrap().to_string()
     }
 
-    fn seat(&self, seat: Seat) -> String {
+    fn seat(&self, seat: MacLocation) -> String {
         match seat {
-            Seat::Port(port) => self.port(port).to_string(),
-            Seat::Node(node) => self.node(node),
+            MacLocation::Port(port) => self.port(port).to_string(),
+            MacLocation::Node(node) => self.node(node),
         }
     }
 
@@ -314,22 +314,22 @@ impl Told<'_> {
     }
 
     /// What every place is called that rules and slices can have; `is_rules`: at whose end.
-    fn places(&self, is_rules: bool) -> Vec<(Place, String)> {
+    fn places(&self, is_rules: bool) -> Vec<(Scope, String)> {
         let Names { networks, ports, ends, .. } = &self.0.names;
-        let at_networks = networks.iter().map(|(id, at)| (Place::network(*at), format!("in {id}")));
-        let at_ports = ports.iter().map(|(id, at)| (Place::port(*at), format!("at {id}")));
-        let mut all: Vec<(Place, String)> = at_networks.chain(at_ports).collect();
+        let at_networks = networks.iter().map(|(id, at)| (Scope::network(*at), format!("in {id}")));
+        let at_ports = ports.iter().map(|(id, at)| (Scope::port(*at), format!("at {id}")));
+        let mut all: Vec<(Scope, String)> = at_networks.chain(at_ports).collect();
         if is_rules {
             let indexes = |id: &PathId| self.0.positions.index_of(*id);
             let paths = self.0.entries.paths.keys();
             let slices = self.0.entries.slice_paths.keys();
             let of_slice = |id: &PathId| self.0.positions.start(*id).map(PathPosition::path);
-            all.extend(paths.filter_map(|id| Some((Place::after(indexes(id)?), format!("{id}")))));
+            all.extend(paths.filter_map(|id| Some((Scope::after(indexes(id)?), format!("{id}")))));
             all.extend(
-                slices.filter_map(|id| Some((Place::after(of_slice(id)?), format!("{id}")))),
+                slices.filter_map(|id| Some((Scope::after(of_slice(id)?), format!("{id}")))),
             );
         } else {
-            all.extend(ends.iter().map(|(id, at)| (Place::after(*at), format!("after {id}"))));
+            all.extend(ends.iter().map(|(id, at)| (Scope::after(*at), format!("after {id}"))));
         }
         all
     }

@@ -1,7 +1,7 @@
 //! Slices that come and go, and those put in by hand. Knows what a slice hangs on; refuses to know where
 //! a change comes from.
 
-use super::{Place, SliceTable, Slices};
+use super::{Scope, SliceTable, Slices};
 use crate::engine::encap::PathPosition;
 use crate::engine::error::CompileError;
 use crate::engine::packet::index::NetworkIndex;
@@ -85,11 +85,11 @@ impl Tables {
 
     /// Where slices take packets at the end of a path, if any takes anything.
     #[inline]
-    pub(crate) fn end_of(&self, ended: PathPosition) -> Option<Place> {
+    pub(crate) fn end_of(&self, ended: PathPosition) -> Option<Scope> {
         if self.slices.is_empty() {
             return None;
         }
-        self.path(self.positions.place(ended).path).chain_end.map(Place::after)
+        self.path(self.positions.place(ended).path).chain_end.map(Scope::after)
     }
 
     /// The network in which a path delivers, if it is here and so is the network.
@@ -122,9 +122,9 @@ impl Tables {
         let start = self.positions.start(path);
         start.ok_or(CompileError::SliceWithoutPath { slice, path })?;
         let place = match entry.matches.place {
-            SlicePlace::Endpoints => self.destination_of(path).map(Place::network),
-            SlicePlace::Port(port) => self.names.port(port).map(Place::port),
-            SlicePlace::After(chain) => self.names.end(chain).map(Place::after),
+            SlicePlace::Endpoints => self.destination_of(path).map(Scope::network),
+            SlicePlace::Port(port) => self.names.port(port).map(Scope::port),
+            SlicePlace::After(chain) => self.names.end(chain).map(Scope::after),
         };
         self.slices.count_use(path, |uses| uses + 1);
         self.slices.insert(SliceTable {

@@ -28,9 +28,9 @@ use std::sync::Arc;
 
 /// Where packets are when slices take them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub(crate) u32);
+pub(crate) struct Scope(pub(crate) u32);
 
-impl Place {
+impl Scope {
     const INDEX_BITS: u32 = 30;
 
     const fn new(kind: u32, index: u32) -> Self {
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-impl Hashed for Place {
+impl Hashed for Scope {
     fn hash(&self) -> u64 {
         mix(u64::from(self.0))
     }
@@ -71,14 +71,14 @@ impl Hashed for Place {
 /// A place with a network and a QoS flow, or none of either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Group {
-    place: Place,
+    place: Scope,
     /// Kind of the network's identifier and QoS flow, each one above its number; 0: none.
     kinds: u16,
     network: u64,
 }
 
 impl Group {
-    fn new(place: Place, tunnel_id: Option<TunnelId>, qfi: Option<Qfi>) -> Self {
+    fn new(place: Scope, tunnel_id: Option<TunnelId>, qfi: Option<Qfi>) -> Self {
         let (kind, network) = tunnel_id.map_or((0, 0), TunnelId::parts);
         let qfi = qfi.map_or(0, |qfi| u16::from(qfi.get()) + 1);
         Self { place, kinds: u16::from(kind) << 8 | qfi, network }
@@ -112,7 +112,7 @@ impl Hashed for OneUser {
 /// A place as a packet asks there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
-    place: Place,
+    place: Scope,
     /// The patterns in use, as bits.
     used: u16,
 }
@@ -187,7 +187,7 @@ impl Pattern {
     }
 
     /// Where slices of this pattern are that take a packet which shows this.
-    fn group(&self, place: Place, shown: Shown) -> Group {
+    fn group(&self, place: Scope, shown: Shown) -> Group {
         let network = shown.tunnel_id.filter(|_| self.has_network);
         let qfi = shown.qfi.filter(|_| self.has_qfi);
         Group::new(place, network, qfi)
@@ -214,7 +214,7 @@ pub(crate) struct SliceTable {
     pub(crate) policy: SlicePolicy,
     pub(crate) matches: SliceMatch,
     /// None: where it takes from is not here, so no packet comes.
-    place: Option<Place>,
+    place: Option<Scope>,
     pub(crate) name: Arc<str>,
     pub(crate) is_injected: bool,
 }
@@ -229,7 +229,7 @@ impl SliceTable {
 /// All slices of a program.
 #[derive(Clone, Default)]
 pub(crate) struct Slices {
-    /// Place 0 is never used.
+    /// Scope 0 is never used.
     entries: Chunks<Option<SliceTable>>,
     /// By the same places, of those without a policy the paths: a packet needs no more of a slice, and
     /// eight of these are in one line of the processor's cache.
@@ -239,7 +239,7 @@ pub(crate) struct Slices {
     of_id: SharedMap<SliceId, SliceIndex>,
     /// How many have a rate or a delay class.
     held_back: u32,
-    places: SharedMap<Place, PatternCounts>,
+    places: SharedMap<Scope, PatternCounts>,
     users: SharedMap<OneUser, Claim>,
     ranges: SharedMap<Group, Arc<Ranges>>,
     groups: SharedMap<Group, Claim>,
@@ -282,13 +282,13 @@ impl Slices {
 
     /// Does a slice take packets from one of these places?
     #[inline]
-    pub(crate) fn take_from(&self, places: &[Place]) -> bool {
+    pub(crate) fn take_from(&self, places: &[Scope]) -> bool {
         !self.places.is_empty() && places.iter().any(|place| self.places.get(place).is_some())
     }
 
     /// What there is to be asked at a place.
     #[inline]
-    pub(crate) fn spot(&self, place: Place) -> Spot {
+    pub(crate) fn spot(&self, place: Scope) -> Spot {
         let used = match self.places.is_empty() {
             true => 0,
             false => self.places.get(&place).map_or(0, |counts| counts.used),
@@ -352,7 +352,7 @@ impl Slices {
         None
     }
 
-    fn claimant(&self, place: Place, pattern: &Pattern, shown: Shown) -> Option<Claimant> {
+    fn claimant(&self, place: Scope, pattern: &Pattern, shown: Shown) -> Option<Claimant> {
         let group = pattern.group(place, shown);
         match (pattern.users, shown.teid) {
             (Users::All, _) => self.groups.get(&group).map(Claim::first),
@@ -386,7 +386,7 @@ impl Slices {
         }
     }
 
-    fn index(&mut self, at: Place, matches: &SliceMatch, claimant: Claimant) {
+    fn index(&mut self, at: Scope, matches: &SliceMatch, claimant: Claimant) {
         let pattern = Pattern::of(matches);
         let mut counts = self.places.get(&at).copied().unwrap_or_default();
         counts.counts[pattern.place()] += 1;
@@ -438,7 +438,7 @@ impl Slices {
         Some(slice)
     }
 
-    fn unindex(&mut self, at: Place, matches: &SliceMatch, claimant: Claimant) {
+    fn unindex(&mut self, at: Scope, matches: &SliceMatch, claimant: Claimant) {
         let pattern = Pattern::of(matches);
         let mut counts = self.places.get(&at).copied().unwrap_or_default();
         let count = &mut counts.counts[pattern.place()];

@@ -7,7 +7,7 @@ use catena_wire::scalar::{TeidRange, Vni};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-const PLACES: [Place; 3] = [Place::new(0, 3), Place::new(1, 3), Place::new(2, 3)];
+const PLACES: [Scope; 3] = [Scope::new(0, 3), Scope::new(1, 3), Scope::new(2, 3)];
 
 fn slice(number: u32, place: usize, matches: SliceMatch) -> SliceTable {
     let class = [DelayClass::Unscheduled, DelayClass::Urgent][(number % 2) as usize];
@@ -57,7 +57,7 @@ fn does_match(matches: &SliceMatch, shown: Shown) -> bool {
 }
 
 /// The slice that the docstring of `SliceEntry` says.
-fn reference(slices: &[SliceTable], places: &[Place], shown: Shown) -> Option<SliceId> {
+fn reference(slices: &[SliceTable], places: &[Scope], shown: Shown) -> Option<SliceId> {
     let here = slices.iter().filter(|slice| slice.place.is_some_and(|at| places.contains(&at)));
     let matching = here.filter(|slice| does_match(&slice.matches, shown));
     let best = matching.min_by_key(|slice| {
@@ -142,8 +142,8 @@ fn a_hundred_thousand_users_are_told_apart() {
 
 impl Slices {
     /// All of them in words; `places`: what each place is called.
-    pub(crate) fn described(&self, places: &[(Place, String)]) -> String {
-        let name = |at: Place| places.iter().find(|(place, _)| *place == at).map(|(_, name)| name);
+    pub(crate) fn described(&self, places: &[(Scope, String)]) -> String {
+        let name = |at: Scope| places.iter().find(|(place, _)| *place == at).map(|(_, name)| name);
         let sorted = |mut all: Vec<String>| {
             all.sort();
             all
@@ -153,7 +153,7 @@ impl Slices {
             format!("{} {} {place:?} {:?}", slice.id, slice.path, slice.matches)
         };
         let slices = sorted(self.all().map(slice).collect());
-        let used = |(place, name): &(Place, String)| {
+        let used = |(place, name): &(Scope, String)| {
             let counts = self.places.get(place).map(|counts| (counts.used, counts.counts));
             format!("{name} {counts:?}")
         };

@@ -1,7 +1,7 @@
 //! The engine's door to the kernel's tables: gates for flows on their way, and clocks. Knows
 //! `fastpath`'s tables; refuses to know why a flow is put there.
 
-use crate::engine::{Door, HandOver, Losses, Passed};
+use crate::engine::{HandOver, Losses, OffloadTables, Passed};
 use catena_fastpath::{Event, FlowKey, Settings, Tables, Transform};
 use catena_model::account::Volume;
 use catena_model::limits::KERNEL_FLOWS_MAX;
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
 /// The tables of this node's program.
-pub struct KernelDoor {
+pub struct KernelTables {
     tables: Tables,
     /// The gate of each flow in the tables.
     gates: HashMap<FlowKey, u32>,
@@ -21,7 +21,7 @@ pub struct KernelDoor {
     is_retired: bool,
 }
 
-impl KernelDoor {
+impl KernelTables {
     /// Takes the tables over: what another data plane has left in them is forgotten.
     ///
     /// # Errors
@@ -47,14 +47,14 @@ impl KernelDoor {
     }
 }
 
-impl Drop for KernelDoor {
+impl Drop for KernelTables {
     /// Whoever forwards without these tables must not have the kernel do so by them.
     fn drop(&mut self) {
         self.retire();
     }
 }
 
-impl Door for KernelDoor {
+impl OffloadTables for KernelTables {
     fn retire(&mut self) {
         // Once: the one in its place has begun to use the tables then.
         if !std::mem::replace(&mut self.is_retired, true) {

@@ -1,42 +1,42 @@
-//! The bookings of a flow in the kernel: what each of its packets would have moved in the books, as
-//! a list that all flows with the same lot share. Knows lines and sums; refuses to know transforms.
+//! The bookings of a flow in the kernel: what each of its packets would have moved in the counters, as
+//! a list that all flows with the same batch share. Knows lines and sums; refuses to know transforms.
 
-use super::door::Door;
 use super::holdings::Holder;
-use crate::engine::account::counters::Books;
-use crate::engine::account::tx_batches::{Booking, Ends};
+use super::offload_tables::OffloadTables;
+use crate::engine::account::counters::Counters;
+use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::collections::shares::{Shares, leaves_room, must_yield};
-use crate::engine::vector::owner::{Owner, PathSeat};
+use crate::engine::vector::owner::{Owner, PathRef};
 use catena_model::account::{Created, Volume};
 use std::collections::{HashMap, HashSet};
 
-/// One line of the books that a packet moves by itself.
+/// One line of the counters that a packet moves by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Line {
+pub(super) enum CounterUpdate {
     Received(Owner),
     Created(Owner, Created),
-    Entered(PathSeat),
-    TunnelledIn(PathSeat),
-    Finished(PathSeat),
-    Tapped(PathSeat),
+    Entered(PathRef),
+    TunnelledIn(PathRef),
+    Finished(PathRef),
+    Tapped(PathRef),
     /// Come back from the local instance with this number.
-    Returned(PathSeat, u32),
+    Returned(PathRef, u32),
     Sent(Ends),
 }
 
-impl Line {
-    fn book(self, volume: Volume, books: &mut Books) {
+impl CounterUpdate {
+    fn book(self, volume: Volume, counters: &mut Counters) {
         match self {
-            Self::Received(owner) => books.received(owner, volume),
-            Self::Created(owner, kind) => books.created(owner, kind, volume.packets),
-            Self::Entered(seat) => books.entered(seat, volume),
-            Self::TunnelledIn(seat) => books.tunnelled_in(seat, volume),
-            Self::Finished(seat) => books.finished(seat, volume),
-            Self::Tapped(seat) => books.tapped(seat, volume),
-            Self::Returned(seat, local) => books.returned(seat, local, volume),
+            Self::Received(owner) => counters.received(owner, volume),
+            Self::Created(owner, kind) => counters.created(owner, kind, volume.packets),
+            Self::Entered(seat) => counters.entered(seat, volume),
+            Self::TunnelledIn(seat) => counters.tunnelled_in(seat, volume),
+            Self::Finished(seat) => counters.finished(seat, volume),
+            Self::Tapped(seat) => counters.tapped(seat, volume),
+            Self::Returned(seat, local) => counters.returned(seat, local, volume),
             Self::Sent(ends) => {
-                books.held(ends.owner, volume.packets);
-                books.sent(Booking { ends, volume });
+                counters.held(ends.owner, volume.packets);
+                counters.sent(TxCredit { ends, volume });
             }
         }
     }
@@ -46,7 +46,7 @@ impl Line {
 const GIVING_WAY_MAX: u32 = 64;
 
 struct Account {
-    lines: Vec<Line>,
+    lines: Vec<CounterUpdate>,
     /// Whose flow has needed it first.
     holder: Holder,
     booked: Volume,
@@ -58,7 +58,7 @@ struct Account {
 pub(super) struct Accounts {
     shares: Shares<Holder>,
     accounts: Vec<Option<Account>>,
-    by_lines: HashMap<Vec<Line>, u32>,
+    by_lines: HashMap<Vec<CounterUpdate>, u32>,
     free: Vec<u32>,
     /// Accounts that no transform counts in any more; a processor may be about to, so they are
     /// read twice before another may have them.
@@ -81,9 +81,9 @@ impl Accounts {
     /// The account of these lines, for one more flow of this holder; none: it has as many as it may.
     pub(super) fn take(
         &mut self,
-        lines: Vec<Line>,
+        lines: Vec<CounterUpdate>,
         holder: Holder,
-        door: &mut dyn Door,
+        door: &mut dyn OffloadTables,
     ) -> Option<u32> {
         if let Some(number) = self.by_lines.get(&lines) {
             let account = self.accounts.get_mut(*number as usize)?.as_mut()?;
@@ -135,8 +135,12 @@ impl Accounts {
         }
     }
 
-    /// Books what the kernel has counted since the last time; answers how much that was.
-    pub(super) fn settle(&mut self, door: &mut dyn Door, books: &mut Books) -> Volume {
+    /// Counters what the kernel has counted since the last time; answers how much that was.
+    pub(super) fn settle(
+        &mut self,
+        door: &mut dyn OffloadTables,
+        counters: &mut Counters,
+    ) -> Volume {
         let mut all = Volume::default();
         for (number, account) in (0..).zip(&mut self.accounts) {
             let Some(account) = account else { continue };
@@ -148,7 +152,7 @@ impl Accounts {
             account.booked = now;
             if since.packets > 0 {
                 all.merge(since);
-                account.lines.iter().for_each(|line| line.book(since, books));
+                account.lines.iter().for_each(|line| line.book(since, counters));
             }
         }
         for number in self.read_once.drain(..) {

@@ -1,12 +1,12 @@
-//! What packets that follow one another alike add to the books: they are counted together and written
+//! What packets that follow one another alike add to the counters: they are counted together and written
 //! down once. Knows what makes them alike; refuses to know what is done with them.
 
-use super::act::Hands;
+use super::act::FastPathContext;
+use super::packet_meta::{Deed, Entry, Kind, PacketMeta, What};
 use super::plans::Plan;
-use super::sight::{Deed, Entry, Kind, Sight, What};
-use crate::engine::account::counters::Books;
-use crate::engine::account::tx_batches::{Ends, Lots, less};
-use crate::engine::vector::owner::{Owner, Passage, PathSeat};
+use crate::engine::account::counters::Counters;
+use crate::engine::account::tx_batches::{Ends, TxBatches, less};
+use crate::engine::vector::owner::{Owner, Passage, PathRef};
 use catena_model::account::Volume;
 
 /// How packets came onto their path here.
@@ -23,45 +23,45 @@ enum Came {
 
 /// The sums of those that are alike, and of those of one owner.
 #[derive(Default)]
-pub(super) struct Running {
+pub(super) struct CounterRun {
     /// Packets since the start, and those of them before the first that is alike.
     passed: u64,
     before: u64,
     alike: (Entry, Deed),
-    lot: u32,
+    batch: u32,
     /// Bytes of all that are alike.
     bytes: u64,
     /// Is there anything in the next two? Of all that are alike, what ended here, and what was handed
-    /// out in another lot.
+    /// out in another batch.
     has_strays: bool,
     ended: Volume,
     moved: Volume,
     came: Came,
-    path: PathSeat,
+    path: PathRef,
     is_finished: bool,
     owner: Owner,
     received: Volume,
     held: u64,
 }
 
-impl Running {
-    /// Takes a packet in, which [`Running::pass`] will count; answers the lot that it is in.
+impl CounterRun {
+    /// Takes a packet in, which [`CounterRun::pass`] will count; answers the batch that it is in.
     #[inline(always)]
     pub(super) fn take_in(
         &mut self,
-        sight: &Sight,
+        sight: &PacketMeta,
         bytes: u64,
         plan: Option<&Plan>,
-        hands: &mut Hands<'_>,
+        context: &mut FastPathContext<'_>,
     ) -> u32 {
         if (sight.entry, sight.deed) != self.alike {
-            self.turn_to(sight, plan, hands);
+            self.turn_to(sight, plan, context);
         }
         self.bytes += bytes;
-        self.lot
+        self.batch
     }
 
-    /// The packet is through: one more has taken the lane.
+    /// The packet is through: one more has taken the fast path.
     #[inline(always)]
     pub(super) fn pass(&mut self) {
         self.passed += 1;
@@ -72,13 +72,13 @@ impl Running {
         self.passed
     }
 
-    /// It was handed out in this lot.
+    /// It was handed out in this batch.
     #[inline(always)]
-    pub(super) fn handed_out(&mut self, lot: u32, volume: Volume, lots: &mut Lots) {
-        if lot != self.lot {
+    pub(super) fn handed_out(&mut self, batch: u32, volume: Volume, batches: &mut TxBatches) {
+        if batch != self.batch {
             self.has_strays = true;
             self.moved.merge(volume);
-            lots.add(lot, volume);
+            batches.add(batch, volume);
         }
     }
 
@@ -90,42 +90,47 @@ impl Running {
 
     /// Begins with others.
     #[inline(never)]
-    fn turn_to(&mut self, sight: &Sight, plan: Option<&Plan>, hands: &mut Hands<'_>) {
-        self.close_alike(hands.books, &mut hands.out.lots);
+    fn turn_to(
+        &mut self,
+        sight: &PacketMeta,
+        plan: Option<&Plan>,
+        context: &mut FastPathContext<'_>,
+    ) {
+        self.close_alike(context.counters, &mut context.out.batches);
         if !sight.entry.is_by_door_of(self.alike.0) {
-            self.close_owner(hands.books);
+            self.close_owner(context.counters);
             self.owner = sight.owner;
         }
         self.came = match sight.kind {
             Kind::Walk | Kind::Switched => Came::Switched,
-            Kind::Endpoint | Kind::User => Came::Classified,
+            Kind::Endpoint | Kind::Subscriber => Came::Classified,
             Kind::Tunnel => Came::ByTunnel,
             Kind::Function | Kind::Aware => Came::Back(sight.entry.local()),
         };
         if !matches!(self.came, Came::Switched) {
-            self.path = hands.books.seat(sight.position);
+            self.path = context.counters.seat(sight.position);
         }
         let (to, passage) = match (sight.deed.what(), plan) {
-            (What::Deliver(port), _) => (hands.slots.owner_of_index(port), Passage::Ordinary),
+            (What::Deliver(port), _) => (context.slots.owner_of_index(port), Passage::Ordinary),
             (What::Plan(_), Some(Plan::Aware { door, .. } | Plan::Bare { door, .. })) => {
                 (door.owner, Passage::Delivered(self.path, door.local))
             }
             (What::Plan(_), _) => (Owner::Tunnels, Passage::Tunnelled(self.path)),
         };
         self.is_finished = passage == Passage::Ordinary;
-        self.lot = hands.out.lots.begin(Ends { owner: sight.owner, to, passage });
+        self.batch = context.out.batches.begin(Ends { owner: sight.owner, to, passage });
         self.alike = (sight.entry, sight.deed);
     }
 
     /// Writes the sums down.
-    pub(super) fn close(&mut self, books: &mut Books, lots: &mut Lots) {
-        self.close_alike(books, lots);
-        self.close_owner(books);
+    pub(super) fn close(&mut self, counters: &mut Counters, batches: &mut TxBatches) {
+        self.close_alike(counters, batches);
+        self.close_owner(counters);
         self.alike = <(Entry, Deed)>::default();
     }
 
     #[inline(always)]
-    fn close_alike(&mut self, books: &mut Books, lots: &mut Lots) {
+    fn close_alike(&mut self, counters: &mut Counters, batches: &mut TxBatches) {
         let packets = self.passed - std::mem::replace(&mut self.before, self.passed);
         if packets == 0 {
             return;
@@ -136,20 +141,20 @@ impl Running {
         let header_bytes = u64::from(self.alike.0.header_bytes());
         self.received.add(packets, frames.bytes + packets * header_bytes);
         self.held += handed_out.packets;
-        lots.add(self.lot, in_lot);
+        batches.add(self.batch, in_lot);
         let path = self.path;
         match self.came {
             Came::Switched => return,
-            Came::Classified => books.entered(path, frames),
-            Came::ByTunnel => books.tunnelled_in(path, frames),
-            Came::Back(local) => books.returned(path, local, frames),
+            Came::Classified => counters.entered(path, frames),
+            Came::ByTunnel => counters.tunnelled_in(path, frames),
+            Came::Back(local) => counters.returned(path, local, frames),
         }
         if self.is_finished {
-            books.finished(path, handed_out);
+            counters.finished(path, handed_out);
         }
     }
 
-    /// What was handed out of all that are alike, and what of that is in their lot.
+    /// What was handed out of all that are alike, and what of that is in their batch.
     #[cold]
     fn without_strays(&mut self, all: Volume) -> (Volume, Volume) {
         self.has_strays = false;
@@ -157,11 +162,11 @@ impl Running {
         (handed_out, less(handed_out, std::mem::take(&mut self.moved)))
     }
 
-    fn close_owner(&mut self, books: &mut Books) {
+    fn close_owner(&mut self, counters: &mut Counters) {
         let received = std::mem::take(&mut self.received);
         if received.packets > 0 {
-            books.received(self.owner, received);
-            books.held(self.owner, std::mem::take(&mut self.held));
+            counters.received(self.owner, received);
+            counters.held(self.owner, std::mem::take(&mut self.held));
         }
     }
 }

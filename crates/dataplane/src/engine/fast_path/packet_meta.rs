@@ -1,18 +1,18 @@
 //! What packets show and what is to be done with them, a group at a time: the frames are asked for,
 //! then read, then what they name in the tables is asked for, so that the waits of a group are one.
-//! Knows when the lane must not act: then a packet is left as it came.
+//! Knows when the fast path must not act: then a packet is left as it came.
 
-use super::act::Hands;
+use super::act::FastPathContext;
 use super::exits;
 use super::exits::Question;
 use super::plans::Plan;
-use super::{Gate, GateKind, Lane};
+use super::{FastPath, IngressKind, IngressPort};
 use crate::engine::account::counters::IS_COUNTING;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::SliceIndex;
 use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
-use crate::engine::packet::subscriber::User;
+use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::packet::{Origin, Packet, PortSlot, TunnelKind};
 use crate::engine::stages::forwarder;
 use crate::engine::stages::switch;
@@ -38,16 +38,16 @@ const TUNNEL_HEADER_BYTES: u8 = (PlainNsh::GPE_LEN + PlainNsh::LEN) as u8;
 /// The same of a function that reads headers.
 const FUNCTION_HEADER_BYTES: u8 = (ethernet::HEADER_BYTES + PlainNsh::LEN) as u8;
 
-/// How far the lane knows a packet.
+/// How far the fast path knows a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It does not: it goes the long way.
+    /// It does not: it goes the slow path.
     #[default]
     Walk,
     /// From an endpoint: on a path once it is decided, or switched.
     Endpoint,
     /// The same in a tunnel: on the path of its user's slice.
-    User,
+    Subscriber,
     /// Bare, from a function.
     Function,
     /// With a header, from a tunnel.
@@ -175,9 +175,9 @@ impl Deed {
     }
 }
 
-/// A packet as it is seen. Flat, and written in place: the lane handles one for every packet.
+/// A packet as it is seen. Flat, and written in place: the fast path handles one for every packet.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Sight {
+pub(super) struct PacketMeta {
     pub(super) kind: Kind,
     /// Its flow is to be noted again as one of its path.
     pub(super) is_due: bool,
@@ -191,7 +191,7 @@ pub(super) struct Sight {
     pub(super) sender: NodeIndex,
     pub(super) frame: PlainFrame,
     /// Whose it is, if the node looks and it has been asked.
-    pub(super) user: User,
+    pub(super) user: Subscriber,
     /// What the proxy's memory tells it apart by from others of its flow; 0: nothing.
     pub(super) identity: u64,
     /// The network that it says it is of when it comes out of a function, see `network_mac`.
@@ -215,7 +215,7 @@ pub(super) struct Sight {
     pub(super) mac: Option<MacAddr>,
 }
 
-impl Sight {
+impl PacketMeta {
     #[inline]
     fn asked(&self) -> Asked<'_> {
         Asked { words: &self.words, flow_hash: self.flow_hash }
@@ -230,9 +230,14 @@ impl Sight {
     }
 }
 
-impl Lane {
+impl FastPath {
     /// Looks at a group of packets.
-    pub(super) fn look(&mut self, group: &[Packet], sights: &mut [Sight], hands: &mut Hands<'_>) {
+    pub(super) fn look(
+        &mut self,
+        group: &[Packet],
+        sights: &mut [PacketMeta],
+        context: &mut FastPathContext<'_>,
+    ) {
         (self.at, self.seen) = (0, group.len());
         for packet in group {
             let bytes = packet.buffer.bytes();
@@ -246,22 +251,22 @@ impl Lane {
         let (mut has_returned, mut has_users) = (false, false);
         for (packet, sight) in group.iter().zip(&mut *sights) {
             sight.kind = Kind::Walk;
-            match self.read(packet, sight, hands) {
+            match self.read(packet, sight, context) {
                 Some(kind @ Kind::Endpoint) => {
-                    hands.known.prefetch(sight.asked());
+                    context.flow_cache.prefetch(sight.asked());
                     sight.kind = kind;
                 }
-                Some(kind @ Kind::User) => {
+                Some(kind @ Kind::Subscriber) => {
                     has_users = true;
                     sight.kind = kind;
                 }
                 Some(kind @ Kind::Function) => {
-                    hands.memory.prefetch(sight.memory_hash);
+                    context.proxy_flows.prefetch(sight.memory_hash);
                     has_returned = true;
                     sight.kind = kind;
                 }
                 Some(kind @ (Kind::Tunnel | Kind::Aware)) => {
-                    hands.tables.positions.prefetch(sight.nsh.spi);
+                    context.tables.positions.prefetch(sight.nsh.spi);
                     sight.kind = kind;
                 }
                 Some(kind) => sight.kind = kind,
@@ -269,19 +274,19 @@ impl Lane {
             }
         }
         if has_users {
-            self.find_slices(&mut sights[..group.len()], hands);
+            self.find_slices(&mut sights[..group.len()], context);
         }
         if has_returned {
             for sight in sights.iter_mut().take(group.len()) {
                 if sight.kind == Kind::Function {
-                    sight.found = hands.memory.likely_place(sight.memory_hash);
+                    sight.found = context.proxy_flows.likely_place(sight.memory_hash);
                 }
             }
         }
         let mut is_remembered = false;
         for (packet, sight) in group.iter().zip(&mut *sights) {
             sight.is_remembered = false;
-            if sight.kind != Kind::Walk && self.decide(packet, sight, hands).is_none() {
+            if sight.kind != Kind::Walk && self.decide(packet, sight, context).is_none() {
                 sight.kind = Kind::Walk;
             }
             is_remembered |= sight.is_remembered;
@@ -289,7 +294,7 @@ impl Lane {
         if is_remembered {
             for sight in sights.iter_mut().take(group.len()) {
                 if sight.is_remembered {
-                    sight.likely = hands.memory.likely_place(sight.memory_hash);
+                    sight.likely = context.proxy_flows.likely_place(sight.memory_hash);
                 }
             }
         }
@@ -297,9 +302,14 @@ impl Lane {
 
     /// Reads a packet as far as it says something by itself.
     #[inline(always)]
-    fn read(&mut self, packet: &Packet, sight: &mut Sight, hands: &Hands<'_>) -> Option<Kind> {
+    fn read(
+        &mut self,
+        packet: &Packet,
+        sight: &mut PacketMeta,
+        context: &FastPathContext<'_>,
+    ) -> Option<Kind> {
         let bytes = packet.buffer.bytes();
-        (sight.user, sight.identity) = (User::Unknown, 0);
+        (sight.user, sight.identity) = (Subscriber::Unknown, 0);
         if packet.buffer.offload != Offload::default() {
             return None;
         }
@@ -307,7 +317,7 @@ impl Lane {
             Origin::Tunnel { kind: TunnelKind::VxlanGpe, source } => {
                 sight.sender = match self.source {
                     Some((last, node)) if last == source => node,
-                    _ => *hands.tables.sources.get(&source)?,
+                    _ => *context.tables.sources.get(&source)?,
                 };
                 self.source = Some((source, sight.sender));
                 sight.nsh = PlainNsh::parse_behind_gpe(bytes)?;
@@ -320,37 +330,37 @@ impl Lane {
             Origin::Port(slot) => slot,
         };
         sight.entry = Entry::of(slot, 0);
-        let gate = self.gates.get(slot.index())?.as_ref()?;
-        sight.owner = gate.owner;
+        let ingress = self.ports.get(slot.index())?.as_ref()?;
+        sight.owner = ingress.owner;
         let frame = PlainFrame::parse(bytes);
-        if let Some(frame) = frame.filter(|frame| hands.look.is_on && frame.is_tunnel()) {
-            sight.user = hands.look.into_plain(bytes, &frame)?;
+        if let Some(frame) = frame.filter(|frame| context.inspection.is_on && frame.is_tunnel()) {
+            sight.user = context.inspection.into_plain(bytes, &frame)?;
         }
-        match (gate.kind, frame) {
-            (GateKind::Endpoint, Some(frame)) if sight.user != User::Unknown => {
+        match (ingress.kind, frame) {
+            (IngressKind::Endpoint, Some(frame)) if sight.user != Subscriber::Unknown => {
                 (sight.frame, sight.header_bytes) = (frame, 0);
-                Some(Kind::User)
+                Some(Kind::Subscriber)
             }
-            (GateKind::Endpoint, Some(frame)) => {
-                sight.words = FlowWords::of(gate.index.0, &frame);
-                sight.flow_hash = frame.symmetric_hash(hands.tables.choice_seed);
+            (IngressKind::Endpoint, Some(frame)) => {
+                sight.words = FlowWords::of(ingress.index.0, &frame);
+                sight.flow_hash = frame.symmetric_hash(context.tables.choice_seed);
                 (sight.frame, sight.header_bytes) = (frame, 0);
                 Some(Kind::Endpoint)
             }
-            (GateKind::Function { serial: Some(serial), keeps_mac, .. }, Some(frame)) => {
+            (IngressKind::Function { serial: Some(serial), keeps_mac, .. }, Some(frame)) => {
                 sight.told = match keeps_mac {
                     true => {
-                        let port = hands.tables.port(gate.index);
+                        let port = context.tables.port(ingress.index);
                         network_mac::told_by(port, ethernet::source(bytes)?)?
                     }
                     false => UNTOLD_NETWORK,
                 };
                 sight.identity = sight.user.identity();
-                sight.memory_hash = hands.memory.hash(serial, &frame, sight.identity);
+                sight.memory_hash = context.proxy_flows.hash(serial, &frame, sight.identity);
                 (sight.frame, sight.header_bytes) = (frame, 0);
                 Some(Kind::Function)
             }
-            (GateKind::Function { speaks_nsh: true, .. }, None)
+            (IngressKind::Function { speaks_nsh: true, .. }, None)
                 if ethernet::ethertype_is(bytes, EtherType::NSH) =>
             {
                 sight.nsh = PlainNsh::parse(bytes.get(ethernet::HEADER_BYTES..)?)?;
@@ -363,104 +373,119 @@ impl Lane {
         }
     }
 
-    /// Finds out what is to be done with a packet that shows something; none: the lane does not
+    /// Finds out what is to be done with a packet that shows something; none: the fast path does not
     /// know.
     #[inline(always)]
-    fn decide(&mut self, packet: &Packet, sight: &mut Sight, hands: &mut Hands<'_>) -> Option<()> {
+    fn decide(
+        &mut self,
+        packet: &Packet,
+        sight: &mut PacketMeta,
+        context: &mut FastPathContext<'_>,
+    ) -> Option<()> {
         let network = match sight.kind {
             Kind::Walk | Kind::Switched => return None,
             Kind::Tunnel => {
                 // An incoming 0 is as good as 64 (RFC 8300 section 2.2).
                 let ttl = sight.nsh.ttl.wrapping_sub(1) & 0x3f;
-                sight.position = locate(sight.nsh, ttl, hands).filter(|_| ttl > 0)?;
-                let place = hands.tables.positions.place(sight.position);
-                if !hands.tables.path(place.path).takes_from(sight.sender, place.hop) {
+                sight.position = locate(sight.nsh, ttl, context).filter(|_| ttl > 0)?;
+                let place = context.tables.positions.place(sight.position);
+                if !context.tables.path(place.path).takes_from(sight.sender, place.hop) {
                     return None;
                 }
                 None
             }
             Kind::Aware => {
-                let gate = self.gate(sight)?;
-                sight.position = locate(sight.nsh, sight.nsh.ttl, hands)?;
-                sight.entry.back_from(self.admitted(sight.position, gate, hands)?);
-                Some(gate.network)
+                let ingress = self.ingress(sight)?;
+                sight.position = locate(sight.nsh, sight.nsh.ttl, context)?;
+                sight.entry.back_from(self.admitted(sight.position, ingress, context)?);
+                Some(ingress.network)
             }
             Kind::Function => {
-                let gate = self.gate(sight)?;
-                self.recalled(gate, sight, hands)?;
-                gate.addressed_in
+                let ingress = self.ingress(sight)?;
+                self.recalled(ingress, sight, context)?;
+                ingress.addressed_in
             }
-            Kind::User => {
-                sight.position = Self::sliced(sight, hands)?;
-                Some(self.gate(sight)?.network)
+            Kind::Subscriber => {
+                sight.position = Self::sliced(sight, context)?;
+                Some(self.ingress(sight)?.network)
             }
             Kind::Endpoint => {
-                let gate = self.gate(sight)?;
-                let now_ms = (hands.now_ns / 1_000_000) as u32;
-                let known = hands.known.find(sight.asked(), now_ms);
+                let ingress = self.ingress(sight)?;
+                let now_ms = (context.now_ns / 1_000_000) as u32;
+                let known = context.flow_cache.find(sight.asked(), now_ms);
                 let Some((entrance, is_due)) = known.filter(|_| !sight.frame.is_group())? else {
-                    let gate = *gate;
-                    return self.switched(packet, gate, sight, hands);
+                    let ingress = *ingress;
+                    return self.switched(packet, ingress, sight, context);
                 };
                 sight.is_due = is_due;
-                sight.position = hands.tables.positions.entered(entrance.own, entrance.shape);
-                Some(gate.network)
+                sight.position = context.tables.positions.entered(entrance.own, entrance.shape);
+                Some(ingress.network)
             }
         };
         let position = sight.position;
         if matches!(sight.kind, Kind::Endpoint | Kind::Function) {
-            sight.nsh.spi = hands.tables.positions.id(position).0;
+            sight.nsh.spi = context.tables.positions.id(position).0;
         }
         // Packets that follow one another on one path share its book.
         if IS_COUNTING && position.path() != self.prefetched {
             self.prefetched = position.path();
-            hands.books.prefetch(self.prefetched);
+            context.counters.prefetch(self.prefetched);
         }
-        sight.deed = self.deed(packet, sight, position, network, hands)?;
+        sight.deed = self.deed(packet, sight, position, network, context)?;
         Some(())
     }
 
     /// From a function that knows nothing of chains: where its packet was, and is now.
     #[inline(always)]
-    fn recalled(&self, gate: &Gate, sight: &mut Sight, hands: &Hands<'_>) -> Option<()> {
+    fn recalled(
+        &self,
+        ingress: &IngressPort,
+        sight: &mut PacketMeta,
+        context: &FastPathContext<'_>,
+    ) -> Option<()> {
         // Probes may be among what comes, or packets that are known one by one.
-        if hands.health.has_probed() || hands.memory.watches() {
+        if context.health.has_probed() || context.proxy_flows.watches() {
             return None;
         }
-        let (egress, flow) = (gate.serial()?, sight.frame.flow());
+        let (egress, flow) = (ingress.serial()?, sight.frame.flow());
         let key = Key { egress, network: sight.told, flow, user: sight.identity };
-        sight.found = hands.memory.only_at(hands.now_ns, &key, sight.found)?;
-        let visit = hands.memory.visit(sight.found)?;
-        let place = hands.tables.positions.place(visit.position);
+        sight.found = context.proxy_flows.only_at(context.now_ns, &key, sight.found)?;
+        let visit = context.proxy_flows.visit(sight.found)?;
+        let place = context.tables.positions.place(visit.position);
         let plan = self.plans.get(self.plans.at(place.path, place.hop)?)?;
         let Plan::Bare { door, .. } = plan else { return None };
-        let is_current = visit.epoch == hands.epoch && visit.instance == door.id;
+        let is_current = visit.epoch == context.epoch && visit.instance == door.id;
         // Metadata that it carried into the proxy would have to go on with it.
         if !is_current || visit.position.carries_metadata() {
             return None;
         }
         sight.entry.back_from(door.local);
-        sight.position = hands.tables.positions.behind(visit.position);
+        sight.position = context.tables.positions.behind(visit.position);
         Some(())
     }
 
     /// From a function that reads headers: may it say that it was visited? Its number, if so.
     #[inline(always)]
-    fn admitted(&self, position: PathPosition, gate: &Gate, hands: &Hands<'_>) -> Option<u32> {
-        let place = hands.tables.positions.place(position);
+    fn admitted(
+        &self,
+        position: PathPosition,
+        ingress: &IngressPort,
+        context: &FastPathContext<'_>,
+    ) -> Option<u32> {
+        let place = context.tables.positions.place(position);
         let plan = self.plans.get(self.plans.at(place.path, place.hop.checked_sub(1)?)?)?;
         let Plan::Aware { door, .. } = plan else { return None };
-        let is_its_port = door.egress == Some(gate.index) && !hands.health.has_probed();
+        let is_its_port = door.egress == Some(ingress.index) && !context.health.has_probed();
         let serves_next =
-            self.plans.at(place.path, place.hop).is_some_and(|n| self.leads_to(n, gate));
+            self.plans.at(place.path, place.hop).is_some_and(|n| self.leads_to(n, ingress));
         (is_its_port && !serves_next).then_some(door.local)
     }
 
-    /// May a plan lead to the port that a packet came from? Then the packet ages, the long way.
-    fn leads_to(&self, number: u32, gate: &Gate) -> bool {
+    /// May a plan lead to the port that a packet came from? Then the packet ages, the slow path.
+    fn leads_to(&self, number: u32, ingress: &IngressPort) -> bool {
         let is_its = |number: u32| {
             let plan = self.plans.get(number);
-            matches!(plan, Some(Plan::Aware { door, .. }) if door.egress == Some(gate.index))
+            matches!(plan, Some(Plan::Aware { door, .. }) if door.egress == Some(ingress.index))
         };
         match self.plans.get(number) {
             Some(Plan::Choose { first, count }) => (*first..first + count).any(is_its),
@@ -468,25 +493,25 @@ impl Lane {
         }
     }
 
-    /// What is to be done at a position; none: the lane cannot. `network`: where the packet's MACs
+    /// What is to be done at a position; none: the fast path cannot. `network`: where the packet's MACs
     /// have a meaning.
     #[inline(always)]
     fn deed(
         &mut self,
         packet: &Packet,
-        sight: &mut Sight,
+        sight: &mut PacketMeta,
         position: PathPosition,
         network: Option<NetworkIndex>,
-        hands: &Hands<'_>,
+        context: &FastPathContext<'_>,
     ) -> Option<Deed> {
-        let tables = hands.tables;
+        let tables = context.tables;
         let by_tunnel = sight.kind == Kind::Tunnel;
         let header_bytes = usize::from(sight.header_bytes);
         let place = tables.positions.place(position);
         let mut number = self.plans.at(place.path, place.hop)?;
         let mut plan = self.plans.get(number)?;
         if matches!(plan, Plan::Bare { .. } | Plan::Node { .. } | Plan::Choose { .. }) {
-            Self::ask_user(packet, sight, hands)?;
+            Self::ask_user(packet, sight, context)?;
         }
         if let Plan::Choose { first, count } = plan {
             let hop = tables.path(place.path).hops.get(usize::from(place.hop))?;
@@ -496,7 +521,7 @@ impl Lane {
             plan = self.plans.get(number).filter(|_| chosen < *count)?;
         }
         // TCP out of a tunnel is joined into super-frames before a port sees it.
-        if by_tunnel && hands.is_coalescing && sight.frame.is_tcp() {
+        if by_tunnel && context.is_coalescing && sight.frame.is_tcp() {
             return None;
         }
         match plan {
@@ -505,7 +530,7 @@ impl Lane {
                 let bytes = packet.buffer.len() - header_bytes + header.len();
                 let has_room = header.len() <= packet.buffer.headroom() + header_bytes;
                 // What a tunnel brings must not go on from here.
-                let is_fit = has_room && !by_tunnel && hands.packer.fits(*to, bytes, tables);
+                let is_fit = has_room && !by_tunnel && context.gso.fits(*to, bytes, tables);
                 if sight.kind != Kind::Endpoint {
                     sight.flow_hash = sight.chosen_by(position, tables.choice_seed);
                 }
@@ -513,7 +538,7 @@ impl Lane {
             }
             Plan::Aware { door, header } => {
                 let has_room = header.len() <= packet.buffer.headroom() + header_bytes;
-                let is_fit = has_room && !hands.health.is_dead(door.watch);
+                let is_fit = has_room && !context.health.is_dead(door.watch);
                 if is_fit { Deed::plan(position.path(), number) } else { None }
             }
             Plan::Bare { door, egress, .. } => {
@@ -527,10 +552,10 @@ impl Lane {
                 if door.is_met && door.egress.is_none_or(is_foreign) {
                     return None;
                 }
-                sight.memory_hash = hands.memory.hash(*egress, &sight.frame, sight.identity);
-                hands.memory.prefetch(sight.memory_hash);
+                sight.memory_hash = context.proxy_flows.hash(*egress, &sight.frame, sight.identity);
+                context.proxy_flows.prefetch(sight.memory_hash);
                 sight.is_remembered = true;
-                let is_fit = !hands.health.is_dead(door.watch);
+                let is_fit = !context.health.is_dead(door.watch);
                 if is_fit { Deed::plan(position.path(), number) } else { None }
             }
             Plan::End { end } if tables.slices.take_from(end.as_slice()) => None,
@@ -569,15 +594,15 @@ impl Lane {
     fn switched(
         &mut self,
         packet: &Packet,
-        gate: Gate,
-        sight: &mut Sight,
-        hands: &Hands<'_>,
+        ingress: IngressPort,
+        sight: &mut PacketMeta,
+        context: &FastPathContext<'_>,
     ) -> Option<()> {
         let addressed = ethernet::destination(packet.buffer.bytes())?;
-        let question = Question::switched(gate.index, gate.network, addressed);
+        let question = Question::switched(ingress.index, ingress.network, addressed);
         let (port, _) = self.switched.get(question, || {
-            let from = Source::Port(gate.index);
-            let exit = switch::exit(addressed, gate.network, from, hands.tables).ok()??;
+            let from = Source::Port(ingress.index);
+            let exit = switch::exit(addressed, ingress.network, from, context.tables).ok()??;
             Some((port_of(exit)?, None))
         })?;
         (sight.deed, sight.mac) = (Deed::switch(port), None);
@@ -588,9 +613,9 @@ impl Lane {
 
 /// Where a header leads; none: nowhere.
 #[inline(always)]
-fn locate(nsh: PlainNsh, ttl: u8, hands: &Hands<'_>) -> Option<PathPosition> {
+fn locate(nsh: PlainNsh, ttl: u8, context: &FastPathContext<'_>) -> Option<PathPosition> {
     let hop = u16::from(NshHeader::SI_INITIAL.0 - nsh.si);
-    hands.tables.positions.find(PathId(nsh.spi), Encapsulation::Nsh, hop, ttl).ok()
+    context.tables.positions.find(PathId(nsh.spi), Encapsulation::Nsh, hop, ttl).ok()
 }
 
 fn port_of(exit: Exit) -> Option<PortIndex> {

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// See the module.
-pub(super) struct CutPort<P> {
+pub(super) struct SegmentingPort<P> {
     port: P,
     /// What goes to the port, and of which frame of the call each is a part.
     parts: Vec<Buffer>,
@@ -15,7 +15,7 @@ pub(super) struct CutPort<P> {
     refused: Vec<RefusedFrame>,
 }
 
-impl<P: Port> CutPort<P> {
+impl<P: Port> SegmentingPort<P> {
     pub(super) fn new(port: P) -> Self {
         Self { port, parts: Vec::new(), wholes: Vec::new(), refused: Vec::new() }
     }
@@ -66,7 +66,7 @@ fn write_parts(
     Ok(())
 }
 
-impl<P: Port> Port for CutPort<P> {
+impl<P: Port> Port for SegmentingPort<P> {
     fn receive(&mut self, pool: &mut BufferPool, out: &mut Vec<Buffer>, max: usize) -> Received {
         self.port.receive(pool, out, max)
     }
@@ -97,7 +97,7 @@ impl<P: Port> Port for CutPort<P> {
     }
 }
 
-impl<P: Port> AsFd for CutPort<P> {
+impl<P: Port> AsFd for SegmentingPort<P> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.port.as_fd()
     }
@@ -172,9 +172,9 @@ mod tests {
         buffer
     }
 
-    fn port(refuses: usize) -> CutPort<Keeper> {
+    fn port(refuses: usize) -> SegmentingPort<Keeper> {
         let bell = std::fs::File::open("/dev/null").unwrap().into();
-        CutPort::new(Keeper { bell, kept: Vec::new(), refuses, refused: Vec::new() })
+        SegmentingPort::new(Keeper { bell, kept: Vec::new(), refuses, refused: Vec::new() })
     }
 
     #[test]

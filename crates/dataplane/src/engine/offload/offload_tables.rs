@@ -37,7 +37,7 @@ pub struct Losses {
 }
 
 /// The kernel's tables.
-pub trait Door: Send {
+pub trait OffloadTables: Send {
     /// Another takes its place: nobody uses its tables through it any more.
     fn retire(&mut self) {}
 
@@ -58,7 +58,7 @@ pub trait Door: Send {
     fn know_source(&mut self, node: Ipv4Addr, number: Option<u16>) -> bool;
 
     /// Puts a transform in. It waits: its packets come up, marked as counted, until
-    /// [`Door::hand_over`] succeeds. False: the kernel refused.
+    /// [`OffloadTables::hand_over`] succeeds. False: the kernel refused.
     fn install(&mut self, key: &FlowKey, transform: &Transform) -> bool;
 
     /// Lets the kernel repeat a transform, if no more than `forwarded` of its packets were counted
