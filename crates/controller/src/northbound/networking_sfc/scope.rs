@@ -54,7 +54,7 @@ impl<'a> Scope<'a> {
         let identity = self.identity;
         let resources = found.filter_map(move |id| R::table(self.intent).get(&id));
         let seen = resources.filter(move |resource| identity.sees(&resource.label().project));
-        Box::new(seen.map(|resource| (R::uuid(resource.id()), resource.label())))
+        Box::new(seen.map(|resource| (resource.id().into(), resource.label())))
     }
 
     pub(super) fn network(self, id: NetworkId) -> Option<&'a Network> {
