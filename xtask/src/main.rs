@@ -6,7 +6,9 @@ mod arrows;
 mod corpus;
 mod fuzz;
 mod generate;
+mod names;
 mod nightly;
+mod rooms;
 mod rules;
 mod specification;
 
@@ -94,6 +96,8 @@ fn bench(root: &Path, words: &[String]) -> ExitCode {
 
 fn tidy(root: &Path) -> Vec<String> {
     let mut faults = arrows::check(root);
+    faults.extend(rooms::check(root));
+    faults.extend(names::check(root));
     faults.extend(rules::check(root));
     faults.extend(specification::check(root));
     faults.extend(generate::check(root));

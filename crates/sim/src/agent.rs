@@ -21,7 +21,7 @@ pub(crate) const PORT_RETRY: Duration = Duration::from_millis(200);
 
 /// What an agent wants done.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum AgentEffect {
     Tell(FromAgent),
     Order(to_dataplane::Message),
     /// What it announced is no longer true: the session must begin anew.
@@ -56,7 +56,7 @@ pub(crate) struct Agent {
     next_question: u64,
     /// What the next introduction says: the program that the data plane runs.
     running: Option<ProgramVersion>,
-    wishes: Vec<Wish>,
+    effects: Vec<AgentEffect>,
 }
 
 impl Agent {
@@ -75,7 +75,7 @@ impl Agent {
             questions: BTreeMap::new(),
             next_question: 0,
             running: None,
-            wishes: Vec::new(),
+            effects: Vec::new(),
         }
     }
 
@@ -97,10 +97,14 @@ impl Agent {
     }
 
     /// What is to be done now; `interfaces` are those on the host.
-    pub(crate) fn advance(&mut self, now: Duration, interfaces: &BTreeSet<PortId>) -> Vec<Wish> {
+    pub(crate) fn advance(
+        &mut self,
+        now: Duration,
+        interfaces: &BTreeSet<PortId>,
+    ) -> Vec<AgentEffect> {
         if self.is_linked {
             if let Some(delta) = self.offers.next(now) {
-                self.wishes.push(Wish::Order(to_dataplane::Message::Delta(delta)));
+                self.effects.push(AgentEffect::Order(to_dataplane::Message::Delta(delta)));
             }
             self.attach_ports(interfaces);
         }
@@ -117,7 +121,7 @@ impl Agent {
                 self.tell(from_agent::Message::ProgramResult(program_result(number, "")));
             }
         }
-        std::mem::take(&mut self.wishes)
+        std::mem::take(&mut self.effects)
     }
 
     // ----- the controller -----
@@ -165,13 +169,13 @@ impl Agent {
             self.next_question += 1;
             self.questions.insert(self.next_question, question.request);
             let question = Question { request: self.next_question, body: question.body };
-            self.wishes.push(Wish::Order(to_dataplane::Message::Question(question)));
+            self.effects.push(AgentEffect::Order(to_dataplane::Message::Question(question)));
         }
     }
 
     fn tell(&mut self, message: from_agent::Message) {
         if self.has_session {
-            self.wishes.push(Wish::Tell(FromAgent { message: Some(message) }));
+            self.effects.push(AgentEffect::Tell(FromAgent { message: Some(message) }));
         }
     }
 
@@ -263,7 +267,7 @@ impl Agent {
 
     fn announce(&mut self, running: ProgramVersion) {
         if self.running.is_some_and(|told| running.number <= told.number && running != told) {
-            self.wishes.push(Wish::IntroduceAnew);
+            self.effects.push(AgentEffect::IntroduceAnew);
         }
         self.running = Some(running);
     }
@@ -292,13 +296,13 @@ impl Agent {
             }
         }
         let orders = orders.into_iter().map(to_dataplane::Message::AttachPort);
-        self.wishes.extend(orders.map(Wish::Order));
+        self.effects.extend(orders.map(AgentEffect::Order));
     }
 
     fn detach(&mut self, id: PortId) {
         self.sequence += 1;
         let detach = DetachPort { port_id: id.to_string(), sequence: self.sequence };
-        self.wishes.push(Wish::Order(to_dataplane::Message::DetachPort(detach)));
+        self.effects.push(AgentEffect::Order(to_dataplane::Message::DetachPort(detach)));
     }
 
     fn take_port_result(&mut self, result: &PortResult) {

@@ -31,7 +31,7 @@ pub(crate) type ConnectionId = u64;
 
 /// What the controller wants done.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum ControllerEffect {
     Send(ConnectionId, ToAgent),
     Close(ConnectionId),
 }
@@ -77,7 +77,7 @@ pub(crate) struct Controller {
     news: Vec<News>,
     drains: DrainWatch<Duration>,
     reading: Option<Reading>,
-    wishes: Vec<Wish>,
+    effects: Vec<ControllerEffect>,
 }
 
 impl Controller {
@@ -112,12 +112,12 @@ impl Controller {
             news: Vec::new(),
             drains: DrainWatch::default(),
             reading: None,
-            wishes: Vec::new(),
+            effects: Vec::new(),
         })
     }
 
-    pub(crate) fn take_wishes(&mut self) -> Vec<Wish> {
-        std::mem::take(&mut self.wishes)
+    pub(crate) fn take_wishes(&mut self) -> Vec<ControllerEffect> {
+        std::mem::take(&mut self.effects)
     }
 
     pub(crate) fn has_news(&self) -> bool {
@@ -239,7 +239,7 @@ impl Controller {
     pub(crate) fn hear(&mut self, id: ConnectionId, message: FromAgent) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if session.machine.accept(message).is_err() {
-            self.wishes.push(Wish::Close(id));
+            self.effects.push(ControllerEffect::Close(id));
             self.disconnect(id);
             return;
         }
@@ -285,7 +285,7 @@ impl Controller {
                         self.may_run.insert(node.clone(), session.machine.may_run());
                     }
                     self.trust_blindly(&node, number, &message);
-                    self.wishes.push(Wish::Send(id, message));
+                    self.effects.push(ControllerEffect::Send(id, message));
                 }
                 ControllerOutput::Event(NodeEvent::Answer(answer)) => {
                     self.take_answer((id, answer.request), &answer.body);
@@ -293,7 +293,7 @@ impl Controller {
                 ControllerOutput::Event(event) => match translate(event) {
                     Some(news) => self.tell(&node, number, news),
                     None => {
-                        self.wishes.push(Wish::Close(id));
+                        self.effects.push(ControllerEffect::Close(id));
                         self.disconnect(id);
                     }
                 },

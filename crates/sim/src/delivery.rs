@@ -2,7 +2,7 @@
 //! message means is decided by the process that gets it.
 
 use crate::controller::ConnectionId;
-use crate::network::{End, Line, Parcel, SILENCE_MIN};
+use crate::network::{End, Envelope, Line, SILENCE_MIN};
 use crate::world::{Event, World};
 use catena_protocol::frame::{FrameReader, encode};
 use catena_protocol::message::{
@@ -11,7 +11,7 @@ use catena_protocol::message::{
 use std::time::Duration;
 
 impl World {
-    pub(crate) fn send(&mut self, id: ConnectionId, to: End, parcel: Parcel) {
+    pub(crate) fn send(&mut self, id: ConnectionId, to: End, envelope: Envelope) {
         let Some(connection) = self.network.get(id) else { return };
         let (line, node) = (connection.line, connection.node);
         let wait = match line {
@@ -23,19 +23,19 @@ impl World {
         let at = self.now + wait;
         let Some(arrival) = self.network.arrival(id, to, at) else { return };
         if line == Line::Session && self.network.is_cut(node, to) {
-            self.hold(id, to, parcel);
+            self.hold(id, to, envelope);
         } else {
-            self.at(arrival, Event::Deliver { connection: id, to, parcel });
+            self.at(arrival, Event::Deliver { connection: id, to, envelope });
         }
     }
 
-    fn hold(&mut self, id: ConnectionId, to: End, parcel: Parcel) {
+    fn hold(&mut self, id: ConnectionId, to: End, envelope: Envelope) {
         if let Some(connection) = self.network.get_mut(id) {
-            connection.held.entry(to).or_default().push_back(parcel);
+            connection.held.entry(to).or_default().push_back(envelope);
         }
     }
 
-    pub(crate) fn deliver(&mut self, id: ConnectionId, to: End, parcel: Parcel) {
+    pub(crate) fn deliver(&mut self, id: ConnectionId, to: End, envelope: Envelope) {
         let Some(connection) = self.network.get(id) else { return };
         let (line, node) = (connection.line, connection.node);
         if connection.is_broken {
@@ -43,23 +43,23 @@ impl World {
         }
         let is_held = connection.held.get(&to).is_some_and(|held| !held.is_empty());
         if line == Line::Session && (is_held || self.network.is_cut(node, to)) {
-            return self.hold(id, to, parcel);
+            return self.hold(id, to, envelope);
         }
         if !connection.open.contains(&to) {
             // Nobody is there any more: the sender hears of it.
-            if matches!(parcel, Parcel::Bytes(_)) {
-                self.send(id, to.opposite(), Parcel::Close);
+            if matches!(envelope, Envelope::Bytes(_)) {
+                self.send(id, to.opposite(), Envelope::Close);
             }
             return;
         }
         if line == Line::Session && to == End::Other && self.now < self.busy_until {
             // The controller waits for its disk.
-            let event = Event::Deliver { connection: id, to, parcel };
+            let event = Event::Deliver { connection: id, to, envelope };
             return self.at(self.busy_until, event);
         }
-        match parcel {
-            Parcel::Close => self.close(id, to),
-            Parcel::Bytes(bytes) => self.hear(id, line, node, to, &bytes),
+        match envelope {
+            Envelope::Close => self.close(id, to),
+            Envelope::Bytes(bytes) => self.hear(id, line, node, to, &bytes),
         }
     }
 
@@ -97,7 +97,7 @@ impl World {
         if !connection.open.contains(&end) {
             return;
         }
-        self.send(id, end.opposite(), Parcel::Close);
+        self.send(id, end.opposite(), Envelope::Close);
         self.network.close(id, end);
         match (line, end) {
             (Line::Session, End::Agent) => self.session_lost(id, node),
@@ -133,29 +133,29 @@ impl World {
             for to in [End::Agent, End::Other] {
                 let Some(connection) = self.network.get_mut(id) else { continue };
                 let held = connection.held.remove(&to).unwrap_or_default();
-                for parcel in held {
-                    self.send(id, to, parcel);
+                for envelope in held {
+                    self.send(id, to, envelope);
                 }
             }
         }
     }
 
     pub(crate) fn tell_agent(&mut self, id: ConnectionId, message: &ToAgent) {
-        self.send(id, End::Agent, Parcel::Bytes(encode(message)));
+        self.send(id, End::Agent, Envelope::Bytes(encode(message)));
     }
 
     pub(crate) fn tell_controller(&mut self, id: ConnectionId, message: &FromAgent) {
-        self.send(id, End::Other, Parcel::Bytes(encode(message)));
+        self.send(id, End::Other, Envelope::Bytes(encode(message)));
     }
 
     pub(crate) fn order_dataplane(&mut self, id: ConnectionId, message: to_dataplane::Message) {
         let message = ToDataplane { message: Some(message) };
-        self.send(id, End::Other, Parcel::Bytes(encode(&message)));
+        self.send(id, End::Other, Envelope::Bytes(encode(&message)));
     }
 
     pub(crate) fn answer_agent(&mut self, id: ConnectionId, message: from_dataplane::Message) {
         let message = FromDataplane { message: Some(message) };
-        self.send(id, End::Agent, Parcel::Bytes(encode(&message)));
+        self.send(id, End::Agent, Envelope::Bytes(encode(&message)));
     }
 
     /// The name of a node, for the trace.

@@ -1,14 +1,14 @@
 //! Agents and data planes as processes: starting, finding each other, dialling, dying. What they
 //! say is theirs.
 
-use crate::agent::{Agent, Wish};
+use crate::agent::{Agent, AgentEffect};
 use crate::controller::ConnectionId;
 use crate::dataplane::Dataplane;
 use crate::delivery::AGAIN;
 use crate::disk::Death;
-use crate::network::{End, Line, Parcel};
+use crate::network::{End, Envelope, Line};
 use crate::packets::Place;
-use crate::town;
+use crate::topology;
 use crate::world::{Event, World};
 use catena_protocol::message::{StateRequest, from_dataplane, to_agent, to_dataplane};
 use catena_protocol::session;
@@ -155,7 +155,7 @@ impl World {
             return self.after(again, Event::Dial { node: index, agent: number });
         };
         let name = node.name.clone();
-        let underlay = town::underlay(index);
+        let underlay = topology::underlay(index);
         let hello = session::hello(
             name.as_str(),
             "",
@@ -228,7 +228,7 @@ impl World {
         let now = self.now;
         let Some(node) = self.nodes.get_mut(index) else { return };
         let Some(agent) = &mut node.agent else { return };
-        let wishes = agent.advance(now, &node.interfaces);
+        let effects = agent.advance(now, &node.interfaces);
         let (session, link) = (node.session, node.link);
         let due = agent.next_due(now).filter(|due| node.wake.is_none_or(|wake| *due < wake));
         if let Some(due) = due {
@@ -236,11 +236,11 @@ impl World {
             let event = Event::Advance { node: index, agent: node.agent_number };
             self.at(due.max(now), event);
         }
-        for wish in wishes {
-            match (wish, session, link) {
-                (Wish::Tell(message), Some(id), _) => self.tell_controller(id, &message),
-                (Wish::Order(message), _, Some(id)) => self.order_dataplane(id, message),
-                (Wish::IntroduceAnew, Some(id), _) => self.close(id, End::Agent),
+        for effect in effects {
+            match (effect, session, link) {
+                (AgentEffect::Tell(message), Some(id), _) => self.tell_controller(id, &message),
+                (AgentEffect::Order(message), _, Some(id)) => self.order_dataplane(id, message),
+                (AgentEffect::IntroduceAnew, Some(id), _) => self.close(id, End::Agent),
                 _ => {}
             }
         }
@@ -255,7 +255,7 @@ impl World {
         }
         let (session, link) = (node.session.take(), node.link.take());
         for id in session.into_iter().chain(link) {
-            self.send(id, End::Other, Parcel::Close);
+            self.send(id, End::Other, Envelope::Close);
             self.network.close(id, End::Agent);
         }
         let wait = self.wait_us(20_000, 1_500_000);
@@ -271,7 +271,7 @@ impl World {
         // What it held, and what came back to proxies that it had, is gone with it.
         self.packets.retain(|_, packet| packet.place == Place::Tunnel || packet.node != index);
         for id in self.network.of(Line::Link, Some(index)) {
-            self.send(id, End::Agent, Parcel::Close);
+            self.send(id, End::Agent, Envelope::Close);
             self.network.close(id, End::Other);
         }
     }

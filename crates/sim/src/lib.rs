@@ -10,7 +10,7 @@
 //! counters (`catena-model`).
 //!
 //! What is a model, because the original is bound to sockets, files or threads: the order of work
-//! inside the controller's tasks (`controller`, `office`, `declared`, `translate`), the agent's
+//! inside the controller's tasks (`controller`, `controller_process`, `declared`, `translate`), the agent's
 //! node (`agent`), the data plane's control thread (`dataplane`), forwarding (`packets`, without
 //! bytes), SQLite (`journal_store`). A mistake that lives only in an original is not found here:
 //! for those there are the tests that kill real processes.
@@ -20,6 +20,7 @@ mod agent;
 mod checks;
 mod config;
 mod controller;
+mod controller_process;
 mod dataplane;
 mod declared;
 mod delivery;
@@ -28,12 +29,11 @@ mod faults;
 mod host;
 mod journal_store;
 mod network;
-mod office;
 mod operator;
 mod packets;
 mod planted;
 mod random;
-mod town;
+mod topology;
 mod trace;
 mod translate;
 mod world;

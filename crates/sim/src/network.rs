@@ -38,7 +38,7 @@ pub(crate) enum Line {
 
 /// What travels.
 #[derive(Clone, Debug)]
-pub(crate) enum Parcel {
+pub(crate) enum Envelope {
     Bytes(Vec<u8>),
     /// The other end was closed.
     Close,
@@ -51,10 +51,10 @@ pub(crate) struct Connection {
     pub(crate) open: BTreeSet<End>,
     /// Nothing gets through any more.
     pub(crate) is_broken: bool,
-    /// When the last parcel towards an end arrives.
+    /// When the last envelope towards an end arrives.
     last: BTreeMap<End, Duration>,
-    /// Parcels that a partition holds back.
-    pub(crate) held: BTreeMap<End, VecDeque<Parcel>>,
+    /// Envelopes that a partition holds back.
+    pub(crate) held: BTreeMap<End, VecDeque<Envelope>>,
 }
 
 /// All connections, and which directions of the management network are cut.
@@ -97,7 +97,7 @@ impl Network {
         self.connections.iter().filter(|(_, c)| is_one(c)).map(|(id, _)| *id).collect()
     }
 
-    /// When a parcel that needs so long arrives: never before those sent earlier.
+    /// When a envelope that needs so long arrives: never before those sent earlier.
     pub(crate) fn arrival(&mut self, id: ConnectionId, to: End, at: Duration) -> Option<Duration> {
         let connection = self.connections.get_mut(&id)?;
         let last = connection.last.entry(to).or_default();

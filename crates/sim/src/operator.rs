@@ -2,7 +2,7 @@
 //! of which of them were acknowledged. Knows the API's answers; refuses to know how they are made.
 
 use crate::random::Random;
-use crate::town;
+use crate::topology;
 use crate::world::World;
 use catena_model::resource::{Chain, Encapsulation};
 use catena_plan::Intent;
@@ -16,21 +16,21 @@ pub(crate) struct Operator {
     /// A change whose answer has not come (yet): it may be kept, or not, but whole.
     pub(crate) in_doubt: Option<Arc<Intent>>,
     /// What is declared first of all.
-    town: Arc<Intent>,
+    topology: Arc<Intent>,
 }
 
 impl Operator {
-    pub(crate) fn new(town: Intent) -> Self {
-        Self { acknowledged: Arc::default(), in_doubt: None, town: Arc::new(town) }
+    pub(crate) fn new(topology: Intent) -> Self {
+        Self { acknowledged: Arc::default(), in_doubt: None, topology: Arc::new(topology) }
     }
 
     fn next(&self, random: &mut Random) -> (Intent, String) {
         if self.acknowledged.networks.is_empty() {
-            return (Intent::clone(&self.town), "the town".into());
+            return (Intent::clone(&self.topology), "the topology".into());
         }
         let mut intent = Intent::clone(&self.acknowledged);
-        let number = u32::try_from(random.between(1, u64::from(town::CHAINS))).unwrap_or(1);
-        let id = town::chain_id(number);
+        let number = u32::try_from(random.between(1, u64::from(topology::CHAINS))).unwrap_or(1);
+        let id = topology::chain_id(number);
         let words = match (random.below(10), intent.chains.get_mut(&id)) {
             (0, Some(_)) => {
                 intent.chains.remove(&id);
@@ -62,18 +62,18 @@ impl Operator {
 
 fn rules(chain: u32, endpoints: u64) -> Vec<catena_model::id::RuleId> {
     let wanted = [1, 2].into_iter().filter(|bit| endpoints & u64::from(*bit) != 0);
-    wanted.map(|endpoint| town::rule_id(chain, endpoint)).collect()
+    wanted.map(|endpoint| topology::rule_id(chain, endpoint)).collect()
 }
 
 /// Creates a chain or gives it other functions.
 fn declare(intent: &mut Intent, number: u32, random: &mut Random) -> String {
-    let id = town::chain_id(number);
+    let id = topology::chain_id(number);
     let encapsulation = if random.chance(500) { Encapsulation::Nsh } else { Encapsulation::Mpls };
     let former = intent.chains.get(&id).cloned();
     let encapsulation = former.as_ref().map_or(encapsulation, |chain| chain.encapsulation);
     // The function that speaks the other encapsulation would only be refused, mostly.
     let foreign = if encapsulation == Encapsulation::Nsh { 2 } else { 1 };
-    let mut choice: Vec<u32> = town::FUNCTIONS.to_vec();
+    let mut choice: Vec<u32> = topology::FUNCTIONS.to_vec();
     if random.chance(950) {
         choice.retain(|function| *function != foreign);
     }
@@ -86,8 +86,8 @@ fn declare(intent: &mut Intent, number: u32, random: &mut Random) -> String {
     let endpoints = random.between(1, 3);
     let chain = Chain {
         id,
-        label: town::label(format!("c{number}")),
-        functions: functions.into_iter().map(town::function_id).collect(),
+        label: topology::label(format!("c{number}")),
+        functions: functions.into_iter().map(topology::function_id).collect(),
         rules: former.map_or_else(|| rules(number, endpoints), |chain| chain.rules),
         encapsulation,
         is_symmetric: false,
@@ -102,12 +102,12 @@ fn declare(intent: &mut Intent, number: u32, random: &mut Random) -> String {
 fn change_group(intent: &mut Intent, random: &mut Random) -> String {
     let members = random.between(1, 3);
     let weight = u32::try_from(random.between(1, 3)).unwrap_or(1);
-    if let Some(group) = intent.functions.get_mut(&town::function_id(town::GROUP)) {
-        let wanted = [(1, town::GROUP), (2, town::GROUP + 1)].into_iter();
+    if let Some(group) = intent.functions.get_mut(&topology::function_id(topology::GROUP)) {
+        let wanted = [(1, topology::GROUP), (2, topology::GROUP + 1)].into_iter();
         let wanted = wanted.filter(|(bit, _)| members & bit != 0);
-        group.instances = wanted.map(|(_, instance)| town::instance_id(instance)).collect();
+        group.instances = wanted.map(|(_, instance)| topology::instance_id(instance)).collect();
     }
-    if let Some(instance) = intent.instances.get_mut(&town::instance_id(town::GROUP + 1)) {
+    if let Some(instance) = intent.instances.get_mut(&topology::instance_id(topology::GROUP + 1)) {
         instance.weight = weight;
     }
     format!("instances {members:#b} of the group, weight {weight}")

@@ -4,16 +4,16 @@
 use crate::agent::Agent;
 use crate::checks::Checks;
 use crate::config::Config;
-use crate::controller::{ConnectionId, Controller, Wish};
+use crate::controller::{ConnectionId, Controller, ControllerEffect};
 use crate::dataplane::Dataplane;
 use crate::disk::Replaced;
 use crate::journal_store::SharedJournal;
-use crate::network::{End, Network, Parcel};
+use crate::network::{End, Envelope, Network};
 use crate::operator::Operator;
 use crate::packets::Packet;
 use crate::random::Random;
 use crate::trace::Trace;
-use crate::{Failure, Report, town};
+use crate::{Failure, Report, topology};
 use catena_model::NodeName;
 use catena_model::id::PortId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ pub(crate) enum Event {
     Deliver {
         connection: ConnectionId,
         to: End,
-        parcel: Parcel,
+        envelope: Envelope,
     },
     /// An end has not heard its peer for too long, if that is still so.
     Silence {
@@ -60,7 +60,7 @@ pub(crate) enum Event {
     /// What the controller wanted sent leaves.
     Flush {
         controller: u32,
-        wishes: Vec<Wish>,
+        effects: Vec<ControllerEffect>,
         acknowledges: bool,
     },
     ReadCounters {
@@ -132,9 +132,9 @@ impl World {
     pub(crate) fn new(seed: u64, config: Config) -> Self {
         let mut random = Random::new(seed);
         let count = usize::try_from(random.between(2, 5)).unwrap_or(2);
-        let intent = town::intent(count);
+        let intent = topology::intent(count);
         let node = |index: usize| {
-            let name = town::node_name(index)?;
+            let name = topology::node_name(index)?;
             let ports = intent.ports.values();
             let own = ports.filter(|port| port.node.as_ref() == Some(&name)).map(|port| port.id);
             Some(Node {
@@ -250,7 +250,7 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Turn => self.turn(),
-            Event::Deliver { connection, to, parcel } => self.deliver(connection, to, parcel),
+            Event::Deliver { connection, to, envelope } => self.deliver(connection, to, envelope),
             Event::Silence { connection, end } => self.silence(connection, end),
             Event::StartController => self.start_controller(),
             Event::StartAgent(node) => self.start_agent(node),
@@ -259,8 +259,8 @@ impl World {
             Event::Advance { node, agent } => self.wake_agent(node, agent),
             Event::EndReplaced { controller } => self.end_replaced(controller),
             Event::Reconcile { controller } => self.reconcile(controller),
-            Event::Flush { controller, wishes, acknowledges } => {
-                self.flush(controller, wishes, acknowledges);
+            Event::Flush { controller, effects, acknowledges } => {
+                self.flush(controller, effects, acknowledges);
             }
             Event::ReadCounters { controller } => self.read_counters(controller),
             Event::EndReading { controller, reading } => self.end_reading(controller, reading),

@@ -15,7 +15,7 @@ const KIND: Kind = Kind::FlowClassifier;
 #[derive(Subcommand)]
 pub(crate) enum FlowClassifierCommand {
     /// Make a flow classifier.
-    Create(Box<CreateArguments>),
+    Create(Box<CreateClassifier>),
     /// All flow classifiers.
     List(ListArguments),
     /// One flow classifier.
@@ -27,7 +27,7 @@ pub(crate) enum FlowClassifierCommand {
 }
 
 #[derive(Args)]
-pub(crate) struct CreateArguments {
+pub(crate) struct CreateClassifier {
     #[command(flatten)]
     new: NewArguments,
     /// In words, such as "tcp dst 10.0.0.0/24 dport 80-88"; the options below say the rest.
@@ -83,7 +83,7 @@ impl Noun for FlowClassifierCommand {
     }
 }
 
-fn create(client: &Client, arguments: CreateArguments) -> Result<(), Failure> {
+fn create(client: &Client, arguments: CreateClassifier) -> Result<(), Failure> {
     let mut attributes = arguments.new.attributes();
     if let Some(words) = &arguments.words {
         attributes.extend(classifier_attributes(words).map_err(Failure::usage)?);

@@ -14,7 +14,7 @@ const KIND: Kind = Kind::PortChain;
 #[derive(Subcommand)]
 pub(crate) enum PortChainCommand {
     /// Make a port chain.
-    Create(CreateArguments),
+    Create(CreatePortChain),
     /// All port chains.
     List(ListArguments),
     /// One port chain.
@@ -55,7 +55,7 @@ pub(crate) enum PortChainCommand {
 }
 
 #[derive(Args)]
-pub(crate) struct CreateArguments {
+pub(crate) struct CreatePortChain {
     #[command(flatten)]
     new: NewArguments,
     /// Name or id of a port pair group, in order; may be given again.
@@ -113,7 +113,7 @@ impl Noun for PortChainCommand {
     }
 }
 
-fn create(client: &Client, arguments: &CreateArguments) -> Result<(), Failure> {
+fn create(client: &Client, arguments: &CreatePortChain) -> Result<(), Failure> {
     let mut attributes = arguments.new.attributes();
     let groups = ids_of(client, Kind::PortPairGroup, &arguments.groups)?;
     attributes.insert("port_pair_groups".into(), json!(groups));

@@ -14,7 +14,7 @@ pub use evidence::{Evidence, Witnesses, beside_what_was_seen};
 pub use header::{FrameBytes, FrameBytesError, Header, HeaderLayer};
 pub use journey::{Journey, Told};
 pub use packet::{PacketDescription, PacketFilter, PacketTextError};
-pub use why_not::{Condition, RuleVerdict, WhyNotReport};
+pub use why_not::{RuleCondition, RuleVerdict, WhyNotReport};
 
 use crate::id::{BlueprintNumber, ChainId, NodeName, PortId};
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 /// A condition that fails, in the order in which they are looked at; or that none does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Condition {
+pub enum RuleCondition {
     /// The rule stands on another node, that of its port.
     OtherNode {
         /// The node.
@@ -118,7 +118,7 @@ pub enum Condition {
     Takes,
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for RuleCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherNode { node, port } => {
@@ -232,7 +232,7 @@ pub struct RuleVerdict {
     /// Where it sends.
     pub path: Option<PathId>,
     /// The first condition that fails.
-    pub condition: Condition,
+    pub condition: RuleCondition,
     /// The same for people.
     pub text: String,
 }
@@ -244,7 +244,7 @@ impl RuleVerdict {
         id: Option<RuleId>,
         rule: impl Into<String>,
         path: Option<PathId>,
-        condition: Condition,
+        condition: RuleCondition,
     ) -> Self {
         Self { id, rule: rule.into(), path, text: condition.to_string(), condition }
     }

@@ -1,7 +1,7 @@
 //! What packets that follow one another alike add to the counters: they are counted together and written
 //! down once. Knows what makes them alike; refuses to know what is done with them.
 
-use super::act::FastPathContext;
+use super::context::FastPathContext;
 use super::packet_meta::{Deed, Entry, Kind, PacketMeta, What};
 use super::plans::Plan;
 use crate::engine::account::counters::Counters;
@@ -49,13 +49,13 @@ impl CounterRun {
     #[inline(always)]
     pub(super) fn take_in(
         &mut self,
-        sight: &PacketMeta,
+        meta: &PacketMeta,
         bytes: u64,
         plan: Option<&Plan>,
         context: &mut FastPathContext<'_>,
     ) -> u32 {
-        if (sight.entry, sight.deed) != self.alike {
-            self.turn_to(sight, plan, context);
+        if (meta.entry, meta.deed) != self.alike {
+            self.turn_to(meta, plan, context);
         }
         self.bytes += bytes;
         self.batch
@@ -92,25 +92,25 @@ impl CounterRun {
     #[inline(never)]
     fn turn_to(
         &mut self,
-        sight: &PacketMeta,
+        meta: &PacketMeta,
         plan: Option<&Plan>,
         context: &mut FastPathContext<'_>,
     ) {
         self.close_alike(context.counters, &mut context.out.batches);
-        if !sight.entry.is_by_door_of(self.alike.0) {
+        if !meta.entry.is_by_door_of(self.alike.0) {
             self.close_owner(context.counters);
-            self.owner = sight.owner;
+            self.owner = meta.owner;
         }
-        self.came = match sight.kind {
-            Kind::Walk | Kind::Switched => Came::Switched,
+        self.came = match meta.kind {
+            Kind::SlowPath | Kind::Switched => Came::Switched,
             Kind::Endpoint | Kind::Subscriber => Came::Classified,
             Kind::Tunnel => Came::ByTunnel,
-            Kind::Function | Kind::Aware => Came::Back(sight.entry.local()),
+            Kind::Function | Kind::Aware => Came::Back(meta.entry.local()),
         };
         if !matches!(self.came, Came::Switched) {
-            self.path = context.counters.seat(sight.position);
+            self.path = context.counters.seat(meta.position);
         }
-        let (to, passage) = match (sight.deed.what(), plan) {
+        let (to, passage) = match (meta.deed.what(), plan) {
             (What::Deliver(port), _) => (context.slots.owner_of_index(port), Passage::Ordinary),
             (What::Plan(_), Some(Plan::Aware { door, .. } | Plan::Bare { door, .. })) => {
                 (door.owner, Passage::Delivered(self.path, door.local))
@@ -118,8 +118,8 @@ impl CounterRun {
             (What::Plan(_), _) => (Owner::Tunnels, Passage::Tunnelled(self.path)),
         };
         self.is_finished = passage == Passage::Ordinary;
-        self.batch = context.out.batches.begin(Ends { owner: sight.owner, to, passage });
-        self.alike = (sight.entry, sight.deed);
+        self.batch = context.out.batches.begin(Ends { owner: meta.owner, to, passage });
+        self.alike = (meta.entry, meta.deed);
     }
 
     /// Writes the sums down.

@@ -1,32 +1,37 @@
 //! The fast path for packets without anything special: whole frames of TCP or UDP over IPv4, bare or
-//! behind a plain NSH, whose way hangs on path and hop, on a flow that is known or on a user's slice.
-//! What the slow path decides for them is looked up instead of decided again; packets and counters are the
-//! same.
+//! behind a plain NSH, whose way depends on path and hop, on a flow that is known or on a user's slice.
+//! What the slow path has decided for them is looked up instead of decided again; packets and counters
+//! are the same.
 //!
-//! Knows what the slow path has decided (`plans`, `known`) and asks what the slow path asks (`users`). Refuses to
-//! decide: what it does not know goes the slow path, in its place among the others, so that no packet overtakes another.
+//! Knows what the slow path has decided (`plans`, the flow cache) and asks what the slow path asks
+//! (`users`). Refuses to decide: what it does not know takes the slow path, in its place among the
+//! others, so that no packet overtakes another.
 //!
 //! It is here for speed alone: an engine without it does the same at a tenth of the pace, and the
 //! tests hold the two against each other.
 
 mod act;
+mod context;
 mod counter_run;
+mod decide;
 mod exits;
+mod ingress_port;
+mod look_up;
 mod packet_meta;
 mod plans;
 mod users;
 
 use crate::engine::account::slots::Slots;
-use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
+use crate::engine::packet::index::{NodeIndex, PortIndex};
 use crate::engine::packet::{Packet, PortSlot};
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Changed;
-use crate::engine::vector::owner::Owner;
 use crate::engine::vector::transform::Epoch;
-pub(crate) use act::FastPathContext;
 use catena_model::resource::Encapsulation;
+pub(crate) use context::FastPathContext;
 use counter_run::CounterRun;
 use exits::Exits;
+use ingress_port::{IngressKind, IngressPort};
 use packet_meta::{Kind, PacketMeta};
 use plans::Plans;
 use std::net::IpAddr;
@@ -35,37 +40,6 @@ use std::vec::Drain;
 /// Packets whose memory is asked for before the first of them is looked at: as many lines as a core
 /// can wait for at once.
 const GROUP: usize = 32;
-
-/// A port as the fast path sees it.
-#[derive(Clone, Copy)]
-struct IngressPort {
-    index: PortIndex,
-    owner: Owner,
-    network: NetworkIndex,
-    /// The same for what comes back bare; none: its MACs are ours.
-    addressed_in: Option<NetworkIndex>,
-    kind: IngressKind,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum IngressKind {
-    Endpoint,
-    /// `serial`: what the proxy's memory knows the port by; none: what comes bare goes the slow path.
-    Function {
-        speaks_nsh: bool,
-        serial: Option<u32>,
-        keeps_mac: bool,
-    },
-}
-
-impl IngressPort {
-    fn serial(&self) -> Option<u32> {
-        match self.kind {
-            IngressKind::Function { serial, .. } => serial,
-            IngressKind::Endpoint => None,
-        }
-    }
-}
 
 /// The fast path of one engine.
 #[derive(Default)]
@@ -79,7 +53,7 @@ pub(crate) struct FastPath {
     /// The tunnel end that the last packet came from, and is known.
     source: Option<(IpAddr, NodeIndex)>,
     /// Of one group: so many, and the next of them.
-    sights: Box<[PacketMeta]>,
+    metas: Box<[PacketMeta]>,
     seen: usize,
     at: usize,
     running: CounterRun,
@@ -96,7 +70,7 @@ impl FastPath {
             is_open,
             delivered: Exits::new(),
             switched: Exits::new(),
-            sights: vec![PacketMeta::default(); GROUP].into_boxed_slice(),
+            metas: vec![PacketMeta::default(); GROUP].into_boxed_slice(),
             waiting: Vec::with_capacity(crate::engine::vector::VECTOR_PACKETS_MAX),
             ..Self::default()
         }
@@ -163,8 +137,8 @@ impl FastPath {
 
     /// The port that a packet came by, as the fast path sees it.
     #[inline(always)]
-    fn ingress(&self, sight: &PacketMeta) -> Option<&IngressPort> {
-        self.ports.get(sight.entry.slot().index())?.as_ref()
+    fn ingress(&self, meta: &PacketMeta) -> Option<&IngressPort> {
+        self.ports.get(meta.entry.slot().index())?.as_ref()
     }
 
     /// Packets that took it since the start.
@@ -184,17 +158,17 @@ impl FastPath {
         context: &mut FastPathContext<'_>,
     ) {
         context.gso.open();
-        let mut sights = std::mem::take(&mut self.sights);
+        let mut metas = std::mem::take(&mut self.metas);
         while self.waiting.is_empty() {
             if self.at == self.seen {
                 let group = packets.as_slice();
-                self.look(&group[..group.len().min(GROUP)], &mut sights, context);
+                self.look(&group[..group.len().min(GROUP)], &mut metas, context);
             }
             let Some(packet) = packets.next() else { break };
-            let Some(sight) = sights.get(self.at) else { break };
+            let Some(meta) = metas.get(self.at) else { break };
             self.at += 1;
-            if self.holds(sight, context) {
-                self.act(packet, sight, context);
+            if self.holds(meta, context) {
+                self.act(packet, meta, context);
                 self.running.pass();
             } else {
                 // Those behind it must not overtake.
@@ -202,10 +176,10 @@ impl FastPath {
             }
         }
         self.running.close(context.counters, &mut context.out.batches);
-        while self.at < self.seen && sights[self.at].kind == Kind::Walk {
+        while self.at < self.seen && metas[self.at].kind == Kind::SlowPath {
             self.at += 1;
             self.waiting.extend(packets.next());
         }
-        self.sights = sights;
+        self.metas = metas;
     }
 }

@@ -31,7 +31,7 @@ const HEADER_BYTES_MAX: usize = 14 + PlainNsh::LEN;
 #[derive(Clone)]
 pub(super) enum Plan {
     /// As the slow path says: it hangs on more than path and hop.
-    Walk,
+    SlowPath,
     /// To another node, behind this header.
     Node { to: IpAddr, tunnel: TunnelKind, header: Template },
     /// Into a function that reads headers.
@@ -152,7 +152,7 @@ impl Plans {
         let Some(start) = with.tables.positions.start(path.id) else { return };
         let carried = &Carried::new(0, 0);
         let maker = Maker { with, path, start, carried };
-        let mut made = vec![Plan::Walk; path.hops.len() + 1];
+        let mut made = vec![Plan::SlowPath; path.hops.len() + 1];
         for hop in 0..=path.hops.len() {
             made[hop] = maker.plan(hop, &mut made);
         }
@@ -166,7 +166,7 @@ impl Plans {
         let len = number(made.len());
         let first = self.free.get_mut(&len).and_then(Vec::pop).unwrap_or_else(|| {
             let first = number(self.plans.len());
-            self.plans.resize(self.plans.len() + made.len(), Plan::Walk);
+            self.plans.resize(self.plans.len() + made.len(), Plan::SlowPath);
             first
         });
         let room = self.plans.iter_mut().skip(first as usize);
@@ -215,15 +215,15 @@ impl Maker<'_> {
     fn plan(&self, hop_number: usize, more: &mut Vec<Plan>) -> Plan {
         // Labels have no plain form here, and declared metadata is written by the slow path.
         if self.path.encapsulation != Encapsulation::Nsh || !self.path.context.is_empty() {
-            return Plan::Walk;
+            return Plan::SlowPath;
         }
         let Some(hop) = self.path.hops.get(hop_number) else {
             let leads_on = self.with.tables.rules.leads_on(self.start.path());
             let end = self.path.chain_end.map(Scope::after);
-            return if leads_on { Plan::Walk } else { Plan::End { end } };
+            return if leads_on { Plan::SlowPath } else { Plan::End { end } };
         };
         if hop.kind != HopKind::Through {
-            return Plan::Walk;
+            return Plan::SlowPath;
         }
         match hop.instances.as_slice() {
             [only] if only.weight > 0 => self.into(hop_number, hop, only),
@@ -232,7 +232,7 @@ impl Maker<'_> {
                 more.extend(all.iter().map(|one| self.into(hop_number, hop, one)));
                 Plan::Choose { first, count: number(all.len()) }
             }
-            _ => Plan::Walk,
+            _ => Plan::SlowPath,
         }
     }
 
@@ -245,7 +245,7 @@ impl Maker<'_> {
             forwarder::visit(true, position, hop.kind, instance.place, tables, epoch).ok()
         });
         let plan = decided.and_then(|transform| self.plan_of(&transform, hop, instance));
-        plan.unwrap_or(Plan::Walk)
+        plan.unwrap_or(Plan::SlowPath)
     }
 
     /// The plan that does what the slow path's transform does; none: it does something else as well.

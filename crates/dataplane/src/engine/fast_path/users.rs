@@ -3,7 +3,7 @@
 //! hold packets back or write metadata: that is the slow path's.
 
 use super::FastPath;
-use super::act::FastPathContext;
+use super::context::FastPathContext;
 use super::packet_meta::{Kind, PacketMeta};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::Packet;
@@ -14,43 +14,43 @@ use catena_model::PathId;
 
 impl FastPath {
     /// Finds the slices of a group's users, and asks for where their paths begin.
-    pub(super) fn find_slices(&self, sights: &mut [PacketMeta], context: &FastPathContext<'_>) {
+    pub(super) fn find_slices(&self, metas: &mut [PacketMeta], context: &FastPathContext<'_>) {
         let slices = &context.tables.slices;
         // Packets come in rows by one port.
         let mut door = None;
-        let mut asked = |sight: &PacketMeta| {
+        let mut asked = |meta: &PacketMeta| {
             let spots = match door {
-                Some((entry, spots)) if entry == sight.entry => spots,
+                Some((entry, spots)) if entry == meta.entry => spots,
                 _ => {
-                    let ingress = self.ingress(sight)?;
+                    let ingress = self.ingress(meta)?;
                     let places = [Scope::port(ingress.index), Scope::network(ingress.network)];
                     let spots = places.map(|place| slices.spot(place));
-                    door = Some((sight.entry, spots));
+                    door = Some((meta.entry, spots));
                     spots
                 }
             };
-            let Subscriber::Known(known) = &sight.user else { return None };
+            let Subscriber::Known(known) = &meta.user else { return None };
             Some((spots, Shown::from(known)))
         };
-        for sight in sights.iter().filter(|sight| sight.kind == Kind::Subscriber) {
-            if let Some((spots, shown)) = asked(sight) {
+        for meta in metas.iter().filter(|meta| meta.kind == Kind::Subscriber) {
+            if let Some((spots, shown)) = asked(meta) {
                 slices.prefetch(&spots, shown);
             }
         }
-        for sight in sights.iter_mut().filter(|sight| sight.kind == Kind::Subscriber) {
-            let asked = asked(sight);
-            sight.slice = asked.and_then(|(spots, shown)| slices.find(&spots, shown));
-            if let Some(slice) = sight.slice {
+        for meta in metas.iter_mut().filter(|meta| meta.kind == Kind::Subscriber) {
+            let asked = asked(meta);
+            meta.slice = asked.and_then(|(spots, shown)| slices.find(&spots, shown));
+            if let Some(slice) = meta.slice {
                 slices.prefetch_direct(slice);
             }
         }
-        for sight in sights.iter_mut().filter(|sight| sight.kind == Kind::Subscriber) {
-            match sight.slice.and_then(|slice| slices.direct(slice)) {
+        for meta in metas.iter_mut().filter(|meta| meta.kind == Kind::Subscriber) {
+            match meta.slice.and_then(|slice| slices.direct(slice)) {
                 Some(PathId(path)) => {
-                    sight.nsh.spi = path;
+                    meta.nsh.spi = path;
                     context.tables.positions.prefetch(path);
                 }
-                None => sight.kind = Kind::Walk,
+                None => meta.kind = Kind::SlowPath,
             }
         }
     }
@@ -60,26 +60,22 @@ impl FastPath {
     #[inline]
     pub(super) fn ask_user(
         packet: &Packet,
-        sight: &mut PacketMeta,
+        meta: &mut PacketMeta,
         context: &FastPathContext<'_>,
     ) -> Option<()> {
-        if sight.user == Subscriber::Unknown && context.inspection.is_on && sight.frame.is_tunnel()
-        {
-            let frame = packet.buffer.bytes().get(usize::from(sight.header_bytes)..)?;
-            sight.user = context.inspection.into_plain(frame, &sight.frame)?;
+        if meta.user == Subscriber::Unknown && context.inspection.is_on && meta.frame.is_tunnel() {
+            let frame = packet.buffer.bytes().get(usize::from(meta.header_bytes)..)?;
+            meta.user = context.inspection.into_plain(frame, &meta.frame)?;
         }
         Some(())
     }
 
     /// Where a user's packet enters the path of its slice; none: it takes something along there.
     #[inline]
-    pub(super) fn sliced(
-        sight: &PacketMeta,
-        context: &FastPathContext<'_>,
-    ) -> Option<PathPosition> {
-        let is_ordinary = !sight.frame.is_multicast_or_link_local();
+    pub(super) fn sliced(meta: &PacketMeta, context: &FastPathContext<'_>) -> Option<PathPosition> {
+        let is_ordinary = !meta.frame.is_multicast_or_link_local();
         let positions = &context.tables.positions;
-        let start = positions.start_bare(PathId(sight.nsh.spi)).filter(|_| is_ordinary)?;
+        let start = positions.start_bare(PathId(meta.nsh.spi)).filter(|_| is_ordinary)?;
         context.counters.prefetch_entered(start.path());
         Some(start)
     }

@@ -9,7 +9,7 @@ use crate::engine::tables::Tables;
 use crate::engine::tables::classifier;
 use crate::engine::tables::classifier::Failing;
 use catena_model::entry::RuleKey;
-use catena_model::explain::{Condition, RuleVerdict};
+use catena_model::explain::{RuleCondition, RuleVerdict};
 use catena_model::id::{ChainId, NetworkId};
 use catena_model::program::{RuleEntry, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
@@ -34,7 +34,7 @@ pub(crate) fn of_chain(
             RuleVerdict::new(Some(rule.id), rule.name.clone(), Some(path.id), condition)
         }));
         if verdicts.len() == before {
-            let condition = Condition::NotTurned;
+            let condition = RuleCondition::NotTurned;
             verdicts.push(RuleVerdict::new(None, "", Some(path.id), condition));
         }
     }
@@ -46,23 +46,23 @@ fn judge(
     (key, rule): (&RuleKey, &RuleEntry),
     port: PortIndex,
     frame: &[u8],
-) -> Condition {
+) -> RuleCondition {
     let came_by = tables.port(port);
     let name = || came_by.entry.name.clone();
     // Of what a function sends, only its own traffic is asked about, and only rules of its port.
     if came_by.is_function() && rule.matches.place.port() != Some(came_by.entry.id) {
-        return Condition::FunctionPort { port: name() };
+        return RuleCondition::FunctionPort { port: name() };
     }
     if let RulePlace::After(ended) = rule.matches.place {
         let before = tables.entries.paths.get(&ended);
         let chain = before.map_or_else(String::new, |path| chain_name(tables, path.chain));
-        return Condition::AfterChain { chain };
+        return RuleCondition::AfterChain { chain };
     }
     let wanted = rule.matches.place.port();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != came_by.entry.id) {
         let known = tables.entries.ports.get(&wanted);
         let wanted = known.map_or_else(|| wanted.to_string(), |entry| entry.name.clone());
-        return Condition::IngressPort { wanted, found: name() };
+        return RuleCondition::IngressPort { wanted, found: name() };
     }
     let path = tables.entries.paths.get(&rule.path);
     if wanted.is_none()
@@ -73,19 +73,19 @@ fn judge(
             network.map_or_else(|| id.to_string(), |network| network.name.clone())
         };
         let (wanted, found) = (named(path.destination), named(came_by.entry.network));
-        return Condition::Network { wanted, found };
+        return RuleCondition::Network { wanted, found };
     }
-    let Ok(view) = parse::parse_frame(frame) else { return Condition::Malformed };
+    let Ok(view) = parse::parse_frame(frame) else { return RuleCondition::Malformed };
     if encap::by_ether_type(view.ethertype).is_some() {
-        return Condition::ForeignHeader;
+        return RuleCondition::ForeignHeader;
     }
     if parse::is_never_classified(&view) || view.destination.is_multicast() {
-        return Condition::NeverClassified;
+        return RuleCondition::NeverClassified;
     }
-    let Some(flow) = view.flow else { return Condition::NoIp };
+    let Some(flow) = view.flow else { return RuleCondition::NoIp };
     let number = tables.rules.number(key);
     let placed = number.filter(|number| tables.rules.place_of(*number).is_some());
-    let Some(number) = placed else { return Condition::NotTurned };
+    let Some(number) = placed else { return RuleCondition::NotTurned };
     match tables.rules.failing(number, &view, &flow) {
         Some(failing) => condition(failing, rule, &view, &flow),
         None => winner(tables, number, port, &view, &flow),
@@ -99,15 +99,15 @@ fn winner(
     port: PortIndex,
     view: &FrameView,
     flow: &FlowKey,
-) -> Condition {
+) -> RuleCondition {
     let came_by = tables.port(port);
     let network = Some(came_by.network).filter(|_| !came_by.is_function());
     let found = tables.rules.find(port, network, view, flow);
     let earlier = found.filter(|(winner, _)| *winner != number);
-    let Some((winner, start)) = earlier else { return Condition::Takes };
+    let Some((winner, start)) = earlier else { return RuleCondition::Takes };
     let chain = tables.path(tables.positions.place(start).path).chain;
     let entry = tables.rules.entry(winner);
-    Condition::EarlierRule {
+    RuleCondition::EarlierRule {
         rule: entry.map_or_else(String::new, |entry| entry.name.clone()),
         priority: entry.map_or(0, |entry| entry.priority),
         chain: chain_name(tables, chain),
@@ -115,31 +115,35 @@ fn winner(
 }
 
 /// What a rule wants and what the packet has.
-fn condition(failing: Failing, rule: &RuleEntry, view: &FrameView, flow: &FlowKey) -> Condition {
+fn condition(
+    failing: Failing,
+    rule: &RuleEntry,
+    view: &FrameView,
+    flow: &FlowKey,
+) -> RuleCondition {
     let wants = &rule.matches;
     let ports = classifier::has_ports(flow);
-    let unread = Condition::Malformed;
+    let unread = RuleCondition::Malformed;
     match failing {
         Failing::Family => {
-            Condition::Family { wanted: wants.family, found: IpFamily::of(flow.source) }
+            RuleCondition::Family { wanted: wants.family, found: IpFamily::of(flow.source) }
         }
-        Failing::Vlan => Condition::Vlan { wanted: wants.vlan, found: view.vlan },
-        Failing::Protocol => Condition::Protocol {
+        Failing::Vlan => RuleCondition::Vlan { wanted: wants.vlan, found: view.vlan },
+        Failing::Protocol => RuleCondition::Protocol {
             wanted: wants.transport.unwrap_or(Transport::Icmp),
             found: flow.protocol.0,
         },
-        Failing::Source => {
-            wants.source.map_or(unread, |wanted| Condition::Source { wanted, found: flow.source })
-        }
-        Failing::Destination => wants
-            .destination
-            .map_or(unread, |wanted| Condition::Destination { wanted, found: flow.destination }),
-        Failing::SourcePorts => wants.source_ports.map_or(unread, |wanted| Condition::SourcePort {
-            wanted,
-            found: ports.then_some(flow.source_port),
+        Failing::Source => wants
+            .source
+            .map_or(unread, |wanted| RuleCondition::Source { wanted, found: flow.source }),
+        Failing::Destination => wants.destination.map_or(unread, |wanted| {
+            RuleCondition::Destination { wanted, found: flow.destination }
+        }),
+        Failing::SourcePorts => wants.source_ports.map_or(unread, |wanted| {
+            RuleCondition::SourcePort { wanted, found: ports.then_some(flow.source_port) }
         }),
         Failing::DestinationPorts => wants.destination_ports.map_or(unread, |wanted| {
-            Condition::DestinationPort { wanted, found: ports.then_some(flow.destination_port) }
+            RuleCondition::DestinationPort { wanted, found: ports.then_some(flow.destination_port) }
         }),
     }
 }

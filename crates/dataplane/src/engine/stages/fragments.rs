@@ -8,7 +8,7 @@ use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::parse;
 use crate::engine::state::fragments::{
-    FragmentScope, FragmentVerdict, Fragments, Held, Name, Standing, Way,
+    FragmentName, FragmentScope, FragmentVerdict, FragmentWay, Fragments, Held, Standing,
 };
 use crate::engine::tables::slices::Scope;
 use crate::engine::vector::owner::Owner;
@@ -83,7 +83,7 @@ impl Fragments {
     pub(crate) fn set_aside(
         &mut self,
         work: Work,
-        name: Name,
+        name: FragmentName,
         position: Option<PathPosition>,
         context: &mut Context<'_>,
     ) {
@@ -120,7 +120,7 @@ impl Fragments {
     /// path has gone meanwhile end.
     pub(crate) fn next_free(
         &mut self,
-        name: &Name,
+        name: &FragmentName,
         context: &mut Context<'_>,
     ) -> Option<(Work, Option<PathPosition>)> {
         while let Some(Held { mut work, standing, .. }) = self.next_of(name) {
@@ -196,7 +196,7 @@ fn do_ports_matter(work: &Work, context: &Context<'_>) -> bool {
 ///
 /// Of a slice it is its path alone: the datagrams of a tunnel, often of many users, have few names
 /// that return soon.
-fn way(work: &Work, context: &Context<'_>) -> Option<Way> {
+fn way(work: &Work, context: &Context<'_>) -> Option<FragmentWay> {
     let tables = context.tables;
     let flow = work.view.flow.filter(|_| work.view.fragment == Fragment::First)?;
     let (port, network) = match work.step {
@@ -206,9 +206,9 @@ fn way(work: &Work, context: &Context<'_>) -> Option<Way> {
     };
     let sliced = network.and_then(|network| slices::path_of(work, port, network, tables));
     Some(match (sliced, tables.rules.find(port, network, &work.view, &flow)) {
-        (Some(path), _) => Way::of_slice(path),
+        (Some(path), _) => FragmentWay::of_slice(path),
         // Which instances, and which chains behind the first one, hangs on the flow.
-        (None, Some(_)) => Way::of_flow(flow.seeded_hash(tables.choice_seed)),
-        (None, None) => Way::PLAIN,
+        (None, Some(_)) => FragmentWay::of_flow(flow.seeded_hash(tables.choice_seed)),
+        (None, None) => FragmentWay::PLAIN,
     })
 }

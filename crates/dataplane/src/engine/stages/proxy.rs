@@ -30,7 +30,7 @@ use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::packet::parse;
 use crate::engine::packet::trim_front;
 use crate::engine::state::fragments::{FragmentVerdict, Fragments};
-use crate::engine::state::health::Way;
+use crate::engine::state::health::ProbeWay;
 use crate::engine::state::network_mac;
 use crate::engine::state::proxy_flows::{ProxyFlows, Recalled, Visit, Whose};
 use crate::engine::state::rewrite;
@@ -245,7 +245,7 @@ fn book_return(
 }
 
 /// How a packet came through a local instance.
-fn way(work: &Work, path: &PathTable, local: u32, tables: &Tables) -> Option<Way> {
+fn way(work: &Work, path: &PathTable, local: u32, tables: &Tables) -> Option<ProbeWay> {
     let hop = path.local_instances.get(local as usize)?.hop;
     let entry = path.hops.get(usize::from(hop))?;
     // What went in looked otherwise.
@@ -255,7 +255,7 @@ fn way(work: &Work, path: &PathTable, local: u32, tables: &Tables) -> Option<Way
         InstancePlace::Here { ingress, ingress_mac, speaks, local: own, .. } if own == local => {
             let ingress = tables.port(ingress).entry.id;
             let headed = speaks.map(|_| (path.id, hop));
-            Some(Way { flow, ingress, ingress_mac, headed })
+            Some(ProbeWay { flow, ingress, ingress_mac, headed })
         }
         _ => None,
     })

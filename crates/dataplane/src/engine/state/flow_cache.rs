@@ -34,7 +34,7 @@ impl FlowWords {
 
 /// What a flow is looked up by: its words, and the hash by which it chooses instances.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'s> {
+pub(crate) struct FlowQuery<'s> {
     pub(crate) words: &'s FlowWords,
     pub(crate) flow_hash: u64,
 }
@@ -123,13 +123,13 @@ impl FlowCache {
     /// another place. Flows that share the hash itself share a set too: all that its sender gains is
     /// the long way, which any new flow takes.
     #[inline]
-    fn set(&self, asked: Asked<'_>) -> usize {
+    fn set(&self, asked: FlowQuery<'_>) -> usize {
         let hash = (asked.flow_hash ^ asked.words.rest >> PORT_BITS).wrapping_mul(self.seed | 1);
         (hash >> 32) as usize & (self.sets.len() - 1)
     }
 
     #[inline]
-    pub(crate) fn prefetch(&self, asked: Asked<'_>) {
+    pub(crate) fn prefetch(&self, asked: FlowQuery<'_>) {
         if let Some(set) = self.sets.get(self.set(asked)) {
             prefetch(set);
         }
@@ -140,7 +140,7 @@ impl FlowCache {
     #[inline]
     pub(crate) fn find(
         &mut self,
-        asked: Asked<'_>,
+        asked: FlowQuery<'_>,
         now_ms: u32,
     ) -> Option<Option<(CachedPath, bool)>> {
         let (set, epoch) = (self.set(asked), self.epoch(asked.words));
@@ -162,7 +162,7 @@ impl FlowCache {
         entrance: Option<CachedPath>,
     ) {
         let words = FlowWords::of(port, frame);
-        let asked = Asked { words: &words, flow_hash };
+        let asked = FlowQuery { words: &words, flow_hash };
         let (set, epoch) = (self.set(asked), self.epoch(&words));
         let Some(Set(entries)) = self.sets.get(set) else { return };
         let age = |entry: &Entry| match entry.epoch == self.epoch(&entry.words) {

@@ -19,8 +19,6 @@ mod passed;
 
 pub(crate) use held::{Held, Standing};
 
-use super::fragments::coverage::Coverage;
-use super::fragments::held::Waitlist;
 use super::network_mac;
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
@@ -33,8 +31,10 @@ use catena_wire::flow::FlowKey;
 use catena_wire::fragment::FragmentPlace;
 use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::scalar::{MacAddr, VlanId};
+use coverage::Coverage;
+use held::Waitlist;
+pub(crate) use passed::FragmentWay;
 use passed::Passed;
-pub(crate) use passed::Way;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -83,7 +83,7 @@ impl FragmentScope {
 
 /// What the fragments of one packet have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Name {
+pub(crate) struct FragmentName {
     scope: FragmentScope,
     vlan: Option<VlanId>,
     /// The flow without ports.
@@ -93,7 +93,7 @@ pub(crate) struct Name {
     hash: u64,
 }
 
-impl Name {
+impl FragmentName {
     fn new(seed: u64, scope: FragmentScope, view: &FrameView, identification: u32) -> Option<Self> {
         let flow = FragmentPlace::common(&view.flow?);
         Some(Self { scope, vlan: view.vlan, flow, identification, hash: 0 }.hashed(seed))
@@ -116,7 +116,7 @@ impl Name {
 /// What a first fragment says.
 #[derive(Clone, Copy)]
 struct Head {
-    name: Name,
+    name: FragmentName,
     flow: FlowKey,
     /// Whose packet it is.
     user: Subscriber,
@@ -124,7 +124,7 @@ struct Head {
     head: u64,
     first_end: u32,
     /// None: there is but one way here.
-    way: Option<Way>,
+    way: Option<FragmentWay>,
     seen: Coverage,
     seen_ns: u64,
 }
@@ -143,9 +143,9 @@ pub(crate) enum FragmentVerdict {
     /// It is whole, or a later fragment that has the ports of its first now.
     GoesOn,
     /// It is a first fragment: those that wait for it may follow.
-    First(Name),
+    First(FragmentName),
     /// It is a later fragment, and its first has not come.
-    Orphan(Name),
+    Orphan(FragmentName),
 }
 
 /// The memory of first fragments, and those that wait for theirs.
@@ -175,14 +175,14 @@ impl Fragments {
         &mut self,
         now_ns: u64,
         scope: FragmentScope,
-        (is_once, way): (bool, Option<Way>),
+        (is_once, way): (bool, Option<FragmentWay>),
         (bytes, view, user): (&[u8], &mut FrameView, &mut Subscriber),
     ) -> Result<FragmentVerdict, DropReason> {
         if view.fragment == Fragment::Whole {
             return Ok(FragmentVerdict::GoesOn);
         }
         let place = FragmentPlace::read(bytes, view).ok_or(DropReason::MalformedIp)?;
-        let name = Name::new(self.seed, scope, view, place.identification);
+        let name = FragmentName::new(self.seed, scope, view, place.identification);
         let name = name.ok_or(DropReason::MalformedIp)?;
         if view.fragment == Fragment::First {
             self.learn(now_ns, &place, (name, way), (view, user))?;
@@ -218,7 +218,8 @@ impl Fragments {
         user: &mut Subscriber,
     ) {
         let place = FragmentPlace::read(bytes, view).filter(|_| view.fragment == Fragment::Later);
-        let name = place.and_then(|place| Name::new(self.seed, scope, view, place.identification));
+        let name =
+            place.and_then(|place| FragmentName::new(self.seed, scope, view, place.identification));
         let entry = name.and_then(|name| self.entries[self.find(now_ns, &name)?]);
         if let Some(Entry { first, .. }) = entry {
             view.flow = Some(first.flow);
@@ -227,7 +228,7 @@ impl Fragments {
     }
 
     /// Where a packet is remembered.
-    fn find(&self, now_ns: u64, name: &Name) -> Option<usize> {
+    fn find(&self, now_ns: u64, name: &FragmentName) -> Option<usize> {
         name.places().find(|place| {
             let found = self.entries[*place].as_ref().map(|entry| &entry.first);
             found.is_some_and(|found| found.name == *name && !is_overdue(found, now_ns))
@@ -244,7 +245,7 @@ impl Fragments {
         &mut self,
         now_ns: u64,
         place: &FragmentPlace,
-        (name, way): (Name, Option<Way>),
+        (name, way): (FragmentName, Option<FragmentWay>),
         (view, user): (&FrameView, &Subscriber),
     ) -> Result<(), DropReason> {
         let flow = view.flow.ok_or(DropReason::MalformedIp)?;
@@ -286,7 +287,7 @@ impl Fragments {
     }
 
     /// Which of its places a new packet gets; none: all others have fewer.
-    fn place_for_new(&self, now_ns: u64, name: &Name) -> Option<usize> {
+    fn place_for_new(&self, now_ns: u64, name: &FragmentName) -> Option<usize> {
         let own = self.shares.held_by(&name.scope);
         let candidates = name.places().filter_map(|at| {
             let Some(Entry { first, holder, turn }) = &self.entries[at] else {
@@ -304,7 +305,7 @@ impl Fragments {
     pub(crate) fn hold(
         &mut self,
         now_ns: u64,
-        name: Name,
+        name: FragmentName,
         work: Work,
         standing: Option<Standing>,
     ) -> Option<(Work, DropReason)> {
@@ -312,7 +313,7 @@ impl Fragments {
     }
 
     /// The next of those that wait for this packet's first.
-    pub(crate) fn next_of(&mut self, name: &Name) -> Option<Held> {
+    pub(crate) fn next_of(&mut self, name: &FragmentName) -> Option<Held> {
         self.waitlist.next_of(name)
     }
 
@@ -341,8 +342,8 @@ impl Fragments {
         (bytes, view): (&[u8], &FrameView),
     ) {
         let Some(place) = FragmentPlace::read(bytes, view) else { return };
-        let there = Name::new(other.seed, there, view, place.identification);
-        let here = Name::new(self.seed, here, view, place.identification);
+        let there = FragmentName::new(other.seed, there, view, place.identification);
+        let here = FragmentName::new(self.seed, here, view, place.identification);
         let (Some(there), Some(here)) = (there, here) else { return };
         self.passed.pass(now_ns, &here, other.passed.way_of(now_ns, &there));
     }
@@ -355,7 +356,7 @@ impl Fragments {
     ) {
         for Entry { first, .. } in other.entries.iter().flatten() {
             if let Some(scope) = scope(first.name.scope) {
-                let name = Name { scope, ..first.name }.hashed(self.seed);
+                let name = FragmentName { scope, ..first.name }.hashed(self.seed);
                 self.put(first.seen_ns, Head { name, ..*first });
             }
         }

@@ -15,11 +15,11 @@ mod board;
 
 pub use board::{Board, WatchDuty};
 
-use super::health::board::News;
 use crate::engine::account::slots::Slots;
 use crate::engine::collections::rendezvous;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::Tables;
+use board::News;
 use catena_model::PathId;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::limits::{
@@ -44,7 +44,7 @@ const GROUPS: u64 = 8;
 
 /// How a packet came through an instance: what a transit probe repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct ProbeWay {
     pub(crate) flow: FlowKey,
     pub(crate) ingress: PortId,
     pub(crate) ingress_mac: MacAddr,
@@ -65,7 +65,7 @@ struct Watch {
     /// Anything was ever seen of it.
     is_known: bool,
     answers_link: bool,
-    way: Option<Way>,
+    way: Option<ProbeWay>,
     /// A probe came back by this way.
     is_way_proven: bool,
     /// Probes since the last evidence that counts.
@@ -132,7 +132,7 @@ pub(crate) struct Due {
     pub(crate) watch: u32,
     pub(crate) mark: ProbeMark,
     pub(crate) asks_link: bool,
-    pub(crate) way: Option<Way>,
+    pub(crate) way: Option<ProbeWay>,
 }
 
 /// All watches.
@@ -181,7 +181,7 @@ impl Health {
             });
             watch.index = index;
             watch.name.clone_from(&instance.name);
-            let is_gone = |way: &Way| {
+            let is_gone = |way: &ProbeWay| {
                 let lost_path = way.headed.is_some_and(|(path, hop)| {
                     let start = tables.positions.start(path);
                     start.and_then(|start| tables.positions.renew(start, path, hop)).is_none()
@@ -286,7 +286,7 @@ impl Health {
     }
 
     /// Packets have come back from it. `way` is asked for while it has none that is proven.
-    pub(crate) fn saw_return(&mut self, watch: u32, way: impl FnOnce() -> Option<Way>) {
+    pub(crate) fn saw_return(&mut self, watch: u32, way: impl FnOnce() -> Option<ProbeWay>) {
         let Some(watch) = self.watch(watch) else { return };
         watch.saw();
         watch.news.has_returned = true;
@@ -348,7 +348,7 @@ impl Health {
     }
 }
 
-impl Way {
+impl ProbeWay {
     /// The port that its probes enter by, in the tables in force.
     pub(crate) fn ingress(&self, slots: &Slots) -> Option<PortIndex> {
         slots.owner(slots.of_port(self.ingress)?).1

@@ -5,7 +5,7 @@ use crate::frames::Spec;
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, three_hosts};
 use crate::town::{Town, rule};
-use catena_model::explain::Condition;
+use catena_model::explain::RuleCondition;
 use catena_model::id::ChainId;
 use catena_model::program::{RuleMatch, RulePlace};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
@@ -27,14 +27,14 @@ fn chain(town: &Town) -> ChainId {
 }
 
 /// What is said of the chain's rules; the packet is then sent, and enters only if it was said to.
-fn judge(town: Town, port: &str, frame: &[u8]) -> Vec<(Condition, String)> {
+fn judge(town: Town, port: &str, frame: &[u8]) -> Vec<(RuleCondition, String)> {
     let chain = chain(&town);
     let mut rig = Rig::new(town);
     let told = tell(&rig, port, frame, Some(chain));
     rig.moved();
     rig.send(port, frame);
     let has_entered = rig.moved().contains_key("host1 path 100 entered");
-    let is_taken = told.why_not.iter().any(|verdict| verdict.condition == Condition::Takes);
+    let is_taken = told.why_not.iter().any(|verdict| verdict.condition == RuleCondition::Takes);
     assert_eq!(has_entered, is_taken, "{:?}", told.why_not);
     told.why_not.into_iter().map(|verdict| (verdict.condition, verdict.text)).collect()
 }

@@ -1,7 +1,7 @@
 //! What a stream sent and what came of it, as capture files for anybody's tools (the pcap format of
 //! libpcap, times in nanoseconds). Knows that format alone.
 
-use super::stream::Captured;
+use super::stream::CapturedStream;
 use crate::error::{LabError, Result};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -15,13 +15,13 @@ const LINK_ETHERNET: u32 = 1;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Writes a capture.
-pub(crate) fn write(captured: &Captured, path: &Path) -> Result<()> {
+pub(crate) fn write(captured: &CapturedStream, path: &Path) -> Result<()> {
     let told = |error| LabError::io("write", path.display().to_string(), error);
     let mut file = BufWriter::new(File::create(path).map_err(told)?);
     write_to(captured, &mut file).and_then(|()| file.flush()).map_err(told)
 }
 
-fn write_to(captured: &Captured, file: &mut impl Write) -> std::io::Result<()> {
+fn write_to(captured: &CapturedStream, file: &mut impl Write) -> std::io::Result<()> {
     file.write_all(&MAGIC.to_ne_bytes())?;
     file.write_all(&VERSION.0.to_ne_bytes())?;
     file.write_all(&VERSION.1.to_ne_bytes())?;
@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn a_capture_has_a_header_and_each_frame_with_its_time() {
-        let captured = Captured(vec![(3_000_000_007, vec![1, 2, 3]), (4_000_000_000, vec![])]);
+        let captured =
+            CapturedStream(vec![(3_000_000_007, vec![1, 2, 3]), (4_000_000_000, vec![])]);
         let mut bytes = Vec::new();
         write_to(&captured, &mut bytes).unwrap();
         assert_eq!(bytes.len(), 24 + 16 + 3 + 16);

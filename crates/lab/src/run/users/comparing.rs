@@ -3,7 +3,7 @@
 
 use super::delays::{Delays, Jitter};
 use super::frames::{mark_of, routers_passed};
-use super::stream::{Captured, LOOK, Plan};
+use super::stream::{CapturedStream, LOOK, Plan};
 use catena_io::{StampedFrame, StampedSocket};
 use serde::Serialize;
 use std::io;
@@ -58,7 +58,7 @@ pub(super) struct Comparing<'p> {
     distinct: u64,
     found: Comparison,
     delays_ns: Vec<u64>,
-    pub(super) captured: Captured,
+    pub(super) captured: CapturedStream,
 }
 
 impl<'p> Comparing<'p> {
@@ -72,7 +72,7 @@ impl<'p> Comparing<'p> {
             distinct: 0,
             found: Comparison::default(),
             delays_ns: Vec::new(),
-            captured: Captured::default(),
+            captured: CapturedStream::default(),
         }
     }
 

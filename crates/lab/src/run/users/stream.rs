@@ -40,9 +40,9 @@ pub(crate) struct Flow {
 
 /// Frames as they were seen, with their times in nanoseconds.
 #[derive(Default)]
-pub(crate) struct Captured(pub(crate) Vec<(u64, Vec<u8>)>);
+pub(crate) struct CapturedStream(pub(crate) Vec<(u64, Vec<u8>)>);
 
-impl Captured {
+impl CapturedStream {
     pub(super) fn note(&mut self, at_ns: u64, frame: &[u8]) {
         if self.0.len() < CAPTURED_MAX {
             self.0.push((at_ns, frame.to_vec()));
@@ -53,8 +53,8 @@ impl Captured {
 /// A stream that was sent and compared.
 pub(crate) struct Streamed {
     pub(crate) comparison: Comparison,
-    pub(crate) sent: Captured,
-    pub(crate) received: Captured,
+    pub(crate) sent: CapturedStream,
+    pub(crate) received: CapturedStream,
 }
 
 /// Sends a stream and compares what comes. `form`: which form of each user's frames leaves now;
@@ -96,9 +96,9 @@ fn send(
     plan: &Plan<'_>,
     socket: &StampedSocket,
     form: &AtomicU32,
-) -> io::Result<(u64, f64, Captured)> {
+) -> io::Result<(u64, f64, CapturedStream)> {
     let mut row: Vec<Vec<u8>> = vec![Vec::new(); STAMPED_ROW_MAX];
-    let mut captured = Captured::default();
+    let mut captured = CapturedStream::default();
     let start = Instant::now();
     let all = (plan.per_second * plan.duration.as_secs_f64()).round().max(1.0) as u64;
     let mut left = 0_u64;

@@ -4,7 +4,7 @@
 
 use crate::reconcile::Situation;
 use catena_model::NodeName;
-use catena_model::explain::{Condition, RuleVerdict, WhyNotReport};
+use catena_model::explain::{RuleCondition, RuleVerdict, WhyNotReport};
 use catena_model::resource::{Chain, ClassificationRule, Port};
 use catena_model::status::ChainState;
 use catena_plan::Intent;
@@ -32,7 +32,7 @@ pub(super) fn report(
             rules.push(RuleVerdict::new(Some(*id), rule.name(), None, condition));
         }
     }
-    let is_taken = rules.iter().any(|verdict| verdict.condition == Condition::Takes);
+    let is_taken = rules.iter().any(|verdict| verdict.condition == RuleCondition::Takes);
     WhyNotReport { chain: chain.name(), is_taken, state, rules }
 }
 
@@ -42,17 +42,17 @@ fn elsewhere(
     rule: &ClassificationRule,
     node: &NodeName,
     said: &[RuleVerdict],
-) -> Condition {
+) -> RuleCondition {
     let port = rule.source_port.and_then(|id| intent.ports.get(&id));
     if let Some(port) = port
         && let Some(other) = port.node.as_ref().filter(|other| *other != node)
     {
-        return Condition::OtherNode { node: other.clone(), port: port.name() };
+        return RuleCondition::OtherNode { node: other.clone(), port: port.name() };
     }
-    if said.iter().any(|verdict| verdict.condition == Condition::NotTurned) {
-        Condition::NotTurned
+    if said.iter().any(|verdict| verdict.condition == RuleCondition::NotTurned) {
+        RuleCondition::NotTurned
     } else {
-        Condition::NotPlanned
+        RuleCondition::NotPlanned
     }
 }
 
@@ -60,10 +60,10 @@ fn elsewhere(
 fn named(intent: &Intent, verdict: RuleVerdict) -> RuleVerdict {
     let RuleVerdict { id, rule, path, condition, .. } = verdict;
     let condition = match condition {
-        Condition::IngressPort { wanted, found } => {
+        RuleCondition::IngressPort { wanted, found } => {
             let known = intent.ports.values().find(|port| port.id.to_string() == wanted);
             let wanted = known.map_or(wanted, Port::name);
-            Condition::IngressPort { wanted, found }
+            RuleCondition::IngressPort { wanted, found }
         }
         other => other,
     };

@@ -4,7 +4,7 @@
 //! All wait equally long, so the oldest is always at the front. Where all places are taken, the
 //! place that has most gives one up for a place that has fewer.
 
-use super::{FragmentScope, Name};
+use super::{FragmentName, FragmentScope};
 use crate::engine::encap::PathPosition;
 use crate::engine::vector::Work;
 use crate::engine::vector::transform::Epoch;
@@ -33,7 +33,7 @@ pub(crate) struct Held {
     pub(crate) work: Work,
     /// Where on a path it is; none: it stands before its port's first stage.
     pub(crate) standing: Option<Standing>,
-    name: Name,
+    name: FragmentName,
     since_ns: u64,
 }
 
@@ -74,7 +74,7 @@ impl Waitlist {
     pub(super) fn hold(
         &mut self,
         now_ns: u64,
-        name: Name,
+        name: FragmentName,
         work: Work,
         standing: Option<Standing>,
     ) -> Option<(Work, DropReason)> {
@@ -110,7 +110,7 @@ impl Waitlist {
     }
 
     /// The next fragment of a packet whose first has come, in the order in which they came.
-    pub(super) fn next_of(&mut self, name: &Name) -> Option<Held> {
+    pub(super) fn next_of(&mut self, name: &FragmentName) -> Option<Held> {
         if self.held.is_empty() {
             return None;
         }

@@ -8,7 +8,7 @@
 //! passes only the way that all of those went.
 
 use super::FragmentScope;
-use super::{FRAGMENT_LIFETIME_NS, Name};
+use super::{FRAGMENT_LIFETIME_NS, FragmentName};
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
 use catena_model::PathId;
@@ -29,9 +29,9 @@ const LIFETIME_S: u32 = (FRAGMENT_LIFETIME_NS / SECOND_NS) as u32;
 
 /// A way that fragments go from their port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way(u32);
+pub(crate) struct FragmentWay(u32);
 
-impl Way {
+impl FragmentWay {
     /// No chain takes them.
     pub(crate) const PLAIN: Self = Self(0);
     /// Several ways.
@@ -65,7 +65,7 @@ impl Tag {
 struct Cell {
     holder: Holder,
     tag: Tag,
-    way: Way,
+    way: FragmentWay,
     /// The second from which on no receiver keeps anything.
     over_s: NonZeroU32,
 }
@@ -86,7 +86,12 @@ impl Passed {
     }
 
     /// Lets a fragment pass, if all that bore its name went the same way. No way: there is but one.
-    pub(super) fn pass(&mut self, now_ns: u64, name: &Name, way: Option<Way>) -> bool {
+    pub(super) fn pass(
+        &mut self,
+        now_ns: u64,
+        name: &FragmentName,
+        way: Option<FragmentWay>,
+    ) -> bool {
         let Some(way) = way else { return true };
         let now_s = seconds(now_ns);
         let over_s = NonZeroU32::MIN.saturating_add(now_s).saturating_add(LIFETIME_S);
@@ -125,7 +130,7 @@ impl Passed {
     }
 
     /// Which way what bears this name must go; none: any.
-    pub(super) fn way_of(&self, now_ns: u64, name: &Name) -> Option<Way> {
+    pub(super) fn way_of(&self, now_ns: u64, name: &FragmentName) -> Option<FragmentWay> {
         let (set, tag) = places(name);
         let at = self.find(seconds(now_ns), name.scope, tag, &set)?;
         self.cells[at].map(|cell| cell.way)
@@ -215,7 +220,7 @@ fn any_of(holder: Holder) -> usize {
 }
 
 /// The places that a name can have, and what tells it apart there.
-fn places(name: &Name) -> (Range<usize>, Tag) {
+fn places(name: &FragmentName) -> (Range<usize>, Tag) {
     let sets = NAMES_MAX / PLACES;
     let set = usize::try_from(name.hash % sets as u64).unwrap_or(0);
     (set * PLACES..(set + 1) * PLACES, Tag((name.hash >> 32) as u32 | 1))
@@ -234,11 +239,11 @@ mod tests {
 
     const FLOOD: u32 = 300_000;
 
-    fn name(port: u32, identification: u32) -> Name {
+    fn name(port: u32, identification: u32) -> FragmentName {
         seeded_name(7, port, identification)
     }
 
-    fn seeded_name(seed: u64, port: u32, identification: u32) -> Name {
+    fn seeded_name(seed: u64, port: u32, identification: u32) -> FragmentName {
         let address = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
         let flow = FlowKey {
             source: address(1),
@@ -248,17 +253,21 @@ mod tests {
             destination_port: 0,
         };
         let scope = FragmentScope::Port(port);
-        Name { scope, vlan: None, flow, identification, hash: 0 }.hashed(seed)
+        FragmentName { scope, vlan: None, flow, identification, hash: 0 }.hashed(seed)
     }
 
-    fn way(number: u32) -> Way {
-        if number.is_multiple_of(3) { Way::PLAIN } else { Way::of_flow(u64::from(number % 7)) }
+    fn way(number: u32) -> FragmentWay {
+        if number.is_multiple_of(3) {
+            FragmentWay::PLAIN
+        } else {
+            FragmentWay::of_flow(u64::from(number % 7))
+        }
     }
 
     /// Of those that have passed, none passes another way.
     fn all_are_kept(passed: &mut Passed, now_ns: u64, names: &[(u32, u32)]) {
         for (port, number) in names {
-            let other = Some(Way::of_flow(99));
+            let other = Some(FragmentWay::of_flow(99));
             assert!(!passed.pass(now_ns, &name(*port, *number), other), "{port} {number}");
         }
     }
@@ -266,7 +275,7 @@ mod tests {
     #[test]
     fn a_name_goes_one_way_until_no_receiver_keeps_any_of_it() {
         let mut passed = Passed::new();
-        let (plain, chained) = (Some(Way::PLAIN), Some(Way::of_flow(7)));
+        let (plain, chained) = (Some(FragmentWay::PLAIN), Some(FragmentWay::of_flow(7)));
         let at = |seconds: u64| seconds * SECOND_NS;
         assert!(passed.pass(at(10), &name(1, 5), plain));
         assert!(!passed.pass(at(20), &name(1, 5), chained));
@@ -340,7 +349,7 @@ mod tests {
     fn who_sends_all_fragments_one_way_is_never_refused() {
         let mut passed = Passed::new();
         for number in 0..FLOOD {
-            assert!(passed.pass(SECOND_NS, &name(1, number), Some(Way::PLAIN)), "{number}");
+            assert!(passed.pass(SECOND_NS, &name(1, number), Some(FragmentWay::PLAIN)), "{number}");
         }
     }
 }

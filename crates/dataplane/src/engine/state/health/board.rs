@@ -2,7 +2,7 @@
 //! probes and judges; what the others see come back is evidence for it, and its verdicts are theirs.
 //! Each looks once in a heartbeat, so no packet waits for the lock.
 
-use super::{Due, GAP_NS, Health, Watch, Way};
+use super::{Due, GAP_NS, Health, ProbeWay, Watch};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,7 +41,7 @@ struct Line {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
     pub(super) has_returned: bool,
-    pub(super) way: Option<Way>,
+    pub(super) way: Option<ProbeWay>,
     pub(super) answers_link: bool,
     pub(super) returns_marks: bool,
 }

@@ -21,8 +21,6 @@ mod simulation;
 mod tests;
 mod waits;
 
-use super::scheduler::exit::Exit;
-use super::scheduler::lane::{Lane, Place, Rounds};
 use crate::engine::collections::shares::{Holder, Shares, leaves_room, must_yield};
 use crate::engine::vector::KeptPlace;
 use crate::engine::vector::Work;
@@ -36,6 +34,8 @@ use catena_model::limits::{
 use catena_model::program::{DelayClass, SlicePolicy};
 use catena_model::slice_wait::SliceWait;
 use catena_model::{DropReason, SliceId};
+use exit::Exit;
+use lane::{Lane, Place, Rounds};
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 

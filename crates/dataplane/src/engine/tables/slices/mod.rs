@@ -12,7 +12,6 @@ mod ranges;
 #[cfg(test)]
 mod tests;
 
-use super::slices::ranges::{Claim, Claimant, Ranges};
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::sharing::{Chunks, Hashed, Numbers, SharedMap};
 use crate::engine::packet::index::SliceIndex;
@@ -24,6 +23,7 @@ use catena_model::slice::SlicePlace;
 use catena_model::{PathId, SliceId};
 use catena_wire::scalar::{Qfi, Teid, TunnelId};
 use imbl::OrdMap;
+use ranges::{Claim, Claimant, Ranges};
 use std::sync::Arc;
 
 /// Where packets are when slices take them.

@@ -1,10 +1,10 @@
 //! The controller as a process: starting, queues between its tasks, waiting for its disk, dying.
 
-use crate::controller::{ConnectionId, Controller, Wish};
+use crate::controller::{ConnectionId, Controller, ControllerEffect};
 use crate::delivery::{AGAIN, words};
 use crate::disk::Death;
 use crate::journal_store::lock;
-use crate::network::{End, Line, Parcel};
+use crate::network::{End, Envelope, Line};
 use crate::world::{Event, World};
 use catena_model::status::DrainProof;
 use catena_plan::DRAIN_INTERVAL;
@@ -70,7 +70,7 @@ impl World {
                 self.expect_silence(id);
                 self.network.close(id, End::Other);
             } else {
-                self.send(id, End::Agent, Parcel::Close);
+                self.send(id, End::Agent, Envelope::Close);
                 self.network.close(id, End::Other);
             }
         }
@@ -89,8 +89,8 @@ impl World {
         controller.hear(id, message);
         let has_replaced = !controller.replaced().is_empty();
         let is_complete = self.is_reading_due && controller.is_reading_complete();
-        let wishes = controller.take_wishes();
-        self.carry_out(wishes);
+        let effects = controller.take_wishes();
+        self.carry_out(effects);
         if has_replaced {
             let wait = self.wait_us(0, 3_000);
             self.after(wait, Event::EndReplaced { controller: self.controller_number });
@@ -125,11 +125,11 @@ impl World {
         }
     }
 
-    pub(crate) fn carry_out(&mut self, wishes: Vec<Wish>) {
-        for wish in wishes {
-            match wish {
-                Wish::Close(id) => self.close(id, End::Other),
-                Wish::Send(id, message) => {
+    pub(crate) fn carry_out(&mut self, effects: Vec<ControllerEffect>) {
+        for effect in effects {
+            match effect {
+                ControllerEffect::Close(id) => self.close(id, End::Other),
+                ControllerEffect::Send(id, message) => {
                     if let Some(to_agent::Message::Delta(program)) = &message.message {
                         self.check_handed_out(program.number);
                         let node = self.network.get(id).map(|connection| connection.node);
@@ -164,17 +164,17 @@ impl World {
         self.is_reconcile_due = false;
         let Some(controller) = &mut self.controller else { return };
         let step = controller.advance();
-        let wishes = controller.take_wishes();
+        let effects = controller.take_wishes();
         if let Some(ledger) = &step.planned {
             self.trace.note(format_args!("controller: blueprint {}", ledger.number));
             self.checks.planned(ledger);
             self.checks.tally.blueprints += 1;
         }
         if self.config.planted == crate::Planted::HandsOutBeforePersisting {
-            self.carry_out(wishes);
+            self.carry_out(effects);
             self.die_if_due();
         } else if !self.die_if_due() {
-            self.leave_after_disk(wishes, false);
+            self.leave_after_disk(effects, false);
         }
         if let Some(trouble) = step.trouble {
             self.trace.note(format_args!("controller in trouble: {trouble}"));
@@ -184,22 +184,27 @@ impl World {
     }
 
     /// What follows from a commit leaves when the disk has answered.
-    pub(crate) fn leave_after_disk(&mut self, wishes: Vec<Wish>, acknowledges: bool) {
+    pub(crate) fn leave_after_disk(&mut self, effects: Vec<ControllerEffect>, acknowledges: bool) {
         let slow = self.config.faults.slow_disk && !self.is_healing && self.random.chance(40);
         let wait = if slow { self.wait_us(50_000, 1_200_000) } else { self.wait_us(100, 4_000) };
         self.busy_until = self.now + wait;
         let controller = self.controller_number;
-        self.after(wait, Event::Flush { controller, wishes, acknowledges });
+        self.after(wait, Event::Flush { controller, effects, acknowledges });
     }
 
-    pub(crate) fn flush(&mut self, number: u32, wishes: Vec<Wish>, acknowledges: bool) {
+    pub(crate) fn flush(
+        &mut self,
+        number: u32,
+        effects: Vec<ControllerEffect>,
+        acknowledges: bool,
+    ) {
         if !self.is_controller(number) {
             return;
         }
         if acknowledges {
             self.acknowledge_change();
         }
-        self.carry_out(wishes);
+        self.carry_out(effects);
     }
 
     // ----- counters -----
@@ -223,8 +228,8 @@ impl World {
         }
         self.readings += 1;
         let reading = self.readings;
-        let wishes = controller.take_wishes();
-        self.carry_out(wishes);
+        let effects = controller.take_wishes();
+        self.carry_out(effects);
         self.after(ANSWER_WAIT, Event::EndReading { controller: number, reading });
     }
 

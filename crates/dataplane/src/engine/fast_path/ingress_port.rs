@@ -1,0 +1,35 @@
+//! Ports as the fast path sees them: what kind of packets may come by one. Knows nothing of packets.
+
+use crate::engine::packet::index::{NetworkIndex, PortIndex};
+use crate::engine::vector::owner::Owner;
+
+/// A port as the fast path sees it.
+#[derive(Clone, Copy)]
+pub(super) struct IngressPort {
+    pub(super) index: PortIndex,
+    pub(super) owner: Owner,
+    pub(super) network: NetworkIndex,
+    /// The same for what comes back bare; none: its MACs are ours.
+    pub(super) addressed_in: Option<NetworkIndex>,
+    pub(super) kind: IngressKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum IngressKind {
+    Endpoint,
+    /// `serial`: what the proxy's memory knows the port by; none: what comes bare goes the slow path.
+    Function {
+        speaks_nsh: bool,
+        serial: Option<u32>,
+        keeps_mac: bool,
+    },
+}
+
+impl IngressPort {
+    pub(super) fn serial(&self) -> Option<u32> {
+        match self.kind {
+            IngressKind::Function { serial, .. } => serial,
+            IngressKind::Endpoint => None,
+        }
+    }
+}
