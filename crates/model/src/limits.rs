@@ -137,8 +137,3 @@ limits! {
     RECEIPTS_MAX: usize = 4_096, "receipts",
         "Receipts that a controller keeps, the last of each chain.";
 }
-
-/// Path identifiers that NSH may use.
-pub const NSH_PATH_IDS: std::ops::RangeInclusive<u32> = 1..=NSH_PATH_IDS_MAX;
-/// Path identifiers that MPLS may use.
-pub const MPLS_PATH_IDS: std::ops::RangeInclusive<u32> = 16..=MPLS_PATH_IDS_MAX;

@@ -1,6 +1,7 @@
 //! What an operator declares. Knows meaning and legal values of each attribute; refuses to know
 //! how a border dialect spells them or how a path is made of them.
 
+pub use crate::encapsulation::{Capabilities, Encapsulation};
 use crate::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId,
     SubnetId,
@@ -223,29 +224,6 @@ pub struct ClassificationRule {
     pub source_port: Option<PortId>,
     /// The port that the packet would leave by.
     pub destination_port: Option<PortId>,
-}
-
-/// A path encapsulation between hosts, or towards a function that speaks it.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Encapsulation {
-    /// Network Service Header (RFC 8300).
-    Nsh,
-    /// MPLS SFC label pair (RFC 8595).
-    Mpls,
-}
-
-impl Encapsulation {
-    /// The name in files and messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nsh => "nsh",
-            Self::Mpls => "mpls",
-        }
-    }
 }
 
 /// What becomes of the packets for an instance that has died. Declared by the operator; the node of

@@ -4,9 +4,7 @@
 use crate::inventory::Inventory;
 use crate::paths::Paths;
 use catena_model::id::{ChainId, InstanceId, NetworkId};
-use catena_model::limits::{
-    MPLS_PATH_IDS, NSH_PATH_IDS, PATH_ID_QUARANTINE_BLUEPRINTS, SLICE_PATH_IDS_FROM,
-};
+use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
 use catena_model::program::{HopEntry, HopKind, PathEntry, PortEntry, RuleEntry};
 use catena_model::resource::{ContextHeader, Encapsulation};
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -303,12 +301,7 @@ impl Ledger {
     ///
     /// Both pools share one number space, because a node tells paths apart by the number alone.
     pub(crate) fn free_path_id(&self, encapsulation: Encapsulation) -> Option<PathId> {
-        // Those from there on are for slices.
-        let end = SLICE_PATH_IDS_FROM.saturating_sub(1);
-        let pool = match encapsulation {
-            Encapsulation::Nsh => *NSH_PATH_IDS.start()..=end,
-            Encapsulation::Mpls => *MPLS_PATH_IDS.start()..=end,
-        };
+        let pool = &encapsulation.capabilities().path_ids;
         let is_free = |id: &PathId| {
             let rests = self.quarantine.get(id).is_some_and(|until| self.number < *until);
             !rests && !self.remembered.contains_key(id)

@@ -37,10 +37,9 @@ impl Operator {
                 format!("delete chain {number}")
             }
             (1, Some(chain)) => {
-                chain.encapsulation = match chain.encapsulation {
-                    Encapsulation::Nsh => Encapsulation::Mpls,
-                    Encapsulation::Mpls => Encapsulation::Nsh,
-                };
+                let mut all = Encapsulation::ALL.into_iter().cycle();
+                let _ = all.find(|one| *one == chain.encapsulation);
+                chain.encapsulation = all.next().unwrap_or_default();
                 format!("carry chain {number} by {}", chain.encapsulation.name())
             }
             (2 | 3, Some(chain)) => {
@@ -68,11 +67,12 @@ fn rules(chain: u32, endpoints: u64) -> Vec<catena_model::id::RuleId> {
 /// Creates a chain or gives it other functions.
 fn declare(intent: &mut Intent, number: u32, random: &mut Random) -> String {
     let id = topology::chain_id(number);
-    let encapsulation = if random.chance(500) { Encapsulation::Nsh } else { Encapsulation::Mpls };
+    let [one, other] = Encapsulation::ALL;
+    let encapsulation = if random.chance(500) { one } else { other };
     let former = intent.chains.get(&id).cloned();
     let encapsulation = former.as_ref().map_or(encapsulation, |chain| chain.encapsulation);
     // The function that speaks the other encapsulation would only be refused, mostly.
-    let foreign = if encapsulation == Encapsulation::Nsh { 2 } else { 1 };
+    let foreign = if encapsulation == one { 2 } else { 1 };
     let mut choice: Vec<u32> = topology::FUNCTIONS.to_vec();
     if random.chance(950) {
         choice.retain(|function| *function != foreign);

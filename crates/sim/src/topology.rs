@@ -81,11 +81,7 @@ pub(crate) fn intent(nodes: usize) -> Intent {
             add_port(&mut intent, machine, network, index % nodes);
         }
         let number = u32::from(machine - 10);
-        let speaks = match number {
-            1 => Some(Encapsulation::Nsh),
-            2 => Some(Encapsulation::Mpls),
-            _ => None,
-        };
+        let speaks = Encapsulation::ALL.get(usize::from(machine - 11)).copied();
         let instance = Instance {
             id: instance_id(number),
             label: label(format!("i{number}")),

@@ -68,8 +68,8 @@ use state::proxy_flows::ProxyFlows;
 use state::scheduler::Shaper;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::vec::Drain;
 use tables::descent::Entered;
+use vector::Batch;
 use vector::Work;
 use vector::owner::Owner;
 use vector::trace::Trace;
@@ -207,42 +207,44 @@ impl Engine {
         self.elapse(now_ns);
         self.made.clear();
         let mut said = None;
-        while !input.is_empty() {
+        let mut input = input.drain(..);
+        while let Some(first) = input.as_slice().first() {
             let mut count = input.len().min(VECTOR_PACKETS_MAX);
             if self.checks.are_on(now_ns) {
-                if let Some(probe) = input.first().and_then(|packet| self.checks.probe(packet)) {
-                    let packet = input.remove(0);
+                if let Some(probe) = self.checks.probe(first) {
+                    let Some(packet) = input.next() else { break };
                     self.forward_probe(now_ns, probe, packet, false, pool, out);
                     continue;
                 }
-                let next = input.iter().position(|packet| self.checks.probe(packet).is_some());
+                let mut others = input.as_slice().iter();
+                let next = others.position(|packet| self.checks.probe(packet).is_some());
                 count = count.min(next.unwrap_or(count));
             }
             let mut sought = None;
             if self.follows.are_on(now_ns) {
-                (count, sought) = self.follows.until_sought(input, count);
+                (count, sought) = self.follows.until_sought(input.as_slice(), count);
             }
-            let Run { count, is_followed, then } = self.treat(input, count, said.take());
+            let Run { count, is_followed, then } = self.treat(input.as_slice(), count, said.take());
             self.egress.gso().follow(is_followed);
-            if count > 0
-                && let Some(sought) = sought
-            {
-                self.forward_followed(now_ns, &sought, input.remove(0), pool, out);
+            let batch = &mut Batch::new(&mut input, count);
+            if let Some(sought) = sought.filter(|_| count > 0) {
+                let Some(packet) = batch.next() else { break };
+                self.forward_followed(now_ns, &sought, packet, pool, out);
             } else if count > 0 && self.fast_path.is_open() && self.captures.is_empty() {
-                self.forward_fast(now_ns, &mut input.drain(..count), pool, out);
+                self.forward_fast(now_ns, batch, pool, out);
             } else if count > 0 {
-                let passing = Passing::default();
-                self.forward_vector(now_ns, input.drain(..count), pool, out, passing);
+                self.forward_vector(now_ns, batch, pool, out, Passing::default());
             }
             self.egress.gso().follow(false);
             self.end_turned();
             if let Some(Treatment::Record(place)) = then {
-                let packet = input.remove(0);
+                let Some(packet) = input.next() else { break };
                 self.forward_recorded(place, packet, pool, out);
             } else {
                 said = then;
             }
         }
+        drop(input);
         self.release_waiting(now_ns, pool, out);
         self.fragments.end_overdue(now_ns, &mut self.counters, pool);
     }
@@ -295,18 +297,18 @@ impl Engine {
         self.egress.emit(vector, &mut self.proxy_flows, context, out);
     }
 
-    /// Takes packets through the fast_path as far as it knows them, and all others through the stages,
+    /// Takes packets through the fast path as far as it knows them, and all others through the stages,
     /// in order.
     pub(crate) fn forward_fast(
         &mut self,
         now_ns: u64,
-        packets: &mut Drain<'_, Packet>,
+        packets: &mut Batch<'_, '_>,
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
         let mut fast_path = std::mem::take(&mut self.fast_path);
         loop {
-            let hands = &mut FastPathContext {
+            let context = &mut FastPathContext {
                 now_ns,
                 epoch: self.epoch,
                 tables: &self.tables,
@@ -322,17 +324,17 @@ impl Engine {
                 pool,
                 out,
             };
-            fast_path.run(packets, hands);
+            fast_path.run(packets, context);
             if fast_path.waiting.is_empty() {
                 break;
             }
-            let shaper = fast_path.waiting.drain(..);
-            self.forward_vector(now_ns, shaper, pool, out, Passing::default());
+            let waiting = fast_path.waiting.drain(..);
+            self.forward_vector(now_ns, waiting, pool, out, Passing::default());
         }
         self.fast_path = fast_path;
     }
 
-    /// Packets that took the fast_path since the start: the rest went the long way.
+    /// Packets that took the fast path since the start: the rest took the slow path.
     #[must_use]
     pub fn by_fast_path(&self) -> u64 {
         self.fast_path.passed()

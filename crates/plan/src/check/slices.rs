@@ -8,7 +8,7 @@ use crate::index::Index;
 use crate::intent::Intent;
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, NODE_SLICES_MAX};
-use catena_model::resource::{Chain, Encapsulation};
+use catena_model::resource::Chain;
 use catena_model::slice::Slice;
 use std::collections::BTreeSet;
 
@@ -82,7 +82,7 @@ fn is_function(index: &Index, port: PortId) -> bool {
 
 /// A chain that was written carries the slices that it has.
 pub(super) fn check_chain(intent: &Intent, index: &Index, chain: &Chain) -> Result<(), PlanError> {
-    if chain.encapsulation == Encapsulation::Nsh {
+    if chain.encapsulation.capabilities().has_metadata {
         return Ok(());
     }
     let mut slices = index.slices_of_chain(chain.id).filter_map(|id| intent.slices.get(&id));
@@ -157,7 +157,7 @@ pub(super) fn at_function(intent: &Intent, slice: &Slice, port: PortId) -> PlanE
 }
 
 fn check_metadata(chain: &Chain, slice: &Slice) -> Result<(), PlanError> {
-    if !slice.carries_metadata || chain.encapsulation == Encapsulation::Nsh {
+    if !slice.carries_metadata || chain.encapsulation.capabilities().has_metadata {
         return Ok(());
     }
     let fault = format!(

@@ -4,16 +4,13 @@ use super::wanted::{Places, Wanted};
 use crate::counts::{Counts, Edit};
 use crate::intent::Table;
 use catena_model::id::{ChainId, SliceId};
-use catena_model::limits::{
-    MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, PATH_ID_QUARANTINE_BLUEPRINTS, SLICE_PATH_IDS_FROM,
-};
+use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
 use catena_model::program::SliceEntry;
 use catena_model::resource::Encapsulation;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use imbl::OrdSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// How far the path of a slice has come. It only moves forward.
@@ -79,7 +76,7 @@ pub struct SliceBook {
     /// Identifiers that were given back, and the first blueprint that may use them again.
     pub(super) resting: Table<PathId, BlueprintNumber>,
     /// Where the search for a free identifier goes on, by encapsulation: MPLS has its own.
-    cursors: [u32; 2],
+    cursors: [u32; Encapsulation::ALL.len()],
     /// The nodes whose programs have all that they should know of slices.
     pub(crate) nodes: BTreeSet<NodeName>,
     pub(crate) wanted: Wanted,
@@ -220,11 +217,8 @@ impl SliceBook {
         encapsulation: Encapsulation,
         number: BlueprintNumber,
     ) -> Option<PathId> {
-        let pool = pool(encapsulation);
-        let cursor = match encapsulation {
-            Encapsulation::Nsh => 0,
-            Encapsulation::Mpls => 1,
-        };
+        let pool = &encapsulation.capabilities().slice_path_ids;
+        let cursor = encapsulation as usize;
         let from = self.cursors.get(cursor).copied().unwrap_or_default().max(*pool.start());
         let is_free = |id: &u32| {
             let id = PathId(*id);
@@ -237,15 +231,6 @@ impl SliceBook {
         }
         self.resting.remove(&PathId(found));
         Some(PathId(found))
-    }
-}
-
-/// The identifiers that paths of slices have: those that paths of chains leave.
-pub(crate) const fn pool(encapsulation: Encapsulation) -> RangeInclusive<u32> {
-    match encapsulation {
-        // A node tells paths apart by the number alone: what MPLS may use is left to it.
-        Encapsulation::Nsh => MPLS_PATH_IDS_MAX + 1..=NSH_PATH_IDS_MAX,
-        Encapsulation::Mpls => SLICE_PATH_IDS_FROM..=MPLS_PATH_IDS_MAX,
     }
 }
 

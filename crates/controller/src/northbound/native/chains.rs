@@ -11,7 +11,7 @@ use crate::northbound::{App, Call};
 use crate::reconcile::{Situation, settle};
 use catena_model::account::{ChainCounters, PortCounters};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
-use catena_model::resource::{Chain, ContextHeader, Encapsulation};
+use catena_model::resource::{Chain, ContextHeader};
 use catena_model::status::{
     ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, Receipt, SilentNode,
 };
@@ -167,7 +167,7 @@ pub(super) async fn patch(
     let id = find(intent, name)?.id;
     let snapshot = declare(app, move |draft| {
         let chain = draft.intent().chains.get(&id).cloned().ok_or_else(Problem::gone)?;
-        if !context.is_empty() && chain.encapsulation != Encapsulation::Nsh {
+        if !context.is_empty() && !chain.encapsulation.capabilities().has_metadata {
             return Err(Problem::conflict(format!(
                 "Chain '{}' is carried by {}, which has no room for a context; make it with \
                  correlation nsh.",

@@ -76,7 +76,7 @@ impl Collection for PortChains {
             functions: Vec::new(),
             rules: Vec::new(),
             encapsulation: port_pair::encapsulation(parameters.get("correlation"))
-                .unwrap_or(Encapsulation::Mpls),
+                .unwrap_or(Encapsulation::OF_NETWORKING_SFC),
             is_symmetric: parameters.get("symmetric") == Some(&json!(true)),
             context: Vec::new(),
             number: 0,

@@ -117,11 +117,7 @@ pub(super) fn find(scope: Scope<'_>, id: Uuid) -> Result<&Instance, ApiError> {
 
 /// The encapsulation of a checked `correlation`.
 pub(super) fn encapsulation(correlation: Option<&Value>) -> Option<Encapsulation> {
-    match correlation?.as_str()? {
-        "nsh" => Some(Encapsulation::Nsh),
-        "mpls" => Some(Encapsulation::Mpls),
-        _ => None,
-    }
+    Encapsulation::of_name(correlation?.as_str()?)
 }
 
 fn check_ports(scope: Scope<'_>, ingress: PortId, egress: PortId) -> Result<(), ApiError> {

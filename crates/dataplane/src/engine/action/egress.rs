@@ -23,6 +23,7 @@ use catena_io::{Buffer, SegmentationKind};
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
 use catena_model::program::PROXY_MAC;
+use catena_model::resource::Encapsulation;
 use catena_wire::ethernet::{self, EthernetHeader};
 use catena_wire::scalar::{IpProtocol, Vni};
 use catena_wire::vxlan::VxlanHeader;
@@ -121,7 +122,7 @@ fn push_headers(vector: &[Work], headers: &mut [Prepared], tables: &Tables, carr
             }
         }
     }
-    for encapsulation in encap::ALL {
+    for encapsulation in Encapsulation::ALL {
         for door in [HeaderSide::Tunnel, HeaderSide::Function] {
             let pairs = vector.iter().zip(headers.iter_mut());
             let mut departing =

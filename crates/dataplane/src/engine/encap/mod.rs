@@ -21,12 +21,11 @@ use carried::CarriedRef;
 use catena_io::Buffer;
 use catena_model::DropReason;
 use catena_model::explain::HeaderLayer;
-use catena_model::limits::{MPLS_PATH_IDS, NSH_CONTEXT_BYTES_MAX, NSH_PATH_IDS};
+use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
 use catena_wire::nsh::NshHeader;
 use catena_wire::scalar::EtherType;
-use std::ops::RangeInclusive;
 
 /// Bytes of the longest header that an encapsulation puts in front of the inner frame.
 pub(crate) const HEADER_BYTES_MAX: usize = 160;
@@ -205,18 +204,10 @@ pub(crate) trait PathEncap: Sync {
     fn describe(&self, door: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)>;
 }
 
-/// Every encapsulation; a new one adds its line here and in [`of`].
-pub(crate) const ALL: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
+/// The one that has a plain form, which the fast path reads and writes.
+pub(crate) const PLAIN: Encapsulation = Encapsulation::Nsh;
 
-/// The identifiers that paths of an encapsulation may have.
-pub(crate) fn pool(encapsulation: Encapsulation) -> RangeInclusive<u32> {
-    match encapsulation {
-        Encapsulation::Nsh => NSH_PATH_IDS,
-        Encapsulation::Mpls => MPLS_PATH_IDS,
-    }
-}
-
-/// The code that carries an encapsulation.
+/// The code that carries an encapsulation; a new one adds its line here.
 pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
     match encapsulation {
         Encapsulation::Nsh => &nsh::Nsh,
@@ -226,12 +217,12 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
 
 /// The encapsulation whose headers follow an EtherType.
 pub(crate) fn by_ether_type(ether_type: EtherType) -> Option<Encapsulation> {
-    ALL.into_iter().find(|one| of(*one).ether_type() == ether_type)
+    Encapsulation::ALL.into_iter().find(|one| of(*one).ether_type() == ether_type)
 }
 
 /// The encapsulation that travels by a tunnel.
 pub(crate) fn by_tunnel(tunnel: TunnelKind) -> Option<Encapsulation> {
-    ALL.into_iter().find(|one| of(*one).tunnel() == tunnel)
+    Encapsulation::ALL.into_iter().find(|one| of(*one).tunnel() == tunnel)
 }
 
 /// The position of a packet that a classifier sends into a path: with the metadata that the path
@@ -248,7 +239,7 @@ pub(crate) fn enter(
 ) -> Result<PathPosition, DropReason> {
     let tells = shown != Shown::default()
         && start.is_of_slice()
-        && positions.encapsulation(start) == Encapsulation::Nsh
+        && positions.encapsulation(start).capabilities().has_metadata
         && positions.tells_users(positions.id(start));
     if declared.is_empty() && !tells {
         return Ok(start);

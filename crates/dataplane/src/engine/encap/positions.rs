@@ -6,7 +6,7 @@
 //! of two chains are as many small entries and two lists of hops. A header's identifier is an index
 //! into the entries, so one step leads from (SPI, SI) to hop and book, however many paths there are.
 
-use super::{PathPosition, TTL_INITIAL, pool};
+use super::{PathPosition, TTL_INITIAL};
 use crate::engine::collections::pages::Pages;
 use crate::engine::collections::sharing::Numbers;
 use crate::engine::error::CompileError;
@@ -27,18 +27,12 @@ pub(crate) struct HopRef {
 }
 
 /// What all paths of one shape have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) encapsulation: Encapsulation,
     pub(crate) hops: u16,
     /// Of the network in which they deliver; none: it is not here.
     pub(crate) vni: Option<Vni>,
-}
-
-impl Default for Shape {
-    fn default() -> Self {
-        Self { encapsulation: Encapsulation::Nsh, hops: 0, vni: None }
-    }
 }
 
 /// What an identifier leads to: one step from header to hop, hence all of it in one place.
@@ -63,7 +57,7 @@ impl Default for Entry {
             own: NOBODY,
             shape: 0,
             hops: 0,
-            encapsulation: Encapsulation::Nsh,
+            encapsulation: Encapsulation::default(),
             tells_users: false,
         }
     }
@@ -180,7 +174,7 @@ impl Positions {
         let shape =
             shape.ok_or(CompileError::SliceWithoutPath { slice: entry.slice, path: entry.like })?;
         let encapsulation = self.shape(shape).encapsulation;
-        if !pool(encapsulation).contains(&entry.id.0) {
+        if !encapsulation.identifiers().contains(&entry.id.0) {
             return Err(CompileError::PathIdentifier { path: entry.id, encapsulation });
         }
         let own = self.open(entry.id)?;

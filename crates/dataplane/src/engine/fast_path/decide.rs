@@ -8,17 +8,18 @@ use super::exits::Question;
 use super::ingress_port::IngressPort;
 use super::plans::Plan;
 use crate::engine::account::counters::IS_COUNTING;
+use crate::engine::encap;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::Packet;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::stages::forwarder;
 use crate::engine::stages::switch;
+use crate::engine::state::flow_cache::CachedVerdict;
 use crate::engine::state::proxy_flows::Key;
 use crate::engine::tables::Tables;
 use crate::engine::vector::Source;
 use crate::engine::vector::transform::Exit;
 use catena_model::PathId;
-use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
 use catena_wire::nsh::NshHeader;
 use catena_wire::plain::{PlainFrame, PlainNsh};
@@ -67,12 +68,15 @@ impl FastPath {
                 let ingress = self.ingress(meta)?;
                 let now_ms = (context.now_ns / 1_000_000) as u32;
                 let known = context.flow_cache.find(meta.asked(), now_ms);
-                let Some((cached, is_due)) = known.filter(|_| !meta.frame.is_group())? else {
-                    let ingress = *ingress;
-                    return self.switched(packet, ingress, meta, context);
+                let (path, is_due) = match known.filter(|_| !meta.frame.is_group())? {
+                    CachedVerdict::Enters { path, is_due } => (path, is_due),
+                    CachedVerdict::Ordinary => {
+                        let ingress = *ingress;
+                        return self.switched(packet, ingress, meta, context);
+                    }
                 };
                 meta.is_due = is_due;
-                meta.position = context.tables.positions.entered(cached.own, cached.shape);
+                meta.position = context.tables.positions.entered(path.own, path.shape);
                 Some(ingress.network)
             }
         };
@@ -269,7 +273,7 @@ impl FastPath {
 #[inline(always)]
 fn locate(nsh: PlainNsh, ttl: u8, context: &FastPathContext<'_>) -> Option<PathPosition> {
     let hop = u16::from(NshHeader::SI_INITIAL.0 - nsh.si);
-    context.tables.positions.find(PathId(nsh.spi), Encapsulation::Nsh, hop, ttl).ok()
+    context.tables.positions.find(PathId(nsh.spi), encap::PLAIN, hop, ttl).ok()
 }
 
 fn port_of(exit: Exit) -> Option<PortIndex> {

@@ -22,12 +22,13 @@ mod plans;
 mod users;
 
 use crate::engine::account::slots::Slots;
+use crate::engine::encap;
 use crate::engine::packet::index::{NodeIndex, PortIndex};
 use crate::engine::packet::{Packet, PortSlot};
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Changed;
+use crate::engine::vector::Batch;
 use crate::engine::vector::transform::Epoch;
-use catena_model::resource::Encapsulation;
 pub(crate) use context::FastPathContext;
 use counter_run::CounterRun;
 use exits::Exits;
@@ -35,7 +36,6 @@ use ingress_port::{IngressKind, IngressPort};
 use packet_meta::{Kind, PacketMeta};
 use plans::Plans;
 use std::net::IpAddr;
-use std::vec::Drain;
 
 /// Packets whose memory is asked for before the first of them is looked at: as many lines as a core
 /// can wait for at once.
@@ -108,7 +108,7 @@ impl FastPath {
     fn make_gate(&mut self, index: PortIndex, tables: &Tables, slots: &Slots) {
         let Some(port) = tables.ports.find(index.0.into()) else { return };
         let kind = if port.is_function() {
-            let speaks_nsh = port.speaks(Encapsulation::Nsh);
+            let speaks_nsh = port.speaks(encap::PLAIN);
             let is_simple = !port.is_shared() && port.rewrites().is_empty();
             let serial = is_simple.then(|| slots.serial(index));
             IngressKind::Function { speaks_nsh, serial, keeps_mac: port.keeps_mac() }
@@ -152,11 +152,7 @@ impl FastPath {
 
     /// Takes packets through until one has to go the slow path; that one then waits, and those
     /// behind it that have to as well.
-    pub(crate) fn run(
-        &mut self,
-        packets: &mut Drain<'_, Packet>,
-        context: &mut FastPathContext<'_>,
-    ) {
+    pub(crate) fn run(&mut self, packets: &mut Batch<'_, '_>, context: &mut FastPathContext<'_>) {
         context.gso.open();
         let mut metas = std::mem::take(&mut self.metas);
         while self.waiting.is_empty() {

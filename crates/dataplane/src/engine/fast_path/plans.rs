@@ -17,7 +17,6 @@ use crate::engine::vector::transform::{Epoch, Exit, Operation, Stage, Transform}
 use catena_io::Buffer;
 use catena_model::id::InstanceId;
 use catena_model::program::{Balance, HopKind, PROXY_MAC};
-use catena_model::resource::Encapsulation;
 use catena_wire::ethernet::EthernetHeader;
 use catena_wire::plain::PlainNsh;
 use catena_wire::scalar::MacAddr;
@@ -214,7 +213,7 @@ impl Maker<'_> {
     /// The plan of a hop; those of its instances are added to `more`.
     fn plan(&self, hop_number: usize, more: &mut Vec<Plan>) -> Plan {
         // Labels have no plain form here, and declared metadata is written by the slow path.
-        if self.path.encapsulation != Encapsulation::Nsh || !self.path.context.is_empty() {
+        if self.path.encapsulation != encap::PLAIN || !self.path.context.is_empty() {
             return Plan::SlowPath;
         }
         let Some(hop) = self.path.hops.get(hop_number) else {

@@ -67,7 +67,7 @@ pub(crate) fn receive_returned(
     advance(vector, context);
     located.clear();
     located.resize(vector.len(), Err(DropReason::NoPath));
-    for encapsulation in encap::ALL {
+    for encapsulation in Encapsulation::ALL {
         let carrier = encap::of(encapsulation);
         let positions = &context.tables.positions;
         {
@@ -289,7 +289,7 @@ pub(crate) fn own_traffic(work: &mut Work, port: PortIndex, tables: &Tables) {
 /// Moves every recalled position on, one encapsulation after the other.
 fn advance(vector: &mut [Work], context: &mut Context<'_>) {
     let tables = context.tables;
-    for encapsulation in encap::ALL {
+    for encapsulation in Encapsulation::ALL {
         let visited = vector.iter_mut().filter_map(|work| match &mut work.step {
             Step::Visited { position, .. } => Some(position),
             _ => None,

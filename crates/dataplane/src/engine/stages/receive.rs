@@ -85,7 +85,7 @@ fn tunnel_lead(kind: TunnelKind, buffer: &mut Buffer, tables: &Tables) -> Result
 
 /// Reads the path headers of the vector, one encapsulation after the other.
 fn locate(arrivals: &mut [Arrival], tables: &Tables, carried: &mut Carried) {
-    for encapsulation in encap::ALL {
+    for encapsulation in Encapsulation::ALL {
         let carrier = encap::of(encapsulation);
         {
             let frames = &mut headed(arrivals, encapsulation);

@@ -48,6 +48,15 @@ pub(crate) struct CachedPath {
     pub(crate) shape: u32,
 }
 
+/// What was decided for a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CachedVerdict {
+    /// It is ordinary traffic.
+    Ordinary,
+    /// It enters a path. `is_due`: it is to be noted as one of the path again, once a millisecond.
+    Enters { path: CachedPath, is_due: bool },
+}
+
 #[derive(Clone, Copy, Default)]
 struct Entry {
     words: FlowWords,
@@ -135,22 +144,18 @@ impl FlowCache {
         }
     }
 
-    /// What was decided: none: nothing is known; else the path, if it enters one, and whether the
-    /// flow is to be noted as one of the path again, which is due once a millisecond.
+    /// What was decided; none: nothing is known.
     #[inline]
-    pub(crate) fn find(
-        &mut self,
-        asked: FlowQuery<'_>,
-        now_ms: u32,
-    ) -> Option<Option<(CachedPath, bool)>> {
+    pub(crate) fn find(&mut self, asked: FlowQuery<'_>, now_ms: u32) -> Option<CachedVerdict> {
         let (set, epoch) = (self.set(asked), self.epoch(asked.words));
         let mut entries = self.sets.get_mut(set)?.0.iter_mut();
         let entry = entries.find(|entry| entry.words == *asked.words && entry.epoch == epoch)?;
         if entry.own == NO_PATH {
-            return Some(None);
+            return Some(CachedVerdict::Ordinary);
         }
         let is_due = std::mem::replace(&mut entry.noted_ms, now_ms) != now_ms;
-        Some(Some((CachedPath { own: entry.own, shape: entry.shape }, is_due)))
+        let path = CachedPath { own: entry.own, shape: entry.shape };
+        Some(CachedVerdict::Enters { path, is_due })
     }
 
     /// Keeps what was decided, in place of what is no longer valid or was noted longest ago.

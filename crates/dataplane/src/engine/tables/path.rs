@@ -46,7 +46,8 @@ pub(crate) struct PathTable {
 impl Default for PathTable {
     /// One that goes nowhere.
     fn default() -> Self {
-        let (chain, id, encapsulation) = (ChainId(Uuid::nil()), PathId(0), Encapsulation::Nsh);
+        let (chain, id, encapsulation) =
+            (ChainId(Uuid::nil()), PathId(0), Encapsulation::default());
         let entry = PathEntry {
             id,
             chain,

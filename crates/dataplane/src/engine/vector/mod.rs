@@ -7,6 +7,7 @@ pub(crate) mod transform;
 
 use crate::engine::collections::shares::Holder;
 use crate::engine::encap::PathPosition;
+use crate::engine::packet::Packet;
 use crate::engine::packet::index::SliceIndex;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::parse;
@@ -19,6 +20,7 @@ use catena_wire::ethernet;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::MacAddr;
 use owner::{Owner, PathRef};
+use std::vec::Drain;
 use transform::Verdict;
 
 /// Most packets that pass the stages together.
@@ -55,6 +57,35 @@ pub(crate) enum Step {
 pub(crate) struct KeptPlace {
     pub(crate) lane: u32,
     pub(crate) holder: Holder,
+}
+
+/// Some of the packets that are still to be forwarded, in their order.
+pub(crate) struct Batch<'b, 'd> {
+    packets: &'b mut Drain<'d, Packet>,
+    left: usize,
+}
+
+impl<'b, 'd> Batch<'b, 'd> {
+    pub(crate) fn new(packets: &'b mut Drain<'d, Packet>, left: usize) -> Self {
+        Self { packets, left }
+    }
+
+    /// Those that have not been taken.
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[Packet] {
+        let all = self.packets.as_slice();
+        all.get(..self.left).unwrap_or(all)
+    }
+}
+
+impl Iterator for Batch<'_, '_> {
+    type Item = Packet;
+
+    #[inline]
+    fn next(&mut self) -> Option<Packet> {
+        self.left = self.left.checked_sub(1)?;
+        self.packets.next()
+    }
 }
 
 /// Where ordinary traffic enters its tenant network here.

@@ -3,7 +3,6 @@
 
 use super::{Following, edits};
 use crate::engine::collections::rendezvous;
-use crate::engine::encap;
 use crate::engine::encap::{Shape, Written};
 use crate::engine::error::CompileError;
 use crate::engine::error::at_most;
@@ -18,7 +17,7 @@ use crate::engine::tables::port::{BareShare, PortShare, Sharer};
 use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
 use catena_model::program::{HopEntry, HopKind, InstanceEntry, PathEntry};
-use catena_model::resource::{Encapsulation, FailurePolicy};
+use catena_model::resource::FailurePolicy;
 use catena_model::{NodeName, PathId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -97,7 +96,7 @@ impl Following<'_> {
         for hop in hops {
             at_most("instances of one function", hop.instances.len(), FUNCTION_INSTANCES_MAX)?;
         }
-        if !encap::pool(*encapsulation).contains(&id.0) {
+        if !encapsulation.identifiers().contains(&id.0) {
             return Err(CompileError::PathIdentifier { path: *id, encapsulation: *encapsulation });
         }
         let tables = &mut self.next;
@@ -267,9 +266,9 @@ fn is_watched(hop: &HopEntry) -> bool {
 
 fn path_table(entry: &Arc<PathEntry>, tables: &Tables) -> Result<PathTable, CompileError> {
     let Tables { names, node, .. } = tables;
-    let context = match entry.encapsulation {
-        Encapsulation::Nsh => Written::compile(&entry.context, node)?,
-        Encapsulation::Mpls => Written::default(),
+    let context = match entry.encapsulation.capabilities().has_metadata {
+        true => Written::compile(&entry.context, node)?,
+        false => Written::default(),
     };
     let destination = names.network(entry.destination);
     let vni = destination.map(|index| u32::from(tables.network(index).vni));

@@ -1,0 +1,116 @@
+//! Path encapsulations and what each can do: one table, which planning, the API and the data plane read.
+//! How a header is written is known to the data plane alone.
+
+use crate::limits::{MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, SLICE_PATH_IDS_FROM};
+use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+use utoipa::ToSchema;
+
+/// A path encapsulation between hosts, or towards a function that speaks it.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Encapsulation {
+    /// Network Service Header (RFC 8300).
+    #[default]
+    Nsh,
+    /// MPLS SFC label pair (RFC 8595).
+    Mpls,
+}
+
+/// What an encapsulation can do.
+#[derive(Debug)]
+pub struct Capabilities {
+    /// The name in files and messages, and as `correlation` of networking-sfc.
+    pub name: &'static str,
+    /// The identifiers that paths of chains may have; pools may overlap.
+    pub path_ids: RangeInclusive<u32>,
+    /// Those that paths of slices may have: no two pools overlap, because a node tells paths apart by
+    /// the number alone.
+    pub slice_path_ids: RangeInclusive<u32>,
+    /// Is there room for metadata: what classifiers write, and whose packet it is?
+    pub has_metadata: bool,
+}
+
+const NSH: Capabilities = Capabilities {
+    name: "nsh",
+    path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
+    slice_path_ids: MPLS_PATH_IDS_MAX + 1..=NSH_PATH_IDS_MAX,
+    has_metadata: true,
+};
+
+const MPLS: Capabilities = Capabilities {
+    name: "mpls",
+    // Labels below 16 are reserved (RFC 3032 section 2.1).
+    path_ids: 16..=SLICE_PATH_IDS_FROM - 1,
+    slice_path_ids: SLICE_PATH_IDS_FROM..=MPLS_PATH_IDS_MAX,
+    has_metadata: false,
+};
+
+impl Encapsulation {
+    /// Every encapsulation.
+    pub const ALL: [Self; 2] = [Self::Nsh, Self::Mpls];
+
+    /// What networking-sfc means where a chain does not say it.
+    pub const OF_NETWORKING_SFC: Self = Self::Mpls;
+
+    /// What it can do.
+    #[must_use]
+    pub const fn capabilities(self) -> &'static Capabilities {
+        match self {
+            Self::Nsh => &NSH,
+            Self::Mpls => &MPLS,
+        }
+    }
+
+    /// The name in files and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.capabilities().name
+    }
+
+    /// The encapsulation of this name, if there is one.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// All identifiers that its headers may hold, of chains and of slices.
+    #[must_use]
+    pub fn identifiers(self) -> RangeInclusive<u32> {
+        let Capabilities { path_ids, slice_path_ids, .. } = self.capabilities();
+        *path_ids.start()..=*slice_path_ids.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_identifier_of_a_slice_is_in_two_pools_or_that_of_a_chain() {
+        let slices = || Encapsulation::ALL.iter().map(|one| &one.capabilities().slice_path_ids);
+        for (number, one) in slices().enumerate() {
+            let others = slices().enumerate().filter(|(other, _)| *other != number);
+            let chains = Encapsulation::ALL.iter().map(|one| &one.capabilities().path_ids);
+            for other in others.map(|(_, other)| other).chain(chains) {
+                let overlap = one.start() <= other.end() && other.start() <= one.end();
+                assert!(!overlap, "{one:?} and {other:?}");
+            }
+        }
+        assert_eq!(Encapsulation::Nsh.identifiers(), 1..=0xff_ffff);
+        assert_eq!(Encapsulation::Mpls.identifiers(), 16..=0xf_ffff);
+    }
+}
