@@ -8,6 +8,7 @@ use catena_dataplane::engine::{
 };
 use catena_io::BufferPool;
 use catena_model::NodeProgram;
+use catena_model::resource::Encapsulation;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 
@@ -138,7 +139,7 @@ impl Drive {
                 template.patch(buffer.bytes_mut(), order.next());
                 self.input.push(match slot {
                     Some(slot) => Packet::from_port(slot, buffer),
-                    None => Packet::from_tunnel(TunnelKind::VxlanGpe, FAR, buffer),
+                    None => Packet::from_tunnel(TunnelKind::Path(Encapsulation::Nsh), FAR, buffer),
                 });
             }
             self.now_ns += VECTOR_NS;

@@ -2,6 +2,7 @@
 //! How a header is written is known to the data plane alone.
 
 use crate::limits::{MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, SLICE_PATH_IDS_FROM};
+use catena_wire::ports;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use utoipa::ToSchema;
@@ -40,6 +41,10 @@ pub struct Capabilities {
     /// Those that paths of slices may have: no two pools overlap, because a node tells paths apart by
     /// the number alone.
     pub slice_path_ids: RangeInclusive<u32>,
+    /// The name of its tunnel between nodes, in messages.
+    pub tunnel: &'static str,
+    /// The UDP port of that tunnel.
+    pub udp_port: u16,
     /// Is there room for metadata: what classifiers write, and whose packet it is?
     pub has_metadata: bool,
 }
@@ -48,6 +53,9 @@ const NSH: Capabilities = Capabilities {
     name: "nsh",
     path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
     slice_path_ids: MPLS_PATH_IDS_MAX + 1..=NSH_PATH_IDS_MAX,
+    // VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
+    tunnel: "vxlan_gpe",
+    udp_port: ports::VXLAN_GPE,
     has_metadata: true,
 };
 
@@ -56,6 +64,9 @@ const MPLS: Capabilities = Capabilities {
     // Labels below 16 are reserved (RFC 3032 section 2.1).
     path_ids: 16..=SLICE_PATH_IDS_FROM - 1,
     slice_path_ids: SLICE_PATH_IDS_FROM..=MPLS_PATH_IDS_MAX,
+    // MPLS over UDP (RFC 7510, RFC 8595).
+    tunnel: "mpls_udp",
+    udp_port: ports::MPLS_UDP,
     has_metadata: false,
 };
 

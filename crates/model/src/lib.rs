@@ -25,6 +25,7 @@ pub mod slice;
 pub mod slice_wait;
 pub mod status;
 pub mod text;
+mod tunnel;
 
 pub use access::Role;
 pub use account::{
@@ -36,3 +37,4 @@ pub use event::Event;
 pub use id::{BlueprintNumber, NodeName, PathId, ProjectId, SliceId};
 pub use program::NodeProgram;
 pub use question::{Answer, CounterScope, Question};
+pub use tunnel::TunnelKind;

@@ -12,8 +12,9 @@ use crate::engine::collections::rendezvous::mix;
 use crate::engine::encap;
 use crate::engine::encap::HeaderSide;
 use crate::engine::packet::parse;
-use crate::engine::packet::{Origin, Packet, PortSlot, TunnelKind};
+use crate::engine::packet::{Origin, Packet, PortSlot};
 use crate::engine::tables::Tables;
+use catena_model::TunnelKind;
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_wire::ethernet::EthernetView;
 use catena_wire::fragment::FragmentPlace;
@@ -33,7 +34,7 @@ impl Engine {
         let origin = match at {
             ExplainAt::Port(id) => self.slot_of(*id).map(Origin::Port),
             ExplainAt::Tunnel { tunnel, source } => {
-                Some(Origin::Tunnel { kind: (*tunnel).into(), source: *source })
+                Some(Origin::Tunnel { kind: *tunnel, source: *source })
             }
         };
         origin.map_or(0, |origin| self.decider_of(origin, &frame.0, engines))
@@ -97,9 +98,11 @@ fn from_function(bytes: &[u8]) -> Option<&[u8]> {
 
 /// The frame in a tunnel packet.
 fn from_tunnel(kind: TunnelKind, bytes: &[u8]) -> Option<&[u8]> {
-    let header_bytes = match encap::by_tunnel(kind) {
-        Some(encapsulation) => encap::of(encapsulation).header_bytes(HeaderSide::Tunnel, bytes)?,
-        None => VxlanHeader::LEN,
+    let header_bytes = match kind {
+        TunnelKind::Path(encapsulation) => {
+            encap::of(encapsulation).header_bytes(HeaderSide::Tunnel, bytes)?
+        }
+        TunnelKind::Vxlan => VxlanHeader::LEN,
     };
     bytes.get(header_bytes..)
 }

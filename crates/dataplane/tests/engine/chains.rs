@@ -95,9 +95,10 @@ fn ipv6_takes_the_same_path() {
 
 #[test]
 fn each_encapsulation_travels_by_its_own_tunnel() {
-    for (encapsulation, kind) in
-        [(Encapsulation::Nsh, TunnelKind::VxlanGpe), (Encapsulation::Mpls, TunnelKind::MplsUdp)]
-    {
+    for (encapsulation, kind) in [
+        (Encapsulation::Nsh, TunnelKind::Path(Encapsulation::Nsh)),
+        (Encapsulation::Mpls, TunnelKind::Path(Encapsulation::Mpls)),
+    ] {
         let mut rig = Rig::new(with_chain(encapsulation, &[&["v2"], &["v4"]]));
         rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
         let kinds: Vec<_> = rig.datagrams.iter().map(|datagram| datagram.kind).collect();

@@ -290,7 +290,7 @@ fn what_an_aware_function_and_the_underlay_turn_round_waits_too_also_for_other_t
     let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v2"], &["v4"]]));
     for payload in sent.iter().rev() {
         rig.apply();
-        rig.send_datagram(1, TunnelKind::VxlanGpe, node_address(0), payload);
+        rig.send_datagram(1, TunnelKind::Path(Encapsulation::Nsh), node_address(0), payload);
     }
     assert_eq!(["v2.in", "v4.in", "D"].map(|port| rig.take(port).len()), [4, 4, 4]);
 }

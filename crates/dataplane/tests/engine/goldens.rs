@@ -132,7 +132,7 @@ fn a_copy_for_a_tap_says_the_position_of_the_tap() {
         let mut rig = Rig::new(town);
         rig.behaviours.insert("v2".into(), crate::rig::Behaviour::Swallow);
         rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
-        let kinds = [TunnelKind::VxlanGpe, TunnelKind::MplsUdp];
+        let kinds = [TunnelKind::Path(Encapsulation::Nsh), TunnelKind::Path(Encapsulation::Mpls)];
         let copy = rig.datagrams.iter().find(|datagram| kinds.contains(&datagram.kind)).unwrap();
         golden(name, head, &copy.bytes);
     }

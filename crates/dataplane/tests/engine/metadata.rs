@@ -30,7 +30,8 @@ fn carrying(hops: &[&[&str]], context: &[ContextHeader]) -> Rig {
 /// The metadata of each NSH datagram, none where it is of MD type 1; forgets them.
 fn metadata(rig: &mut Rig) -> Vec<Option<Vec<u8>>> {
     let datagrams = std::mem::take(&mut rig.datagrams);
-    let of_nsh = datagrams.iter().filter(|datagram| datagram.kind == TunnelKind::VxlanGpe);
+    let of_nsh =
+        datagrams.iter().filter(|datagram| datagram.kind == TunnelKind::Path(Encapsulation::Nsh));
     of_nsh.map(|datagram| read(VxlanGpeHeader::parse(&datagram.bytes).unwrap().1)).collect()
 }
 

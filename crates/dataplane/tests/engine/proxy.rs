@@ -352,7 +352,7 @@ fn the_time_to_live_survives_the_proxy() {
     let ttls: Vec<u8> = rig
         .datagrams
         .iter()
-        .filter(|datagram| datagram.kind == TunnelKind::MplsUdp)
+        .filter(|datagram| datagram.kind == TunnelKind::Path(Encapsulation::Mpls))
         .map(|datagram| catena_wire::mpls::SfcLabelPair::parse(&datagram.bytes).unwrap().0)
         .map(|pair| pair.function_ttl)
         .collect();

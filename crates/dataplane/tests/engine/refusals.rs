@@ -211,19 +211,34 @@ fn datagrams_whose_tunnel_header_is_broken_or_leads_nowhere() {
     let mut rig = rig(Encapsulation::Nsh);
     let inner = packet(&rig.town, CHAINED_PORT).frame();
     refused(&mut rig, TunnelKind::Vxlan, &[0; 100], DropReason::MalformedVxlan);
-    refused(&mut rig, TunnelKind::VxlanGpe, &[0; 100], DropReason::MalformedVxlanGpe);
-    refused(&mut rig, TunnelKind::MplsUdp, &[0; 100], DropReason::MalformedMpls);
+    refused(
+        &mut rig,
+        TunnelKind::Path(Encapsulation::Nsh),
+        &[0; 100],
+        DropReason::MalformedVxlanGpe,
+    );
+    refused(&mut rig, TunnelKind::Path(Encapsulation::Mpls), &[0; 100], DropReason::MalformedMpls);
     let mut unknown = vec![0; VxlanHeader::LEN];
     VxlanHeader { vni: Vni::new(999).unwrap() }.emit(&mut unknown).unwrap();
     unknown.extend(&inner);
     refused(&mut rig, TunnelKind::Vxlan, &unknown, DropReason::UnknownNetwork);
     let next = GpeNextProtocol::ETHERNET;
     let ethernet = gpe(next, &inner);
-    refused(&mut rig, TunnelKind::VxlanGpe, &ethernet, DropReason::UnsupportedNextProtocol);
+    refused(
+        &mut rig,
+        TunnelKind::Path(Encapsulation::Nsh),
+        &ethernet,
+        DropReason::UnsupportedNextProtocol,
+    );
     let broken = gpe(GpeNextProtocol::NSH, &[0xff; 60]);
-    refused(&mut rig, TunnelKind::VxlanGpe, &broken, DropReason::MalformedNsh);
+    refused(&mut rig, TunnelKind::Path(Encapsulation::Nsh), &broken, DropReason::MalformedNsh);
     let bare = nsh(100, 255, 63, NshNextProtocol::IPV4, &inner[14..]);
-    refused(&mut rig, TunnelKind::VxlanGpe, &bare, DropReason::UnsupportedNextProtocol);
+    refused(
+        &mut rig,
+        TunnelKind::Path(Encapsulation::Nsh),
+        &bare,
+        DropReason::UnsupportedNextProtocol,
+    );
 }
 
 #[test]
@@ -232,11 +247,15 @@ fn positions_that_are_none() {
         let mut rig = rig(encapsulation);
         let inner = packet(&rig.town, CHAINED_PORT).frame();
         let (kind, other) = match encapsulation {
-            Encapsulation::Nsh => (TunnelKind::VxlanGpe, TunnelKind::MplsUdp),
-            Encapsulation::Mpls => (TunnelKind::MplsUdp, TunnelKind::VxlanGpe),
+            Encapsulation::Nsh => {
+                (TunnelKind::Path(Encapsulation::Nsh), TunnelKind::Path(Encapsulation::Mpls))
+            }
+            Encapsulation::Mpls => {
+                (TunnelKind::Path(Encapsulation::Mpls), TunnelKind::Path(Encapsulation::Nsh))
+            }
         };
         let make = |kind, path, index, ttl: u8| match kind {
-            TunnelKind::MplsUdp => mpls(path, index, ttl, &inner),
+            TunnelKind::Path(Encapsulation::Mpls) => mpls(path, index, ttl, &inner),
             _ => nsh(path, index, u32::from(ttl), NshNextProtocol::ETHERNET, &inner),
         };
         refused(&mut rig, kind, &make(kind, 999, 255, 63), DropReason::NoPath);
@@ -259,7 +278,7 @@ fn a_header_runs_out_of_time_on_its_way() {
     let inner = packet(&rig.town, CHAINED_PORT).frame();
     // host1 counts 2 down to 1, the proxy keeps it, and host2 may not forward what it gets.
     let sent = nsh(100, 255, 2, NshNextProtocol::ETHERNET, &inner);
-    rig.send_datagram(0, TunnelKind::VxlanGpe, node_address(1), &sent);
+    rig.send_datagram(0, TunnelKind::Path(Encapsulation::Nsh), node_address(1), &sent);
     let moved = rig.moved();
     assert_eq!(moved.get("host1 path 100 from v1"), Some(&1));
     assert_eq!(moved.get("host2 tunnels dropped ttl_expired"), Some(&1));

@@ -278,9 +278,10 @@ fn without_a_buffer_the_copy_ends_by_name_and_the_packet_goes_on() {
 
 #[test]
 fn a_copy_goes_to_an_instance_of_its_hop_and_no_further() {
-    for (encapsulation, kind) in
-        [(Encapsulation::Nsh, TunnelKind::VxlanGpe), (Encapsulation::Mpls, TunnelKind::MplsUdp)]
-    {
+    for (encapsulation, kind) in [
+        (Encapsulation::Nsh, TunnelKind::Path(Encapsulation::Nsh)),
+        (Encapsulation::Mpls, TunnelKind::Path(Encapsulation::Mpls)),
+    ] {
         let mut rig = tapped(encapsulation, &[&["v2"], &["v4"]], &[0]);
         rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
         let copy = rig.datagrams[1].clone();

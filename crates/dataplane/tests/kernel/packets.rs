@@ -9,6 +9,7 @@ use crate::town::{Town, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 use catena_model::limits::TUNNEL_LAYERS_MAX;
+use catena_model::resource::Encapsulation;
 use catena_wire::gtp_u::{GtpUHeader, GtpUMessage};
 use catena_wire::mpls::SfcLabelPair;
 use catena_wire::nsh::{ContextHeaders, Metadata, NshHeader, NshNextProtocol};
@@ -238,7 +239,11 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
     let is_crowded = TownKind::of(seed).is_crowded;
     // Contents of metadata crowd a memory too.
     let carries_metadata = is_crowded && dice.once_in(2);
-    let kind = if carries_metadata { TunnelKind::VxlanGpe } else { dice.pick(&TunnelKind::ALL) };
+    let kind = if carries_metadata {
+        TunnelKind::Path(Encapsulation::Nsh)
+    } else {
+        dice.pick(&TunnelKind::ALL)
+    };
     let source = if dice.once_in(12) { "192.0.2.77".parse().unwrap() } else { node_address(1) };
     let number = dice.below(flows(seed));
     let flow = &mut flow_dice(seed, 1_000 + number as u64);
@@ -256,11 +261,11 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
             let vni = Vni::new(dice.pick(&[100, 100, 100, 200, 999])).unwrap();
             VxlanHeader { vni }.emit(&mut bytes).unwrap()
         }
-        TunnelKind::MplsUdp => {
+        TunnelKind::Path(Encapsulation::Mpls) => {
             let label = MplsLabel::ordinary(path).unwrap();
             SfcLabelPair::new(label, index, ttl).unwrap().emit(&mut bytes).unwrap()
         }
-        TunnelKind::VxlanGpe => {
+        TunnelKind::Path(Encapsulation::Nsh) => {
             let vni = Vni::new(100).unwrap();
             let next = if dice.once_in(20) { 2 } else { GpeNextProtocol::NSH.0 };
             let gpe = VxlanGpeHeader { vni, next: GpeNextProtocol(next), is_oam: false };

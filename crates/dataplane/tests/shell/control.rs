@@ -6,6 +6,7 @@ use crate::node::{Dataplane, Machine, UNDERLAY, packed, program, whole};
 use catena_dataplane::engine::TunnelKind;
 use catena_dataplane::shell::DataplaneError;
 use catena_kernel::namespace::run_in;
+use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, NodeName};
 use std::fs;
 use std::io::ErrorKind;
@@ -88,7 +89,7 @@ async fn tunnels_whose_address_comes_late_are_opened_then() {
     machine.node.links.add_address("lo", late, 32).await.unwrap();
     let begun = Instant::now();
     let is_open = || {
-        let bind = || UdpSocket::bind((late, TunnelKind::VxlanGpe.udp_port()));
+        let bind = || UdpSocket::bind((late, TunnelKind::Path(Encapsulation::Nsh).udp_port()));
         let bound = run_in(&machine.node.namespace, bind).unwrap();
         bound.is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
     };

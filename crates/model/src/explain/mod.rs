@@ -17,20 +17,9 @@ pub use packet::{PacketDescription, PacketFilter, PacketTextError};
 pub use why_not::{RuleCondition, RuleVerdict, WhyNotReport};
 
 use crate::id::{BlueprintNumber, ChainId, NodeName, PortId};
+use crate::tunnel::TunnelKind;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
-
-/// A tunnel between nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tunnel {
-    /// VXLAN: ordinary traffic of a tenant network.
-    Vxlan,
-    /// VXLAN-GPE: NSH chains.
-    VxlanGpe,
-    /// MPLS over UDP: MPLS chains.
-    MplsUdp,
-}
 
 /// Where a packet to explain is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +30,7 @@ pub enum ExplainAt {
     /// The payload of a datagram from another node.
     Tunnel {
         /// By which tunnel.
-        tunnel: Tunnel,
+        tunnel: TunnelKind,
         /// Source address of the datagram.
         source: IpAddr,
     },
@@ -85,7 +74,7 @@ pub struct Departure {
     /// Address of the other node on the data network.
     pub to: IpAddr,
     /// By which tunnel.
-    pub tunnel: Tunnel,
+    pub tunnel: TunnelKind,
     /// The payload of the datagram.
     pub payload: FrameBytes,
 }

@@ -8,7 +8,6 @@ use super::too_big::{Answer, Teller};
 use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::encap;
 use crate::engine::encap::{Carried, Departing, Header, HeaderSide, PathPosition};
-use crate::engine::packet::TunnelKind;
 use crate::engine::packet::digests::Digests;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::segments::Segments;
@@ -21,6 +20,7 @@ use crate::engine::vector::transform::{Exit, Operation, Stage, Transform, Verdic
 use crate::engine::vector::{Source, Step, Work};
 use catena_io::{Buffer, SegmentationKind};
 use catena_model::DropReason;
+use catena_model::TunnelKind;
 use catena_model::account::{Created, Volume};
 use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
@@ -437,7 +437,7 @@ fn network_ahead(transform: &Transform, tables: &Tables) -> Option<NetworkIndex>
 /// The tunnel that the pushed header belongs to.
 fn tunnel(transform: &Transform, tables: &Tables) -> TunnelKind {
     let path = transform.operations().find_map(|operation| pushed(operation, HeaderSide::Tunnel));
-    path.map_or(TunnelKind::Vxlan, |p| encap::of(tables.positions.encapsulation(p)).tunnel())
+    path.map_or(TunnelKind::Vxlan, |p| TunnelKind::Path(tables.positions.encapsulation(p)))
 }
 
 fn passage(work: &Work, stage: Stage) -> Passage {

@@ -5,13 +5,13 @@
 use super::context::Context;
 use super::output::{Datagram, Output};
 use crate::engine::account::tx_batches::{Ends, TxBatches, TxRef};
-use crate::engine::packet::TunnelKind;
 use crate::engine::packet::segments::Segments;
 use crate::engine::tables::Tables;
 use crate::engine::vector::Work;
 use crate::engine::vector::owner::{Owner, Passage};
 use catena_io::{Buffer, BufferPool, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX};
 use catena_model::DropReason;
+use catena_model::TunnelKind;
 use catena_model::account::Volume;
 use std::net::IpAddr;
 

@@ -2,8 +2,9 @@
 //! that the shell gives back once it knows how their transmission went. Knows no socket.
 
 use crate::engine::account::tx_batches::{TxBatches, TxRef};
-use crate::engine::packet::{PortSlot, TunnelKind};
+use crate::engine::packet::PortSlot;
 use catena_io::Buffer;
+use catena_model::TunnelKind;
 use std::net::IpAddr;
 
 /// A frame to be sent out of a local port, with its offload.

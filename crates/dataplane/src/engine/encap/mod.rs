@@ -15,7 +15,6 @@ pub(crate) use carried::Carried;
 pub(crate) use context::Written;
 pub(crate) use positions::{Positions, Shape};
 
-use crate::engine::packet::TunnelKind;
 use crate::engine::packet::subscriber::Shown;
 use carried::CarriedRef;
 use catena_io::Buffer;
@@ -165,9 +164,6 @@ pub(crate) struct Departing<'v> {
 
 /// One way to carry paths. Each verb takes the packets of a whole vector.
 pub(crate) trait PathEncap: Sync {
-    /// The tunnel between nodes.
-    fn tunnel(&self) -> TunnelKind;
-
     /// The EtherType towards a function that speaks it.
     fn ether_type(&self) -> EtherType;
 
@@ -218,11 +214,6 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
 /// The encapsulation whose headers follow an EtherType.
 pub(crate) fn by_ether_type(ether_type: EtherType) -> Option<Encapsulation> {
     Encapsulation::ALL.into_iter().find(|one| of(*one).ether_type() == ether_type)
-}
-
-/// The encapsulation that travels by a tunnel.
-pub(crate) fn by_tunnel(tunnel: TunnelKind) -> Option<Encapsulation> {
-    Encapsulation::ALL.into_iter().find(|one| of(*one).tunnel() == tunnel)
 }
 
 /// The position of a packet that a classifier sends into a path: with the metadata that the path

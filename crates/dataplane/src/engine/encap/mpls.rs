@@ -9,7 +9,6 @@ use super::{
     Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions, next_slot,
     strip,
 };
-use crate::engine::packet::TunnelKind;
 use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
@@ -20,10 +19,6 @@ use catena_wire::scalar::{EtherType, MplsLabel, ServiceIndex};
 pub(super) struct Mpls;
 
 impl PathEncap for Mpls {
-    fn tunnel(&self) -> TunnelKind {
-        TunnelKind::MplsUdp
-    }
-
     fn ether_type(&self) -> EtherType {
         EtherType::MPLS
     }

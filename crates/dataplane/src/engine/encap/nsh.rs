@@ -11,7 +11,6 @@ use super::{
     Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions, next_slot,
     strip,
 };
-use crate::engine::packet::TunnelKind;
 use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
@@ -24,10 +23,6 @@ use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
 pub(super) struct Nsh;
 
 impl PathEncap for Nsh {
-    fn tunnel(&self) -> TunnelKind {
-        TunnelKind::VxlanGpe
-    }
-
     fn ether_type(&self) -> EtherType {
         EtherType::NSH
     }

@@ -5,8 +5,8 @@
 use crate::engine::account::slots::Slots;
 use crate::engine::encap;
 use crate::engine::encap::{Carried, Departing, Header, HeaderSide, PathPosition};
+use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::PortIndex;
-use crate::engine::packet::{PortSlot, TunnelKind};
 use crate::engine::stages::forwarder;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{HopTable, InstanceTable, PathTable};
@@ -15,6 +15,7 @@ use crate::engine::tables::slices::Scope;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::transform::{Epoch, Exit, Operation, Stage, Transform};
 use catena_io::Buffer;
+use catena_model::TunnelKind;
 use catena_model::id::InstanceId;
 use catena_model::program::{Balance, HopKind, PROXY_MAC};
 use catena_wire::ethernet::EthernetHeader;
@@ -270,7 +271,7 @@ impl Maker<'_> {
                 let header = self.header(HeaderSide::Tunnel, Header::EMPTY, position)?;
                 Some(Plan::Node {
                     to: self.with.tables.node_address(node),
-                    tunnel: encap::of(self.path.encapsulation).tunnel(),
+                    tunnel: TunnelKind::Path(self.path.encapsulation),
                     header: Template::new(header.bytes(), PlainNsh::GPE_LEN)?,
                 })
             }

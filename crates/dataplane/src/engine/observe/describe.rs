@@ -2,17 +2,20 @@
 
 use crate::engine::encap;
 use crate::engine::encap::{Carried, Departing, Header as ChainHeader, HeaderSide, PathPosition};
-use crate::engine::packet::{Origin, TunnelKind};
+use crate::engine::packet::Origin;
 use crate::engine::tables::Tables;
+use catena_model::TunnelKind;
 use catena_model::explain::{FrameBytes, Header, HeaderLayer, Position};
 use catena_wire::ethernet::EthernetView;
 use catena_wire::vxlan::VxlanHeader;
 
 /// The header at the start of what a tunnel carries.
 pub(crate) fn tunnelled(kind: TunnelKind, bytes: &[u8]) -> Option<Header> {
-    let (layers, length) = match encap::by_tunnel(kind) {
-        Some(encapsulation) => encap::of(encapsulation).describe(HeaderSide::Tunnel, bytes)?,
-        None => {
+    let (layers, length) = match kind {
+        TunnelKind::Path(encapsulation) => {
+            encap::of(encapsulation).describe(HeaderSide::Tunnel, bytes)?
+        }
+        TunnelKind::Vxlan => {
             let (header, inner) = VxlanHeader::parse(bytes).ok()?;
             let layer = HeaderLayer::Vxlan { vni: header.vni.get() };
             (vec![layer], bytes.len() - inner.len())
@@ -81,5 +84,5 @@ pub(crate) fn header_of(
 
 /// The tunnel of the path that a position is on.
 pub(crate) fn tunnel_of(tables: &Tables, position: PathPosition) -> TunnelKind {
-    encap::of(tables.positions.encapsulation(position)).tunnel()
+    TunnelKind::Path(tables.positions.encapsulation(position))
 }

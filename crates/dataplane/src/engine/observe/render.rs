@@ -3,7 +3,6 @@
 
 use super::describe;
 use crate::engine::encap::PathPosition;
-use crate::engine::packet::TunnelKind;
 use crate::engine::packet::index::SliceIndex;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::subscriber::Shown;
@@ -11,6 +10,7 @@ use crate::engine::tables::Tables;
 use crate::engine::tables::path::InstancePlace;
 use crate::engine::vector::trace::{Note, Noted};
 use crate::engine::vector::transform::{Exit, Stage};
+use catena_model::TunnelKind;
 use catena_model::explain::{
     ExplainAction, ExplainStep, FlowShare, FrameBytes, Header, Place, SliceUser,
 };

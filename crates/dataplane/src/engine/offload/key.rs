@@ -1,8 +1,8 @@
 //! The key of a packet as the kernel's program reads it. Knows whom to ask; refuses to read itself.
 
-use crate::engine::packet::TunnelKind;
 use catena_fastpath::{FlowKey, Sight};
 use catena_io::Buffer;
+use catena_model::TunnelKind;
 use catena_wire::flow;
 use catena_wire::scalar::IpProtocol;
 

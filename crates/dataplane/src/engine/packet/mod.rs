@@ -8,8 +8,7 @@ pub(crate) mod segments;
 pub(crate) mod subscriber;
 
 use catena_io::{Buffer, Offload};
-use catena_model::explain::Tunnel;
-use catena_wire::ports;
+use catena_model::TunnelKind;
 use std::net::IpAddr;
 
 /// A port of this node as long as the engine lives: stable while the port stays in the program.
@@ -23,58 +22,6 @@ impl PortSlot {
     #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
-    }
-}
-
-/// A kind of tunnel between nodes; each has a UDP port of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TunnelKind {
-    /// Ordinary traffic of a tenant network (RFC 7348).
-    Vxlan,
-    /// NSH chains (VXLAN-GPE, draft-ietf-nvo3-vxlan-gpe).
-    VxlanGpe,
-    /// MPLS chains (RFC 7510, RFC 8595).
-    MplsUdp,
-}
-
-impl TunnelKind {
-    /// Every kind.
-    pub const ALL: [TunnelKind; 3] = [TunnelKind::Vxlan, TunnelKind::VxlanGpe, TunnelKind::MplsUdp];
-
-    /// The kind with this UDP destination port.
-    #[must_use]
-    pub fn of_udp_port(port: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.udp_port() == port)
-    }
-
-    /// The UDP destination port, registered with IANA.
-    #[must_use]
-    pub const fn udp_port(self) -> u16 {
-        match self {
-            Self::Vxlan => ports::VXLAN,
-            Self::VxlanGpe => ports::VXLAN_GPE,
-            Self::MplsUdp => ports::MPLS_UDP,
-        }
-    }
-}
-
-impl From<Tunnel> for TunnelKind {
-    fn from(tunnel: Tunnel) -> Self {
-        match tunnel {
-            Tunnel::Vxlan => Self::Vxlan,
-            Tunnel::VxlanGpe => Self::VxlanGpe,
-            Tunnel::MplsUdp => Self::MplsUdp,
-        }
-    }
-}
-
-impl From<TunnelKind> for Tunnel {
-    fn from(kind: TunnelKind) -> Self {
-        match kind {
-            TunnelKind::Vxlan => Self::Vxlan,
-            TunnelKind::VxlanGpe => Self::VxlanGpe,
-            TunnelKind::MplsUdp => Self::MplsUdp,
-        }
     }
 }
 

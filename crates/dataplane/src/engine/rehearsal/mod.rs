@@ -16,15 +16,16 @@ use crate::engine::encap::{Carried, Header, PathPosition};
 use crate::engine::observe::render::{self, Event};
 use crate::engine::observe::{describe, why_not};
 use crate::engine::packet::index::PortIndex;
-use crate::engine::packet::{Packet, PortSlot, TunnelKind};
+use crate::engine::packet::{Packet, PortSlot};
 use crate::engine::state::health::WatchDuty;
 use crate::engine::tables::Tables;
 use crate::engine::vector::trace::{Note, Noted, Trace};
 use crate::engine::vector::transform::{Exit, Stage};
 use crate::engine::{Engine, Passing};
 use catena_io::{Buffer, BufferPool};
+use catena_model::TunnelKind;
 use catena_model::explain::{
-    Departure, ExplainAt, ExplainReply, ExplainRequest, ExplainStep, FrameBytes, Tunnel,
+    Departure, ExplainAt, ExplainReply, ExplainRequest, ExplainStep, FrameBytes,
 };
 use catena_model::program::HopKind;
 use catena_model::{DropReason, NodeName};
@@ -125,8 +126,7 @@ impl Rehearsal {
                 }
             }
             ExplainAt::Tunnel { tunnel, source } => {
-                let kind = TunnelKind::from(*tunnel);
-                let action = render::received(tables, kind, *source, &request.frame.0);
+                let action = render::received(tables, *tunnel, *source, &request.frame.0);
                 first.push(ExplainStep::new(0, action));
             }
         }
@@ -151,7 +151,7 @@ impl Rehearsal {
         let buffer = filled(&mut self.pool, &[&self.request.frame.0])?;
         Some(match (&self.request.at, slot) {
             (ExplainAt::Tunnel { tunnel, source }, _) => {
-                Packet::from_tunnel((*tunnel).into(), *source, buffer)
+                Packet::from_tunnel(*tunnel, *source, buffer)
             }
             (ExplainAt::Port(_), slot) => Packet::from_port(slot?, buffer),
         })
@@ -302,12 +302,12 @@ impl Left {
         Some(self.frames.remove(place).1)
     }
 
-    fn payload(&mut self, to: std::net::IpAddr, header: &[u8]) -> Option<(Tunnel, Vec<u8>)> {
+    fn payload(&mut self, to: std::net::IpAddr, header: &[u8]) -> Option<(TunnelKind, Vec<u8>)> {
         let found = self
             .payloads
             .iter()
             .position(|(address, _, bytes)| *address == to && bytes.starts_with(header))?;
         let (_, kind, bytes) = self.payloads.remove(found);
-        Some((kind.into(), bytes))
+        Some((kind, bytes))
     }
 }

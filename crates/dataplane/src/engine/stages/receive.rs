@@ -7,13 +7,14 @@ use crate::engine::encap::{Carried, Headed, HeaderSide, Located};
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::packet::parse::{flow_hash, guess, parse_frame, settle};
 use crate::engine::packet::trim_front;
-use crate::engine::packet::{Origin, Packet, TunnelKind};
+use crate::engine::packet::{Origin, Packet};
 use crate::engine::state::fragments::{FragmentVerdict, Fragments};
 use crate::engine::tables::Tables;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Source, Step, Work};
 use catena_io::Buffer;
 use catena_model::DropReason;
+use catena_model::TunnelKind;
 use catena_model::account::Created;
 use catena_model::resource::Encapsulation;
 use catena_wire::vxlan::VxlanHeader;
@@ -71,7 +72,7 @@ fn arrive(packet: Packet, context: &Context<'_>) -> Arrival {
 }
 
 fn tunnel_lead(kind: TunnelKind, buffer: &mut Buffer, tables: &Tables) -> Result<Lead, DropReason> {
-    if let Some(encapsulation) = encap::by_tunnel(kind) {
+    if let TunnelKind::Path(encapsulation) = kind {
         return Ok(Lead::Header(encapsulation));
     }
     let parsed = VxlanHeader::parse(buffer.bytes());

@@ -1,0 +1,67 @@
+//! Tunnels between nodes: one for the ordinary traffic of tenant networks, one for each encapsulation.
+
+use crate::encapsulation::Encapsulation;
+use catena_wire::ports;
+use serde::{Deserialize, Serialize};
+
+/// A kind of tunnel between nodes; each has a UDP port of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
+pub enum TunnelKind {
+    /// Ordinary traffic of a tenant network (RFC 7348).
+    Vxlan,
+    /// Packets on their paths.
+    Path(Encapsulation),
+}
+
+impl TunnelKind {
+    /// Every kind.
+    pub const ALL: [Self; 1 + Encapsulation::ALL.len()] = {
+        let mut all = [Self::Vxlan; 1 + Encapsulation::ALL.len()];
+        let mut number = 0;
+        while number < Encapsulation::ALL.len() {
+            all[number + 1] = Self::Path(Encapsulation::ALL[number]);
+            number += 1;
+        }
+        all
+    };
+
+    /// The name in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vxlan => "vxlan",
+            Self::Path(encapsulation) => encapsulation.capabilities().tunnel,
+        }
+    }
+
+    /// The UDP destination port, registered with IANA.
+    #[must_use]
+    pub const fn udp_port(self) -> u16 {
+        match self {
+            Self::Vxlan => ports::VXLAN,
+            Self::Path(encapsulation) => encapsulation.capabilities().udp_port,
+        }
+    }
+
+    /// The kind with this UDP destination port.
+    #[must_use]
+    pub fn of_udp_port(port: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.udp_port() == port)
+    }
+}
+
+impl From<TunnelKind> for &'static str {
+    fn from(kind: TunnelKind) -> Self {
+        kind.name()
+    }
+}
+
+impl TryFrom<String> for TunnelKind {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| format!("'{name}' is no tunnel between nodes"))
+    }
+}
