@@ -3,6 +3,7 @@
 
 use crate::limits::{MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, SLICE_PATH_IDS_FROM};
 use catena_wire::ports;
+use catena_wire::scalar::EtherType;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use utoipa::ToSchema;
@@ -29,6 +30,9 @@ pub enum Encapsulation {
     Nsh,
     /// MPLS SFC label pair (RFC 8595).
     Mpls,
+    /// One that proves what another would cost: path, hop and time to live as they are.
+    #[cfg(dummy_encapsulation)]
+    Dummy,
 }
 
 /// What an encapsulation can do.
@@ -45,6 +49,8 @@ pub struct Capabilities {
     pub tunnel: &'static str,
     /// The UDP port of that tunnel.
     pub udp_port: u16,
+    /// What follows the Ethernet header towards a function that speaks it.
+    pub ether_type: EtherType,
     /// Is there room for metadata: what classifiers write, and whose packet it is?
     pub has_metadata: bool,
 }
@@ -56,6 +62,7 @@ const NSH: Capabilities = Capabilities {
     // VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
     tunnel: "vxlan_gpe",
     udp_port: ports::VXLAN_GPE,
+    ether_type: EtherType::NSH,
     has_metadata: true,
 };
 
@@ -67,12 +74,29 @@ const MPLS: Capabilities = Capabilities {
     // MPLS over UDP (RFC 7510, RFC 8595).
     tunnel: "mpls_udp",
     udp_port: ports::MPLS_UDP,
+    ether_type: EtherType::MPLS,
+    has_metadata: false,
+};
+
+#[cfg(dummy_encapsulation)]
+const DUMMY: Capabilities = Capabilities {
+    name: "dummy",
+    path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
+    slice_path_ids: NSH_PATH_IDS_MAX + 1..=NSH_PATH_IDS_MAX + 0x1_0000,
+    // A port and an EtherType for experiments (RFC 4727, IEEE 802).
+    tunnel: "dummy",
+    udp_port: 1021,
+    ether_type: EtherType(0x88b6),
     has_metadata: false,
 };
 
 impl Encapsulation {
     /// Every encapsulation.
+    #[cfg(not(dummy_encapsulation))]
     pub const ALL: [Self; 2] = [Self::Nsh, Self::Mpls];
+    /// Every encapsulation.
+    #[cfg(dummy_encapsulation)]
+    pub const ALL: [Self; 3] = [Self::Nsh, Self::Mpls, Self::Dummy];
 
     /// What networking-sfc means where a chain does not say it.
     pub const OF_NETWORKING_SFC: Self = Self::Mpls;
@@ -83,6 +107,8 @@ impl Encapsulation {
         match self {
             Self::Nsh => &NSH,
             Self::Mpls => &MPLS,
+            #[cfg(dummy_encapsulation)]
+            Self::Dummy => &DUMMY,
         }
     }
 

@@ -67,7 +67,7 @@ fn rules(chain: u32, endpoints: u64) -> Vec<catena_model::id::RuleId> {
 /// Creates a chain or gives it other functions.
 fn declare(intent: &mut Intent, number: u32, random: &mut Random) -> String {
     let id = topology::chain_id(number);
-    let [one, other] = Encapsulation::ALL;
+    let [one, other, ..] = Encapsulation::ALL;
     let encapsulation = if random.chance(500) { one } else { other };
     let former = intent.chains.get(&id).cloned();
     let encapsulation = former.as_ref().map_or(encapsulation, |chain| chain.encapsulation);

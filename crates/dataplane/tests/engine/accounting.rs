@@ -19,7 +19,7 @@ use proptest::sample::{Index, select};
 const FUNCTIONS: [&str; 4] = ["v1", "v2", "v3", "v4"];
 
 fn encapsulations() -> impl Strategy<Value = Encapsulation> {
-    select(vec![Encapsulation::Nsh, Encapsulation::Mpls])
+    select(Encapsulation::ALL.to_vec())
 }
 
 prop_compose! {

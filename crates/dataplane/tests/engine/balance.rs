@@ -10,7 +10,6 @@ use catena_model::resource::{Encapsulation, FlowField, TuplePattern};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
 const GROUP: &[&str] = &["v1", "v2", "v4"];
 const FLOWS: u16 = 10_000;
 
@@ -52,7 +51,7 @@ fn flows_that_agree_in_the_named_fields_meet_one_instance() {
         };
         [v4, v6]
     };
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for family in [0, 1] {
             let sent: Vec<Spec> = (0..60).map(|n| any(n)[family].clone()).collect();
             for (field, is_constant) in [
@@ -107,7 +106,7 @@ fn shares_by_a_named_field_meet_the_weights_within_two_points() {
 
 #[test]
 fn answers_meet_the_instance_that_the_opposite_fields_choose() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut town = town(encapsulation, &[FlowField::IpSrc, FlowField::UdpSrc]);
         let (s, d) = (town.port_named("S").id, town.port_named("D").id);
         for (_, matches) in &mut town.chains[0].rules {
@@ -171,7 +170,7 @@ fn nat(encapsulation: Encapsulation) -> Rig {
 
 #[test]
 fn what_a_declared_nat_made_goes_on_where_its_packet_would_have() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut rig = nat(encapsulation);
         for flow in 0..20 {
             // Both chains have packets inside before any comes back.

@@ -60,7 +60,7 @@ fn words(rig: &mut Rig, node: usize, probe: u64) -> Vec<String> {
 
 #[test]
 fn a_probe_takes_the_path_is_told_of_everywhere_and_reaches_nobody() {
-    for encapsulation in [Encapsulation::Nsh, Encapsulation::Mpls] {
+    for encapsulation in Encapsulation::ALL {
         for is_v4 in [true, false] {
             let mut rig = Rig::new(with_chain(encapsulation, &[&["v1"], &["v2"], &["v4"]]));
             arm(&mut rig);

@@ -4,8 +4,7 @@
 use crate::rig::{Behaviour, Rig, route};
 use crate::scene::{rules, three_hosts};
 use crate::slices::{
-    BOTH, EAST, WEST, claims, comes, frame, goes, of, path, scene, slice, user, users, visited,
-    with_qfi,
+    EAST, WEST, claims, comes, frame, goes, of, path, scene, slice, user, users, visited, with_qfi,
 };
 use crate::town::Town;
 use catena_model::PathId;
@@ -101,7 +100,7 @@ fn twice_through_one(encapsulation: Encapsulation) -> Town {
 
 #[test]
 fn who_came_by_rules_and_who_came_by_a_slice_go_on_at_the_end_of_their_chain() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut rig = Rig::new(twice_through_one(encapsulation));
         for (user, met) in [
             (user(5, 3), vec!["v1", "v2", "v4"]),

@@ -68,7 +68,7 @@ pub(crate) fn nothing_is_dropped(rig: &mut Rig) {
 
 #[test]
 fn fragments_in_any_order_meet_every_function_and_the_first_goes_first() {
-    for encapsulation in [Encapsulation::Nsh, Encapsulation::Mpls] {
+    for encapsulation in Encapsulation::ALL {
         let mut rig = Rig::new(with_chain(encapsulation, ALL));
         for whole in both(&rig.town, CHAINED_PORT) {
             for (number, order) in (1..).zip(orders()) {

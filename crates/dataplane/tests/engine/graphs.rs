@@ -9,7 +9,6 @@ use catena_model::program::{PROXY_MAC, RuleMatch, RulePlace};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
 use catena_model::{DropReason, PathId};
 
-const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
 /// The paths of the graph below.
 const ROOT: PathId = PathId(100);
 const DELIVERED: u16 = CHAINED_PORT + 2;
@@ -44,7 +43,7 @@ fn visited(rig: &mut Rig) -> Vec<&'static str> {
 
 #[test]
 fn a_packet_goes_on_in_the_chain_whose_rules_it_matches_or_is_delivered() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for make in [packet as fn(&Town, u16) -> Spec, packet_v6] {
             for behaviour in [Behaviour::Route(PROXY_MAC), Behaviour::Bridge] {
                 let mut rig = Rig::new(graph(encapsulation));
@@ -87,7 +86,7 @@ fn a_packet_is_counted_out_of_one_chain_and_into_the_next_in_one_step() {
 
 #[test]
 fn two_chains_go_on_in_a_common_one() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut town = three_hosts();
         let udp = |port| rule(IpFamily::Ipv4, Transport::Udp, port);
         town.chain("one", encapsulation, &[&["v1"]], &[udp(CHAINED_PORT)]);
@@ -121,7 +120,7 @@ fn the_first_rule_by_priority_decides_where_a_packet_goes_on() {
 
 #[test]
 fn a_packet_does_not_go_round_in_paths_that_lead_into_one_another() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for hops in [&[&["v2"][..]][..], &[]] {
             let mut town = three_hosts();
             let udp = rule(IpFamily::Ipv4, Transport::Udp, CHAINED_PORT);
@@ -141,7 +140,7 @@ fn a_packet_does_not_go_round_in_paths_that_lead_into_one_another() {
 
 #[test]
 fn a_function_that_both_chains_meet_gives_each_visit_its_own_path() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut town = graph(encapsulation);
         town.chains[1].hops = vec![vec!["v2".into()], vec!["v3".into()]];
         let mut rig = Rig::new(town);
@@ -161,7 +160,9 @@ fn a_function_that_both_chains_meet_gives_each_visit_its_own_path() {
 
 #[test]
 fn the_branch_is_told_of() {
-    for (name, encapsulation) in [("graph-nsh", BOTH[0]), ("graph-mpls", BOTH[1])] {
+    for (name, encapsulation) in
+        [("graph-nsh", Encapsulation::ALL[0]), ("graph-mpls", Encapsulation::ALL[1])]
+    {
         let rig = Rig::new(graph(encapsulation));
         let told = tell(&rig, "S", &packet(&rig.town, CHAINED_PORT).frame(), None);
         golden(name, &text(&told));

@@ -11,7 +11,6 @@ use catena_model::status::Health;
 use catena_wire::probe::{ProbeCarrier, ProbeFrame, ProbeMark};
 use std::collections::BTreeSet;
 
-const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
 /// The goal, in milliseconds.
 const DEATH_MS: u64 = 300;
 const FLOWS: u16 = 60;
@@ -139,7 +138,7 @@ fn death_is_found_within_the_goal_whenever_it_comes_and_not_after_one_lost_answe
 
 #[test]
 fn a_dead_function_is_bypassed_wherever_it_is_on_the_path() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for sent in [chained, chained_v6] {
             let hops: &[&[&str]] = &[&["v1"], &["v2"], &["v4"]];
             let mut rig = proven(watched(encapsulation, hops, FailurePolicy::Bypass), sent);
@@ -172,7 +171,7 @@ fn a_dead_function_is_bypassed_wherever_it_is_on_the_path() {
 
 #[test]
 fn a_dead_function_that_must_not_be_missed_drops_by_name() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let hops: &[&[&str]] = &[&["v1"], &["v2"]];
         let mut rig = proven(watched(encapsulation, hops, FailurePolicy::Block), chained);
         kill(&mut rig, "v2", Behaviour::Swallow);
@@ -198,7 +197,7 @@ fn a_dead_function_that_must_not_be_missed_drops_by_name() {
 
 #[test]
 fn flows_of_a_dead_instance_go_to_the_living_on_any_host_and_come_back_to_it() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for dead in ["v1", "v2", "v4"] {
             let hops: &[&[&str]] = &[&["v1", "v2", "v4"]];
             let town = watched(encapsulation, hops, FailurePolicy::Reroute);
@@ -235,7 +234,7 @@ fn flows_of_a_dead_instance_go_to_the_living_on_any_host_and_come_back_to_it() {
 
 #[test]
 fn detours_end_at_the_last_one_alive_and_without_any_by_name() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for alive in ["v1", "v2", "v4"] {
             let hops: &[&[&str]] = &[&["v1", "v2", "v4"]];
             let town = watched(encapsulation, hops, FailurePolicy::Reroute);
@@ -293,7 +292,7 @@ fn a_hung_function_that_never_let_a_probe_through_is_used_as_long_as_it_is_there
 
 #[test]
 fn functions_that_bridge_or_read_headers_are_watched_too() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut town = watched(encapsulation, &[&["v1"]], FailurePolicy::Block);
         town.speaking("v1", encapsulation);
         for behaviour in [Behaviour::Bridge, Behaviour::Advance(encapsulation)] {
@@ -408,7 +407,7 @@ fn a_tenants_packet_that_looks_like_a_probe_is_a_tenants_packet() {
 
 #[test]
 fn the_copy_for_a_dead_tap_ends_there_and_is_no_second_packet() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut town = watched(encapsulation, &[&["v2"], &["v4"]], FailurePolicy::Bypass);
         town.chains[0].taps = vec![0];
         let mut rig = Rig::new(town);

@@ -231,7 +231,7 @@ pub(crate) fn compare_packets(one: &mut Rig, other: &mut Rig) -> Result<(), Test
 }
 
 #[test]
-fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
+fn packets_and_counters_are_the_same_on_the_fast_and_on_the_slow_path() {
     let (by_fast_path, of_users) = (Cell::new(0), Cell::new([0; 2]));
     let volleys = vec(vec(sent(), 1..12), 1..4);
     // Without 1: a function that says of every hop that it was visited meets itself for ever where it
@@ -258,7 +258,7 @@ fn packets_and_books_are_the_same_by_the_lane_and_by_the_long_way() {
 }
 
 #[test]
-fn users_of_slices_take_the_lane_all_the_way() {
+fn users_of_slices_take_the_fast_path_all_the_way() {
     for speaks in [None, Some(Encapsulation::Nsh)] {
         let mut town = three_hosts();
         town.instances.iter_mut().for_each(|instance| instance.speaks = speaks);

@@ -40,7 +40,7 @@ fn from(rig: &Rig, source: &str) -> Spec {
 
 #[test]
 fn what_a_function_sends_of_its_own_enters_the_chain_that_begins_at_its_port() {
-    for encapsulation in [Encapsulation::Nsh, Encapsulation::Mpls] {
+    for encapsulation in Encapsulation::ALL {
         let mut rig = rig(encapsulation, true);
         // By an address of either of its ports.
         for source in ["10.1.0.77", "10.0.0.77"] {

@@ -16,8 +16,6 @@ use catena_wire::scalar::{EtherType, FlowLabel, IpProtocol, MacAddr};
 use catena_wire::{checksum, ipv6};
 use std::net::{IpAddr, Ipv6Addr};
 
-const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
-
 /// An ARP request from a port.
 pub(crate) fn arp_request(mac: MacAddr, sender: &str, target: &str) -> Vec<u8> {
     let packet = ArpPacket {
@@ -271,7 +269,7 @@ fn beyond_the_prefixes_the_gateway_of_the_destination_takes_it() {
 
 #[test]
 fn an_aware_function_gets_and_moves_the_header_itself() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut town = with_chain(encapsulation, &[&["v1"], &["v2"], &["v4"]]);
         town.speaking("v1", encapsulation);
         town.speaking("v2", encapsulation);
@@ -282,10 +280,7 @@ fn an_aware_function_gets_and_moves_the_header_itself() {
         let header = EthernetHeader::untagged(
             rig.town.mac("v2.in"),
             PROXY_MAC,
-            match encapsulation {
-                Encapsulation::Nsh => EtherType::NSH,
-                Encapsulation::Mpls => EtherType::MPLS,
-            },
+            encapsulation.capabilities().ether_type,
         );
         let mut expected = vec![0; 14];
         header.emit(&mut expected).unwrap();
@@ -303,7 +298,7 @@ fn an_aware_function_gets_and_moves_the_header_itself() {
 /// before, if it may serve that too.
 #[test]
 fn a_packet_that_an_aware_function_never_moves_on_ages() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut town = with_chain(encapsulation, &[&["v1", "v3"], &["v1"]]);
         town.speaking("v1", encapsulation);
         let mut rig = Rig::new(town);
@@ -328,7 +323,7 @@ fn a_packet_that_an_aware_function_never_moves_on_ages() {
 
 #[test]
 fn only_tunnels_count_the_time_to_live_down() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let names: Vec<String> = (0..31).flat_map(|n| [format!("a{n}"), format!("b{n}")]).collect();
         let mut town = three_hosts();
         for (number, name) in names.iter().enumerate() {

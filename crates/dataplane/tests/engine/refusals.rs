@@ -243,17 +243,11 @@ fn datagrams_whose_tunnel_header_is_broken_or_leads_nowhere() {
 
 #[test]
 fn positions_that_are_none() {
-    for encapsulation in [Encapsulation::Nsh, Encapsulation::Mpls] {
+    let both = [Encapsulation::Nsh, Encapsulation::Mpls];
+    for (encapsulation, other) in both.into_iter().zip(both.into_iter().rev()) {
         let mut rig = rig(encapsulation);
         let inner = packet(&rig.town, CHAINED_PORT).frame();
-        let (kind, other) = match encapsulation {
-            Encapsulation::Nsh => {
-                (TunnelKind::Path(Encapsulation::Nsh), TunnelKind::Path(Encapsulation::Mpls))
-            }
-            Encapsulation::Mpls => {
-                (TunnelKind::Path(Encapsulation::Mpls), TunnelKind::Path(Encapsulation::Nsh))
-            }
-        };
+        let (kind, other) = (TunnelKind::Path(encapsulation), TunnelKind::Path(other));
         let make = |kind, path, index, ttl: u8| match kind {
             TunnelKind::Path(Encapsulation::Mpls) => mpls(path, index, ttl, &inner),
             _ => nsh(path, index, u32::from(ttl), NshNextProtocol::ETHERNET, &inner),

@@ -19,11 +19,11 @@ use catena_model::explain::{
     CatchRequest, CaughtPacket, ExplainAt, ExplainReply, ExplainRequest, FrameBytes,
 };
 use catena_model::program::{PROXY_MAC, PortRole};
+use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
 use catena_model::{CounterScope, DropReason, NodeProgram};
 use catena_wire::frame::FrameView;
 use catena_wire::probe::ProbeMark;
-use catena_wire::scalar::EtherType;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -342,7 +342,8 @@ impl Rig {
         }
         let (instance, egress) = (instance.clone(), egress.clone());
         let mut bytes = seen.bytes.clone();
-        let has_header = matches!(view.ethertype, EtherType::NSH | EtherType::MPLS);
+        let mut all = Encapsulation::ALL.into_iter();
+        let has_header = all.any(|one| one.capabilities().ether_type == view.ethertype);
         let behaviour = self.behaviours[&instance.name];
         if behaviour.has_kernel()
             && let Some(reply) = answer_question(&bytes, ingress)

@@ -3,7 +3,7 @@
 use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{PLAIN_PORT, packet};
-use crate::slices::{BOTH, claims, frame, of, scene, slice, user, users, visited, without_network};
+use crate::slices::{claims, frame, of, scene, slice, user, users, visited, without_network};
 use crate::town::Town;
 use catena_model::DropReason;
 use catena_model::program::SliceMatch;
@@ -69,7 +69,7 @@ fn town(encapsulation: Encapsulation) -> Town {
 
 #[test]
 fn a_key_of_gre_and_a_context_of_stt_are_networks_of_slices() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut rig = Rig::new(town(encapsulation));
         let (west, east) = (&["v1", "v2"][..], &["v1", "v4"][..]);
         let town = rig.town.clone();

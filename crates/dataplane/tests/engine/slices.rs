@@ -18,7 +18,6 @@ use catena_wire::vxlan::VxlanHeader;
 use std::sync::Arc;
 use uuid::Uuid;
 
-pub(crate) const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
 /// The paths of the scene's chains.
 pub(crate) const WEST: PathId = PathId(100);
 pub(crate) const EAST: PathId = PathId(101);
@@ -176,7 +175,7 @@ pub(crate) fn of(counters: &[SliceCounters], number: u32) -> &SliceCounters {
 
 #[test]
 fn each_user_goes_the_path_of_the_slice_that_says_most_of_him() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut rig = Rig::new(scene(encapsulation));
         for (user, met, taker) in [
             (user(5, 1), &["v1", "v2"][..], Some(1)),

@@ -98,7 +98,7 @@ fn a_super_frame_passes_whole_to_a_function_on_the_same_host() {
 
 #[test]
 fn between_hosts_segments_travel_in_rows_and_tcp_is_merged_again() {
-    for encapsulation in [Encapsulation::Nsh, Encapsulation::Mpls] {
+    for encapsulation in Encapsulation::ALL {
         let mut rig = Rig::new(with_chain(encapsulation, &[&["v2"], &["v4"]]));
         for spec in specs(&rig, CHAINED_PORT) {
             let (frame, offload) = super_frame(&spec);

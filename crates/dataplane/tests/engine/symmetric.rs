@@ -11,7 +11,6 @@ use catena_model::resource::{Encapsulation, IpFamily, Transport};
 use catena_wire::scalar::IpProtocol;
 use std::collections::BTreeSet;
 
-const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
 const GROUP: &[&str] = &["v2", "v5", "v6"];
 const FLOWS: u16 = 60;
 
@@ -56,7 +55,7 @@ fn met(rig: &mut Rig, side: &str) -> &'static str {
 
 #[test]
 fn every_answer_meets_the_instance_that_the_question_met() {
-    for (encapsulation, choice_seed) in BOTH.into_iter().zip([0, 0x5eed]) {
+    for (encapsulation, choice_seed) in Encapsulation::ALL.into_iter().zip([0, 0x5eed]) {
         for make in [packet, packet_v6] {
             let town = town(encapsulation, &rules(CHAINED_PORT));
             let mut rig = Rig::new(Town { choice_seed, ..town });
@@ -117,7 +116,7 @@ fn both_directions_are_counted_on_their_own_path() {
 
 #[test]
 fn a_function_with_one_port_takes_both_directions_by_it() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for behaviour in [Behaviour::Route(PROXY_MAC), Behaviour::Bridge] {
             let mut town = town(encapsulation, &rules(CHAINED_PORT));
             for instance in &mut town.instances {
@@ -148,7 +147,7 @@ fn an_echo_and_its_reply_meet_the_same_instances() {
         ..rule(family, Transport::Icmp, CHAINED_PORT)
     };
     let rules = [any_port(IpFamily::Ipv4), any_port(IpFamily::Ipv6)];
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut rig = Rig::new(town(encapsulation, &rules));
         rig.is_two_way = true;
         let mut all = BTreeSet::new();
@@ -175,7 +174,7 @@ fn an_echo_and_its_reply_meet_the_same_instances() {
 
 #[test]
 fn an_aware_function_moves_the_header_of_both_directions() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut town = town(encapsulation, &rules(CHAINED_PORT));
         for instance in &mut town.instances {
             instance.speaks = Some(encapsulation);

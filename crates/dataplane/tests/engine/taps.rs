@@ -7,9 +7,7 @@ use crate::super_frames::{stream, super_frame};
 use catena_dataplane::engine::TunnelKind;
 use catena_model::DropReason;
 use catena_model::resource::Encapsulation;
-use catena_wire::scalar::{EtherType, IpProtocol};
-
-const BOTH: [Encapsulation; 2] = [Encapsulation::Nsh, Encapsulation::Mpls];
+use catena_wire::scalar::IpProtocol;
 
 /// The scene with one chain, of which these hops are taps; taps keep what they get.
 fn tapped(encapsulation: Encapsulation, hops: &[&[&str]], taps: &[usize]) -> Rig {
@@ -28,7 +26,7 @@ fn silence(rig: &mut Rig) {
 
 #[test]
 fn a_tap_here_gets_a_copy_and_the_packet_goes_on() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for make in [packet, packet_v6] {
             let mut rig = tapped(encapsulation, &[&["v1"], &["v2"]], &[0]);
             let sent = make(&rig.town, CHAINED_PORT);
@@ -66,7 +64,7 @@ fn a_tap_here_gets_a_copy_and_the_packet_goes_on() {
 
 #[test]
 fn a_tap_on_another_host_gets_its_copy_through_the_tunnel() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for make in [packet, packet_v6] {
             let mut rig = tapped(encapsulation, &[&["v1"], &["v2"], &["v4"]], &[1]);
             let sent = make(&rig.town, CHAINED_PORT);
@@ -111,7 +109,7 @@ fn a_tap_on_another_host_gets_its_copy_through_the_tunnel() {
 
 #[test]
 fn two_taps_in_a_row_at_the_end_each_get_one_copy() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         let mut rig = tapped(encapsulation, &[&["v1"], &["v3"], &["v4"]], &[1, 2]);
         rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
         rig.assert_moved(&[
@@ -168,7 +166,7 @@ fn a_bridging_function_before_a_last_tap_ends_the_path() {
 
 #[test]
 fn an_aware_tap_gets_the_header_and_gives_none_back() {
-    for encapsulation in BOTH {
+    for encapsulation in Encapsulation::ALL {
         for name in ["v1", "v2"] {
             let mut town = with_chain(encapsulation, &[&[name], &["v4"]]);
             town.chains[0].taps = vec![0];
@@ -178,10 +176,7 @@ fn an_aware_tap_gets_the_header_and_gives_none_back() {
             silence(&mut rig);
             rig.send("S", &sent);
             let copy = rig.take(&format!("{name}.in")).remove(0);
-            let expected = match encapsulation {
-                Encapsulation::Nsh => EtherType::NSH,
-                Encapsulation::Mpls => EtherType::MPLS,
-            };
+            let expected = encapsulation.capabilities().ether_type;
             assert_eq!(frames::ethertype(&copy), expected);
             assert!(copy.ends_with(&sent));
             assert_eq!((rig.take("D").len(), rig.inside()), (1, 0));

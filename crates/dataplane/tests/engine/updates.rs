@@ -13,7 +13,7 @@ const NEW: [&[&str]; 6] =
 
 #[test]
 fn a_packet_inside_when_the_rules_turn_stays_on_its_version() {
-    for encapsulation in [Encapsulation::Nsh, Encapsulation::Mpls] {
+    for encapsulation in Encapsulation::ALL {
         for new in NEW {
             let mut stage = Stage::new(encapsulation, &OLD);
             stage.send(1, false, 1, 1);
@@ -175,7 +175,7 @@ proptest! {
 
     #[test]
     fn each_packet_meets_exactly_one_version_of_its_chain(
-        encapsulation in select(vec![Encapsulation::Nsh, Encapsulation::Mpls]),
+        encapsulation in select(Encapsulation::ALL.to_vec()),
         new in select(&NEW[..]),
         before in moves(),
         installed in moves(),

@@ -18,11 +18,9 @@ use catena_fastpath::{
 use catena_io::Offload;
 use catena_model::kernel::Declined;
 use catena_model::program::{PROXY_MAC, PortRole};
-use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, NodeCounters};
 use catena_wire::ethernet::ethertype_is;
 use catena_wire::frame::FrameView;
-use catena_wire::scalar::EtherType;
 use catena_wire::segment::{SegmentKind, SuperFrame};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -404,10 +402,7 @@ impl Twin {
         let egress = &self.town.ports[instance.egress];
         let is_sent = match instance.speaks {
             Some(encapsulation) => {
-                let header = match encapsulation {
-                    Encapsulation::Nsh => EtherType::NSH,
-                    Encapsulation::Mpls => EtherType::MPLS,
-                };
+                let header = encapsulation.capabilities().ether_type;
                 ethertype_is(&bytes, header) && advance(&mut bytes, encapsulation)
             }
             None => instance.name == "f2" || route(&mut bytes, PROXY_MAC, egress.mac),

@@ -109,9 +109,9 @@ fn push_headers(vector: &[Work], headers: &mut [Prepared], tables: &Tables, carr
             match operation {
                 Operation::PushNetwork(vni) => *prepared = network_header(vni),
                 Operation::PushPathOverEthernet { destination, position } => {
-                    let carrier = encap::of(tables.positions.encapsulation(position));
+                    let carrier = tables.positions.encapsulation(position).capabilities();
                     let header =
-                        EthernetHeader::untagged(destination, PROXY_MAC, carrier.ether_type());
+                        EthernetHeader::untagged(destination, PROXY_MAC, carrier.ether_type);
                     let added = prepared.0.add(|room| header.emit(room));
                     prepared.1 = added.map_err(|_| DropReason::MalformedEthernet);
                 }

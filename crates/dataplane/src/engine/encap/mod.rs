@@ -6,6 +6,8 @@
 
 mod carried;
 mod context;
+#[cfg(dummy_encapsulation)]
+mod dummy;
 mod metadata;
 mod mpls;
 mod nsh;
@@ -164,9 +166,6 @@ pub(crate) struct Departing<'v> {
 
 /// One way to carry paths. Each verb takes the packets of a whole vector.
 pub(crate) trait PathEncap: Sync {
-    /// The EtherType towards a function that speaks it.
-    fn ether_type(&self) -> EtherType;
-
     /// Appends to each header what says where its packet is on its path, and what it carries.
     fn push(
         &self,
@@ -208,12 +207,14 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
     match encapsulation {
         Encapsulation::Nsh => &nsh::Nsh,
         Encapsulation::Mpls => &mpls::Mpls,
+        #[cfg(dummy_encapsulation)]
+        Encapsulation::Dummy => &dummy::Dummy,
     }
 }
 
 /// The encapsulation whose headers follow an EtherType.
 pub(crate) fn by_ether_type(ether_type: EtherType) -> Option<Encapsulation> {
-    Encapsulation::ALL.into_iter().find(|one| of(*one).ether_type() == ether_type)
+    Encapsulation::ALL.into_iter().find(|one| one.capabilities().ether_type == ether_type)
 }
 
 /// The position of a packet that a classifier sends into a path: with the metadata that the path

@@ -14,15 +14,11 @@ use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::mpls::SfcLabelPair;
 use catena_wire::nsh::NshHeader;
-use catena_wire::scalar::{EtherType, MplsLabel, ServiceIndex};
+use catena_wire::scalar::{MplsLabel, ServiceIndex};
 
 pub(super) struct Mpls;
 
 impl PathEncap for Mpls {
-    fn ether_type(&self) -> EtherType {
-        EtherType::MPLS
-    }
-
     fn push(
         &self,
         positions: &Positions,

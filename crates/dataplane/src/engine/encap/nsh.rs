@@ -17,16 +17,12 @@ use catena_model::{DropReason, PathId};
 use catena_wire::nsh::{
     ContextHeader, ContextHeaders, Metadata, NshHeader, NshNextProtocol, NshView,
 };
-use catena_wire::scalar::{EtherType, NshTtl, ServiceIndex, Spi, Vni};
+use catena_wire::scalar::{NshTtl, ServiceIndex, Spi, Vni};
 use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
 
 pub(super) struct Nsh;
 
 impl PathEncap for Nsh {
-    fn ether_type(&self) -> EtherType {
-        EtherType::NSH
-    }
-
     fn push(
         &self,
         positions: &Positions,

@@ -5,6 +5,7 @@
 use super::FastPath;
 use super::context::FastPathContext;
 use super::ingress_port::IngressKind;
+use crate::engine::encap;
 use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::packet::{Origin, Packet};
@@ -13,7 +14,6 @@ use crate::engine::state::network_mac;
 use crate::engine::vector::owner::Owner;
 use catena_io::{Offload, prefetch};
 use catena_model::TunnelKind;
-use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
 use catena_wire::plain::{PlainFrame, PlainNsh};
 use catena_wire::scalar::EtherType;
@@ -111,7 +111,7 @@ impl FastPath {
             return None;
         }
         let slot = match packet.origin {
-            Origin::Tunnel { kind: TunnelKind::Path(Encapsulation::Nsh), source } => {
+            Origin::Tunnel { kind: TunnelKind::Path(encap::PLAIN), source } => {
                 meta.sender = match self.source {
                     Some((last, node)) if last == source => node,
                     _ => *context.tables.sources.get(&source)?,

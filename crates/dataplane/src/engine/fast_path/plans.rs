@@ -281,7 +281,7 @@ impl Maker<'_> {
                 (Some(Operation::PushPathOverEthernet { destination, position }), None, None),
             ) => {
                 let mut before = Header::EMPTY;
-                let carrier = encap::of(self.path.encapsulation).ether_type();
+                let carrier = self.path.encapsulation.capabilities().ether_type;
                 let ethernet = EthernetHeader::untagged(destination, PROXY_MAC, carrier);
                 before.add(|room| ethernet.emit(room)).ok()?;
                 let header = self.header(HeaderSide::Function, before, position)?;

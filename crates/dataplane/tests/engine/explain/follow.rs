@@ -38,7 +38,7 @@ fn rehearsed(lines: &[ExplainLine]) -> Vec<String> {
 
 #[test]
 fn every_node_tells_what_it_did_with_the_packet_itself() {
-    for encapsulation in [Encapsulation::Nsh, Encapsulation::Mpls] {
+    for encapsulation in Encapsulation::ALL {
         for is_v4 in [true, false] {
             let mut rig = Rig::new(with_chain(encapsulation, HOPS));
             let like = if is_v4 { packet } else { packet_v6 };

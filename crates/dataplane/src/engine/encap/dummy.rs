@@ -1,0 +1,77 @@
+//! An encapsulation that proves what another one costs: eight bytes that say path, hop and time to live as
+//! they are. Only builds with `--cfg dummy_encapsulation` have it, for tests.
+
+use super::{
+    Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions, next_slot,
+    strip,
+};
+use catena_model::explain::HeaderLayer;
+use catena_model::resource::Encapsulation;
+use catena_model::{DropReason, PathId};
+
+/// Bytes of the header.
+const LEN: usize = 8;
+
+pub(super) struct Dummy;
+
+impl PathEncap for Dummy {
+    fn push(
+        &self,
+        positions: &Positions,
+        _carried: &Carried,
+        _side: HeaderSide,
+        packets: &mut dyn Iterator<Item = Departing<'_>>,
+    ) {
+        for packet in packets {
+            let fields = positions.spot(packet.position);
+            let [a, b, c, d] = fields.id.0.to_be_bytes();
+            let [hop_high, hop_low] = fields.hop.to_be_bytes();
+            let bytes = [a, b, c, d, hop_high, hop_low, packet.position.ttl(), 0];
+            *packet.outcome = packet.header.add(|room| {
+                let room = room.get_mut(..LEN).ok_or(DropReason::NoPath)?;
+                room.copy_from_slice(&bytes);
+                Ok(LEN)
+            });
+        }
+    }
+
+    fn locate(
+        &self,
+        positions: &Positions,
+        _carried: &mut Carried,
+        side: HeaderSide,
+        frames: &mut dyn Iterator<Item = Headed<'_>>,
+    ) {
+        for frame in frames {
+            *frame.located = read(positions, side, frame.buffer.bytes());
+        }
+    }
+
+    fn advance(&self, positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
+        next_slot(positions, visited);
+    }
+
+    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+        strip(frames);
+    }
+
+    fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
+        (bytes.len() >= LEN).then_some(LEN)
+    }
+
+    fn describe(&self, _side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+        (bytes.len() >= LEN).then(|| (Vec::new(), LEN))
+    }
+}
+
+fn read(positions: &Positions, side: HeaderSide, bytes: &[u8]) -> Result<Located, DropReason> {
+    let [a, b, c, d, high, low, ttl, _] = *bytes.first_chunk().ok_or(DropReason::NoPath)?;
+    let ttl = match side {
+        HeaderSide::Tunnel => ttl.checked_sub(1).filter(|ttl| *ttl > 0),
+        HeaderSide::Function => Some(ttl),
+    };
+    let (path, hop) = (PathId(u32::from_be_bytes([a, b, c, d])), u16::from_be_bytes([high, low]));
+    let ttl = ttl.ok_or(DropReason::TtlExpired)?;
+    let position = positions.find(path, Encapsulation::Dummy, hop, ttl)?;
+    Ok(Located { position, header_bytes: LEN })
+}
