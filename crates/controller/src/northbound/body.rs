@@ -1,10 +1,11 @@
 //! The body of a request, read whole within bounds of size and time. Refuses to know what is in it.
 
-use super::BODY_BYTES_MAX;
 use axum::body::{Body, Bytes};
 use std::time::Duration;
 use tokio_stream::StreamExt;
 
+/// Largest request body, in bytes.
+pub(super) const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How long a body may take.
 const BODY_WAIT: Duration = Duration::from_secs(30);
 

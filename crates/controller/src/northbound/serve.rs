@@ -1,7 +1,9 @@
 //! How connections of the API are served: each for as long as it is used, within bounds of time. Knows
 //! connections; refuses to know what is asked over them.
 
-use super::{App, Peer, answer};
+use super::answer;
+use super::app::App;
+use super::call::Peer;
 use crate::auth::Refusal;
 use crate::connections::{Busy, Door, Seated, Tally};
 use crate::error::ControllerError;

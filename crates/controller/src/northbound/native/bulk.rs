@@ -5,9 +5,11 @@
 use super::problem::Problem;
 use super::slices;
 use crate::auth::Pass;
+use crate::northbound::app::App;
+use crate::northbound::body::BODY_BYTES_MAX;
 use crate::northbound::body::Broken;
 use crate::northbound::seats::{NoSeat, Seat};
-use crate::northbound::{App, BODY_BYTES_MAX, hosts, networking_sfc};
+use crate::northbound::{hosts, networking_sfc};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;

@@ -2,7 +2,8 @@
 
 use super::problem::Problem;
 use crate::declared::{Draft, Snapshot};
-use crate::northbound::{App, Call};
+use crate::northbound::app::App;
+use crate::northbound::call::Call;
 use catena_model::resource::Label;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use uuid::Uuid;

@@ -1,8 +1,8 @@
 //! `DELETE /v1/nodes/{node}`: a node that will not come back. Knows when that may be; refuses to
 //! know what a plan makes of it.
 
-use super::App;
 use super::problem::Problem;
+use crate::northbound::app::App;
 use crate::reconcile::News;
 use axum::body::Body;
 use axum::http::StatusCode;

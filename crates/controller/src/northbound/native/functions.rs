@@ -4,7 +4,8 @@
 use super::change::{body, declare, find};
 use super::openapi::FunctionChange;
 use super::problem::Problem;
-use super::{App, Call};
+use crate::northbound::app::App;
+use crate::northbound::call::Call;
 use crate::reconcile::settle;
 use catena_model::id::{ChainId, FunctionId, PortId};
 use catena_model::limits::FUNCTION_INSTANCES_MAX;

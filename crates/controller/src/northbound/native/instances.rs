@@ -4,7 +4,8 @@
 use super::change::{body, declare, find};
 use super::openapi::InstanceChange;
 use super::problem::Problem;
-use super::{App, Call};
+use crate::northbound::app::App;
+use crate::northbound::call::Call;
 use crate::reconcile::Situation;
 use catena_model::CounterScope;
 use catena_model::id::{InstanceId, PortId};

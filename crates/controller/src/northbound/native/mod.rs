@@ -22,7 +22,10 @@ mod status;
 mod tokens;
 mod watch;
 
-use super::{App, Call, hosts, json};
+use super::answers::json;
+use super::app::App;
+use super::call::Call;
+use super::hosts;
 use crate::auth::{Identity, Pass, Refusal};
 use axum::body::Body;
 use axum::http::StatusCode;

@@ -4,8 +4,9 @@
 use super::change::body;
 use super::problem::Problem;
 use super::slices::{Found, document, made_of, page_of};
-use super::{App, Call};
 use crate::auth::Identity;
+use crate::northbound::app::App;
+use crate::northbound::call::Call;
 use crate::reconcile::Situation;
 use catena_model::account::SliceCounters;
 use catena_model::id::{ChainId, SliceId};

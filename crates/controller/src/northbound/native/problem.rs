@@ -1,8 +1,10 @@
 //! Problem details (RFC 9457): the error body of everything that is not networking-sfc.
 
 use crate::auth::{Identity, Refusal};
+use crate::northbound::answers::{json, store_status};
+use crate::northbound::app::App;
 use crate::northbound::body::Broken;
-use crate::northbound::{App, hosts, json, names, store_status};
+use crate::northbound::{hosts, names};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::preview::MOVED_ON;

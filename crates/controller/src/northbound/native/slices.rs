@@ -3,10 +3,11 @@
 
 use super::change::{body, declare, find};
 use super::problem::Problem;
-use super::{App, Call};
 use crate::auth::Identity;
 use crate::declared::{Draft, Snapshot};
-use crate::northbound::SLICE;
+use crate::northbound::app::App;
+use crate::northbound::call::Call;
+use crate::northbound::quotas::SLICE;
 use crate::reconcile::{Situation, settle};
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
@@ -40,25 +41,20 @@ pub(super) fn list(
 ) -> Result<Vec<SliceReport>, Problem> {
     let (limit, after) = page_of(call, PAGE_SLICES_MAX)?;
     let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let chain = asked(call, "chain").map(|name| chain_named(intent, name)).transpose()?;
+    let chain = call.word("chain").map(|name| chain_named(intent, name)).transpose()?;
     let page = intent.slices.range((begin, Bound::Unbounded)).map(|(_, slice)| slice);
     let page = page.filter(|slice| chain.is_none_or(|chain| slice.chain == chain)).take(limit);
     Ok(page.map(|slice| report(situation, intent, slice)).collect())
 }
 
-/// A word behind the question mark.
-fn asked<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
-    call.query.iter().find(|(key, _)| key == name).map(|(_, text)| text.as_str())
-}
-
 /// How many slices are asked for, at most so many, and behind which.
 pub(super) fn page_of(call: &Call, max: usize) -> Result<(usize, Option<SliceId>), Problem> {
-    let limit = match asked(call, "limit").map(str::parse::<usize>) {
+    let limit = match call.word("limit").map(str::parse::<usize>) {
         None => max,
         Some(Ok(limit)) if limit > 0 => limit.min(max),
         Some(_) => return Err(Problem::bad_request("'limit' is a number above 0.".into())),
     };
-    let after = asked(call, "after").map(Uuid::parse_str).transpose();
+    let after = call.word("after").map(Uuid::parse_str).transpose();
     let after = after.map_err(|_| Problem::bad_request("'after' is the id of a slice.".into()))?;
     Ok((limit, after.map(SliceId)))
 }

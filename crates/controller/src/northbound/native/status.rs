@@ -1,7 +1,7 @@
 //! `/v1/status` and `/v1/nodes`: how everything stands. Refuses to know how it came to that.
 
 use super::problem::Problem;
-use crate::northbound::App;
+use crate::northbound::app::App;
 use crate::reconcile::{Situation, settle};
 use catena_model::NodeName;
 use catena_model::entry::Program;

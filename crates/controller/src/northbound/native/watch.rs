@@ -5,8 +5,10 @@
 use super::problem::Problem;
 use crate::auth::{Identity, Pass};
 use crate::declared::{Declared, Snapshot};
+use crate::northbound::app::App;
+use crate::northbound::call::Call;
+use crate::northbound::quotas::WATCHER;
 use crate::northbound::seats::{NoSeat, Seat};
-use crate::northbound::{App, Call, WATCHER};
 use crate::reconcile::receipts::Receipts;
 use crate::reconcile::{Situation, settle};
 use axum::body::{Body, Bytes};
@@ -42,9 +44,9 @@ pub(super) async fn answer(
     identity: &Identity,
 ) -> Result<Response, Problem> {
     let now = app.declared.snapshot().revision;
-    let after = match call.query.iter().find(|(key, _)| key == "after") {
+    let after = match call.word("after") {
         None => now,
-        Some((_, text)) => text.parse().map(Revision).map_err(|_| {
+        Some(text) => text.parse().map(Revision).map_err(|_| {
             Problem::bad_request(format!("'{text}' is no revision; give the number of one."))
         })?,
     };

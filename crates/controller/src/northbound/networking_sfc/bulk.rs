@@ -8,7 +8,7 @@ use super::scope::Edit;
 use super::{Collection, NETWORKING, SFC};
 use crate::auth::Identity;
 use crate::declared::Draft;
-use crate::northbound::App;
+use crate::northbound::app::App;
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 
 use super::errors::ApiError;
 use super::{CONTENT_TYPE, NETWORKING, SFC};
-use crate::northbound::{Call, json};
+use crate::northbound::answers::json;
+use crate::northbound::call::Call;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
@@ -48,7 +49,7 @@ pub(crate) fn versions(call: &Call) -> Response {
     if call.method != Method::GET {
         return ApiError::method_not_allowed().into_response();
     }
-    let link = json!({"rel": "self", "href": format!("{}/v2.0/", base(call))});
+    let link = json!({"rel": "self", "href": format!("{}/v2.0/", call.base())});
     let version = json!({"id": "v2.0", "status": "CURRENT", "links": [link]});
     json(StatusCode::OK, CONTENT_TYPE, &json!({ "versions": [version] }))
 }
@@ -56,7 +57,7 @@ pub(crate) fn versions(call: &Call) -> Response {
 /// `GET /v2.0/`.
 pub(super) fn index(call: &Call) -> Result<Response, ApiError> {
     only_get(call)?;
-    let base = base(call);
+    let base = call.base();
     let entry = |prefix: &str, singular: &str, plural: &str| {
         let href = format!("{base}/v2.0/{prefix}{plural}");
         json!({"name": singular, "collection": plural, "links": [{"rel": "self", "href": href}]})
@@ -96,10 +97,4 @@ fn entry([alias, name, description, updated]: &[&str; 4]) -> Value {
 
 fn only_get(call: &Call) -> Result<(), ApiError> {
     if call.method == Method::GET { Ok(()) } else { Err(ApiError::method_not_allowed()) }
-}
-
-/// Scheme and host, as the client called us.
-pub(super) fn base(call: &Call) -> String {
-    let host = call.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    format!("{}://{}", call.scheme, host.unwrap_or("localhost"))
 }

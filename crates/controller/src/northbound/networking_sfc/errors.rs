@@ -3,8 +3,8 @@
 
 use super::attributes::Verb;
 use crate::auth::Refusal;
+use crate::northbound::answers::{json, store_status};
 use crate::northbound::body::Broken;
-use crate::northbound::{json, store_status};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_plan::PlanError;

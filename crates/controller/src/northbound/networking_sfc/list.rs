@@ -4,8 +4,8 @@
 use super::errors::ApiError;
 use super::scope::View;
 use super::values::{self, shown};
-use super::{Collection, Shown, documents};
-use crate::northbound::Call;
+use super::{Collection, Shown};
+use crate::northbound::call::Call;
 use catena_model::resource::Label;
 use serde_json::{Value, json};
 use std::cmp::Ordering;
@@ -335,7 +335,7 @@ fn href(call: &Call, marker: Option<&Shown>, is_reverse: bool) -> String {
         push("page_reverse", "True");
     }
     let path: Vec<String> = call.path.iter().map(|part| encode(part)).collect();
-    format!("{}/{}{query}", documents::base(call), path.join("/"))
+    format!("{}/{}{query}", call.base(), path.join("/"))
 }
 
 /// Percent-encoding of a part of a query.

@@ -24,10 +24,11 @@ mod values;
 
 pub(crate) use bulk::create_all;
 pub(crate) use documents::versions;
-pub(crate) use quotas::{DRAFT, Quotas, SLICE, WATCHER};
 
 use crate::auth::{Identity, Refusal};
-use crate::northbound::{App, Call, hosts, names, routes};
+use crate::northbound::app::App;
+use crate::northbound::call::Call;
+use crate::northbound::{hosts, names, routes};
 use attributes::{Attribute, Prepared, read_only};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;

@@ -2,10 +2,10 @@
 //! caller's own project. Nothing here is answered with «forbidden»: what one may not see does not
 //! exist.
 
-use super::quotas::Quotas;
 use crate::auth::Identity;
 use crate::config::Overlap;
 use crate::declared::{Draft, Stamps};
+use crate::northbound::quotas::Quotas;
 use crate::reconcile::Situation;
 use crate::reconcile::receipts::Receipts;
 use catena_model::ProjectId;

@@ -6,7 +6,7 @@ mod judge;
 mod probes;
 
 use super::problem::Problem;
-use crate::northbound::App;
+use crate::northbound::app::App;
 use crate::reconcile::Situation;
 use catena_model::check::{CheckFinding, CheckQuestion, CheckReport};
 use catena_model::resource::Chain;

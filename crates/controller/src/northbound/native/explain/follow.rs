@@ -1,7 +1,7 @@
 //! Follows a real packet over the nodes while it is explained: asks each what it saw of it, and
 //! whether its counters bear out what was only rehearsed. Refuses to look at packets itself.
 
-use crate::northbound::App;
+use crate::northbound::app::App;
 use crate::reconcile::Situation;
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{

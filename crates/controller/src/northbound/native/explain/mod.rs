@@ -8,7 +8,8 @@ mod why_not;
 
 use super::problem::Problem;
 use super::{chains, change};
-use crate::northbound::{App, Call};
+use crate::northbound::app::App;
+use crate::northbound::call::Call;
 use crate::reconcile::Situation;
 use catena_model::explain::{
     CatchRequest, CaughtPacket, ExplainAt, ExplainQuery, ExplainReport, ExplainRequest,
