@@ -6,9 +6,23 @@ use axum::response::Response;
 use catena_store::StoreError;
 use serde_json::Value;
 
+/// The media type of most of them.
+pub(super) const JSON: &str = "application/json";
+/// That of lines of them.
+pub(super) const NDJSON: &str = "application/x-ndjson";
+
 /// A JSON answer.
 pub(super) fn json(status: StatusCode, content_type: &'static str, body: &Value) -> Response {
-    let mut response = Response::new(Body::from(body.to_string()));
+    of_kind(status, content_type, body.to_string())
+}
+
+/// An answer of a media type.
+pub(super) fn of_kind(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Body>,
+) -> Response {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response

@@ -1,11 +1,14 @@
-//! A request as it came. Knows escapes, headers and proxies; refuses to know routes.
+//! A request as it came, and who sends it. Knows escapes, headers and proxies; refuses to know routes.
 
+use super::app::App;
 use super::body::Broken;
+use crate::auth::Identity;
 use axum::body::Bytes;
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, header};
 use ipnet::IpNet;
 use percent_encoding::percent_decode_str;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// What is known of a request beside what is in it.
 #[derive(Clone, Copy, Debug)]
@@ -13,15 +16,21 @@ pub(super) struct Peer(pub(super) IpAddr);
 
 /// A request, read whole.
 pub(super) struct Call {
-    pub(super) method: Method,
-    /// The parts of the path, percent-decoded.
-    pub(super) path: Vec<String>,
+    /// What stands in the path where its route has braces; empty if it has none.
+    pub(super) name: String,
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: HeaderMap,
     /// Empty until it is read; or why it did not come whole.
     pub(super) body: Result<Bytes, Broken>,
     /// By which the client called, as far as we may believe it.
     pub(super) scheme: &'static str,
+}
+
+/// A call of somebody who may make it, and what it is answered from.
+pub(super) struct Asked {
+    pub(super) app: Arc<App>,
+    pub(super) call: Call,
+    pub(super) identity: Identity,
 }
 
 impl Call {

@@ -1,10 +1,16 @@
-//! Which routes there are, and what each asks of who calls it. What is in neither of two tables, this
-//! one for networking-sfc and the one of the native API, is not answered, whatever the code behind
-//! it could do: nobody can forget to guard a route.
+//! What a route is made of, and which of them a request takes. Knows methods, paths and what each asks
+//! of who calls it; refuses to know what is done.
+//!
+//! What no dialect gives as a route is not answered, whatever the code behind it could do: nobody can
+//! forget to guard one.
 
-use super::native;
+use super::call::{Asked, Call};
+use axum::body::Body;
 use axum::http::Method;
+use axum::response::Response;
 use catena_model::Role;
+use std::collections::BTreeMap;
+use std::pin::Pin;
 
 /// What a route asks of who calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,146 +32,95 @@ pub struct Route {
     pub access: Access,
 }
 
-/// Methods of a path with what they ask.
-type Methods = &'static [(&'static str, Access)];
+/// An answer to come.
+pub(super) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-const VIEWER: Access = Access::Least(Role::Viewer);
-const TENANT: Access = Access::Least(Role::Tenant);
-const OPERATOR: Access = Access::Least(Role::Operator);
-const ADMIN: Access = Access::Least(Role::Admin);
-
-const DOCUMENT: Methods = &[("GET", VIEWER)];
-const COLLECTION: Methods = &[("GET", VIEWER), ("POST", TENANT)];
-const ITEM: Methods = &[("GET", VIEWER), ("PUT", TENANT), ("DELETE", TENANT)];
-
-/// The routes of networking-sfc.
-const BORDER: &[(&str, Methods)] = &[
-    ("/", &[("GET", Access::Open)]),
-    ("/v2.0", DOCUMENT),
-    ("/v2.0/extensions", DOCUMENT),
-    ("/v2.0/extensions/{extension}", DOCUMENT),
-    ("/v2.0/quotas", &[("GET", OPERATOR)]),
-    ("/v2.0/quotas/{project}", &[("GET", VIEWER), ("PUT", ADMIN), ("DELETE", ADMIN)]),
-    ("/v2.0/quotas/{project}/default", DOCUMENT),
-    ("/v2.0/quotas/{project}/details", DOCUMENT),
-    ("/v2.0/networks", COLLECTION),
-    ("/v2.0/networks/{network}", ITEM),
-    ("/v2.0/subnets", COLLECTION),
-    ("/v2.0/subnets/{subnet}", ITEM),
-    ("/v2.0/ports", COLLECTION),
-    ("/v2.0/ports/{port}", ITEM),
-    ("/v2.0/sfc/flow_classifiers", COLLECTION),
-    ("/v2.0/sfc/flow_classifiers/{flow_classifier}", ITEM),
-    ("/v2.0/sfc/port_pairs", COLLECTION),
-    ("/v2.0/sfc/port_pairs/{port_pair}", ITEM),
-    ("/v2.0/sfc/port_pair_groups", COLLECTION),
-    ("/v2.0/sfc/port_pair_groups/{port_pair_group}", ITEM),
-    ("/v2.0/sfc/port_chains", COLLECTION),
-    ("/v2.0/sfc/port_chains/{port_chain}", ITEM),
-    ("/v2.0/sfc/service_graphs", COLLECTION),
-    ("/v2.0/sfc/service_graphs/{service_graph}", ITEM),
-];
-
-/// Every route of the API.
-pub fn routes() -> impl Iterator<Item = Route> {
-    let border = BORDER.iter().flat_map(|(path, methods)| {
-        methods.iter().map(|(method, access)| Route { method, path, access: *access })
-    });
-    let native = native::routes::ROUTES.iter().map(|route| Route {
-        method: route.method.as_str(),
-        path: route.path,
-        access: Access::Least(route.least),
-    });
-    border.chain(native)
+/// Who answers a call.
+pub(super) enum Handler {
+    /// Answers whoever calls.
+    Open(fn(&Call) -> Response),
+    /// Answers a call that has come whole.
+    Whole(Box<dyn Fn(Asked) -> Answering + Send + Sync>),
+    /// Answers a call whose body is yet to come.
+    Streamed(fn(Asked, Body) -> Response),
 }
 
-/// The route of a request.
-pub(super) fn find(method: &Method, path: &[String]) -> Option<Route> {
-    routes().find(|route| route.method == method.as_str() && fits(route.path, path))
+/// A route and who answers there.
+pub(super) struct Entry {
+    pub(super) route: Route,
+    /// Is it carried out on the copy alone, when a request names a draft?
+    pub(super) is_in_drafts: bool,
+    pub(super) handler: Handler,
 }
 
-/// What a draft holds: below these paths a request is carried out on the copy.
-const DRAFTED: [&str; 9] = [
-    "/v1/bulk",
-    "/v1/explain",
-    "/v1/functions",
-    "/v1/instances",
-    "/v1/slices",
-    "/v2.0/networks",
-    "/v2.0/ports",
-    "/v2.0/sfc",
-    "/v2.0/subnets",
-];
+/// The routes of each path.
+pub(super) struct Paths(matchit::Router<At>);
 
-/// Is it carried out on the copy alone, when a request names a draft? Whatever only reads is.
-pub(super) fn is_in_drafts(route: &Route) -> bool {
-    let is_below = |path: &str| {
-        route.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    match (route.method, route.path) {
-        ("GET", path) => path != "/v1/watch",
-        ("PATCH", "/v1/chains/{chain}") => true,
-        _ => DRAFTED.iter().any(|path| is_below(path)),
-    }
+/// What there is at a path.
+struct At {
+    entries: Vec<&'static Entry>,
+    /// Which of its parts is a name.
+    name: Option<usize>,
 }
 
-/// Has the path a method at all?
-pub(super) fn is_known(path: &[String]) -> bool {
-    routes().any(|route| fits(route.path, path))
+/// What there is where a request went.
+#[derive(Default)]
+pub(super) struct Place<'p> {
+    /// Its routes; none: there is no such path.
+    entries: &'p [&'static Entry],
+    /// What stands where the path has braces.
+    pub(super) name: String,
 }
 
-/// How many parts of the path lead to the one object that it names; none: it names none.
-pub(super) fn object_parts(route: &Route) -> Option<usize> {
-    let named = parts(route.path).zip(1..).filter(|(part, _)| part.starts_with('{'));
-    named.last().map(|(_, number)| number)
-}
-
-fn fits(pattern: &'static str, path: &[String]) -> bool {
-    let mut given = path.iter();
-    let fits = |part: &str| given.next().is_some_and(|own| part.starts_with('{') || part == own);
-    parts(pattern).all(fits) && given.next().is_none()
-}
-
-fn parts(pattern: &'static str) -> impl Iterator<Item = &'static str> {
-    pattern.split('/').filter(|part| !part.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn split(path: &str) -> Vec<String> {
-        path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn a_path_is_found_whole_or_not_at_all() {
-        let found = |path| find(&Method::GET, &split(path)).map(|route| route.path);
-        assert_eq!(found("/"), Some("/"));
-        assert_eq!(found("/v2.0/sfc/port_chains/a"), Some("/v2.0/sfc/port_chains/{port_chain}"));
-        assert_eq!(found("/v1/chains/a/receipt"), Some("/v1/chains/{chain}/receipt"));
-        for path in ["/v1", "/v2.0/sfc", "/v2.0/sfc/port_chains/a/b", "/v1/chains/a/receipt/b"] {
-            assert_eq!(found(path), None, "{path}");
-            assert!(!is_known(&split(path)), "{path}");
+impl Paths {
+    pub(super) fn new(entries: &'static [Entry]) -> Self {
+        let mut paths: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+        for entry in entries {
+            paths.entry(entry.route.path).or_default().push(entry);
         }
-        assert_eq!(find(&Method::PATCH, &split("/v2.0/ports/a")), None);
-        assert!(is_known(&split("/v2.0/ports/a")));
-    }
-
-    #[test]
-    fn the_object_of_a_path_is_its_last_name() {
-        let parts = |path| object_parts(&find(&Method::GET, &split(path)).unwrap());
-        assert_eq!(parts("/v1/chains"), None);
-        assert_eq!(parts("/v1/chains/a"), Some(3));
-        assert_eq!(parts("/v1/chains/a/receipt"), Some(3));
-        assert_eq!(parts("/v2.0/sfc/port_chains/a"), Some(4));
-    }
-
-    #[test]
-    fn no_route_hides_another() {
-        for route in routes() {
-            let method: Method = route.method.parse().unwrap();
-            assert_eq!(find(&method, &split(route.path)), Some(route));
+        let mut router = matchit::Router::new();
+        for (path, entries) in paths {
+            let name = path.split('/').skip(1).position(|part| part.starts_with('{'));
+            if let Err(why) = router.insert(path, At { entries, name }) {
+                tracing::error!("nothing is answered at {path}: {why}");
+            }
         }
+        Self(router)
+    }
+
+    /// What there is at a path of these parts.
+    pub(super) fn at(&self, parts: &[String]) -> Place<'_> {
+        let path: String = parts.iter().flat_map(|part| ["/", spelt(part)]).collect();
+        let Ok(found) = self.0.at(if path.is_empty() { "/" } else { &path }) else {
+            return Place::default();
+        };
+        let name = found.value.name.and_then(|place| parts.get(place));
+        Place { entries: &found.value.entries, name: name.cloned().unwrap_or_default() }
+    }
+
+    /// The route that shows the one object that a route is about.
+    pub(super) fn look(&self, route: Route) -> Option<&'static Entry> {
+        // A path with braces fits itself: they are a name as good as any.
+        let item = route.path.get(..=route.path.rfind('}')?)?;
+        let found = self.0.at(item).ok()?;
+        found.value.entries.iter().copied().find(|entry| entry.route.method == "GET")
+    }
+}
+
+/// A part as it can be matched: one that is empty or holds a slash is a name, whatever stands for it,
+/// and no word of a path.
+fn spelt(part: &str) -> &str {
+    if part.is_empty() || part.contains('/') { "{}" } else { part }
+}
+
+impl Place<'_> {
+    /// Has the path a method at all?
+    pub(super) fn is_known(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    /// The route of a method.
+    pub(super) fn entry(&self, method: &Method) -> Option<&'static Entry> {
+        self.entries.iter().copied().find(|entry| entry.route.method == method.as_str())
     }
 }

@@ -1,15 +1,14 @@
 //! How connections of the API are served: each for as long as it is used, within bounds of time. Knows
 //! connections; refuses to know what is asked over them.
 
-use super::answer;
 use super::app::App;
 use super::call::Peer;
-use crate::auth::Refusal;
-use crate::connections::{Busy, Door, Seated, Tally};
+use super::gate;
+use crate::connections::{Busy, Door, Seated};
 use crate::error::ControllerError;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{Method, Request};
+use axum::http::Request;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -17,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -26,16 +25,13 @@ use tokio::net::TcpListener;
 /// to the end of the headers.
 const HEADERS_WAIT: Duration = Duration::from_secs(30);
 
-/// Who came without proving who he is.
-static UNKNOWN: LazyLock<Tally> = LazyLock::new(Tally::new);
-
 /// Serves until it is dropped.
 pub(crate) async fn serve(
     listener: TcpListener,
     door: &Arc<Door>,
     app: Arc<App>,
 ) -> Result<(), ControllerError> {
-    let router = TowerToHyperService::new(Router::new().fallback(answer).with_state(app));
+    let router = TowerToHyperService::new(gate::router(app));
     loop {
         let (seated, peer) = door.accept(&listener).await;
         tokio::spawn(attend(seated, peer.ip(), router.clone(), HEADERS_WAIT));
@@ -89,17 +85,6 @@ impl HttpBody for Kept {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
-}
-
-/// Tells the log who was not let in; never what he showed.
-pub(super) fn note_refusal(refusal: &Refusal, peer: Option<IpAddr>, method: &Method, path: &str) {
-    if !matches!(refusal, Refusal::Unauthenticated { .. }) {
-        return;
-    }
-    let peer = peer.map_or_else(|| "an unknown address".into(), |peer| peer.to_string());
-    UNKNOWN.note(|count| {
-        format!("{count} requests without a valid token were refused, the last from {peer}: {method} {path:.200}")
-    });
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@
 use super::problem::Problem;
 use super::slices;
 use crate::auth::Pass;
+use crate::northbound::answers::{NDJSON, of_kind};
 use crate::northbound::app::App;
-use crate::northbound::body::BODY_BYTES_MAX;
-use crate::northbound::body::Broken;
+use crate::northbound::body::{BODY_BYTES_MAX, Broken};
+use crate::northbound::call::Asked;
 use crate::northbound::seats::{NoSeat, Seat};
 use crate::northbound::{hosts, networking_sfc};
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, header};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
@@ -21,8 +22,6 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// The media type of lines, and of the answers to them.
-pub(super) const CONTENT_TYPE: &str = "application/x-ndjson";
 /// Lines that are made together at most. Slices of them are one transaction: each waits for the
 /// disk once, and so does each plan.
 const BATCH_LINES_MAX: usize = 2_048;
@@ -41,8 +40,18 @@ const ANSWERS_TOGETHER_MAX: usize = 64;
 /// Such groups that may wait for a reader; the next lines wait with them.
 const ANSWERS_MAX: usize = 16;
 
+/// Makes resources as their lines come.
+pub(super) fn answer(asked: Asked, body: Body) -> Response {
+    // A browser sends any other kind of body for any page without asking us.
+    if !asked.call.has_kind(NDJSON) {
+        return Problem::not_ndjson().into_response();
+    }
+    let pass = Pass::new(&asked.app.guard, &asked.call.headers, asked.identity);
+    begin(asked.app, pass, body).unwrap_or_else(Problem::into_response)
+}
+
 /// Answers at once; what is answered follows.
-pub(super) fn answer(app: &Arc<App>, pass: Pass, body: Body) -> Result<Response, Problem> {
+fn begin(app: Arc<App>, pass: Pass, body: Body) -> Result<Response, Problem> {
     let share = (!app.guard.is_open()).then_some(BULKS_OF_PROJECT_MAX);
     let seat = app.bulks.sit(&pass.identity().project, share, BULKS_MAX).map_err(|no_seat| {
         Problem::overloaded(match no_seat {
@@ -54,12 +63,10 @@ pub(super) fn answer(app: &Arc<App>, pass: Pass, body: Body) -> Result<Response,
         })
     })?;
     let (answers, receiver) = mpsc::channel(ANSWERS_MAX);
-    let work = Work { app: Arc::clone(app), pass, answers, done: 0, _seat: seat };
+    let work = Work { app, pass, answers, done: 0, _seat: seat };
     tokio::spawn(work.run(body));
-    let mut response = Response::new(Body::from_stream(ReceiverStream::new(receiver)));
-    let kind = HeaderValue::from_static(CONTENT_TYPE);
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    Ok(response)
+    let lines = Body::from_stream(ReceiverStream::new(receiver));
+    Ok(of_kind(StatusCode::OK, NDJSON, lines))
 }
 
 /// One request.

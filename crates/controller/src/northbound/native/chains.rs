@@ -3,31 +3,49 @@
 //! which networking-sfc has no words.
 
 use super::change::{self, body, declare};
-use super::openapi::ChainChange;
 use super::paths;
 use super::problem::Problem;
+use super::view::View;
 use crate::auth::Identity;
 use crate::northbound::app::App;
-use crate::northbound::call::Call;
 use crate::reconcile::{Situation, settle};
+use axum::response::Response;
 use catena_model::account::{ChainCounters, PortCounters};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Chain, ContextHeader};
 use catena_model::status::{
-    ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, Receipt, SilentNode,
+    ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, SilentNode,
 };
 use catena_model::{CounterScope, NodeName};
 use catena_plan::Intent;
+use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 use tokio::time::Instant;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// Longest tenant of a context, in bytes.
 const TENANT_BYTES_MAX: usize = 32;
 
-pub(super) fn list(situation: &Situation, intent: &Intent) -> Vec<ChainSummary> {
-    intent.chains.values().map(|chain| summary(situation, intent, chain)).collect()
+/// What `PATCH` changes of a chain.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChainChange {
+    /// Metadata that travels with its packets.
+    pub(super) context: Vec<ContextHeader>,
+}
+
+pub(super) async fn list(view: &View) -> Result<Response, Problem> {
+    let View { situation, intent, .. } = view;
+    let all = intent.chains.values().map(|chain| summary(situation, intent, chain));
+    view.told(&all.collect::<Vec<ChainSummary>>())
+}
+
+pub(super) async fn show(view: &View) -> Result<Response, Problem> {
+    let chain = find(&view.intent, &view.call.name)?;
+    let report = report(&view.app, &view.situation, &view.intent, &view.identity, chain).await;
+    view.told(&report)
 }
 
 /// The state of a chain.
@@ -46,7 +64,7 @@ pub(super) fn find<'i>(intent: &'i Intent, name: &str) -> Result<&'i Chain, Prob
 }
 
 /// Everything about a chain.
-pub(super) async fn report(
+async fn report(
     app: &App,
     situation: &Situation,
     intent: &Intent,
@@ -132,40 +150,30 @@ fn scope_of(intent: &Intent, chain: &Chain) -> CounterScope {
 }
 
 /// The account of a chain's last change; of a deleted chain by the name that it had.
-pub(super) fn receipt(
-    app: &App,
-    intent: &Intent,
-    identity: &Identity,
-    name: &str,
-) -> Result<Receipt, Problem> {
-    let receipts = app.receipts.borrow();
-    let found = match find(intent, name) {
+pub(super) async fn receipt(view: &View) -> Result<Response, Problem> {
+    let (name, receipts) = (&view.call.name, view.app.receipts.borrow());
+    let found = match find(&view.intent, name) {
         Ok(chain) => receipts.of(chain.id),
         // A receipt does not say whose chain it was.
-        Err(problem) if !identity.sees_all() => return Err(problem),
+        Err(problem) if !view.identity.sees_all() => return Err(problem),
         Err(problem) => {
             let gone = Uuid::parse_str(name).ok().and_then(|id| receipts.of(ChainId(id)));
             Some(gone.or_else(|| receipts.named(name)).ok_or(problem)?)
         }
     };
-    found.cloned().ok_or_else(|| {
+    view.told(found.ok_or_else(|| {
         Problem::not_found(format!(
             "Chain '{name}' has no receipt: no change of it has ended since this controller started."
         ))
-    })
+    })?)
 }
 
-pub(super) async fn patch(
-    app: &App,
-    call: &Call,
-    intent: &Intent,
-    identity: &Identity,
-    name: &str,
-) -> Result<ChainReport, Problem> {
+pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
+    let View { app, call, identity, .. } = view;
     let ChainChange { context } = body(call)?;
     check_context(&context)?;
     let before = app.situation.borrow().blueprint.number;
-    let id = find(intent, name)?.id;
+    let id = find(&view.intent, &call.name)?.id;
     let snapshot = declare(app, move |draft| {
         let chain = draft.intent().chains.get(&id).cloned().ok_or_else(Problem::gone)?;
         if !context.is_empty() && !chain.encapsulation.capabilities().has_metadata {
@@ -184,7 +192,7 @@ pub(super) async fn patch(
     settle::changed(app, snapshot.revision, before, &[id], deadline).await;
     let situation = app.situation.borrow().clone();
     let chain = snapshot.intent.chains.get(&id).ok_or_else(Problem::gone)?;
-    Ok(report(app, &situation, &snapshot.intent, identity, chain).await)
+    view.told(&report(app, &situation, &snapshot.intent, identity, chain).await)
 }
 
 fn check_context(context: &[ContextHeader]) -> Result<(), Problem> {

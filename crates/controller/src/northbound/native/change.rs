@@ -5,7 +5,7 @@ use crate::declared::{Draft, Snapshot};
 use crate::northbound::app::App;
 use crate::northbound::call::Call;
 use catena_model::resource::Label;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 /// The body of a call.
@@ -19,15 +19,6 @@ pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Problem> {
 /// any page without asking us.
 pub(super) fn declared_json(call: &Call) -> Result<(), Problem> {
     if call.has_json() { Ok(()) } else { Err(Problem::not_json()) }
-}
-
-/// A value that was given, even as null.
-pub(super) fn given<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    T::deserialize(from).map(Some)
 }
 
 /// Makes a change where the disk may be waited for; answers what is declared then.

@@ -2,10 +2,8 @@
 //! know what a plan makes of it.
 
 use super::problem::Problem;
-use crate::northbound::app::App;
+use super::view::View;
 use crate::reconcile::News;
-use axum::body::Body;
-use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::NodeName;
 use catena_model::id::PortId;
@@ -15,7 +13,8 @@ use catena_plan::Intent;
 use tokio::time::{Instant, timeout_at};
 
 /// Forgets a node that is away and carries nothing of a chain.
-pub(super) async fn forget(app: &App, name: &str) -> Result<Response, Problem> {
+pub(super) async fn forget(view: &View) -> Result<Response, Problem> {
+    let (app, name) = (&view.app, &view.call.name);
     let unknown =
         || Problem::not_found(format!("There is no node '{name}'; 'catena node list' shows all."));
     let node = NodeName::new(name).map_err(|_| unknown())?;
@@ -46,9 +45,7 @@ pub(super) async fn forget(app: &App, name: &str) -> Result<Response, Problem> {
             )));
         }
     }
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    Ok(response)
+    Ok(view.done())
 }
 
 /// What is declared that cannot do without a node, for people.

@@ -2,59 +2,79 @@
 //! it leaves of frames and how its instances are to be run; refuses to know paths, and runs nothing.
 
 use super::change::{body, declare, find};
-use super::openapi::FunctionChange;
 use super::problem::Problem;
+use super::view::View;
 use crate::northbound::app::App;
-use crate::northbound::call::Call;
 use crate::reconcile::settle;
+use axum::response::Response;
 use catena_model::id::{ChainId, FunctionId, PortId};
 use catena_model::limits::FUNCTION_INSTANCES_MAX;
-use catena_model::resource::{FunctionSettings, FunctionTemplate, Instance, Runs, ServiceFunction};
+use catena_model::resource::{
+    FailurePolicy, FunctionSettings, FunctionTemplate, Instance, Runs, ServiceFunction,
+};
 use catena_model::status::{Condition, FunctionReport};
 use catena_plan::Intent;
+use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
+use utoipa::ToSchema;
 
-pub(super) fn list(intent: &Intent) -> Vec<FunctionReport> {
-    intent.functions.values().map(|function| report(intent, function)).collect()
+/// What `PATCH` changes of a function; what is not given stays.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FunctionChange {
+    /// What becomes of packets when an instance dies.
+    #[serde(default)]
+    pub(super) on_failure: Option<FailurePolicy>,
+    /// Do frames leave it with the source MAC that they came with?
+    #[serde(default)]
+    pub(super) keeps_mac: Option<bool>,
+    /// How its instances are to be run; null takes it away.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<FunctionTemplate>)]
+    pub(super) template: Option<Option<FunctionTemplate>>,
 }
 
-pub(super) fn show(intent: &Intent, name: &str) -> Result<FunctionReport, Problem> {
-    let id = find_function(intent, name)?;
-    let function = intent.functions.get(&id).ok_or_else(Problem::gone)?;
-    Ok(report(intent, function))
+/// A value that was given, even as null.
+fn given<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(from).map(Some)
+}
+
+pub(super) async fn list(view: &View) -> Result<Response, Problem> {
+    let all = view.intent.functions.values();
+    view.told(&all.map(|function| report(&view.intent, function)).collect::<Vec<_>>())
+}
+
+pub(super) async fn show(view: &View) -> Result<Response, Problem> {
+    let id = find_function(view)?;
+    let function = view.intent.functions.get(&id).ok_or_else(Problem::gone)?;
+    view.told(&report(&view.intent, function))
 }
 
 /// Changes what is given.
-pub(super) async fn patch(
-    app: &App,
-    call: &Call,
-    intent: &Intent,
-    name: &str,
-) -> Result<FunctionReport, Problem> {
-    let FunctionChange { on_failure, keeps_mac, template } = body(call)?;
+pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
+    let FunctionChange { on_failure, keeps_mac, template } = body(&view.call)?;
     if on_failure.is_none() && keeps_mac.is_none() && template.is_none() {
         let what = "it changes nothing; give 'on_failure', 'keeps_mac' or 'template'";
         return Err(Problem::bad_body(what));
     }
-    change(app, find_function(intent, name)?, move |function| {
+    let edit = move |function: ServiceFunction| {
         let on_failure = on_failure.unwrap_or(function.on_failure);
         let keeps_mac = keeps_mac.unwrap_or(function.keeps_mac);
         let template = template.unwrap_or_else(|| function.template.clone());
         ServiceFunction { on_failure, keeps_mac, template, ..function }
-    })
-    .await
+    };
+    view.told(&change(&view.app, find_function(view)?, edit).await?)
 }
 
 /// Gives a function these settings and no others.
-pub(super) async fn put(
-    app: &App,
-    call: &Call,
-    intent: &Intent,
-    name: &str,
-) -> Result<FunctionReport, Problem> {
-    let FunctionSettings { on_failure, keeps_mac, template } = body(call)?;
+pub(super) async fn put(view: &View) -> Result<Response, Problem> {
+    let FunctionSettings { on_failure, keeps_mac, template } = body(&view.call)?;
     let edit = move |function| ServiceFunction { on_failure, keeps_mac, template, ..function };
-    change(app, find_function(intent, name)?, edit).await
+    view.told(&change(&view.app, find_function(view)?, edit).await?)
 }
 
 async fn change(
@@ -77,7 +97,8 @@ async fn change(
     let chains: Vec<ChainId> = over.map(|chain| chain.id).collect();
     let deadline = Instant::now() + app.answer_wait;
     settle::changed(app, made.revision, before, &chains, deadline).await;
-    show(&made.intent, &id.to_string())
+    let function = made.intent.functions.get(&id).ok_or_else(Problem::gone)?;
+    Ok(report(&made.intent, function))
 }
 
 fn check(template: &FunctionTemplate) -> Result<(), Problem> {
@@ -97,9 +118,9 @@ fn check(template: &FunctionTemplate) -> Result<(), Problem> {
     Ok(())
 }
 
-fn find_function(intent: &Intent, name: &str) -> Result<FunctionId, Problem> {
-    let all = intent.functions.values().map(|function| (function.id.0, &function.label));
-    find("function", all, name).map(FunctionId)
+fn find_function(view: &View) -> Result<FunctionId, Problem> {
+    let all = view.intent.functions.values().map(|function| (function.id.0, &function.label));
+    find("function", all, &view.call.name).map(FunctionId)
 }
 
 fn report(intent: &Intent, function: &ServiceFunction) -> FunctionReport {

@@ -4,26 +4,27 @@
 use super::chains::summary;
 use super::change::find;
 use super::problem::Problem;
+use super::view::View;
 use crate::reconcile::Situation;
+use axum::response::Response;
 use catena_model::id::{ChainId, GraphId};
 use catena_model::resource::ChainGraph;
 use catena_model::status::GraphReport;
 use catena_plan::Intent;
 use std::collections::BTreeSet;
 
-pub(super) fn list(situation: &Situation, intent: &Intent) -> Vec<GraphReport> {
-    intent.graphs.values().map(|graph| report(situation, intent, graph)).collect()
+pub(super) async fn list(view: &View) -> Result<Response, Problem> {
+    let View { situation, intent, .. } = view;
+    let all = intent.graphs.values().map(|graph| report(situation, intent, graph));
+    view.told(&all.collect::<Vec<GraphReport>>())
 }
 
-pub(super) fn show(
-    situation: &Situation,
-    intent: &Intent,
-    name: &str,
-) -> Result<GraphReport, Problem> {
+pub(super) async fn show(view: &View) -> Result<Response, Problem> {
+    let View { situation, intent, .. } = view;
     let all = intent.graphs.values().map(|graph| (graph.id.0, &graph.label));
-    let id = GraphId(find("graph", all, name)?);
+    let id = GraphId(find("graph", all, &view.call.name)?);
     let graph = intent.graphs.get(&id).ok_or_else(Problem::gone)?;
-    Ok(report(situation, intent, graph))
+    view.told(&report(situation, intent, graph))
 }
 
 fn report(situation: &Situation, intent: &Intent, graph: &ChainGraph) -> GraphReport {

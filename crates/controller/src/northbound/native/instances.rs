@@ -2,30 +2,41 @@
 //! know paths beyond whether one needs an instance.
 
 use super::change::{body, declare, find};
-use super::openapi::InstanceChange;
 use super::problem::Problem;
+use super::view::View;
 use crate::northbound::app::App;
-use crate::northbound::call::Call;
 use crate::reconcile::Situation;
+use axum::response::Response;
 use catena_model::CounterScope;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::resource::{Instance, ServiceFunction};
 use catena_model::status::{InstanceReport, InstanceUse};
 use catena_plan::{Counted, Intent, PathRecord};
+use serde::Deserialize;
+use utoipa::ToSchema;
 
-pub(super) async fn list(app: &App, intent: &Intent) -> Vec<InstanceReport> {
+/// What `PATCH` changes of an instance.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InstanceChange {
+    /// Shall it take no new flow?
+    pub(super) is_draining: bool,
+}
+
+pub(super) async fn list(view: &View) -> Result<Response, Problem> {
+    let View { app, intent, .. } = view;
     let counters = app.collector.all(false).await;
     let situation = app.situation.borrow().clone();
     let all = intent.instances.values();
-    all.map(|instance| report(intent, &situation, &counters, instance)).collect()
+    let reports = all.map(|instance| report(intent, &situation, &counters, instance));
+    view.told(&reports.collect::<Vec<InstanceReport>>())
 }
 
-pub(super) async fn show(
-    app: &App,
-    intent: &Intent,
-    name: &str,
-) -> Result<InstanceReport, Problem> {
-    let id = find_instance(intent, name)?;
+pub(super) async fn show(view: &View) -> Result<Response, Problem> {
+    view.told(&one(&view.app, &view.intent, find_instance(view)?).await?)
+}
+
+async fn one(app: &App, intent: &Intent, id: InstanceId) -> Result<InstanceReport, Problem> {
     let situation = app.situation.borrow().clone();
     let paths = situation.blueprint.ledger.paths.values().filter(|path| needs(path, id));
     let known = || situation.inventory.nodes.keys();
@@ -37,15 +48,10 @@ pub(super) async fn show(
     Ok(report(intent, &situation, &counters, instance))
 }
 
-pub(super) async fn patch(
-    app: &App,
-    call: &Call,
-    intent: &Intent,
-    name: &str,
-) -> Result<InstanceReport, Problem> {
-    let change: InstanceChange = body(call)?;
-    let id = find_instance(intent, name)?;
-    let made = declare(app, move |draft| {
+pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
+    let change: InstanceChange = body(&view.call)?;
+    let id = find_instance(view)?;
+    let made = declare(&view.app, move |draft| {
         if change.is_draining {
             can_drain(draft.intent(), id)?;
         }
@@ -55,7 +61,7 @@ pub(super) async fn patch(
         Ok(())
     })
     .await?;
-    show(app, &made.intent, &id.to_string()).await
+    view.told(&one(&view.app, &made.intent, id).await?)
 }
 
 /// An instance can only drain where others of its function take what is new.
@@ -74,9 +80,9 @@ fn can_drain(intent: &Intent, id: InstanceId) -> Result<(), Problem> {
     Ok(())
 }
 
-fn find_instance(intent: &Intent, name: &str) -> Result<InstanceId, Problem> {
-    let all = intent.instances.values().map(|instance| (instance.id.0, &instance.label));
-    find("instance", all, name).map(InstanceId)
+fn find_instance(view: &View) -> Result<InstanceId, Problem> {
+    let all = view.intent.instances.values().map(|instance| (instance.id.0, &instance.label));
+    find("instance", all, &view.call.name).map(InstanceId)
 }
 
 fn report(

@@ -1,9 +1,10 @@
 //! The counters of all nodes in the Prometheus text form, asked for at each scrape: the nodes count,
 //! the controller only carries the numbers.
 
-use crate::reconcile::Situation;
-use axum::body::Body;
-use axum::http::{HeaderValue, header};
+use super::problem::Problem;
+use super::view::View;
+use crate::northbound::answers::of_kind;
+use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::kernel::KernelCounters;
 use catena_model::status::ChainState;
@@ -16,7 +17,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -241,15 +241,13 @@ impl Metrics {
 }
 
 /// The answer to a scrape.
-pub(super) fn answer(
-    situation: &Situation,
-    intent: &Intent,
-    counters: &BTreeMap<NodeName, NodeCounters>,
-) -> Response {
+pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
+    let View { app, situation, intent, .. } = view;
+    let counters = app.collector.all(true).await;
     let mut registry = Registry::default();
     let metrics = Metrics::default();
     metrics.register(&mut registry);
-    for (node, counters) in counters {
+    for (node, counters) in &counters {
         metrics.add_node(node, counters, intent);
     }
     for (node, facts) in &situation.inventory.nodes {
@@ -264,9 +262,7 @@ pub(super) fn answer(
     let mut text = String::new();
     // Writing to a text cannot fail.
     let _ = encode(&mut text, &registry);
-    let mut response = Response::new(Body::from(text));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
-    response
+    Ok(of_kind(StatusCode::OK, CONTENT_TYPE, text))
 }
 
 fn with(labels: &Labels, more: &[(&'static str, &str)]) -> Labels {

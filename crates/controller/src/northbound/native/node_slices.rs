@@ -4,11 +4,9 @@
 use super::change::body;
 use super::problem::Problem;
 use super::slices::{Found, document, made_of, page_of};
-use crate::auth::Identity;
-use crate::northbound::app::App;
-use crate::northbound::call::Call;
+use super::view::View;
 use crate::reconcile::Situation;
-use catena_model::account::SliceCounters;
+use axum::response::Response;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::limits::SLICE_COUNTERS_MAX;
 use catena_model::program::SliceEntry;
@@ -19,38 +17,23 @@ use catena_plan::Intent;
 use uuid::Uuid;
 
 /// A page of the paths of slices that a node has, in the order of their slices.
-pub(super) async fn list(
-    app: &App,
-    call: &Call,
-    node: &str,
-) -> Result<Vec<SliceCounters>, Problem> {
-    let (limit, after) = page_of(call, SLICE_COUNTERS_MAX)?;
+pub(super) async fn list(view: &View) -> Result<Response, Problem> {
+    let (limit, after) = page_of(&view.call, SLICE_COUNTERS_MAX)?;
     let question = Question::Slices { after, limit: u32::try_from(limit).unwrap_or(u32::MAX) };
-    match ask(app, node, &question).await? {
-        Answer::Slices(page) => Ok(page),
-        _ => Err(wrong(node)),
+    match ask(view, &question).await? {
+        Answer::Slices(page) => view.told(&page),
+        _ => Err(wrong(view)),
     }
 }
 
 /// What is in at a node by hand.
-pub(super) async fn injected(
-    app: &App,
-    situation: &Situation,
-    intent: &Intent,
-    node: &str,
-) -> Result<Vec<InjectedSlice>, Problem> {
-    let answer = ask(app, node, &Question::Injected).await?;
-    told(answer, situation, intent, node)
+pub(super) async fn injected(view: &View) -> Result<Response, Problem> {
+    told(view, &view.intent, &Question::Injected).await
 }
 
 /// Puts slices in at a node by hand instead of those that were.
-pub(super) async fn inject(
-    app: &App,
-    call: &Call,
-    situation: &Situation,
-    identity: &Identity,
-    node: &str,
-) -> Result<Vec<InjectedSlice>, Problem> {
+pub(super) async fn inject(view: &View) -> Result<Response, Problem> {
+    let View { app, call, identity, situation, .. } = view;
     let given: Vec<SliceDocument> = body(call)?;
     let intent = &app.declared.snapshot().intent;
     // Lower than all that are declared: where both take a packet, what was put in by hand does.
@@ -67,8 +50,7 @@ pub(super) async fn inject(
     intent.check_more_slices(&slices)?;
     let entries = slices.iter().map(|slice| entry(situation, intent, slice));
     let entries = entries.collect::<Result<Vec<SliceEntry>, Problem>>()?;
-    let answer = ask(app, node, &Question::Inject(entries)).await?;
-    told(answer, situation, intent, node)
+    told(view, intent, &Question::Inject(entries)).await
 }
 
 /// A slice in the path that its chain's own rules send into.
@@ -80,7 +62,8 @@ fn entry(situation: &Situation, intent: &Intent, slice: &Slice) -> Result<SliceE
     Ok(SliceEntry { is_injected: true, ..SliceEntry::of(slice, path) })
 }
 
-async fn ask(app: &App, node: &str, question: &Question) -> Result<Answer, Problem> {
+async fn ask(view: &View, question: &Question) -> Result<Answer, Problem> {
+    let (app, node) = (&view.app, &view.call.name);
     let unknown = || Problem::not_found(format!("There is no node '{node}'."));
     let name = NodeName::new(node).map_err(|_| unknown())?;
     if !app.situation.borrow().inventory.nodes.contains_key(&name) {
@@ -89,14 +72,11 @@ async fn ask(app: &App, node: &str, question: &Question) -> Result<Answer, Probl
     app.fleet.ask(&name, question).await.map_err(Problem::conflict)
 }
 
-fn told(
-    answer: Answer,
-    situation: &Situation,
-    intent: &Intent,
-    node: &str,
-) -> Result<Vec<InjectedSlice>, Problem> {
-    let Answer::Injected(entries) = answer else { return Err(wrong(node)) };
-    Ok(entries.iter().map(|entry| told_of(situation, intent, entry)).collect())
+/// What is in at a node by hand, as it answers a question with it.
+async fn told(view: &View, intent: &Intent, question: &Question) -> Result<Response, Problem> {
+    let Answer::Injected(entries) = ask(view, question).await? else { return Err(wrong(view)) };
+    let told = entries.iter().map(|entry| told_of(&view.situation, intent, entry));
+    view.told(&told.collect::<Vec<InjectedSlice>>())
 }
 
 fn told_of(situation: &Situation, intent: &Intent, entry: &SliceEntry) -> InjectedSlice {
@@ -126,6 +106,7 @@ fn told_of(situation: &Situation, intent: &Intent, entry: &SliceEntry) -> Inject
     InjectedSlice { slice: document(intent, &slice), path: entry.path }
 }
 
-fn wrong(node: &str) -> Problem {
+fn wrong(view: &View) -> Problem {
+    let node = &view.call.name;
     Problem::conflict(format!("The agent of node '{node}' answered another question."))
 }

@@ -1,24 +1,11 @@
 //! `/v1/openapi.json`: the native API described for programs, made from the table of routes and the
-//! types of its requests and answers. Knows which type belongs to which route; refuses to say
-//! anything of its own about a type.
+//! types of its requests and answers. Refuses to say anything of its own about a type.
 
-use super::routes::{Operation, ROUTES, Route};
-use catena_model::access::{NewToken, TokenReport, TokenRequest};
-use catena_model::account::SliceCounters;
-use catena_model::check::CheckReport;
-use catena_model::event::EventLine;
-use catena_model::preview::{Applied, ApplyRequest, Plan};
-use catena_model::resource::{ContextHeader, FailurePolicy, FunctionSettings, FunctionTemplate};
-use catena_model::slice::{InjectedSlice, SliceDocument, SliceReport};
-use catena_model::status::{
-    ChainReport, ChainSummary, FunctionReport, GraphReport, InstanceReport, NodeDetail, NodeReport,
-    PathReport, Receipt,
-};
-use serde::Deserialize;
-use std::collections::BTreeMap;
+use super::problem::PROBLEM;
+use super::route::{Route, Schemas};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{
-    HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder,
+    HttpMethod, Operation, OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder,
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{
@@ -43,58 +30,12 @@ struct ProblemDetails {
     detail: String,
 }
 
-/// What `PATCH` changes of a chain.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ChainChange {
-    /// Metadata that travels with its packets.
-    pub(super) context: Vec<ContextHeader>,
-}
-
-/// What `PATCH` changes of a function; what is not given stays.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct FunctionChange {
-    /// What becomes of packets when an instance dies.
-    #[serde(default)]
-    pub(super) on_failure: Option<FailurePolicy>,
-    /// Do frames leave it with the source MAC that they came with?
-    #[serde(default)]
-    pub(super) keeps_mac: Option<bool>,
-    /// How its instances are to be run; null takes it away.
-    #[serde(default, deserialize_with = "super::change::given")]
-    #[schema(value_type = Option<FunctionTemplate>)]
-    pub(super) template: Option<Option<FunctionTemplate>>,
-}
-
-/// What `PATCH` changes of an instance.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct InstanceChange {
-    /// Shall it take no new flow?
-    pub(super) is_draining: bool,
-}
-
-/// The identity of a draft.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "it is only described here")]
-struct DraftReport {
-    /// What requests name in `Catena-Draft`.
-    draft: uuid::Uuid,
-}
-
-type Schemas = BTreeMap<String, RefOr<Schema>>;
-
-/// A body: its media type and what it holds.
-type Body = (&'static str, RefOr<Schema>);
-
 /// The whole document.
-pub(super) fn document() -> OpenApi {
+pub(super) fn document(routes: &[Route]) -> OpenApi {
     let mut schemas = Schemas::new();
-    let problem = ("application/problem+json", one::<ProblemDetails>(&mut schemas));
     let mut paths = PathsBuilder::new();
-    for route in ROUTES {
-        let operation = operation(route, &problem, &mut schemas);
+    for route in routes {
+        let operation = operation(route, &mut schemas);
         paths = paths.path(route.path, PathItem::new(method(route), operation));
     }
     let components = schemas
@@ -113,7 +54,7 @@ pub(super) fn document() -> OpenApi {
 }
 
 fn method(route: &Route) -> HttpMethod {
-    match route.method.as_str() {
+    match route.method {
         "POST" => HttpMethod::Post,
         "PUT" => HttpMethod::Put,
         "PATCH" => HttpMethod::Patch,
@@ -122,32 +63,20 @@ fn method(route: &Route) -> HttpMethod {
     }
 }
 
-fn operation(
-    route: &Route,
-    problem: &Body,
-    schemas: &mut Schemas,
-) -> utoipa::openapi::path::Operation {
-    let status = match route.operation {
-        Operation::OpenDraft | Operation::CreateToken | Operation::CreateSlice => "201",
-        Operation::CloseDraft
-        | Operation::DeleteToken
-        | Operation::DeleteSlice
-        | Operation::ForgetNode => "204",
-        _ => "200",
-    };
+fn operation(route: &Route, schemas: &mut Schemas) -> Operation {
     let mut answer = ResponseBuilder::new().description(route.summary);
-    if let Some((kind, schema)) = answered(route.operation, schemas) {
-        answer = answer.content(kind, Content::new(Some(schema)));
+    if let Some((kind, describe)) = route.answers {
+        answer = answer.content(kind, Content::new(Some(describe(schemas))));
     }
     let refusal = ResponseBuilder::new()
         .description("What went wrong, why, and what to do about it.")
-        .content(problem.0, Content::new(Some(problem.1.clone())));
+        .content(PROBLEM, Content::new(Some(one::<ProblemDetails>(schemas))));
     let least = ExtensionsBuilder::new().add("x-least-role", route.least.name()).build();
     let mut built = OperationBuilder::new()
-        .operation_id(Some(format!("{:?}", route.operation)))
+        .operation_id(Some(route.name))
         .summary(Some(route.summary))
         .extensions(Some(least))
-        .response(status, answer.build())
+        .response(route.status.as_str(), answer.build())
         .response("default", refusal.build());
     for name in route.path.split('/').filter_map(|part| part.strip_prefix('{')) {
         let parameter = ParameterBuilder::new()
@@ -155,82 +84,27 @@ fn operation(
             .parameter_in(ParameterIn::Path)
             .required(Required::True)
             .description(Some("Name, id or the beginning of an id that no other begins with."))
-            .schema(Some(text()));
+            .schema(Some(text(schemas)));
         built = built.parameter(parameter.build());
     }
-    if route.operation == Operation::Watch {
-        let after = ParameterBuilder::new()
-            .name("after")
+    if let Some((name, summary)) = route.number {
+        let parameter = ParameterBuilder::new()
+            .name(name)
             .parameter_in(ParameterIn::Query)
             .required(Required::False)
-            .description(Some("First what was declared after this revision."))
+            .description(Some(summary))
             .schema(Some(number()));
-        built = built.parameter(after.build());
+        built = built.parameter(parameter.build());
     }
-    if let Some((kind, schema)) = taken(route.operation, schemas) {
-        let body = RequestBodyBuilder::new().content(kind, Content::new(Some(schema)));
+    if let Some((kind, describe)) = route.takes {
+        let body = RequestBodyBuilder::new().content(kind, Content::new(Some(describe(schemas))));
         built = built.request_body(Some(body.required(Some(Required::True)).build()));
     }
     built.build()
 }
 
-/// The body that a request must have.
-fn taken(operation: Operation, schemas: &mut Schemas) -> Option<Body> {
-    use Operation as O;
-    let schema = match operation {
-        O::UpdateChain => one::<ChainChange>(schemas),
-        O::UpdateFunction => one::<FunctionChange>(schemas),
-        O::PutFunction => one::<FunctionSettings>(schemas),
-        O::UpdateInstance => one::<InstanceChange>(schemas),
-        O::ApplyDraft => one::<ApplyRequest>(schemas),
-        O::CreateToken => one::<TokenRequest>(schemas),
-        O::CreateSlice | O::PutSlice => one::<SliceDocument>(schemas),
-        O::PutInjected => many::<SliceDocument>(schemas),
-        O::CreateMany => return Some(("application/x-ndjson", anything())),
-        O::Explain => anything(),
-        _ => return None,
-    };
-    Some(("application/json", schema))
-}
-
-/// The body of an answer.
-fn answered(operation: Operation, schemas: &mut Schemas) -> Option<Body> {
-    use Operation as O;
-    let schema = match operation {
-        O::ReadMetrics => return Some(("text/plain", text().into())),
-        O::Watch => return Some(("application/x-ndjson", one::<EventLine>(schemas))),
-        O::CreateMany => return Some(("application/x-ndjson", anything())),
-        O::CloseDraft | O::DeleteToken | O::DeleteSlice | O::ForgetNode => return None,
-        O::ShowOpenApi | O::ReadStatus | O::Explain => anything(),
-        O::ListNodes => many::<NodeReport>(schemas),
-        O::ShowNode => one::<NodeDetail>(schemas),
-        O::ListNodeSlices => many::<SliceCounters>(schemas),
-        O::ListInjected | O::PutInjected => many::<InjectedSlice>(schemas),
-        O::ListPaths => many::<PathReport>(schemas),
-        O::ShowPath => one::<PathReport>(schemas),
-        O::ListGraphs => many::<GraphReport>(schemas),
-        O::ShowGraph => one::<GraphReport>(schemas),
-        O::ListChains => many::<ChainSummary>(schemas),
-        O::ShowChain | O::UpdateChain => one::<ChainReport>(schemas),
-        O::ShowReceipt => one::<Receipt>(schemas),
-        O::CheckChain => one::<CheckReport>(schemas),
-        O::ListFunctions => many::<FunctionReport>(schemas),
-        O::ShowFunction | O::UpdateFunction | O::PutFunction => one::<FunctionReport>(schemas),
-        O::ListInstances => many::<InstanceReport>(schemas),
-        O::ShowInstance | O::UpdateInstance => one::<InstanceReport>(schemas),
-        O::OpenDraft => one::<DraftReport>(schemas),
-        O::PreviewDraft => one::<Plan>(schemas),
-        O::ApplyDraft => one::<Applied>(schemas),
-        O::ListSlices => many::<SliceReport>(schemas),
-        O::ShowSlice | O::CreateSlice | O::PutSlice => one::<SliceReport>(schemas),
-        O::ListTokens => many::<TokenReport>(schemas),
-        O::CreateToken => one::<NewToken>(schemas),
-    };
-    Some(("application/json", schema))
-}
-
 /// A reference to a type, which is described once with all that it holds.
-fn one<T: ToSchema>(schemas: &mut Schemas) -> RefOr<Schema> {
+pub(super) fn one<T: ToSchema>(schemas: &mut Schemas) -> RefOr<Schema> {
     let mut inner = Vec::new();
     T::schemas(&mut inner);
     schemas.extend(inner);
@@ -238,12 +112,14 @@ fn one<T: ToSchema>(schemas: &mut Schemas) -> RefOr<Schema> {
     Ref::from_schema_name(T::name()).into()
 }
 
-fn many<T: ToSchema>(schemas: &mut Schemas) -> RefOr<Schema> {
+/// A list of them.
+pub(super) fn many<T: ToSchema>(schemas: &mut Schemas) -> RefOr<Schema> {
     ArrayBuilder::new().items(one::<T>(schemas)).build().into()
 }
 
-fn text() -> Schema {
-    ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).build().into()
+/// A text.
+pub(super) fn text(_: &mut Schemas) -> RefOr<Schema> {
+    plain(Type::String)
 }
 
 fn number() -> Schema {
@@ -253,18 +129,23 @@ fn number() -> Schema {
 }
 
 /// An object whose form the book tells.
-fn anything() -> RefOr<Schema> {
-    ObjectBuilder::new().schema_type(SchemaType::Type(Type::Object)).build().into()
+pub(super) fn anything(_: &mut Schemas) -> RefOr<Schema> {
+    plain(Type::Object)
+}
+
+fn plain(kind: Type) -> RefOr<Schema> {
+    Schema::from(ObjectBuilder::new().schema_type(SchemaType::Type(kind)).build()).into()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::routes::ROUTES;
     use super::*;
     use serde_json::Value;
 
     #[test]
     fn every_route_is_described_and_nothing_that_is_no_route() {
-        let document = serde_json::to_value(document()).unwrap();
+        let document = serde_json::to_value(document(ROUTES)).unwrap();
         let mut described = Vec::new();
         for (path, methods) in document["paths"].as_object().unwrap() {
             for method in methods.as_object().unwrap().keys() {
@@ -290,7 +171,7 @@ mod tests {
                 _ => {}
             }
         }
-        let document = serde_json::to_value(document()).unwrap();
+        let document = serde_json::to_value(document(ROUTES)).unwrap();
         let mut found = Vec::new();
         references(&document, &mut found);
         assert!(found.len() > ROUTES.len(), "{found:?}");

@@ -2,25 +2,30 @@
 //! path is made.
 
 use super::problem::Problem;
-use crate::auth::Identity;
+use super::view::View;
 use crate::reconcile::Situation;
+use axum::response::Response;
 use catena_model::PathId;
 use catena_model::id::ChainId;
 use catena_model::program::{HopEntry, HopKind};
 use catena_model::status::{PathHop, PathInstance, PathReport};
-use catena_plan::{Direction, Intent, PathPhase, PathRecord};
+use catena_plan::{Direction, PathPhase, PathRecord};
 
 /// The direction of answers.
 pub(super) const REVERSE: &str = "reverse";
 
+pub(super) async fn list(view: &View) -> Result<Response, Problem> {
+    view.told(&seen(view).collect::<Vec<PathReport>>())
+}
+
 /// The paths of the chains that somebody sees; of those that are gone, for whoever sees all.
-pub(super) fn list(situation: &Situation, intent: &Intent, identity: &Identity) -> Vec<PathReport> {
-    let paths = situation.blueprint.ledger.paths.iter();
+fn seen(view: &View) -> impl Iterator<Item = PathReport> + '_ {
     let is_shown = |path: &PathRecord| {
         // A path does not say whose chain it rendered.
-        identity.sees_all() || intent.chains.contains_key(&path.chain)
+        view.identity.sees_all() || view.intent.chains.contains_key(&path.chain)
     };
-    paths.filter(|(_, path)| is_shown(path)).map(|(id, path)| report(*id, path)).collect()
+    let paths = view.situation.blueprint.ledger.paths.iter();
+    paths.filter(move |(_, path)| is_shown(path)).map(|(id, path)| report(*id, path))
 }
 
 /// The paths of a chain, those in use first and in the direction of its rules before the other.
@@ -33,17 +38,12 @@ pub(super) fn of_chain(situation: &Situation, chain: ChainId) -> Vec<PathReport>
     paths.into_iter().map(|(id, path)| report(id, path)).collect()
 }
 
-pub(super) fn show(
-    situation: &Situation,
-    intent: &Intent,
-    identity: &Identity,
-    id: &str,
-) -> Result<PathReport, Problem> {
-    let found =
-        list(situation, intent, identity).into_iter().find(|path| path.path.to_string() == id);
-    found.ok_or_else(|| {
+pub(super) async fn show(view: &View) -> Result<Response, Problem> {
+    let id = &view.call.name;
+    let found = seen(view).find(|path| path.path.to_string() == *id);
+    view.told(&found.ok_or_else(|| {
         Problem::not_found(format!("There is no path {id}; 'catena path list' shows all."))
-    })
+    })?)
 }
 
 fn report(id: PathId, path: &PathRecord) -> PathReport {

@@ -4,67 +4,73 @@
 use super::chains::summary;
 use super::change::{body, declare, declared_json};
 use super::problem::Problem;
-use super::seen;
 use super::status::progress;
+use super::view::{View, seen};
 use crate::auth::Identity;
 use crate::declared::differences;
-use crate::northbound::answers::json;
 use crate::northbound::app::App;
-use crate::northbound::call::Call;
 use crate::northbound::drafts::{Draft, Maker, NoRoom};
 use crate::northbound::quotas::DRAFT;
 use crate::reconcile::settle;
-use axum::body::Body;
-use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::preview::{Applied, ApplyRequest, Plan};
 use catena_plan::Intent;
 use catena_store::{Revision, StoreError};
-use serde_json::json;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use utoipa::ToSchema;
+use uuid::Uuid;
 
 /// Longest wait for a change: an answer must come while its asker waits.
 const APPLY_WAIT_MAX: Duration = Duration::from_secs(20);
 /// Names that a refusal lists at most.
 const MOVED_NAMES_MAX: usize = 8;
 
+/// The identity of a draft.
+#[derive(Serialize, ToSchema)]
+pub(super) struct DraftReport {
+    /// What requests name in `Catena-Draft`.
+    draft: Uuid,
+}
+
 /// The identity of a new draft.
-pub(super) fn open(app: &App, call: &Call, identity: &Identity) -> Result<Response, Problem> {
-    declared_json(call)?;
-    let max = app.quotas.limit(&identity.project, DRAFT);
-    let maker = Maker::of(&call.headers, identity);
-    let id = app.drafts.open(&app.declared, maker, max).map_err(|no_room| match no_room {
+pub(super) async fn open(view: &View) -> Result<Response, Problem> {
+    declared_json(&view.call)?;
+    let (app, maker) = (&view.app, maker(view));
+    let max = app.quotas.limit(&view.identity.project, DRAFT);
+    let draft = app.drafts.open(&app.declared, maker, max).map_err(|no_room| match no_room {
         NoRoom::Project => Problem::over_quota(DRAFT),
         NoRoom::All(count) => Problem::overloaded(format!(
             "{count} drafts are open already; one that nobody uses goes after a minute. Try again."
         )),
     })?;
-    Ok(json(StatusCode::CREATED, super::CONTENT_TYPE, &json!({ "draft": id })))
+    view.told(&DraftReport { draft })
 }
 
-fn get(app: &App, maker: &Maker, id: &str) -> Result<Draft, Problem> {
-    app.drafts.get(id, maker).ok_or_else(|| Problem::no_draft(id))
+fn maker(view: &View) -> Maker {
+    Maker::of(&view.call.headers, &view.identity)
+}
+
+/// The draft that is named.
+fn draft(view: &View) -> Result<Draft, Problem> {
+    let id = &view.call.name;
+    view.app.drafts.get(id, &maker(view)).ok_or_else(|| Problem::no_draft(id))
 }
 
 /// What the changes made to a draft would do.
-pub(super) fn preview(
-    app: &App,
-    call: &Call,
-    identity: &Identity,
-    id: &str,
-) -> Result<Plan, Problem> {
-    let draft = get(app, &Maker::of(&call.headers, identity), id)?;
-    let situation = app.situation.borrow().clone();
+pub(super) async fn preview(view: &View) -> Result<Response, Problem> {
+    let draft = draft(view)?;
+    let situation = view.app.situation.borrow().clone();
     let then = draft.declared.snapshot().intent;
     let (blueprint, inventory) = (&situation.blueprint, &situation.inventory);
     let mut preview = catena_plan::preview(blueprint, &draft.origin.intent, &then, inventory);
     // Nodes are the operator's.
-    preview.nodes.retain(|_| identity.sees_all());
-    Ok(Plan {
+    preview.nodes.retain(|_| view.identity.sees_all());
+    view.told(&Plan {
         plan: draft.origin.revision.0,
         preview,
         resources: differences(&draft.origin.intent, &then),
@@ -72,15 +78,10 @@ pub(super) fn preview(
 }
 
 /// Makes all changes of a draft in one revision, if nothing has been declared since it was opened.
-pub(super) async fn apply(
-    app: &App,
-    call: &Call,
-    identity: &Identity,
-    id: &str,
-) -> Result<Applied, Problem> {
+pub(super) async fn apply(view: &View) -> Result<Response, Problem> {
+    let View { app, call, identity, .. } = view;
     let request: ApplyRequest = body(call)?;
-    let maker = Maker::of(&call.headers, identity);
-    let draft = get(app, &maker, id)?;
+    let draft = draft(view)?;
     let (origin, then) = (draft.origin, draft.declared.snapshot().intent);
     let expected = request.plan.map_or(origin.revision, Revision);
     if expected != origin.revision {
@@ -101,7 +102,7 @@ pub(super) async fn apply(
         Ok(current.carry(&origin.intent, &then)?)
     })
     .await?;
-    app.drafts.close(id, &maker);
+    app.drafts.close(&call.name, &maker(view));
     let (mut receipts, mut draining) = (Vec::new(), Vec::new());
     if request.wait {
         let wait = request.wait_ms.map_or(app.answer_wait, Duration::from_millis);
@@ -120,7 +121,7 @@ pub(super) async fn apply(
     let shown = chains.iter().filter_map(|id| made.intent.chains.get(id));
     // Nodes are the operator's.
     let is_told = identity.sees_all();
-    Ok(Applied {
+    view.told(&Applied {
         revision: made.revision.0,
         resources,
         chains: shown.map(|chain| summary(&situation, &made.intent, chain)).collect(),
@@ -192,16 +193,10 @@ fn concerned(from: &Intent, to: &Intent) -> BTreeSet<ChainId> {
     chains
 }
 
-pub(super) fn close(
-    app: &App,
-    call: &Call,
-    identity: &Identity,
-    id: &str,
-) -> Result<Response, Problem> {
-    if !app.drafts.close(id, &Maker::of(&call.headers, identity)) {
+pub(super) async fn close(view: &View) -> Result<Response, Problem> {
+    let id = &view.call.name;
+    if !view.app.drafts.close(id, &maker(view)) {
         return Err(Problem::no_draft(id));
     }
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    Ok(response)
+    Ok(view.done())
 }

@@ -12,6 +12,9 @@ use catena_plan::PlanError;
 use catena_store::{Revision, StoreError};
 use serde_json::{Map, Value, json};
 
+/// The media type of problems.
+pub(super) const PROBLEM: &str = "application/problem+json";
+
 /// Why a request is refused.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -130,7 +133,7 @@ impl Problem {
     }
 
     pub(super) fn into_response(self) -> Response {
-        json(self.status, "application/problem+json", &self.body())
+        json(self.status, PROBLEM, &self.body())
     }
 
     /// The answer to one of several lines.

@@ -1,276 +1,187 @@
 //! The routes of the native API: one table that the router, the OpenAPI document and the tests of
-//! who may do what read. Knows paths and methods; refuses to know what is done.
+//! who may do what read. Knows who answers where, and in which types; refuses to know what is done.
 
-use axum::http::Method;
-use catena_model::Role;
+use super::chains::ChainChange;
+use super::functions::FunctionChange;
+use super::instances::InstanceChange;
+use super::openapi::{anything, many, one, text};
+use super::plan::DraftReport;
+use super::route::{Route, route, streamed};
+use super::{
+    bulk, chains, check, explain, forget, functions, graphs, instances, metrics, node_slices,
+    openapi, paths, plan, slices, status, tokens, watch,
+};
+use crate::northbound::answers::NDJSON;
+use crate::northbound::routes::Entry;
+use catena_model::Role::{Admin, Operator, Tenant, Viewer};
+use catena_model::access::{NewToken, TokenReport, TokenRequest};
+use catena_model::account::SliceCounters;
+use catena_model::check::CheckReport;
+use catena_model::event::EventLine;
+use catena_model::preview::{Applied, ApplyRequest, Plan};
+use catena_model::resource::FunctionSettings;
+use catena_model::slice::{InjectedSlice, SliceDocument, SliceReport};
+use catena_model::status::{
+    ChainReport, ChainSummary, FunctionReport, GraphReport, InstanceReport, NodeDetail, NodeReport,
+    PathReport, Receipt,
+};
 
-/// What a route does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    ReadMetrics,
-    ShowOpenApi,
-    ReadStatus,
-    Watch,
-    ListNodes,
-    ShowNode,
-    ForgetNode,
-    ListNodeSlices,
-    ListInjected,
-    PutInjected,
-    ListChains,
-    ShowChain,
-    UpdateChain,
-    ShowReceipt,
-    CheckChain,
-    ListPaths,
-    ShowPath,
-    ListGraphs,
-    ShowGraph,
-    ListFunctions,
-    ShowFunction,
-    UpdateFunction,
-    PutFunction,
-    ListInstances,
-    ShowInstance,
-    UpdateInstance,
-    ListSlices,
-    ShowSlice,
-    CreateSlice,
-    PutSlice,
-    DeleteSlice,
-    Explain,
-    OpenDraft,
-    PreviewDraft,
-    ApplyDraft,
-    CloseDraft,
-    CreateMany,
-    ListTokens,
-    CreateToken,
-    DeleteToken,
-}
-
-/// One method of one path.
-#[derive(Debug)]
-pub(crate) struct Route {
-    pub(crate) method: Method,
-    /// The path; a part in braces is a name.
-    pub(crate) path: &'static str,
-    pub(crate) operation: Operation,
-    /// The least that somebody must be to pass.
-    pub(crate) least: Role,
-    /// What it is for, in one line.
-    pub(crate) summary: &'static str,
-}
-
-const fn route(
-    method: Method,
-    path: &'static str,
-    operation: Operation,
-    least: Role,
-    summary: &'static str,
-) -> Route {
-    Route { method, path, operation, least, summary }
+/// Every route, as a request meets it.
+pub(in crate::northbound) fn routes() -> impl Iterator<Item = Entry> {
+    ROUTES.iter().map(Route::entry)
 }
 
 /// Every route; what is not here is not answered.
-pub(crate) static ROUTES: &[Route] = {
-    use Operation as O;
-    use Role::{Admin, Operator, Tenant, Viewer};
-    const GET: Method = Method::GET;
-    const PUT: Method = Method::PUT;
-    const POST: Method = Method::POST;
-    const PATCH: Method = Method::PATCH;
-    const DELETE: Method = Method::DELETE;
-    &[
-        route(GET, "/metrics", O::ReadMetrics, Operator, "Counters in the Prometheus text form."),
-        route(GET, "/v1/openapi.json", O::ShowOpenApi, Viewer, "This API, described for programs."),
-        route(GET, "/v1/status", O::ReadStatus, Operator, "How everything stands."),
-        route(GET, "/v1/watch", O::Watch, Operator, "What happens, one JSON object a line."),
-        route(GET, "/v1/nodes", O::ListNodes, Operator, "Nodes with status and counters."),
-        route(
-            GET,
-            "/v1/nodes/{node}",
-            O::ShowNode,
-            Operator,
-            "A node and how full its tables are.",
-        ),
-        route(
-            DELETE,
-            "/v1/nodes/{node}",
-            O::ForgetNode,
-            Operator,
-            "Forgets a node that is away for good and that no chain needs.",
-        ),
-        route(
-            GET,
-            "/v1/nodes/{node}/slices",
-            O::ListNodeSlices,
-            Operator,
-            "What a node's data plane counted of each slice, page by page.",
-        ),
-        route(
-            GET,
-            "/v1/nodes/{node}/injected",
-            O::ListInjected,
-            Operator,
-            "The slices that were put in at a node by hand.",
-        ),
-        route(
-            PUT,
-            "/v1/nodes/{node}/injected",
-            O::PutInjected,
-            Operator,
-            "Puts slices in at a node by hand, instead of those that were.",
-        ),
-        route(GET, "/v1/paths", O::ListPaths, Viewer, "The paths that nodes know."),
-        route(GET, "/v1/paths/{path}", O::ShowPath, Viewer, "A path with its hops."),
-        route(GET, "/v1/graphs", O::ListGraphs, Viewer, "Graphs: chains that go on in others."),
-        route(GET, "/v1/graphs/{graph}", O::ShowGraph, Viewer, "A graph with its chains."),
-        route(GET, "/v1/chains", O::ListChains, Viewer, "Chains with their state."),
-        route(GET, "/v1/chains/{chain}", O::ShowChain, Viewer, "A chain with fresh counters."),
-        route(PATCH, "/v1/chains/{chain}", O::UpdateChain, Tenant, "Changes a chain's context."),
-        route(
-            GET,
-            "/v1/chains/{chain}/receipt",
-            O::ShowReceipt,
-            Viewer,
-            "The account of a chain's last change.",
-        ),
-        route(
-            POST,
-            "/v1/chains/{chain}/check",
-            O::CheckChain,
-            Tenant,
-            "Sends probes along a chain and tells what they met.",
-        ),
-        route(GET, "/v1/functions", O::ListFunctions, Viewer, "Service functions."),
-        route(GET, "/v1/functions/{function}", O::ShowFunction, Viewer, "A service function."),
-        route(
-            PATCH,
-            "/v1/functions/{function}",
-            O::UpdateFunction,
-            Tenant,
-            "Changes what networking-sfc has no words for.",
-        ),
-        route(
-            PUT,
-            "/v1/functions/{function}",
-            O::PutFunction,
-            Tenant,
-            "Gives a function these settings and no others.",
-        ),
-        route(GET, "/v1/instances", O::ListInstances, Viewer, "Instances and how they are used."),
-        route(GET, "/v1/instances/{instance}", O::ShowInstance, Viewer, "One instance."),
-        route(
-            PATCH,
-            "/v1/instances/{instance}",
-            O::UpdateInstance,
-            Tenant,
-            "Drains an instance, or takes it back.",
-        ),
-        route(GET, "/v1/slices", O::ListSlices, Viewer, "Slices with their state, page by page."),
-        route(POST, "/v1/slices", O::CreateSlice, Tenant, "Makes a slice."),
-        route(GET, "/v1/slices/{slice}", O::ShowSlice, Viewer, "A slice with fresh counters."),
-        route(PUT, "/v1/slices/{slice}", O::PutSlice, Tenant, "Makes a slice what is given."),
-        route(DELETE, "/v1/slices/{slice}", O::DeleteSlice, Tenant, "Removes a slice."),
-        route(
-            POST,
-            "/v1/explain",
-            O::Explain,
-            Operator,
-            "What the data planes would do with a packet.",
-        ),
-        route(
-            POST,
-            "/v1/plan",
-            O::OpenDraft,
-            Tenant,
+pub(super) static ROUTES: &[Route] = &[
+    route("GET", "/metrics", Operator, |view| Box::pin(metrics::answer(view)))
+        .named("ReadMetrics", "Counters in the Prometheus text form.")
+        .answers_as("text/plain", text),
+    route("GET", "/v1/openapi.json", Viewer, |view| {
+        Box::pin(async { view.told(&openapi::document(ROUTES)) })
+    })
+    .named("ShowOpenApi", "This API, described for programs.")
+    .answers(anything),
+    route("GET", "/v1/status", Operator, |view| Box::pin(status::status(view)))
+        .named("ReadStatus", "How everything stands.")
+        .answers(anything),
+    route("GET", "/v1/watch", Operator, |view| Box::pin(watch::answer(view)))
+        .named("Watch", "What happens, one JSON object a line.")
+        .number("after", "First what was declared after this revision.")
+        .answers_as(NDJSON, one::<EventLine>)
+        .in_drafts(false),
+    route("GET", "/v1/nodes", Operator, |view| Box::pin(status::nodes(view)))
+        .named("ListNodes", "Nodes with status and counters.")
+        .answers(many::<NodeReport>),
+    route("GET", "/v1/nodes/{node}", Operator, |view| Box::pin(status::node(view)))
+        .named("ShowNode", "A node and how full its tables are.")
+        .answers(one::<NodeDetail>),
+    route("DELETE", "/v1/nodes/{node}", Operator, |view| Box::pin(forget::forget(view)))
+        .named("ForgetNode", "Forgets a node that is away for good and that no chain needs."),
+    route("GET", "/v1/nodes/{node}/slices", Operator, |view| Box::pin(node_slices::list(view)))
+        .named("ListNodeSlices", "What a node's data plane counted of each slice, page by page.")
+        .answers(many::<SliceCounters>),
+    route("GET", "/v1/nodes/{node}/injected", Operator, |view| {
+        Box::pin(node_slices::injected(view))
+    })
+    .named("ListInjected", "The slices that were put in at a node by hand.")
+    .answers(many::<InjectedSlice>),
+    route("PUT", "/v1/nodes/{node}/injected", Operator, |view| Box::pin(node_slices::inject(view)))
+        .named("PutInjected", "Puts slices in at a node by hand, instead of those that were.")
+        .takes(many::<SliceDocument>)
+        .answers(many::<InjectedSlice>),
+    route("GET", "/v1/paths", Viewer, |view| Box::pin(paths::list(view)))
+        .named("ListPaths", "The paths that nodes know.")
+        .answers(many::<PathReport>),
+    route("GET", "/v1/paths/{path}", Viewer, |view| Box::pin(paths::show(view)))
+        .named("ShowPath", "A path with its hops.")
+        .answers(one::<PathReport>),
+    route("GET", "/v1/graphs", Viewer, |view| Box::pin(graphs::list(view)))
+        .named("ListGraphs", "Graphs: chains that go on in others.")
+        .answers(many::<GraphReport>),
+    route("GET", "/v1/graphs/{graph}", Viewer, |view| Box::pin(graphs::show(view)))
+        .named("ShowGraph", "A graph with its chains.")
+        .answers(one::<GraphReport>),
+    route("GET", "/v1/chains", Viewer, |view| Box::pin(chains::list(view)))
+        .named("ListChains", "Chains with their state.")
+        .answers(many::<ChainSummary>),
+    route("GET", "/v1/chains/{chain}", Viewer, |view| Box::pin(chains::show(view)))
+        .named("ShowChain", "A chain with fresh counters.")
+        .answers(one::<ChainReport>),
+    route("PATCH", "/v1/chains/{chain}", Tenant, |view| Box::pin(chains::patch(view)))
+        .named("UpdateChain", "Changes a chain's context.")
+        .takes(one::<ChainChange>)
+        .answers(one::<ChainReport>)
+        .in_drafts(true),
+    route("GET", "/v1/chains/{chain}/receipt", Viewer, |view| Box::pin(chains::receipt(view)))
+        .named("ShowReceipt", "The account of a chain's last change.")
+        .answers(one::<Receipt>),
+    route("POST", "/v1/chains/{chain}/check", Tenant, |view| Box::pin(check::chain(view)))
+        .named("CheckChain", "Sends probes along a chain and tells what they met.")
+        .answers(one::<CheckReport>),
+    route("GET", "/v1/functions", Viewer, |view| Box::pin(functions::list(view)))
+        .named("ListFunctions", "Service functions.")
+        .answers(many::<FunctionReport>),
+    route("GET", "/v1/functions/{function}", Viewer, |view| Box::pin(functions::show(view)))
+        .named("ShowFunction", "A service function.")
+        .answers(one::<FunctionReport>),
+    route("PATCH", "/v1/functions/{function}", Tenant, |view| Box::pin(functions::patch(view)))
+        .named("UpdateFunction", "Changes what networking-sfc has no words for.")
+        .takes(one::<FunctionChange>)
+        .answers(one::<FunctionReport>)
+        .in_drafts(true),
+    route("PUT", "/v1/functions/{function}", Tenant, |view| Box::pin(functions::put(view)))
+        .named("PutFunction", "Gives a function these settings and no others.")
+        .takes(one::<FunctionSettings>)
+        .answers(one::<FunctionReport>)
+        .in_drafts(true),
+    route("GET", "/v1/instances", Viewer, |view| Box::pin(instances::list(view)))
+        .named("ListInstances", "Instances and how they are used.")
+        .answers(many::<InstanceReport>),
+    route("GET", "/v1/instances/{instance}", Viewer, |view| Box::pin(instances::show(view)))
+        .named("ShowInstance", "One instance.")
+        .answers(one::<InstanceReport>),
+    route("PATCH", "/v1/instances/{instance}", Tenant, |view| Box::pin(instances::patch(view)))
+        .named("UpdateInstance", "Drains an instance, or takes it back.")
+        .takes(one::<InstanceChange>)
+        .answers(one::<InstanceReport>)
+        .in_drafts(true),
+    route("GET", "/v1/slices", Viewer, |view| Box::pin(slices::list(view)))
+        .named("ListSlices", "Slices with their state, page by page.")
+        .answers(many::<SliceReport>),
+    route("POST", "/v1/slices", Tenant, |view| Box::pin(slices::create(view)))
+        .named("CreateSlice", "Makes a slice.")
+        .takes(one::<SliceDocument>)
+        .creates(one::<SliceReport>)
+        .in_drafts(true),
+    route("GET", "/v1/slices/{slice}", Viewer, |view| Box::pin(slices::show(view)))
+        .named("ShowSlice", "A slice with fresh counters.")
+        .answers(one::<SliceReport>),
+    route("PUT", "/v1/slices/{slice}", Tenant, |view| Box::pin(slices::put(view)))
+        .named("PutSlice", "Makes a slice what is given.")
+        .takes(one::<SliceDocument>)
+        .answers(one::<SliceReport>)
+        .in_drafts(true),
+    route("DELETE", "/v1/slices/{slice}", Tenant, |view| Box::pin(slices::delete(view)))
+        .named("DeleteSlice", "Removes a slice.")
+        .in_drafts(true),
+    route("POST", "/v1/explain", Operator, |view| Box::pin(explain::answer(view)))
+        .named("Explain", "What the data planes would do with a packet.")
+        .takes(anything)
+        .answers(anything)
+        .in_drafts(true),
+    route("POST", "/v1/plan", Tenant, |view| Box::pin(plan::open(view)))
+        .named(
+            "OpenDraft",
             "Opens a draft: a copy of what is declared, for requests that name it in Catena-Draft.",
-        ),
-        route(
-            GET,
-            "/v1/plan/{draft}",
-            O::PreviewDraft,
-            Tenant,
-            "What the changes made to a draft would do.",
-        ),
-        route(
-            POST,
-            "/v1/plan/{draft}/apply",
-            O::ApplyDraft,
-            Tenant,
+        )
+        .creates(one::<DraftReport>),
+    route("GET", "/v1/plan/{draft}", Tenant, |view| Box::pin(plan::preview(view)))
+        .named("PreviewDraft", "What the changes made to a draft would do.")
+        .answers(one::<Plan>),
+    route("POST", "/v1/plan/{draft}/apply", Tenant, |view| Box::pin(plan::apply(view)))
+        .named(
+            "ApplyDraft",
             "Makes all changes of a draft in one revision, if nothing was declared since.",
-        ),
-        route(DELETE, "/v1/plan/{draft}", O::CloseDraft, Tenant, "Throws a draft away."),
-        route(
-            POST,
-            "/v1/bulk",
-            O::CreateMany,
-            Tenant,
+        )
+        .takes(one::<ApplyRequest>)
+        .answers(one::<Applied>),
+    route("DELETE", "/v1/plan/{draft}", Tenant, |view| Box::pin(plan::close(view)))
+        .named("CloseDraft", "Throws a draft away."),
+    streamed("/v1/bulk", Tenant, bulk::answer)
+        .named(
+            "CreateMany",
             "Makes the resource of each line, and answers each line when it is durable.",
-        ),
-        route(GET, "/v1/tokens", O::ListTokens, Admin, "Tokens, without their secrets."),
-        route(POST, "/v1/tokens", O::CreateToken, Admin, "Makes a token; shows its secret once."),
-        route(DELETE, "/v1/tokens/{token}", O::DeleteToken, Admin, "Deletes a token by its id."),
-    ]
-};
-
-/// The route of a request, and the name in its path; empty if it has none.
-pub(super) fn find<'c>(method: &Method, path: &'c [String]) -> Option<(&'static Route, &'c str)> {
-    let of_method = ROUTES.iter().filter(|route| route.method == *method);
-    of_method.into_iter().find_map(|route| Some((route, name_in(route.path, path)?)))
-}
-
-/// The name that a path has where the pattern has braces; none: it is another path.
-fn name_in<'c>(pattern: &str, path: &'c [String]) -> Option<&'c str> {
-    let mut name = "";
-    let mut given = path.iter();
-    for part in pattern.split('/').skip(1) {
-        let given = given.next()?;
-        if part.starts_with('{') {
-            name = given;
-        } else if part != given {
-            return None;
-        }
-    }
-    given.next().is_none().then_some(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    fn parts(path: &str) -> Vec<String> {
-        path.split('/').skip(1).map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn a_request_finds_its_route_and_what_is_not_in_the_table_is_not_answered() {
-        let path = parts("/v1/chains/web/receipt");
-        let (route, name) = find(&Method::GET, &path).unwrap();
-        assert_eq!((route.operation, name), (Operation::ShowReceipt, "web"));
-        let path = parts("/v1/chains");
-        assert_eq!(find(&Method::GET, &path).unwrap().1, "");
-        for (method, path) in [
-            (Method::POST, "/v1/chains"),
-            (Method::DELETE, "/v1/status"),
-            (Method::GET, "/v1/chains/web/check"),
-        ] {
-            assert!(find(&method, &parts(path)).is_none(), "{method} {path}");
-        }
-        for path in ["/v1", "/v2/chains", "/v1/chains/web/receipt/x", "/metrics/x"] {
-            assert!(find(&Method::GET, &parts(path)).is_none(), "{path}");
-        }
-    }
-
-    #[test]
-    fn no_route_hides_another() {
-        let all: BTreeSet<_> = ROUTES.iter().map(|r| (r.method.as_str(), r.path)).collect();
-        assert_eq!(all.len(), ROUTES.len());
-        for route in ROUTES {
-            let (found, _) = find(&route.method, &parts(route.path)).unwrap();
-            assert_eq!(found.operation, route.operation, "{}", route.path);
-        }
-    }
-}
+        )
+        .takes_as(NDJSON, anything)
+        .answers_as(NDJSON, anything)
+        .in_drafts(true),
+    route("GET", "/v1/tokens", Admin, |view| Box::pin(tokens::list(view)))
+        .named("ListTokens", "Tokens, without their secrets.")
+        .answers(many::<TokenReport>),
+    route("POST", "/v1/tokens", Admin, |view| Box::pin(tokens::create(view)))
+        .named("CreateToken", "Makes a token; shows its secret once.")
+        .takes(one::<TokenRequest>)
+        .creates(one::<NewToken>),
+    route("DELETE", "/v1/tokens/{token}", Admin, |view| Box::pin(tokens::delete(view)))
+        .named("DeleteToken", "Deletes a token by its id."),
+];

@@ -3,14 +3,14 @@
 
 use super::change::{body, declare, find};
 use super::problem::Problem;
+use super::view::View;
 use crate::auth::Identity;
 use crate::declared::{Draft, Snapshot};
 use crate::northbound::app::App;
 use crate::northbound::call::Call;
 use crate::northbound::quotas::SLICE;
 use crate::reconcile::{Situation, settle};
-use axum::body::{Body, Bytes};
-use axum::http::StatusCode;
+use axum::body::Bytes;
 use axum::response::Response;
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, PortId, SliceId};
@@ -34,17 +34,15 @@ const PATHS_OF_SLICE_MAX: u32 = 16;
 const NAME_BYTES_MAX: usize = 255;
 
 /// A page of those that are seen, by identity: `limit` of them, after the one of `after`.
-pub(super) fn list(
-    situation: &Situation,
-    intent: &Intent,
-    call: &Call,
-) -> Result<Vec<SliceReport>, Problem> {
+pub(super) async fn list(view: &View) -> Result<Response, Problem> {
+    let View { call, situation, intent, .. } = view;
     let (limit, after) = page_of(call, PAGE_SLICES_MAX)?;
     let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
     let chain = call.word("chain").map(|name| chain_named(intent, name)).transpose()?;
     let page = intent.slices.range((begin, Bound::Unbounded)).map(|(_, slice)| slice);
     let page = page.filter(|slice| chain.is_none_or(|chain| slice.chain == chain)).take(limit);
-    Ok(page.map(|slice| report(situation, intent, slice)).collect())
+    let reports = page.map(|slice| report(situation, intent, slice));
+    view.told(&reports.collect::<Vec<SliceReport>>())
 }
 
 /// How many slices are asked for, at most so many, and behind which.
@@ -60,13 +58,9 @@ pub(super) fn page_of(call: &Call, max: usize) -> Result<(usize, Option<SliceId>
 }
 
 /// One slice with what nodes counted of it.
-pub(super) async fn show(
-    app: &App,
-    situation: &Situation,
-    intent: &Intent,
-    name: &str,
-) -> Result<SliceReport, Problem> {
-    let slice = slice_named(intent, name)?;
+pub(super) async fn show(view: &View) -> Result<Response, Problem> {
+    let View { app, situation, intent, .. } = view;
+    let slice = slice_named(intent, &view.call.name)?;
     // Those behind the identity before it.
     let after = slice.id.0.as_u128().checked_sub(1).map(|before| SliceId(Uuid::from_u128(before)));
     let question = Question::Slices { after, limit: PATHS_OF_SLICE_MAX };
@@ -81,40 +75,31 @@ pub(super) async fn show(
             .map(|counters| SliceAtNode { node: Some(node.clone()), counters })
             .collect::<Vec<SliceAtNode>>()
     });
-    Ok(SliceReport { nodes: counted.collect(), ..report(situation, intent, slice) })
+    let nodes = counted.collect();
+    view.told(&SliceReport { nodes, ..report(situation, intent, slice) })
 }
 
 /// Makes a slice, and waits until it is in force or cannot be by waiting.
-pub(super) async fn create(
-    app: &App,
-    call: &Call,
-    identity: &Identity,
-) -> Result<SliceReport, Problem> {
-    let given: SliceDocument = body(call)?;
+pub(super) async fn create(view: &View) -> Result<Response, Problem> {
+    let given: SliceDocument = body(&view.call)?;
     let id = SliceId(Uuid::new_v4());
-    write(app, identity, id, given, false).await
+    write(view, id, given, false).await
 }
 
 /// Makes a slice what is given, and nothing else.
-pub(super) async fn put(
-    app: &App,
-    call: &Call,
-    identity: &Identity,
-    intent: &Intent,
-    name: &str,
-) -> Result<SliceReport, Problem> {
-    let given: SliceDocument = body(call)?;
-    let id = slice_named(intent, name)?.id;
-    write(app, identity, id, given, true).await
+pub(super) async fn put(view: &View) -> Result<Response, Problem> {
+    let given: SliceDocument = body(&view.call)?;
+    let id = slice_named(&view.intent, &view.call.name)?.id;
+    write(view, id, given, true).await
 }
 
 async fn write(
-    app: &App,
-    identity: &Identity,
+    view: &View,
     id: SliceId,
     given: SliceDocument,
     must_be_there: bool,
-) -> Result<SliceReport, Problem> {
+) -> Result<Response, Problem> {
+    let View { app, identity, .. } = view;
     let (whose, limit) = (identity.clone(), app.quotas.limit(&identity.project, SLICE));
     let edit = move |draft: &mut Draft| {
         let mut found = Found::default();
@@ -128,7 +113,7 @@ async fn write(
     let snapshot = declare(app, edit).await?;
     let situation = settled(app, &snapshot, id).await;
     let slice = snapshot.intent.slices.get(&id).ok_or_else(Problem::gone)?;
-    Ok(report(&situation, &snapshot.intent, slice))
+    view.told(&report(&situation, &snapshot.intent, slice))
 }
 
 async fn settled(app: &App, snapshot: &Snapshot, id: SliceId) -> Situation {
@@ -138,17 +123,16 @@ async fn settled(app: &App, snapshot: &Snapshot, id: SliceId) -> Situation {
     app.situation.borrow().clone()
 }
 
-pub(super) async fn delete(app: &App, intent: &Intent, name: &str) -> Result<Response, Problem> {
-    let id = slice_named(intent, name)?.id;
+pub(super) async fn delete(view: &View) -> Result<Response, Problem> {
+    let app = &view.app;
+    let id = slice_named(&view.intent, &view.call.name)?.id;
     let snapshot = declare(app, move |draft| {
         draft.remove::<Slice>(id);
         Ok(())
     })
     .await?;
     settled(app, &snapshot, id).await;
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    Ok(response)
+    Ok(view.done())
 }
 
 /// A line of `POST /v1/bulk` that makes a slice.

@@ -1,8 +1,10 @@
 //! `/v1/status` and `/v1/nodes`: how everything stands. Refuses to know how it came to that.
 
 use super::problem::Problem;
+use super::view::View;
 use crate::northbound::app::App;
 use crate::reconcile::{Situation, settle};
+use axum::response::Response;
 use catena_model::NodeName;
 use catena_model::entry::Program;
 use catena_model::limits::{NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX, NODE_SLICES_MAX};
@@ -13,7 +15,8 @@ use catena_model::status::{
 use catena_plan::{Intent, NodeFacts};
 use serde_json::{Value, json};
 
-pub(super) fn status(situation: &Situation, intent: &Intent) -> Value {
+pub(super) async fn status(view: &View) -> Result<Response, Problem> {
+    let View { situation, intent, .. } = view;
     let nodes = &situation.inventory.nodes;
     let states: Vec<ChainState> =
         intent.chains.keys().map(|id| situation.chain_status(intent, *id).state).collect();
@@ -22,7 +25,7 @@ pub(super) fn status(situation: &Situation, intent: &Intent) -> Value {
         .into_values()
         .map(|(chain, nodes)| json!({"chain": chain, "nodes": nodes}))
         .collect();
-    json!({
+    view.told(&json!({
         "version": env!("CARGO_PKG_VERSION"),
         "revision": situation.revision.0,
         "blueprint": situation.blueprint.number,
@@ -39,7 +42,7 @@ pub(super) fn status(situation: &Situation, intent: &Intent) -> Value {
         "slices": slices(situation, intent),
         "withdrawing": withdrawing,
         "trouble": situation.trouble,
-    })
+    }))
 }
 
 /// How many slices are declared, how many the blueprint sends into paths of their own, and the nodes
@@ -76,7 +79,11 @@ fn node_status(app: &App, situation: &Situation, node: &NodeName, facts: &NodeFa
     }
 }
 
-pub(super) async fn nodes(app: &App, situation: &Situation) -> Vec<NodeReport> {
+pub(super) async fn nodes(view: &View) -> Result<Response, Problem> {
+    view.told(&reports(&view.app, &view.situation).await)
+}
+
+async fn reports(app: &App, situation: &Situation) -> Vec<NodeReport> {
     let mut counters = app.collector.all(true).await;
     let nodes = situation.inventory.nodes.iter();
     nodes
@@ -88,20 +95,17 @@ pub(super) async fn nodes(app: &App, situation: &Situation) -> Vec<NodeReport> {
 }
 
 /// One node with the tables of the program that it should run.
-pub(super) async fn node(
-    app: &App,
-    situation: &Situation,
-    name: &str,
-) -> Result<NodeDetail, Problem> {
-    let nodes = nodes(app, situation).await;
-    let report = nodes.into_iter().find(|report| report.status.node.as_str() == name);
+pub(super) async fn node(view: &View) -> Result<Response, Problem> {
+    let (situation, name) = (&view.situation, &view.call.name);
+    let mut reports = reports(&view.app, situation).await.into_iter();
+    let report = reports.find(|report| report.status.node.as_str() == name);
     let report = report.ok_or_else(|| {
         Problem::not_found(format!("There is no node '{name}'; 'catena node list' shows all."))
     })?;
     let program = situation.blueprint.programs.get(&report.status.node);
     let tables = program.map(tables).unwrap_or_default();
     let NodeReport { status, counters } = report;
-    Ok(NodeDetail { status, counters, tables })
+    view.told(&NodeDetail { status, counters, tables })
 }
 
 /// How far each node is with its program.

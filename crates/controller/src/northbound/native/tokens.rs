@@ -3,31 +3,29 @@
 
 use super::change::body;
 use super::problem::Problem;
-use super::shown;
+use super::view::View;
 use crate::auth::{TokenError, Tokens};
-use crate::northbound::answers::json;
 use crate::northbound::app::App;
-use crate::northbound::call::Call;
-use axum::body::Body;
-use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::access::TokenRequest;
 use std::sync::Arc;
 use uuid::Uuid;
 
-pub(super) async fn create(app: &App, call: &Call) -> Result<Response, Problem> {
-    let request: TokenRequest = body(call)?;
-    let made = on_disk(app, move |tokens| tokens.create(request)).await?;
-    Ok(json(StatusCode::CREATED, super::CONTENT_TYPE, &shown(&made)?))
+pub(super) async fn list(view: &View) -> Result<Response, Problem> {
+    view.told(&view.app.guard.tokens().list())
 }
 
-pub(super) async fn delete(app: &App, id: &str) -> Result<Response, Problem> {
+pub(super) async fn create(view: &View) -> Result<Response, Problem> {
+    let request: TokenRequest = body(&view.call)?;
+    view.told(&on_disk(&view.app, move |tokens| tokens.create(request)).await?)
+}
+
+pub(super) async fn delete(view: &View) -> Result<Response, Problem> {
+    let id = &view.call.name;
     let absent = || Problem::not_found(TokenError::Absent(id.into()).to_string());
     let id = Uuid::parse_str(id).map_err(|_| absent())?;
-    on_disk(app, move |tokens| tokens.delete(id)).await?;
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    Ok(response)
+    on_disk(&view.app, move |tokens| tokens.delete(id)).await?;
+    Ok(view.done())
 }
 
 /// Makes a change where the disk may be waited for.

@@ -3,16 +3,16 @@
 //! what caused it.
 
 use super::problem::Problem;
-use crate::auth::{Identity, Pass};
+use super::view::View;
+use crate::auth::Pass;
 use crate::declared::{Declared, Snapshot};
-use crate::northbound::app::App;
-use crate::northbound::call::Call;
+use crate::northbound::answers::{NDJSON, of_kind};
 use crate::northbound::quotas::WATCHER;
 use crate::northbound::seats::{NoSeat, Seat};
 use crate::reconcile::receipts::Receipts;
 use crate::reconcile::{Situation, settle};
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, header};
+use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::event::{Declaration, EventLine};
 use catena_model::id::ChainId;
@@ -38,11 +38,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// Tells how things stand and what changes; with `after` in the query first what was declared after
 /// that revision.
-pub(super) async fn answer(
-    app: &App,
-    call: &Call,
-    identity: &Identity,
-) -> Result<Response, Problem> {
+pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
+    let View { app, call, identity, .. } = view;
     let now = app.declared.snapshot().revision;
     let after = match call.word("after") {
         None => now,
@@ -77,10 +74,8 @@ pub(super) async fn answer(
     };
     let (situation, receipts) = (app.situation.clone(), app.receipts.clone());
     tokio::spawn(watcher.tell(app.declared.subscribe(), situation, receipts));
-    let mut response = Response::new(Body::from_stream(ReceiverStream::new(receiver)));
-    let kind = HeaderValue::from_static("application/x-ndjson");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    Ok(response)
+    let lines = Body::from_stream(ReceiverStream::new(receiver));
+    Ok(of_kind(StatusCode::OK, NDJSON, lines))
 }
 
 type Line = Result<Bytes, Infallible>;

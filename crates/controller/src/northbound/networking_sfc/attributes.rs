@@ -120,6 +120,15 @@ pub(crate) enum Verb {
     Update,
 }
 
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+        }
+    }
+}
+
 /// A body that has passed the table: on create every settable attribute is there, on update those
 /// that were given.
 #[derive(Debug)]
@@ -208,7 +217,7 @@ pub(crate) fn prepare(
                 return Err(ApiError::bad_request(message));
             }
             (_, Some(value), _) if !attribute.may_set(identity, &value) => {
-                return Err(ApiError::not_authorized(resource, verb, name));
+                return Err(ApiError::not_authorized(resource, verb.name(), name));
             }
             (_, Some(value), _) => value,
             (_, None, _) => continue,

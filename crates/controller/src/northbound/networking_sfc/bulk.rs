@@ -2,10 +2,11 @@
 //! and that a line that fails takes no other with it; refuses to know where lines come from.
 
 use super::attributes::{Prepared, Verb, prepare};
-use super::dispatch::{make, view};
+use super::collection::Collection;
 use super::errors::ApiError;
+use super::kinds::KINDS;
+use super::resources::{make, view};
 use super::scope::Edit;
-use super::{Collection, NETWORKING, SFC};
 use crate::auth::Identity;
 use crate::declared::Draft;
 use crate::northbound::app::App;
@@ -67,11 +68,11 @@ fn judge(identity: &Identity, line: &Bytes) -> Result<Line, ApiError> {
     let envelope: Value = serde_json::from_slice(line).map_err(|error| {
         ApiError::invalid("HTTPBadRequest", format!("The line is no JSON object: {error}."))
     })?;
-    let mut all = NETWORKING.iter().chain(&SFC);
+    let mut all = KINDS.iter().map(|kind| kind.collection);
     let named = all.find(|collection| envelope.get(collection.singular()).is_some());
-    let collection = *named.ok_or_else(|| {
-        let known = NETWORKING.iter().chain(&SFC).map(|collection| collection.singular());
-        let known = known.collect::<Vec<_>>().join(", ");
+    let collection = named.ok_or_else(|| {
+        let known: Vec<_> = KINDS.iter().map(|kind| kind.collection.singular()).collect();
+        let known = known.join(", ");
         let message = format!("The line holds no resource; its one key must be one of {known}.");
         ApiError::invalid("HTTPBadRequest", message)
     })?;

@@ -1,11 +1,11 @@
 //! What a client reads before it does anything: versions, the index of resources, extensions.
 
+use super::answers::keyed;
 use super::errors::ApiError;
-use super::{CONTENT_TYPE, NETWORKING, SFC};
-use crate::northbound::answers::json;
-use crate::northbound::call::Call;
-use axum::body::Body;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use super::kinds::{KINDS, Kind};
+use crate::northbound::answers::of_kind;
+use crate::northbound::call::{Asked, Call};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
@@ -45,56 +45,37 @@ const EXTENSIONS: [[&str; 4]; 6] = [
 ];
 
 /// `GET /`: the link names the host as the client called it.
-pub(crate) fn versions(call: &Call) -> Response {
-    if call.method != Method::GET {
-        return ApiError::method_not_allowed().into_response();
-    }
+pub(super) fn versions(call: &Call) -> Response {
     let link = json!({"rel": "self", "href": format!("{}/v2.0/", call.base())});
-    let version = json!({"id": "v2.0", "status": "CURRENT", "links": [link]});
-    json(StatusCode::OK, CONTENT_TYPE, &json!({ "versions": [version] }))
+    keyed("versions", &json!([{"id": "v2.0", "status": "CURRENT", "links": [link]}]))
 }
 
 /// `GET /v2.0/`.
-pub(super) fn index(call: &Call) -> Result<Response, ApiError> {
-    only_get(call)?;
-    let base = call.base();
-    let entry = |prefix: &str, singular: &str, plural: &str| {
-        let href = format!("{base}/v2.0/{prefix}{plural}");
-        json!({"name": singular, "collection": plural, "links": [{"rel": "self", "href": href}]})
+pub(super) async fn index(asked: Asked) -> Result<Response, ApiError> {
+    let base = asked.call.base();
+    let entry = |Kind { path, collection, .. }: &Kind| {
+        let link = json!({"rel": "self", "href": format!("{base}{path}")});
+        json!({"name": collection.singular(), "collection": collection.plural(), "links": [link]})
     };
-    let plain = NETWORKING.iter().map(|c| entry("", c.singular(), c.plural()));
-    let sfc = SFC.iter().map(|c| entry("sfc/", c.singular(), c.plural()));
-    let resources: Vec<Value> = plain.chain(sfc).collect();
-    Ok(json(StatusCode::OK, CONTENT_TYPE, &json!({ "resources": resources })))
+    Ok(keyed("resources", &KINDS.iter().map(entry).collect::<Vec<Value>>()))
 }
 
 /// `GET /v2.0/extensions`.
-pub(super) fn extensions(call: &Call) -> Result<Response, ApiError> {
-    only_get(call)?;
-    let all: Vec<Value> = EXTENSIONS.iter().map(entry).collect();
-    Ok(json(StatusCode::OK, CONTENT_TYPE, &json!({ "extensions": all })))
+pub(super) async fn extensions(_: Asked) -> Result<Response, ApiError> {
+    Ok(keyed("extensions", &EXTENSIONS.iter().map(entry).collect::<Vec<Value>>()))
 }
 
-/// `GET /v2.0/extensions/{alias}`; an unknown one is answered in HTML, as clients know it.
-pub(super) fn extension(call: &Call, alias: &str) -> Result<Response, ApiError> {
-    only_get(call)?;
-    if let Some(known) = EXTENSIONS.iter().find(|[known, ..]| *known == alias) {
-        return Ok(json(StatusCode::OK, CONTENT_TYPE, &json!({ "extension": entry(known) })));
+/// `GET /v2.0/extensions/{extension}`; an unknown one is answered in HTML, as clients know it.
+pub(super) async fn extension(asked: Asked) -> Result<Response, ApiError> {
+    if let Some(known) = EXTENSIONS.iter().find(|[alias, ..]| *alias == asked.call.name) {
+        return Ok(keyed("extension", &entry(known)));
     }
     let page = "<html><head><title>404 Not Found</title></head><body><h1>404 Not Found</h1>\
                 There is no extension of that alias.</body></html>\n";
-    let mut response = Response::new(Body::from(page));
-    *response.status_mut() = StatusCode::NOT_FOUND;
-    let html = HeaderValue::from_static("text/html; charset=UTF-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, html);
-    Ok(response)
+    Ok(of_kind(StatusCode::NOT_FOUND, "text/html; charset=UTF-8", page))
 }
 
 fn entry([alias, name, description, updated]: &[&str; 4]) -> Value {
     json!({"name": name, "alias": alias, "description": description, "updated": updated,
            "links": []})
-}
-
-fn only_get(call: &Call) -> Result<(), ApiError> {
-    if call.method == Method::GET { Ok(()) } else { Err(ApiError::method_not_allowed()) }
 }

@@ -1,10 +1,11 @@
 //! The error body of networking-sfc: status, type and message. Clients depend on the first two and
 //! show the third to people.
 
-use super::attributes::Verb;
-use crate::auth::Refusal;
-use crate::northbound::answers::{json, store_status};
+use crate::auth::{Identity, Refusal};
+use crate::northbound::answers::{JSON, json, store_status};
+use crate::northbound::app::App;
 use crate::northbound::body::Broken;
+use crate::northbound::{hosts, names};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_plan::PlanError;
@@ -47,11 +48,7 @@ impl ApiError {
     }
 
     /// The attribute is another role's to set.
-    pub(crate) fn not_authorized(resource: &str, verb: Verb, attribute: &str) -> Self {
-        let verb = match verb {
-            Verb::Create => "create",
-            Verb::Update => "update",
-        };
+    pub(crate) fn not_authorized(resource: &str, verb: &str, attribute: &str) -> Self {
         let message = format!(
             "rule:{verb}_{resource}:{attribute} is disallowed by policy: it needs the role \
              'operator' or 'admin'. Leave it out, and ask an operator to set it."
@@ -98,9 +95,22 @@ impl ApiError {
         )
     }
 
+    /// The same, as somebody may read it; by names, if he wants them.
+    pub(super) fn told_to(mut self, app: &App, identity: &Identity, wants_names: bool) -> Self {
+        if !identity.sees_all() {
+            self.message = hosts::in_sentence(&self.message, &app.situation.borrow());
+        }
+        // What is not found is told as it was asked for.
+        if wants_names && self.status != StatusCode::NOT_FOUND {
+            let intent = app.declared.snapshot().intent;
+            self.message = names::in_sentence(&self.message, &intent, identity).into_owned();
+        }
+        self
+    }
+
     pub(crate) fn into_response(self) -> Response {
         let body: Value = json!({ "NeutronError": self.body() });
-        json(self.status, "application/json", &body)
+        json(self.status, JSON, &body)
     }
 
     /// The error beside its status, where several errors share one answer.

@@ -1,9 +1,10 @@
 //! Flow classifiers: a `ClassificationRule` in the words of networking-sfc.
 
 use super::attributes::{Attribute, Prepared, empty_dict, empty_text, null, optional, read_only};
+use super::collection::{Collection, Shown, shown};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{Collection, Shown, shown, uses, values};
+use super::{uses, values};
 use crate::config::Overlap;
 use catena_model::ProjectId;
 use catena_model::id::{PortId, RuleId};

@@ -1,16 +1,17 @@
 //! Lists: which resources a query asks for, in which order, which page of them and which of their
 //! attributes. Knows shown resources only.
 
+use super::collection::{Collection, Shown};
 use super::errors::ApiError;
+use super::kinds::Kind;
 use super::scope::View;
 use super::values::{self, shown};
-use super::{Collection, Shown};
 use crate::northbound::call::Call;
 use catena_model::resource::Label;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use uuid::Uuid;
 
 /// Query keys that are no filter.
@@ -34,6 +35,10 @@ const UNSORTABLE: [&str; 13] = [
 /// Attributes that the tables do not name, because they come from the owner.
 const OWNER: [&str; 2] = ["project_id", "tenant_id"];
 
+/// What is not itself in a query; a space is a plus there.
+const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b' ');
+
 /// A list and the links to the pages beside it.
 pub(super) struct Listed {
     pub(super) items: Vec<Shown>,
@@ -42,11 +47,8 @@ pub(super) struct Listed {
 }
 
 /// Answers a query.
-pub(super) fn list(
-    collection: &dyn Collection,
-    view: &View,
-    call: &Call,
-) -> Result<Listed, ApiError> {
+pub(super) fn list(kind: &Kind, view: &View, call: &Call) -> Result<Listed, ApiError> {
+    let collection = kind.collection;
     let filters = Filters::read(collection, view, &call.query)?;
     let order = Order::read(collection, view, &call.query)?;
     let fields = fields(&call.query);
@@ -66,7 +68,8 @@ pub(super) fn list(
                 Some(None) => Vec::new(),
                 marker => page.cut(candidates, render, &order, marker.flatten().as_ref()),
             };
-            let links = page.links(call, &items);
+            let base = format!("{}{}", call.base(), kind.path);
+            let links = page.links(&base, call, &items);
             (items, Some(links))
         }
     };
@@ -303,54 +306,32 @@ impl<'q> Page<'q> {
     }
 
     /// Where the pages beside this one are: a page that is not full ends the list on its side.
-    fn links(&self, call: &Call, page: &[Shown]) -> Vec<Value> {
+    fn links(&self, base: &str, call: &Call, page: &[Shown]) -> Vec<Value> {
         let is_full = page.len() >= self.limit;
         let mut links = Vec::new();
         if is_full || self.is_reverse {
-            links.push(json!({"rel": "next", "href": href(call, page.last(), false)}));
+            links.push(json!({"rel": "next", "href": href(base, call, page.last(), false)}));
         }
         if is_full || !self.is_reverse {
-            links.push(json!({"rel": "previous", "href": href(call, page.first(), true)}));
+            links.push(json!({"rel": "previous", "href": href(base, call, page.first(), true)}));
         }
         links
     }
 }
 
 /// The same query, from another item on.
-fn href(call: &Call, marker: Option<&Shown>, is_reverse: bool) -> String {
-    let mut query = String::new();
-    let mut push = |key: &str, value: &str| {
-        let separator = if query.is_empty() { '?' } else { '&' };
-        let _ = write!(query, "{separator}{}={}", encode(key), encode(value));
-    };
-    for (key, value) in
-        call.query.iter().filter(|(key, _)| key != "marker" && key != "page_reverse")
-    {
-        push(key, value);
-    }
-    if let Some(id) = marker.and_then(|item| item.get("id")) {
-        push("marker", &shown(id));
-    }
-    if is_reverse {
-        push("page_reverse", "True");
-    }
-    let path: Vec<String> = call.path.iter().map(|part| encode(part)).collect();
-    format!("{}/{}{query}", call.base(), path.join("/"))
+fn href(base: &str, call: &Call, marker: Option<&Shown>, is_reverse: bool) -> String {
+    let is_kept = |key: &str| key != "marker" && key != "page_reverse";
+    let kept = call.query.iter().map(|(key, value)| (key.as_str(), value.clone()));
+    let marker = marker.and_then(|item| item.get("id")).map(|id| ("marker", shown(id)));
+    let reverse = is_reverse.then(|| ("page_reverse", "True".to_owned()));
+    let query = kept.filter(|(key, _)| is_kept(key)).chain(marker).chain(reverse);
+    let query: Vec<String> =
+        query.map(|(key, value)| format!("{}={}", encode(key), encode(&value))).collect();
+    format!("{base}?{}", query.join("&"))
 }
 
-/// Percent-encoding of a part of a query.
+/// A part of a query, encoded.
 fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            b' ' => encoded.push('+'),
-            other => {
-                let _ = write!(encoded, "%{other:02X}");
-            }
-        }
-    }
-    encoded
+    utf8_percent_encode(text, ENCODED).to_string().replace(' ', "+")
 }

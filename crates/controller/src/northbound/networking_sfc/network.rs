@@ -1,11 +1,12 @@
 //! Networks: a tenant's layer 2 domain, with a VXLAN identifier of its own.
 
 use super::attributes::{Attribute, Prepared, empty_text, operators, optional, read_only};
+use super::collection::{
+    CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, shown, stamped,
+};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{
-    CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, shown, stamped, uses, values,
-};
+use super::{uses, values};
 use catena_model::ProjectId;
 use catena_model::id::NetworkId;
 use catena_model::limits::TENANT_MTU_BYTES;

@@ -3,12 +3,13 @@
 use super::attributes::{
     Attribute, Prepared, empty_dict, empty_text, null, operators, optional, read_only, required,
 };
+use super::collection::{
+    CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, shown, stamped,
+};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{
-    CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, addresses, network, quotas, shown,
-    stamped, subnet, uses, values,
-};
+use super::{addresses, network, subnet, uses, values};
+use crate::northbound::quotas::PORT_PER_NODE;
 use catena_model::NodeName;
 use catena_model::ProjectId;
 use catena_model::id::{NetworkId, PortId, SubnetId};
@@ -106,7 +107,7 @@ impl Collection for Ports {
             port.fixed_ips = one_of_each_family(edit.draft.intent(), network)?;
         }
         apply(edit.scope(), &mut port, given)?;
-        quotas::check_node(edit, &port)?;
+        check_node(edit, &port)?;
         edit.draft.put(port)?;
         Ok(id.0)
     }
@@ -117,7 +118,7 @@ impl Collection for Ports {
         given.relabel(&mut port.label);
         apply(edit.scope(), &mut port, given)?;
         if port.node != former {
-            quotas::check_node(edit, &port)?;
+            check_node(edit, &port)?;
         }
         Ok(edit.draft.put(port)?)
     }
@@ -131,6 +132,16 @@ impl Collection for Ports {
         edit.draft.remove::<Port>(id);
         Ok(())
     }
+}
+
+/// May the project of a port have this one, too, at the node where it is?
+fn check_node(edit: &Edit<'_>, port: &Port) -> Result<(), ApiError> {
+    let Some(node) = &port.node else { return Ok(()) };
+    let (project, intent) = (&port.label.project, edit.draft.intent());
+    let is_there = |former: &Port| former.node == port.node && former.label.project == *project;
+    let is_counted = intent.ports.get(&port.id).is_some_and(is_there);
+    let others = intent.index().ports_at(node, project).saturating_sub(usize::from(is_counted));
+    edit.check_quota(PORT_PER_NODE, project, others)
 }
 
 fn not_found(id: &str) -> ApiError {

@@ -6,9 +6,10 @@ use super::attributes::{
     Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only, required,
     set_by_operators,
 };
+use super::collection::{Collection, Shown, shown};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{Collection, Shown, flow_classifier, port_pair, port_pair_group, shown, uses, values};
+use super::{flow_classifier, port_pair, port_pair_group, uses, values};
 use crate::config::Overlap;
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, RuleId};

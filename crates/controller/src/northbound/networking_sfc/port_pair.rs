@@ -3,9 +3,10 @@
 use super::attributes::{
     Attribute, Prepared, empty_dict, empty_text, optional, read_only, required,
 };
+use super::collection::{Collection, Shown, shown};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{Collection, Shown, shown, uses, values};
+use super::{uses, values};
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, InstanceId, PortId};
 use catena_model::resource::{Encapsulation, Instance};

@@ -3,9 +3,10 @@
 use super::attributes::{
     Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only,
 };
+use super::collection::{Collection, Shown, shown};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{Collection, Shown, group_parameters, port_chain, port_pair, shown, uses, values};
+use super::{group_parameters, port_chain, port_pair, uses, values};
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Encapsulation, FailurePolicy, Instance, ServiceFunction};

@@ -1,20 +1,18 @@
 //! `/v2.0/quotas`: how many resources of each kind a project may have, and has. Counts what is declared
 //! when somebody asks; refuses to know where limits are kept.
 
+use super::answers::{keyed, nothing};
 use super::attributes::{Attribute, Verb, optional, prepare};
 use super::errors::ApiError;
-use super::scope::Edit;
-use super::{CONTENT_TYPE, Collection, NETWORKING, SFC, dispatch, values};
-use crate::auth::Identity;
-use crate::northbound::answers::json;
+use super::kinds::KINDS;
+use super::resources::json_body;
+use super::values;
 use crate::northbound::app::App;
-use crate::northbound::call::Call;
+use crate::northbound::call::Asked;
 use crate::northbound::quotas::{DRAFT, Limits, PORT_PER_NODE, SLICE, UNLIMITED, WATCHER};
-use axum::body::Body;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::ProjectId;
-use catena_model::resource::Port;
 use catena_model::slice::Slice;
 use catena_plan::IndexedIntent;
 use serde_json::{Value, json};
@@ -36,36 +34,6 @@ const TABLE: &[Attribute] = &[
     optional(WATCHER, unlimited, true, limit),
 ];
 
-/// May the project have one more of this collection?
-pub(super) fn check(
-    collection: &dyn Collection,
-    edit: &Edit<'_>,
-    project: &ProjectId,
-) -> Result<(), ApiError> {
-    let kind = collection.singular();
-    match edit.quotas.limit(project, kind) {
-        Some(limit) if collection.count(edit.draft.intent(), project) >= limit => Err(over(kind)),
-        _ => Ok(()),
-    }
-}
-
-/// May the project of a port have this one, too, at the node where it is?
-pub(super) fn check_node(edit: &Edit<'_>, port: &Port) -> Result<(), ApiError> {
-    let project = &port.label.project;
-    let (Some(node), Some(limit)) = (&port.node, edit.quotas.limit(project, PORT_PER_NODE)) else {
-        return Ok(());
-    };
-    let intent = edit.draft.intent();
-    let is_there = |former: &Port| former.node == port.node && former.label.project == *project;
-    let is_counted = intent.ports.get(&port.id).is_some_and(is_there);
-    let others = intent.index().ports_at(node, project).saturating_sub(usize::from(is_counted));
-    if others >= limit { Err(over(PORT_PER_NODE)) } else { Ok(()) }
-}
-
-fn over(kind: &str) -> ApiError {
-    ApiError::conflict("OverQuota", format!("Quota exceeded for resources: ['{kind}']."))
-}
-
 /// How many of a kind a project has.
 fn used_of(app: &App, intent: &IndexedIntent, kind: &str, project: &ProjectId) -> usize {
     match kind {
@@ -75,15 +43,14 @@ fn used_of(app: &App, intent: &IndexedIntent, kind: &str, project: &ProjectId) -
         DRAFT => app.drafts.count(project),
         WATCHER => app.watchers.count(project),
         _ => {
-            let mut collections = NETWORKING.into_iter().chain(SFC);
-            let collection = collections.find(|collection| collection.singular() == kind);
-            collection.map_or(0, |collection| collection.count(intent, project))
+            let known = KINDS.iter().find(|known| known.collection.singular() == kind);
+            known.map_or(0, |known| known.collection.count(intent, project))
         }
     }
 }
 
-/// `/v2.0/quotas`.
-pub(super) fn list(app: &App) -> Response {
+/// `GET /v2.0/quotas`.
+pub(super) async fn list(Asked { app, .. }: Asked) -> Result<Response, ApiError> {
     let of = |project: String| {
         let mut quota = app.quotas.all(&project);
         quota.insert("project_id".into(), json!(project));
@@ -91,59 +58,44 @@ pub(super) fn list(app: &App) -> Response {
         quota
     };
     let quotas: Vec<_> = app.quotas.projects().into_iter().map(of).collect();
-    json(StatusCode::OK, CONTENT_TYPE, &json!({ "quotas": quotas }))
+    Ok(keyed("quotas", &quotas))
 }
 
-/// `/v2.0/quotas/{project}`.
-pub(super) async fn one(
-    app: &Arc<App>,
-    call: Call,
-    project: String,
-    identity: Identity,
-) -> Result<Response, ApiError> {
-    // Clients ask under these names which project they are.
-    if let key @ ("project" | "tenant") = project.as_str() {
-        let who = json!({ format!("{key}_id"): identity.project });
-        return Ok(answer(key, &who));
+/// `GET /v2.0/quotas/{project}`.
+pub(super) async fn show(asked: Asked) -> Result<Response, ApiError> {
+    if let Some(who) = who(&asked) {
+        return Ok(who);
     }
-    check_project(&project, &identity)?;
-    match call.method {
-        Method::PUT => set(app, &call, project, &identity).await,
-        Method::DELETE => reset(app, project).await,
-        _ => Ok(answer("quota", &json!(app.quotas.all(&project)))),
-    }
+    let project = project_of(&asked)?;
+    Ok(keyed("quota", &asked.app.quotas.all(project)))
 }
 
-/// `/v2.0/quotas/{project}/default`.
-pub(super) fn defaults(
-    app: &App,
-    project: &str,
-    identity: &Identity,
-) -> Result<Response, ApiError> {
-    check_project(project, identity)?;
-    Ok(answer("quota", &json!(app.quotas.defaults())))
+/// `GET /v2.0/quotas/{project}/default`.
+pub(super) async fn defaults(asked: Asked) -> Result<Response, ApiError> {
+    project_of(&asked)?;
+    Ok(keyed("quota", &asked.app.quotas.defaults()))
 }
 
-/// `/v2.0/quotas/{project}/details`.
-pub(super) fn details(app: &App, project: &str, identity: &Identity) -> Result<Response, ApiError> {
-    check_project(project, identity)?;
+/// `GET /v2.0/quotas/{project}/details`.
+pub(super) async fn details(asked: Asked) -> Result<Response, ApiError> {
+    let (project, app) = (project_of(&asked)?, &asked.app);
     let intent = app.declared.snapshot().intent;
     let mut quota = app.quotas.all(project);
     for (kind, limit) in &mut quota {
         let used = used_of(app, &intent, kind, &ProjectId(project.into()));
         *limit = json!({"limit": limit, "used": used, "reserved": 0});
     }
-    Ok(answer("quota", &json!(quota)))
+    Ok(keyed("quota", &quota))
 }
 
-async fn set(
-    app: &Arc<App>,
-    call: &Call,
-    project: String,
-    identity: &Identity,
-) -> Result<Response, ApiError> {
-    let body = dispatch::json_body(call)?;
-    let given = prepare("quota", "quotas", TABLE, Verb::Update, identity, body)?;
+/// `PUT /v2.0/quotas/{project}`.
+pub(super) async fn set(asked: Asked) -> Result<Response, ApiError> {
+    if let Some(who) = who(&asked) {
+        return Ok(who);
+    }
+    let (project, app) = (project_of(&asked)?.to_owned(), &asked.app);
+    let body = json_body(&asked.call)?;
+    let given = prepare("quota", "quotas", TABLE, Verb::Update, &asked.identity, body)?;
     let intent = app.declared.snapshot().intent;
     let mut changed = Limits::new();
     for Attribute { name: kind, .. } in TABLE {
@@ -156,32 +108,39 @@ async fn set(
         }
         changed.insert((*kind).into(), limit);
     }
-    let shared = Arc::clone(app);
-    let name = project.clone();
+    let (shared, name) = (Arc::clone(app), project.clone());
     on_disk(move || Ok(shared.quotas.set(&name, changed)?)).await?;
-    Ok(answer("quota", &json!(app.quotas.all(&project))))
+    Ok(keyed("quota", &app.quotas.all(&project)))
 }
 
-async fn reset(app: &Arc<App>, project: String) -> Result<Response, ApiError> {
-    let shared = Arc::clone(app);
-    let name = project.clone();
-    if !on_disk(move || Ok(shared.quotas.reset(&name)?)).await? {
-        let message = format!("Quota for tenant {project} could not be found.");
-        return Err(ApiError::not_found("TenantQuotaNotFound", message));
+/// `DELETE /v2.0/quotas/{project}`.
+pub(super) async fn reset(asked: Asked) -> Result<Response, ApiError> {
+    if let Some(who) = who(&asked) {
+        return Ok(who);
     }
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
-    Ok(response)
+    let (project, shared) = (project_of(&asked)?.to_owned(), Arc::clone(&asked.app));
+    if on_disk(move || Ok(shared.quotas.reset(&project)?)).await? {
+        return Ok(nothing());
+    }
+    Err(not_found(&asked.call.name))
 }
 
-/// Whose limits somebody may know of.
-fn check_project(project: &str, identity: &Identity) -> Result<(), ApiError> {
-    if identity.sees(&ProjectId(project.into())) {
-        return Ok(());
-    }
+/// Clients ask under two names which project they are.
+fn who(asked: &Asked) -> Option<Response> {
+    let key @ ("project" | "tenant") = asked.call.name.as_str() else { return None };
+    Some(keyed(key, &json!({ format!("{key}_id"): asked.identity.project })))
+}
+
+/// Whose limits are asked for, if somebody may know of them.
+fn project_of(asked: &Asked) -> Result<&str, ApiError> {
+    let project = asked.call.name.as_str();
+    let is_seen = asked.identity.sees(&ProjectId(project.into()));
+    if is_seen { Ok(project) } else { Err(not_found(project)) }
+}
+
+fn not_found(project: &str) -> ApiError {
     let message = format!("Quota for tenant {project} could not be found.");
-    Err(ApiError::not_found("TenantQuotaNotFound", message))
+    ApiError::not_found("TenantQuotaNotFound", message)
 }
 
 /// Does what waits for the disk where nothing else waits for it.
@@ -195,10 +154,6 @@ async fn on_disk<T: Send + 'static>(
             "The quota failed to be changed inside the controller and was not; please report it.",
         ))
     })
-}
-
-fn answer(key: &str, value: &Value) -> Response {
-    json(StatusCode::OK, CONTENT_TYPE, &json!({ key: value }))
 }
 
 fn unlimited() -> Value {

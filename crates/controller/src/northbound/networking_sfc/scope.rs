@@ -2,6 +2,7 @@
 //! caller's own project. Nothing here is answered with «forbidden»: what one may not see does not
 //! exist.
 
+use super::errors::ApiError;
 use crate::auth::Identity;
 use crate::config::Overlap;
 use crate::declared::{Draft, Stamps};
@@ -121,5 +122,19 @@ pub(super) struct Edit<'a> {
 impl Edit<'_> {
     pub(super) fn scope(&self) -> Scope<'_> {
         Scope { intent: self.draft.intent(), identity: self.identity }
+    }
+
+    /// May a project have one more of a kind of which it has so many?
+    pub(super) fn check_quota(
+        &self,
+        kind: &str,
+        project: &ProjectId,
+        own: usize,
+    ) -> Result<(), ApiError> {
+        if self.quotas.limit(project, kind).is_none_or(|limit| own < limit) {
+            return Ok(());
+        }
+        let message = format!("Quota exceeded for resources: ['{kind}'].");
+        Err(ApiError::conflict("OverQuota", message))
     }
 }

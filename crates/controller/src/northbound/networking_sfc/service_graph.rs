@@ -1,9 +1,10 @@
 //! Service graphs: a `ChainGraph` in the words of networking-sfc.
 
 use super::attributes::{Attribute, Prepared, empty_text, optional, read_only, required};
+use super::collection::{Collection, Shown, shown};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{Collection, Shown, port_chain, shown, uses, values};
+use super::{port_chain, uses, values};
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, GraphId};
 use catena_model::resource::{Chain, ChainGraph, ClassificationRule, Encapsulation};

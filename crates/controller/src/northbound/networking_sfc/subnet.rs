@@ -1,12 +1,12 @@
 //! Subnets: an address range of a network and its way out.
 
 use super::attributes::{Attribute, Prepared, empty_text, null, optional, read_only, required};
+use super::collection::{
+    CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, shown, stamped,
+};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
-use super::{
-    CREATED_AT, Collection, REVISION_NUMBER, Shown, UPDATED_AT, addresses, network, shown, stamped,
-    uses, values,
-};
+use super::{addresses, network, uses, values};
 use catena_model::ProjectId;
 use catena_model::id::{NetworkId, SubnetId};
 use catena_model::resource::{Port, Subnet};

@@ -5,13 +5,15 @@
 mod judge;
 mod probes;
 
+use super::chains;
+use super::change::declared_json;
 use super::problem::Problem;
+use super::view::View;
 use crate::northbound::app::App;
-use crate::reconcile::Situation;
+use axum::response::Response;
 use catena_model::check::{CheckFinding, CheckQuestion, CheckReport};
-use catena_model::resource::Chain;
 use catena_model::{Answer, PathId, Question};
-use catena_plan::{Intent, PathPhase, PathRecord};
+use catena_plan::{PathPhase, PathRecord};
 use judge::{Seen, Sent};
 use probes::Batch;
 use std::time::Duration;
@@ -25,12 +27,10 @@ const WAIT: Duration = Duration::from_secs(1);
 const ETHERNET_BYTES: usize = 14;
 
 /// Checks a chain.
-pub(super) async fn chain(
-    app: &App,
-    situation: &Situation,
-    intent: &Intent,
-    chain: &Chain,
-) -> Result<CheckReport, Problem> {
+pub(super) async fn chain(view: &View) -> Result<Response, Problem> {
+    declared_json(&view.call)?;
+    let View { app, situation, intent, .. } = view;
+    let chain = chains::find(intent, &view.call.name)?;
     let seal = Uuid::new_v4().as_u64_pair().0;
     let paths: Vec<(PathId, &PathRecord)> = situation
         .blueprint
@@ -48,7 +48,7 @@ pub(super) async fn chain(
         // Not the name: somebody may hand this line to a shell.
         let fix = Some(format!("catena chain show {}", chain.id));
         findings.push(CheckFinding { is_ok: false, text, fix });
-        return Ok(CheckReport { chain: name, findings });
+        return view.told(&CheckReport { chain: name, findings });
     }
     let mut batches = Vec::new();
     let mut first = 1;
@@ -84,7 +84,7 @@ pub(super) async fn chain(
     let sent: Vec<Sent<'_>> = batches.iter().filter_map(|batch| sent(batch, &paths)).collect();
     let found = watch(app, seal, &nodes, &sent).await;
     findings.extend(found);
-    Ok(CheckReport { chain: name, findings })
+    view.told(&CheckReport { chain: name, findings })
 }
 
 fn sent<'r>(batch: &'r Batch, paths: &[(PathId, &'r PathRecord)]) -> Option<Sent<'r>> {

@@ -7,10 +7,11 @@ mod frame;
 mod why_not;
 
 use super::problem::Problem;
+use super::view::View;
 use super::{chains, change};
 use crate::northbound::app::App;
-use crate::northbound::call::Call;
 use crate::reconcile::Situation;
+use axum::response::Response;
 use catena_model::explain::{
     CatchRequest, CaughtPacket, ExplainAt, ExplainQuery, ExplainReport, ExplainRequest,
     ExplainSubject, FrameBytes, Journey, PacketDescription, PacketFilter, Told,
@@ -34,8 +35,9 @@ const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 const TRAP_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// Answers the request.
-pub(super) async fn answer(app: &App, call: &Call) -> Result<ExplainReport, Problem> {
-    let query: ExplainQuery = change::body(call)?;
+pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
+    let app = &view.app;
+    let query: ExplainQuery = change::body(&view.call)?;
     let situation = app.situation.borrow().clone();
     let intent = app.declared.snapshot().intent;
     let chain = query.why_not.as_deref().map(|name| chains::find(&intent, name)).transpose()?;
@@ -59,7 +61,7 @@ pub(super) async fn answer(app: &App, call: &Call) -> Result<ExplainReport, Prob
         Some(following) => following.beside(app, &situation, &frame, &told).await,
         None => Followed { lines: told.lines, verdict: told.verdict, remarks: Vec::new() },
     };
-    Ok(ExplainReport {
+    view.told(&ExplainReport {
         from: intent.port_name(port.id),
         described: frame::words(&frame.0),
         frame,
