@@ -1,7 +1,7 @@
 //! Drafts: copies of what is declared, on which requests can be tried before they are made. Knows
 //! which copies there are and for how long; refuses to know any resource and any planner.
 //!
-//! A request that names a draft in `Catena-Draft` is validated and carried out like every other,
+//! A request that names a draft in `Catena-OpenDraft` is validated and carried out like every other,
 //! but on the copy: nothing is stored and no node hears of it.
 
 use crate::auth::{Bearer, Identity};
@@ -22,7 +22,7 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// A copy and what it was made of.
 #[derive(Clone)]
-pub(crate) struct Draft {
+pub(crate) struct OpenDraft {
     /// What was declared when it was made.
     pub(crate) origin: Snapshot,
     /// The copy.
@@ -53,7 +53,7 @@ pub(crate) enum NoRoom {
 }
 
 struct Kept {
-    draft: Draft,
+    draft: OpenDraft,
     maker: Maker,
     used: Instant,
 }
@@ -72,7 +72,7 @@ impl Drafts {
         project_max: Option<usize>,
     ) -> Result<Uuid, NoRoom> {
         let origin = declared.snapshot();
-        let draft = Draft { declared: Arc::new(Declared::copy_of(&origin)), origin };
+        let draft = OpenDraft { declared: Arc::new(Declared::copy_of(&origin)), origin };
         let mut drafts = self.fresh();
         let is_over = project_max.is_some_and(|max| of_project(&drafts, &maker.project) >= max);
         if is_over || drafts.len() >= DRAFTS_MAX {
@@ -87,7 +87,7 @@ impl Drafts {
     }
 
     /// The draft of this name, if it is still there and he made it.
-    pub(crate) fn get(&self, id: &str, maker: &Maker) -> Option<Draft> {
+    pub(crate) fn get(&self, id: &str, maker: &Maker) -> Option<OpenDraft> {
         let id = Uuid::parse_str(id).ok()?;
         let mut drafts = self.fresh();
         let kept = drafts.get_mut(&id).filter(|kept| kept.maker == *maker)?;

@@ -9,7 +9,7 @@ use super::view::{View, seen};
 use crate::auth::Identity;
 use crate::declared::differences;
 use crate::northbound::app::App;
-use crate::northbound::drafts::{Draft, Maker, NoRoom};
+use crate::northbound::drafts::{Maker, NoRoom, OpenDraft};
 use crate::northbound::quotas::DRAFT;
 use crate::reconcile::settle;
 use axum::response::Response;
@@ -56,7 +56,7 @@ fn maker(view: &View) -> Maker {
 }
 
 /// The draft that is named.
-fn draft(view: &View) -> Result<Draft, Problem> {
+fn draft(view: &View) -> Result<OpenDraft, Problem> {
     let id = &view.call.name;
     view.app.drafts.get(id, &maker(view)).ok_or_else(|| Problem::no_draft(id))
 }

@@ -106,7 +106,11 @@ fn every_change_of_a_chain_ends_with_its_receipt() {
     let data = tempfile::tempdir().unwrap();
     let controller = Controller::start(open(data.path()));
     let house = House::new(&controller);
-    let made = receipt(&controller, "pc");
+    // The answer to the creation does not wait for it.
+    let made = eventually("the receipt of the creation", || {
+        let (status, found) = controller.call("GET", "/v1/chains/pc/receipt", None);
+        (status == 200).then(|| serde_json::from_value::<Receipt>(found).unwrap())
+    });
     assert_eq!(
         (made.name.as_str(), &made.drained[..], &made.paths[..]),
         ("pc", &[][..], &[house.path()][..])
