@@ -45,7 +45,7 @@ fn open_store(
     Ok(Arc::new(store))
 }
 
-/// Takes the store's log into its file now and then, so that little hangs on it.
+/// Takes the store's log into its file now and then, so that little depends on it.
 async fn checkpoint(store: Arc<SqliteStore>, interval: Duration) -> Result<(), ControllerError> {
     loop {
         tokio::time::sleep(interval).await;

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Longer than any answer takes; beyond it the server hangs.
+/// Longer than any answer takes; beyond it the server depends.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What came back.

@@ -9,10 +9,8 @@
 
 use crate::engine::Engine;
 use crate::engine::collections::rendezvous::mix;
-use crate::engine::encap;
-use crate::engine::encap::HeaderSide;
-use crate::engine::packet::parse;
-use crate::engine::packet::{Origin, Packet, PortSlot};
+use crate::engine::encap::{self, HeaderSide};
+use crate::engine::packet::{Origin, Packet, PortSlot, parse};
 use crate::engine::tables::Tables;
 use catena_model::TunnelKind;
 use catena_model::explain::{ExplainAt, FrameBytes};

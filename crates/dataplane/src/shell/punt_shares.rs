@@ -1,5 +1,5 @@
 //! Whose frames are on their way up from the kernel: tells the kernel's program which have come and
-//! which never will, and books what it did not let up at its port. Knows counts; refuses to know
+//! which never will, and counts what it did not let up at its port. Knows counts; refuses to know
 //! frames.
 
 use crate::engine::{Engine, Origin, TunnelKind};
@@ -70,7 +70,7 @@ impl PuntShares {
         self.queues.serve(number);
     }
 
-    /// Finds what is lost and books what was refused, if it is time to. `arrived`: frames that have
+    /// Finds what is lost and counts what was refused, if it is time to. `arrived`: frames that have
     /// come to the ring, without those for which it was full.
     pub(super) fn look(
         &mut self,

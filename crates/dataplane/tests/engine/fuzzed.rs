@@ -1,4 +1,4 @@
-//! Entries for fuzzing: bytes become towns, frames and datagrams, and the rig keeps the books. The
+//! Entries for fuzzing: bytes become towns, frames and datagrams, and the rig keeps the counters. The
 //! strategies are those of the property tests, fed with the bytes in place of random numbers.
 
 use crate::accounting::{self, Shot};

@@ -1,6 +1,6 @@
 //! Frames that lie: families of malformed and hostile frames, sent into a port that slices take from.
-//! Each ends by name or goes on as ordinary traffic; nothing panics, and the books balance. The table
-//! is that of the book (`reference/hostile-frames.md`).
+//! Each ends by name or goes on as ordinary traffic; nothing panics, and the counters balance. The table
+//! is that of the counters (`reference/hostile-frames.md`).
 //!
 //! Run with `CATENA_UPDATE_GOLDENS=1` to write the page anew, then read the difference.
 

@@ -1,4 +1,4 @@
-//! The lane against the long way: whatever comes, an engine with it and one without do the same.
+//! The lane against the slow path: whatever comes, an engine with it and one without do the same.
 
 use crate::accounting::{
     Content, Shot, USERS_LAST, USERS_VNI, behave, chains_of, shoot, shots, towns,
@@ -70,7 +70,7 @@ prop_compose! {
 }
 
 pub(crate) fn sent() -> impl Strategy<Value = Sent> {
-    // What a replay repeats hangs on the order of the datagrams, which rows may change.
+    // What a replay repeats depends on the order of the datagrams, which rows may change.
     let shots = shots().prop_filter("no replay", |shot| !matches!(shot, Shot::Replay { .. }));
     prop_oneof![
         2 => shots.prop_map(Sent::Any),
@@ -175,7 +175,7 @@ pub(crate) fn run(
 ) -> Rig {
     let change = |config: &mut catena_dataplane::engine::EngineConfig| {
         config.has_fast_path = has_fast_path;
-        // Which segments are joined hangs on what comes between them.
+        // Which segments are joined depends on what comes between them.
         config.is_coalescing = false;
     };
     let mut rig = Rig::of_engines(engines, first.clone(), change, 384);

@@ -1,5 +1,5 @@
 //! The engine, packets in and packets out: after each send exactly the named counters moved, and
-//! the books balance on every node.
+//! the counters balance on every node.
 
 // What is common to the tests stands outside of them, where the lint cannot see that it is one.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,5 @@
 //! A rig of engines: carries datagrams between them, lets functions do their work, and watches the
-//! books. No clock and no kernel: everything a test sees is a consequence of what it sent.
+//! counters. No clock and no kernel: everything a test sees is a consequence of what it sent.
 
 use crate::flat::flat;
 use crate::node::Node;
@@ -191,7 +191,7 @@ impl Rig {
         self.nodes[port.node].slot_of(port.id)
     }
 
-    /// Drives all nodes until nothing moves any more, then checks the books.
+    /// Drives all nodes until nothing moves any more, then checks the counters.
     pub(crate) fn run(&mut self) {
         for _ in 0..ROUNDS_MAX {
             if self.nodes.iter().all(|node| node.inbox.is_empty()) {
@@ -444,7 +444,7 @@ impl Rig {
         self.nodes[node].received_by_others()
     }
 
-    /// Packets that took the lane.
+    /// Packets that took the fast path.
     pub(crate) fn by_fast_path(&self) -> u64 {
         self.nodes.iter().flat_map(|node| &node.engines).map(Engine::by_fast_path).sum()
     }

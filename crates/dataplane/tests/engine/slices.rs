@@ -251,7 +251,7 @@ fn users_of_one_tunnel_meet_the_instances_each_for_himself_and_on_all_nodes_the_
         let user = Subscriber { port: 1_000 + number, ..user(5, 1) };
         rig.send("S", &frame(&rig.town, user));
     }
-    // By the lane: all from the source, and what one of them gets.
+    // By the fast path: all from the source, and what one of them gets.
     assert!(rig.by_fast_path() >= 60, "{} by the lane", rig.by_fast_path());
     let visits = rig.visits();
     let (one, other) = (visits["v2.in"], visits["v4.in"]);

@@ -19,7 +19,7 @@ const BUFFERS: usize = 512;
 /// Of all slices whose packets wait: few of them go on in the time that passes.
 const SLICE_BITS_PER_SECOND: u64 = 20_000;
 /// Flows that a crowded engine remembers, and contents of metadata: more than come. Which of them gives way in
-/// a full memory hangs on when each was seen, which the kernel tells late.
+/// a full memory depends on when each was seen, which the kernel tells late.
 const FLOWS_MAX_CROWDED: usize = 4_096;
 
 /// Something that left a node.

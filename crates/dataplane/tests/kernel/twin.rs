@@ -38,7 +38,7 @@ const UNDERLAY_INTERFACE: u32 = 1;
 const STEPS_MAX: usize = 64;
 
 /// Where there is no lane, one of so many frames that come up finds no buffer for what is made of it:
-/// the lane needs fewer buffers than the walk, which a frame takes whose decisions are recorded.
+/// the fast path needs fewer buffers than the slow path, which a frame takes whose decisions are recorded.
 const STARVED_ONE_IN: usize = 5;
 /// One of so many that leave by the engine cannot be sent, for each of two reasons.
 const UNSENT_ONE_IN: usize = 150;
@@ -247,7 +247,7 @@ impl Twin {
         }
     }
 
-    /// Lets both decide a packet, the one beside the kernel if it came up to it, and books what became
+    /// Lets both decide a packet, the one beside the kernel if it came up to it, and counts what became
     /// of what they sent. The same leaves; answers what arrives.
     fn decide(
         &mut self,

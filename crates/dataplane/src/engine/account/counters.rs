@@ -10,10 +10,7 @@ use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Changed;
-use crate::engine::vector::owner::NO_SERIAL;
-use crate::engine::vector::owner::Owner;
-use crate::engine::vector::owner::Passage;
-use crate::engine::vector::owner::PathRef;
+use crate::engine::vector::owner::{NO_SERIAL, Owner, Passage, PathRef};
 use catena_model::account::{Account, Created, NodeCounters, PortCounters, Volume};
 use catena_model::id::PortId;
 use catena_model::{CounterScope, DropReason, NodeName};
@@ -23,8 +20,8 @@ use uuid::Uuid;
 /// Name of the line that holds the sums of ports that have left the program.
 pub const RETIRED_PORTS_NAME: &str = "(removed ports)";
 
-/// Are packets of the lane counted? A build where they are not is for `cargo xtask bench engine`
-/// alone, which says what counting costs: what it forwards there takes the lane and one path, and what
+/// Are packets of the fast path counted? A build where they are not is for `cargo xtask bench engine`
+/// alone, which says what counting costs: what it forwards there takes the fast path and one path, and what
 /// its counters say has no meaning.
 pub(crate) const IS_COUNTING: bool = !cfg!(uncounted);
 
@@ -143,7 +140,7 @@ impl Counters {
         }
     }
 
-    /// Opens the book of a port that takes a slot, new or free.
+    /// Opens the counters of a port that takes a slot, new or free.
     pub(crate) fn open_port(&mut self, slot: PortSlot, serial: u32) {
         let opened = SlotSums { serial, book: PortSums::default() };
         if slot.index() == self.slots.len() {
@@ -153,7 +150,7 @@ impl Counters {
         }
     }
 
-    /// Closes the book of a port that leaves the program; its sums stay in the node's.
+    /// Closes the counters of a port that leaves the program; its sums stay in the node's.
     pub(crate) fn close_port(&mut self, slot: PortSlot) {
         if let Some(left) = self.slots.get_mut(slot.index()) {
             self.retired.merge(&left.book);
@@ -195,7 +192,7 @@ impl Counters {
         self.paths.seat(position)
     }
 
-    /// Asks for the book of the path with this index, before it is needed.
+    /// Asks for the counters of the path with this index, before it is needed.
     #[inline]
     pub(crate) fn prefetch(&self, own: u32) {
         self.paths.prefetch(own);
@@ -242,7 +239,7 @@ impl Counters {
         self.book(owner).created_by_function += packets;
     }
 
-    /// A drop, on the path's book too while the packet is on one.
+    /// A drop, on the path's counters too while the packet is on one.
     pub(crate) fn dropped(
         &mut self,
         owner: Owner,
@@ -349,7 +346,7 @@ impl Counters {
         self.book(to).transmitted.merge(volume);
     }
 
-    /// In the book of their path.
+    /// In the counters of their path.
     #[inline]
     fn sent_on_path(&mut self, booking: &TxCredit) {
         match booking.ends.passage {

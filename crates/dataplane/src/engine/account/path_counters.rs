@@ -305,7 +305,7 @@ impl PathCounters {
         });
     }
 
-    /// The book of a local instance of a path, by its number there.
+    /// The counters of a local instance of a path, by its number there.
     #[inline]
     pub(crate) fn hop(&mut self, seat: PathRef, local: u32) -> Option<&mut HopSums> {
         let place = self.place(seat)?;

@@ -74,7 +74,7 @@ impl Context<'_> {
     }
 
     /// A copy of a packet, created and accounted for; when there is no buffer it ends at once, on
-    /// the book of `path` too. `number`: that of the copy in what is told of the packet.
+    /// the counters of `path` too. `number`: that of the copy in what is told of the packet.
     pub(crate) fn copy(
         &mut self,
         work: &Work,

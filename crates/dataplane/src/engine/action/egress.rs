@@ -6,8 +6,7 @@ use super::gso_batch::{GsoBatcher, Load, TooBig};
 use super::output::{Frame, Output};
 use super::too_big::{Answer, Teller};
 use crate::engine::account::tx_batches::{Ends, TxCredit};
-use crate::engine::encap;
-use crate::engine::encap::{Carried, Departing, Header, HeaderSide, PathPosition};
+use crate::engine::encap::{self, Carried, Departing, Header, HeaderSide, PathPosition};
 use crate::engine::packet::digests::Digests;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::segments::Segments;
@@ -49,7 +48,7 @@ impl Egress {
         }
     }
 
-    /// What packs datagrams: the lane packs into the same rows.
+    /// What packs datagrams: the fast path packs into the same rows.
     pub(crate) fn gso(&mut self) -> &mut GsoBatcher {
         &mut self.gso
     }

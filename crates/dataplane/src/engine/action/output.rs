@@ -46,6 +46,6 @@ pub struct Output {
     pub frames: Vec<Frame>,
     /// Datagrams for other nodes.
     pub datagrams: Vec<Datagram>,
-    /// What to book once all of them are sent; what cannot be is taken out before.
+    /// What to count once all of them are sent; what cannot be is taken out before.
     pub batches: TxBatches,
 }

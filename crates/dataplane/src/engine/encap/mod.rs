@@ -42,7 +42,7 @@ const TTL_INITIAL: u8 = NshHeader::TTL_INITIAL.get();
 /// A place on a path, opaque to everyone but its encapsulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PathPosition {
-    /// Index of its path: that of its book.
+    /// Index of its path: that of its counters.
     own: u32,
     /// Index of the path whose hops it has.
     shape: u32,

@@ -2,9 +2,9 @@
 //! header says that its packet is. Knows identifiers and indexes; refuses to know what is at a hop.
 //!
 //! A path of the program has a shape of its own: its hops, encapsulation and network. A path of a
-//! slice has the shape of another path, and its own identifier and book: a hundred thousand slices
+//! slice has the shape of another path, and its own identifier and counters: a hundred thousand slices
 //! of two chains are as many small entries and two lists of hops. A header's identifier is an index
-//! into the entries, so one step leads from (SPI, SI) to hop and book, however many paths there are.
+//! into the entries, so one step leads from (SPI, SI) to hop and counters, however many paths there are.
 
 use super::{PathPosition, TTL_INITIAL};
 use crate::engine::collections::pages::Pages;
@@ -39,7 +39,7 @@ pub(crate) struct Shape {
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Entry {
-    /// Index of the path's own book; [`NOBODY`]: no path has the identifier.
+    /// Index of the path's own counters; [`NOBODY`]: no path has the identifier.
     own: u32,
     /// Index of the path whose hops it has.
     shape: u32,

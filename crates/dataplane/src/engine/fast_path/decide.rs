@@ -3,17 +3,14 @@
 
 use super::FastPath;
 use super::context::FastPathContext;
-use super::exits;
-use super::exits::Question;
+use super::exits::{self, Question};
 use super::ingress_port::IngressPort;
 use super::plans::Plan;
 use crate::engine::account::counters::IS_COUNTING;
-use crate::engine::encap;
-use crate::engine::encap::PathPosition;
+use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::Packet;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
-use crate::engine::stages::forwarder;
-use crate::engine::stages::switch;
+use crate::engine::stages::{forwarder, switch};
 use crate::engine::state::flow_cache::CachedVerdict;
 use crate::engine::state::proxy_flows::Key;
 use crate::engine::tables::Tables;
@@ -84,7 +81,7 @@ impl FastPath {
         if matches!(meta.kind, Kind::Endpoint | Kind::Function) {
             meta.nsh.spi = context.tables.positions.id(position).0;
         }
-        // Packets that follow one another on one path share its book.
+        // Packets that follow one another on one path share its counters.
         if IS_COUNTING && position.path() != self.prefetched {
             self.prefetched = position.path();
             context.counters.prefetch(self.prefetched);

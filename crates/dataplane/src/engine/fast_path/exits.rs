@@ -1,5 +1,5 @@
 //! Where the switch sends ordinary traffic and where paths deliver, for the latest that were asked
-//! for. Knows that the answer hangs on tables and question alone; refuses to give it.
+//! for. Knows that the answer depends on tables and question alone; refuses to give it.
 
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use catena_wire::scalar::MacAddr;

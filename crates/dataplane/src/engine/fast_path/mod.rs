@@ -57,7 +57,7 @@ pub(crate) struct FastPath {
     seen: usize,
     at: usize,
     running: CounterRun,
-    /// The path whose book was asked for last.
+    /// The path whose counters were asked for last.
     prefetched: u32,
     /// Packets that go the slow path.
     pub(crate) waiting: Vec<Packet>,

@@ -3,8 +3,7 @@
 
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::PortSlot;
-use crate::engine::packet::index::SliceIndex;
-use crate::engine::packet::index::{NodeIndex, PortIndex};
+use crate::engine::packet::index::{NodeIndex, PortIndex, SliceIndex};
 use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::state::flow_cache::{FlowQuery, FlowWords};
 use crate::engine::state::proxy_flows::{FlowHash, Found};

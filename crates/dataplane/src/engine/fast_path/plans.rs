@@ -1,10 +1,9 @@
 //! What the slow path decides at each hop for packets without anything special: made once for each
 //! tables, by the slow path itself, so that it need not be made for each packet. Knows transforms;
-//! refuses to decide: where the answer hangs on more than path and hop, the plan says so.
+//! refuses to decide: where the answer depends on more than path and hop, the plan says so.
 
 use crate::engine::account::slots::Slots;
-use crate::engine::encap;
-use crate::engine::encap::{Carried, Departing, Header, HeaderSide, PathPosition};
+use crate::engine::encap::{self, Carried, Departing, Header, HeaderSide, PathPosition};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::stages::forwarder;
@@ -30,7 +29,7 @@ const HEADER_BYTES_MAX: usize = 14 + PlainNsh::LEN;
 /// Where a packet goes at a hop.
 #[derive(Clone)]
 pub(super) enum Plan {
-    /// As the slow path says: it hangs on more than path and hop.
+    /// As the slow path says: it depends on more than path and hop.
     SlowPath,
     /// To another node, behind this header.
     Node { to: IpAddr, tunnel: TunnelKind, header: Template },

@@ -7,8 +7,7 @@ use super::context::FastPathContext;
 use super::packet_meta::{Kind, PacketMeta};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::Packet;
-use crate::engine::packet::subscriber::Shown;
-use crate::engine::packet::subscriber::Subscriber;
+use crate::engine::packet::subscriber::{Shown, Subscriber};
 use crate::engine::tables::slices::Scope;
 use catena_model::PathId;
 

@@ -3,8 +3,7 @@
 
 use super::describe;
 use crate::engine::encap::PathPosition;
-use crate::engine::packet::index::SliceIndex;
-use crate::engine::packet::index::{NetworkIndex, PortIndex};
+use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use crate::engine::packet::subscriber::Shown;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::InstancePlace;

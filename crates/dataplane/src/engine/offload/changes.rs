@@ -1,9 +1,8 @@
-//! What new tables change for flows that were decided by the old ones. Knows what decisions hang on;
+//! What new tables change for flows that were decided by the old ones. Knows what decisions depend on;
 //! refuses to know flows. It may name too much, never too little.
 
 use crate::engine::tables::Tables;
-use crate::engine::tables::descent::Changed;
-use crate::engine::tables::descent::Dependency;
+use crate::engine::tables::descent::{Changed, Dependency};
 use std::collections::BTreeSet;
 
 /// What decisions were made by that is not as it was, or is gone; none: all.

@@ -4,14 +4,12 @@
 //! that lives.
 
 use crate::engine::Engine;
-use crate::engine::packet::index::PortIndex;
-use crate::engine::packet::index::UNTOLD_NETWORK;
+use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
 use crate::engine::packet::parse;
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::fragments::FragmentScope;
-use crate::engine::state::network_mac;
 use crate::engine::state::proxy_flows::{Key, Payer, Visit, Whose};
-use crate::engine::state::rewrite;
+use crate::engine::state::{network_mac, rewrite};
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::transform::Epoch;
 use catena_model::explain::{ExplainAt, ExplainRequest};

@@ -11,8 +11,7 @@ mod lend;
 
 use crate::engine::action::output::{Datagram, Frame, Output};
 use crate::engine::config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
-use crate::engine::encap;
-use crate::engine::encap::{Carried, Header, PathPosition};
+use crate::engine::encap::{self, Carried, Header, PathPosition};
 use crate::engine::observe::render::{self, Event};
 use crate::engine::observe::{describe, why_not};
 use crate::engine::packet::index::PortIndex;

@@ -1,11 +1,9 @@
 //! Service graphs: where the end of a path is the start of another. Knows that the packet leaves
 //! the one and enters the other in one step; refuses to know which chains there are: rules say it.
 
-use super::classify;
-use super::slices;
+use super::{classify, slices};
 use crate::engine::action::context::Context;
-use crate::engine::encap;
-use crate::engine::encap::PathPosition;
+use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::parse;
 use crate::engine::packet::subscriber::Shown;
 use crate::engine::state::affinity::FlowAffinity;

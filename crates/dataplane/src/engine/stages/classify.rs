@@ -7,15 +7,12 @@
 //! first fragment of its packet: one that a rule could take gets here only when that was seen
 //! (`fragments`).
 
-use super::proxy;
-use super::slices;
+use super::{proxy, slices};
 use crate::engine::action::context::Context;
-use crate::engine::encap;
-use crate::engine::encap::PathPosition;
+use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::Shown;
-use crate::engine::packet::subscriber::Subscriber;
+use crate::engine::packet::subscriber::{Shown, Subscriber};
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::flow_cache::CachedPath;
 use crate::engine::tables::Tables;
@@ -159,7 +156,7 @@ fn send_in(
     }
 }
 
-/// Keeps what the rules said of the packet's flow, where it hangs on the flow alone and every
+/// Keeps what the rules said of the packet's flow, where it depends on the flow alone and every
 /// packet of it is treated alike; `start`: where it enters its path, if it does.
 fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mut Context<'_>) {
     let tables = context.tables;
@@ -169,7 +166,7 @@ fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mu
         let shape = tables.positions.place(start).path;
         CachedPath { own: start.path(), shape }
     });
-    // A flow that a pin may hold has a memory of its own, and metadata are written by the walk.
+    // A flow that a pin may hold has a memory of its own, and metadata are written on the slow path.
     let is_simple = entrance.is_none_or(|CachedPath { shape, .. }| {
         !tables.pins.hold(tables.path(shape).id) && tables.path(shape).context.is_empty()
     });

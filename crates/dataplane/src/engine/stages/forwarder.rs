@@ -2,13 +2,10 @@
 //! Knows hops, the choice among instances and the end of a path; refuses to know how a position
 //! is written.
 
-use super::branch;
-use super::detour;
-use super::detour::{Choice, Turn};
-use super::tap;
+use super::detour::{self, Choice, Turn};
+use super::{branch, tap};
 use crate::engine::action::context::Context;
-use crate::engine::encap;
-use crate::engine::encap::PathPosition;
+use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::network_mac;

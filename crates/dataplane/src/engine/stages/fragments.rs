@@ -19,7 +19,7 @@ use catena_wire::frame::Fragment;
 
 impl Fragments {
     /// Judges a packet of a port or tunnel by what is known of the others of its packet, if it is a
-    /// fragment and anything here hangs on ports.
+    /// fragment and anything here depends on ports.
     ///
     /// # Errors
     /// By which name it ends.
@@ -170,7 +170,7 @@ fn renew(
     Ok(position)
 }
 
-/// Does it hang on ports what becomes of the packet?
+/// Does it depend on ports what becomes of the packet?
 fn do_ports_matter(work: &Work, context: &Context<'_>) -> bool {
     let tables = context.tables;
     match work.step {
@@ -207,7 +207,7 @@ fn way(work: &Work, context: &Context<'_>) -> Option<FragmentWay> {
     let sliced = network.and_then(|network| slices::path_of(work, port, network, tables));
     Some(match (sliced, tables.rules.find(port, network, &work.view, &flow)) {
         (Some(path), _) => FragmentWay::of_slice(path),
-        // Which instances, and which chains behind the first one, hangs on the flow.
+        // Which instances, and which chains behind the first one, depends on the flow.
         (None, Some(_)) => FragmentWay::of_flow(flow.seeded_hash(tables.choice_seed)),
         (None, None) => FragmentWay::PLAIN,
     })

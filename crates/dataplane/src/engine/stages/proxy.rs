@@ -19,21 +19,16 @@
 //! From a tap nothing returns: what it sends is its own traffic by the same rules, and a chain
 //! header of a tap is foreign.
 
-use super::detour;
-use super::prober;
 use super::shared_functions::SharedFunctions;
+use super::{detour, prober};
 use crate::engine::action::context::Context;
-use crate::engine::encap;
-use crate::engine::encap::{Headed, HeaderSide, Located, PathPosition};
-use crate::engine::packet::index::PortIndex;
-use crate::engine::packet::index::UNTOLD_NETWORK;
-use crate::engine::packet::parse;
-use crate::engine::packet::trim_front;
+use crate::engine::encap::{self, Headed, HeaderSide, Located, PathPosition};
+use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
+use crate::engine::packet::{parse, trim_front};
 use crate::engine::state::fragments::{FragmentVerdict, Fragments};
 use crate::engine::state::health::ProbeWay;
-use crate::engine::state::network_mac;
 use crate::engine::state::proxy_flows::{ProxyFlows, Recalled, Visit, Whose};
-use crate::engine::state::rewrite;
+use crate::engine::state::{network_mac, rewrite};
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{InstancePlace, LocalInstance, PathTable};
 use crate::engine::tables::port::PortTable;

@@ -2,12 +2,10 @@
 //! decapsulation, and which frames cannot be used at all; refuses to decide where any is going.
 
 use crate::engine::action::context::Context;
-use crate::engine::encap;
-use crate::engine::encap::{Carried, Headed, HeaderSide, Located};
+use crate::engine::encap::{self, Carried, Headed, HeaderSide, Located};
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::packet::parse::{flow_hash, guess, parse_frame, settle};
-use crate::engine::packet::trim_front;
-use crate::engine::packet::{Origin, Packet};
+use crate::engine::packet::{Origin, Packet, trim_front};
 use crate::engine::state::fragments::{FragmentVerdict, Fragments};
 use crate::engine::tables::Tables;
 use crate::engine::vector::owner::Owner;

@@ -3,13 +3,10 @@
 
 use super::shaping;
 use crate::engine::action::context::Context;
-use crate::engine::encap;
-use crate::engine::encap::PathPosition;
-use crate::engine::packet::index::SliceIndex;
-use crate::engine::packet::index::{NetworkIndex, PortIndex};
+use crate::engine::encap::{self, PathPosition};
+use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::Shown;
-use crate::engine::packet::subscriber::Subscriber;
+use crate::engine::packet::subscriber::{Shown, Subscriber};
 use crate::engine::tables::Tables;
 use crate::engine::tables::slices::{Scope, Spot};
 use crate::engine::vector::trace::Note;

@@ -7,8 +7,7 @@
 
 use super::forwarder;
 use crate::engine::action::context::Context;
-use crate::engine::encap;
-use crate::engine::encap::PathPosition;
+use crate::engine::encap::{self, PathPosition};
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::HopTable;
 use crate::engine::vector::Work;

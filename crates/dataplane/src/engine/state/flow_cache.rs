@@ -1,6 +1,6 @@
 //! What the classifier decided for flows of endpoints: exact match of port and five-tuple, so that
 //! no rule is asked twice. Knows keys and bounds; refuses to know rules. An entry counts only in the
-//! epoch of its port in which it was made, and only where the decision hangs on port and five-tuple
+//! epoch of its port in which it was made, and only where the decision depends on port and five-tuple
 //! alone.
 
 use crate::engine::packet::index::PortIndex;
@@ -130,7 +130,7 @@ impl FlowCache {
 
     /// The flow's hash is at hand, and one multiplication by what nobody outside knows moves it to
     /// another place. Flows that share the hash itself share a set too: all that its sender gains is
-    /// the long way, which any new flow takes.
+    /// the slow path, which any new flow takes.
     #[inline]
     fn set(&self, asked: FlowQuery<'_>) -> usize {
         let hash = (asked.flow_hash ^ asked.words.rest >> PORT_BITS).wrapping_mul(self.seed | 1);

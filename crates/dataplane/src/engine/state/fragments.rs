@@ -2,7 +2,7 @@
 //! what all of them are judged by, so that all take one path and meet the same instances. Knows the
 //! fields that tell packets apart (RFC 791 section 3.2, RFC 8200 section 4.5); refuses to reassemble.
 //!
-//! A later fragment that comes before its first is set aside (`held`) wherever anything hangs on ports.
+//! A later fragment that comes before its first is set aside (`held`) wherever anything depends on ports.
 //! Of a packet with two first fragments that differ, and of fragments that overlap the first, no
 //! two receivers make the same: those end by name. Once all of a packet has passed it is forgotten
 //! (`coverage`), so that nothing of a later packet with its name is taken for a part of it. Which

@@ -7,7 +7,7 @@ use super::slices::Scope;
 use catena_model::program::RulePlace;
 use std::collections::BTreeSet;
 
-/// What hangs on a rule as it is: the packets that it takes go elsewhere without it.
+/// What depends on a rule as it is: the packets that it takes go elsewhere without it.
 pub(crate) fn taken_by_rule(tables: &Tables, number: u32, changed: &mut BTreeSet<Dependency>) {
     let Some(rule) = tables.rules.entry(number) else { return };
     changed.insert(Dependency::Path(rule.path));
@@ -16,7 +16,7 @@ pub(crate) fn taken_by_rule(tables: &Tables, number: u32, changed: &mut BTreeSet
     }
 }
 
-/// What hangs on others, or on none, and may be taken by a rule that is new at its place.
+/// What depends on others, or on none, and may be taken by a rule that is new at its place.
 pub(crate) fn met_by_rule(tables: &Tables, number: u32, changed: &mut BTreeSet<Dependency>) {
     let rules = &tables.rules;
     let Some((rule, place)) = rules.entry(number).zip(rules.place_of(number)) else { return };

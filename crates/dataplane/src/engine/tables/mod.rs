@@ -15,11 +15,8 @@ pub(crate) mod slices;
 
 use crate::engine::collections::sharing::Slab;
 use crate::engine::collections::short_keys::ShortKeys;
-use crate::engine::encap::PathPosition;
-use crate::engine::encap::{Positions, Written};
-use crate::engine::packet::index::NetworkIndex;
-use crate::engine::packet::index::NodeIndex;
-use crate::engine::packet::index::PortIndex;
+use crate::engine::encap::{PathPosition, Positions, Written};
+use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::vector::Source;
 use catena_model::entry::Entries;
 use catena_model::id::PortId;

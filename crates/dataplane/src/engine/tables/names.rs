@@ -1,5 +1,5 @@
 //! The numbers of what entries name, and who names what: so that what comes, goes or changes is
-//! followed to all that hangs on it without looking at the rest. Knows names; refuses to know what is
+//! followed to all that depends on it without looking at the rest. Knows names; refuses to know what is
 //! made of an entry.
 
 use super::network::AddressTable;

@@ -7,11 +7,9 @@ pub(crate) mod transform;
 
 use crate::engine::collections::shares::Holder;
 use crate::engine::encap::PathPosition;
-use crate::engine::packet::Packet;
-use crate::engine::packet::index::SliceIndex;
-use crate::engine::packet::index::{NetworkIndex, PortIndex};
-use crate::engine::packet::parse;
+use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use crate::engine::packet::subscriber::Subscriber;
+use crate::engine::packet::{Packet, parse};
 use catena_io::Buffer;
 use catena_model::DropReason;
 use catena_model::account::Volume;

@@ -4,8 +4,7 @@
 
 use super::transform::{Exit, Stage};
 use crate::engine::encap::PathPosition;
-use crate::engine::packet::index::SliceIndex;
-use crate::engine::packet::index::{NetworkIndex, PortIndex};
+use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use crate::engine::packet::subscriber::Shown;
 use catena_model::DropReason;
 use catena_wire::scalar::MacAddr;

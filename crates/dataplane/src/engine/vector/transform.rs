@@ -1,4 +1,4 @@
-//! What the walk decides for a packet: a small value that says what to do, with no reference to
+//! What the slow path decides for a packet: a small value that says what to do, with no reference to
 //! how it was found. Knows operations and exits; refuses to know rules, hops and tables.
 //!
 //! It is the seam for caches: a transform stays right as long as the epoch it was made in is the
@@ -94,7 +94,7 @@ impl Transform {
     }
 }
 
-/// The outcome of the walk.
+/// The outcome of the slow path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Transform and send.

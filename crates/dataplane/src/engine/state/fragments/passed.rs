@@ -7,8 +7,7 @@
 //! or, where he has but one there, for any of his names. Then a name of his that is not known
 //! passes only the way that all of those went.
 
-use super::FragmentScope;
-use super::{FRAGMENT_LIFETIME_NS, FragmentName};
+use super::{FRAGMENT_LIFETIME_NS, FragmentName, FragmentScope};
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
 use catena_model::PathId;

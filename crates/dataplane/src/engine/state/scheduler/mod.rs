@@ -22,9 +22,8 @@ mod tests;
 mod waits;
 
 use crate::engine::collections::shares::{Holder, Shares, leaves_room, must_yield};
-use crate::engine::vector::KeptPlace;
-use crate::engine::vector::Work;
 use crate::engine::vector::owner::Owner;
+use crate::engine::vector::{KeptPlace, Work};
 pub(crate) use bucket::TokenBucket;
 use catena_model::account::Volume;
 use catena_model::limits::{

@@ -10,8 +10,7 @@
 //! held against the packet.
 
 use super::rule::Rule;
-use super::search;
-use super::search::Asking;
+use super::search::{self, Asking};
 use super::table::{Ranked, Table};
 use super::words::Words;
 use catena_model::resource::IpFamily;

@@ -92,7 +92,7 @@ pub(super) fn start(scope: u32, vlan: Option<VlanId>) -> u64 {
     (u64::from(scope) << 16 | vlan).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Both halves of a product, so that each bit of the result hangs on each of the word. A tenth of the
+/// Both halves of a product, so that each bit of the result depends on each of the word. A tenth of the
 /// price of a mix that no one sees through, and every packet asks for it once a table.
 #[inline]
 fn fold(word: u64) -> u64 {

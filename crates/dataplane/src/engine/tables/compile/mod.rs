@@ -1,8 +1,8 @@
 //! From a program to tables: those of the program before are changed as far as the two programs differ,
 //! and nothing else is looked at. Tables of a program alone follow those of an empty one.
 //!
-//! What an entry is made into hangs on the entries that it names. `names` says who names what, so that
-//! whatever came, went or changed turns those that hang on it, in this order: nodes, networks, ports,
+//! What an entry is made into depends on the entries that it names. `names` says who names what, so that
+//! whatever came, went or changed turns those that depend on it, in this order: nodes, networks, ports,
 //! MACs and addresses, paths, rules, pins, slices. All keep their indexes as long as they are there.
 
 mod networks;
@@ -13,14 +13,13 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
-use crate::engine::error::CompileError;
+use crate::engine::error::{CompileError, at_most};
 use crate::engine::tables::descent::{Changed, Descent};
 use crate::engine::tables::names::Referrer;
 
 use super::Tables;
 use super::dependency::met_by_rule;
 use super::slices::Scope;
-use crate::engine::error::at_most;
 use catena_model::entry::{Entries, Program};
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{

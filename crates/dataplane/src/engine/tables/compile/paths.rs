@@ -4,10 +4,8 @@
 use super::{Following, edits};
 use crate::engine::collections::rendezvous;
 use crate::engine::encap::{Shape, Written};
-use crate::engine::error::CompileError;
-use crate::engine::error::at_most;
-use crate::engine::packet::index::NodeIndex;
-use crate::engine::packet::index::UNTOLD_NETWORK;
+use crate::engine::error::{CompileError, at_most};
+use crate::engine::packet::index::{NodeIndex, UNTOLD_NETWORK};
 use crate::engine::tables::Tables;
 use crate::engine::tables::names::{Name, Names, ProbedAt, Referrer, short};
 use crate::engine::tables::path::{

@@ -4,11 +4,10 @@
 use super::{Following, edits};
 use crate::engine::error::CompileError;
 use crate::engine::packet::index::PortIndex;
-use crate::engine::tables::Tables;
-use crate::engine::tables::dependency;
 use crate::engine::tables::descent::Entered;
 use crate::engine::tables::names::{Name, Referrer};
 use crate::engine::tables::slices::Scope;
+use crate::engine::tables::{Tables, dependency};
 use catena_model::PathId;
 use catena_model::program::{RuleEntry, RulePlace};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Slices that come and go, and those put in by hand. Knows what a slice hangs on; refuses to know where
+//! Slices that come and go, and those put in by hand. Knows what a slice depends on; refuses to know where
 //! a change comes from.
 
 use super::{Scope, SliceTable, Slices};

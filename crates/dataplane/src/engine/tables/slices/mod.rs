@@ -14,8 +14,7 @@ mod tests;
 
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::sharing::{Chunks, Hashed, Numbers, SharedMap};
-use crate::engine::packet::index::SliceIndex;
-use crate::engine::packet::index::{NetworkIndex, PortIndex};
+use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use crate::engine::packet::subscriber::Shown;
 use catena_io::prefetch;
 use catena_model::program::{SliceMatch, SlicePathEntry, SlicePolicy};
