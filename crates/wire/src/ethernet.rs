@@ -103,6 +103,13 @@ pub fn ethertype_is(frame: &[u8], ethertype: EtherType) -> bool {
     frame.get(field::ETHERTYPE) == Some(&high) && frame.get(field::ETHERTYPE + 1) == Some(&low)
 }
 
+/// Type and control word of the outermost tag, whatever its type is, if the frame is long enough.
+#[must_use]
+pub fn outer_tag(frame: &[u8]) -> Option<(EtherType, u16)> {
+    let [a, b, c, d] = *frame.get(field::ETHERTYPE..)?.first_chunk()?;
+    Some((EtherType(u16::from_be_bytes([a, b])), u16::from_be_bytes([c, d])))
+}
+
 /// Is this the type of a VLAN tag?
 #[must_use]
 pub const fn is_tag(ethertype: EtherType) -> bool {

@@ -19,10 +19,12 @@
 //! zero and ignored on receipt (section 2.2).
 
 mod context;
+mod user;
 
 use core::fmt;
 
 pub use context::{ContextHeader, ContextHeaders};
+pub use user::UserContext;
 
 use crate::scalar::{NshTtl, ServiceIndex, Spi};
 

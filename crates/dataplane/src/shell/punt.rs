@@ -9,12 +9,9 @@ use catena_fastpath::{Event, PuntTag, PuntedFrom, Queues, Sight, TunnelFrame};
 use catena_io::{Buffer, BufferPool, PacketRing};
 use catena_model::DropReason;
 use catena_model::id::PortId;
+use catena_wire::ethernet;
+use catena_wire::scalar::EtherType;
 use std::collections::HashMap;
-
-/// Where the EtherType of a tag stands, the control word behind it, and how long the tag is.
-const TAG_AT: usize = 12;
-const CONTROL_AT: usize = 14;
-const TAG_BYTES: usize = 4;
 
 /// The punt device of a node.
 pub(super) struct Punt {
@@ -131,16 +128,11 @@ impl Punt {
 
 /// Takes the outer tag off a frame.
 fn take_tag(buffer: &mut Buffer) -> Option<PuntTag> {
-    let word = |at: usize| {
-        let bytes = buffer.bytes().get(at..at + 2)?;
-        Some(u16::from_be_bytes(bytes.try_into().ok()?))
-    };
-    if word(TAG_AT)? != PuntTag::ETHER_TYPE {
-        return None;
-    }
-    let tag = PuntTag::parse(word(CONTROL_AT)?)?;
-    buffer.bytes_mut().copy_within(0..TAG_AT, TAG_BYTES);
-    trim_front(buffer, TAG_BYTES).then_some(tag)
+    let (tag_type, control) = ethernet::outer_tag(buffer.bytes())?;
+    let tag = PuntTag::parse(control).filter(|_| tag_type.0 == PuntTag::ETHER_TYPE)?;
+    let addresses = ethernet::HEADER_BYTES - size_of::<EtherType>();
+    buffer.bytes_mut().copy_within(0..addresses, ethernet::TAG_BYTES);
+    trim_front(buffer, ethernet::TAG_BYTES).then_some(tag)
 }
 
 /// Takes the outer headers of a tunnel packet off; `None` if they lie, as the host's stack would

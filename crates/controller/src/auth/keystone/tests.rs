@@ -192,7 +192,7 @@ async fn many_who_show_one_token_at_once_cost_one_question() {
         assert_eq!(asker.await.unwrap().unwrap(), identity("p1", Role::Tenant));
     }
     assert_eq!((server.validations(), server.logins.load(Ordering::SeqCst)), (1, 1));
-    // Who depends up leaves nothing that others would wait for.
+    // Who hangs up leaves nothing that others would wait for.
     let hasty = tokio::time::timeout(Duration::from_millis(1), keystone.identify("u")).await;
     assert!(hasty.is_err());
     assert!(is_unauthenticated(&keystone.identify("u").await.unwrap_err()));

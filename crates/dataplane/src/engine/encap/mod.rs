@@ -8,7 +8,6 @@ mod carried;
 mod context;
 #[cfg(dummy_encapsulation)]
 mod dummy;
-mod metadata;
 mod mpls;
 mod nsh;
 mod positions;
@@ -17,7 +16,6 @@ pub(crate) use carried::Carried;
 pub(crate) use context::Written;
 pub(crate) use positions::{Positions, Shape};
 
-use crate::engine::packet::subscriber::Shown;
 use carried::CarriedRef;
 use catena_io::Buffer;
 use catena_model::DropReason;
@@ -25,7 +23,7 @@ use catena_model::explain::HeaderLayer;
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
-use catena_wire::nsh::NshHeader;
+use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
 
 /// Bytes of the longest header that an encapsulation puts in front of the inner frame.
@@ -226,10 +224,10 @@ pub(crate) fn enter(
     (positions, declared): (&Positions, &Written),
     start: PathPosition,
     flow_id: impl FnOnce() -> u64,
-    shown: Shown,
+    user: UserContext,
     carried: &mut Carried,
 ) -> Result<PathPosition, DropReason> {
-    let tells = shown != Shown::default()
+    let tells = user != UserContext::default()
         && start.is_of_slice()
         && positions.encapsulation(start).capabilities().has_metadata
         && positions.tells_users(positions.id(start));
@@ -239,14 +237,15 @@ pub(crate) fn enter(
     let mut bytes = [0; NSH_CONTEXT_BYTES_MAX];
     let mut len = declared.emit(flow_id(), &mut bytes)?;
     if tells {
-        len = metadata::write(shown, &mut bytes, len)?;
+        let room = bytes.get_mut(len..).unwrap_or_default();
+        len += user.emit(room).map_err(|_| DropReason::ContextTooLong)?;
     }
     Ok(PathPosition { carried: Some(carried.keep(&bytes[..len], positions.id(start))?), ..start })
 }
 
 /// What the metadata that a position names say of whose packet it is.
-pub(crate) fn shown(position: PathPosition, carried: &Carried) -> Option<Shown> {
-    metadata::read(carried.get(position.carried?)?)
+pub(crate) fn user(position: PathPosition, carried: &Carried) -> Option<UserContext> {
+    UserContext::read(ContextHeaders::parse(carried.get(position.carried?)?).ok()?)
 }
 
 /// The position behind one that no packet waits at.

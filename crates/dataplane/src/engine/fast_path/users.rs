@@ -7,9 +7,10 @@ use super::context::FastPathContext;
 use super::packet_meta::{Kind, PacketMeta};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::Packet;
-use crate::engine::packet::subscriber::{Shown, Subscriber};
+use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::tables::slices::Scope;
 use catena_model::PathId;
+use catena_wire::nsh::UserContext;
 
 impl FastPath {
     /// Finds the slices of a group's users, and asks for where their paths begin.
@@ -29,7 +30,7 @@ impl FastPath {
                 }
             };
             let Subscriber::Known(known) = &meta.user else { return None };
-            Some((spots, Shown::from(known)))
+            Some((spots, UserContext::from(&known.inside)))
         };
         for meta in metas.iter().filter(|meta| meta.kind == Kind::Subscriber) {
             if let Some((spots, shown)) = asked(meta) {

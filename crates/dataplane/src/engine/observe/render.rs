@@ -4,7 +4,6 @@
 use super::describe;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
-use crate::engine::packet::subscriber::Shown;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::InstancePlace;
 use crate::engine::vector::trace::{Note, Noted};
@@ -15,6 +14,7 @@ use catena_model::explain::{
 };
 use catena_model::id::ChainId;
 use catena_model::program::HopKind;
+use catena_wire::nsh::UserContext;
 use catena_wire::{ethernet, ipv4, ipv6, udp};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -138,7 +138,7 @@ impl Renderer<'_> {
         &self,
         port: Option<PortIndex>,
         slice: SliceIndex,
-        shown: Shown,
+        shown: UserContext,
         start: PathPosition,
     ) -> ExplainAction {
         let entry = self.tables.slices.get(slice);

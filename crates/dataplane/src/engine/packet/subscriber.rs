@@ -12,7 +12,6 @@ use catena_model::limits::TUNNEL_LAYERS_MAX;
 use catena_wire::frame::FrameView;
 use catena_wire::inside::{Inside, InsideError, InsideFault};
 use catena_wire::plain::PlainFrame;
-use catena_wire::scalar::{Qfi, Teid, TunnelId};
 
 // The parser counts layers in eight bits.
 const _: () = assert!(TUNNEL_LAYERS_MAX <= u8::MAX as usize);
@@ -42,21 +41,6 @@ pub(crate) struct KnownSubscriber {
     pub(crate) inside: Inside,
     /// By which users are told apart.
     seed: u64,
-}
-
-/// What a packet shows of whose it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shown {
-    pub(crate) tunnel_id: Option<TunnelId>,
-    pub(crate) teid: Option<Teid>,
-    pub(crate) qfi: Option<Qfi>,
-}
-
-impl From<&KnownSubscriber> for Shown {
-    fn from(known: &KnownSubscriber) -> Self {
-        let Inside { tunnel_id, teid, qfi, .. } = known.inside;
-        Self { tunnel_id, teid, qfi }
-    }
 }
 
 impl Inspection {

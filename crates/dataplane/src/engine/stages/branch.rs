@@ -5,11 +5,11 @@ use super::{classify, slices};
 use crate::engine::action::context::Context;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::Shown;
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::vector::Work;
 use crate::engine::vector::trace::Note;
 use catena_model::DropReason;
+use catena_wire::nsh::UserContext;
 
 /// Takes a packet at the end of its path into the path that follows for it; none: it is to be
 /// delivered. It costs one of its time to live, hence comes to an end.
@@ -43,6 +43,6 @@ pub(crate) fn follow(
     work.path = Some(seat);
     work.flow_hash = parse::flow_hash(&work.view, tables.choice_seed);
     let flow_id = || work.open_hash(start);
-    encap::enter(tables.entered_at(start), start, flow_id, Shown::default(), context.carried)
+    encap::enter(tables.entered_at(start), start, flow_id, UserContext::default(), context.carried)
         .map(Some)
 }

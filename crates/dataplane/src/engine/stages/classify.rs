@@ -12,7 +12,7 @@ use crate::engine::action::context::Context;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::{Shown, Subscriber};
+use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::flow_cache::CachedPath;
 use crate::engine::tables::Tables;
@@ -24,6 +24,7 @@ use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
+use catena_wire::nsh::UserContext;
 use catena_wire::plain::PlainFrame;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -143,7 +144,7 @@ fn send_in(
     let seat = context.counters.seat(position);
     context.counters.entered(seat, work.volume);
     work.path = Some(seat);
-    let shown = Shown::default();
+    let shown = UserContext::default();
     match encap::enter(
         tables.entered_at(position),
         position,

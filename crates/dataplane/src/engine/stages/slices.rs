@@ -6,13 +6,14 @@ use crate::engine::action::context::Context;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::{Shown, Subscriber};
+use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::tables::Tables;
 use crate::engine::tables::slices::{Scope, Spot};
 use crate::engine::vector::trace::Note;
 use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
 use catena_model::PathId;
+use catena_wire::nsh::UserContext;
 
 /// Sends a packet of an endpoint into the path of the slice that takes it; false: none does.
 pub(crate) fn classify(
@@ -54,8 +55,8 @@ pub(crate) fn path_of(
 ) -> Option<PathId> {
     let spots = [Scope::port(port), Scope::network(network)].map(|at| tables.slices.spot(at));
     let shown = match &work.user {
-        Subscriber::Known(known) => Shown::from(known),
-        Subscriber::Unknown => Shown::default(),
+        Subscriber::Known(known) => UserContext::from(&known.inside),
+        Subscriber::Unknown => UserContext::default(),
         Subscriber::Unreadable(_) => return None,
     };
     let slice = tables.slices.find(&spots, shown)?;
@@ -105,7 +106,7 @@ pub(crate) fn follow(
 struct Found {
     slice: SliceIndex,
     start: PathPosition,
-    shown: Shown,
+    shown: UserContext,
 }
 
 /// The slice that takes a packet from one of these places. What it carries as metadata goes before
@@ -121,17 +122,17 @@ fn take<const PLACES: usize>(
     if spots.iter().all(Spot::is_empty) {
         return Ok(None);
     }
-    let carried = ended.and_then(|ended| encap::shown(ended, context.carried));
+    let carried = ended.and_then(|ended| encap::user(ended, context.carried));
     let shown = match (carried, work.user) {
         (Some(carried), _) => carried,
         (None, Subscriber::Known(known)) => {
-            let shown = Shown::from(&known);
+            let shown = UserContext::from(&known.inside);
             if known.inside.is_fragment && spots.iter().any(|spot| spot.asks_beyond(shown)) {
                 return Err(DropReason::FragmentInTunnel);
             }
             shown
         }
-        (None, Subscriber::Unknown) => Shown::default(),
+        (None, Subscriber::Unknown) => UserContext::default(),
         (None, Subscriber::Unreadable(reason)) => return Err(reason),
     };
     let found = tables.slices.find(&spots, shown).and_then(|slice| {
@@ -146,7 +147,7 @@ fn take<const PLACES: usize>(
 fn enter(
     work: &mut Work,
     start: PathPosition,
-    shown: Shown,
+    shown: UserContext,
     context: &mut Context<'_>,
 ) -> Result<PathPosition, DropReason> {
     let seat = context.counters.seat(start);

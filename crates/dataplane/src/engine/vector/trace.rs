@@ -5,8 +5,8 @@
 use super::transform::{Exit, Stage};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
-use crate::engine::packet::subscriber::Shown;
 use catena_model::DropReason;
+use catena_wire::nsh::UserContext;
 use catena_wire::scalar::MacAddr;
 
 /// One decision.
@@ -15,7 +15,7 @@ pub(crate) enum Note {
     /// The rule with this number among those in force took it.
     Classified { port: PortIndex, rule: u32, start: PathPosition },
     /// The slice with this number took it: at a port of this node, else at the end of its path.
-    Sliced { port: Option<PortIndex>, slice: SliceIndex, shown: Shown, start: PathPosition },
+    Sliced { port: Option<PortIndex>, slice: SliceIndex, shown: UserContext, start: PathPosition },
     /// At the end of its path, the rule with this number took it into another.
     Branched { ended: PathPosition, rule: u32, start: PathPosition },
     /// No rule took it; `never`: none was asked.

@@ -15,11 +15,11 @@ mod tests;
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::sharing::{Chunks, Hashed, Numbers, SharedMap};
 use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
-use crate::engine::packet::subscriber::Shown;
 use catena_io::prefetch;
 use catena_model::program::{SliceMatch, SlicePathEntry, SlicePolicy};
 use catena_model::slice::SlicePlace;
 use catena_model::{PathId, SliceId};
+use catena_wire::nsh::UserContext;
 use catena_wire::scalar::{Qfi, Teid, TunnelId};
 use imbl::OrdMap;
 use ranges::{Claim, Claimant, Ranges};
@@ -118,7 +118,7 @@ pub(crate) struct Spot {
 
 impl Spot {
     /// Does a slice ask there for what is not known of a packet?
-    pub(crate) fn asks_beyond(&self, shown: Shown) -> bool {
+    pub(crate) fn asks_beyond(&self, shown: UserContext) -> bool {
         let patterns = PATTERNS.iter().enumerate().filter(|(at, _)| self.used & 1 << at != 0);
         let mut asked = patterns.map(|(_, pattern)| pattern);
         asked.any(|pattern| {
@@ -186,7 +186,7 @@ impl Pattern {
     }
 
     /// Where slices of this pattern are that take a packet which shows this.
-    fn group(&self, place: Scope, shown: Shown) -> Group {
+    fn group(&self, place: Scope, shown: UserContext) -> Group {
         let network = shown.tunnel_id.filter(|_| self.has_network);
         let qfi = shown.qfi.filter(|_| self.has_qfi);
         Group::new(place, network, qfi)
@@ -297,7 +297,7 @@ impl Slices {
 
     /// Asks the processor for where the slice of a packet with a user of its own is found.
     #[inline]
-    pub(crate) fn prefetch(&self, spots: &[Spot], shown: Shown) {
+    pub(crate) fn prefetch(&self, spots: &[Spot], shown: UserContext) {
         let Some(teid) = shown.teid else { return };
         for Spot { place, used } in spots {
             let first = PATTERNS.get(used.trailing_zeros() as usize);
@@ -322,7 +322,7 @@ impl Slices {
     }
 
     /// The slice that takes a packet at these places that shows this.
-    pub(crate) fn find(&self, spots: &[Spot], shown: Shown) -> Option<SliceIndex> {
+    pub(crate) fn find(&self, spots: &[Spot], shown: UserContext) -> Option<SliceIndex> {
         let shows = |pattern: &Pattern| {
             (!pattern.has_network || shown.tunnel_id.is_some())
                 && (!pattern.has_qfi || shown.qfi.is_some())
@@ -351,7 +351,7 @@ impl Slices {
         None
     }
 
-    fn claimant(&self, place: Scope, pattern: &Pattern, shown: Shown) -> Option<Claimant> {
+    fn claimant(&self, place: Scope, pattern: &Pattern, shown: UserContext) -> Option<Claimant> {
         let group = pattern.group(place, shown);
         match (pattern.users, shown.teid) {
             (Users::All, _) => self.groups.get(&group).map(Claim::first),

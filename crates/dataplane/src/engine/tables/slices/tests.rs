@@ -50,14 +50,14 @@ fn matches() -> impl Strategy<Value = SliceMatch> {
     })
 }
 
-fn does_match(matches: &SliceMatch, shown: Shown) -> bool {
+fn does_match(matches: &SliceMatch, shown: UserContext) -> bool {
     (matches.tunnel_id.is_none() || matches.tunnel_id == shown.tunnel_id)
         && (matches.qfi.is_none() || matches.qfi == shown.qfi)
         && matches.teids.is_none_or(|range| shown.teid.is_some_and(|teid| range.contains(teid)))
 }
 
 /// The slice that the docstring of `SliceEntry` says.
-fn reference(slices: &[SliceTable], places: &[Scope], shown: Shown) -> Option<SliceId> {
+fn reference(slices: &[SliceTable], places: &[Scope], shown: UserContext) -> Option<SliceId> {
     let here = slices.iter().filter(|slice| slice.place.is_some_and(|at| places.contains(&at)));
     let matching = here.filter(|slice| does_match(&slice.matches, shown));
     let best = matching.min_by_key(|slice| {
@@ -80,7 +80,7 @@ fn assert_alike(slices: &Slices, model: &[SliceTable]) {
         let spots = places.map(|place| slices.spot(place));
         for (network, teid, qfi) in (0..5 * 72 * 4).map(|n| (n % 5, n / 5 % 72, n / 360)) {
             // The last number of each kind: the packet shows none.
-            let shown = Shown {
+            let shown = UserContext {
                 tunnel_id: (network < 4).then(|| network_of(network)),
                 teid: (teid < 71).then_some(Teid(teid)),
                 qfi: (qfi < 3).then(|| Qfi::new(qfi).unwrap()),
@@ -132,10 +132,11 @@ fn a_hundred_thousand_users_are_told_apart() {
     }
     let spots = [slices.spot(PLACES[0])];
     for number in 0..100_000 {
-        let shown = Shown { tunnel_id: Some(vni(number % 8)), teid: Some(Teid(number)), qfi: None };
+        let shown =
+            UserContext { tunnel_id: Some(vni(number % 8)), teid: Some(Teid(number)), qfi: None };
         let found = slices.find(&spots, shown).unwrap();
         assert_eq!(slices.get(found).unwrap().matches.teids, Some(TeidRange::one(Teid(number))));
-        let other = Shown { tunnel_id: Some(vni((number + 1) % 8)), ..shown };
+        let other = UserContext { tunnel_id: Some(vni((number + 1) % 8)), ..shown };
         assert_eq!(slices.find(&spots, other), None);
     }
 }
