@@ -80,7 +80,7 @@ impl Engine {
         });
     }
 
-    /// Counters what the kernel has carried, so that counters are those of this moment.
+    /// Counts what the kernel has carried, so that counters are those of this moment.
     pub fn settle_kernel_path(&mut self) -> Option<KernelCounters> {
         let kernel = self.kernel.as_deref_mut()?;
         kernel.settle(&mut self.counters);

@@ -131,7 +131,7 @@ impl<T: Send> Outgoing<T> {
         Self { lane, waiting: VecDeque::with_capacity(WAITING) }
     }
 
-    /// FastPathContext an item over, or lets it wait; `emptied` gets the one that stood in its place.
+    /// Hands an item over, or lets it wait; `emptied` gets the one that stood in its place.
     fn hand(&mut self, mut item: T, emptied: impl FnOnce(T)) {
         if self.waiting.is_empty() && self.lane.put(&mut item) {
             emptied(item);
@@ -140,7 +140,7 @@ impl<T: Send> Outgoing<T> {
         }
     }
 
-    /// FastPathContext over what waits, as far as there is room; false: nothing.
+    /// Hands over what waits, as far as there is room; false: nothing.
     fn flush(&mut self, mut emptied: impl FnMut(T)) -> bool {
         let before = self.waiting.len();
         while let Some(item) = self.waiting.front_mut()
@@ -266,7 +266,7 @@ impl Peers {
         self.hall.is_done(self.own, std::mem::take(&mut self.in_hand));
     }
 
-    /// FastPathContext over what leaves by others, and leaves the rest in `output`.
+    /// Hands over what leaves by others, and leaves the rest in `output`.
     pub(super) fn hand_out(&mut self, output: &mut Output, rings: &Rings, pool: &mut BufferPool) {
         let is_theirs = |frame: &mut Frame| rings.elsewhere(frame.to).is_some();
         for frame in output.frames.extract_if(.., is_theirs) {

@@ -72,7 +72,7 @@ impl Punt {
         self.ports.retain(|_, named| *named != port);
     }
 
-    /// Counters what the kernel did not let up since the last time.
+    /// Counts what the kernel did not let up since the last time.
     pub(super) fn book(&mut self, engine: &mut Engine) {
         self.shares.book(&self.ports, engine);
     }

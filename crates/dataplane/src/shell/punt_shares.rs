@@ -106,7 +106,7 @@ impl PuntShares {
         numbers.map(|number| (number, self.queues.of(number).sent)).collect()
     }
 
-    /// Counters what was refused since the last time.
+    /// Counts what was refused since the last time.
     pub(super) fn book(&mut self, ports: &HashMap<u16, PortId>, engine: &mut Engine) {
         let tunnel =
             Origin::Tunnel { kind: TunnelKind::Vxlan, source: IpAddr::V4(Ipv4Addr::UNSPECIFIED) };

@@ -289,7 +289,7 @@ fn is_interface_gone(errno: i32) -> bool {
     INTERFACE_GONE.iter().any(|gone| gone.raw_os_error() == errno)
 }
 
-/// Counters what could not be sent of the frames with these shares.
+/// Counts what could not be sent of the frames with these shares.
 fn book_refused(
     shares: &[TxRef],
     refused: &[RefusedFrame],

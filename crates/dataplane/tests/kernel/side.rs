@@ -106,7 +106,7 @@ impl Side {
         left
     }
 
-    /// Counters what has left, or why it could not.
+    /// Counts what has left, or why it could not.
     pub(crate) fn book(
         &mut self,
         left: Vec<(Left, Vec<TxCredit>)>,

@@ -135,7 +135,7 @@ impl Accounts {
         }
     }
 
-    /// Counters what the kernel has counted since the last time; answers how much that was.
+    /// Counts what the kernel has counted since the last time; answers how much that was.
     pub(super) fn settle(
         &mut self,
         door: &mut dyn OffloadTables,

@@ -580,7 +580,7 @@ impl KernelPath {
         self.remove(&touched, with);
     }
 
-    /// Counters what the kernel has carried since the last time.
+    /// Counts what the kernel has carried since the last time.
     pub(crate) fn settle(&mut self, counters: &mut Counters) {
         let carried: Volume = self.accounts.settle(&mut *self.door, counters);
         self.counters.carried.merge(carried);

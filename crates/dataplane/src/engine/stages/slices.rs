@@ -143,7 +143,7 @@ fn take<const PLACES: usize>(
     Ok(found)
 }
 
-/// Counters a packet into the path of a slice and gives it what it carries there.
+/// Counts a packet into the path of a slice and gives it what it carries there.
 fn enter(
     work: &mut Work,
     start: PathPosition,

@@ -137,7 +137,7 @@ impl Work {
         self.step = Step::Decided(Verdict::Drop(reason));
     }
 
-    /// FastPathContext a frame of a local port that no path takes to the switch. Tenant networks are
+    /// Hands a frame of a local port that no path takes to the switch. Tenant networks are
     /// untagged: a tag is only for rules to match. More of them than were read hide from rules what a
     /// receiver takes off and sees.
     pub(crate) fn switch_from_port(&mut self, network: NetworkIndex, port: PortIndex) {

@@ -228,7 +228,7 @@ impl SliceTable {
 /// All slices of a program.
 #[derive(Clone, Default)]
 pub(crate) struct Slices {
-    /// Scope 0 is never used.
+    /// Place 0 is never used.
     entries: Chunks<Option<SliceTable>>,
     /// By the same places, of those without a policy the paths: a packet needs no more of a slice, and
     /// eight of these are in one line of the processor's cache.
