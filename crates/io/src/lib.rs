@@ -2,12 +2,12 @@
 //! packet memory ([`Buffer`], [`BufferPool`], [`Offload`]); what every port can do ([`Port`]) and
 //! the kinds of it: the packet ring of any interface ([`PacketRing`]), frames shared with a driver
 //! ([`XdpPort`]), a virtual machine's TAP ([`TapPort`]), a function in this process ([`LocalPort`]),
-//! captures ([`PcapPort`]); what two threads hand each other ([`lane`]); the UDP sockets between
+//! captures ([`PcapPort`]); what two threads hand each other ([`spsc_ring`]); the UDP sockets between
 //! hosts ([`TunnelReceiver`], [`TunnelSender`]); waiting for any of them ([`Poller`]); descriptors
 //! from another process ([`receive_with_fds`]); giving up rights ([`drop_privileges`]).
 //!
 //! It knows Linux sockets and bytes. It refuses to know packet formats, programs and who opens a
-//! socket in which namespace. Unsafe code stands in `counting`, `heap`, `huge`, `lane`, `slots`,
+//! socket in which namespace. Unsafe code stands in `counting`, `heap`, `huge`, `slots`, `spsc`,
 //! `datagram`, `stamped`, `options` and `prefetch` alone.
 
 mod bell;
@@ -19,7 +19,6 @@ mod datagram;
 mod error;
 mod heap;
 mod huge;
-mod lane;
 mod local;
 mod offload;
 mod options;
@@ -31,6 +30,7 @@ mod prefetch;
 mod reserve;
 mod ring;
 mod slots;
+mod spsc;
 mod stamped;
 mod sync;
 mod tap;
@@ -48,7 +48,6 @@ pub use counting::CountingAllocator;
 pub use error::IoError;
 pub use heap::share_one_heap;
 pub use huge::prefer_huge_pages;
-pub use lane::{LaneIn, LaneOut, lane};
 pub use local::{LOCAL_SLOTS_MAX, LocalPort};
 pub use offload::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 pub use passed::{PASSED_FDS_MAX, receive_with_fds, send_with_fds};
@@ -61,6 +60,7 @@ pub use ring::{
     PacketRing, RING_SLOT_BYTES_DEFAULT, RING_SLOT_BYTES_MAX, RING_SLOT_BYTES_MIN,
     RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RingConfig,
 };
+pub use spsc::{SpscIn, SpscOut, spsc_ring};
 pub use stamped::{STAMPED_FRAME_BYTES_MAX, STAMPED_ROW_MAX, StampedFrame, StampedSocket};
 pub use tap::TapPort;
 pub use tunnel_receiver::{TunnelReceived, TunnelReceiver};

@@ -1,4 +1,4 @@
-//! The port of a function in this process: two lanes of buffers to another thread, with a bell for
+//! The port of a function in this process: two rings of buffers to another thread, with a bell for
 //! each. Frames are not copied and keep their offload. Refuses to know who is at the other end.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use crate::bell::{Bell, Event};
 use crate::buffer::{Buffer, BufferPool};
 use crate::error::IoError;
-use crate::lane::{LaneIn, LaneOut, lane};
 use crate::port::{Outcome, Port, Received, RefusedFrame, Transmitted};
+use crate::spsc::{SpscIn, SpscOut, spsc_ring};
 
 /// Most frames that may wait in one direction.
 pub const LOCAL_SLOTS_MAX: usize = 16_384;
@@ -38,10 +38,10 @@ impl Event for EventFd {
     }
 }
 
-/// One end of two lanes.
+/// One end of two rings.
 pub struct LocalPort {
-    into: LaneIn<Buffer>,
-    out: LaneOut<Buffer>,
+    into: SpscIn<Buffer>,
+    out: SpscOut<Buffer>,
     /// Rung by the other end.
     ours: Arc<Bell<EventFd>>,
     theirs: Arc<Bell<EventFd>>,
@@ -59,8 +59,8 @@ impl LocalPort {
         let slots = slots.next_power_of_two();
         let mut pool = BufferPool::new(2 * slots);
         let mut buffers = std::iter::from_fn(|| pool.take());
-        let (a_into, b_out) = lane(buffers.by_ref().take(slots));
-        let (b_into, a_out) = lane(buffers);
+        let (a_into, b_out) = spsc_ring(buffers.by_ref().take(slots));
+        let (b_into, a_out) = spsc_ring(buffers);
         let bell = || EventFd::new().map(|event| Arc::new(Bell::new(event)));
         let (a, b) = (bell()?, bell()?);
         let end = |into, out, ours: &Arc<_>, theirs: &Arc<_>| Self {
@@ -100,7 +100,7 @@ impl Port for LocalPort {
         received
     }
 
-    /// A full lane refuses with `EAGAIN`.
+    /// A full ring refuses with `EAGAIN`.
     fn transmit(&mut self, frames: &mut Vec<Buffer>, pool: &mut BufferPool) -> Transmitted {
         self.outcome.begin();
         for mut frame in frames.drain(..) {
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "it knows no poller that is told of levels")]
-    fn the_bell_rings_until_the_lane_is_empty_and_is_silent_then() {
+    fn the_bell_rings_until_the_ring_is_empty_and_is_silent_then() {
         let (mut near, mut far) = LocalPort::pair(8).unwrap();
         let mut pool = BufferPool::new(16);
         let (mut poller, mut ready) = (Poller::new().unwrap(), Vec::new());
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_lane_refuses_by_place_and_an_empty_pool_leaves_frames_where_they_are() {
+    fn a_full_ring_refuses_by_place_and_an_empty_pool_leaves_frames_where_they_are() {
         let (mut near, mut far) = LocalPort::pair(2).unwrap();
         let mut pool = BufferPool::new(4);
         let mut sent = frames(&mut pool, 4);

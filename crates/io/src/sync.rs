@@ -1,5 +1,5 @@
 //! What threads share memory by, under one name: the standard library's here, those of a model checker
-//! in `tests/lanes.rs`, which reads `lane` and `bell` with a module of its own in place of this one.
+//! in `tests/spsc.rs`, which reads `spsc` and `bell` with a module of its own in place of this one.
 
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

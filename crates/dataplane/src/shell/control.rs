@@ -10,9 +10,9 @@ mod underlay;
 
 use super::agent_connection::{AgentConnection, ConnectionEnd};
 use super::control_socket::ControlSocket;
-use super::desk::Desk;
 use super::order::{Order, Report};
 use super::underlay::Underlay;
+use super::worker_pool::WorkerPool;
 use super::{Config, DataplaneError, WITHOUT_SANDBOX};
 use crate::engine::{KernelPort, Rehearsal, Tables};
 use catena_io::TunnelReserve;
@@ -59,7 +59,7 @@ pub(super) struct Control {
     config: Config,
     socket: ControlSocket,
     agent: Option<AgentConnection>,
-    desk: Desk,
+    workers: WorkerPool,
     gate: ProgramGate,
     running: Option<Running>,
     /// Address of the tunnel sockets that are open.
@@ -92,14 +92,14 @@ impl Control {
     pub(super) fn new(
         config: Config,
         socket: ControlSocket,
-        desk: Desk,
+        workers: WorkerPool,
         reserve: TunnelReserve,
     ) -> Self {
         Self {
             config,
             socket,
             agent: None,
-            desk,
+            workers,
             gate: ProgramGate::default(),
             running: None,
             underlay: None,
@@ -127,8 +127,8 @@ impl Control {
                 return Ok(());
             }
             if ready.reports {
-                self.desk.bell().silence();
-                while let Some(Report::PortLost(lost)) = self.desk.next_report()? {
+                self.workers.waker().silence();
+                while let Some(Report::PortLost(lost)) = self.workers.next_report()? {
                     self.port_lost(lost)?;
                 }
             }
@@ -151,7 +151,7 @@ impl Control {
         let at_door = if self.deaf_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![
             PollFd::new(&self.socket.listener, at_door),
-            PollFd::new(self.desk.bell(), PollFlags::IN),
+            PollFd::new(self.workers.waker(), PollFlags::IN),
         ];
         fds.extend(agent.map(|(fd, interest)| PollFd::from_borrowed_fd(fd, interest)));
         fds.extend(stop.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
@@ -302,7 +302,7 @@ impl Control {
             Question::Counters { with_interfaces: _, of } => {
                 let of = of.clone().map(Arc::new);
                 let (mut counters, others) =
-                    self.desk.order_all(|done| Order::Counters { of: of.clone(), done })?;
+                    self.workers.order_all(|done| Order::Counters { of: of.clone(), done })?;
                 others.iter().for_each(|other| counters.merge(other));
                 counters.dataplane.process = std::process::id();
                 counters.dataplane.troubles = self.troubles();
@@ -315,7 +315,7 @@ impl Control {
                 if let Some(running) = &self.running {
                     running.tables.order_slices();
                 }
-                let told = self.desk.order_all(|done| Order::Slices { after, limit, done })?;
+                let told = self.workers.order_all(|done| Order::Slices { after, limit, done })?;
                 let (mut slices, others) = told;
                 for other in &others {
                     slices.iter_mut().zip(other).for_each(|(slice, other)| slice.merge(other));
@@ -342,12 +342,12 @@ impl Control {
         request: &CatchRequest,
     ) -> Result<Result<Option<CaughtPacket>, String>, DataplaneError> {
         let order = |done| Order::Catch { request: request.clone(), done };
-        let (first, others) = self.desk.order_all(order)?;
+        let (first, others) = self.workers.order_all(order)?;
         let told: Vec<_> = std::iter::once(first).chain(others).collect();
         let caught = told.iter().filter_map(|told| told.as_ref().ok()?.as_ref());
         if let Some(caught) = caught.max_by_key(|caught| caught.ago_ms).cloned() {
             let token = request.token;
-            self.desk.order_all(|done| Order::ForgetCatch { token, done })?;
+            self.workers.order_all(|done| Order::ForgetCatch { token, done })?;
             return Ok(Ok(Some(caught)));
         }
         Ok(told.into_iter().find(Result::is_err).unwrap_or(Ok(None)))
@@ -360,7 +360,7 @@ impl Control {
     ) -> Result<Result<Vec<Sighting>, String>, DataplaneError> {
         let told = match question {
             CheckQuestion::Inject { seal, port, frames } => {
-                self.desk.order_shared(*port, frames, |frames, done| {
+                self.workers.order_shared(*port, frames, |frames, done| {
                     let question = CheckQuestion::Inject { seal: *seal, port: *port, frames };
                     Order::Check { question, done }
                 })?
@@ -369,7 +369,7 @@ impl Control {
             | CheckQuestion::Sightings { .. }
             | CheckQuestion::Follow { .. } => {
                 let order = |done| Order::Check { question: question.clone(), done };
-                let (first, others) = self.desk.order_all(order)?;
+                let (first, others) = self.workers.order_all(order)?;
                 std::iter::once(first).chain(others).collect()
             }
         };
@@ -386,7 +386,7 @@ impl Control {
         let (at, frame) = (request.at.clone(), request.frame.clone());
         let rehearsal = Box::new(Rehearsal::new(node, tables, request));
         let order = |done| Order::Rehearse { rehearsal, done };
-        let rehearsed = self.desk.order_decider(&at, &frame, order)?;
+        let rehearsed = self.workers.order_decider(&at, &frame, order)?;
         Ok(match rehearsed.reply() {
             Ok(reply) => Answer::Explained(Box::new(reply)),
             Err(reason) => Answer::Refused { reason },
@@ -405,7 +405,7 @@ impl Control {
         }
         let tables = Arc::new(tables);
         let is_inherited = std::mem::take(&mut self.has_predecessor);
-        self.desk.order_at_once(|done| Order::Tables {
+        self.workers.order_at_once(|done| Order::Tables {
             tables: Arc::clone(&tables),
             is_inherited,
             done,
@@ -424,7 +424,7 @@ impl Control {
 
     /// Is one of several workers the only one who decides?
     fn one_for_all(&self) -> Option<String> {
-        let (workers, running) = (self.desk.workers(), self.running.as_ref()?);
+        let (workers, running) = (self.workers.count(), self.running.as_ref()?);
         (workers > 1 && running.tables.are_for_one()).then(|| {
             format!(
                 "one of {workers} workers decides all packets, since a function rewrites some or a \

@@ -5,14 +5,13 @@
 //! and to decide what runs (that is the program's). It goes on without agent and controller.
 
 mod agent_connection;
+mod barrier;
 mod control;
 mod control_socket;
-mod desk;
-mod hall;
+mod hand_off;
 mod kernel_tables;
 mod ledger;
 mod order;
-mod peers;
 mod priority;
 mod program_log;
 mod punt;
@@ -21,9 +20,10 @@ mod rings;
 mod sandbox;
 mod segmenting_port;
 mod underlay;
-mod wake;
+mod waker;
 mod way_up;
 mod worker;
+mod worker_pool;
 
 pub use catena_io::{User, drop_privileges, give_to};
 pub use control_socket::ControlSocketError;
@@ -35,12 +35,12 @@ use catena_io::{IoError, TunnelReserve, share_one_heap};
 use catena_model::NodeName;
 use control::Control;
 use control_socket::ControlSocket;
-use desk::{Desk, Staff};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use underlay::UNDERLAY_SOCKETS;
+use worker_pool::{WorkerPool, WorkerPoolParts};
 
 const STATE_DIR_MODE: u32 = 0o700;
 /// Said in the log and among the troubles of a node.
@@ -156,7 +156,7 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
         flood_frames_per_second: config.flood_frames_per_second,
         ..EngineConfig::new(config.node.clone())
     };
-    let staff = Staff {
+    let parts = WorkerPoolParts {
         workers: config.workers,
         own_cores: config.busy_poll_cores.clone(),
         are_confined: config.is_confined,
@@ -173,11 +173,11 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     } else {
         tracing::warn!("without a sandbox: {WITHOUT_SANDBOX}");
     }
-    let desk = Desk::start(&engine, &staff)?;
+    let workers = WorkerPool::start(&engine, &parts)?;
     if config.is_confined {
         sandbox::confine_control().map_err(DataplaneError::Sandbox)?;
     }
-    let mut control = Control::new(config, socket, desk, reserve);
+    let mut control = Control::new(config, socket, workers, reserve);
     control.resume()?;
     control.serve()
 }

@@ -2,11 +2,11 @@
 //! vectors of packets; each carries the way back for its outcome, and what the worker lets go of
 //! travels back too, so that tables and rings are taken apart where there is time for it.
 
-use super::hall::Meeting;
+use super::barrier::Rendezvous;
 use super::kernel_tables::KernelTables;
 use super::rings::{LostPort, Taken};
 use super::underlay::Underlay;
-use super::wake::Bell;
+use super::waker::Waker;
 use super::worker::KernelPathTurn;
 use crate::engine::{KernelPort, Rehearsal, Tables};
 use catena_fastpath::Queues;
@@ -23,7 +23,7 @@ use std::sync::mpsc::{Sender, SyncSender};
 /// An order.
 pub(super) enum Order {
     /// Meet the other workers, and move no packets until [`Order::Part`].
-    Meet(Arc<Meeting>),
+    Meet(Arc<Rendezvous>),
     /// The meeting is over.
     Part,
     /// The port is at this other worker; none: it is not.
@@ -88,18 +88,18 @@ pub(super) enum Report {
 pub(super) struct Reports {
     worker: usize,
     sender: Sender<Report>,
-    bell: Bell,
+    waker: Waker,
 }
 
 impl Reports {
-    pub(super) fn new(worker: usize, sender: Sender<Report>, bell: Bell) -> Self {
-        Self { worker, sender, bell }
+    pub(super) fn new(worker: usize, sender: Sender<Report>, waker: Waker) -> Self {
+        Self { worker, sender, waker }
     }
 
     pub(super) fn send(&self, report: Report) {
         // A control thread that is gone needs no report.
         self.sender.send(report).ok();
-        self.bell.ring();
+        self.waker.ring();
     }
 }
 

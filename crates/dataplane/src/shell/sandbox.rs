@@ -29,7 +29,7 @@ const WORKER: [c_long; 15] = [
     libc::SYS_epoll_ctl,
     libc::SYS_ppoll,
     libc::SYS_futex,
-    // Frames of TAPs, bells, and the log.
+    // Frames of TAPs, wakers, and the log.
     libc::SYS_read,
     libc::SYS_write,
     // Packet sockets, AF_XDP and tunnels.

@@ -110,7 +110,7 @@ mod tests {
 
     /// Keeps what it is given, and refuses frames of one length.
     struct Keeper {
-        bell: std::os::fd::OwnedFd,
+        waker: std::os::fd::OwnedFd,
         kept: Vec<usize>,
         refuses: usize,
         refused: Vec<RefusedFrame>,
@@ -147,7 +147,7 @@ mod tests {
 
     impl AsFd for Keeper {
         fn as_fd(&self) -> BorrowedFd<'_> {
-            self.bell.as_fd()
+            self.waker.as_fd()
         }
     }
 
@@ -173,8 +173,8 @@ mod tests {
     }
 
     fn port(refuses: usize) -> SegmentingPort<Keeper> {
-        let bell = std::fs::File::open("/dev/null").unwrap().into();
-        SegmentingPort::new(Keeper { bell, kept: Vec::new(), refuses, refused: Vec::new() })
+        let waker = std::fs::File::open("/dev/null").unwrap().into();
+        SegmentingPort::new(Keeper { waker, kept: Vec::new(), refuses, refused: Vec::new() })
     }
 
     #[test]

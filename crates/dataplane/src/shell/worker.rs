@@ -4,14 +4,14 @@
 //! Knows rings, sockets and the engine's door. Refuses to know agents, files and programs as text:
 //! whatever takes time or may fail in many ways is done by the control thread before.
 
-use super::hall::Meeting;
+use super::barrier::Rendezvous;
+use super::hand_off::HandOff;
 use super::kernel_tables::KernelTables;
 use super::order::{Order, Report, Reports};
-use super::peers::Peers;
 use super::punt::Punt;
 use super::rings::{LostPort, Rings};
 use super::underlay::Underlay;
-use super::wake::Bell;
+use super::waker::Waker;
 use crate::engine::{
     Engine, EngineConfig, KernelPort, OffloadTables, Output, Packet, Rehearsal, TunnelKind,
     VECTOR_PACKETS_MAX, Way,
@@ -66,7 +66,7 @@ pub(super) struct Worker {
     /// What tunnel sockets that are closed had lost.
     underlay_lost_before: u64,
     orders: Receiver<Order>,
-    bell: Bell,
+    waker: Waker,
     reports: Reports,
     started: Instant,
     /// Paths on which another process began to count.
@@ -80,7 +80,7 @@ pub(super) struct Worker {
     input: Vec<Packet>,
     output: Output,
     /// The other workers of the node; none: it is the only one.
-    peers: Option<Peers>,
+    hand_off: Option<HandOff>,
 }
 
 impl Worker {
@@ -91,12 +91,12 @@ impl Worker {
     pub(super) fn new(
         config: EngineConfig,
         orders: Receiver<Order>,
-        bell: Bell,
+        waker: Waker,
         reports: Reports,
-        peers: Option<Peers>,
+        hand_off: Option<HandOff>,
     ) -> Result<Self, IoError> {
         let mut poller = Poller::new()?;
-        poller.add(&bell, TOKEN_BELL)?;
+        poller.add(&waker, TOKEN_BELL)?;
         Ok(Self {
             engine: Engine::new(config),
             pool: BufferPool::new(POOL_BUFFERS),
@@ -108,7 +108,7 @@ impl Worker {
             punt_lost_before: 0,
             underlay_lost_before: 0,
             orders,
-            bell,
+            waker,
             reports,
             started: Instant::now(),
             inherited: BTreeSet::new(),
@@ -117,7 +117,7 @@ impl Worker {
             turn: 0,
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
             output: Output::default(),
-            peers,
+            hand_off,
         })
     }
 
@@ -131,7 +131,7 @@ impl Worker {
         loop {
             self.wait(spins || looks < LOOKS_BEFORE_SLEEP)?;
             if self.ready.contains(&TOKEN_BELL) {
-                self.bell.silence();
+                self.waker.silence();
                 if !self.obey()? {
                     return Ok(());
                 }
@@ -140,7 +140,7 @@ impl Worker {
             self.receive();
             if self.input.is_empty() {
                 looks = if has_relieved { 0 } else { LOOKS_BEFORE_SLEEP.min(looks + 1) };
-                if !has_relieved && self.peers.as_ref().is_some_and(Peers::is_backed_up) {
+                if !has_relieved && self.hand_off.as_ref().is_some_and(HandOff::is_backed_up) {
                     // Whoever must make room may need this very core.
                     rest(REST);
                 }
@@ -160,26 +160,32 @@ impl Worker {
         self.engine.transmitted();
         let release_ns = self.engine.next_release_ns(now_ns);
         self.tick_ns = [self.tick_ns, release_ns].into_iter().flatten().min();
-        if let Some(peers) = &mut self.peers {
-            peers.end_vector();
+        if let Some(hand_off) = &mut self.hand_off {
+            hand_off.end_vector();
         }
     }
 
     /// Does what other workers want done; false: there was nothing.
     fn relieve(&mut self) -> bool {
-        let Some(peers) = &mut self.peers else { return false };
+        let Some(hand_off) = &mut self.hand_off else { return false };
         let (engine, pool) = (&mut self.engine, &mut self.pool);
-        peers.relieve(engine, &mut self.rings, &mut self.underlay, pool) > 0
+        hand_off.relieve(engine, &mut self.rings, &mut self.underlay, pool) > 0
     }
 
-    /// Goes on with what other workers hand over until all have come to the meeting and nothing is
+    /// Goes on with what other workers hand over until all have come to the rendezvous and nothing is
     /// on its way between them.
-    fn meet(&mut self, meeting: &Meeting) {
-        meeting.arrive();
-        while self.peers.as_ref().is_some_and(|peers| !peers.hall().is_quiet(meeting)) {
+    fn meet(&mut self, rendezvous: &Rendezvous) {
+        rendezvous.arrive();
+        while self
+            .hand_off
+            .as_ref()
+            .is_some_and(|hand_off| !hand_off.barrier().is_quiet(rendezvous))
+        {
             let has_relieved = self.relieve();
-            if let Some(peers) = self.peers.as_mut().filter(|peers| !peers.are_sends_waiting()) {
-                peers.collect(&mut self.input, &mut self.pool);
+            if let Some(hand_off) =
+                self.hand_off.as_mut().filter(|hand_off| !hand_off.are_sends_waiting())
+            {
+                hand_off.collect(&mut self.input, &mut self.pool);
             }
             if !self.input.is_empty() {
                 self.decide();
@@ -212,15 +218,15 @@ impl Worker {
     fn wait(&mut self, is_brief: bool) -> Result<(), IoError> {
         let has_pending = self.underlay.as_ref().is_some_and(|u| u.pending().next().is_some());
         let may_sleep =
-            !is_brief && !has_pending && self.peers.as_mut().is_none_or(Peers::falls_asleep);
+            !is_brief && !has_pending && self.hand_off.as_mut().is_none_or(HandOff::falls_asleep);
         let timeout = if may_sleep {
             self.tick_ns.map(|at| Duration::from_nanos(at.saturating_sub(self.now_ns())))
         } else {
             Some(Duration::ZERO)
         };
         self.poller.wait(timeout, &mut self.ready)?;
-        if let Some(peers) = self.peers.as_ref().filter(|_| may_sleep) {
-            peers.is_awake();
+        if let Some(hand_off) = self.hand_off.as_ref().filter(|_| may_sleep) {
+            hand_off.is_awake();
         }
         for pending in self.underlay.iter().flat_map(|underlay| underlay.pending()) {
             let token = TOKEN_UNDERLAY + pending;
@@ -233,20 +239,20 @@ impl Worker {
 
     /// Fills a vector with packets that are decided here.
     fn receive(&mut self) {
-        let Some(peers) = &self.peers else {
+        let Some(hand_off) = &self.hand_off else {
             return self.receive_from_sources(VECTOR_PACKETS_MAX);
         };
-        if peers.are_sends_waiting() {
+        if hand_off.are_sends_waiting() {
             return;
         }
-        if !peers.is_backed_up() {
+        if !hand_off.is_backed_up() {
             // A flood at the own ports must not starve those of others.
-            let others = if peers.has_to_decide() { VECTOR_PACKETS_MAX / 2 } else { 0 };
+            let others = if hand_off.has_to_decide() { VECTOR_PACKETS_MAX / 2 } else { 0 };
             self.receive_from_sources(VECTOR_PACKETS_MAX - others);
         }
-        if let Some(peers) = &mut self.peers {
-            peers.share(&self.engine, &mut self.input, &mut self.pool);
-            peers.collect(&mut self.input, &mut self.pool);
+        if let Some(hand_off) = &mut self.hand_off {
+            hand_off.share(&self.engine, &mut self.input, &mut self.pool);
+            hand_off.collect(&mut self.input, &mut self.pool);
         }
     }
 
@@ -300,8 +306,8 @@ impl Worker {
 
     fn transmit(&mut self) {
         let (engine, pool) = (&mut self.engine, &mut self.pool);
-        if let Some(peers) = &mut self.peers {
-            peers.hand_out(&mut self.output, &self.rings, pool);
+        if let Some(hand_off) = &mut self.hand_off {
+            hand_off.hand_out(&mut self.output, &self.rings, pool);
         }
         let Output { frames, datagrams, batches } = &mut self.output;
         for frame in frames.drain(..) {
@@ -327,8 +333,8 @@ impl Worker {
     fn obey(&mut self) -> Result<bool, IoError> {
         loop {
             match self.orders.try_recv() {
-                Ok(Order::Meet(meeting)) => {
-                    self.meet(&meeting);
+                Ok(Order::Meet(rendezvous)) => {
+                    self.meet(&rendezvous);
                     if !self.obey_until_all_part()? {
                         return Ok(false);
                     }
@@ -340,7 +346,7 @@ impl Worker {
         }
     }
 
-    /// Carries out what is ordered at a meeting; false: nobody will order anything any more.
+    /// Carries out what is ordered at a rendezvous; false: nobody will order anything any more.
     fn obey_until_all_part(&mut self) -> Result<bool, IoError> {
         loop {
             match self.orders.recv() {
@@ -485,16 +491,16 @@ impl Worker {
             self.underlay_lost_before += former.kernel_drops();
         }
         underlay.join(&mut self.poller, TOKEN_UNDERLAY)?;
-        if let Some(peers) = &self.peers {
-            peers.hall().open_tunnels();
+        if let Some(hand_off) = &self.hand_off {
+            hand_off.barrier().open_tunnels();
         }
         Ok(self.underlay.replace(underlay))
     }
 
     /// What would be closed to the packet is closed to its rehearsal.
     fn rehearse(&self, rehearsal: &mut Rehearsal) {
-        let has_tunnels = match &self.peers {
-            Some(peers) => peers.hall().has_tunnels(),
+        let has_tunnels = match &self.hand_off {
+            Some(hand_off) => hand_off.barrier().has_tunnels(),
             None => self.underlay.is_some(),
         };
         let refuses = |way: Way| match way {
@@ -507,7 +513,7 @@ impl Worker {
 
     /// By which workers such packets are decided, from 0.
     fn deciders(&self, packets: &[(ExplainAt, FrameBytes)]) -> Vec<usize> {
-        let workers = self.peers.as_ref().map_or(1, |peers| peers.hall().workers());
+        let workers = self.hand_off.as_ref().map_or(1, |hand_off| hand_off.barrier().workers());
         let decider =
             |(at, frame): &(ExplainAt, FrameBytes)| self.engine.decider_asked(at, frame, workers);
         packets.iter().map(decider).collect()

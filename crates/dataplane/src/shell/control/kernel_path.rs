@@ -65,7 +65,7 @@ impl Control {
         let Some(socket) = agent.take_socket() else {
             return Ok(Some("the kernel's tables did not come beside the message".into()));
         };
-        let workers = self.desk.workers();
+        let workers = self.workers.count();
         if workers > 1 {
             return Ok(Some(format!(
                 "{workers} workers decide them; only one alone can have the kernel repeat what it \
@@ -130,7 +130,7 @@ impl Control {
         let numbers = ports.into_iter().map(|(port, number)| (number, port)).collect();
         let attached = self.attached.iter().filter_map(|(id, port)| Some((*id, port.kernel?)));
         let attached: Vec<(PortId, KernelPort)> = attached.collect();
-        let turn = self.desk.order(|done| Order::KernelPath {
+        let turn = self.workers.order(|done| Order::KernelPath {
             door,
             ring,
             queues,
@@ -154,6 +154,6 @@ impl Control {
 
     fn order_kernel_underlay(&mut self) -> Result<(), DataplaneError> {
         let interface = self.kernel_underlay;
-        self.desk.order(|done| Order::KernelUnderlay { interface, done })
+        self.workers.order(|done| Order::KernelUnderlay { interface, done })
     }
 }

@@ -46,7 +46,7 @@ impl Control {
             Ok(ring) => ring,
             Err(reason) => return Ok(Some(reason)),
         };
-        match self.desk.attach(id, ring, kernel)? {
+        match self.workers.attach(id, ring, kernel)? {
             Ok(()) => {
                 let message::AttachPort { sequence, place, .. } = *attach;
                 self.attached.insert(id, Attached { sequence, kernel, place });
@@ -66,7 +66,7 @@ impl Control {
             return Ok(Some("the port's identity cannot be read".into()));
         };
         self.attached.remove(&id);
-        let ring = self.desk.detach(id)?;
+        let ring = self.workers.detach(id)?;
         Ok(ring.is_none().then(|| "the port is not attached".into()))
     }
 
@@ -74,7 +74,7 @@ impl Control {
         let LostPort { id, errno, ring } = lost;
         drop(ring);
         // Another may have been attached in its place meanwhile: the agent is told that it has none.
-        drop(self.desk.detach(id)?);
+        drop(self.workers.detach(id)?);
         let sequence = self.attached.remove(&id).map_or(0, |port| port.sequence);
         let error = std::io::Error::from_raw_os_error(errno);
         let reason = format!("its interface is gone ({error})");

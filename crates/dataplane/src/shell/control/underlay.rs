@@ -44,12 +44,12 @@ impl Control {
     ) -> Result<(), DataplaneError> {
         let UnderlayDevices { interfaces, mtu } = devices;
         self.underlay_devices.clone_from(&interfaces);
-        self.desk.order(|done| Order::UnderlayDevices { interfaces, done })?;
+        self.workers.order(|done| Order::UnderlayDevices { interfaces, done })?;
         let mtu = if mtu == 0 { u16::MAX } else { u16::try_from(mtu).unwrap_or(u16::MAX) };
         if std::mem::replace(&mut self.underlay_mtu, mtu) != mtu {
             tracing::info!(mtu, "the underlay's devices take packets of this size");
         }
-        self.desk.order_all(|done| Order::UnderlayMtu { mtu, done })?;
+        self.workers.order_all(|done| Order::UnderlayMtu { mtu, done })?;
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl Control {
     ) -> Result<(), DataplaneError> {
         let Some(underlay) = underlay else { return Ok(()) };
         let address = underlay.address();
-        self.desk.order(|done| Order::Underlay { underlay, done })?;
+        self.workers.order(|done| Order::Underlay { underlay, done })?;
         self.underlay = Some(address);
         tracing::info!(%address, "tunnel sockets open");
         Ok(())

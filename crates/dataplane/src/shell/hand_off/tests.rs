@@ -1,9 +1,9 @@
-//! Workers under a load that crosses between all of them, by lanes of four places: what one would do
+//! Workers under a load that crosses between all of them, by rings of four places: what one would do
 //! with all the packets, they do together.
 
 use crate::engine::{EngineConfig, Tables};
-use crate::shell::desk::{Desk, Staff};
 use crate::shell::order::Order;
+use crate::shell::worker_pool::{WorkerPool, WorkerPoolParts};
 use catena_io::{Buffer, BufferPool, LocalPort, Port};
 use catena_model::account::NodeCounters;
 use catena_model::id::{NetworkId, PortId};
@@ -63,10 +63,10 @@ fn program(number: u64) -> NodeProgram {
     program
 }
 
-fn change(desk: &mut Desk, number: u64) {
+fn change(workers: &mut WorkerPool, number: u64) {
     let tables = Arc::new(Tables::compile(&program(number)).unwrap());
     let order = |done| Order::Tables { tables: Arc::clone(&tables), is_inherited: false, done };
-    desk.order_at_once(order).unwrap();
+    workers.order_at_once(order).unwrap();
 }
 
 /// A datagram of a flow, with its number.
@@ -131,24 +131,25 @@ impl Far {
     }
 }
 
-fn counted(desk: &mut Desk) -> NodeCounters {
-    let (mut counters, others) = desk.order_all(|done| Order::Counters { of: None, done }).unwrap();
+fn counted(workers: &mut WorkerPool) -> NodeCounters {
+    let (mut counters, others) =
+        workers.order_all(|done| Order::Counters { of: None, done }).unwrap();
     others.iter().for_each(|other| counters.merge(other));
     *counters
 }
 
-fn cross(workers: usize) {
-    let staff = Staff {
-        workers: NonZeroUsize::new(workers).unwrap(),
+fn cross(count: usize) {
+    let parts = WorkerPoolParts {
+        workers: NonZeroUsize::new(count).unwrap(),
         own_cores: Vec::new(),
         are_confined: false,
     };
     let config = EngineConfig::new(NodeName::new("host1").unwrap());
-    let mut desk = Desk::start(&config, &staff).unwrap();
-    change(&mut desk, 1);
+    let mut workers = WorkerPool::start(&config, &parts).unwrap();
+    change(&mut workers, 1);
     let attach = |port| {
         let (near, far) = LocalPort::pair(UNDER_WAY_MAX as usize).unwrap();
-        assert!(desk.attach(port_id(port), Box::new(near), None).unwrap().is_ok());
+        assert!(workers.attach(port_id(port), Box::new(near), None).unwrap().is_ok());
         Far::new(port, far)
     };
     let mut fars: Vec<Far> = (0..PORTS).map(attach).collect();
@@ -162,28 +163,28 @@ fn cross(workers: usize) {
         }
         if came / TABLES_EVERY >= number {
             number += 1;
-            change(&mut desk, number.into());
-            assert_eq!(counted(&mut desk).total().unaccounted(), 0);
+            change(&mut workers, number.into());
+            assert_eq!(counted(&mut workers).total().unaccounted(), 0);
         }
         if begun.elapsed() >= PATIENCE {
-            let total = counted(&mut desk).total();
-            panic!("{workers} workers: {came} of {all} came, {sent} were sent: {total:?}");
+            let total = counted(&mut workers).total();
+            panic!("{count} workers: {came} of {all} came, {sent} were sent: {total:?}");
         }
     }
     // What was sent is booked once whoever sent it has said so.
-    let mut counters = counted(&mut desk);
+    let mut counters = counted(&mut workers);
     while counters.total().held > 0 && begun.elapsed() < PATIENCE {
-        counters = counted(&mut desk);
+        counters = counted(&mut workers);
     }
     let total = counters.total();
     assert_eq!((total.received.packets, total.forwarded.packets), (all.into(), all.into()));
     assert_eq!((total.held, total.dropped_total(), total.unaccounted()), (0, 0, 0));
     // Everybody has had a share.
-    let (first, others) = desk.order_all(|done| Order::Counters { of: None, done }).unwrap();
-    assert_eq!(others.len() + 1, workers);
+    let (first, others) = workers.order_all(|done| Order::Counters { of: None, done }).unwrap();
+    assert_eq!(others.len() + 1, count);
     for counters in std::iter::once(&first).chain(&others) {
         let decided = counters.total().received.packets;
-        assert!(decided > u64::from(all) / (4 * workers as u64), "{decided} of {all}");
+        assert!(decided > u64::from(all) / (4 * count as u64), "{decided} of {all}");
     }
 }
 

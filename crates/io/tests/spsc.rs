@@ -1,8 +1,8 @@
-//! Lanes and bells between threads: with real threads, and with every order in which two threads can
+//! Rings and bells between threads: with real threads, and with every order in which two threads can
 //! meet (loom), of the same source.
 #![allow(clippy::unwrap_used, reason = "a test stops at its first surprise")]
 
-use catena_io::{Buffer, BufferPool, lane};
+use catena_io::{Buffer, BufferPool, spsc_ring};
 
 /// In place of `catena_io`'s own.
 mod sync {
@@ -14,7 +14,7 @@ mod sync {
 #[path = "../src/bell.rs"]
 mod bell;
 #[allow(unreachable_pub, reason = "it is public where it stands")]
-#[path = "../src/lane.rs"]
+#[path = "../src/spsc.rs"]
 mod modelled;
 
 fn buffers(count: usize) -> Vec<Buffer> {
@@ -25,7 +25,7 @@ fn buffers(count: usize) -> Vec<Buffer> {
 #[test]
 fn a_million_buffers_cross_between_threads_in_order_and_none_is_lost() {
     const COUNT: u32 = 1_000_000;
-    let (mut into, mut out) = lane(buffers(64));
+    let (mut into, mut out) = spsc_ring(buffers(64));
     let sender = std::thread::spawn(move || {
         let mut pool = BufferPool::new(1);
         let mut buffer = pool.take().unwrap();
@@ -50,8 +50,8 @@ fn a_million_buffers_cross_between_threads_in_order_and_none_is_lost() {
 }
 
 #[test]
-fn a_full_lane_takes_nothing_and_keeps_what_it_has() {
-    let (mut into, mut out) = lane(buffers(5));
+fn a_full_ring_takes_nothing_and_keeps_what_it_has() {
+    let (mut into, mut out) = spsc_ring(buffers(5));
     let mut pool = BufferPool::new(1);
     let mut buffer = pool.take().unwrap();
     for number in 0..6_u8 {
@@ -67,9 +67,9 @@ fn a_full_lane_takes_nothing_and_keeps_what_it_has() {
 }
 
 #[test]
-fn in_every_order_of_two_threads_a_lane_gives_each_item_once_and_in_turn() {
+fn in_every_order_of_two_threads_a_ring_gives_each_item_once_and_in_turn() {
     loom::model(|| {
-        let (mut into, mut out) = modelled::lane([0_u8; 2]);
+        let (mut into, mut out) = modelled::spsc_ring([0_u8; 2]);
         let sender = loom::thread::spawn(move || {
             for number in 1..=3 {
                 let mut item = number;
@@ -120,7 +120,7 @@ impl bell::Event for ModelEvent {
 #[test]
 fn in_every_order_of_two_threads_whoever_sleeps_is_woken() {
     loom::model(|| {
-        let (mut into, mut out) = modelled::lane([0_u8; 4]);
+        let (mut into, mut out) = modelled::spsc_ring([0_u8; 4]);
         let rung = loom::sync::Arc::new(bell::Bell::new(ModelEvent::default()));
         let bell = loom::sync::Arc::clone(&rung);
         let sender = loom::thread::spawn(move || {

@@ -2,11 +2,11 @@
 //! Knows which port is at which worker; refuses to know what an order is for.
 
 use super::DataplaneError;
-use super::hall::{Hall, Meeting};
+use super::barrier::{Barrier, Rendezvous};
+use super::hand_off::{self, HandOff};
 use super::order::{Order, Report, Reports};
-use super::peers::{self, Peers};
 use super::sandbox;
-use super::wake::Bell;
+use super::waker::Waker;
 use super::worker::Worker;
 use crate::engine::{Board, EngineConfig, KernelPort, WatchDuty};
 use catena_io::{IoError, Port, stay_on_core};
@@ -34,35 +34,35 @@ struct Ending {
 }
 
 /// A running worker.
-struct Seat {
+struct WorkerSlot {
     orders: Option<Sender<Order>>,
-    bell: Bell,
+    waker: Waker,
     ending: Receiver<Ending>,
     /// None: it stays when it has ended, until the process does.
     thread: Option<JoinHandle<()>>,
 }
 
-impl Seat {
+impl WorkerSlot {
     fn give(&self, order: Order) {
         if let Some(orders) = &self.orders {
             // A closed channel shows when the outcome is waited for.
             orders.send(order).ok();
         }
-        self.bell.ring();
+        self.waker.ring();
     }
 }
 
 /// All workers of the node, at least one.
-pub(super) struct Desk {
-    seats: Vec<Seat>,
+pub(super) struct WorkerPool {
+    seats: Vec<WorkerSlot>,
     /// The worker of each attached port.
     homes: BTreeMap<PortId, usize>,
     reports: Receiver<Report>,
-    report_bell: Bell,
+    report_bell: Waker,
 }
 
 /// How workers are to run.
-pub(super) struct Staff {
+pub(super) struct WorkerPoolParts {
     pub(super) workers: NonZeroUsize,
     /// Cores of their own, for the first of them on.
     pub(super) own_cores: Vec<u32>,
@@ -70,41 +70,45 @@ pub(super) struct Staff {
     pub(super) are_confined: bool,
 }
 
-impl Desk {
+impl WorkerPool {
     /// Starts the workers, with the privileges of the calling thread.
     ///
     /// # Errors
     /// No descriptor or thread is left.
-    pub(super) fn start(config: &EngineConfig, staff: &Staff) -> Result<Self, DataplaneError> {
-        let report_bell = Bell::new().map_err(start_error)?;
+    pub(super) fn start(
+        config: &EngineConfig,
+        parts: &WorkerPoolParts,
+    ) -> Result<Self, DataplaneError> {
+        let report_bell = Waker::new().map_err(start_error)?;
         let (sender, reports) = mpsc::channel();
-        let bells: Result<Vec<Bell>, _> = (0..staff.workers.get()).map(|_| Bell::new()).collect();
-        let bells = bells.map_err(start_error)?;
-        let hall = Arc::new(Hall::new(bells.iter().cloned()));
+        let wakers: Result<Vec<Waker>, _> =
+            (0..parts.workers.get()).map(|_| Waker::new()).collect();
+        let wakers = wakers.map_err(start_error)?;
+        let barrier = Arc::new(Barrier::new(wakers.iter().cloned()));
         let board = Arc::new(Board::default());
-        let mut desk = Self { seats: Vec::new(), homes: BTreeMap::new(), reports, report_bell };
-        let peers = peers::introduce(&hall);
-        let is_alone = bells.len() == 1;
-        for (number, (bell, peers)) in bells.into_iter().zip(peers).enumerate() {
+        let mut workers = Self { seats: Vec::new(), homes: BTreeMap::new(), reports, report_bell };
+        let hand_off = hand_off::introduce(&barrier);
+        let is_alone = wakers.len() == 1;
+        for (number, (waker, hand_off)) in wakers.into_iter().zip(hand_off).enumerate() {
             let watch_duty = match number {
                 _ if is_alone => WatchDuty::Alone,
                 FIRST => WatchDuty::Judges(Arc::clone(&board)),
                 _ => WatchDuty::Tells(Arc::clone(&board), number),
             };
             let config = EngineConfig { watch_duty, ..config.clone() };
-            let reports = Reports::new(number, sender.clone(), desk.report_bell.clone());
-            let own_core = staff.own_cores.get(number).copied();
-            let peers = Some(peers).filter(|_| !is_alone);
-            let last_word = Reports::new(number, sender.clone(), desk.report_bell.clone());
-            let hall = Arc::clone(&hall);
-            let place = Place { number, own_core, is_confined: staff.are_confined, bell };
-            desk.seats.push(hire(place, (config, reports, peers), (hall, last_word))?);
+            let reports = Reports::new(number, sender.clone(), workers.report_bell.clone());
+            let own_core = parts.own_cores.get(number).copied();
+            let hand_off = Some(hand_off).filter(|_| !is_alone);
+            let last_word = Reports::new(number, sender.clone(), workers.report_bell.clone());
+            let barrier = Arc::clone(&barrier);
+            let place = Place { number, own_core, is_confined: parts.are_confined, waker };
+            workers.seats.push(hire(place, (config, reports, hand_off), (barrier, last_word))?);
         }
-        Ok(desk)
+        Ok(workers)
     }
 
     /// Workers there are.
-    pub(super) fn workers(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.seats.len()
     }
 
@@ -128,7 +132,7 @@ impl Desk {
         &mut self,
         order: impl FnMut(SyncSender<T>) -> Order,
     ) -> Result<(T, Vec<T>), DataplaneError> {
-        self.meet(|desk| desk.order_all(order))
+        self.meet(|workers| workers.order_all(order))
     }
 
     /// Gives all workers an order, each to be carried out between two vectors of its own: what each
@@ -150,9 +154,9 @@ impl Desk {
             })
             .collect();
         let mut outcomes = outcomes.into_iter().enumerate();
-        let mut hear = |desk: &mut Self| {
+        let mut hear = |workers: &mut Self| {
             let (worker, outcome) = outcomes.next()?;
-            Some(desk.wait_for(worker, &outcome))
+            Some(workers.wait_for(worker, &outcome))
         };
         let first = hear(self).unwrap_or(Err(DataplaneError::WorkerEnded))?;
         let others = std::iter::from_fn(|| hear(self)).collect::<Result<_, _>>()?;
@@ -188,7 +192,7 @@ impl Desk {
         let packets = frames.iter().map(|frame| (at.clone(), frame.clone())).collect();
         let deciders = self.ask(FIRST, |done| Order::Deciders { packets, done })?;
         let mut outcomes = Vec::new();
-        for worker in 0..self.workers() {
+        for worker in 0..self.count() {
             let pairs = deciders.iter().zip(frames);
             let own = pairs.filter(|(decider, _)| **decider == worker);
             let own: Vec<FrameBytes> = own.map(|(_, frame)| frame.clone()).collect();
@@ -210,9 +214,9 @@ impl Desk {
         kernel: Option<KernelPort>,
     ) -> Result<Result<(), IoError>, DataplaneError> {
         let home = self.homes.get(&id).copied().unwrap_or_else(|| self.emptiest());
-        self.meet(|desk| {
-            let taken = desk.ask(home, |done| Order::Attach { id, ring, kernel, done })?;
-            desk.tell_home(id, Some(home).filter(|_| taken.outcome.is_ok()))?;
+        self.meet(|workers| {
+            let taken = workers.ask(home, |done| Order::Attach { id, ring, kernel, done })?;
+            workers.tell_home(id, Some(home).filter(|_| taken.outcome.is_ok()))?;
             drop(taken.spent);
             Ok(taken.outcome)
         })
@@ -224,16 +228,16 @@ impl Desk {
     /// As [`Self::order`].
     pub(super) fn detach(&mut self, id: PortId) -> Result<Option<Box<dyn Port>>, DataplaneError> {
         let home = self.homes.get(&id).copied().unwrap_or(FIRST);
-        self.meet(|desk| {
-            desk.tell_home(id, None)?;
-            desk.ask(home, |done| Order::Detach { id, done })
+        self.meet(|workers| {
+            workers.tell_home(id, None)?;
+            workers.ask(home, |done| Order::Detach { id, done })
         })
     }
 
     /// The worker with the fewest ports, and of those the last, since the first has the tunnels.
     fn emptiest(&self) -> usize {
         let ports = |worker: &usize| self.homes.values().filter(|home| *home == worker).count();
-        (0..self.workers()).rev().min_by_key(ports).unwrap_or(FIRST)
+        (0..self.count()).rev().min_by_key(ports).unwrap_or(FIRST)
     }
 
     /// Tells all workers where a port is; none: at nobody's.
@@ -242,7 +246,7 @@ impl Desk {
             Some(home) => self.homes.insert(id, home),
             None => self.homes.remove(&id),
         };
-        for worker in 0..self.workers() {
+        for worker in 0..self.count() {
             let elsewhere = home.filter(|home| *home != worker);
             self.ask(worker, |done| Order::Elsewhere { id, worker: elsewhere, done })?;
         }
@@ -255,11 +259,11 @@ impl Desk {
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, DataplaneError>,
     ) -> Result<T, DataplaneError> {
-        if self.workers() == 1 {
+        if self.count() == 1 {
             return act(self);
         }
-        let meeting = Arc::new(Meeting::default());
-        self.seats.iter().for_each(|seat| seat.give(Order::Meet(Arc::clone(&meeting))));
+        let rendezvous = Arc::new(Rendezvous::default());
+        self.seats.iter().for_each(|seat| seat.give(Order::Meet(Arc::clone(&rendezvous))));
         let outcome = act(self);
         self.seats.iter().for_each(|seat| seat.give(Order::Part));
         outcome
@@ -294,7 +298,7 @@ impl Desk {
     }
 
     /// Rings when there are reports.
-    pub(super) fn bell(&self) -> &Bell {
+    pub(super) fn waker(&self) -> &Waker {
         &self.report_bell
     }
 
@@ -330,24 +334,24 @@ struct Place {
     number: usize,
     own_core: Option<u32>,
     is_confined: bool,
-    bell: Bell,
+    waker: Waker,
 }
 
 /// Starts a worker.
 fn hire(
     place: Place,
-    (config, reports, peers): (EngineConfig, Reports, Option<Peers>),
-    (hall, last_word): (Arc<Hall>, Reports),
-) -> Result<Seat, DataplaneError> {
+    (config, reports, hand_off): (EngineConfig, Reports, Option<HandOff>),
+    (barrier, last_word): (Arc<Barrier>, Reports),
+) -> Result<WorkerSlot, DataplaneError> {
     let (orders, queue) = mpsc::channel();
     let (end, ending) = mpsc::channel();
-    let Place { number, own_core, is_confined, bell } = place;
-    let worker_bell = bell.clone();
+    let Place { number, own_core, is_confined, waker } = place;
+    let worker_bell = waker.clone();
     let begin = move || {
         if let Some(core) = own_core {
             stay_on_core(core)?;
         }
-        let worker = Box::new(Worker::new(config, queue, bell, reports, peers)?);
+        let worker = Box::new(Worker::new(config, queue, waker, reports, hand_off)?);
         if is_confined {
             sandbox::confine_worker()?;
         }
@@ -361,7 +365,7 @@ fn hire(
             }
             Err(error) => Ending { outcome: Some(Err(error)), _worker: None },
         };
-        hall.breaks();
+        barrier.breaks();
         end.send(ending).ok();
         drop(last_word);
         if is_confined {
@@ -375,15 +379,15 @@ fn hire(
     let name = if number == FIRST { "worker".into() } else { format!("worker{number}") };
     let thread = std::thread::Builder::new().name(name).spawn(work);
     let thread = Some(thread.map_err(DataplaneError::Start)?).filter(|_| !is_confined);
-    Ok(Seat { orders: Some(orders), bell: worker_bell, ending, thread })
+    Ok(WorkerSlot { orders: Some(orders), waker: worker_bell, ending, thread })
 }
 
-impl Drop for Desk {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         // Workers that nobody can order end after their vector.
         for seat in &mut self.seats {
             seat.orders = None;
-            seat.bell.ring();
+            seat.waker.ring();
         }
         for seat in &mut self.seats {
             if let Ok(Ending { outcome: Some(Err(error)), .. }) = seat.ending.recv() {
@@ -403,11 +407,11 @@ mod tests {
     use super::*;
     use catena_model::NodeName;
 
-    fn start(workers: usize, own_cores: &[u32]) -> Desk {
+    fn start(workers: usize, own_cores: &[u32]) -> WorkerPool {
         let node: NodeName = "host1".parse().unwrap();
         let workers = NonZeroUsize::new(workers).unwrap();
-        let staff = Staff { workers, own_cores: own_cores.to_vec(), are_confined: false };
-        Desk::start(&EngineConfig::new(node), &staff).unwrap()
+        let parts = WorkerPoolParts { workers, own_cores: own_cores.to_vec(), are_confined: false };
+        WorkerPool::start(&EngineConfig::new(node), &parts).unwrap()
     }
 
     fn allowed_cores(thread: &str) -> Vec<String> {
@@ -424,8 +428,8 @@ mod tests {
 
     #[test]
     fn workers_with_cores_of_their_own_stay_there_and_obey() {
-        let mut desk = start(2, &[1, 0]);
-        let (first, others) = desk.order_all(|done| Order::Counters { of: None, done }).unwrap();
+        let mut workers = start(2, &[1, 0]);
+        let (first, others) = workers.order_all(|done| Order::Counters { of: None, done }).unwrap();
         assert_eq!((first.ports.len(), others.len()), (0, 1));
         assert!(allowed_cores("worker").contains(&"1".to_owned()));
         assert!(allowed_cores("worker1").contains(&"0".to_owned()));
@@ -434,18 +438,18 @@ mod tests {
     #[test]
     fn a_core_that_is_not_there_ends_the_data_plane_with_the_reason() {
         for (workers, cores) in [(1, [u32::MAX].as_slice()), (2, &[0, u32::MAX])] {
-            let mut desk = start(workers, cores);
-            let told = desk.order_all(|done| Order::Counters { of: None, done }).err().unwrap();
+            let mut workers = start(workers, cores);
+            let told = workers.order_all(|done| Order::Counters { of: None, done }).err().unwrap();
             assert!(told.to_string().contains("core"), "{told}");
         }
     }
 
     #[test]
     fn workers_meet_a_thousand_times_and_part() {
-        let mut desk = start(3, &[]);
+        let mut workers = start(3, &[]);
         for _ in 0..1_000 {
             let (_, others) =
-                desk.order_at_once(|done| Order::Counters { of: None, done }).unwrap();
+                workers.order_at_once(|done| Order::Counters { of: None, done }).unwrap();
             assert_eq!(others.len(), 2);
         }
     }

@@ -1,6 +1,7 @@
 //! One direction between two threads: a ring of items with one producer and one consumer. A full item
-//! and an empty one change places, so that no buffer in them changes its pool's count. Refuses to
-//! know what is in them.
+//! and an empty one change places, so that no buffer in them changes its pool's count: a ring that only
+//! moves items, as crates for it do, would let buffers pile up on one side. Refuses to know what is in
+//! them.
 #![allow(unsafe_code)]
 
 use crate::sync::{Arc, AtomicUsize, Ordering, UnsafeCell};
@@ -9,7 +10,7 @@ use crate::sync::{Arc, AtomicUsize, Ordering, UnsafeCell};
 #[repr(align(64))]
 struct Count(AtomicUsize);
 
-struct Lane<T> {
+struct SpscRing<T> {
     slots: Box<[UnsafeCell<T>]>,
     /// Items put in since the start; the producer's.
     put: Count,
@@ -20,30 +21,30 @@ struct Lane<T> {
 // SAFETY: a slot is reached by one side at a time, as the two counts say: the producer reaches those
 // that are not between `taken` and `put`, the consumer those that are. Each count is written by one
 // side, after it is done with the slot (release), and read by the other before it begins (acquire).
-unsafe impl<T: Send> Sync for Lane<T> {}
+unsafe impl<T: Send> Sync for SpscRing<T> {}
 
 /// The end that puts in.
-pub struct LaneIn<T>(Arc<Lane<T>>);
+pub struct SpscIn<T>(Arc<SpscRing<T>>);
 
 /// The end that takes out.
-pub struct LaneOut<T>(Arc<Lane<T>>);
+pub struct SpscOut<T>(Arc<SpscRing<T>>);
 
-/// Both ends of a lane with a place for each of these empty items, the number of which is rounded down
+/// Both ends of a ring with a place for each of these empty items, the number of which is rounded down
 /// to a power of two.
-pub fn lane<T: Send>(items: impl IntoIterator<Item = T>) -> (LaneIn<T>, LaneOut<T>) {
+pub fn spsc_ring<T: Send>(items: impl IntoIterator<Item = T>) -> (SpscIn<T>, SpscOut<T>) {
     let mut slots: Vec<UnsafeCell<T>> = items.into_iter().map(UnsafeCell::new).collect();
     slots.truncate(slots.len().checked_ilog2().map_or(0, |log| 1 << log));
     let count = || Count(AtomicUsize::new(0));
-    let lane = Arc::new(Lane { slots: slots.into(), put: count(), taken: count() });
-    (LaneIn(Arc::clone(&lane)), LaneOut(lane))
+    let spsc_ring = Arc::new(SpscRing { slots: slots.into(), put: count(), taken: count() });
+    (SpscIn(Arc::clone(&spsc_ring)), SpscOut(spsc_ring))
 }
 
-impl<T: Send> LaneIn<T> {
+impl<T: Send> SpscIn<T> {
     /// Puts the item in and leaves an empty one in its place; false (and nothing changed) when the
-    /// lane is full.
+    /// ring is full.
     #[must_use]
     pub fn put(&mut self, item: &mut T) -> bool {
-        let Lane { slots, put, taken } = &*self.0;
+        let SpscRing { slots, put, taken } = &*self.0;
         let next = put.0.load(Ordering::Relaxed);
         if next.wrapping_sub(taken.0.load(Ordering::Acquire)) == slots.len() {
             return false;
@@ -51,7 +52,7 @@ impl<T: Send> LaneIn<T> {
         slots[next & (slots.len() - 1)].with_mut(|slot| {
             // SAFETY: the slot is not between `taken` and `put`, so it is the producer's, and there
             // is one producer, held by `&mut self`. The index is below the length, a power of two.
-            // The caller's item is in no lane, so the two are apart.
+            // The caller's item is in no ring, so the two are apart.
             unsafe { std::ptr::swap(slot, item) }
         });
         put.0.store(next.wrapping_add(1), Ordering::Release);
@@ -59,12 +60,12 @@ impl<T: Send> LaneIn<T> {
     }
 }
 
-impl<T: Send> LaneOut<T> {
+impl<T: Send> SpscOut<T> {
     /// Takes the oldest item out and leaves this empty one in its place; false (and nothing changed)
-    /// when the lane is empty.
+    /// when the ring is empty.
     #[must_use]
     pub fn take(&mut self, item: &mut T) -> bool {
-        let Lane { slots, put, taken } = &*self.0;
+        let SpscRing { slots, put, taken } = &*self.0;
         let next = taken.0.load(Ordering::Relaxed);
         if next == put.0.load(Ordering::Acquire) {
             return false;
@@ -72,7 +73,7 @@ impl<T: Send> LaneOut<T> {
         slots[next & (slots.len() - 1)].with_mut(|slot| {
             // SAFETY: the slot is between `taken` and `put`, so it is the consumer's, and there is one
             // consumer, held by `&mut self`. The index is below the length, a power of two.
-            // The caller's item is in no lane, so the two are apart.
+            // The caller's item is in no ring, so the two are apart.
             unsafe { std::ptr::swap(slot, item) }
         });
         taken.0.store(next.wrapping_add(1), Ordering::Release);

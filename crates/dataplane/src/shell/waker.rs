@@ -4,14 +4,14 @@ use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A bell: it stays rung until it is silenced. Clones are the same bell.
+/// A waker: it stays rung until it is silenced. Clones are the same waker.
 #[derive(Clone, Debug)]
-pub(super) struct Bell {
+pub(super) struct Waker {
     eventfd: Arc<OwnedFd>,
 }
 
-impl Bell {
-    /// A silent bell.
+impl Waker {
+    /// A silent waker.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -28,12 +28,12 @@ impl Bell {
 
     /// Makes it silent again; to be done before looking for what it was rung for.
     pub(super) fn silence(&self) {
-        // It fails when the bell is silent already.
+        // It fails when the waker is silent already.
         let _ = rustix::io::read(&self.eventfd, &mut [0; size_of::<u64>()]);
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.eventfd.as_fd()
     }

@@ -1,9 +1,9 @@
 //! What a worker hands to the others and they to it: packets whose flow another decides, packets that
-//! leave by a port of another, and what became of those. Knows lanes and their order; refuses to know
+//! leave by a port of another, and what became of those. Knows rings and their order; refuses to know
 //! why a packet is whose.
 //!
 //! Every port has one worker that reads and writes it, every flow one that decides it
-//! (docs/adr/0018-several-workers.md). Nothing is lost between workers: what finds a lane full waits
+//! (docs/adr/0018-several-workers.md). Nothing is lost between workers: what finds a ring full waits
 //! here, and a worker for whom anything waits takes nothing from its ports. What others want sent is
 //! always sent and booked, whatever waits, and what they want decided always is unless something of
 //! this worker waits to be sent: so no workers wait for each other in a ring.
@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::hall::Hall;
+use super::barrier::Barrier;
 use super::ledger::Ledger;
 use super::rings::Rings;
 use super::underlay::Underlay;
@@ -19,13 +19,13 @@ use crate::engine::{
     Datagram, Engine, Frame, Output, Packet, PortSlot, TxBatches, TxCredit, TxRef,
     VECTOR_PACKETS_MAX,
 };
-use catena_io::{Buffer, BufferPool, LaneIn, LaneOut, lane};
+use catena_io::{Buffer, BufferPool, SpscIn, SpscOut, spsc_ring};
 use catena_model::DropReason;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Items on their way from one worker to another, of each kind. Few in tests, so that lanes are full.
-const LANE_SLOTS: usize = if cfg!(test) { 4 } else { 256 };
+/// Items on their way from one worker to another, of each kind. Few in tests, so that rings are full.
+const RING_SLOTS: usize = if cfg!(test) { 4 } else { 256 };
 /// Items that may wait for a place without an allocation: what one vector makes.
 const WAITING: usize = 1_024;
 /// The worker that has the tunnel sockets.
@@ -45,14 +45,14 @@ struct Settled {
     reason: Option<DropReason>,
 }
 
-/// A lane, and what waits before it.
+/// A ring, and what waits before it.
 struct Outgoing<T> {
-    lane: LaneIn<T>,
+    spsc_ring: SpscIn<T>,
     waiting: VecDeque<T>,
 }
 
 /// Another worker.
-struct Peer {
+struct OtherWorker {
     number: usize,
     /// Something was handed to it since it was woken last.
     is_touched: bool,
@@ -60,16 +60,16 @@ struct Peer {
     sends: Outgoing<Leaving>,
     settles: Outgoing<Settled>,
     /// What it hands over.
-    to_decide: LaneOut<Packet>,
-    to_send: LaneOut<Leaving>,
-    settled: LaneOut<Settled>,
+    to_decide: SpscOut<Packet>,
+    to_send: SpscOut<Leaving>,
+    settled: SpscOut<Settled>,
 }
 
 /// All other workers, as one of them sees them.
-pub(super) struct Peers {
+pub(super) struct HandOff {
     own: usize,
-    hall: Arc<Hall>,
-    others: Vec<Peer>,
+    barrier: Arc<Barrier>,
+    others: Vec<OtherWorker>,
     /// For a time when the pool has none, so that what others want sent can leave; taken from it.
     reserve: Option<Buffer>,
     /// What another wants sent, while it is.
@@ -80,15 +80,15 @@ pub(super) struct Peers {
     in_hand: u64,
 }
 
-/// Lanes between each two workers of a hall; answers what each of them gets.
-pub(super) fn introduce(hall: &Arc<Hall>) -> Vec<Peers> {
-    let workers = hall.workers();
-    let mut all: Vec<Peers> = (0..workers).map(|own| Peers::new(own, hall)).collect();
+/// Rings between each two workers of a barrier; answers what each of them gets.
+pub(super) fn introduce(barrier: &Arc<Barrier>) -> Vec<HandOff> {
+    let workers = barrier.workers();
+    let mut all: Vec<HandOff> = (0..workers).map(|own| HandOff::new(own, barrier)).collect();
     for one in 0..workers {
         for other in one + 1..workers {
-            let (there, back) = peers(one, other);
+            let (there, back) = hand_off(one, other);
             for (worker, peer) in [(one, there), (other, back)] {
-                all.get_mut(worker).map(|peers| peers.others.push(peer)).unwrap_or_default();
+                all.get_mut(worker).map(|hand_off| hand_off.others.push(peer)).unwrap_or_default();
             }
         }
     }
@@ -96,44 +96,44 @@ pub(super) fn introduce(hall: &Arc<Hall>) -> Vec<Peers> {
 }
 
 /// The other worker as the one sees it, and the one as the other does.
-fn peers(one: usize, other: usize) -> (Peer, Peer) {
+fn hand_off(one: usize, other: usize) -> (OtherWorker, OtherWorker) {
     let packet = |buffer| Packet::from_port(PortSlot::default(), buffer);
-    let mut pool = BufferPool::new(4 * LANE_SLOTS);
+    let mut pool = BufferPool::new(4 * RING_SLOTS);
     let [packets, packets_back] = ends(|| pool.take().map(packet));
     let [leavers, leavers_back] = ends(|| pool.take().map(Leaving::empty));
     let [outcomes, outcomes_back] = ends(|| Some(Settled::default()));
     (
-        Peer::new(other, packets, leavers, outcomes),
-        Peer::new(one, packets_back, leavers_back, outcomes_back),
+        OtherWorker::new(other, packets, leavers, outcomes),
+        OtherWorker::new(one, packets_back, leavers_back, outcomes_back),
     )
 }
 
-/// Both ends of two lanes that go to and fro: what each of two workers puts in, the other takes out.
-fn ends<T: Send>(mut empty: impl FnMut() -> Option<T>) -> [(Outgoing<T>, LaneOut<T>); 2] {
-    let mut places = || std::iter::from_fn(&mut empty).take(LANE_SLOTS).collect::<Vec<T>>();
-    let ((to, from_one), (fro, from_other)) = (lane(places()), lane(places()));
+/// Both ends of two rings that go to and fro: what each of two workers puts in, the other takes out.
+fn ends<T: Send>(mut empty: impl FnMut() -> Option<T>) -> [(Outgoing<T>, SpscOut<T>); 2] {
+    let mut places = || std::iter::from_fn(&mut empty).take(RING_SLOTS).collect::<Vec<T>>();
+    let ((to, from_one), (fro, from_other)) = (spsc_ring(places()), spsc_ring(places()));
     [(Outgoing::new(to), from_other), (Outgoing::new(fro), from_one)]
 }
 
-impl Peer {
+impl OtherWorker {
     fn new(
         number: usize,
-        (decides, to_decide): (Outgoing<Packet>, LaneOut<Packet>),
-        (sends, to_send): (Outgoing<Leaving>, LaneOut<Leaving>),
-        (settles, settled): (Outgoing<Settled>, LaneOut<Settled>),
+        (decides, to_decide): (Outgoing<Packet>, SpscOut<Packet>),
+        (sends, to_send): (Outgoing<Leaving>, SpscOut<Leaving>),
+        (settles, settled): (Outgoing<Settled>, SpscOut<Settled>),
     ) -> Self {
         Self { number, is_touched: false, decides, sends, settles, to_decide, to_send, settled }
     }
 }
 
 impl<T: Send> Outgoing<T> {
-    fn new(lane: LaneIn<T>) -> Self {
-        Self { lane, waiting: VecDeque::with_capacity(WAITING) }
+    fn new(spsc_ring: SpscIn<T>) -> Self {
+        Self { spsc_ring, waiting: VecDeque::with_capacity(WAITING) }
     }
 
     /// Hands an item over, or lets it wait; `emptied` gets the one that stood in its place.
     fn hand(&mut self, mut item: T, emptied: impl FnOnce(T)) {
-        if self.waiting.is_empty() && self.lane.put(&mut item) {
+        if self.waiting.is_empty() && self.spsc_ring.put(&mut item) {
             emptied(item);
         } else {
             self.waiting.push_back(item);
@@ -144,7 +144,7 @@ impl<T: Send> Outgoing<T> {
     fn flush(&mut self, mut emptied: impl FnMut(T)) -> bool {
         let before = self.waiting.len();
         while let Some(item) = self.waiting.front_mut()
-            && self.lane.put(item)
+            && self.spsc_ring.put(item)
         {
             self.waiting.pop_front().map(&mut emptied).unwrap_or_default();
         }
@@ -167,34 +167,34 @@ impl Leaving {
 }
 
 /// The books of the worker whose packets are sent here.
-struct TheirCounters<'p> {
+struct OwnerCounters<'p> {
     settles: &'p mut Outgoing<Settled>,
-    hall: &'p Hall,
+    barrier: &'p Barrier,
     own: usize,
 }
 
-impl TheirCounters<'_> {
+impl OwnerCounters<'_> {
     fn settle(&mut self, settled: Settled) {
-        self.hall.hands(self.own);
+        self.barrier.hands(self.own);
         self.settles.hand(settled, drop);
     }
 }
 
-impl Ledger for TheirCounters<'_> {
+impl Ledger for OwnerCounters<'_> {
     fn failed(&mut self, booking: TxCredit, reason: DropReason) {
         self.settle(Settled { booking, reason: Some(reason) });
     }
 }
 
-impl Peers {
-    fn new(own: usize, hall: &Arc<Hall>) -> Self {
-        let hall = Arc::clone(hall);
+impl HandOff {
+    fn new(own: usize, barrier: &Arc<Barrier>) -> Self {
+        let barrier = Arc::clone(barrier);
         let (others, kept, batches) = (Vec::new(), Vec::new(), TxBatches::default());
-        Self { own, hall, others, reserve: None, batches, kept, in_hand: 0 }
+        Self { own, barrier, others, reserve: None, batches, kept, in_hand: 0 }
     }
 
-    pub(super) fn hall(&self) -> &Hall {
-        &self.hall
+    pub(super) fn barrier(&self) -> &Barrier {
+        &self.barrier
     }
 
     /// Does anything wait that others shall send? Then no packet must be decided: that makes more.
@@ -209,7 +209,7 @@ impl Peers {
 
     /// Does anything wait for a place? Then nothing more must be taken from ports.
     pub(super) fn is_backed_up(&self) -> bool {
-        let waits = |peer: &Peer| {
+        let waits = |peer: &OtherWorker| {
             !(peer.decides.waiting.is_empty()
                 && peer.sends.waiting.is_empty()
                 && peer.settles.waiting.is_empty())
@@ -225,11 +225,11 @@ impl Peers {
         pool: &mut BufferPool,
     ) {
         for packet in input.drain(..) {
-            let decider = engine.decider(&packet, self.hall.workers());
+            let decider = engine.decider(&packet, self.barrier.workers());
             match self.others.iter_mut().find(|peer| peer.number == decider) {
                 None => self.kept.push(packet),
                 Some(peer) => {
-                    self.hall.hands(self.own);
+                    self.barrier.hands(self.own);
                     peer.is_touched = true;
                     peer.decides.hand(packet, |emptied| pool.put(emptied.buffer));
                 }
@@ -263,7 +263,7 @@ impl Peers {
 
     /// The vector has passed, and what came of it was handed over.
     pub(super) fn end_vector(&mut self) {
-        self.hall.is_done(self.own, std::mem::take(&mut self.in_hand));
+        self.barrier.is_done(self.own, std::mem::take(&mut self.in_hand));
     }
 
     /// Hands over what leaves by others, and leaves the rest in `output`.
@@ -285,7 +285,7 @@ impl Peers {
 
     fn hand(&mut self, worker: usize, leaving: Leaving, pool: &mut BufferPool) {
         if let Some(peer) = self.others.iter_mut().find(|peer| peer.number == worker) {
-            self.hall.hands(self.own);
+            self.barrier.hands(self.own);
             peer.is_touched = true;
             peer.sends.hand(leaving, |emptied| pool.put(emptied.into_buffer()));
         }
@@ -302,8 +302,8 @@ impl Peers {
     ) -> u64 {
         let mut done = 0;
         for peer in &mut self.others {
-            let Peer { settles, to_send, settled, .. } = peer;
-            let theirs = &mut TheirCounters { settles, hall: &self.hall, own: self.own };
+            let OtherWorker { settles, to_send, settled, .. } = peer;
+            let theirs = &mut OwnerCounters { settles, barrier: &self.barrier, own: self.own };
             let kept = (&mut self.batches, &mut self.reserve);
             let sent = send(to_send, theirs, (rings, underlay, pool), kept);
             let mut outcome = Settled::default();
@@ -321,7 +321,7 @@ impl Peers {
             // A booking wakes nobody while there is room for more of them.
             peer.is_touched |= has_flushed || !peer.settles.waiting.is_empty();
         }
-        self.hall.is_done(self.own, done);
+        self.barrier.is_done(self.own, done);
         self.wake();
         done
     }
@@ -330,15 +330,15 @@ impl Peers {
     fn wake(&mut self) {
         for peer in self.others.iter_mut().filter(|peer| peer.is_touched) {
             peer.is_touched = false;
-            self.hall.wake(peer.number);
+            self.barrier.wake(peer.number);
         }
     }
 
     /// May this worker sleep? If so, whoever hands something to it wakes it, until
-    /// [`Peers::is_awake`].
+    /// [`HandOff::is_awake`].
     pub(super) fn falls_asleep(&mut self) -> bool {
-        self.hall.falls_asleep(self.own);
-        let has_come = |peer: &Peer| {
+        self.barrier.falls_asleep(self.own);
+        let has_come = |peer: &OtherWorker| {
             !(peer.to_decide.is_empty() && peer.to_send.is_empty() && peer.settled.is_empty())
         };
         let may_sleep = !self.is_backed_up() && !self.others.iter().any(has_come);
@@ -349,15 +349,15 @@ impl Peers {
     }
 
     pub(super) fn is_awake(&self) {
-        self.hall.is_awake(self.own);
+        self.barrier.is_awake(self.own);
     }
 }
 
-/// Sends what another worker has handed over, at most a lane of it. Answers how much. The reserve is
+/// Sends what another worker has handed over, at most a ring of it. Answers how much. The reserve is
 /// filled again before anybody else can take a buffer.
 fn send(
-    to_send: &mut LaneOut<Leaving>,
-    theirs: &mut TheirCounters<'_>,
+    to_send: &mut SpscOut<Leaving>,
+    theirs: &mut OwnerCounters<'_>,
     (rings, underlay, pool): (&mut Rings, &mut Option<Box<Underlay>>, &mut BufferPool),
     (batches, reserve): (&mut TxBatches, &mut Option<Buffer>),
 ) -> u64 {
@@ -365,7 +365,7 @@ fn send(
         *reserve = pool.take();
     }
     let mut sent = 0;
-    while sent < LANE_SLOTS as u64 && !to_send.is_empty() {
+    while sent < RING_SLOTS as u64 && !to_send.is_empty() {
         let Some(buffer) = pool.take().or_else(|| reserve.take()) else { break };
         let mut leaving = Leaving::empty(buffer);
         if !to_send.take(&mut leaving) {
@@ -396,9 +396,9 @@ fn send(
     sent
 }
 
-impl Drop for Peers {
+impl Drop for HandOff {
     /// Whoever waits for this worker must not do so for ever.
     fn drop(&mut self) {
-        self.hall.breaks();
+        self.barrier.breaks();
     }
 }
