@@ -53,7 +53,7 @@ pub use inventory::{Inventory, NodeFacts};
 pub use ledger::{
     Direction, Ledger, PathPhase, PathRecord, Pin, PlacedPort, PlacedRule, SliceReach,
 };
-pub use next::{draining, next, rested};
+pub use next::{converged, draining, next};
 pub use observed::{FunctionWatch, Observed, Silent};
 pub use paths::Paths;
 pub use preview::preview;

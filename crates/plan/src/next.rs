@@ -35,7 +35,7 @@ pub fn next(
 
 /// A blueprint that nothing follows: what was found out in looking is kept.
 #[must_use]
-pub fn rested(previous: &Blueprint, intent: &IndexedIntent, inventory: &Inventory) -> Blueprint {
+pub fn converged(previous: &Blueprint, intent: &IndexedIntent, inventory: &Inventory) -> Blueprint {
     // No entry differs, but what entries are counted by may.
     let to = Sources { paths: &previous.ledger.paths, intent, nodes: &inventory.nodes };
     let programs = previous.following_programs(to);

@@ -8,7 +8,7 @@ use crate::blueprint::Blueprint;
 use crate::index::IndexedIntent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase};
-use crate::next::{next, rested};
+use crate::next::{converged, next};
 use crate::slices::{SliceBlock, SliceBook};
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::id::{InstanceId, PortId};
@@ -277,8 +277,8 @@ impl Reconciler {
 
     /// Remembers that nothing was to be changed for this intent: what is declared next is held
     /// against it.
-    pub fn rest(&mut self, intent: &IndexedIntent) {
-        self.blueprint = Arc::new(rested(&self.blueprint, intent, &self.inventory));
+    pub fn converged(&mut self, intent: &IndexedIntent) {
+        self.blueprint = Arc::new(converged(&self.blueprint, intent, &self.inventory));
     }
 
     /// Makes a planned blueprint the current one: its ledger is on disk.

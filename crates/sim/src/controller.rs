@@ -164,7 +164,7 @@ impl Controller {
                 Err(error) => step.trouble = Some(error.to_string()),
             }
         } else {
-            self.reconciler.rest(&self.declared.intent);
+            self.reconciler.converged(&self.declared.intent);
         }
         self.hand_out();
         step

@@ -125,7 +125,7 @@ impl Planner {
             self.unstored.clear();
         }
         let Some(planned) = self.reconciler.plan(&self.declared.intent) else {
-            self.reconciler.rest(&self.declared.intent);
+            self.reconciler.converged(&self.declared.intent);
             return Ok(());
         };
         let former = self.reconciler.blueprint();

@@ -509,7 +509,7 @@ fn plans_as_without_rest(changes: &[Vec<Write>], nodes: u32) -> Result<(), TestC
         indexed = draft;
         let has_planned = settle(&mut resting, &indexed);
         prop_assert_eq!(has_planned, settle(&mut restless, &indexed));
-        resting.rest(&indexed);
+        resting.converged(&indexed);
         let (left, right) = (resting.blueprint(), restless.blueprint());
         prop_assert_eq!((left.number, left.parent), (right.number, right.parent));
         prop_assert_eq!(&left.programs, &right.programs);

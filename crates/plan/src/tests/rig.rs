@@ -213,7 +213,7 @@ impl World {
             made += 1;
             assert!(made < 10, "the planner does not come to rest");
         }
-        self.blueprint = catena_plan::rested(&self.blueprint, &intent, &self.inventory);
+        self.blueprint = catena_plan::converged(&self.blueprint, &intent, &self.inventory);
         made
     }
 

@@ -288,7 +288,7 @@ fn what_is_written_down_of_slices_brings_back_what_nodes_run() {
     let intent = world.intent.clone().into();
     let mut resumed = resume(&book);
     assert!(resumed.plan(&intent).is_none(), "nothing is to be told");
-    resumed.rest(&intent);
+    resumed.converged(&intent);
     assert_eq!(resumed.blueprint().programs, world.blueprint.programs);
     // Who knows nothing of what nodes were told tells all of them everything.
     let told = BTreeMap::new();
@@ -400,7 +400,7 @@ proptest! {
             meaning(&world);
         }
         world.rest();
-        let (mut fresh, ..) = rested_anew(&world);
+        let (mut fresh, ..) = converged_anew(&world);
         fresh.rest();
         prop_assert_eq!(meaning(&world), meaning(&fresh));
         let phases = world.blueprint.slices.paths().map(|(_, path)| path.phase);
@@ -441,7 +441,7 @@ fn slices_at(blueprint: &Blueprint, number: u32) -> Entries {
 }
 
 /// The same declared world, planned from nothing.
-fn rested_anew(world: &World) -> (World, ()) {
+fn converged_anew(world: &World) -> (World, ()) {
     let (mut fresh, ..) = self::world();
     fresh.intent = world.intent.clone();
     (fresh, ())

@@ -145,7 +145,7 @@ impl Domain {
         }
         assert_eq!(reconciler.blueprint().number, wanted.number);
         assert!(reconciler.plan(indexed).is_none());
-        reconciler.rest(indexed);
+        reconciler.converged(indexed);
     }
 }
 

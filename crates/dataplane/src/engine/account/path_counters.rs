@@ -41,7 +41,7 @@ struct Side {
     chain: ChainId,
     id: PathId,
     /// The index of the path whose instances it has.
-    like: u32,
+    template: u32,
     entered: Volume,
     tapped: Volume,
     hops: Vec<HopSums>,
@@ -153,7 +153,7 @@ impl PathCounters {
             self.sides.resize(end, Side::empty());
         }
         let shape = positions.id_of(own).zip(positions.shape_of(own));
-        let named = shape.map(|(id, like)| (tables.path(like).chain, id));
+        let named = shape.map(|(id, template)| (tables.path(template).chain, id));
         let (tally, side) = (&mut self.tallies[own as usize], &mut self.sides[own as usize]);
         if tally.serial == NO_SERIAL || named != Some((side.chain, side.id)) {
             side.align_hops(None, slots, lost);
@@ -164,9 +164,9 @@ impl PathCounters {
                 (side.chain, side.id) = (chain, id);
             }
         }
-        if let Some((_, like)) = shape {
-            side.like = like;
-            side.align_hops((own == like).then(|| tables.path(like)), slots, lost);
+        if let Some((_, template)) = shape {
+            side.template = template;
+            side.align_hops((own == template).then(|| tables.path(template)), slots, lost);
         }
     }
 
@@ -181,18 +181,18 @@ impl PathCounters {
         prefer_huge_pages(self.tallies.spare_capacity_mut());
         for own in 0..positions.end() {
             let found = positions.id_of(own).zip(positions.shape_of(own));
-            let Some((id, like)) = found else {
+            let Some((id, template)) = found else {
                 self.push(Side::empty(), Tally::default());
                 continue;
             };
-            let path = tables.path(like);
+            let path = tables.path(template);
             let (mut side, tally) = old.remove(&(path.chain, id)).unwrap_or_else(|| {
                 self.last_serial += 1;
                 let tally = Tally { serial: self.last_serial, ..Tally::default() };
                 (Side { chain: path.chain, id, ..Side::empty() }, tally)
             });
-            side.like = like;
-            side.align_hops((own == like).then_some(path), slots, lost);
+            side.template = template;
+            side.align_hops((own == template).then_some(path), slots, lost);
             self.push(side, tally);
         }
         for (mut side, _) in old.into_values() {
@@ -208,8 +208,8 @@ impl PathCounters {
     /// The seat of the path that a position of the tables in force is on.
     #[inline]
     pub(crate) fn seat(&self, position: PathPosition) -> PathRef {
-        let (index, like) = (position.path(), position.like());
-        PathRef { index, like, serial: self.tallies[index as usize].serial }
+        let (index, template) = (position.path(), position.template());
+        PathRef { index, template, serial: self.tallies[index as usize].serial }
     }
 
     /// Asks for the tally of the path with this index, before it is needed.
@@ -253,25 +253,25 @@ impl PathCounters {
     fn places(&self, seat: PathRef) -> Option<(usize, usize)> {
         let own = self.place(seat)?;
         let is_there = own == seat.index as usize;
-        let like = if is_there { seat.like } else { self.sides.get(own)?.like };
-        Some((own, like as usize))
+        let template = if is_there { seat.template } else { self.sides.get(own)?.template };
+        Some((own, template as usize))
     }
 
     #[inline]
     fn each_tally(&mut self, seat: PathRef, book: impl Fn(&mut Tally)) {
-        let Some((own, like)) = self.places(seat) else { return };
+        let Some((own, template)) = self.places(seat) else { return };
         self.tallies.get_mut(own).map(&book);
-        if own != like {
-            self.tallies.get_mut(like).map(&book);
+        if own != template {
+            self.tallies.get_mut(template).map(&book);
         }
     }
 
     #[inline]
     fn each_side(&mut self, seat: PathRef, book: impl Fn(&mut Side)) {
-        let Some((own, like)) = self.places(seat) else { return };
+        let Some((own, template)) = self.places(seat) else { return };
         self.sides.get_mut(own).map(&book);
-        if own != like {
-            self.sides.get_mut(like).map(&book);
+        if own != template {
+            self.sides.get_mut(template).map(&book);
         }
     }
 
@@ -311,8 +311,8 @@ impl PathCounters {
         let place = self.place(seat)?;
         // The seat says it as long as the tables do, which spares a line.
         let is_there = place == seat.index as usize;
-        let like = if is_there { seat.like } else { self.sides.get(place)?.like };
-        self.sides.get_mut(like as usize)?.hops.get_mut(local as usize)
+        let template = if is_there { seat.template } else { self.sides.get(place)?.template };
+        self.sides.get_mut(template as usize)?.hops.get_mut(local as usize)
     }
 
     /// What happened on the path with this index; none: there is none.
@@ -360,7 +360,7 @@ impl Side {
         Self {
             chain: ChainId(uuid::Uuid::nil()),
             id: PathId(0),
-            like: 0,
+            template: 0,
             entered: Volume::default(),
             tapped: Volume::default(),
             hops: Vec::new(),

@@ -89,7 +89,7 @@ impl PathPosition {
     }
 
     /// Index of the path whose hops it has: itself, but for the path of a slice.
-    pub(crate) fn like(self) -> u32 {
+    pub(crate) fn template(self) -> u32 {
         self.shape
     }
 

@@ -33,6 +33,6 @@ pub(crate) enum Passage {
 pub(crate) struct PathRef {
     pub(crate) index: u32,
     /// The index of the path whose hops it has: its sums hold those of slices too.
-    pub(crate) like: u32,
+    pub(crate) template: u32,
     pub(crate) serial: u64,
 }
