@@ -336,7 +336,7 @@ impl Ledger {
         });
     }
 
-    /// Forgets the rest of identifiers that have converged long enough.
+    /// Forgets the rest of identifiers that have rested long enough.
     pub(crate) fn end_quarantines(&mut self) {
         let number = self.number;
         self.quarantine.retain(|_, until| number < *until);

@@ -58,8 +58,8 @@ impl SliceBook {
         number: BlueprintNumber,
     ) -> impl Iterator<Item = (u32, SliceBlock)> {
         let changed = differences(&former.paths, &self.paths).map(|(id, ..)| id);
-        let converged = differences(&former.resting, &self.resting).map(|(id, ..)| id);
-        let places: BTreeSet<u32> = changed.chain(converged).map(|id| id.0 / BLOCK_IDS).collect();
+        let rested = differences(&former.resting, &self.resting).map(|(id, ..)| id);
+        let places: BTreeSet<u32> = changed.chain(rested).map(|id| id.0 / BLOCK_IDS).collect();
         places.into_iter().map(move |place| (place, self.block(place, number)))
     }
 
