@@ -1,4 +1,4 @@
-//! The lane against the slow path: whatever comes, an engine with it and one without do the same.
+//! The fast path against the slow path: whatever comes, an engine with it and one without do the same.
 
 use crate::accounting::{
     Content, Shot, USERS_LAST, USERS_VNI, behave, chains_of, shoot, shots, towns,

@@ -136,7 +136,7 @@ impl FastPath {
         (is_its_port && !serves_next).then_some(door.local)
     }
 
-    /// May a plan lead to the port that a packet came from? Then the packet ages, the slow path.
+    /// May a plan lead to the port that a packet came from? Then the packet ages, on the slow path.
     fn leads_to(&self, number: u32, ingress: &IngressPort) -> bool {
         let is_its = |number: u32| {
             let plan = self.plans.get(number);

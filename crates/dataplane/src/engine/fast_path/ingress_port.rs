@@ -17,7 +17,7 @@ pub(super) struct IngressPort {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum IngressKind {
     Endpoint,
-    /// `serial`: what the proxy's memory knows the port by; none: what comes bare goes the slow path.
+    /// `serial`: what the proxy's memory knows the port by; none: what comes bare takes the slow path.
     Function {
         speaks_nsh: bool,
         serial: Option<u32>,

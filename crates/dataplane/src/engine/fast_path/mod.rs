@@ -59,7 +59,7 @@ pub(crate) struct FastPath {
     running: CounterRun,
     /// The path whose counters were asked for last.
     prefetched: u32,
-    /// Packets that go the slow path.
+    /// Packets that take the slow path.
     pub(crate) waiting: Vec<Packet>,
 }
 
@@ -150,7 +150,7 @@ impl FastPath {
         self.is_open
     }
 
-    /// Takes packets through until one has to go the slow path; that one then waits, and those
+    /// Takes packets through until one has to take the slow path; that one then waits, and those
     /// behind it that have to as well.
     pub(crate) fn run(&mut self, packets: &mut Batch<'_, '_>, context: &mut FastPathContext<'_>) {
         context.gso.open();

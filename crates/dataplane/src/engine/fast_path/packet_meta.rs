@@ -14,7 +14,7 @@ use catena_wire::scalar::MacAddr;
 /// How far the fast path knows a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It does not: it goes the slow path.
+    /// It does not: it takes the slow path.
     #[default]
     SlowPath,
     /// From an endpoint: on a path once it is decided, or switched.
