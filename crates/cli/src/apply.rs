@@ -30,7 +30,7 @@ pub(crate) struct ApplyArguments {
     /// Remove what the document declares, instead.
     #[arg(long)]
     undeploy: bool,
-    /// Wait until chains and slices are active and their paths of before are gone; say how far the
+    /// Wait until chains and slices are active and their former paths are gone; say how far the
     /// nodes are and what became of packets on old paths. Exit code 1 when something of that is not
     /// over in time.
     #[arg(long)]
@@ -77,7 +77,7 @@ fn unfinished(applied: &Applied) -> Option<String> {
     }
     if let Some(Draining { chain, path, reason }) = applied.draining.first() {
         return Some(format!(
-            "it is declared, but the path {path} of chain '{chain}' of before still drains: {reason}. \
+            "it is declared, but the former path {path} of chain '{chain}' still drains: {reason}. \
              'catena path list' shows when it is gone; wait longer with --timeout"
         ));
     }
@@ -94,7 +94,7 @@ fn unfinished_slices(slices: &SlicesProgress) -> Option<String> {
     }
     let SlicesDraining { paths, reason } = draining.as_ref()?;
     Some(format!(
-        "it is declared, but {paths} paths of slices of before still drain: {reason}. Wait longer \
+        "it is declared, but {paths} former paths of slices still drain: {reason}. Wait longer \
          with --timeout"
     ))
 }
@@ -144,13 +144,13 @@ fn lines(applied: &Applied, waited: Option<Duration>) -> Vec<String> {
     }
     lines.extend(applied.receipts.iter().map(receipt::line));
     let draining = |one: &Draining| {
-        format!("draining chain {} · path {} of before · {}", one.chain, one.path, one.reason)
+        format!("draining chain {} · former path {} · {}", one.chain, one.path, one.reason)
     };
     lines.extend(applied.draining.iter().map(draining));
     if let Some(slices) = &applied.slices {
         lines.push(format!("slices   {} of {} in force", slices.settled, slices.count));
         let draining = |left: &SlicesDraining| {
-            format!("draining slices · {} paths of before · {}", left.paths, left.reason)
+            format!("draining slices · {} former paths · {}", left.paths, left.reason)
         };
         lines.extend(slices.draining.as_ref().map(draining));
     }
@@ -222,20 +222,20 @@ mod tests {
             expected[0],
             "chain web   active, path 42",
             "n1 119 ✓  n2 118 of 119  n3 away      1.8 s",
-            "draining chain web · path 41 of before · node 'n3' is not connected",
+            "draining chain web · former path 41 · node 'n3' is not connected",
             "slices   3 of 4 in force",
-            "draining slices · 2 paths of before · packets are inside",
+            "draining slices · 2 former paths · packets are inside",
         ];
         assert_eq!(lines(&applied, Some(Duration::from_millis(1_800))), expected);
         let left = unfinished(&applied).unwrap();
-        assert!(left.contains("path 41 of chain 'web' of before still drains"), "{left}");
+        assert!(left.contains("former path 41 of chain 'web' still drains"), "{left}");
         let applied = Applied { draining: Vec::new(), ..applied };
         let left = unfinished(&applied).unwrap();
         assert!(left.contains("3 of 4 slices are in force; slice 'teid-7' is not"), "{left}");
         let slices = applied.slices.clone().unwrap();
         let of = |slices| unfinished(&Applied { slices, ..applied.clone() });
         let left = of(Some(SlicesProgress { waiting: None, ..slices.clone() })).unwrap();
-        assert!(left.contains("2 paths of slices of before still drain: packets are"), "{left}");
+        assert!(left.contains("2 former paths of slices still drain: packets are"), "{left}");
         assert_eq!(of(Some(SlicesProgress { waiting: None, draining: None, ..slices })), None);
         assert_eq!(of(None), None);
     }

@@ -305,7 +305,7 @@ fn remarks(report: &ChainReport) -> Vec<String> {
     let is_other = |path: &&PathReport| path.phase != IN_USE && report.status.path.is_some();
     lines.extend(report.paths.iter().filter(is_other).map(|path| {
         let phase = match path.phase.as_str() {
-            "superseded" => "of before, not gone yet",
+            "superseded" => "former, not gone yet",
             _ => "on its way, not in use yet",
         };
         format!("path {} ({}) is {phase}", path.path, path.direction)

@@ -44,7 +44,7 @@ declined! {
     AwareFunction "aware_function" "Its function reads the chain header.",
     SharedFunction "shared_function" "Two versions of its path, or two networks, share a function, so each packet is told apart.",
     Siblings "siblings" "Several instances of its hop send from one port.",
-    Pinned "pinned" "Flows of its path are pinned to the one of before.",
+    Pinned "pinned" "Flows of its path are pinned to the former one.",
     Watched "watched" "Probes of its instance look like its packets.",
     Bypassed "bypassed" "It goes past a dead instance.",
     Metadata "metadata" "Its path carries metadata.",

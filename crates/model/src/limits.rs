@@ -127,13 +127,13 @@ limits! {
     CHAIN_ANSWER_WAIT_MS: u64 = 5_000, "milliseconds",
         "How long a chain request waits for its nodes before it answers with what is missing.";
     DRAIN_WAIT_MAX_MS: u64 = 2_000, "milliseconds",
-        "After this a path of before is removed though packets are missing on it: what is missing is told as lost.";
+        "After this a former path is removed though packets are missing on it: what is missing is told as lost.";
     PIN_IDLE_REWRITING_MS: u32 = 2_000, "milliseconds",
         "A pause after which no packet of a flow is inside a function that changes its bytes: the flow may take the path of after.";
     PIN_IDLE_DRAINING_MS: u32 = 30_000, "milliseconds",
         "A pause after which a flow has ended, so that its instance needs not wait for it to be drained.";
     PIN_WAIT_MAX_MS: u64 = 300_000, "milliseconds",
-        "How long flows stay on a path of before at most; then they are moved.";
+        "How long flows stay on a former path at most; then they are moved.";
     RECEIPTS_MAX: usize = 4_096, "receipts",
         "Receipts that a controller keeps, the last of each chain.";
 }

@@ -63,7 +63,7 @@ pub struct ResourceChange {
     pub change: ChangeKind,
 }
 
-/// The title of the refusal of a plan that is of before.
+/// The title of the refusal of a plan that is outdated.
 pub const MOVED_ON: &str = "Moved on";
 
 /// What `POST /v1/plan/{draft}/apply` takes.
@@ -72,7 +72,7 @@ pub const MOVED_ON: &str = "Moved on";
 pub struct ApplyRequest {
     /// The plan that is meant; without one, the draft's own.
     pub plan: Option<u64>,
-    /// Is it answered only when the nodes have acknowledged and the paths of before are gone, or
+    /// Is it answered only when the nodes have acknowledged and the former paths are gone, or
     /// cannot?
     pub wait: bool,
     /// For at most so long, in milliseconds; none: as long as the controller waits for chains.
@@ -92,7 +92,7 @@ pub struct Applied {
     pub receipts: Vec<Receipt>,
     /// The nodes and how far they are; only for whom they concern.
     pub nodes: Vec<NodeProgress>,
-    /// The paths of before that are still there when the waiting is over, if it was waited.
+    /// The former paths that are still there when the waiting is over, if it was waited.
     #[serde(default)]
     pub draining: Vec<Draining>,
     /// The slices that it made, changed or removed, and those of chains that it changed; none: there
@@ -110,11 +110,11 @@ pub struct SlicesProgress {
     pub settled: u64,
     /// The first of the others.
     pub waiting: Option<SliceWaiting>,
-    /// What is left of their paths of before; none: nothing.
+    /// What is left of their former paths; none: nothing.
     pub draining: Option<SlicesDraining>,
 }
 
-/// Paths of before of slices, which nodes still know.
+/// Former paths of slices, which nodes still know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SlicesDraining {
     /// How many.
@@ -132,7 +132,7 @@ pub struct SliceWaiting {
     pub reason: String,
 }
 
-/// A path of before that nodes still know.
+/// A former path that nodes still know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Draining {
     /// The name that its chain has or had.

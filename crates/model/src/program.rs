@@ -391,7 +391,7 @@ pub struct InstanceEntry {
 /// instances also those that have not sent since the rules turned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinEntry {
-    /// The path of before.
+    /// The former path.
     pub old: PathId,
     /// The path that the rules send into.
     pub new: PathId,

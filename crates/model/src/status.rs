@@ -18,7 +18,7 @@ pub enum ChainState {
     Building,
     /// Every node has acknowledged; the next packet takes the chain.
     Active,
-    /// An update is on its way: the traffic takes the path of before, whole.
+    /// An update is on its way: the traffic takes the former path, whole.
     Updating,
     /// It was active and something it needs is gone: packets that miss it are dropped by name
     /// rather than let past a function, or treated as declared for a dead instance.
@@ -102,7 +102,7 @@ pub enum DrainProof {
 /// A path that an update took out of use, and what became of the packets on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DrainedPath {
-    /// The path of before.
+    /// The former path.
     pub path: PathId,
     /// How it was found empty.
     pub proof: DrainProof,
@@ -134,9 +134,9 @@ pub struct Receipt {
     pub blueprint: BlueprintNumber,
     /// The paths in use since; none when the chain was deleted.
     pub paths: Vec<PathId>,
-    /// The paths of before; none when the chain is new or only its rules changed.
+    /// The former paths; none when the chain is new or only its rules changed.
     pub drained: Vec<DrainedPath>,
-    /// From the first blueprint of the change to the last packet of before, in milliseconds.
+    /// From the first blueprint of the change to the last packet on the former path, in milliseconds.
     pub took_ms: u64,
 }
 
@@ -196,7 +196,7 @@ pub struct ChainReport {
     /// How the path is carried between hosts.
     pub encapsulation: Encapsulation,
     /// Its paths that nodes know: both directions of a symmetric chain, and what is on its way or
-    /// of before.
+    /// former.
     #[serde(default)]
     pub paths: Vec<PathReport>,
     /// Counters of each node that the chain touches.
@@ -433,7 +433,7 @@ pub struct InstanceReport {
     pub is_draining: bool,
     /// How it is used.
     pub used: InstanceUse,
-    /// Flows that classifiers still keep on paths of before because of it.
+    /// Flows that classifiers still keep on former paths because of it.
     pub flows_left: u64,
 }
 

@@ -52,7 +52,7 @@ impl Step<'_> {
         let chains = group.iter().filter_map(|id| self.intent.chains.get(id));
         if self.is_shaped(group) {
             for chain in chains {
-                // Whatever is missing, the paths of before stay: an update is whole or has not
+                // Whatever is missing, the former paths stay: an update is whole or has not
                 // happened.
                 if let Ok(ways) = render(self.intent, self.inventory, self.graphs, chain) {
                     let ready = self.prepare(chain, &ways);
@@ -224,7 +224,7 @@ fn install(
 }
 
 /// The classifiers turn to the new paths; in the same blueprint they turn away from the old. Flows
-/// that they keep on a path of before are named by the new paths alone from now on.
+/// that they keep on a former path are named by the new paths alone from now on.
 fn classify(ledger: &mut Ledger, chain: ChainId, ids: &[PathId]) {
     let number = ledger.number;
     let before: Vec<PathId> = ledger.classified(chain).into_iter().map(|(id, _)| id).collect();

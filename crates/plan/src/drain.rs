@@ -25,7 +25,7 @@ pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 /// After this a path counts as drained whatever the counters say: a function may have swallowed
 /// packets, and no network keeps one that long.
 pub const DRAIN_WAIT_MAX: Duration = Duration::from_millis(DRAIN_WAIT_MAX_MS);
-/// After this flows are no longer kept on a path of before.
+/// After this flows are no longer kept on a former path.
 pub const PIN_WAIT_MAX: Duration = Duration::from_millis(PIN_WAIT_MAX_MS);
 
 /// The answers of those nodes that gave one.

@@ -34,10 +34,10 @@ pub enum Direction {
     Reverse,
 }
 
-/// Flows that stay on a path of before when classifiers turn to the path that holds this.
+/// Flows that stay on a former path when classifiers turn to the path that holds this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// The path of before.
+    /// The former path.
     pub old: PathId,
     /// Only flows that met one of these stay.
     pub instances: Vec<InstanceId>,
@@ -113,7 +113,7 @@ pub struct PathRecord {
     pub needs: BTreeMap<NodeName, BlueprintNumber>,
     /// Has the chain been active before this path?
     pub is_update: bool,
-    /// What its classifiers leave on paths of before.
+    /// What its classifiers leave on former paths.
     #[serde(default)]
     pub pins: Vec<Pin>,
     /// Where slices enter paths with its hops.

@@ -172,7 +172,7 @@ pub(crate) fn supersede(path: &mut PathRecord, number: BlueprintNumber) {
 }
 
 /// Turns the classifiers away from those of these chains that are gone, and from those that lost their
-/// last rule: what takes nothing has no packets to keep on a path of before.
+/// last rule: what takes nothing has no packets to keep on a former path.
 fn supersede_unwanted(
     ledger: &mut Ledger,
     intent: &Intent,

@@ -22,7 +22,7 @@ impl Member for PathId {
 pub struct Paths {
     records: Table<PathId, Arc<PathRecord>>,
     chains: Relation<ChainId, PathId>,
-    /// The paths of before that others leave flows on.
+    /// The former paths that others leave flows on.
     pinned: Counts<PathId>,
     /// Those that leave flows on others.
     pinning: OrdSet<PathId>,

@@ -1,4 +1,4 @@
-//! Which flows stay on a path of before when its classifiers turn, and until when. Knows why a flow
+//! Which flows stay on a former path when its classifiers turn, and until when. Knows why a flow
 //! must not move; refuses to know how a classifier remembers flows.
 
 use crate::intent::Intent;
@@ -11,7 +11,7 @@ use catena_model::limits::{PIN_IDLE_DRAINING_MS, PIN_IDLE_REWRITING_MS};
 use catena_model::program::{HopEntry, HopKind, InstanceEntry};
 use std::collections::BTreeSet;
 
-/// What the classifiers of a new path leave on the paths of before: flows of functions whose
+/// What the classifiers of a new path leave on the former paths: flows of functions whose
 /// packets would not tell which path they are on, and flows of instances that drain.
 pub(crate) fn pins(
     ledger: &Ledger,

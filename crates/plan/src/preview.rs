@@ -152,7 +152,7 @@ fn disruption(
             outcome.ledger.current(*id).any(|(_, path)| path.phase == PathPhase::Classified);
         match status.state {
             ChainState::Degraded => sentences.push(format!(
-                "chain '{name}' keeps the path of before, which is broken: {}",
+                "chain '{name}' keeps the former path, which is broken: {}",
                 status.reason
             )),
             _ if !is_carried => {
@@ -164,7 +164,7 @@ fn disruption(
     for change in nodes {
         if inventory.nodes.get(&change.node).is_some_and(|facts| !facts.is_connected) {
             sentences.push(format!(
-                "node '{}' is away: chains that need it keep the path of before until it is back",
+                "node '{}' is away: chains that need it keep the former path until it is back",
                 change.node
             ));
         }

@@ -1,5 +1,5 @@
 //! The account of each change of a chain, from the first blueprint that knows of it to the last
-//! packet on the paths of before. Pure: sees blueprints pass, time is an argument.
+//! packet on the former paths. Pure: sees blueprints pass, time is an argument.
 
 use crate::blueprint::Blueprint;
 use crate::inventory::Inventory;
@@ -22,7 +22,7 @@ struct Change<T> {
     name: String,
     /// The newest blueprint that had a part in it.
     newest: BlueprintNumber,
-    /// Paths of before, and what became of them as far as it is known.
+    /// Former paths, and what became of them as far as it is known.
     old: BTreeMap<PathId, Option<DrainedPath>>,
 }
 
@@ -42,7 +42,7 @@ impl<T> Default for Changes<T> {
 }
 
 impl<T: Copy + Sub<T, Output = Duration>> Changes<T> {
-    /// Notes what became of a path of before.
+    /// Notes what became of a former path.
     pub fn note(&mut self, drained: &DrainedPath) {
         for change in self.open.values_mut() {
             if let Some(known) = change.old.get_mut(&drained.path) {

@@ -92,7 +92,7 @@ pub fn is_withdrawn(current: &Blueprint, inventory: &Inventory, chain: ChainId) 
         .all(|(_, path)| path.phase == PathPhase::Superseded && current.is_running(inventory, path))
 }
 
-/// What a path of before waits for until nodes forget it.
+/// What a former path waits for until nodes forget it.
 #[must_use]
 pub fn drain_reason(
     current: &Blueprint,
@@ -110,7 +110,7 @@ pub fn drain_reason(
     packets_inside()
 }
 
-/// Why a path of before is still there whose classifiers have not all turned away.
+/// Why a former path is still there whose classifiers have not all turned away.
 pub(crate) fn may_still_send(node: &str) -> String {
     format!("{node}: it may still send into it")
 }

@@ -18,7 +18,7 @@ pub struct Faults {
     pub full_disk: bool,
     /// A commit of the controller takes long.
     pub slow_disk: bool,
-    /// Programs of before come again.
+    /// Former programs come again.
     pub replays: bool,
     /// Interfaces of ports vanish and come back.
     pub interfaces: bool,

@@ -147,7 +147,7 @@ impl World {
         self.set_full(node, false);
     }
 
-    /// A program of before comes again, as if the controller sent it now.
+    /// A former program comes again, as if the controller sent it now.
     fn replay(&mut self, node: usize) {
         let Some(program) = self.checks.sent_to(node, &mut self.random) else { return };
         let session = self.nodes.get(node).filter(|node| node.is_welcome);

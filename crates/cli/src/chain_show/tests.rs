@@ -145,7 +145,7 @@ fn what_the_numbers_leave_out_is_said() {
             "* host2 began to count anew 40 s ago, with its data plane: what came before is \
              not in its numbers",
             "host3 told no counters: what it saw is missing here",
-            "path 41 (forward) is of before, not gone yet",
+            "path 41 (forward) is former, not gone yet",
         ]
     );
 }

@@ -130,7 +130,7 @@ fn ids_of(client: &Client, kind: Kind, names: &[String]) -> Result<Vec<String>, 
     names.iter().map(|name| id_of(client, kind, name)).collect()
 }
 
-/// The members that a resource has and those that it is to have: without those of before when it is
+/// The members that a resource has and those that it is to have: without the former ones when it is
 /// to have `none` of them, and in their order.
 fn joined(before: &Value, none: bool, added: Vec<String>) -> Vec<String> {
     let mut members = if none { Vec::new() } else { texts(before) };

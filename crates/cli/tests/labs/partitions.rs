@@ -135,7 +135,7 @@ fn a_node_cut_off_forwards_on_takes_no_half_update_and_no_older_program() {
         // Each function is seen twice: into it and out of it.
         let took = |path: &[&str]| visits.values().filter(|seen| seen.as_slice() == path).count();
         let (short, long) = (took(&["v1", "v1"]), took(&["v1", "v1", "v2", "v2"]));
-        println!("sent {sent}: {short} by the path of before, {long} by the new one");
+        println!("sent {sent}: {short} by the former path, {long} by the new one");
         assert_eq!(short + long, sent as usize, "a packet took half a path");
         assert!(short > 0 && long > 0);
     });

@@ -22,7 +22,7 @@ const NORTH_MAX: u64 = 512;
 /// Connections of nodes at one time: twice as many as a domain of a thousand nodes needs when all
 /// dial again at once.
 const SOUTH_MAX: u64 = 2_048;
-/// Connections that one node may have: those of before a cut and the one after it.
+/// Connections that one node may have: those from before a cut and the one after it.
 const OF_ONE_NODE_MAX: usize = 8;
 /// Descriptors that no connection gets: the store, certificates, Keystone, what comes to be refused.
 const DESCRIPTORS_RESERVED: u64 = 256;

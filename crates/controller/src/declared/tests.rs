@@ -170,6 +170,19 @@ impl Crowd {
         tokio::spawn(async move { declared.change(edit).await })
     }
 
+    /// The same, once it stands in the queue: behind those that were handed in before.
+    async fn wait_in_line<T: Send + 'static>(
+        &self,
+        edit: impl FnOnce(&mut Draft) -> Result<T, Refused> + Send + 'static,
+    ) -> tokio::task::JoinHandle<Result<(T, Snapshot), Refused>> {
+        let before = self.declared.writer.waiting();
+        let waiting = self.join(edit);
+        while self.declared.writer.waiting() == before {
+            tokio::task::yield_now().await;
+        }
+        waiting
+    }
+
     /// The next commit begins: how many changes it carries.
     async fn commit(&self) -> usize {
         loop {
@@ -181,31 +194,28 @@ impl Crowd {
     }
 }
 
-/// Lets the changes that were handed in reach the queue.
-async fn until_all_wait() {
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_and_revisions() {
     let crowd = Crowd::gather().await;
     let shared = network("shared");
     let id = shared.id;
-    let mut waiting = vec![crowd.join(move |draft| {
-        draft.put(shared)?;
-        Ok(draft.base())
-    })];
+    let mut waiting = vec![
+        crowd
+            .wait_in_line(move |draft| {
+                draft.put(shared)?;
+                Ok(draft.base())
+            })
+            .await,
+    ];
     for number in 0..10 {
         // Each builds on what the one before it has made: no update is lost.
-        waiting.push(crowd.join(move |draft| {
+        let another = crowd.wait_in_line(move |draft| {
             let mut network = draft.intent().networks.get(&id).unwrap().clone();
             network.label.name.push_str(&number.to_string());
             draft.put(network)?;
             Ok(draft.base())
-        }));
-        until_all_wait().await;
+        });
+        waiting.push(another.await);
     }
     assert!(crowd.declared.snapshot().intent.networks.is_empty(), "nothing is durable yet");
     crowd.end();
@@ -228,17 +238,18 @@ async fn changes_that_wait_for_the_disk_share_one_commit_and_keep_their_order_an
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_fails_among_others_is_answered_alone_and_leaves_no_trace() {
     let crowd = Crowd::gather().await;
-    let good = crowd.join(|draft| Ok(draft.put(network("good"))?));
-    let bad = crowd.join(|draft| -> Result<(), Refused> {
+    let good = crowd.wait_in_line(|draft| Ok(draft.put(network("good"))?)).await;
+    let bad = crowd.wait_in_line(|draft| -> Result<(), Refused> {
         draft.put(network("bad"))?;
         Err(Refused("changed my mind".into()))
     });
-    let broken = crowd.join(|draft| -> Result<(), Refused> {
+    let bad = bad.await;
+    let broken = crowd.wait_in_line(|draft| -> Result<(), Refused> {
         draft.put(network("broken"))?;
         panic!("a fault of the test's own making");
     });
-    let reader = crowd.join(|draft| Ok(draft.intent().networks.len()));
-    until_all_wait().await;
+    let broken = broken.await;
+    let reader = crowd.wait_in_line(|draft| Ok(draft.intent().networks.len())).await;
     crowd.end();
     assert_eq!(crowd.commit().await, 2, "the good one, and the one that only looks");
     crowd.end();
@@ -252,9 +263,10 @@ async fn one_that_fails_among_others_is_answered_alone_and_leaves_no_trace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_fails_is_told_to_all_who_shared_it_and_changes_nothing() {
     let mut crowd = Crowd::gather().await;
-    let waiting: Vec<_> =
-        (0..3).map(|_| crowd.join(|draft| Ok(draft.put(network("late"))?))).collect();
-    until_all_wait().await;
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        waiting.push(crowd.wait_in_line(|draft| Ok(draft.put(network("late"))?)).await);
+    }
     crowd.end();
     (&mut crowd.first).await.unwrap().unwrap();
     assert_eq!(crowd.commit().await, 3);

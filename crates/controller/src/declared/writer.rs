@@ -143,6 +143,12 @@ impl Writer {
         queue.is_served
     }
 
+    /// Changes that wait to be made.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.queue().waiting.len()
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

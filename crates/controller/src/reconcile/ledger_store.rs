@@ -1,6 +1,6 @@
 //! What the planner remembers, in the store: a document for each path and a head, one for some paths of
-//! slices, one for what each node was told; a change writes what it changes. Knows keys and the forms
-//! of before; refuses to know what a path is.
+//! slices, one for what each node was told; a change writes what it changes. Knows keys and former
+//! forms; refuses to know what a path is.
 
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -17,7 +17,7 @@ const SLICES_KIND: &str = "slice-paths";
 /// What each step had changed of slices, as it was written up to commit 979b884.
 const SLICE_JOURNAL_KIND: &str = "slice-journal";
 
-/// The ledger that was written last; none: the domain begins. One of before, in which the head held
+/// The ledger that was written last; none: the domain begins. A former one, in which the head held
 /// all paths, is written anew.
 pub(super) fn read(store: &dyn Store) -> Result<Option<Ledger>, StoreError> {
     let Some(document) = store.get(&head_key())? else { return Ok(None) };
@@ -69,14 +69,14 @@ pub(super) fn add(
     Ok(())
 }
 
-/// One step of before.
+/// One step in the former form.
 #[derive(Deserialize)]
 struct JournalRecord {
     journal: SliceBlock,
 }
 
 /// What was planned of slices, and by which blueprint at last. What does not count any more is struck
-/// out; what is there in the form of before is written anew.
+/// out; what is there in the former form is written anew.
 pub(super) fn read_slices(store: &dyn Store) -> Result<(SliceBook, BlueprintNumber), StoreError> {
     let mut transaction = Transaction::untold();
     let steps: Vec<(String, JournalRecord)> = documents(store, SLICE_JOURNAL_KIND)?;

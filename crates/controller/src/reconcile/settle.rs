@@ -69,7 +69,7 @@ pub(crate) async fn slice(
 }
 
 /// Waits until a change of chains is over: each is active as it is declared and the packets on its
-/// paths of before are accounted for. Answers the receipts that came in time, of those chains whose
+/// former paths are accounted for. Answers the receipts that came in time, of those chains whose
 /// paths or rules changed since blueprint `before`.
 pub(crate) async fn changed(
     app: &App,
@@ -121,7 +121,7 @@ pub(crate) async fn withdrawn(
     }
 }
 
-/// Waits until nodes have forgotten the paths of before of these chains, cannot do so by waiting, or
+/// Waits until nodes have forgotten the former paths of these chains, cannot do so by waiting, or
 /// the deadline is there. Answers those that are left.
 pub(crate) async fn drained(
     app: &App,
@@ -146,7 +146,7 @@ pub(crate) async fn drained(
     draining.collect()
 }
 
-/// The paths of before of these chains.
+/// The former paths of these chains.
 fn left<'s>(
     now: &'s Situation,
     chains: &'s BTreeSet<ChainId>,

@@ -1,4 +1,4 @@
-//! What a controller of before kept is what one of today goes on with.
+//! What a former controller kept is what one of today goes on with.
 
 use crate::support::agent::{FakeAgent, State};
 use crate::support::{Controller, eventually, open};

@@ -59,7 +59,7 @@ pub(super) struct Worker {
     underlay: Option<Box<Underlay>>,
     /// Where the kernel sends up what it does not repeat.
     punt: Option<Punt>,
-    /// What the punt rings of before had lost.
+    /// What former punt rings had lost.
     punt_full_before: u64,
     /// What was lost before it reached them.
     punt_lost_before: u64,

@@ -196,7 +196,7 @@ fn a_network_that_comes_costs_the_other_no_packet() {
     assert_eq!(arrived(&mut rig, "D"), (1, 0));
 }
 
-/// While one of the paths is of before the declaration, addresses tell as they did.
+/// While one of the paths is older than the declaration, addresses tell as they did.
 #[test]
 fn macs_tell_nothing_while_a_function_behind_the_port_does_not_keep_them() {
     let mut town = town(&[&["v1"]]);

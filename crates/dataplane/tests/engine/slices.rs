@@ -296,7 +296,7 @@ fn a_user_moves_to_another_tunnel_end_and_another_identifier_without_loss() {
     assert_eq!(rig.visits().get("v2.in"), Some(&30));
     assert_eq!(rig.take("D").len(), 30);
     let counters = rig.slice_counters(0);
-    assert_eq!(of(&counters, 1).entered.packets, 30, "the counters are those of before");
+    assert_eq!(of(&counters, 1).entered.packets, 30, "the counters are as before");
     assert!(of(&counters, 1).dropped.is_empty());
     rig.check();
 }

@@ -45,7 +45,7 @@ fn check(interfaces: &[u32]) {
     twin.town.chains[0].hops = vec![vec!["v2".to_owned()]];
     twin.apply();
     assert!(is_carried(&outcomes(&mut twin, OTHER)), "a change of another chain ended its flow");
-    assert!(!is_carried(&outcomes(&mut twin, CHANGED)), "it goes on by the path of before");
+    assert!(!is_carried(&outcomes(&mut twin, CHANGED)), "it goes on by the former path");
 
     // A chain more, which takes nothing of it.
     twin.town.number += 1;

@@ -220,7 +220,7 @@ impl<'u> Update<'u> {
             }
             let nodes = path.nodes(to.nodes.keys());
             for node in nodes.iter().filter(|node| path.is_classified_by(node)) {
-                // Who did not classify into the path of before knows none of its flows.
+                // Who did not classify into the former path knows none of its flows.
                 let knows =
                     |old: PathId| to.paths.get(&old).is_some_and(|old| old.is_classified_by(node));
                 let Some(entries) = self.entries(node) else { continue };

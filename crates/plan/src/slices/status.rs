@@ -83,7 +83,7 @@ pub fn is_slice_withdrawn(current: &Blueprint, inventory: &Inventory, slice: Sli
     })
 }
 
-/// The paths of before of some slices; none: they are gone.
+/// The former paths of some slices; none: they are gone.
 #[must_use]
 pub fn slices_draining(
     current: &Blueprint,

@@ -176,7 +176,7 @@ fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) 
         program.paths.push(entry(*id, path));
         chains.insert(path.chain, path.chain_name.clone());
         if path.phase != PathPhase::Superseded && is_classified_by(path, &program.node) {
-            // Who did not classify into the path of before knows none of its flows.
+            // Who did not classify into the former path knows none of its flows.
             let knows = |old: PathId| {
                 ledger.paths.get(&old).is_some_and(|old| is_classified_by(old, &program.node))
             };

@@ -1,4 +1,4 @@
-//! Which flows stay on a path of before, from when on and until when.
+//! Which flows stay on a former path, from when on and until when.
 
 #![allow(clippy::unwrap_used)]
 

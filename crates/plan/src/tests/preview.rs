@@ -122,7 +122,7 @@ fn what_cannot_be_done_yet_is_told_with_its_reason() {
     });
     assert_eq!(preview.paths_swapped, 0);
     let text = preview.disruption.join("; ");
-    assert!(text.contains("keeps the path of before"), "{text}");
+    assert!(text.contains("keeps the former path"), "{text}");
     assert!(text.contains("is not bound on node 'host3'"), "{text}");
     let preview = told(&world, |then| then.chains.get_mut(&chain).unwrap().functions.reverse());
     let text = preview.disruption.join("; ");

@@ -222,7 +222,7 @@ impl Domain {
         for sender in self.world.blueprint.programs.keys() {
             let wanted = self.world.blueprint.program(sender).unwrap();
             for program in [&wanted, &self.running[sender]] {
-                // A flow that stays on a path of before is sent into that one.
+                // A flow that stays on a former path is sent into that one.
                 let pinned = program.pins.iter().map(|pin| pin.old);
                 let entered = program.rules.iter().filter(|rule| match rule.matches.place {
                     RulePlace::After(ended) => entered_somewhere.contains(&ended),

@@ -251,7 +251,7 @@ impl World {
         self.inventory.drained = catena_plan::draining(&self.blueprint).into_iter().collect();
     }
 
-    /// No flow is left on the paths of before.
+    /// No flow is left on the former paths.
     pub(crate) fn unpin_all(&mut self) {
         self.inventory.unpinned = catena_plan::draining(&self.blueprint).into_iter().collect();
     }

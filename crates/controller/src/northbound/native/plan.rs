@@ -164,7 +164,7 @@ fn moved_to(plan: Revision, changes: impl IntoIterator<Item = (String, String)>)
         (names, more) => format!("{} and {more} more", names.join(", ")),
     };
     Problem::moved_on(format!(
-        "Plan {plan} is of before: something has been declared since ({what}). Make a new plan with \
+        "Plan {plan} is outdated: something has been declared since ({what}). Make a new plan with \
          'catena plan' and apply that."
     ))
 }

@@ -207,7 +207,7 @@ fn put_slice(
     Ok(())
 }
 
-/// Chains and ports that were found by name for slices of before, and how many slices somebody has:
+/// Chains and ports that were found by name for former slices, and how many slices somebody has:
 /// all are gone through for each.
 #[derive(Default)]
 pub(super) struct Found {

@@ -24,7 +24,7 @@ pub(crate) fn concerned(
     changed.chain(chains.iter().flat_map(of_chain)).collect()
 }
 
-/// Waits until each slice is in force as it is declared, or gone, and its paths of before are; cannot
+/// Waits until each slice is in force as it is declared, or gone, and its former paths are; cannot
 /// become so by waiting; or the deadline is there.
 pub(crate) async fn slices(
     app: &App,
