@@ -1,10 +1,7 @@
 //! An encapsulation that proves what another one costs: eight bytes that say path, hop and time to live as
 //! they are. Only builds with `--cfg dummy_encapsulation` have it, for tests.
 
-use super::{
-    Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions, next_slot,
-    strip,
-};
+use super::{Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions};
 use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
@@ -45,14 +42,6 @@ impl PathEncap for Dummy {
         for frame in frames {
             *frame.located = read(positions, side, frame.buffer.bytes());
         }
-    }
-
-    fn advance(&self, positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
-        next_slot(positions, visited);
-    }
-
-    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
-        strip(frames);
     }
 
     fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {

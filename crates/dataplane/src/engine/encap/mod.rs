@@ -16,6 +16,7 @@ pub(crate) use carried::Carried;
 pub(crate) use context::Written;
 pub(crate) use positions::{Positions, Shape};
 
+use crate::engine::packet::trim_front;
 use carried::CarriedRef;
 use catena_io::Buffer;
 use catena_model::DropReason;
@@ -183,11 +184,22 @@ pub(crate) trait PathEncap: Sync {
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     );
 
-    /// Turns the position that a packet visited into the one that follows it.
-    fn advance(&self, positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>);
+    /// Turns the position that a packet visited into the one that follows it: the next, where positions
+    /// are dense.
+    fn advance(&self, positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
+        visited.for_each(|position| positions.step(position));
+    }
 
-    /// Takes the header off each frame that was located.
-    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>);
+    /// Takes the header off each frame that was located: the inner frame stands behind it.
+    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+        for frame in frames {
+            if let Ok(located) = *frame.located
+                && !trim_front(frame.buffer, located.header_bytes)
+            {
+                *frame.located = Err(DropReason::MalformedEthernet);
+            }
+        }
+    }
 
     /// Bytes before the inner frame; none when the header cannot be read.
     fn header_bytes(&self, door: HeaderSide, bytes: &[u8]) -> Option<usize>;
@@ -253,22 +265,4 @@ pub(crate) fn next(positions: &Positions, position: PathPosition) -> PathPositio
     let mut next = position;
     of(positions.encapsulation(position)).advance(positions, &mut std::iter::once(&mut next));
     next
-}
-
-/// What both encapsulations of today do on the return from a function: positions are dense.
-fn next_slot(positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
-    for position in visited {
-        positions.step(position);
-    }
-}
-
-/// What both encapsulations of today do at the end: the inner frame stands behind the header.
-fn strip(frames: &mut dyn Iterator<Item = Headed<'_>>) {
-    for frame in frames {
-        if let Ok(located) = *frame.located
-            && !crate::engine::packet::trim_front(frame.buffer, located.header_bytes)
-        {
-            *frame.located = Err(DropReason::MalformedEthernet);
-        }
-    }
 }

@@ -5,10 +5,7 @@
 //! next protocol. A label has no room for metadata: what a path declares as context is for NSH
 //! alone. A function that speaks MPLS decrements the index in the SF label itself.
 
-use super::{
-    Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions, next_slot,
-    strip,
-};
+use super::{Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions};
 use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
@@ -45,14 +42,6 @@ impl PathEncap for Mpls {
         for frame in frames {
             *frame.located = read(positions, door, frame.buffer.bytes());
         }
-    }
-
-    fn advance(&self, positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
-        next_slot(positions, visited);
-    }
-
-    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
-        strip(frames);
     }
 
     fn header_bytes(&self, _door: HeaderSide, bytes: &[u8]) -> Option<usize> {

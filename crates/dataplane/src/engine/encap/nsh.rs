@@ -7,10 +7,7 @@
 //! the TTL is the forwarders' (section 2.2). Packets of operations (O bit) are discarded, as
 //! section 2.2 asks of who does not know their procedure.
 
-use super::{
-    Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions, next_slot,
-    strip,
-};
+use super::{Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions};
 use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
@@ -56,14 +53,6 @@ impl PathEncap for Nsh {
         for frame in frames {
             *frame.located = read(positions, carried, door, frame.buffer.bytes());
         }
-    }
-
-    fn advance(&self, positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
-        next_slot(positions, visited);
-    }
-
-    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
-        strip(frames);
     }
 
     fn header_bytes(&self, door: HeaderSide, bytes: &[u8]) -> Option<usize> {
