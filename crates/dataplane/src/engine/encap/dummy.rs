@@ -1,7 +1,7 @@
 //! An encapsulation that proves what another one costs: eight bytes that say path, hop and time to live as
 //! they are. Only builds with `--cfg dummy_encapsulation` have it, for tests.
 
-use super::{Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions};
+use super::{Carried, Departing, Headed, HeaderSide, Located, PathEncap, Positions};
 use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
