@@ -95,6 +95,13 @@ pub fn source(frame: &[u8]) -> Option<MacAddr> {
     frame.get(field::SOURCE)?.first_chunk().map(|bytes| MacAddr(*bytes))
 }
 
+/// The type of an untagged frame's payload, or of its tag, if the frame is long enough to say.
+#[inline]
+#[must_use]
+pub fn outer_type(frame: &[u8]) -> Option<EtherType> {
+    frame.get(field::ETHERTYPE..)?.first_chunk().map(|bytes| EtherType(u16::from_be_bytes(*bytes)))
+}
+
 /// Is this the type of an untagged frame's payload, or of its tag?
 #[inline]
 #[must_use]

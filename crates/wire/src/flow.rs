@@ -108,16 +108,18 @@ pub(crate) const fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-const fn absorb(state: u64, address: u128) -> u64 {
-    mix(mix(state ^ (address >> 64) as u64) ^ address as u64)
+/// Puts an address, in two words, into the state.
+pub(crate) const fn absorb(state: u64, (high, low): (u64, u64)) -> u64 {
+    mix(mix(state ^ high) ^ low)
 }
 
 /// An address in 128 bits, IPv4 mapped as in RFC 4291 section 2.5.5.2.
-fn wide(address: IpAddr) -> u128 {
-    match address {
+fn wide(address: IpAddr) -> (u64, u64) {
+    let bits = match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits(),
-    }
+    };
+    ((bits >> 64) as u64, bits as u64)
 }
 
 #[cfg(test)]

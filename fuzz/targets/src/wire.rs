@@ -14,9 +14,9 @@ use catena_wire::ipv6::Ipv6View;
 use catena_wire::mpls::{LabelStackEntry, SfcLabelPair};
 use catena_wire::neighbour::{self, NeighbourSolicitation, emit_neighbour_advertisement};
 use catena_wire::nsh::{Metadata, NshHeader, NshView};
-use catena_wire::plain::{PlainFrame, PlainNsh};
+use catena_wire::plain::{PlainFrame, PlainLabels, PlainNsh};
 use catena_wire::probe::ProbeMark;
-use catena_wire::scalar::MacAddr;
+use catena_wire::scalar::{MacAddr, VlanId};
 use catena_wire::segment::coalesce::{Segment, Train};
 use catena_wire::segment::{SegmentKind, SuperFrame};
 use catena_wire::stt::SttHeader;
@@ -72,11 +72,17 @@ pub(crate) fn frame(bytes: &[u8]) {
     let plain = PlainFrame::parse(bytes);
     black_box(PlainNsh::parse(bytes));
     black_box(PlainNsh::parse_behind_gpe(bytes));
+    let labels = PlainLabels::parse(bytes).map(|labels| (labels.path, labels.index, labels.ttl));
+    let simple = SfcLabelPair::parse(bytes).ok().and_then(|(pair, _)| {
+        Some((pair.context.get(), pair.service_index().ok()?.0, pair.function_ttl))
+    });
+    assert_eq!(labels, simple, "both readers find one pair");
     let view = FrameView::parse(bytes);
     if let Some(plain) = plain {
         let view = view.expect("a plain frame is a frame");
         assert_eq!(Some(plain.flow()), view.flow, "both readers find one flow");
         assert_eq!(plain.is_multicast_or_link_local(), view.is_multicast_or_link_local());
+        assert_eq!(plain.vlan(), view.vlan.map_or(0, VlanId::get));
     }
     let Ok(view) = view else { return };
     black_box((view.is_neighbour_discovery(), view.is_icmp_error()));

@@ -1,11 +1,11 @@
 //! A packet that somebody follows passes the stages alone, with somebody listening. Refuses to stop, change
 //! or count it.
 
+use crate::engine::action::effects::Trace;
 use crate::engine::action::output::Output;
 use crate::engine::observe::follows::Sought;
 use crate::engine::observe::render;
 use crate::engine::packet::{Origin, Packet};
-use crate::engine::vector::trace::Trace;
 use crate::engine::{Engine, Passing};
 use catena_io::BufferPool;
 

@@ -41,7 +41,10 @@ pub use vector::VECTOR_PACKETS_MAX;
 
 use account::counters::Counters;
 use account::slots::Slots;
+use account::updates::CounterUpdate;
+use action::actions::Actions;
 use action::context::Context;
+use action::effects::Trace;
 use action::egress::Egress;
 use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, SliceCounters, Volume};
@@ -72,9 +75,34 @@ use std::sync::Arc;
 use tables::descent::Entered;
 use vector::Batch;
 use vector::Work;
+use vector::decision::Epoch;
 use vector::owner::Owner;
-use vector::trace::Trace;
-use vector::transform::Epoch;
+
+/// What the stages work with, of an engine whose other parts they use as well.
+macro_rules! context {
+    ($engine:expr, $now_ns:expr, $pool:expr, $passing:expr) => {
+        &mut Context {
+            now_ns: $now_ns,
+            epoch: $engine.epoch,
+            tables: &$engine.tables,
+            slots: &$engine.slots,
+            actions: &$engine.actions,
+            counters: &mut $engine.counters,
+            pool: $pool,
+            made: &mut $engine.made,
+            health: &mut $engine.health,
+            carried: &mut $engine.carried,
+            inspection: $engine.inspection,
+            shaper: &mut $engine.shaper,
+            is_uncharged: $passing.is_probe || $passing.is_asked,
+            is_injected: $passing.is_injected,
+            trace: $passing.trace,
+            captures: &mut $engine.captures,
+            floods: &mut $engine.floods,
+            flow_cache: &mut $engine.flow_cache,
+        }
+    };
+}
 
 /// How a vector passes the stages.
 #[derive(Default)]
@@ -109,6 +137,7 @@ pub struct Engine {
     health: Health,
     checks: Checks,
     follows: Follows,
+    actions: Actions,
     fast_path: FastPath,
     floods: Floods,
     made: Shares<Owner>,
@@ -137,6 +166,7 @@ impl Engine {
             carried: Carried::new(config.flows_max, config.flow_seed),
             checks: Checks::default(),
             follows: Follows::default(),
+            actions: Actions::default(),
             fast_path: FastPath::new(config.has_fast_path),
             floods: Floods::new(config.flood_frames_per_second, config.flow_seed),
             made: Shares::new(),
@@ -174,7 +204,8 @@ impl Engine {
         self.inspection.is_on |= tables.has_slices();
         self.epoch = Epoch(self.epoch.0 + 1);
         self.flow_cache.forget(changed.map_or(&Entered::All, |changed| &changed.entered));
-        self.fast_path.align(&tables, changed, &self.slots, self.epoch);
+        self.actions.align(&tables, changed, &self.slots);
+        self.fast_path.align(&tables, changed, &self.slots);
         let [flows, inside] = self.proxy_flows.crowded_mut();
         for crowded in [flows, inside, &mut self.affinity.crowded] {
             crowded.align(&tables, &self.slots);
@@ -259,27 +290,9 @@ impl Engine {
         passing: Passing<'_>,
     ) {
         self.carried.open(now_ns);
-        let Passing { trace, is_probe, is_asked, is_injected } = passing;
+        let is_probe = passing.is_probe;
         let vector = &mut self.vector;
-        let context = &mut Context {
-            now_ns,
-            epoch: self.epoch,
-            tables: &self.tables,
-            slots: &self.slots,
-            counters: &mut self.counters,
-            pool,
-            made: &mut self.made,
-            health: &mut self.health,
-            carried: &mut self.carried,
-            inspection: self.inspection,
-            shaper: &mut self.shaper,
-            is_uncharged: is_probe || is_asked,
-            is_injected,
-            trace,
-            captures: &mut self.captures,
-            floods: &mut self.floods,
-            flow_cache: &mut self.flow_cache,
-        };
+        let context = context!(self, now_ns, pool, passing);
         receive::receive(packets, &mut self.arrivals, &mut self.fragments, vector, context);
         if self.config.is_coalescing {
             coalesce::coalesce(vector, &mut self.trains, context);
@@ -314,6 +327,7 @@ impl Engine {
                 epoch: self.epoch,
                 tables: &self.tables,
                 slots: &self.slots,
+                actions: &self.actions,
                 health: &self.health,
                 is_coalescing: self.config.is_coalescing,
                 inspection: self.inspection,
@@ -369,25 +383,9 @@ impl Engine {
         }
         self.carried.open(now_ns);
         let vector = &mut self.vector;
-        let context = &mut Context {
-            now_ns,
-            epoch: self.epoch,
-            tables: &self.tables,
-            slots: &self.slots,
-            counters: &mut self.counters,
-            pool,
-            made: &mut self.made,
-            health: &mut self.health,
-            carried: &mut self.carried,
-            inspection: self.inspection,
-            shaper: &mut self.shaper,
-            is_uncharged: true,
-            is_injected: false,
-            trace: Trace::default(),
-            captures: &mut self.captures,
-            floods: &mut self.floods,
-            flow_cache: &mut self.flow_cache,
-        };
+        // They have been charged.
+        let passing = Passing { is_asked: true, ..Passing::default() };
+        let context = context!(self, now_ns, pool, passing);
         shaping::release(vector, context);
         classify::classify(vector, &mut self.affinity, context);
         forwarder::forward(vector, &mut self.affinity, context);
@@ -421,25 +419,7 @@ impl Engine {
         let health_ns = self.health.tick(now_ns, &mut self.due);
         let kernel_ns = self.tick_kernel_path(now_ns);
         if !self.due.is_empty() {
-            let context = &mut Context {
-                now_ns,
-                epoch: self.epoch,
-                tables: &self.tables,
-                slots: &self.slots,
-                counters: &mut self.counters,
-                pool,
-                made: &mut self.made,
-                health: &mut self.health,
-                carried: &mut self.carried,
-                inspection: self.inspection,
-                shaper: &mut self.shaper,
-                is_uncharged: false,
-                is_injected: false,
-                trace: Trace::default(),
-                captures: &mut self.captures,
-                floods: &mut self.floods,
-                flow_cache: &mut self.flow_cache,
-            };
+            let context = context!(self, now_ns, pool, Passing::default());
             prober::make(&mut self.due, &mut self.vector, context);
             self.egress.emit(&mut self.vector, &mut self.proxy_flows, context, out);
         }
@@ -476,7 +456,7 @@ impl Engine {
             Origin::Port(slot) => self.slots.owner(slot).0,
             Origin::Tunnel { .. } => Owner::Tunnels,
         };
-        self.counters.received(owner, Volume { packets, bytes });
+        self.counters.apply(CounterUpdate::Received(owner), Volume { packets, bytes });
         self.counters.dropped(owner, None, reason, packets);
     }
 

@@ -1,6 +1,7 @@
 //! The kernel path's place in the engine: what is asked of it before and after a vector, and when
 //! tables, ports or health change.
 
+use crate::engine::action::effects::Trace;
 use crate::engine::action::output::Output;
 use crate::engine::offload::{
     KernelPath, KernelPort, OffloadContext, OffloadTables, Place, Run, Treatment, Witnessed,
@@ -8,7 +9,6 @@ use crate::engine::offload::{
 use crate::engine::packet::Packet;
 use crate::engine::tables::Tables;
 use crate::engine::vector::VECTOR_PACKETS_MAX;
-use crate::engine::vector::trace::Trace;
 use crate::engine::{Engine, Passing};
 use catena_io::BufferPool;
 use catena_model::id::PortId;
@@ -21,7 +21,6 @@ macro_rules! with_kernel {
         if let Some($kernel) = $engine.kernel.as_deref_mut() {
             let $with = &mut OffloadContext {
                 now_ns: $engine.now_ns,
-                epoch: $engine.epoch,
                 tables: &$engine.tables,
                 slots: &$engine.slots,
                 counters: &mut $engine.counters,
@@ -160,7 +159,7 @@ impl Engine {
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
-        let first = (out.frames.len(), out.datagrams.len());
+        let first = out.datagrams.len();
         let frame = packet.buffer.bytes().get(place.inner_offset..).unwrap_or_default();
         let view = FrameView::parse(frame);
         let slot = packet.port();
@@ -171,11 +170,11 @@ impl Engine {
         self.egress.gso().follow(false);
         self.end_turned();
         let Ok(view) = view else { return };
-        let seen = Witnessed { place, slot, view: &view, notes: &notes, first, out };
+        let seen = Witnessed { place, slot, view: &view, notes: &notes };
         let is_followed = with_kernel!(self, |kernel, with| kernel.record(&seen, with));
         if is_followed != Some(true) {
             // What the engine goes on to send of the flow goes by a socket: this as well.
-            let sent = out.datagrams.get_mut(first.1..).unwrap_or_default();
+            let sent = out.datagrams.get_mut(first..).unwrap_or_default();
             sent.iter_mut().for_each(|datagram| datagram.is_followed = false);
         }
     }

@@ -1,10 +1,10 @@
 //! Probes of chains pass the stages alone, with somebody listening. Knows what a check asks of this node;
 //! refuses to judge what a probe met.
 
+use crate::engine::action::effects::Trace;
 use crate::engine::action::output::Output;
 use crate::engine::observe::render;
 use crate::engine::packet::Packet;
-use crate::engine::vector::trace::Trace;
 use crate::engine::{Engine, Passing};
 use catena_io::BufferPool;
 use catena_model::check::{CheckQuestion, Sighting};

@@ -12,7 +12,7 @@ use catena_model::PathId;
 use catena_model::program::{PROXY_MAC, RulePlace, SliceMatch, SlicePathEntry};
 use catena_model::resource::Encapsulation;
 use catena_model::slice::SlicePlace;
-use catena_wire::scalar::{IpProtocol, MacAddr};
+use catena_wire::scalar::{IpProtocol, MacAddr, VlanId};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
@@ -38,6 +38,7 @@ prop_compose! {
         weights in prop::collection::vec(0u32..3, 4),
         speaks in prop::collection::vec(prop::option::weighted(0.25, encapsulations()), 4),
         taps in prop::collection::vec(prop::bool::weighted(0.25), 4),
+        tagged in prop::collection::vec(prop::bool::weighted(0.4), 4),
         has_users in prop::bool::weighted(0.3),
         networks_meet in prop::bool::weighted(0.3),
         carries_metadata in any::<bool>(),
@@ -56,6 +57,11 @@ prop_compose! {
             let hops: Vec<&[&str]> = hops.iter().map(Vec::as_slice).collect();
             let port = 5_001 + u16::try_from(number).unwrap();
             let chain = town.chain(&format!("c{number}"), *encapsulation, &hops, &rules(port));
+            if tagged[number] {
+                let mut of_vlan = chain.rules.clone();
+                of_vlan.iter_mut().for_each(|(_, matches)| matches.vlan = VlanId::new(TAG.into()).ok());
+                chain.rules.extend(of_vlan);
+            }
             if taps[number] && hops.len() > 1 {
                 chain.taps = vec![0];
             }
@@ -84,6 +90,9 @@ prop_compose! {
         town
     }
 }
+
+/// The VLAN that rules may ask for.
+const TAG: u16 = 2;
 
 /// Users of a slice, on a path like that of the first chain; user 2 goes on in the last, which may be
 /// the first again.

@@ -126,7 +126,7 @@ pub(crate) struct Counters {
     retired: PortSums,
     has_retired: bool,
     tunnels: PortSums,
-    paths: PathCounters,
+    pub(super) paths: PathCounters,
 }
 
 impl Counters {
@@ -217,7 +217,7 @@ impl Counters {
     }
 
     #[inline]
-    pub(crate) fn received(&mut self, owner: Owner, volume: Volume) {
+    pub(super) fn received(&mut self, owner: Owner, volume: Volume) {
         self.book(owner).tally.received.merge(volume);
     }
 
@@ -227,11 +227,11 @@ impl Counters {
         self.book(owner).tally.held += packets;
     }
 
-    pub(crate) fn created(&mut self, owner: Owner, kind: Created, packets: u64) {
+    pub(super) fn created(&mut self, owner: Owner, kind: Created, packets: u64) {
         self.book(owner).tally.created[kind as usize] += packets;
     }
 
-    pub(crate) fn consumed(&mut self, owner: Owner, packets: u64) {
+    pub(super) fn consumed(&mut self, owner: Owner, packets: u64) {
         self.book(owner).tally.consumed += packets;
     }
 
@@ -250,39 +250,6 @@ impl Counters {
         self.book(owner).tally.dropped.add(reason, packets);
         if let Some(seat) = path {
             self.paths.dropped(seat, reason, packets);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn entered(&mut self, seat: PathRef, volume: Volume) {
-        self.paths.entered(seat, volume);
-    }
-
-    #[inline]
-    pub(crate) fn finished(&mut self, seat: PathRef, volume: Volume) {
-        self.paths.finished(seat, volume);
-    }
-
-    pub(crate) fn tapped(&mut self, seat: PathRef, volume: Volume) {
-        self.paths.tapped(seat, volume);
-    }
-
-    #[inline]
-    pub(crate) fn tunnelled_in(&mut self, seat: PathRef, volume: Volume) {
-        self.paths.tunnelled_in(seat, volume);
-    }
-
-    #[inline]
-    pub(crate) fn returned(&mut self, seat: PathRef, local: u32, volume: Volume) {
-        if let Some(hop) = self.paths.hop(seat, local) {
-            hop.returned.merge(volume);
-        }
-    }
-
-    /// A packet went past a dead instance and stays on its path.
-    pub(crate) fn bypassed(&mut self, seat: PathRef, local: u32, volume: Volume) {
-        if let Some(hop) = self.paths.hop(seat, local) {
-            hop.bypassed.merge(volume);
         }
     }
 

@@ -5,3 +5,4 @@ pub(crate) mod counters;
 pub(crate) mod path_counters;
 pub(crate) mod slots;
 pub(crate) mod tx_batches;
+pub(crate) mod updates;

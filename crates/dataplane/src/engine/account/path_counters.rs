@@ -249,7 +249,7 @@ impl PathCounters {
     }
 
     /// The places of a path and of the one whose hops it has: one place, but for the path of a slice.
-    #[inline]
+    #[inline(always)]
     fn places(&self, seat: PathRef) -> Option<(usize, usize)> {
         let own = self.place(seat)?;
         let is_there = own == seat.index as usize;
@@ -257,7 +257,7 @@ impl PathCounters {
         Some((own, template as usize))
     }
 
-    #[inline]
+    #[inline(always)]
     fn each_tally(&mut self, seat: PathRef, book: impl Fn(&mut Tally)) {
         let Some((own, template)) = self.places(seat) else { return };
         self.tallies.get_mut(own).map(&book);
@@ -275,7 +275,7 @@ impl PathCounters {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn entered(&mut self, seat: PathRef, volume: Volume) {
         self.each_side(seat, |side| side.entered.merge(volume));
     }
@@ -284,17 +284,17 @@ impl PathCounters {
         self.each_side(seat, |side| side.tapped.merge(volume));
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finished(&mut self, seat: PathRef, volume: Volume) {
         self.each_tally(seat, |tally| tally.finished.merge(volume));
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tunnelled_in(&mut self, seat: PathRef, volume: Volume) {
         self.each_tally(seat, |tally| tally.tunnelled_in.merge(volume));
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tunnelled_out(&mut self, seat: PathRef, volume: Volume) {
         self.each_tally(seat, |tally| tally.tunnelled_out.merge(volume));
     }

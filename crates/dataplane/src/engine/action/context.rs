@@ -1,8 +1,11 @@
 //! What every stage may look at while a vector passes: the tables in force, the counters, the pool
 //! and the time it is now. Knows nothing of its own.
 
+use super::actions::Actions;
+use super::effects::{Effect, Trace};
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::collections::shares::{Shares, leaves_room};
 use crate::engine::encap::Carried;
 use crate::engine::packet::subscriber::Inspection;
@@ -13,9 +16,8 @@ use crate::engine::state::health::Health;
 use crate::engine::state::scheduler::Shaper;
 use crate::engine::tables::Tables;
 use crate::engine::vector::Work;
+use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::owner::{Owner, PathRef};
-use crate::engine::vector::trace::{Note, Trace};
-use crate::engine::vector::transform::Epoch;
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
@@ -26,6 +28,7 @@ pub(crate) struct Context<'e> {
     pub(crate) epoch: Epoch,
     pub(crate) tables: &'e Tables,
     pub(crate) slots: &'e Slots,
+    pub(crate) actions: &'e Actions,
     pub(crate) counters: &'e mut Counters,
     pub(crate) pool: &'e mut BufferPool,
     /// Whose packets buffers were taken for, beyond those that they came in.
@@ -49,6 +52,13 @@ pub(crate) struct Context<'e> {
 }
 
 impl Context<'_> {
+    /// Counts what became of a packet, by its number among the copies.
+    #[inline]
+    pub(crate) fn count(&mut self, copy: u16, update: CounterUpdate, volume: Volume) {
+        self.trace.note(copy, || Effect::Counted(update));
+        self.counters.apply(update, volume);
+    }
+
     /// Ends a packet: its buffer is free, its drop has a name.
     pub(crate) fn end(
         &mut self,
@@ -58,7 +68,7 @@ impl Context<'_> {
         reason: DropReason,
         volume: Volume,
     ) {
-        self.trace.note(0, || Note::Dropped { reason });
+        self.trace.note(0, || Effect::Dropped { reason });
         self.counters.dropped(owner, path, reason, volume.packets);
         self.pool.put(buffer);
     }
@@ -82,7 +92,7 @@ impl Context<'_> {
         kind: Created,
         path: Option<PathRef>,
     ) -> Option<Work> {
-        self.counters.created(work.owner, kind, work.volume.packets);
+        self.count(number, CounterUpdate::Created(work.owner, kind), work.volume);
         let copied = self.take_buffer(work.owner).and_then(|mut buffer| {
             if buffer.fill(work.buffer.bytes()) {
                 return Some(buffer);
@@ -92,7 +102,7 @@ impl Context<'_> {
         });
         let Some(mut buffer) = copied else {
             let reason = DropReason::BuffersExhausted;
-            self.trace.note(number, || Note::Dropped { reason });
+            self.trace.note(number, || Effect::Dropped { reason });
             self.counters.dropped(work.owner, path, reason, work.volume.packets);
             return None;
         };
@@ -102,14 +112,14 @@ impl Context<'_> {
 
     /// Ends a packet that was for the data plane itself.
     pub(crate) fn consume(&mut self, work: Work) {
-        self.counters.consumed(work.owner, work.volume.packets);
+        self.count(work.copy, CounterUpdate::Consumed(work.owner), work.volume);
         self.pool.put(work.buffer);
     }
 
     /// Ends a packet of the vector.
     pub(crate) fn end_work(&mut self, work: Work, reason: DropReason) {
         let Work { copy, volume, .. } = work;
-        self.trace.note(copy, || Note::Dropped { reason });
+        self.trace.note(copy, || Effect::Dropped { reason });
         self.counters.dropped(work.owner, work.path, reason, volume.packets);
         self.pool.put(work.buffer);
     }

@@ -3,12 +3,12 @@
 //! header says.
 
 use super::context::Context;
+use super::effects::Effect;
 use super::output::{Datagram, Output};
 use crate::engine::account::tx_batches::{Ends, TxBatches, TxRef};
 use crate::engine::packet::segments::Segments;
 use crate::engine::tables::Tables;
 use crate::engine::vector::Work;
-use crate::engine::vector::owner::{Owner, Passage};
 use catena_io::{Buffer, BufferPool, TUNNEL_PAYLOAD_BYTES_MAX, TUNNEL_SEGMENTS_MAX};
 use catena_model::DropReason;
 use catena_model::TunnelKind;
@@ -35,7 +35,7 @@ pub(crate) struct TooBig {
 pub(crate) struct Load<'h> {
     pub(crate) to: IpAddr,
     pub(crate) kind: TunnelKind,
-    pub(crate) passage: Passage,
+    pub(crate) ends: Ends,
     pub(crate) header: &'h [u8],
 }
 
@@ -174,16 +174,14 @@ impl GsoBatcher {
         if frame_bytes_max < segments.len(0) {
             return Some(TooBig { work, segments, frame_bytes_max });
         }
-        let ends = Ends { owner: work.owner, to: Owner::Tunnels, passage: load.passage };
-        let batch = out.batches.open(ends);
+        let batch = out.batches.open(load.ends);
         let key = GsoKey { to: load.to, kind: load.kind, batch, flow_hash: work.flow_hash };
         if let Segments::Whole(len) = segments
-            && self.growing(&key, load.header.len() + len, out).is_none()
             && let Some(room) = work.buffer.prepend(load.header.len())
         {
             room.copy_from_slice(load.header);
             let volume = Volume { packets: 1, bytes: len as u64 };
-            self.begin(key, work.buffer, volume, out);
+            let batch = self.pack_plain(work.buffer, volume, key, context.pool, out);
             out.batches.add(batch, volume);
             context.counters.held(work.owner, 1);
             return None;
@@ -199,6 +197,7 @@ impl GsoBatcher {
                 }
                 None => {
                     let reason = DropReason::BuffersExhausted;
+                    context.trace.note(work.copy, || Effect::Dropped { reason });
                     context.counters.dropped(work.owner, work.path, reason, 1);
                 }
             }
@@ -224,7 +223,7 @@ impl GsoBatcher {
 
     /// Packs a whole frame that has its header and fits; `volume` is that of the frame alone. Answers
     /// the batch that it is in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pack_plain(
         &mut self,
         buffer: Buffer,
@@ -281,7 +280,7 @@ impl GsoBatcher {
 
     /// The row that can take another packet of this size. A row of the flow that cannot is closed,
     /// lest a later packet overtake.
-    #[inline]
+    #[inline(always)]
     fn growing(&mut self, key: &GsoKey, bytes: usize, out: &Output) -> Option<&mut GsoBatch> {
         if self.is_following {
             return None;
@@ -294,7 +293,7 @@ impl GsoBatcher {
         row.can_grow(key, bytes, out).then_some(row)
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, key: GsoKey, buffer: Buffer, volume: Volume, out: &mut Output) {
         let row = GsoBatch {
             opening: self.opening,
@@ -343,7 +342,7 @@ fn place(flow_hash: u64) -> usize {
 /// RFC 7510 section 3). Both directions have the same: they start at different nodes, so routers
 /// spread them by the addresses already.
 #[inline]
-fn entropy(flow_hash: u64) -> u16 {
+pub(crate) fn entropy(flow_hash: u64) -> u16 {
     const DYNAMIC_PORTS: u16 = 0xc000;
     DYNAMIC_PORTS | (flow_hash % u64::from(u16::MAX - DYNAMIC_PORTS + 1)) as u16
 }

@@ -1,8 +1,176 @@
-//! Does what was decided: rewrites, headers, copies, segments, the exits. Knows how a transform is carried
-//! out and accounted for; refuses to decide it.
+//! What is done with packets, and the doing of it: actions, their compilation, and the one executor of both
+//! paths. Knows rewrites, headers, exits and what each step counts; refuses to decide which action a
+//! packet meets.
 
+pub(crate) mod actions;
+mod compile;
 pub(crate) mod context;
+pub(crate) mod effects;
 pub(crate) mod egress;
+pub(crate) mod execute;
 pub(crate) mod gso_batch;
 pub(crate) mod output;
 pub(crate) mod too_big;
+
+use crate::engine::account::slots::Slots;
+use crate::engine::account::tx_batches::Ends;
+use crate::engine::encap::Template;
+use crate::engine::packet::PortSlot;
+use crate::engine::packet::index::{NodeIndex, PortIndex};
+use crate::engine::tables::Tables;
+use crate::engine::vector::decision::{ActionRef, Exit, Stage};
+use crate::engine::vector::owner::{Owner, Passage, PathRef};
+use catena_model::id::InstanceId;
+use catena_model::{DropReason, TunnelKind};
+use catena_wire::scalar::MacAddr;
+use catena_wire::vxlan::VxlanHeader;
+use std::net::IpAddr;
+
+/// All that is done with a packet once its way is decided: what is written, what is remembered, where it leaves,
+/// and by that what is counted. It depends on the tables that it was compiled from and on the
+/// port's slot, and holds as long as they do.
+#[derive(Clone)]
+pub(crate) struct Action {
+    pub(crate) exit: ActionExit,
+    pub(crate) rewrite: Rewrite,
+    /// Is it done with every packet at its hop that has nothing special, whatever else it shows?
+    pub(crate) is_repeated: bool,
+}
+
+/// Where a packet leaves.
+#[derive(Clone)]
+pub(crate) enum ActionExit {
+    /// By a tunnel to another node.
+    Node { node: NodeIndex, to: IpAddr, tunnel: TunnelKind },
+    /// Into an instance on this node.
+    Instance(Instance),
+    /// Out of a port, on no path.
+    Port { port: PortIndex, slot: PortSlot, owner: Owner },
+}
+
+/// What is written into a packet.
+#[derive(Clone)]
+pub(crate) enum Rewrite {
+    Nothing,
+    /// A header stands in front of its frame.
+    Header(Template),
+    /// Its MACs are others; none: the source stays.
+    Macs {
+        destination: MacAddr,
+        source: Option<MacAddr>,
+        memory: Option<Memory>,
+    },
+}
+
+/// What the proxy's memory keeps of a packet that goes into a function that knows nothing of chains: by which
+/// port, with the serial by which the memory knows it, it will come out, and the VNI of its network.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) egress: PortIndex,
+    pub(crate) serial: u32,
+    pub(crate) network: u32,
+}
+
+/// An instance on this node.
+#[derive(Clone, Copy)]
+pub(crate) struct Instance {
+    /// The port towards it.
+    pub(crate) port: PortIndex,
+    pub(crate) slot: PortSlot,
+    pub(crate) owner: Owner,
+    /// Its number among those of the path.
+    pub(crate) local: u32,
+    pub(crate) id: InstanceId,
+    /// Index among those that are watched.
+    pub(crate) watch: Option<u32>,
+    /// The port that it sends from, if the program has it.
+    pub(crate) egress: Option<PortIndex>,
+    /// What comes back by that port may be of another network, or of a user who is on another path.
+    pub(crate) is_met: bool,
+    pub(crate) is_shared_by_slices: bool,
+}
+
+impl Action {
+    /// That of a packet on no path.
+    ///
+    /// # Errors
+    /// The network header cannot be written.
+    fn ordinary(action: ActionRef, tables: &Tables, slots: &Slots) -> Result<Self, DropReason> {
+        let (exit, rewrite) = match action {
+            ActionRef::Hop(_) => return Err(DropReason::NoPath),
+            ActionRef::Port(port) => {
+                let (slot, owner) = (slots.of_index(port), slots.owner_of_index(port));
+                (ActionExit::Port { port, slot, owner }, Rewrite::Nothing)
+            }
+            ActionRef::Network(network, node) => {
+                let mut header = [0; VxlanHeader::LEN];
+                let emitted = VxlanHeader { vni: tables.network(network).vni }.emit(&mut header);
+                emitted.map_err(|_| DropReason::MalformedVxlan)?;
+                let (to, tunnel) = (tables.node_address(node), TunnelKind::Vxlan);
+                let exit = ActionExit::Node { node, to, tunnel };
+                (exit, Rewrite::Header(Template::fixed(&header)))
+            }
+        };
+        Ok(Self { exit, rewrite, is_repeated: true })
+    }
+
+    /// Where it leads.
+    pub(crate) fn exit(&self) -> Exit {
+        match &self.exit {
+            ActionExit::Node { node, .. } => Exit::Node(*node),
+            ActionExit::Instance(Instance { port, .. }) | ActionExit::Port { port, .. } => {
+                Exit::Port(*port)
+            }
+        }
+    }
+
+    /// How the counters of a path see it.
+    pub(crate) fn stage(&self) -> Stage {
+        match &self.exit {
+            ActionExit::Node { tunnel: TunnelKind::Path(_), .. } => Stage::Between,
+            ActionExit::Instance(instance) => Stage::Into(instance.local),
+            ActionExit::Node { .. } | ActionExit::Port { .. } => Stage::Ordinary,
+        }
+    }
+
+    /// Between whom a packet of this owner is counted as sent; `path`: whose counters see it.
+    pub(crate) fn ends(&self, owner: Owner, path: Option<PathRef>) -> Ends {
+        let on_path = self.ends_on(owner, path.unwrap_or_default());
+        if path.is_some() { on_path } else { Ends { passage: Passage::Ordinary, ..on_path } }
+    }
+
+    /// The same for a packet that is on a path.
+    #[inline(always)]
+    pub(crate) fn ends_on(&self, owner: Owner, path: PathRef) -> Ends {
+        let (to, passage) = match &self.exit {
+            ActionExit::Node { tunnel: TunnelKind::Path(_), .. } => {
+                (Owner::Tunnels, Passage::Tunnelled(path))
+            }
+            ActionExit::Node { tunnel: TunnelKind::Vxlan, .. } => {
+                (Owner::Tunnels, Passage::Ordinary)
+            }
+            ActionExit::Instance(Instance { owner, local, .. }) => {
+                (*owner, Passage::Delivered(path, *local))
+            }
+            ActionExit::Port { owner, .. } => (*owner, Passage::Ordinary),
+        };
+        Ends { owner, to, passage }
+    }
+
+    /// Bytes that stand in front of a frame without metadata.
+    #[inline(always)]
+    pub(crate) fn header_bytes(&self) -> usize {
+        match &self.rewrite {
+            Rewrite::Header(header) => header.len(),
+            Rewrite::Nothing | Rewrite::Macs { .. } => 0,
+        }
+    }
+
+    /// What the proxy's memory keeps of a packet.
+    pub(crate) fn memory(&self) -> Option<Memory> {
+        match self.rewrite {
+            Rewrite::Macs { memory, .. } => memory,
+            Rewrite::Nothing | Rewrite::Header(_) => None,
+        }
+    }
+}

@@ -6,13 +6,14 @@
 
 use super::context::Context;
 use super::gso_batch::TooBig;
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::packet::parse;
 use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::state::scheduler::bucket::TokenBucket;
-use crate::engine::tables::network::{MacLocation, NetworkTable};
+use crate::engine::tables::network::MacLocation;
+use crate::engine::vector::decision::{ActionRef, Verdict};
 use crate::engine::vector::owner::Owner;
-use crate::engine::vector::transform::{Exit, Verdict};
 use crate::engine::vector::{Step, Work};
 use catena_io::Buffer;
 use catena_model::DropReason;
@@ -22,7 +23,7 @@ use catena_model::program::{PROXY_MAC, SliceRate};
 use catena_wire::frame::FrameView;
 use catena_wire::icmp::too_big;
 use catena_wire::probe::ProbeMark;
-use catena_wire::scalar::{MacAddr, Vni};
+use catena_wire::scalar::MacAddr;
 use std::net::IpAddr;
 
 /// What a bucket of answers counts in place of bytes.
@@ -34,9 +35,8 @@ const RATE: SliceRate = SliceRate {
 /// An answer on its way.
 pub(crate) struct Answer {
     pub(crate) work: Work,
-    pub(crate) exit: Exit,
-    /// The network that it is in between nodes.
-    pub(crate) vni: Vni,
+    /// How it leaves.
+    pub(crate) action: ActionRef,
 }
 
 /// Who was told how much lately.
@@ -49,8 +49,7 @@ pub(crate) struct Teller {
 
 /// Where a sender is.
 struct Sender {
-    exit: Exit,
-    vni: Vni,
+    action: ActionRef,
     mac: MacAddr,
     /// From whom it gets the answer.
     from: MacAddr,
@@ -77,9 +76,11 @@ impl Teller {
         match self.fill(&mut buffer, large, asked, context) {
             Ok((sender, view)) => {
                 let owner = work.owner;
-                context.counters.created(owner, Created::PacketTooBig, 1);
                 let volume = Volume { packets: 1, bytes: buffer.len() as u64 };
-                let Sender { exit, vni, .. } = sender;
+                context
+                    .counters
+                    .apply(CounterUpdate::Created(owner, Created::PacketTooBig), volume);
+                let action = sender.action;
                 let work = Work {
                     flow_hash: parse::flow_hash(&view, context.tables.choice_seed),
                     buffer,
@@ -93,7 +94,7 @@ impl Teller {
                     new_destination: None,
                     step: Step::Decided(Verdict::Consume),
                 };
-                Ok(Answer { work, exit, vni })
+                Ok(Answer { work, action })
             }
             Err(reason) => {
                 context.pool.put(buffer);
@@ -166,15 +167,15 @@ fn find(
         && now == serial
         && !tables.port(port).is_function()
     {
-        let vni = tables.network(tables.port(port).network).vni;
         let (mac, from) = (work.view.source, work.view.destination);
-        return Some(Sender { exit: Exit::Port(port), vni, mac, from });
+        return Some(Sender { action: ActionRef::Port(port), mac, from });
     }
-    let network: &NetworkTable = tables.network(asked?);
+    let index = asked?;
+    let network = tables.network(index);
     let mac = network.next_hop(address)?;
-    let exit = match *network.lines.seat(mac)? {
-        MacLocation::Port(port) => Exit::Port(port),
-        MacLocation::Node(node) => Exit::Node(node),
+    let action = match *network.lines.seat(mac)? {
+        MacLocation::Port(port) => ActionRef::Port(port),
+        MacLocation::Node(node) => ActionRef::Network(index, node),
     };
-    Some(Sender { exit, vni: network.vni, mac, from: PROXY_MAC })
+    Some(Sender { action, mac, from: PROXY_MAC })
 }

@@ -11,10 +11,12 @@ mod dummy;
 mod mpls;
 mod nsh;
 mod positions;
+mod template;
 
 pub(crate) use carried::Carried;
 pub(crate) use context::Written;
 pub(crate) use positions::{Positions, Shape};
+pub(crate) use template::Template;
 
 use crate::engine::packet::trim_front;
 use carried::CarriedRef;
@@ -26,6 +28,7 @@ use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
 use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
+use template::HeaderWord;
 
 /// Bytes of the longest header that an encapsulation puts in front of the inner frame.
 pub(crate) const HEADER_BYTES_MAX: usize = 160;
@@ -122,15 +125,20 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Takes what was added away.
-    pub(crate) fn clear(&mut self) {
-        self.len = 0;
-    }
-
     pub(crate) const EMPTY: Self = Self { bytes: [0; HEADER_BYTES_MAX], len: 0 };
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.len]
+    }
+
+    /// Has these bytes and no others.
+    fn copy(&mut self, bytes: &[u8]) {
+        self.len = bytes.len().min(HEADER_BYTES_MAX);
+        self.bytes[..self.len].copy_from_slice(&bytes[..self.len]);
     }
 
     /// Adds what `emit` writes into the free room; its error leaves the header as it was.
@@ -156,23 +164,38 @@ pub(crate) struct Headed<'v> {
     pub(crate) located: &'v mut Result<Located, DropReason>,
 }
 
-/// A packet about to get a header.
-pub(crate) struct Departing<'v> {
-    pub(crate) position: PathPosition,
-    pub(crate) header: &'v mut Header,
-    pub(crate) outcome: &'v mut Result<(), DropReason>,
+/// What the fast path reads of a header without metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Peeked {
+    /// The path identifier.
+    pub(crate) path: u32,
+    /// Index of the hop that it says its packet is at.
+    pub(crate) hop: u16,
+    /// Time to live with which its packet goes on; 0: none is left.
+    pub(crate) ttl: u8,
+    /// Bytes before the inner frame.
+    pub(crate) header_bytes: u8,
 }
 
-/// One way to carry paths. Each verb takes the packets of a whole vector.
+/// One way to carry paths. Headers are read and moved on for a whole vector at a time; most are written
+/// from a [`Template`], which [`PathEncap::push`] makes once for each hop.
 pub(crate) trait PathEncap: Sync {
-    /// Appends to each header what says where its packet is on its path, and what it carries.
+    /// Appends to a header what says where its packet is on its path, and what it carries.
+    ///
+    /// # Errors
+    /// The position fits no header, or what the packet carries is not known any more.
     fn push(
         &self,
         positions: &Positions,
         carried: &Carried,
-        door: HeaderSide,
-        packets: &mut dyn Iterator<Item = Departing<'_>>,
-    );
+        side: HeaderSide,
+        position: PathPosition,
+        header: &mut Header,
+    ) -> Result<(), DropReason>;
+
+    /// Where path and time to live stand in a header without metadata, if that is all that differs
+    /// between the packets of a hop; none: each header is made by itself.
+    fn word(&self, side: HeaderSide) -> Option<HeaderWord>;
 
     /// Finds where on a path each packet is and what metadata it carries, and counts its time to
     /// live down if it came by a tunnel.
@@ -209,9 +232,6 @@ pub(crate) trait PathEncap: Sync {
     fn describe(&self, door: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)>;
 }
 
-/// The one that has a plain form, which the fast path reads and writes.
-pub(crate) const PLAIN: Encapsulation = Encapsulation::Nsh;
-
 /// The code that carries an encapsulation; a new one adds its line here.
 pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
     match encapsulation {
@@ -219,6 +239,18 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
         Encapsulation::Mpls => &mpls::Mpls,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => &dummy::Dummy,
+    }
+}
+
+/// Reads the header at the front, if it has no metadata and nothing special; none: who wants to know more
+/// asks [`PathEncap::locate`].
+#[inline(always)]
+pub(crate) fn peek(encapsulation: Encapsulation, side: HeaderSide, bytes: &[u8]) -> Option<Peeked> {
+    match encapsulation {
+        Encapsulation::Nsh => nsh::peek(side, bytes),
+        Encapsulation::Mpls => mpls::peek(side, bytes),
+        #[cfg(dummy_encapsulation)]
+        Encapsulation::Dummy => dummy::peek(side, bytes),
     }
 }
 

@@ -5,12 +5,16 @@
 //! next protocol. A label has no room for metadata: what a path declares as context is for NSH
 //! alone. A function that speaks MPLS decrements the index in the SF label itself.
 
-use super::{Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions};
+use super::template::{Field, HeaderWord};
+use super::{
+    Carried, Headed, Header, HeaderSide, Located, PathEncap, PathPosition, Peeked, Positions,
+};
 use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::mpls::SfcLabelPair;
 use catena_wire::nsh::NshHeader;
+use catena_wire::plain::PlainLabels;
 use catena_wire::scalar::{MplsLabel, ServiceIndex};
 
 pub(super) struct Mpls;
@@ -20,16 +24,18 @@ impl PathEncap for Mpls {
         &self,
         positions: &Positions,
         _carried: &Carried,
-        _door: HeaderSide,
-        packets: &mut dyn Iterator<Item = Departing<'_>>,
-    ) {
-        for packet in packets {
-            *packet.outcome =
-                write(positions, packet.position).ok_or(DropReason::NoPath).and_then(|pair| {
-                    let added = packet.header.add(|room| pair.emit(room));
-                    added.map_err(|_| DropReason::MalformedMpls)
-                });
-        }
+        _side: HeaderSide,
+        position: PathPosition,
+        header: &mut Header,
+    ) -> Result<(), DropReason> {
+        let pair = write(positions, position).ok_or(DropReason::NoPath)?;
+        header.add(|room| pair.emit(room)).map_err(|_| DropReason::MalformedMpls)
+    }
+
+    fn word(&self, _side: HeaderSide) -> Option<HeaderWord> {
+        let (path, ttl) = (Field { shift: 44, bits: 20 }, Field { shift: 0, bits: 8 });
+        // Never sent as 0 (RFC 8595 section 6).
+        Some(HeaderWord { at: 0, path, ttl, ttl_min: 1 })
     }
 
     fn locate(
@@ -70,6 +76,18 @@ fn write(positions: &Positions, position: PathPosition) -> Option<SfcLabelPair> 
     let index = NshHeader::SI_INITIAL.0.checked_sub(u8::try_from(spot.hop).ok()?)?;
     let label = MplsLabel::ordinary(spot.id.0).ok()?;
     SfcLabelPair::new(label, ServiceIndex(index), position.ttl).ok()
+}
+
+#[inline(always)]
+pub(super) fn peek(side: HeaderSide, bytes: &[u8]) -> Option<Peeked> {
+    let pair = PlainLabels::parse(bytes)?;
+    let passed = u8::from(side == HeaderSide::Tunnel);
+    Some(Peeked {
+        path: pair.path,
+        hop: u16::from(NshHeader::SI_INITIAL.0 - pair.index),
+        ttl: pair.ttl.saturating_sub(passed),
+        header_bytes: PlainLabels::LEN as u8,
+    })
 }
 
 fn read(positions: &Positions, door: HeaderSide, bytes: &[u8]) -> Result<Located, DropReason> {

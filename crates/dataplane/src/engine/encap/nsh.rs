@@ -7,13 +7,17 @@
 //! the TTL is the forwarders' (section 2.2). Packets of operations (O bit) are discarded, as
 //! section 2.2 asks of who does not know their procedure.
 
-use super::{Carried, Departing, Headed, HeaderSide, Located, PathEncap, PathPosition, Positions};
+use super::template::{Field, HeaderWord};
+use super::{
+    Carried, Headed, Header, HeaderSide, Located, PathEncap, PathPosition, Peeked, Positions,
+};
 use catena_model::explain::HeaderLayer;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::nsh::{
     ContextHeader, ContextHeaders, Metadata, NshHeader, NshNextProtocol, NshView,
 };
+use catena_wire::plain::PlainNsh;
 use catena_wire::scalar::{NshTtl, ServiceIndex, Spi, Vni};
 use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
 
@@ -24,23 +28,24 @@ impl PathEncap for Nsh {
         &self,
         positions: &Positions,
         carried: &Carried,
-        door: HeaderSide,
-        packets: &mut dyn Iterator<Item = Departing<'_>>,
-    ) {
-        for packet in packets {
-            let metadata = metadata(packet.position, carried);
-            let written = metadata.and_then(|metadata| {
-                write(positions, door, &packet, metadata).ok_or(DropReason::NoPath)
-            });
-            *packet.outcome = written.and_then(|(gpe, nsh)| {
-                let header = packet.header;
-                if let Some(gpe) = gpe {
-                    let added = header.add(|room| gpe.emit(room));
-                    added.map_err(|_| DropReason::MalformedVxlanGpe)?;
-                }
-                header.add(|room| nsh.emit(room)).map_err(|_| DropReason::MalformedNsh)
-            });
+        side: HeaderSide,
+        position: PathPosition,
+        header: &mut Header,
+    ) -> Result<(), DropReason> {
+        let metadata = metadata(position, carried)?;
+        let written = write(positions, side, position, metadata);
+        let (gpe, nsh) = written.ok_or(DropReason::NoPath)?;
+        if let Some(gpe) = gpe {
+            let added = header.add(|room| gpe.emit(room));
+            added.map_err(|_| DropReason::MalformedVxlanGpe)?;
         }
+        header.add(|room| nsh.emit(room)).map_err(|_| DropReason::MalformedNsh)
+    }
+
+    fn word(&self, side: HeaderSide) -> Option<HeaderWord> {
+        let at = if side == HeaderSide::Tunnel { PlainNsh::GPE_LEN as u8 } else { 0 };
+        let (path, ttl) = (Field { shift: 8, bits: 24 }, Field { shift: 54, bits: 6 });
+        Some(HeaderWord { at, path, ttl, ttl_min: 0 })
     }
 
     fn locate(
@@ -96,15 +101,15 @@ fn metadata(position: PathPosition, carried: &Carried) -> Result<Metadata<'_>, D
 fn write<'m>(
     positions: &Positions,
     door: HeaderSide,
-    packet: &Departing<'_>,
+    position: PathPosition,
     metadata: Metadata<'m>,
 ) -> Option<(Option<VxlanGpeHeader>, NshHeader<'m>)> {
-    let spot = positions.spot(packet.position);
+    let spot = positions.spot(position);
     let index = u8::try_from(spot.hop).ok()?;
     let nsh = NshHeader {
         spi: Spi::new(spot.id.0).ok()?,
         si: ServiceIndex(NshHeader::SI_INITIAL.0.checked_sub(index)?),
-        ttl: NshTtl::new(u32::from(packet.position.ttl)).ok()?,
+        ttl: NshTtl::new(u32::from(position.ttl)).ok()?,
         metadata,
         next: NshNextProtocol::ETHERNET,
         is_oam: false,
@@ -119,6 +124,27 @@ fn write<'m>(
 fn words(header: ContextHeader<'_>) -> String {
     let octets: String = header.value.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("class {:#06x} type {:#04x} {octets}", header.class, header.kind)
+}
+
+#[inline(always)]
+pub(super) fn peek(side: HeaderSide, bytes: &[u8]) -> Option<Peeked> {
+    let (nsh, ttl, before) = match side {
+        HeaderSide::Tunnel => {
+            let nsh = PlainNsh::parse_behind_gpe(bytes)?;
+            // An incoming 0 is as good as 64 (RFC 8300 section 2.2).
+            (nsh, nsh.ttl.wrapping_sub(1) & NshTtl::MAX as u8, PlainNsh::GPE_LEN)
+        }
+        HeaderSide::Function => {
+            let nsh = PlainNsh::parse(bytes)?;
+            (nsh, nsh.ttl, 0)
+        }
+    };
+    Some(Peeked {
+        path: nsh.spi,
+        hop: u16::from(NshHeader::SI_INITIAL.0 - nsh.si),
+        ttl,
+        header_bytes: (before + PlainNsh::LEN) as u8,
+    })
 }
 
 fn read(

@@ -5,20 +5,20 @@ use super::FastPath;
 use super::context::FastPathContext;
 use super::counter_run::CounterRun;
 use super::ingress_port::IngressPort;
-use super::packet_meta::{Kind, PacketMeta, What};
-use super::plans::Plan;
-use crate::engine::account::counters::IS_COUNTING;
+use super::packet_meta::{Kind, PacketMeta};
+use crate::engine::account::counters::{Counters, IS_COUNTING};
 use crate::engine::account::tx_batches::TxRef;
-use crate::engine::action::gso_batch::GsoKey;
-use crate::engine::action::output::Frame;
+use crate::engine::action::execute::{self, PlainPacket};
+use crate::engine::action::{Action, Instance, Memory};
+use crate::engine::packet::Packet;
 use crate::engine::packet::index::PortIndex;
-use crate::engine::packet::{Packet, PortSlot};
-use crate::engine::state::proxy_flows::{Key, Payer, Visit};
+use crate::engine::state::proxy_flows::{Key, Payer, ProxyFlows};
+use crate::engine::tables::Tables;
+use crate::engine::vector::decision::{ActionRef, Epoch};
 use crate::engine::vector::owner::Owner;
 use catena_io::Buffer;
 use catena_model::account::Volume;
 use catena_model::{DropReason, PathId};
-use catena_wire::ethernet;
 
 impl FastPath {
     /// Was something decided, and does it hold still? What returns from a function is noted.
@@ -47,12 +47,14 @@ impl FastPath {
             note_flow(meta, context);
         }
         let packet_out = OutPacket { buffer, meta, share: TxRef { batch: 0, volume } };
-        match meta.deed.what() {
-            What::Deliver(port) => deliver(packet_out, port, &mut self.running, context),
-            What::Plan(number) => {
-                let plan = self.plans.get(number).unwrap_or(&Plan::SlowPath);
-                leave(packet_out, plan, &mut self.running, context);
+        match meta.action.action() {
+            ActionRef::Hop(number) => {
+                if let Some(action) = context.actions.action(number) {
+                    leave(packet_out, action, &mut self.running, context);
+                }
             }
+            ActionRef::Port(port) => deliver(packet_out, port, &mut self.running, context),
+            ActionRef::Network(..) => debug_assert!(false, "the fast path switches to no node"),
         }
     }
 
@@ -72,7 +74,7 @@ impl FastPath {
 fn note_flow(meta: &PacketMeta, context: &mut FastPathContext<'_>) {
     if meta.is_due {
         let key = context.affinity.key(&meta.frame.flow());
-        context.affinity.note(context.now_ns, key, PathId(meta.nsh.spi));
+        context.affinity.note(context.now_ns, key, PathId(meta.header.path));
     }
 }
 
@@ -84,78 +86,64 @@ struct OutPacket<'f> {
 }
 
 impl OutPacket<'_> {
-    /// Counts it; `plan`: that which it follows, if it follows any.
+    /// Counts it; `action`: the compiled one that it meets, if it meets any.
     #[inline(always)]
     fn count(
         &mut self,
-        plan: Option<&Plan>,
+        action: Option<&Action>,
         running: &mut CounterRun,
         context: &mut FastPathContext<'_>,
     ) {
         if IS_COUNTING {
             let TxRef { batch, volume } = &mut self.share;
-            *batch = running.take_in(self.meta, volume.bytes, plan, context);
+            *batch = running.take_in(self.meta, volume.bytes, action, context);
         }
     }
 }
 
-/// Sends a packet where the plan says: nothing can go wrong any more, but that a memory is full.
+/// Sends a packet where its action says: nothing can go wrong any more, but that a memory is full.
 #[inline(always)]
 fn leave(
     mut packet_out: OutPacket<'_>,
-    plan: &Plan,
+    action: &Action,
     running: &mut CounterRun,
     context: &mut FastPathContext<'_>,
 ) {
-    packet_out.count(Some(plan), running, context);
-    let OutPacket { meta, share, .. } = packet_out;
-    let (spi, position) = (meta.nsh.spi, meta.position);
-    match plan {
-        Plan::Node { to, tunnel, header } => {
-            header.put_before(&mut packet_out.buffer, spi, position.ttl());
-            let TxRef { batch, volume } = share;
-            let key = GsoKey { flow_hash: meta.flow_hash, to: *to, kind: *tunnel, batch };
-            let FastPathContext { gso, pool, out, .. } = context;
-            let batch = gso.pack_plain(packet_out.buffer, volume, key, pool, out);
-            running.handed_out(batch, volume, &mut out.batches);
-        }
-        Plan::Aware { door, header } => {
-            header.put_before(&mut packet_out.buffer, spi, position.ttl());
-            hand_out(packet_out, door.slot, context);
-        }
-        Plan::Bare { door, macs, egress, network } => {
-            let visit = Visit {
-                position,
-                path: PathId(spi),
-                serial: context.counters.seat(position).serial,
-                hop: context.tables.positions.place(position).hop,
-                instance: door.id,
-                epoch: context.epoch,
-            };
-            let payer = match (meta.kind, meta.owner) {
-                (Kind::Endpoint, Owner::Port { serial, .. }) => Payer::Port(serial),
-                _ => Payer::Path(visit.serial),
-            };
-            let user = meta.identity;
-            let (egress, network, flow) = (*egress, *network, meta.frame.flow());
-            let key = (Key { egress, network, flow, user }, meta.likely);
-            if let Err(reason) =
-                context.proxy_flows.remember_at(context.now_ns, key, (visit, payer), 1)
-            {
-                end(packet_out, reason, running, context);
-                return;
-            }
-            let frame = packet_out.buffer.bytes_mut();
-            let set = ethernet::set_destination(frame, macs.destination);
-            let set = set.and(macs.source.map_or(Ok(()), |mac| ethernet::set_source(frame, mac)));
-            debug_assert!(set.is_ok(), "the frame was read");
-            hand_out(packet_out, door.slot, context);
-        }
-        Plan::SlowPath | Plan::Choose { .. } | Plan::End { .. } => {
-            debug_assert!(false, "a packet that the fast path does not know came into it");
-            end(packet_out, DropReason::NoPath, running, context);
-        }
+    packet_out.count(Some(action), running, context);
+    let OutPacket { buffer, meta, share } = packet_out;
+    let (path, ttl, flow_hash) = (meta.header.path, meta.position.ttl(), meta.flow_hash);
+    let packet = PlainPacket { buffer, path, ttl, flow_hash, share };
+    let FastPathContext { gso, pool, out, counters, proxy_flows, .. } = context;
+    let state = (&**counters, &mut **proxy_flows);
+    let (tables, now_ns, epoch) = (context.tables, context.now_ns, context.epoch);
+    let left = execute::leave(packet, action, gso, pool, out, |instance, memory| {
+        remember(meta, (instance, memory), state, tables, (now_ns, epoch))
+    });
+    match left {
+        Ok(batch) => running.handed_out(batch, share.volume, &mut out.batches),
+        Err((buffer, reason)) => end(OutPacket { buffer, meta, share }, reason, running, context),
     }
+}
+
+/// Notes that a packet goes into a function that knows nothing of chains.
+#[inline(always)]
+fn remember(
+    meta: &PacketMeta,
+    (instance, memory): (&Instance, &Memory),
+    (counters, proxy_flows): (&Counters, &mut ProxyFlows),
+    tables: &Tables,
+    (now_ns, epoch): (u64, Epoch),
+) -> Result<(), DropReason> {
+    let serial = counters.seat(meta.position).serial;
+    let path = (PathId(meta.header.path), serial);
+    let visit = execute::visit(instance, meta.position, path, tables, epoch);
+    let payer = match (meta.kind, meta.owner) {
+        (Kind::Endpoint, Owner::Port { serial, .. }) => Payer::Port(serial),
+        _ => Payer::Path(serial),
+    };
+    let Memory { serial: egress, network, .. } = *memory;
+    let key = Key { egress, network, flow: meta.frame.flow(), user: meta.identity };
+    proxy_flows.remember_at(now_ns, (key, meta.likely), (visit, payer), 1)
 }
 
 /// Delivers a packet by MAC, or one whose path ends.
@@ -167,18 +155,10 @@ fn deliver(
     context: &mut FastPathContext<'_>,
 ) {
     packet_out.count(None, running, context);
-    if let Some(mac) = packet_out.meta.mac {
-        let set = ethernet::set_destination(packet_out.buffer.bytes_mut(), mac);
-        debug_assert!(set.is_ok(), "the frame was read");
-    }
-    let slot = context.slots.of_index(port);
-    hand_out(packet_out, slot, context);
-}
-
-#[inline]
-fn hand_out(packet_out: OutPacket<'_>, to: PortSlot, context: &mut FastPathContext<'_>) {
-    let OutPacket { buffer, share, .. } = packet_out;
-    context.out.frames.push(Frame { to, buffer, share });
+    let OutPacket { mut buffer, meta, share } = packet_out;
+    let written = execute::address(&mut buffer, meta.mac, None);
+    debug_assert!(written.is_ok(), "the frame was read");
+    execute::hand_out(buffer, context.slots.of_index(port), share, context.out);
 }
 
 /// Drops a packet on its path.

@@ -2,6 +2,7 @@
 
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
+use crate::engine::action::actions::Actions;
 use crate::engine::action::gso_batch::GsoBatcher;
 use crate::engine::action::output::Output;
 use crate::engine::packet::subscriber::Inspection;
@@ -10,7 +11,7 @@ use crate::engine::state::flow_cache::FlowCache;
 use crate::engine::state::health::Health;
 use crate::engine::state::proxy_flows::ProxyFlows;
 use crate::engine::tables::Tables;
-use crate::engine::vector::transform::Epoch;
+use crate::engine::vector::decision::Epoch;
 use catena_io::BufferPool;
 
 /// What the fast path works with.
@@ -19,6 +20,7 @@ pub(crate) struct FastPathContext<'e> {
     pub(crate) epoch: Epoch,
     pub(crate) tables: &'e Tables,
     pub(crate) slots: &'e Slots,
+    pub(crate) actions: &'e Actions,
     pub(crate) health: &'e Health,
     pub(crate) is_coalescing: bool,
     /// Whether what is in a tunnel is told apart by its user.

@@ -2,10 +2,12 @@
 //! down once. Knows what makes them alike; refuses to know what is done with them.
 
 use super::context::FastPathContext;
-use super::packet_meta::{Deed, Entry, Kind, PacketMeta, What};
-use super::plans::Plan;
+use super::packet_meta::{Entry, Kind, PacketMeta, PathAction};
 use crate::engine::account::counters::Counters;
 use crate::engine::account::tx_batches::{Ends, TxBatches, less};
+use crate::engine::account::updates::CounterUpdate;
+use crate::engine::action::Action;
+use crate::engine::vector::decision::ActionRef;
 use crate::engine::vector::owner::{Owner, Passage, PathRef};
 use catena_model::account::Volume;
 
@@ -27,7 +29,7 @@ pub(super) struct CounterRun {
     /// Packets since the start, and those of them before the first that is alike.
     passed: u64,
     before: u64,
-    alike: (Entry, Deed),
+    alike: (Entry, PathAction),
     batch: u32,
     /// Bytes of all that are alike.
     bytes: u64,
@@ -51,11 +53,11 @@ impl CounterRun {
         &mut self,
         meta: &PacketMeta,
         bytes: u64,
-        plan: Option<&Plan>,
+        action: Option<&Action>,
         context: &mut FastPathContext<'_>,
     ) -> u32 {
-        if (meta.entry, meta.deed) != self.alike {
-            self.turn_to(meta, plan, context);
+        if (meta.entry, meta.action) != self.alike {
+            self.turn_to(meta, action, context);
         }
         self.bytes += bytes;
         self.batch
@@ -93,7 +95,7 @@ impl CounterRun {
     fn turn_to(
         &mut self,
         meta: &PacketMeta,
-        plan: Option<&Plan>,
+        action: Option<&Action>,
         context: &mut FastPathContext<'_>,
     ) {
         self.close_alike(context.counters, &mut context.out.batches);
@@ -110,23 +112,24 @@ impl CounterRun {
         if !matches!(self.came, Came::Switched) {
             self.path = context.counters.seat(meta.position);
         }
-        let (to, passage) = match (meta.deed.what(), plan) {
-            (What::Deliver(port), _) => (context.slots.owner_of_index(port), Passage::Ordinary),
-            (What::Plan(_), Some(Plan::Aware { door, .. } | Plan::Bare { door, .. })) => {
-                (door.owner, Passage::Delivered(self.path, door.local))
+        let owner = meta.owner;
+        let ends = match (action, meta.action.action()) {
+            (Some(action), _) => action.ends_on(owner, self.path),
+            (None, ActionRef::Port(port)) => {
+                Ends { owner, to: context.slots.owner_of_index(port), passage: Passage::Ordinary }
             }
-            (What::Plan(_), _) => (Owner::Tunnels, Passage::Tunnelled(self.path)),
+            (None, _) => Ends { owner, ..Ends::default() },
         };
-        self.is_finished = passage == Passage::Ordinary;
-        self.batch = context.out.batches.begin(Ends { owner: meta.owner, to, passage });
-        self.alike = (meta.entry, meta.deed);
+        self.is_finished = action.is_none();
+        self.batch = context.out.batches.begin(ends);
+        self.alike = (meta.entry, meta.action);
     }
 
     /// Writes the sums down.
     pub(super) fn close(&mut self, counters: &mut Counters, batches: &mut TxBatches) {
         self.close_alike(counters, batches);
         self.close_owner(counters);
-        self.alike = <(Entry, Deed)>::default();
+        self.alike = <(Entry, PathAction)>::default();
     }
 
     #[inline(always)]
@@ -145,12 +148,12 @@ impl CounterRun {
         let path = self.path;
         match self.came {
             Came::Switched => return,
-            Came::Classified => counters.entered(path, frames),
-            Came::ByTunnel => counters.tunnelled_in(path, frames),
-            Came::Back(local) => counters.returned(path, local, frames),
+            Came::Classified => counters.apply(CounterUpdate::Entered(path), frames),
+            Came::ByTunnel => counters.apply(CounterUpdate::TunnelledIn(path), frames),
+            Came::Back(local) => counters.apply(CounterUpdate::Returned(path, local), frames),
         }
         if self.is_finished {
-            counters.finished(path, handed_out);
+            counters.apply(CounterUpdate::Finished(path), handed_out);
         }
     }
 
@@ -165,7 +168,7 @@ impl CounterRun {
     fn close_owner(&mut self, counters: &mut Counters) {
         let received = std::mem::take(&mut self.received);
         if received.packets > 0 {
-            counters.received(self.owner, received);
+            counters.apply(CounterUpdate::Received(self.owner), received);
             counters.held(self.owner, std::mem::take(&mut self.held));
         }
     }

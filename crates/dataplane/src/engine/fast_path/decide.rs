@@ -5,9 +5,10 @@ use super::FastPath;
 use super::context::FastPathContext;
 use super::exits::{self, Question};
 use super::ingress_port::IngressPort;
-use super::plans::Plan;
 use crate::engine::account::counters::IS_COUNTING;
-use crate::engine::encap::{self, PathPosition};
+use crate::engine::action::actions::{Actions, AtHop};
+use crate::engine::action::{Action, ActionExit, Instance, Memory, Rewrite};
+use crate::engine::encap::{PathPosition, Peeked};
 use crate::engine::packet::Packet;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::stages::{forwarder, switch};
@@ -15,14 +16,14 @@ use crate::engine::state::flow_cache::CachedVerdict;
 use crate::engine::state::proxy_flows::Key;
 use crate::engine::tables::Tables;
 use crate::engine::vector::Source;
-use crate::engine::vector::transform::Exit;
+use crate::engine::vector::decision::Exit;
 use catena_model::PathId;
 use catena_wire::ethernet;
-use catena_wire::nsh::NshHeader;
-use catena_wire::plain::{PlainFrame, PlainNsh};
+use catena_wire::plain::PlainFrame;
 use catena_wire::scalar::MacAddr;
+use std::net::IpAddr;
 
-use super::packet_meta::{Deed, Kind, PacketMeta};
+use super::packet_meta::{Kind, PacketMeta, PathAction};
 
 impl FastPath {
     /// Finds out what is to be done with a packet that shows something; none: the fast path does not
@@ -37,9 +38,7 @@ impl FastPath {
         let network = match meta.kind {
             Kind::SlowPath | Kind::Switched => return None,
             Kind::Tunnel => {
-                // An incoming 0 is as good as 64 (RFC 8300 section 2.2).
-                let ttl = meta.nsh.ttl.wrapping_sub(1) & 0x3f;
-                meta.position = locate(meta.nsh, ttl, context).filter(|_| ttl > 0)?;
+                meta.position = locate(meta, context).filter(|at| at.ttl() > 0)?;
                 let place = context.tables.positions.place(meta.position);
                 if !context.tables.path(place.path).takes_from(meta.sender, place.hop) {
                     return None;
@@ -48,7 +47,7 @@ impl FastPath {
             }
             Kind::Aware => {
                 let ingress = self.ingress(meta)?;
-                meta.position = locate(meta.nsh, meta.nsh.ttl, context)?;
+                meta.position = locate(meta, context)?;
                 meta.entry.back_from(self.admitted(meta.position, ingress, context)?);
                 Some(ingress.network)
             }
@@ -67,6 +66,8 @@ impl FastPath {
                 let known = context.flow_cache.find(meta.asked(), now_ms);
                 let (path, is_due) = match known.filter(|_| !meta.frame.is_group())? {
                     CachedVerdict::Enters { path, is_due } => (path, is_due),
+                    // A tag is only for rules to match.
+                    CachedVerdict::Ordinary if meta.frame.vlan() > 0 => return None,
                     CachedVerdict::Ordinary => {
                         let ingress = *ingress;
                         return self.switched(packet, ingress, meta, context);
@@ -79,14 +80,14 @@ impl FastPath {
         };
         let position = meta.position;
         if matches!(meta.kind, Kind::Endpoint | Kind::Function) {
-            meta.nsh.spi = context.tables.positions.id(position).0;
+            meta.header.path = context.tables.positions.id(position).0;
         }
         // Packets that follow one another on one path share its counters.
         if IS_COUNTING && position.path() != self.prefetched {
             self.prefetched = position.path();
             context.counters.prefetch(self.prefetched);
         }
-        meta.deed = self.deed(packet, meta, position, network, context)?;
+        meta.action = self.action(packet, meta, position, network, context)?;
         Some(())
     }
 
@@ -107,14 +108,15 @@ impl FastPath {
         meta.found = context.proxy_flows.only_at(context.now_ns, &key, meta.found)?;
         let visit = context.proxy_flows.visit(meta.found)?;
         let place = context.tables.positions.place(visit.position);
-        let plan = self.plans.get(self.plans.at(place.path, place.hop)?)?;
-        let Plan::Bare { door, .. } = plan else { return None };
-        let is_current = visit.epoch == context.epoch && visit.instance == door.id;
+        let actions = context.actions;
+        let action = actions.action(actions.at(place.path, place.hop)?)?;
+        let ActionExit::Instance(instance) = &action.exit else { return None };
+        let is_current = visit.epoch == context.epoch && visit.instance == instance.id;
         // Metadata that it carried into the proxy would have to go on with it.
-        if !is_current || visit.position.carries_metadata() {
+        if !is_current || !action.is_repeated || visit.position.carries_metadata() {
             return None;
         }
-        meta.entry.back_from(door.local);
+        meta.entry.back_from(instance.local);
         meta.position = context.tables.positions.behind(visit.position);
         Some(())
     }
@@ -128,100 +130,119 @@ impl FastPath {
         context: &FastPathContext<'_>,
     ) -> Option<u32> {
         let place = context.tables.positions.place(position);
-        let plan = self.plans.get(self.plans.at(place.path, place.hop.checked_sub(1)?)?)?;
-        let Plan::Aware { door, .. } = plan else { return None };
-        let is_its_port = door.egress == Some(ingress.index) && !context.health.has_probed();
-        let serves_next =
-            self.plans.at(place.path, place.hop).is_some_and(|n| self.leads_to(n, ingress));
-        (is_its_port && !serves_next).then_some(door.local)
-    }
-
-    /// May a plan lead to the port that a packet came from? Then the packet ages, on the slow path.
-    fn leads_to(&self, number: u32, ingress: &IngressPort) -> bool {
-        let is_its = |number: u32| {
-            let plan = self.plans.get(number);
-            matches!(plan, Some(Plan::Aware { door, .. }) if door.egress == Some(ingress.index))
-        };
-        match self.plans.get(number) {
-            Some(Plan::Choose { first, count }) => (*first..first + count).any(is_its),
-            _ => is_its(number),
-        }
+        let actions = context.actions;
+        let action = actions.action(actions.at(place.path, place.hop.checked_sub(1)?)?)?;
+        let local = aware(action, ingress).filter(|_| action.is_repeated)?;
+        let next = actions.at(place.path, place.hop);
+        let serves_next = next.is_some_and(|number| leads_to(number, ingress, actions));
+        (!serves_next && !context.health.has_probed()).then_some(local)
     }
 
     /// What is to be done at a position; none: the fast path cannot. `network`: where the packet's MACs
     /// have a meaning.
     #[inline(always)]
-    fn deed(
+    fn action(
         &mut self,
         packet: &Packet,
         meta: &mut PacketMeta,
         position: PathPosition,
         network: Option<NetworkIndex>,
         context: &FastPathContext<'_>,
-    ) -> Option<Deed> {
-        let tables = context.tables;
+    ) -> Option<PathAction> {
+        let (tables, actions) = (context.tables, context.actions);
         let by_tunnel = meta.kind == Kind::Tunnel;
-        let header_bytes = usize::from(meta.header_bytes);
-        let place = tables.positions.place(position);
-        let mut number = self.plans.at(place.path, place.hop)?;
-        let mut plan = self.plans.get(number)?;
-        if matches!(plan, Plan::Bare { .. } | Plan::Node { .. } | Plan::Choose { .. }) {
-            Self::ask_user(packet, meta, context)?;
-        }
-        if let Plan::Choose { first, count } = plan {
-            let hop = tables.path(place.path).hops.get(usize::from(place.hop))?;
-            meta.flow_hash = meta.chosen_by(position, tables.choice_seed);
-            let chosen = u32::try_from(hop.choose_index(meta.flow_hash)?).ok()?;
-            number = first + chosen;
-            plan = self.plans.get(number).filter(|_| chosen < *count)?;
-        }
         // TCP out of a tunnel is joined into super-frames before a port sees it.
         if by_tunnel && context.is_coalescing && meta.frame.is_tcp() {
             return None;
         }
-        match plan {
-            Plan::SlowPath | Plan::Choose { .. } => None,
-            Plan::Node { header, to, .. } => {
-                let bytes = packet.buffer.len() - header_bytes + header.len();
-                let has_room = header.len() <= packet.buffer.headroom() + header_bytes;
-                // What a tunnel brings must not go on from here.
-                let is_fit = has_room && !by_tunnel && context.gso.fits(*to, bytes, tables);
-                if meta.kind != Kind::Endpoint {
-                    meta.flow_hash = meta.chosen_by(position, tables.choice_seed);
-                }
-                if is_fit { Deed::plan(position.path(), number) } else { None }
+        let place = tables.positions.place(position);
+        let mut number = actions.at(place.path, place.hop)?;
+        let mut at_hop = actions.get(number)?;
+        if let AtHop::End { end, is_last } = at_hop {
+            if !is_last || tables.slices.take_from(end.as_slice()) {
+                return None;
             }
-            Plan::Aware { door, header } => {
-                let has_room = header.len() <= packet.buffer.headroom() + header_bytes;
-                let is_fit = has_room && !context.health.is_dead(door.watch);
-                if is_fit { Deed::plan(position.path(), number) } else { None }
-            }
-            Plan::Bare { door, egress, .. } => {
-                meta.identity = meta.user.identity();
-                // A user who may be moved between chains has each of his packets watched.
-                if meta.identity != 0 && door.is_shared_by_slices {
-                    return None;
-                }
-                let is_foreign =
-                    |port| tables.is_foreign(port, tables.path(place.path), &meta.frame.flow());
-                if door.is_met && door.egress.is_none_or(is_foreign) {
-                    return None;
-                }
-                meta.memory_hash = context.proxy_flows.hash(*egress, &meta.frame, meta.identity);
-                context.proxy_flows.prefetch(meta.memory_hash);
-                meta.is_remembered = true;
-                let is_fit = !context.health.is_dead(door.watch);
-                if is_fit { Deed::plan(position.path(), number) } else { None }
-            }
-            Plan::End { end } if tables.slices.take_from(end.as_slice()) => None,
-            Plan::End { .. } => {
-                let addressed = ethernet::destination(packet.buffer.bytes().get(header_bytes..)?)?;
-                let (port, mac) =
-                    self.ended(place.path, network, addressed, &meta.frame, tables)?;
-                meta.mac = mac;
-                Some(Deed::deliver(position.path(), port))
-            }
+            let header_bytes = usize::from(meta.header_bytes);
+            let addressed = ethernet::destination(packet.buffer.bytes().get(header_bytes..)?)?;
+            let (port, mac) = self.ended(place.path, network, addressed, &meta.frame, tables)?;
+            meta.mac = mac;
+            return Some(PathAction::deliver(position.path(), port));
         }
+        if let AtHop::Choose { first, count, by_flow: true } = at_hop {
+            Self::ask_user(packet, meta, context)?;
+            let hop = tables.path(place.path).hops.get(usize::from(place.hop))?;
+            meta.flow_hash = meta.chosen_by(position, tables.choice_seed);
+            let chosen = u32::try_from(hop.choose_index(meta.flow_hash)?).ok()?;
+            number = first + chosen;
+            at_hop = actions.get(number).filter(|_| chosen < *count)?;
+        }
+        let AtHop::Act(action) = at_hop else { return None };
+        let is_fit = action.is_repeated && Self::fits(packet, meta, action, place.path, context)?;
+        if is_fit { PathAction::hop(position.path(), number) } else { None }
+    }
+
+    /// Can the executor carry an action out for a packet as it is? None: it cannot be seen.
+    #[inline(always)]
+    fn fits(
+        packet: &Packet,
+        meta: &mut PacketMeta,
+        action: &Action,
+        path: u32,
+        context: &FastPathContext<'_>,
+    ) -> Option<bool> {
+        let header_bytes = usize::from(meta.header_bytes);
+        if let Rewrite::Header(header) = &action.rewrite
+            && (header.len() > packet.buffer.headroom() + header_bytes
+                || !header.says(meta.header.path, meta.position.ttl()))
+        {
+            return None;
+        }
+        match &action.exit {
+            ActionExit::Node { to, .. } => {
+                Self::ask_user(packet, meta, context)?;
+                let header = action.header_bytes();
+                let bytes = packet.buffer.len() - header_bytes + header;
+                if meta.kind != Kind::Endpoint {
+                    meta.flow_hash = meta.chosen_by(meta.position, context.tables.choice_seed);
+                }
+                // What a tunnel brings must not go on from here.
+                Some(meta.kind != Kind::Tunnel && context.gso.fits(*to, bytes, context.tables))
+            }
+            ActionExit::Instance(instance) => {
+                if let Rewrite::Macs { memory: Some(memory), .. } = &action.rewrite {
+                    Self::may_go_in(packet, meta, (instance, memory), path, context)?;
+                }
+                Some(!context.health.is_dead(instance.watch))
+            }
+            ActionExit::Port { .. } => None,
+        }
+    }
+
+    /// May a packet go into a function that knows nothing of chains, and be told by its flow when it is
+    /// back? The line of the memory that will keep it is asked for.
+    #[inline(always)]
+    fn may_go_in(
+        packet: &Packet,
+        meta: &mut PacketMeta,
+        (instance, memory): (&Instance, &Memory),
+        path: u32,
+        context: &FastPathContext<'_>,
+    ) -> Option<()> {
+        Self::ask_user(packet, meta, context)?;
+        let tables = context.tables;
+        meta.identity = meta.user.identity();
+        // A user who may be moved between chains has each of his packets watched.
+        if meta.identity != 0 && instance.is_shared_by_slices {
+            return None;
+        }
+        let is_foreign = |port| tables.is_foreign(port, tables.path(path), &meta.frame.flow());
+        if instance.is_met && instance.egress.is_none_or(is_foreign) {
+            return None;
+        }
+        meta.memory_hash = context.proxy_flows.hash(memory.serial, &meta.frame, meta.identity);
+        context.proxy_flows.prefetch(meta.memory_hash);
+        meta.is_remembered = true;
+        Some(())
     }
 
     /// Where the path with this index delivers a packet at its end that is addressed to this MAC.
@@ -235,14 +256,20 @@ impl FastPath {
         tables: &Tables,
     ) -> Option<exits::Exit> {
         let link = network.map(|network| (network, addressed));
-        let question = Question::delivered(path, link, frame.destination_v4());
-        self.delivered.get(question, || {
+        let answer = || {
             let (path, to) = (tables.path(path), Some(frame.destination()));
             let (network, mac) = forwarder::deliver(tables, path, network, addressed, to).ok()?;
             let to = mac.unwrap_or(addressed);
             let exit = switch::exit(to, network, Source::Proxy, tables).ok()??;
             Some((port_of(exit)?, mac))
-        })
+        };
+        match frame.destination() {
+            IpAddr::V4(to) => self.delivered.get(Question::delivered(path, link, to), answer),
+            IpAddr::V6(_) => {
+                let to = frame.destination_words();
+                self.delivered_v6.get(Question::delivered_v6(path, link, to), answer)
+            }
+        }
     }
 
     /// From an endpoint, in no path: by MAC to another port.
@@ -260,7 +287,7 @@ impl FastPath {
             let exit = switch::exit(addressed, ingress.network, from, context.tables).ok()??;
             Some((port_of(exit)?, None))
         })?;
-        (meta.deed, meta.mac) = (Deed::switch(port), None);
+        (meta.action, meta.mac) = (PathAction::switch(port), None);
         meta.kind = Kind::Switched;
         Some(())
     }
@@ -268,9 +295,28 @@ impl FastPath {
 
 /// Where a header leads; none: nowhere.
 #[inline(always)]
-fn locate(nsh: PlainNsh, ttl: u8, context: &FastPathContext<'_>) -> Option<PathPosition> {
-    let hop = u16::from(NshHeader::SI_INITIAL.0 - nsh.si);
-    context.tables.positions.find(PathId(nsh.spi), encap::PLAIN, hop, ttl).ok()
+fn locate(meta: &PacketMeta, context: &FastPathContext<'_>) -> Option<PathPosition> {
+    let Peeked { path, hop, ttl, .. } = meta.header;
+    context.tables.positions.find(PathId(path), meta.encapsulation, hop, ttl).ok()
+}
+
+/// The number of the instance behind a port, if the action leads into one that reads headers.
+fn aware(action: &Action, ingress: &IngressPort) -> Option<u32> {
+    match (&action.exit, &action.rewrite) {
+        (ActionExit::Instance(instance), Rewrite::Header(_)) => {
+            (instance.egress == Some(ingress.index)).then_some(instance.local)
+        }
+        _ => None,
+    }
+}
+
+/// May what is done at a hop lead to the port that a packet came from? Then the packet ages, on the slow path.
+fn leads_to(number: u32, ingress: &IngressPort, actions: &Actions) -> bool {
+    let is_its = |number: u32| actions.action(number).is_some_and(|a| aware(a, ingress).is_some());
+    match actions.get(number) {
+        Some(AtHop::Choose { first, count, .. }) => (*first..first + count).any(is_its),
+        _ => is_its(number),
+    }
 }
 
 fn port_of(exit: Exit) -> Option<PortIndex> {

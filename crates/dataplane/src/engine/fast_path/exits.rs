@@ -8,13 +8,26 @@ use std::net::Ipv4Addr;
 /// Answers that are kept of each kind.
 const KEPT: usize = 512;
 /// Odd numbers without pattern.
-const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
+const FACTORS: [u64; 4] =
+    [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd93];
 
-/// What is asked, in two words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Question(u64, u64);
+/// What is asked, in so many words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Question<const WORDS: usize>([u64; WORDS]);
 
-impl Question {
+impl Question<4> {
+    /// [`Question::delivered`] for IPv6.
+    #[inline]
+    pub(super) fn delivered_v6(
+        path: u32,
+        link: Option<(NetworkIndex, MacAddr)>,
+        to: (u64, u64),
+    ) -> Self {
+        Self([linked(link), path.into(), to.0, to.1])
+    }
+}
+
+impl Question<2> {
     /// Where does a path, by its index, deliver what is addressed to a MAC in a network and to an
     /// address? Without a network, the MAC says nothing.
     #[inline]
@@ -23,23 +36,32 @@ impl Question {
         link: Option<(NetworkIndex, MacAddr)>,
         to: Ipv4Addr,
     ) -> Self {
-        // No network has the last index: there are fewer.
-        let link = link.map_or(u64::MAX, |(network, mac)| word(network, mac));
-        Self(link, u64::from(path) << 32 | u64::from(to.to_bits()))
+        Self([linked(link), u64::from(path) << 32 | u64::from(to.to_bits())])
     }
 
     /// Where does a network send what a port sends to a MAC?
     #[inline]
     pub(super) fn switched(port: PortIndex, network: NetworkIndex, to: MacAddr) -> Self {
-        Self(word(network, to), port.0.into())
+        Self([word(network, to), port.0.into()])
     }
+}
+
+impl<const WORDS: usize> Question<WORDS> {
+    /// That of nobody.
+    const NONE: Self = Self([0; WORDS]);
 
     #[inline]
     fn place(self) -> usize {
-        let [one, other] = FACTORS;
-        let hash = self.0.wrapping_mul(one) ^ self.1.wrapping_mul(other);
+        let words = self.0.iter().zip(&FACTORS);
+        let hash = words.fold(0, |hash, (word, factor)| hash ^ word.wrapping_mul(*factor));
         (hash >> 40) as usize % KEPT
     }
+}
+
+#[inline]
+fn linked(link: Option<(NetworkIndex, MacAddr)>) -> u64 {
+    // No network has the last index: there are fewer.
+    link.map_or(u64::MAX, |(network, mac)| word(network, mac))
 }
 
 #[inline]
@@ -52,23 +74,23 @@ pub(super) type Exit = (PortIndex, Option<MacAddr>);
 
 /// The latest answers to questions of one kind.
 #[derive(Default)]
-pub(super) struct Exits(Box<[(Question, Option<Exit>)]>);
+pub(super) struct Exits<const WORDS: usize>(Box<[(Question<WORDS>, Option<Exit>)]>);
 
-impl Exits {
+impl<const WORDS: usize> Exits<WORDS> {
     pub(super) fn new() -> Self {
-        Self(vec![(Question::default(), None); KEPT].into_boxed_slice())
+        Self(vec![(Question::NONE, None); KEPT].into_boxed_slice())
     }
 
     /// Other tables are in force.
     pub(super) fn forget(&mut self) {
-        self.0.fill((Question::default(), None));
+        self.0.fill((Question::NONE, None));
     }
 
     /// The answer to a question; none: the fast path has none, and the slow path shall say why.
     #[inline]
     pub(super) fn get(
         &mut self,
-        question: Question,
+        question: Question<WORDS>,
         answer: impl FnOnce() -> Option<Exit>,
     ) -> Option<Exit> {
         let kept = self.0.get_mut(question.place())?;

@@ -2,6 +2,7 @@
 
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::vector::owner::Owner;
+use catena_model::resource::Encapsulation;
 
 /// A port as the fast path sees it.
 #[derive(Clone, Copy)]
@@ -19,7 +20,8 @@ pub(super) enum IngressKind {
     Endpoint,
     /// `serial`: what the proxy's memory knows the port by; none: what comes bare takes the slow path.
     Function {
-        speaks_nsh: bool,
+        /// The encapsulations of the instances behind it, by their order.
+        speaks: [bool; Encapsulation::ALL.len()],
         serial: Option<u32>,
         keeps_mac: bool,
     },

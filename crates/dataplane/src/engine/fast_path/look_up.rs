@@ -5,27 +5,22 @@
 use super::FastPath;
 use super::context::FastPathContext;
 use super::ingress_port::IngressKind;
-use crate::engine::encap;
+use crate::engine::encap::{self, HeaderSide};
 use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::packet::subscriber::Subscriber;
-use crate::engine::packet::{Origin, Packet};
-use crate::engine::state::flow_cache::FlowWords;
+use crate::engine::packet::{Origin, Packet, PortSlot};
 use crate::engine::state::network_mac;
 use crate::engine::vector::owner::Owner;
 use catena_io::{Offload, prefetch};
 use catena_model::TunnelKind;
+use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
-use catena_wire::plain::{PlainFrame, PlainNsh};
 use catena_wire::scalar::EtherType;
 
 use super::packet_meta::{Entry, Kind, PacketMeta};
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Bytes before the frame of a packet that a tunnel brought.
-const TUNNEL_HEADER_BYTES: u8 = (PlainNsh::GPE_LEN + PlainNsh::LEN) as u8;
-/// The same of a function that reads headers.
-const FUNCTION_HEADER_BYTES: u8 = (ethernet::HEADER_BYTES + PlainNsh::LEN) as u8;
 
 impl FastPath {
     /// Looks at a group of packets.
@@ -63,7 +58,7 @@ impl FastPath {
                     meta.kind = kind;
                 }
                 Some(kind @ (Kind::Tunnel | Kind::Aware)) => {
-                    context.tables.positions.prefetch(meta.nsh.spi);
+                    context.tables.positions.prefetch(meta.header.path);
                     meta.kind = kind;
                 }
                 Some(kind) => meta.kind = kind,
@@ -111,17 +106,18 @@ impl FastPath {
             return None;
         }
         let slot = match packet.origin {
-            Origin::Tunnel { kind: TunnelKind::Path(encap::PLAIN), source } => {
+            Origin::Tunnel { kind: TunnelKind::Path(encapsulation), source } => {
                 meta.sender = match self.source {
                     Some((last, node)) if last == source => node,
                     _ => *context.tables.sources.get(&source)?,
                 };
                 self.source = Some((source, meta.sender));
-                meta.nsh = PlainNsh::parse_behind_gpe(bytes)?;
-                meta.frame = PlainFrame::parse(bytes.get(usize::from(TUNNEL_HEADER_BYTES)..)?)?;
-                meta.header_bytes = TUNNEL_HEADER_BYTES;
+                meta.encapsulation = encapsulation;
+                meta.header = encap::peek(encapsulation, HeaderSide::Tunnel, bytes)?;
+                meta.header_bytes = meta.header.header_bytes;
                 (meta.owner, meta.entry) = (Owner::Tunnels, Entry::TUNNEL);
-                return Some(Kind::Tunnel);
+                let inner = bytes.get(usize::from(meta.header_bytes)..)?;
+                return meta.frame.read(inner).then_some(Kind::Tunnel);
             }
             Origin::Tunnel { .. } => return None,
             Origin::Port(slot) => slot,
@@ -129,22 +125,27 @@ impl FastPath {
         meta.entry = Entry::of(slot, 0);
         let ingress = self.ports.get(slot.index())?.as_ref()?;
         meta.owner = ingress.owner;
-        let frame = PlainFrame::parse(bytes);
-        if let Some(frame) = frame.filter(|frame| context.inspection.is_on && frame.is_tunnel()) {
-            meta.user = context.inspection.into_plain(bytes, &frame)?;
+        if let IngressKind::Function { speaks, .. } = &ingress.kind
+            && let Some(encapsulation) = headed_by(bytes)
+        {
+            return speaks[encapsulation as usize]
+                .then(|| Self::read_headed(bytes, encapsulation, slot, meta))?;
         }
-        match (ingress.kind, frame) {
-            (IngressKind::Endpoint, Some(frame)) if meta.user != Subscriber::Unknown => {
-                (meta.frame, meta.header_bytes) = (frame, 0);
-                Some(Kind::Subscriber)
-            }
-            (IngressKind::Endpoint, Some(frame)) => {
-                meta.words = FlowWords::of(ingress.index.0, &frame);
-                meta.flow_hash = frame.symmetric_hash(context.tables.choice_seed);
-                (meta.frame, meta.header_bytes) = (frame, 0);
+        if !meta.frame.read(bytes) {
+            return None;
+        }
+        meta.header_bytes = 0;
+        if context.inspection.is_on && meta.frame.is_tunnel() {
+            meta.user = context.inspection.into_plain(bytes, &meta.frame)?;
+        }
+        match ingress.kind {
+            IngressKind::Endpoint if meta.user != Subscriber::Unknown => Some(Kind::Subscriber),
+            IngressKind::Endpoint => {
+                meta.port = ingress.index.0;
+                meta.flow_hash = meta.frame.symmetric_hash(context.tables.choice_seed);
                 Some(Kind::Endpoint)
             }
-            (IngressKind::Function { serial: Some(serial), keeps_mac, .. }, Some(frame)) => {
+            IngressKind::Function { serial: Some(serial), keeps_mac, .. } => {
                 meta.told = match keeps_mac {
                     true => {
                         let port = context.tables.port(ingress.index);
@@ -153,20 +154,38 @@ impl FastPath {
                     false => UNTOLD_NETWORK,
                 };
                 meta.identity = meta.user.identity();
-                meta.memory_hash = context.proxy_flows.hash(serial, &frame, meta.identity);
-                (meta.frame, meta.header_bytes) = (frame, 0);
+                meta.memory_hash = context.proxy_flows.hash(serial, &meta.frame, meta.identity);
                 Some(Kind::Function)
             }
-            (IngressKind::Function { speaks_nsh: true, .. }, None)
-                if ethernet::ethertype_is(bytes, EtherType::NSH) =>
-            {
-                meta.nsh = PlainNsh::parse(bytes.get(ethernet::HEADER_BYTES..)?)?;
-                meta.frame = PlainFrame::parse(bytes.get(usize::from(FUNCTION_HEADER_BYTES)..)?)?;
-                meta.entry = Entry::of(slot, FUNCTION_HEADER_BYTES);
-                meta.header_bytes = FUNCTION_HEADER_BYTES;
-                Some(Kind::Aware)
-            }
-            _ => None,
+            IngressKind::Function { serial: None, .. } => None,
         }
+    }
+
+    /// The same behind a header of a function that reads headers.
+    #[inline(always)]
+    fn read_headed(
+        bytes: &[u8],
+        encapsulation: Encapsulation,
+        slot: PortSlot,
+        meta: &mut PacketMeta,
+    ) -> Option<Kind> {
+        const ETHERNET: u8 = ethernet::HEADER_BYTES as u8;
+        let headed = bytes.get(usize::from(ETHERNET)..)?;
+        meta.encapsulation = encapsulation;
+        meta.header = encap::peek(encapsulation, HeaderSide::Function, headed)?;
+        meta.header_bytes = meta.header.header_bytes + ETHERNET;
+        meta.entry = Entry::of(slot, meta.header_bytes);
+        let inner = bytes.get(usize::from(meta.header_bytes)..)?;
+        meta.frame.read(inner).then_some(Kind::Aware)
+    }
+}
+
+/// The encapsulation that a frame's type announces.
+#[inline(always)]
+fn headed_by(bytes: &[u8]) -> Option<Encapsulation> {
+    // Most frames are bare.
+    match ethernet::outer_type(bytes)? {
+        EtherType::IPV4 | EtherType::IPV6 => None,
+        other => encap::by_ether_type(other),
     }
 }

@@ -1,14 +1,16 @@
 //! What the fast path knows of a packet, flat and written in place: where it came from, what it shows, and what
 //! is to be done with it. Knows values alone.
 
-use crate::engine::encap::PathPosition;
+use crate::engine::encap::{PathPosition, Peeked};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::{NodeIndex, PortIndex, SliceIndex};
 use crate::engine::packet::subscriber::Subscriber;
-use crate::engine::state::flow_cache::{FlowQuery, FlowWords};
+use crate::engine::state::flow_cache::FlowQuery;
 use crate::engine::state::proxy_flows::{FlowHash, Found};
+use crate::engine::vector::decision::ActionRef;
 use crate::engine::vector::owner::Owner;
-use catena_wire::plain::{PlainFrame, PlainNsh};
+use catena_model::resource::Encapsulation;
+use catena_wire::plain::PlainFrame;
 use catena_wire::scalar::MacAddr;
 
 /// How far the fast path knows a packet.
@@ -86,44 +88,34 @@ impl Entry {
     }
 }
 
-/// What is to be done with a packet, and on which path, in one word, so that packets are compared
-/// at once.
+/// Which action a packet meets, and on which path, in one word, so that packets are compared at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Deed(u64);
+pub(super) struct PathAction(u64);
 
-impl Default for Deed {
+impl Default for PathAction {
     fn default() -> Self {
         Self::NONE
     }
 }
 
-/// What is to be done with a packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum What {
-    /// What the plan with this number says.
-    Plan(u32),
-    /// To be delivered by a port.
-    Deliver(PortIndex),
-}
-
-impl Deed {
+impl PathAction {
     /// That of no packet.
     const NONE: Self = Self(u64::MAX);
-    /// Set for what is delivered: numbers of plans are smaller.
-    const DELIVERS: u32 = 1 << 31;
+    /// Set for what leaves by a port on no path: numbers of actions are smaller.
+    const BY_PORT: u32 = 1 << 31;
     /// No path has this index.
     const SWITCHED: u32 = u32::MAX;
 
-    /// The plan with this number, for packets of the path with this index.
+    /// The compiled action with this number, for packets of the path with this index.
     #[inline]
-    pub(super) fn plan(path: u32, number: u32) -> Option<Self> {
-        (number < Self::DELIVERS).then(|| Self::of(path, number))
+    pub(super) fn hop(path: u32, number: u32) -> Option<Self> {
+        (number < Self::BY_PORT).then(|| Self::of(path, number))
     }
 
     /// Delivered at the end of the path with this index.
     #[inline]
     pub(super) fn deliver(path: u32, port: PortIndex) -> Self {
-        Self::of(path, Self::DELIVERS | u32::from(port.0))
+        Self::of(path, Self::BY_PORT | u32::from(port.0))
     }
 
     /// Delivered on no path.
@@ -133,17 +125,17 @@ impl Deed {
     }
 
     #[inline]
-    pub(super) fn of(path: u32, what: u32) -> Self {
-        Self(u64::from(path) << 32 | u64::from(what))
+    fn of(path: u32, action: u32) -> Self {
+        Self(u64::from(path) << 32 | u64::from(action))
     }
 
     #[inline]
-    pub(super) fn what(self) -> What {
-        let what = self.0 as u32;
-        if what & Self::DELIVERS == 0 {
-            What::Plan(what)
+    pub(super) fn action(self) -> ActionRef {
+        let action = self.0 as u32;
+        if action & Self::BY_PORT == 0 {
+            ActionRef::Hop(action)
         } else {
-            What::Deliver(PortIndex(what as u16))
+            ActionRef::Port(PortIndex(action as u16))
         }
     }
 }
@@ -171,19 +163,22 @@ pub(super) struct PacketMeta {
     pub(super) told: u32,
     /// The slice that takes its user.
     pub(super) slice: Option<SliceIndex>,
-    pub(super) words: FlowWords,
+    /// Index of the port that it came by, if it came from an endpoint.
+    pub(super) port: u16,
     /// The same for both directions of the flow; known once something is chosen by it.
     pub(super) flow_hash: u64,
     /// Where the proxy's memory looks for the flow, if it is asked.
     pub(super) memory_hash: FlowHash,
-    pub(super) nsh: PlainNsh,
+    /// What its header says, if it came with one; of all, the identifier of their path.
+    pub(super) header: Peeked,
+    pub(super) encapsulation: Encapsulation,
     /// Where on its path it is, unless it is switched.
     pub(super) position: PathPosition,
     /// Where the proxy's memory has its flow.
     pub(super) found: Found,
     /// Where that is likely to have the flow behind the function that it goes into.
     pub(super) likely: Found,
-    pub(super) deed: Deed,
+    pub(super) action: PathAction,
     /// The MAC that it is delivered to, if not its own.
     pub(super) mac: Option<MacAddr>,
 }
@@ -191,7 +186,8 @@ pub(super) struct PacketMeta {
 impl PacketMeta {
     #[inline]
     pub(super) fn asked(&self) -> FlowQuery<'_> {
-        FlowQuery { words: &self.words, flow_hash: self.flow_hash }
+        let Self { port, flow_hash, .. } = *self;
+        FlowQuery { port, frame: &self.frame, flow_hash }
     }
 
     /// The number by which it chooses instances on the path of a position: on that of a slice, users

@@ -47,7 +47,7 @@ impl FastPath {
         for meta in metas.iter_mut().filter(|meta| meta.kind == Kind::Subscriber) {
             match meta.slice.and_then(|slice| slices.direct(slice)) {
                 Some(PathId(path)) => {
-                    meta.nsh.spi = path;
+                    meta.header.path = path;
                     context.tables.positions.prefetch(path);
                 }
                 None => meta.kind = Kind::SlowPath,
@@ -57,13 +57,22 @@ impl FastPath {
 
     /// Asks whose packet it is, if the node looks and that is not known yet; none: who cannot be read
     /// in one go.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ask_user(
         packet: &Packet,
         meta: &mut PacketMeta,
         context: &FastPathContext<'_>,
     ) -> Option<()> {
-        if meta.user == Subscriber::Unknown && context.inspection.is_on && meta.frame.is_tunnel() {
+        // Most nodes do not look.
+        if context.inspection.is_on { Self::look_inside(packet, meta, context) } else { Some(()) }
+    }
+
+    fn look_inside(
+        packet: &Packet,
+        meta: &mut PacketMeta,
+        context: &FastPathContext<'_>,
+    ) -> Option<()> {
+        if meta.user == Subscriber::Unknown && meta.frame.is_tunnel() {
             let frame = packet.buffer.bytes().get(usize::from(meta.header_bytes)..)?;
             meta.user = context.inspection.into_plain(frame, &meta.frame)?;
         }
@@ -75,7 +84,7 @@ impl FastPath {
     pub(super) fn sliced(meta: &PacketMeta, context: &FastPathContext<'_>) -> Option<PathPosition> {
         let is_ordinary = !meta.frame.is_multicast_or_link_local();
         let positions = &context.tables.positions;
-        let start = positions.start_bare(PathId(meta.nsh.spi)).filter(|_| is_ordinary)?;
+        let start = positions.start_bare(PathId(meta.header.path)).filter(|_| is_ordinary)?;
         context.counters.prefetch_entered(start.path());
         Some(start)
     }

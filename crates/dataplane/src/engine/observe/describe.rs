@@ -1,7 +1,7 @@
 //! Headers for people. Knows which encapsulation reads which bytes; refuses to read them itself.
 
 use crate::engine::encap;
-use crate::engine::encap::{Carried, Departing, Header as ChainHeader, HeaderSide, PathPosition};
+use crate::engine::encap::{Carried, Header as ChainHeader, HeaderSide, PathPosition};
 use crate::engine::packet::Origin;
 use crate::engine::tables::Tables;
 use catena_model::TunnelKind;
@@ -76,13 +76,7 @@ pub(crate) fn header_of(
     position: PathPosition,
 ) -> Option<ChainHeader> {
     let carrier = encap::of(tables.positions.encapsulation(position));
-    let (mut header, mut outcome) = (ChainHeader::EMPTY, Ok(()));
-    let departing = Departing { position, header: &mut header, outcome: &mut outcome };
-    carrier.push(&tables.positions, carried, HeaderSide::Function, &mut std::iter::once(departing));
-    outcome.ok().map(|()| header)
-}
-
-/// The tunnel of the path that a position is on.
-pub(crate) fn tunnel_of(tables: &Tables, position: PathPosition) -> TunnelKind {
-    TunnelKind::Path(tables.positions.encapsulation(position))
+    let mut header = ChainHeader::EMPTY;
+    let side = HeaderSide::Function;
+    carrier.push(&tables.positions, carried, side, position, &mut header).ok().map(|()| header)
 }

@@ -2,12 +2,12 @@
 //! index stands for; refuses to decide anything.
 
 use super::describe;
+use crate::engine::action::effects::{Effect, Leaving, Noted};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::InstancePlace;
-use crate::engine::vector::trace::{Note, Noted};
-use crate::engine::vector::transform::{Exit, Stage};
+use crate::engine::vector::decision::{Exit, Stage};
 use catena_model::TunnelKind;
 use catena_model::explain::{
     ExplainAction, ExplainStep, FlowShare, FrameBytes, Header, Place, SliceUser,
@@ -68,11 +68,12 @@ struct Renderer<'r> {
 impl Renderer<'_> {
     fn add(&mut self, event: &Event) {
         let (copy, action) = match event {
-            Event::Noted(Noted { copy, note }) => {
-                if let Note::Chosen { position, .. } = note {
+            Event::Noted(Noted { copy, effect }) => {
+                if let Effect::Chosen { position, .. } = effect {
                     self.positions.insert(*copy, *position);
                 }
-                (*copy, self.action(*copy, note))
+                let Some(action) = self.action(*copy, effect) else { return };
+                (*copy, action)
             }
             Event::Assumed { position, local, index } => {
                 let place = self.tables.positions.place(*position);
@@ -89,35 +90,37 @@ impl Renderer<'_> {
         self.steps.push(ExplainStep::new(copy, action));
     }
 
-    fn action(&self, copy: u16, note: &Note) -> ExplainAction {
-        match note {
-            Note::Classified { port, rule, start } => self.classified(*port, *rule, *start),
-            Note::Sliced { port, slice, shown, start } => {
+    /// None: it says nothing that the others do not say.
+    fn action(&self, copy: u16, effect: &Effect) -> Option<ExplainAction> {
+        Some(match effect {
+            Effect::Counted(_) | Effect::Known { .. } | Effect::Remembered { .. } => return None,
+            Effect::Classified { port, rule, start } => self.classified(*port, *rule, *start),
+            Effect::Sliced { port, slice, shown, start } => {
                 self.sliced(*port, *slice, *shown, *start)
             }
-            Note::Branched { ended, rule, start } => self.branched(*ended, *rule, *start),
-            Note::Unclassified { port, never } => {
+            Effect::Branched { ended, rule, start } => self.branched(*ended, *rule, *start),
+            Effect::Unclassified { port, never } => {
                 ExplainAction::Unclassified { port: self.port(*port), is_never: *never }
             }
-            Note::Chosen { position, instance, flow_hash } => {
+            Effect::Chosen { position, instance, flow_hash } => {
                 self.forwarded(*position, *instance, *flow_hash)
             }
-            Note::Bypassed { position, instance } => self.bypassed(*position, *instance),
-            Note::Recalled { port, position } => self.recalled(*port, *position, false),
-            Note::Returned { port, position } => self.recalled(*port, *position, true),
-            Note::OwnTraffic { port } => ExplainAction::OwnTraffic { port: self.port(*port) },
-            Note::Answered { port } => ExplainAction::Answered { port: self.port(*port) },
-            Note::Finished { position, network, resolved } => ExplainAction::Finished {
+            Effect::Bypassed { position, instance } => self.bypassed(*position, *instance),
+            Effect::Recalled { port, position } => self.recalled(*port, *position, false),
+            Effect::Returned { port, position } => self.recalled(*port, *position, true),
+            Effect::OwnTraffic { port } => ExplainAction::OwnTraffic { port: self.port(*port) },
+            Effect::Answered { port } => ExplainAction::Answered { port: self.port(*port) },
+            Effect::Finished { position, network, resolved } => ExplainAction::Finished {
                 path: self.tables.positions.id(*position),
                 network: self.network(*network),
                 mac: *resolved,
             },
-            Note::Switched { network, destination } => {
+            Effect::Switched { network, destination } => {
                 ExplainAction::Switched { network: self.network(*network), mac: *destination }
             }
-            Note::Leaves { exit, stage, header } => self.leaves(copy, *exit, *stage, header),
-            Note::Dropped { reason } => ExplainAction::Dropped { reason: *reason },
-        }
+            Effect::Leaves(leaving) => self.leaves(copy, leaving),
+            Effect::Dropped { reason } => ExplainAction::Dropped { reason: *reason },
+        })
     }
 
     fn classified(&self, port: PortIndex, rule: u32, start: PathPosition) -> ExplainAction {
@@ -216,30 +219,27 @@ impl Renderer<'_> {
         ExplainAction::Recalled { port: self.port(port), position, is_by_header }
     }
 
-    fn leaves(&self, copy: u16, exit: Exit, stage: Stage, header: &[u8]) -> ExplainAction {
-        match (exit, stage) {
+    fn leaves(&self, copy: u16, leaving: &Leaving) -> ExplainAction {
+        let Leaving { exit, stage, tunnel, header, .. } = leaving;
+        match (*exit, *stage) {
             (Exit::Port(port), Stage::Into(_)) => {
                 let port_name = self.port(port);
                 let header =
                     (!header.is_empty()).then(|| describe::over_ethernet(header)).flatten();
-                let instance = self.instance(copy, stage);
+                let instance = self.instance(copy, *stage);
                 ExplainAction::Visited { instance, port: port_name, header }
             }
             (Exit::Port(port), _) => ExplainAction::Delivered { port: self.port(port) },
-            (Exit::Node(node), stage) => {
-                let kind = match (stage, self.positions.get(&copy)) {
-                    (Stage::Ordinary, _) | (_, None) => TunnelKind::Vxlan,
-                    (_, Some(position)) => describe::tunnel_of(self.tables, *position),
-                };
+            (Exit::Node(node), _) => {
                 let entry = self.tables.nodes.get(node.0.into());
                 let ip =
                     if entry.address.is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
                 let outer = ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES;
-                let unread = || Header { layers: Vec::new(), bytes: FrameBytes(header.to_vec()) };
+                let unread = || Header { layers: Vec::new(), bytes: FrameBytes(header.clone()) };
                 ExplainAction::Encapsulated {
                     to: entry.name.clone().unwrap_or_else(|| self.tables.node.clone()),
                     added_bytes: outer + header.len(),
-                    header: describe::tunnelled(kind, header).unwrap_or_else(unread),
+                    header: describe::tunnelled(*tunnel, header).unwrap_or_else(unread),
                 }
             }
         }

@@ -4,7 +4,7 @@
 
 use super::holdings::{Holder, Holdings};
 use super::offload_tables::{HandOver, OffloadTables};
-use super::recipe::Into;
+use super::translate::Into;
 use crate::engine::packet::PortSlot;
 use crate::engine::state::proxy_flows::{Key, ProxyFlows};
 use crate::engine::tables::descent::Dependency;

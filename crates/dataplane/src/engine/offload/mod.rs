@@ -5,45 +5,43 @@
 //! engine hear of packets that it never saw. Refuses to decide: whatever a transform cannot say
 //! stays with the engine, by name.
 
+mod accounts;
 mod changes;
-mod counter_updates;
 mod flows;
 mod guards;
 mod holdings;
 mod key;
 mod offload_tables;
-mod recipe;
 mod report;
 mod room;
 mod transform;
+mod translate;
 
 pub use offload_tables::{HandOver, Losses, OffloadTables, Passed};
 
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
-use crate::engine::action::output::Output;
-use crate::engine::packet::index::UNTOLD_NETWORK;
+use crate::engine::action::effects::Noted;
+use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
 use crate::engine::packet::{Arrived, Origin, Packet, PortSlot};
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::proxy_flows::{Key, ProxyFlows};
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Dependency;
-use crate::engine::vector::owner::Owner;
-use crate::engine::vector::trace::Noted;
-use crate::engine::vector::transform::Epoch;
+use crate::engine::vector::decision::Exit;
+use accounts::Accounts;
 use catena_fastpath::FlowKey;
 use catena_io::Buffer;
 use catena_model::account::Volume;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::kernel::{Declined, KernelCounters};
 use catena_wire::frame::FrameView;
-use counter_updates::Accounts;
 use flows::{Flow, Flows, UNDER_WAY_NS};
 use guards::Guards;
-use recipe::{Observed, Recipe, Target};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use transform::{KernelUnderlay, Tunnels};
+use translate::{Translation, Translator};
 
 /// How long a transform stays that nothing passes by, in nanoseconds.
 const IDLE_NS: u64 = 30_000_000_000;
@@ -121,7 +119,6 @@ pub(crate) struct KernelPath {
 /// What of the engine the kernel path moves or asks.
 pub(crate) struct OffloadContext<'e> {
     pub(crate) now_ns: u64,
-    pub(crate) epoch: Epoch,
     pub(crate) tables: &'e Tables,
     pub(crate) slots: &'e Slots,
     pub(crate) counters: &'e mut Counters,
@@ -131,8 +128,15 @@ pub(crate) struct OffloadContext<'e> {
 
 impl OffloadContext<'_> {
     fn interface(&self, slot: PortSlot, ports: &HashMap<PortId, KernelPort>) -> Option<KernelPort> {
-        let (_, index) = self.slots.owner(slot);
-        ports.get(&self.tables.port(index?).entry.id).copied()
+        self.interface_of(self.slots.owner(slot).1?, ports)
+    }
+
+    fn interface_of(
+        &self,
+        port: PortIndex,
+        ports: &HashMap<PortId, KernelPort>,
+    ) -> Option<KernelPort> {
+        ports.get(&self.tables.port(port).entry.id).copied()
     }
 }
 
@@ -143,9 +147,6 @@ pub(crate) struct Witnessed<'n> {
     pub(crate) slot: Option<PortSlot>,
     pub(crate) view: &'n FrameView,
     pub(crate) notes: &'n [Noted],
-    /// Where its frames and datagrams begin in the output.
-    pub(crate) first: (usize, usize),
-    pub(crate) out: &'n Output,
 }
 
 impl KernelPath {
@@ -233,7 +234,7 @@ impl KernelPath {
             return;
         }
         let (serial, told) = (with.slots.serial(index), (UNTOLD_NETWORK, flow));
-        let keys = crate::engine::state::rewrite::keys(port, serial, told, recipe::NOBODY);
+        let keys = crate::engine::state::rewrite::keys(port, serial, told, translate::NOBODY);
         let networks = |key: Key| port.networks().map(move |network| Key { network, ..key });
         let known: Vec<Key> = keys.flat_map(networks).filter(|k| self.flows.knows(k)).collect();
         for key in known {
@@ -258,43 +259,29 @@ impl KernelPath {
         if with.tables.has_slices() && key::may_hide_slices(&flow) {
             return Err(Declined::Slices);
         }
-        let owner = seen.slot.map_or(Owner::Tunnels, |slot| with.slots.owner(slot).0);
-        let (proxy_flows, now_ns) = (&*with.proxy_flows, with.now_ns);
-        let observed = Observed {
-            tables: with.tables,
-            slots: with.slots,
-            counters: with.counters,
-            epoch: with.epoch,
-            notes: seen.notes,
-            frames: seen.out.frames.get(seen.first.0..).unwrap_or_default(),
-            datagrams: seen.out.datagrams.get(seen.first.1..).unwrap_or_default(),
-            batches: &seen.out.batches,
-            flow,
-            owner,
-            whose: &|key| proxy_flows.whose(now_ns, *key),
-        };
-        let recipe = observed.recipe()?;
-        self.install(seen, recipe, flow, with)
+        let translator = Translator { tables: with.tables, protocol: flow.protocol };
+        let translation = translator.translate(seen.notes)?;
+        self.install(seen, translation, flow, with)
     }
 
     fn install(
         &mut self,
         seen: &Witnessed<'_>,
-        recipe: Recipe,
+        made: Translation,
         flow: catena_wire::flow::FlowKey,
         with: &mut OffloadContext<'_>,
     ) -> Result<(), Declined> {
-        let holder = room::holder(seen.slot, &recipe, with).ok_or(Declined::Moved)?;
-        let tunnels =
-            Tunnels { taken_off: seen.place.inner_offset, underlay: self.underlay(with.tables) };
+        let holder = room::holder(seen.slot, &made, with).ok_or(Declined::Moved)?;
+        let underlay = self.underlay(with.tables);
+        let tunnels = Tunnels { tables: with.tables, taken_off: seen.place.inner_offset, underlay };
         let door = &mut *self.door;
-        let mut guards = Vec::with_capacity(recipe.dependencies.len());
-        for dependency in &recipe.dependencies {
+        let mut guards = Vec::with_capacity(made.dependencies.len());
+        for dependency in &made.dependencies {
             guards.push(self.guards.of(*dependency, door).ok_or(Declined::TooManyGuards)?);
         }
-        let port_of = |slot| with.interface(slot, &self.ports);
-        let draft = transform::draft(&recipe.leaves, &guards, seen.view, &tunnels, &port_of)?;
-        let Some(account) = self.accounts.take(recipe.lines, holder, door) else {
+        let port_of = |port| with.interface_of(port, &self.ports);
+        let draft = transform::draft(&made.leaves, &guards, seen.view, &tunnels, &port_of)?;
+        let Some(account) = self.accounts.take(made.updates, holder, door) else {
             self.make_room_for_account(holder, with);
             return Err(Declined::NoAccount);
         };
@@ -310,22 +297,21 @@ impl KernelPath {
         }
         self.counters.installed += 1;
         self.declined.remove(&seen.place.key);
-        let exits = recipe.leaves.iter().filter_map(|leaf| match leaf.target {
-            Target::Port(slot) => Some(slot),
-            Target::Node { .. } => None,
+        let exits = made.leaves.iter().filter_map(|leaving| match leaving.exit {
+            Exit::Port(port) => Some(with.slots.of_index(port)),
+            Exit::Node(_) => None,
         });
-        let leaves_node =
-            recipe.leaves.iter().any(|leaf| matches!(leaf.target, Target::Node { .. }));
-        let classified = recipe.classified.map(|path| (with.affinity.key(&flow), path));
+        let leaves_node = made.leaves.iter().any(|leaving| matches!(leaving.exit, Exit::Node(_)));
+        let classified = made.classified.map(|path| (with.affinity.key(&flow), path));
         let flow = Flow {
             holder,
             origin: seen.slot,
             exits: exits.collect(),
             leaves_node,
-            dependencies: recipe.dependencies,
+            dependencies: made.dependencies,
             account,
-            into: recipe.into,
-            back: recipe.back,
+            into: made.into,
+            back: made.back,
             classified,
             forwarded: Some(0),
             passed: 0,

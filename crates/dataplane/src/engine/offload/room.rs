@@ -1,7 +1,7 @@
 //! Room for one flow more: whose it is, and who gives way. Refuses to know how a flow is put in.
 
 use super::holdings::Holder;
-use super::recipe::Recipe;
+use super::translate::Translation;
 use super::{KernelPath, OffloadContext};
 use crate::engine::packet::PortSlot;
 use crate::engine::tables::descent::Dependency;
@@ -50,11 +50,11 @@ impl KernelPath {
 /// Whose a flow is: that of the port of an endpoint that sends it, else that of its path or network.
 pub(super) fn holder(
     slot: Option<PortSlot>,
-    recipe: &Recipe,
+    made: &Translation,
     with: &OffloadContext<'_>,
 ) -> Option<Holder> {
     if let Some(slot) = slot
-        && recipe.back.is_none()
+        && made.back.is_none()
     {
         let (_, index) = with.slots.owner(slot);
         return Some(Holder::Port(with.tables.port(index?).entry.id));
@@ -63,5 +63,5 @@ pub(super) fn holder(
         Dependency::Path(path) => Holder::Path(*path),
         Dependency::Network(network) | Dependency::Ordinary(network) => Holder::Network(*network),
     };
-    recipe.dependencies.iter().map(on).min()
+    made.dependencies.iter().map(on).min()
 }

@@ -1,8 +1,11 @@
-//! From a recipe to the kernel's operations. Knows both vocabularies; decides nothing.
+//! From how packets leave to the kernel's operations. Knows both vocabularies; decides nothing.
 
 use super::KernelPort;
-use super::recipe::{Leaf, Target};
-use crate::engine::packet::PortSlot;
+use crate::engine::action::effects::Leaving;
+use crate::engine::action::gso_batch::entropy;
+use crate::engine::packet::index::PortIndex;
+use crate::engine::tables::Tables;
+use crate::engine::vector::decision::Exit;
 use catena_fastpath::{Guard, Operation, OuterHeader, Transform, TransformError};
 use catena_model::kernel::Declined;
 use catena_wire::frame::FrameView;
@@ -27,13 +30,13 @@ impl Draft {
     }
 }
 
-/// Writes the leaves of a packet down, copies first. `port_of`: the interface of a port.
+/// Writes down how a packet leaves, its copies first. `port_of`: the interface of a port.
 pub(super) fn draft(
-    leaves: &[Leaf],
+    leaves: &[Leaving],
     guards: &[Guard],
     view: &FrameView,
-    tunnels: &Tunnels,
-    port_of: &dyn Fn(PortSlot) -> Option<KernelPort>,
+    tunnels: &Tunnels<'_>,
+    port_of: &dyn Fn(PortIndex) -> Option<KernelPort>,
 ) -> Result<Draft, Declined> {
     let mut transform = Transform::default();
     for guard in guards {
@@ -47,33 +50,34 @@ pub(super) fn draft(
         transform = transform.then(Operation::trim(bytes)).map_err(declined)?;
     }
     for leaf in copies {
-        let Target::Port(slot) = leaf.target else { return Err(Declined::TapElsewhere) };
-        let port = port_of(slot).ok_or(Declined::NoInterface)?;
-        transform = address(transform, &mut carried, leaf.destination)?;
+        let Exit::Port(port) = leaf.exit else { return Err(Declined::TapElsewhere) };
+        let port = port_of(port).ok_or(Declined::NoInterface)?;
+        transform = address(transform, &mut carried, leaf.destination.unwrap_or(view.destination))?;
         transform = transform.then(Operation::clone_to(port.interface)).map_err(declined)?;
     }
-    transform = address(transform, &mut carried, last.destination)?;
-    let exit = match &last.target {
-        Target::Port(slot) => {
-            let port = port_of(*slot).ok_or(Declined::NoInterface)?;
+    transform = address(transform, &mut carried, last.destination.unwrap_or(view.destination))?;
+    let exit = match last.exit {
+        Exit::Port(port) => {
+            let port = port_of(port).ok_or(Declined::NoInterface)?;
             if port.has_peer && tunnels.taken_off == 0 {
                 Operation::hand_over(port.interface)
             } else {
                 Operation::transmit(port.interface)
             }
         }
-        Target::Node { to, kind, entropy, header } => {
-            let (IpAddr::V4(to), Some(underlay)) = (*to, tunnels.underlay) else {
+        Exit::Node(node) => {
+            let to = tunnels.tables.node_address(node);
+            let (IpAddr::V4(to), Some(underlay)) = (to, tunnels.underlay) else {
                 return Err(Declined::Tunnel);
             };
             let outer = OuterHeader {
                 source: underlay.address,
                 destination: to,
-                source_port: *entropy,
-                destination_port: kind.udp_port(),
+                source_port: entropy(last.flow_hash),
+                destination_port: last.tunnel.udp_port(),
             };
-            let header_bytes = header.len();
-            let header = outer.with(header).ok_or(Declined::LongHeader)?;
+            let header_bytes = last.header.len();
+            let header = outer.with(&last.header).ok_or(Declined::LongHeader)?;
             transform = transform.then_push_tunnel(&header).map_err(declined)?;
             let frame = underlay.frame_bytes_max(header_bytes).ok_or(Declined::LongHeader)?;
             let frame = frame + tunnels.before_frame();
@@ -85,7 +89,8 @@ pub(super) fn draft(
 }
 
 /// How the tunnels of this node look to the kernel.
-pub(super) struct Tunnels {
+pub(super) struct Tunnels<'t> {
+    pub(super) tables: &'t Tables,
     /// Bytes of the tunnel's own header before the frame of a packet that came by one; 0: it came
     /// by a port.
     pub(super) taken_off: usize,
@@ -93,7 +98,7 @@ pub(super) struct Tunnels {
     pub(super) underlay: Option<KernelUnderlay>,
 }
 
-impl Tunnels {
+impl Tunnels<'_> {
     /// Bytes before the frame of a packet, as it enters.
     fn before_frame(&self) -> u32 {
         let outer = if self.taken_off > 0 { ethernet::HEADER_BYTES + OUTER_BYTES } else { 0 };

@@ -10,8 +10,8 @@ use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::fragments::FragmentScope;
 use crate::engine::state::proxy_flows::{Key, Payer, Visit, Whose};
 use crate::engine::state::{network_mac, rewrite};
+use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::owner::Owner;
-use crate::engine::vector::transform::Epoch;
 use catena_model::explain::{ExplainAt, ExplainRequest};
 use catena_wire::digest;
 

@@ -9,6 +9,7 @@
 
 mod lend;
 
+use crate::engine::action::effects::{Effect, Leaving, Noted, Trace};
 use crate::engine::action::output::{Datagram, Frame, Output};
 use crate::engine::config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
 use crate::engine::encap::{self, Carried, Header, PathPosition};
@@ -18,8 +19,7 @@ use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::{Packet, PortSlot};
 use crate::engine::state::health::WatchDuty;
 use crate::engine::tables::Tables;
-use crate::engine::vector::trace::{Note, Noted, Trace};
-use crate::engine::vector::transform::{Exit, Stage};
+use crate::engine::vector::decision::{Exit, Stage};
 use crate::engine::{Engine, Passing};
 use catena_io::{Buffer, BufferPool};
 use catena_model::TunnelKind;
@@ -179,13 +179,13 @@ impl Rehearsal {
                 self.copies = self.copies.max(noted.copy);
             }
             let number = noted.copy;
-            let note = noted.note.clone();
+            let effect = noted.effect.clone();
             self.story.push(Event::Noted(noted));
-            match note {
-                Note::Chosen { position, .. } => {
+            match effect {
+                Effect::Chosen { position, .. } => {
                     positions.insert(copy, position);
                 }
-                Note::Leaves { exit: Exit::Port(port), stage, header } => {
+                Effect::Leaves(Leaving { exit: Exit::Port(port), stage, header, .. }) => {
                     let Some(bytes) = left.frame(self.engine.slots.of_index(port), &header) else {
                         continue;
                     };
@@ -196,7 +196,7 @@ impl Rehearsal {
                         back = self.come_back(position, local, &header, &bytes);
                     }
                 }
-                Note::Leaves { exit: Exit::Node(node), header, .. } => {
+                Effect::Leaves(Leaving { exit: Exit::Node(node), header, .. }) => {
                     let to = self.tables().node_address(node);
                     let Some((tunnel, payload)) = left.payload(to, &header) else { continue };
                     if let Some(reason) = refuses(Way::Tunnel) {
@@ -213,7 +213,7 @@ impl Rehearsal {
     }
 
     fn end(&mut self, copy: u16, reason: DropReason) {
-        self.story.push(Event::Noted(Noted { copy, note: Note::Dropped { reason } }));
+        self.story.push(Event::Noted(Noted { copy, effect: Effect::Dropped { reason } }));
     }
 
     /// The packet as the function is assumed to give it back; none when it does not, or by no port

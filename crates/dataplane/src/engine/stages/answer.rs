@@ -4,13 +4,14 @@
 //! answer endpoints, ports that no path goes through (what the answer attracted could go nowhere),
 //! and questions inside a VLAN.
 
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
+use crate::engine::action::effects::Effect;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::parse;
 use crate::engine::tables::network::NetworkTable;
+use crate::engine::vector::decision::{ActionRef, Decision, Verdict};
 use crate::engine::vector::owner::Owner;
-use crate::engine::vector::trace::Note;
-use crate::engine::vector::transform::{Exit, Stage, Transform, Verdict};
 use crate::engine::vector::{Step, Work};
 use catena_io::Offload;
 use catena_model::DropReason;
@@ -114,11 +115,12 @@ fn reply(work: &mut Work, port: PortIndex, question: &Question, context: &mut Co
     };
     work.buffer.offload = Offload::default();
     work.view = view;
-    context.counters.consumed(work.owner, work.volume.packets);
+    context.count(work.copy, CounterUpdate::Consumed(work.owner), work.volume);
     work.volume = Volume { packets: 1, bytes: work.buffer.len() as u64 };
-    context.counters.created(work.owner, Created::ProxyAnswer, 1);
+    let created = CounterUpdate::Created(work.owner, Created::ProxyAnswer);
+    context.count(work.copy, created, work.volume);
     debug_assert!(matches!(work.owner, Owner::Port { .. }), "only ports of functions ask");
-    context.trace.note(work.copy, || Note::Answered { port });
-    let transform = Transform::new(Exit::Port(port), Stage::Ordinary, context.epoch);
-    work.step = Step::Decided(Verdict::Forward(transform));
+    context.trace.note(work.copy, || Effect::Answered { port });
+    let decision = Decision::ordinary(ActionRef::Port(port), context.epoch);
+    work.step = Step::Decided(Verdict::Forward(decision));
 }

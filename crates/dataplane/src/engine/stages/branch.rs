@@ -2,12 +2,13 @@
 //! the one and enters the other in one step; refuses to know which chains there are: rules say it.
 
 use super::{classify, slices};
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
+use crate::engine::action::effects::Effect;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::parse;
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::vector::Work;
-use crate::engine::vector::trace::Note;
 use catena_model::DropReason;
 use catena_wire::nsh::UserContext;
 
@@ -34,12 +35,12 @@ pub(crate) fn follow(
     let chain = tables.path(tables.positions.place(start).path).chain;
     let key = affinity.key_after(&flow, chain);
     let start = classify::enter(start, key, work, affinity, context).following(ended)?;
-    context.trace.note(work.copy, || Note::Branched { ended, rule, start });
+    context.trace.note(work.copy, || Effect::Branched { ended, rule, start });
     if let Some(seat) = work.path.take() {
-        context.counters.finished(seat, work.volume);
+        context.count(work.copy, CounterUpdate::Finished(seat), work.volume);
     }
     let seat = context.counters.seat(start);
-    context.counters.entered(seat, work.volume);
+    context.count(work.copy, CounterUpdate::Entered(seat), work.volume);
     work.path = Some(seat);
     work.flow_hash = parse::flow_hash(&work.view, tables.choice_seed);
     let flow_id = || work.open_hash(start);

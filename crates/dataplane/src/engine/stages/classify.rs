@@ -8,18 +8,19 @@
 //! (`fragments`).
 
 use super::{proxy, slices};
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
+use crate::engine::action::effects::Effect;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::parse;
 use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::state::affinity::FlowAffinity;
-use crate::engine::state::flow_cache::CachedPath;
+use crate::engine::state::flow_cache::{CachedPath, FlowQuery};
 use crate::engine::tables::Tables;
 use crate::engine::tables::classifier::{AtPort, GROUP};
 use crate::engine::tables::path::HopTable;
 use crate::engine::tables::slices::Scope;
-use crate::engine::vector::trace::Note;
 use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
 use catena_wire::flow::FlowKey;
@@ -94,7 +95,7 @@ fn classify_one(
         return;
     }
     let Some(((rule, position), flow)) = found.zip(work.view.flow) else {
-        context.trace.note(work.copy, || Note::Unclassified { port, never });
+        context.trace.note(work.copy, || Effect::Unclassified { port, never });
         learn(work, port, None, context);
         work.switch_from_port(network, port);
         return;
@@ -140,9 +141,9 @@ fn send_in(
     let network = tables.port(port).network;
     let key = affinity.key(&flow);
     let position = enter(position, key, work, affinity, context);
-    context.trace.note(work.copy, || Note::Classified { port, rule, start: position });
+    context.trace.note(work.copy, || Effect::Classified { port, rule, start: position });
     let seat = context.counters.seat(position);
-    context.counters.entered(seat, work.volume);
+    context.count(work.copy, CounterUpdate::Entered(seat), work.volume);
     work.path = Some(seat);
     let shown = UserContext::default();
     match encap::enter(
@@ -174,7 +175,8 @@ fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mu
     if is_simple && !frame.is_group() {
         let flow_hash = frame.symmetric_hash(tables.choice_seed);
         let now_ms = (context.now_ns / 1_000_000) as u32;
-        context.flow_cache.learn(port.0, (&frame, flow_hash), now_ms, entrance);
+        let asked = FlowQuery { port: port.0, frame: &frame, flow_hash };
+        context.flow_cache.learn(asked, now_ms, entrance);
     }
 }
 

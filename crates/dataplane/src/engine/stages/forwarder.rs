@@ -4,16 +4,16 @@
 
 use super::detour::{self, Choice, Turn};
 use super::{branch, tap};
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
+use crate::engine::action::effects::Effect;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::state::affinity::FlowAffinity;
-use crate::engine::state::network_mac;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{HopTable, InstancePlace, PathTable};
+use crate::engine::vector::decision::{ActionRef, Decision, Verdict};
 use crate::engine::vector::owner::Owner;
-use crate::engine::vector::trace::Note;
-use crate::engine::vector::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
 use crate::engine::vector::{Source, Step, Work};
 use catena_model::DropReason;
 use catena_model::program::{HopKind, PROXY_MAC};
@@ -82,23 +82,25 @@ pub(crate) fn reach(
     let decided = chosen.and_then(|Choice { instance, turn }| {
         context.trace.note(work.copy, || {
             let flow_hash = hop.hash(&work.view, work.open_hash(position), 0);
-            Note::Chosen { position, instance, flow_hash }
+            Effect::Chosen { position, instance, flow_hash }
         });
         let to = hop.instances[instance].place;
         // Every node makes the same choice, so only a detour may go on from here.
         if by_tunnel && turn != Turn::Detour && matches!(to, InstancePlace::There(_)) {
             return Err(DropReason::PositionElsewhere);
         }
-        let flow = work.view.flow;
-        let tables = context.tables;
-        let visited = visit(flow.is_some(), position, hop.kind, to, tables, context.epoch)?;
-        let path = tables.path(tables.positions.place(position).path);
-        if let (Some(egress), Some(flow)) = (visited.remembered_at(), flow)
-            && tables.is_foreign(egress, path, &flow)
-        {
-            return Err(DropReason::ForeignAddress);
+        let (flow, tables) = (work.view.flow, context.tables);
+        let place = tables.positions.place(position);
+        let (number, action) = context.actions.to_instance((place.path, place.hop), instance)?;
+        if let Some(memory) = action.memory() {
+            // A proxy can only remember what it can tell apart.
+            let flow = flow.ok_or(DropReason::MalformedIp)?;
+            if tables.is_foreign(memory.egress, tables.path(place.path), &flow) {
+                return Err(DropReason::ForeignAddress);
+            }
         }
-        Ok(visited)
+        let (action, epoch) = (ActionRef::Hop(number), context.epoch);
+        Ok(Decision { action, position, destination: None, epoch })
     });
     work.step = Step::Decided(decided.map_or_else(Verdict::Drop, Verdict::Forward));
 }
@@ -119,52 +121,12 @@ fn pass_by(
     let flow_hash = hop.hash(&work.view, work.flow_hash, context.tables.choice_seed);
     let choice = detour::choose(hop, flow_hash, by_tunnel, context.health).ok()?;
     let Choice { instance, turn: Turn::Bypass } = choice else { return None };
-    context.trace.note(work.copy, || Note::Bypassed { position, instance });
+    context.trace.note(work.copy, || Effect::Bypassed { position, instance });
     let place = hop.instances.get(instance).map(|instance| instance.place);
     if let (Some(InstancePlace::Here { local, .. }), Some(seat)) = (place, work.path) {
-        context.counters.bypassed(seat, local, work.volume);
+        context.count(work.copy, CounterUpdate::Bypassed(seat, local), work.volume);
     }
     Some(encap::next(&context.tables.positions, position))
-}
-
-/// What is done to reach an instance.
-pub(crate) fn visit(
-    has_flow: bool,
-    position: PathPosition,
-    kind: HopKind,
-    to: InstancePlace,
-    tables: &Tables,
-    epoch: Epoch,
-) -> Result<Transform, DropReason> {
-    match to {
-        InstancePlace::Here { ingress, egress, ingress_mac, speaks, local } => {
-            let into = Transform::new(Exit::Port(ingress), Stage::Into(local), epoch);
-            match speaks {
-                None if kind == HopKind::Tap => {
-                    Ok(into.then(Operation::SetDestination(ingress_mac)))
-                }
-                // A proxy can only remember what it can tell apart.
-                None if !has_flow => Err(DropReason::MalformedIp),
-                None => {
-                    let source = network_mac::source_at(tables, position);
-                    let into = into.then(Operation::SetDestination(ingress_mac));
-                    let into = source.map_or(into, |mac| into.then(Operation::SetSource(mac)));
-                    Ok(into.then(Operation::Remember { egress, visited: position, local }))
-                }
-                Some(spoken) if spoken == tables.positions.encapsulation(position) => {
-                    let destination = ingress_mac;
-                    Ok(into.then(Operation::PushPathOverEthernet { destination, position }))
-                }
-                Some(_) => Err(DropReason::UnsupportedEncapsulation),
-            }
-        }
-        InstancePlace::There(node) => {
-            let between = Transform::new(Exit::Node(node), Stage::Between, epoch);
-            Ok(between.then(Operation::PushPath(position)))
-        }
-        InstancePlace::Unported => Err(DropReason::UnknownPort),
-        InstancePlace::Ambiguous | InstancePlace::Nowhere => Err(DropReason::NoInstance),
-    }
 }
 
 /// The end of a path: delivery where the last function addressed it, else in the network of the
@@ -181,9 +143,9 @@ fn finish(
         deliver(context.tables, path, network, work.view.destination, destination)?;
     work.new_destination = resolved.or(work.new_destination);
     let resolved = work.new_destination;
-    context.trace.note(work.copy, || Note::Finished { position, network, resolved });
+    context.trace.note(work.copy, || Effect::Finished { position, network, resolved });
     if let Some(seat) = work.path.take() {
-        context.counters.finished(seat, work.volume);
+        context.count(work.copy, CounterUpdate::Finished(seat), work.volume);
     }
     Ok(Step::Ordinary { network, from: Source::Proxy })
 }

@@ -4,12 +4,14 @@
 //!
 //! A probe is created here, by name, and consumed here: no path, rule or switch ever sees one.
 
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::parse;
 use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::state::health::Due;
-use crate::engine::vector::transform::{Exit, Operation, Stage, Transform, Verdict};
+use crate::engine::tables::path::{InstancePlace, InstanceTable};
+use crate::engine::vector::decision::{ActionRef, Decision, Verdict};
 use crate::engine::vector::{Step, Work};
 use catena_model::account::{Created, Volume};
 use catena_model::program::PROXY_MAC;
@@ -50,8 +52,8 @@ fn make_question(due: &Due, vector: &mut Vec<Work>, context: &mut Context<'_>) -
         return Some(());
     };
     let emit = |into: &mut [u8]| probe::emit_question(PROXY_MAC, mac, *address, into);
-    let transform = Transform::new(Exit::Port(port), Stage::Ordinary, context.epoch);
-    vector.push(make_work(port, emit, transform, context)?);
+    let decision = Decision::ordinary(ActionRef::Port(port), context.epoch);
+    vector.push(make_work(port, emit, decision, context)?);
     Some(())
 }
 
@@ -63,14 +65,18 @@ fn make_transit(
 ) -> Option<()> {
     let way = due.way?;
     let port = way.ingress(context.slots)?;
-    let mut transform = Transform::new(Exit::Port(port), Stage::Ordinary, context.epoch);
+    let mut decision = Decision::ordinary(ActionRef::Port(port), context.epoch);
     if let Some((path, hop)) = way.headed {
-        let positions = &context.tables.positions;
-        let position = positions.renew(positions.start(path)?, path, hop)?;
-        let destination = way.ingress_mac;
-        transform = transform.then(Operation::PushPathOverEthernet { destination, position });
+        let tables = context.tables;
+        decision.position = tables.positions.renew(tables.positions.start(path)?, path, hop)?;
+        let place = tables.positions.place(decision.position);
+        let hop = tables.path(place.path).hops.get(usize::from(place.hop))?;
+        let is_it = |one: &InstanceTable| matches!(one.place, InstancePlace::Here { ingress, .. } if ingress == port);
+        let instance = hop.instances.iter().position(is_it)?;
+        let (number, _) = context.actions.to_instance((place.path, place.hop), instance).ok()?;
+        decision.action = ActionRef::Hop(number);
     }
-    vector.push(make_work(port, |into| frame.emit(into), transform, context)?);
+    vector.push(make_work(port, |into| frame.emit(into), decision, context)?);
     Some(())
 }
 
@@ -80,7 +86,7 @@ const FRAME_BYTES_MAX: usize = 128;
 fn make_work(
     port: PortIndex,
     emit: impl FnOnce(&mut [u8]) -> Option<usize>,
-    transform: Transform,
+    decision: Decision,
     context: &mut Context<'_>,
 ) -> Option<Work> {
     let mut room = [0; FRAME_BYTES_MAX];
@@ -93,19 +99,20 @@ fn make_work(
         return None;
     }
     let owner = context.slots.owner_of_index(port);
-    context.counters.created(owner, Created::Probe, 1);
+    let volume = Volume { packets: 1, bytes: length as u64 };
+    context.count(0, CounterUpdate::Created(owner, Created::Probe), volume);
     Some(Work {
         flow_hash: parse::flow_hash(&view, context.tables.choice_seed),
         buffer,
         owner,
         view,
-        volume: Volume { packets: 1, bytes: length as u64 },
+        volume,
         path: None,
         user: Subscriber::Unknown,
         slice: None,
         copy: 0,
         new_destination: None,
-        step: Step::Decided(Verdict::Forward(transform)),
+        step: Step::Decided(Verdict::Forward(decision)),
     })
 }
 
@@ -146,7 +153,7 @@ pub(crate) fn is_own(work: &Work, port: PortIndex, context: &mut Context<'_>) ->
 pub(crate) fn consume(vector: &mut [Work]) {
     for work in vector {
         let is_leaving = match work.step {
-            Step::Decided(Verdict::Forward(transform)) => transform.stage == Stage::Ordinary,
+            Step::Decided(Verdict::Forward(decision)) => decision.is_ordinary(),
             Step::Decided(Verdict::Replicate { .. }) => true,
             _ => false,
         };

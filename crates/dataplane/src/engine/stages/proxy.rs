@@ -21,7 +21,9 @@
 
 use super::shared_functions::SharedFunctions;
 use super::{detour, prober};
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
+use crate::engine::action::effects::Effect;
 use crate::engine::encap::{self, Headed, HeaderSide, Located, PathPosition};
 use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
 use crate::engine::packet::{parse, trim_front};
@@ -32,8 +34,7 @@ use crate::engine::state::{network_mac, rewrite};
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{InstancePlace, LocalInstance, PathTable};
 use crate::engine::tables::port::PortTable;
-use crate::engine::vector::trace::Note;
-use crate::engine::vector::transform::Verdict;
+use crate::engine::vector::decision::Verdict;
 use crate::engine::vector::{Source, Step, Work};
 use catena_model::DropReason;
 use catena_model::program::PROXY_MAC;
@@ -136,7 +137,10 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut ProxyFlows, context: &m
         known.unwrap_or(Whose::Nobodys)
     });
     let visit = match whose {
-        Whose::Known(key) if network.is_some() => memory.recall(now_ns, key, packets),
+        Whose::Known(key) if network.is_some() => {
+            context.trace.note(work.copy, || Effect::Known { key });
+            memory.recall(now_ns, key, packets)
+        }
         Whose::Known(_) | Whose::Nobodys | Whose::Several => None,
     };
     let Some(visit) = visit else {
@@ -146,7 +150,7 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut ProxyFlows, context: &m
             work.drop(if is_declared { unknown } else { undeclared });
             return;
         }
-        context.trace.note(work.copy, || Note::OwnTraffic { port });
+        context.trace.note(work.copy, || Effect::OwnTraffic { port });
         context.counters.created_by_function(work.owner, work.volume.packets);
         work.step = Step::OwnTraffic(port);
         return;
@@ -232,7 +236,7 @@ fn book_return(
     let sender = locals.iter().position(is_sender);
     let local = sender.and_then(|place| u32::try_from(place).ok())?;
     work.path = Some(seat);
-    context.counters.returned(seat, local, work.volume);
+    context.count(work.copy, CounterUpdate::Returned(seat, local), work.volume);
     if let Some(watch) = locals.get(local as usize).and_then(|local| local.watch) {
         context.health.saw_return(watch, || way(work, path, local, context.tables));
     }
@@ -294,7 +298,7 @@ fn advance(vector: &mut [Work], context: &mut Context<'_>) {
     }
     for work in vector {
         if let Step::Visited { port, position } = work.step {
-            context.trace.note(work.copy, || Note::Recalled { port, position });
+            context.trace.note(work.copy, || Effect::Recalled { port, position });
             let network = tables.port(port).addressed_in();
             work.step = Step::OnPath { position, network };
         }
@@ -365,7 +369,7 @@ fn admit(
     if path.local_instances.iter().any(|local| local.hop == next && local.egress == Some(port)) {
         position = position.older()?;
     }
-    context.trace.note(work.copy, || Note::Returned { port, position });
+    context.trace.note(work.copy, || Effect::Returned { port, position });
     work.step = Step::OnPath { position, network: Some(tables.port(port).network) };
     Ok(sight)
 }

@@ -1,6 +1,7 @@
 //! The first stage: from what ports and tunnels brought to a vector of parsed frames. Knows
 //! decapsulation, and which frames cannot be used at all; refuses to decide where any is going.
 
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::encap::{self, Carried, Headed, HeaderSide, Located};
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
@@ -135,12 +136,12 @@ fn parse(
     });
     let volume = parsed.map_or_else(|_| guess(&arrival.buffer), |(.., volume)| volume);
     if context.is_injected {
-        context.counters.created(owner, Created::Probe, volume.packets);
+        context.count(0, CounterUpdate::Created(owner, Created::Probe), volume);
     } else {
-        context.counters.received(owner, volume);
+        context.count(0, CounterUpdate::Received(owner), volume);
     }
     if let Some(seat) = path {
-        context.counters.tunnelled_in(seat, volume);
+        context.count(0, CounterUpdate::TunnelledIn(seat), volume);
     }
     match parsed {
         Ok((step, view, volume)) => {

@@ -2,14 +2,15 @@
 //! Knows what a packet shows and where it is; refuses to know how slices are found.
 
 use super::shaping;
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
+use crate::engine::action::effects::Effect;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use crate::engine::packet::parse;
 use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::tables::Tables;
 use crate::engine::tables::slices::{Scope, Spot};
-use crate::engine::vector::trace::Note;
 use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
 use catena_model::PathId;
@@ -32,7 +33,7 @@ pub(crate) fn classify(
         }
     };
     let Found { slice, start, shown } = found;
-    context.trace.note(work.copy, || Note::Sliced { port: Some(port), slice, shown, start });
+    context.trace.note(work.copy, || Effect::Sliced { port: Some(port), slice, shown, start });
     let charged = charge(work, slice, context);
     if charged == Ok(false) {
         return true;
@@ -95,9 +96,9 @@ pub(crate) fn follow(
     if let Some(found) = tables.slices.get(slice) {
         shaping::charge_on_the_way(work, found.id, &found.policy, context)?;
     }
-    context.trace.note(work.copy, || Note::Sliced { port: None, slice, shown, start });
+    context.trace.note(work.copy, || Effect::Sliced { port: None, slice, shown, start });
     if let Some(seat) = work.path.take() {
-        context.counters.finished(seat, work.volume);
+        context.count(work.copy, CounterUpdate::Finished(seat), work.volume);
     }
     work.flow_hash = parse::flow_hash(&work.view, tables.choice_seed);
     enter(work, start, shown, context).map(Some)
@@ -151,7 +152,7 @@ fn enter(
     context: &mut Context<'_>,
 ) -> Result<PathPosition, DropReason> {
     let seat = context.counters.seat(start);
-    context.counters.entered(seat, work.volume);
+    context.count(work.copy, CounterUpdate::Entered(seat), work.volume);
     work.path = Some(seat);
     work.choose_by_user(start, context.tables.choice_seed);
     encap::enter(

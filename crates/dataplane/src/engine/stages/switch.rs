@@ -3,11 +3,11 @@
 
 use super::flooding;
 use crate::engine::action::context::Context;
+use crate::engine::action::effects::Effect;
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::tables::Tables;
 use crate::engine::tables::network::MacLocation;
-use crate::engine::vector::trace::Note;
-use crate::engine::vector::transform::{Epoch, Exit, Operation, Stage, Transform, Verdict};
+use crate::engine::vector::decision::{ActionRef, Decision, Epoch, Exit, Verdict};
 use crate::engine::vector::{Source, Step, Work};
 use catena_model::DropReason;
 use catena_wire::scalar::MacAddr;
@@ -17,15 +17,18 @@ pub(crate) fn switch(vector: &mut [Work], context: &mut Context<'_>) {
     for work in vector {
         let Step::Ordinary { network, from } = work.step else { continue };
         let destination = work.new_destination.unwrap_or(work.view.destination);
-        context.trace.note(work.copy, || Note::Switched { network, destination });
+        context.trace.note(work.copy, || Effect::Switched { network, destination });
         let decided = decide(destination, network, from, context.tables, context.epoch);
         let decided = match decided {
             Ok(flooded @ Verdict::Replicate { .. }) => {
                 flooding::admit(work, network, from, context).map(|()| flooded)
             }
+            // Sent to one station, it is addressed to it first.
+            Ok(Verdict::Forward(decision)) => {
+                Ok(Verdict::Forward(decision.addressed_to(work.new_destination)))
+            }
             other => other,
         };
-        let decided = decided.map(|verdict| readdressed(verdict, work.new_destination));
         work.step = Step::Decided(decided.unwrap_or_else(Verdict::Drop));
     }
 }
@@ -63,19 +66,9 @@ fn decide(
     let Some(exit) = exit(destination, network, from, tables)? else {
         return Ok(Verdict::Replicate { network, from });
     };
-    let transform = Transform::new(exit, Stage::Ordinary, epoch);
-    Ok(Verdict::Forward(match exit {
-        Exit::Port(_) => transform,
-        Exit::Node(_) => transform.then(Operation::PushNetwork(tables.network(network).vni)),
-    }))
-}
-
-/// Sent to one station, the packet is addressed to it first.
-fn readdressed(verdict: Verdict, destination: Option<MacAddr>) -> Verdict {
-    match (verdict, destination) {
-        (Verdict::Forward(transform), Some(mac)) => {
-            Verdict::Forward(transform.then(Operation::SetDestination(mac)))
-        }
-        _ => verdict,
-    }
+    let action = match exit {
+        Exit::Port(port) => ActionRef::Port(port),
+        Exit::Node(node) => ActionRef::Network(network, node),
+    };
+    Ok(Verdict::Forward(Decision::ordinary(action, epoch)))
 }

@@ -6,6 +6,7 @@
 //! would be, and what it could only have copied ends by name (`proxy`).
 
 use super::forwarder;
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::encap::{self, PathPosition};
 use crate::engine::tables::Tables;
@@ -39,7 +40,7 @@ fn copy(
         number = number.saturating_add(1);
         let work = &vector[index];
         if let Some(seat) = work.path {
-            context.counters.tapped(seat, work.volume);
+            context.count(number, CounterUpdate::Tapped(seat), work.volume);
         }
         if let Some(mut copy) = context.copy(work, number, Created::Tap, work.path) {
             forwarder::reach(&mut copy, position, hop, false, context);

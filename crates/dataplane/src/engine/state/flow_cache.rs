@@ -5,37 +5,70 @@
 
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::descent::Entered;
-use catena_io::prefetch;
+use catena_io::prefetch_whole;
 use catena_wire::plain::PlainFrame;
 
-/// Places that a flow can have: one line of the processor's cache.
+/// Places that a flow can have.
 const WAYS: usize = 2;
+/// One flow of other kinds for so many of untagged IPv4.
+const WIDE_SHARE: usize = 4;
 /// Where in a word the port is.
 const PORT_BITS: u32 = 40;
 /// No path: the flow is ordinary traffic.
 const NO_PATH: u32 = u32::MAX;
 
-/// What a flow is known by.
+/// By what a flow is known, and the port that it came by.
+trait Words: Copy + Default + PartialEq {
+    /// `port`: index of the engine's port.
+    fn of(port: u16, frame: &PlainFrame) -> Self;
+
+    fn port(&self) -> usize;
+}
+
+/// Of untagged IPv4: the addresses; port of the engine, protocol and ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FlowWords {
+struct NarrowWords {
     addresses: u64,
-    /// Port of the engine, protocol and ports.
     rest: u64,
 }
 
-impl FlowWords {
-    /// `port`: index of the engine's port that it came by.
+impl Words for NarrowWords {
     #[inline]
-    pub(crate) fn of(port: u16, frame: &PlainFrame) -> Self {
+    fn of(port: u16, frame: &PlainFrame) -> Self {
         let (addresses, rest) = frame.words();
         Self { addresses, rest: u64::from(port) << PORT_BITS | rest }
     }
+
+    #[inline]
+    fn port(&self) -> usize {
+        (self.rest >> PORT_BITS) as usize
+    }
 }
 
-/// What a flow is looked up by: its words, and the hash by which it chooses instances.
+/// Of all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct WideWords {
+    flow: [u64; 5],
+    port: u16,
+    vlan: u16,
+}
+
+impl Words for WideWords {
+    fn of(port: u16, frame: &PlainFrame) -> Self {
+        Self { flow: frame.wide_words(), port, vlan: frame.vlan() }
+    }
+
+    fn port(&self) -> usize {
+        self.port.into()
+    }
+}
+
+/// What a flow is looked up by: the index of the engine's port that it came by, its frame, and the hash by
+/// which it chooses instances.
 #[derive(Clone, Copy)]
-pub(crate) struct FlowQuery<'s> {
-    pub(crate) words: &'s FlowWords,
+pub(crate) struct FlowQuery<'f> {
+    pub(crate) port: u16,
+    pub(crate) frame: &'f PlainFrame,
     pub(crate) flow_hash: u64,
 }
 
@@ -58,8 +91,8 @@ pub(crate) enum CachedVerdict {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Entry {
-    words: FlowWords,
+struct Entry<W> {
+    words: W,
     epoch: u32,
     /// When the flow was last noted as one of its path, in milliseconds.
     noted_ms: u32,
@@ -67,20 +100,105 @@ struct Entry {
     shape: u32,
 }
 
+/// Of narrow words, one line of the processor's cache.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-struct Set([Entry; WAYS]);
+struct Set<W>([Entry<W>; WAYS]);
 
-/// The memory.
-pub(crate) struct FlowCache {
-    sets: Vec<Set>,
-    seed: u64,
-    /// By index of the port: since when what was decided for its packets holds.
-    epochs: Vec<u32>,
+/// Since when what was decided for packets of a port holds.
+struct Epochs {
+    /// By index of the port.
+    of_port: Vec<u32>,
     /// The same for ports that are not among them.
     base: u32,
     /// The newest of all; 0: no tables were ever in force.
-    epoch: u32,
+    newest: u32,
+}
+
+impl Epochs {
+    #[inline]
+    fn of(&self, port: usize) -> u32 {
+        self.of_port.get(port).copied().unwrap_or(self.base)
+    }
+
+    fn forget_all(&mut self) {
+        self.base = self.newest;
+        self.of_port.clear();
+    }
+}
+
+/// The flows of one kind.
+struct Flows<W>(Vec<Set<W>>);
+
+impl<W: Words> Flows<W> {
+    fn new(flows_max: usize) -> Self {
+        Self(vec![Set::default(); flows_max.div_ceil(WAYS).next_power_of_two()])
+    }
+
+    /// The flow's hash is at hand, and one multiplication by what nobody outside knows moves it to
+    /// another place. Flows that share the hash itself share a set too: all that its sender gains is
+    /// the slow path, which any new flow takes.
+    #[inline]
+    fn set(&self, asked: FlowQuery<'_>, seed: u64) -> usize {
+        let hash = (asked.flow_hash ^ u64::from(asked.port)).wrapping_mul(seed | 1);
+        (hash >> 32) as usize & (self.0.len() - 1)
+    }
+
+    #[inline]
+    fn prefetch(&self, asked: FlowQuery<'_>, seed: u64) {
+        if let Some(set) = self.0.get(self.set(asked, seed)) {
+            prefetch_whole(set);
+        }
+    }
+
+    #[inline]
+    fn find(
+        &mut self,
+        asked: FlowQuery<'_>,
+        (seed, epochs): (u64, &Epochs),
+        now_ms: u32,
+    ) -> Option<CachedVerdict> {
+        let (set, words) = (self.set(asked, seed), W::of(asked.port, asked.frame));
+        let epoch = epochs.of(asked.port.into());
+        let mut entries = self.0.get_mut(set)?.0.iter_mut();
+        let entry = entries.find(|entry| entry.words == words && entry.epoch == epoch)?;
+        if entry.own == NO_PATH {
+            return Some(CachedVerdict::Ordinary);
+        }
+        let is_due = std::mem::replace(&mut entry.noted_ms, now_ms) != now_ms;
+        let path = CachedPath { own: entry.own, shape: entry.shape };
+        Some(CachedVerdict::Enters { path, is_due })
+    }
+
+    fn learn(
+        &mut self,
+        asked: FlowQuery<'_>,
+        (seed, epochs): (u64, &Epochs),
+        now_ms: u32,
+        entrance: Option<CachedPath>,
+    ) {
+        let (set, words) = (self.set(asked, seed), W::of(asked.port, asked.frame));
+        let Some(Set(entries)) = self.0.get_mut(set) else { return };
+        let age = |entry: &Entry<W>| match entry.epoch == epochs.of(entry.words.port()) {
+            true => now_ms.wrapping_sub(entry.noted_ms),
+            false => u32::MAX,
+        };
+        let CachedPath { own, shape } = entrance.unwrap_or(CachedPath { own: NO_PATH, shape: 0 });
+        let known = entries.iter().position(|entry| entry.words == words);
+        let place = known.or_else(|| (0..WAYS).max_by_key(|place| age(&entries[*place])));
+        if let Some(place) = place {
+            let epoch = epochs.of(asked.port.into());
+            entries[place] = Entry { words, epoch, noted_ms: now_ms, own, shape };
+        }
+    }
+}
+
+/// The memory.
+pub(crate) struct FlowCache {
+    narrow: Flows<NarrowWords>,
+    wide: Flows<WideWords>,
+    seed: u64,
+    epochs: Epochs,
 }
 
 impl Default for FlowCache {
@@ -90,95 +208,73 @@ impl Default for FlowCache {
 }
 
 impl FlowCache {
-    /// Room for this many flows, rounded up to a power of two.
+    /// Room for this many flows of untagged IPv4, and for a quarter as many others, which take twice the
+    /// memory, each rounded up to a power of two.
     pub(crate) fn new(flows_max: usize, seed: u64) -> Self {
-        let sets = flows_max.div_ceil(WAYS).next_power_of_two();
-        Self { sets: vec![Set::default(); sets], seed, epochs: Vec::new(), base: 0, epoch: 0 }
+        let epochs = Epochs { of_port: Vec::new(), base: 0, newest: 0 };
+        Self {
+            narrow: Flows::new(flows_max),
+            wide: Flows::new(flows_max.div_ceil(WIDE_SHARE)),
+            seed,
+            epochs,
+        }
     }
 
     /// Other tables are in force: what was decided under those before counts no more for these ports.
     pub(crate) fn forget(&mut self, ports: &Entered) {
-        self.epoch = self.epoch.wrapping_add(1);
-        if self.epoch == 0 {
-            self.sets.fill(Set::default());
-            self.epoch = 1;
-            self.forget_all();
+        let epochs = &mut self.epochs;
+        epochs.newest = epochs.newest.wrapping_add(1);
+        if epochs.newest == 0 {
+            self.narrow.0.fill(Set::default());
+            self.wide.0.fill(Set::default());
+            epochs.newest = 1;
+            epochs.forget_all();
         }
         match ports {
-            Entered::All => self.forget_all(),
+            Entered::All => epochs.forget_all(),
             Entered::By(ports) => {
                 for PortIndex(port) in ports {
                     let place = usize::from(*port);
-                    self.epochs.resize(self.epochs.len().max(place + 1), self.base);
-                    self.epochs[place] = self.epoch;
+                    let of_port = &mut epochs.of_port;
+                    of_port.resize(of_port.len().max(place + 1), epochs.base);
+                    of_port[place] = epochs.newest;
                 }
             }
         }
     }
 
-    fn forget_all(&mut self) {
-        self.base = self.epoch;
-        self.epochs.clear();
-    }
-
-    /// Since when what was decided for packets of the port holds.
-    #[inline]
-    fn epoch(&self, words: &FlowWords) -> u32 {
-        let port = (words.rest >> PORT_BITS) as usize;
-        self.epochs.get(port).copied().unwrap_or(self.base)
-    }
-
-    /// The flow's hash is at hand, and one multiplication by what nobody outside knows moves it to
-    /// another place. Flows that share the hash itself share a set too: all that its sender gains is
-    /// the slow path, which any new flow takes.
-    #[inline]
-    fn set(&self, asked: FlowQuery<'_>) -> usize {
-        let hash = (asked.flow_hash ^ asked.words.rest >> PORT_BITS).wrapping_mul(self.seed | 1);
-        (hash >> 32) as usize & (self.sets.len() - 1)
-    }
-
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch(&self, asked: FlowQuery<'_>) {
-        if let Some(set) = self.sets.get(self.set(asked)) {
-            prefetch(set);
+        if asked.frame.is_narrow() {
+            self.narrow.prefetch(asked, self.seed);
+        } else {
+            self.wide.prefetch(asked, self.seed);
         }
     }
 
     /// What was decided; none: nothing is known.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&mut self, asked: FlowQuery<'_>, now_ms: u32) -> Option<CachedVerdict> {
-        let (set, epoch) = (self.set(asked), self.epoch(asked.words));
-        let mut entries = self.sets.get_mut(set)?.0.iter_mut();
-        let entry = entries.find(|entry| entry.words == *asked.words && entry.epoch == epoch)?;
-        if entry.own == NO_PATH {
-            return Some(CachedVerdict::Ordinary);
+        let with = (self.seed, &self.epochs);
+        if asked.frame.is_narrow() {
+            self.narrow.find(asked, with, now_ms)
+        } else {
+            self.wide.find(asked, with, now_ms)
         }
-        let is_due = std::mem::replace(&mut entry.noted_ms, now_ms) != now_ms;
-        let path = CachedPath { own: entry.own, shape: entry.shape };
-        Some(CachedVerdict::Enters { path, is_due })
     }
 
     /// Keeps what was decided, in place of what is no longer valid or was noted longest ago.
     pub(crate) fn learn(
         &mut self,
-        port: u16,
-        (frame, flow_hash): (&PlainFrame, u64),
+        asked: FlowQuery<'_>,
         now_ms: u32,
         entrance: Option<CachedPath>,
     ) {
-        let words = FlowWords::of(port, frame);
-        let asked = FlowQuery { words: &words, flow_hash };
-        let (set, epoch) = (self.set(asked), self.epoch(&words));
-        let Some(Set(entries)) = self.sets.get(set) else { return };
-        let age = |entry: &Entry| match entry.epoch == self.epoch(&entry.words) {
-            true => now_ms.wrapping_sub(entry.noted_ms),
-            false => u32::MAX,
-        };
-        let CachedPath { own, shape } = entrance.unwrap_or(CachedPath { own: NO_PATH, shape: 0 });
-        let known = entries.iter().position(|entry| entry.words == words);
-        let place = known.or_else(|| (0..WAYS).max_by_key(|place| age(&entries[*place])));
-        if let Some(place) = place {
-            self.sets[set].0[place] = Entry { words, epoch, noted_ms: now_ms, own, shape };
+        let with = (self.seed, &self.epochs);
+        if asked.frame.is_narrow() {
+            self.narrow.learn(asked, with, now_ms, entrance);
+        } else {
+            self.wide.learn(asked, with, now_ms, entrance);
         }
     }
 }

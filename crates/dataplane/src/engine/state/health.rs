@@ -19,6 +19,7 @@ use crate::engine::account::slots::Slots;
 use crate::engine::collections::rendezvous;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::Tables;
+use crate::engine::tables::path::InstancePlace;
 use board::News;
 use catena_model::PathId;
 use catena_model::id::{InstanceId, PortId};
@@ -182,10 +183,7 @@ impl Health {
             watch.index = index;
             watch.name.clone_from(&instance.name);
             let is_gone = |way: &ProbeWay| {
-                let lost_path = way.headed.is_some_and(|(path, hop)| {
-                    let start = tables.positions.start(path);
-                    start.and_then(|start| tables.positions.renew(start, path, hop)).is_none()
-                });
+                let lost_path = way.headed.is_some_and(|at| !is_at(tables, at, way.ingress));
                 lost_path || tables.names.port(way.ingress).is_none()
             };
             if watch.way.as_ref().is_some_and(is_gone) {
@@ -353,4 +351,20 @@ impl ProbeWay {
     pub(crate) fn ingress(&self, slots: &Slots) -> Option<PortIndex> {
         slots.owner(slots.of_port(self.ingress)?).1
     }
+}
+
+/// Is an instance that reads headers still reached by this port at a hop?
+fn is_at(tables: &Tables, (path, hop): (PathId, u16), port: PortId) -> bool {
+    let start = tables.positions.start(path);
+    let position = start.and_then(|start| tables.positions.renew(start, path, hop));
+    let Some(place) = position.map(|position| tables.positions.place(position)) else {
+        return false;
+    };
+    let hop = tables.path(place.path).hops.get(usize::from(place.hop));
+    hop.into_iter().flat_map(|hop| &hop.instances).any(|one| match one.place {
+        InstancePlace::Here { ingress, speaks: Some(_), .. } => {
+            tables.port(ingress).entry.id == port
+        }
+        _ => false,
+    })
 }

@@ -4,7 +4,7 @@
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::UNTOLD_NETWORK;
-use crate::engine::vector::transform::Epoch;
+use crate::engine::vector::decision::Epoch;
 use catena_model::PathId;
 use catena_model::id::InstanceId;
 use catena_wire::flow::FlowKey;

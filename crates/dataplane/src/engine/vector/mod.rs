@@ -1,9 +1,8 @@
 //! A vector of packets between the stages. Knows how far each packet has come; refuses to know
 //! what a stage decides.
 
+pub(crate) mod decision;
 pub(crate) mod owner;
-pub(crate) mod trace;
-pub(crate) mod transform;
 
 use crate::engine::collections::shares::Holder;
 use crate::engine::encap::PathPosition;
@@ -17,9 +16,9 @@ use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::MacAddr;
+use decision::Verdict;
 use owner::{Owner, PathRef};
 use std::vec::Drain;
-use transform::Verdict;
 
 /// Most packets that pass the stages together.
 pub const VECTOR_PACKETS_MAX: usize = 256;

@@ -7,7 +7,7 @@
 use super::{FragmentName, FragmentScope};
 use crate::engine::encap::PathPosition;
 use crate::engine::vector::Work;
-use crate::engine::vector::transform::Epoch;
+use crate::engine::vector::decision::Epoch;
 use catena_model::DropReason;
 use catena_model::PathId;
 use catena_model::limits::{

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::encap::Positions;
-use crate::engine::vector::transform::Epoch;
+use crate::engine::vector::decision::Epoch;
 use catena_model::PathId;
 use catena_model::id::InstanceId;
 use uuid::Uuid;

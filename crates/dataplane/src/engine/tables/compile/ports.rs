@@ -112,7 +112,7 @@ impl Tables {
                 self.takers.remove(&path);
                 self.recount(path, |uses| uses.taken -= 1)
             };
-            // Plans know by which ports users of several paths come back.
+            // Actions know by which ports users of several paths come back.
             for user in ports.into_iter().flat_map(|port| self.names.referrers(Name::Port(port))) {
                 if let Referrer::Path(path) = user {
                     self.descent.changed.paths.extend(self.positions.index_of(path));

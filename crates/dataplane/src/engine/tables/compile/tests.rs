@@ -514,7 +514,7 @@ impl Told<'_> {
         told
     }
 
-    /// What plans of a path are made by.
+    /// What actions of a path are made by.
     fn walk(&self, path: PathId) -> Option<String> {
         let index = self.0.positions.index_of(path)?;
         let table = self.0.path(index);

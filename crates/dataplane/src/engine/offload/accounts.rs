@@ -1,52 +1,19 @@
-//! The bookings of a flow in the kernel: what each of its packets would have moved in the counters, as
-//! a list that all flows with the same batch share. Knows lines and sums; refuses to know transforms.
+//! What the kernel counts in: each account is of a list of lines that every packet of a flow moves, and all
+//! flows with the same list share it. Knows lines and sums; refuses to know transforms.
 
 use super::holdings::Holder;
 use super::offload_tables::OffloadTables;
 use crate::engine::account::counters::Counters;
-use crate::engine::account::tx_batches::{Ends, TxCredit};
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::collections::shares::{Shares, leaves_room, must_yield};
-use crate::engine::vector::owner::{Owner, PathRef};
-use catena_model::account::{Created, Volume};
+use catena_model::account::Volume;
 use std::collections::{HashMap, HashSet};
-
-/// One line of the counters that a packet moves by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum CounterUpdate {
-    Received(Owner),
-    Created(Owner, Created),
-    Entered(PathRef),
-    TunnelledIn(PathRef),
-    Finished(PathRef),
-    Tapped(PathRef),
-    /// Come back from the local instance with this number.
-    Returned(PathRef, u32),
-    Sent(Ends),
-}
-
-impl CounterUpdate {
-    fn book(self, volume: Volume, counters: &mut Counters) {
-        match self {
-            Self::Received(owner) => counters.received(owner, volume),
-            Self::Created(owner, kind) => counters.created(owner, kind, volume.packets),
-            Self::Entered(seat) => counters.entered(seat, volume),
-            Self::TunnelledIn(seat) => counters.tunnelled_in(seat, volume),
-            Self::Finished(seat) => counters.finished(seat, volume),
-            Self::Tapped(seat) => counters.tapped(seat, volume),
-            Self::Returned(seat, local) => counters.returned(seat, local, volume),
-            Self::Sent(ends) => {
-                counters.held(ends.owner, volume.packets);
-                counters.sent(TxCredit { ends, volume });
-            }
-        }
-    }
-}
 
 /// Accounts that give way at once, at most.
 const GIVING_WAY_MAX: u32 = 64;
 
 struct Account {
-    lines: Vec<CounterUpdate>,
+    updates: Vec<CounterUpdate>,
     /// Whose flow has needed it first.
     holder: Holder,
     booked: Volume,
@@ -58,7 +25,7 @@ struct Account {
 pub(super) struct Accounts {
     shares: Shares<Holder>,
     accounts: Vec<Option<Account>>,
-    by_lines: HashMap<Vec<CounterUpdate>, u32>,
+    by_updates: HashMap<Vec<CounterUpdate>, u32>,
     free: Vec<u32>,
     /// Accounts that no transform counts in any more; a processor may be about to, so they are
     /// read twice before another may have them.
@@ -71,7 +38,7 @@ impl Accounts {
         Self {
             shares: Shares::new(),
             accounts: Vec::new(),
-            by_lines: HashMap::new(),
+            by_updates: HashMap::new(),
             free: Vec::new(),
             leaving: Vec::new(),
             read_once: Vec::new(),
@@ -81,11 +48,11 @@ impl Accounts {
     /// The account of these lines, for one more flow of this holder; none: it has as many as it may.
     pub(super) fn take(
         &mut self,
-        lines: Vec<CounterUpdate>,
+        updates: Vec<CounterUpdate>,
         holder: Holder,
         door: &mut dyn OffloadTables,
     ) -> Option<u32> {
-        if let Some(number) = self.by_lines.get(&lines) {
+        if let Some(number) = self.by_updates.get(&updates) {
             let account = self.accounts.get_mut(*number as usize)?.as_mut()?;
             account.flows += 1;
             return Some(*number);
@@ -102,9 +69,9 @@ impl Accounts {
         self.shares.take(holder);
         // What an earlier user of the account, or an earlier engine, counted is not ours.
         let booked = door.account(number);
-        let account = Account { lines: lines.clone(), holder, booked, flows: 1 };
+        let account = Account { updates: updates.clone(), holder, booked, flows: 1 };
         *self.accounts.get_mut(number as usize)? = Some(account);
-        self.by_lines.insert(lines, number);
+        self.by_updates.insert(updates, number);
         Some(number)
     }
 
@@ -129,7 +96,7 @@ impl Accounts {
         if let Some(Some(account)) = self.accounts.get_mut(number as usize) {
             account.flows = account.flows.saturating_sub(1);
             if account.flows == 0 {
-                self.by_lines.remove(&account.lines);
+                self.by_updates.remove(&account.updates);
                 self.leaving.push(number);
             }
         }
@@ -152,7 +119,7 @@ impl Accounts {
             account.booked = now;
             if since.packets > 0 {
                 all.merge(since);
-                account.lines.iter().for_each(|line| line.book(since, counters));
+                account.updates.iter().for_each(|line| counters.apply(*line, since));
             }
         }
         for number in self.read_once.drain(..) {

@@ -1,17 +1,22 @@
-//! What the stages tell of a packet while somebody listens (`explain`). Knows the decisions as the
-//! stages know them, in indexes of the tables; refuses to know names and texts. In normal
-//! forwarding nobody listens, and a note costs one branch.
+//! What becomes of a packet, effect by effect, as the stages and the last step bring it about. `explain`, checks
+//! and the kernel's transforms are made of this list and of nothing else. Knows decisions in indexes of the
+//! tables; refuses to know names and texts. In normal forwarding nobody listens, and an effect costs
+//! one branch.
 
-use super::transform::{Exit, Stage};
+use crate::engine::account::updates::CounterUpdate;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
-use catena_model::DropReason;
+use crate::engine::state::proxy_flows::{Key, Visit};
+use crate::engine::vector::decision::{Exit, Stage};
+use catena_model::{DropReason, TunnelKind};
 use catena_wire::nsh::UserContext;
 use catena_wire::scalar::MacAddr;
 
-/// One decision.
+/// One effect.
 #[derive(Clone, Debug)]
-pub(crate) enum Note {
+pub(crate) enum Effect {
+    /// It moved a line of the counters. Of what leaves, once for all its wire packets.
+    Counted(CounterUpdate),
     /// The rule with this number among those in force took it.
     Classified { port: PortIndex, rule: u32, start: PathPosition },
     /// The slice with this number took it: at a port of this node, else at the end of its path.
@@ -24,7 +29,9 @@ pub(crate) enum Note {
     Chosen { position: PathPosition, instance: usize, flow_hash: u64 },
     /// The chosen instance with this index is dead and passed by.
     Bypassed { position: PathPosition, instance: usize },
-    /// The memory knew its flow at a function's port: it goes on at this position.
+    /// The proxy's memory knew its flow by this key.
+    Known { key: Key },
+    /// So its flow goes on at this position, from a function's port.
     Recalled { port: PortIndex, position: PathPosition },
     /// An aware function gave it back with a header that says this position.
     Returned { port: PortIndex, position: PathPosition },
@@ -36,17 +43,35 @@ pub(crate) enum Note {
     Finished { position: PathPosition, network: NetworkIndex, resolved: Option<MacAddr> },
     /// The switch looked for a MAC in a network.
     Switched { network: NetworkIndex, destination: MacAddr },
-    /// It leaves, with this header in front.
-    Leaves { exit: Exit, stage: Stage, header: Vec<u8> },
+    /// The proxy's memory keeps its visit to a function that knows nothing of chains.
+    Remembered { keys: Vec<Key>, visit: Visit },
+    /// It leaves.
+    Leaves(Leaving),
     /// It ends here.
     Dropped { reason: DropReason },
 }
 
-/// A note, and of which copy of the packet: 0 is the packet itself.
+/// How a packet leaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaving {
+    pub(crate) exit: Exit,
+    pub(crate) stage: Stage,
+    /// The tunnel, if it leaves by one.
+    pub(crate) tunnel: TunnelKind,
+    /// What stands in front of its frame.
+    pub(crate) header: Vec<u8>,
+    /// The MACs that were written over those of its frame.
+    pub(crate) destination: Option<MacAddr>,
+    pub(crate) source: Option<MacAddr>,
+    /// Of its flow: it chooses the source port of a tunnel.
+    pub(crate) flow_hash: u64,
+}
+
+/// An effect, and on which copy of the packet: 0 is the packet itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Noted {
     pub(crate) copy: u16,
-    pub(crate) note: Note,
+    pub(crate) effect: Effect,
 }
 
 /// The listener's end of a vector; nobody in normal forwarding.
@@ -54,15 +79,15 @@ pub(crate) struct Noted {
 pub(crate) struct Trace<'t>(Option<&'t mut Vec<Noted>>);
 
 impl<'t> Trace<'t> {
-    /// Writes all notes down.
+    /// Writes all effects down.
     pub(crate) fn listening(notes: &'t mut Vec<Noted>) -> Self {
         Self(Some(notes))
     }
 
     #[inline]
-    pub(crate) fn note(&mut self, copy: u16, note: impl FnOnce() -> Note) {
+    pub(crate) fn note(&mut self, copy: u16, effect: impl FnOnce() -> Effect) {
         if let Some(notes) = &mut self.0 {
-            notes.push(Noted { copy, note: note() });
+            notes.push(Noted { copy, effect: effect() });
         }
     }
 }
