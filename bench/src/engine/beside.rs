@@ -2,9 +2,11 @@
 //! knows; what reaches ours by tunnel has VXLAN-GPE before it besides.
 
 use super::frames::{Position, Template, Turn};
+use super::kinds::Kind;
 use super::site::{FIRST_PATH, Seat};
 use crate::peers::{Caches, Mode, Switch, Unavailable, Windows, rules, testpmd};
 use crate::results::{Better, Figure, Goal, Notes, median};
+use catena_model::resource::Encapsulation;
 
 /// Flows of the source.
 const FLOWS: u32 = 1_024;
@@ -129,7 +131,7 @@ fn fastest(
 }
 
 fn plain() -> Template {
-    Template::bare(Seat::Source, Seat::Sink, Seat::Sink.mac().0, 64)
+    Template::bare(Kind::ORDINARY, (Seat::Source, Seat::Sink), Seat::Sink.mac().0, 64)
 }
 
 fn bare() -> Vec<Vec<u8>> {
@@ -139,14 +141,14 @@ fn bare() -> Vec<Vec<u8>> {
 
 /// Frames at one position of the first path.
 fn on_path(index: u8) -> Vec<Vec<u8>> {
-    let template = plain().behind_nsh(index).behind_ethernet(Seat::AwareOut);
+    let template = plain().on_path(Encapsulation::Nsh, index).behind_ethernet(Seat::AwareOut);
     let position = Position { path: 0, index };
     (0..FLOWS).map(|flow| frame(&template, Turn { flow, position })).collect()
 }
 
 /// Frames over a table of so many hops, two on each path, and its rules.
 fn table(hops: u32) -> (Vec<Vec<u8>>, Vec<String>) {
-    let template = plain().behind_nsh(255).behind_ethernet(Seat::AwareOut);
+    let template = plain().on_path(Encapsulation::Nsh, 255).behind_ethernet(Seat::AwareOut);
     let place =
         |hop: u32| Position { path: hop / 2, index: if hop.is_multiple_of(2) { 255 } else { 254 } };
     // A step that shares no factor with a power of two meets every hop, in no order.

@@ -1,6 +1,7 @@
 //! Drives one engine from memory: a looping source in front, a sink that books behind.
 
 use super::frames::{Position, Template, Turn};
+use super::kinds::Kind;
 use super::site::{FAR, Seat};
 use crate::error::BenchError;
 use catena_dataplane::engine::{
@@ -8,7 +9,6 @@ use catena_dataplane::engine::{
 };
 use catena_io::BufferPool;
 use catena_model::NodeProgram;
-use catena_model::resource::Encapsulation;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 
@@ -91,13 +91,15 @@ pub(super) struct Drive {
     pool: BufferPool,
     input: Vec<Packet>,
     output: Output,
+    tunnel: TunnelKind,
     now_ns: u64,
     came: Came,
 }
 
 impl Drive {
-    pub(super) fn new(program: &NodeProgram) -> Result<Self, BenchError> {
+    pub(super) fn new(program: &NodeProgram, kind: Kind) -> Result<Self, BenchError> {
         let mut config = EngineConfig::new(program.node.clone());
+        config.has_fast_path = kind.has_fast_path;
         // The same places in every run.
         config.flow_seed = 7;
         let mut engine = Engine::new(config);
@@ -108,6 +110,7 @@ impl Drive {
             pool: BufferPool::new(BUFFERS),
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
             output: Output::default(),
+            tunnel: TunnelKind::Path(kind.encapsulation),
             now_ns: 1_000_000_000,
             came: Came::default(),
         })
@@ -139,11 +142,11 @@ impl Drive {
                 template.patch(buffer.bytes_mut(), order.next());
                 self.input.push(match slot {
                     Some(slot) => Packet::from_port(slot, buffer),
-                    None => Packet::from_tunnel(TunnelKind::Path(Encapsulation::Nsh), FAR, buffer),
+                    None => Packet::from_tunnel(self.tunnel, FAR, buffer),
                 });
             }
             self.now_ns += VECTOR_NS;
-            let Self { engine, pool, input, output, now_ns, came } = self;
+            let Self { engine, pool, input, output, now_ns, came, .. } = self;
             engine.forward(*now_ns, input, pool, output);
             for frame in output.frames.drain(..) {
                 came.frames += frame.share.volume().packets;

@@ -1,72 +1,110 @@
 //! The frames that are measured with, and the source that repeats them from memory.
 
+use super::kinds::{Kind, VLAN};
 use super::site::{FIRST_PATH, Seat, VNI};
+use catena_model::resource::Encapsulation;
 
-/// Frames of UDP over IPv4 without options.
-const HEADERS: usize = 14 + 20 + 8;
 const NSH_BYTES: usize = 24;
 const GPE_BYTES: usize = 8;
+/// Bytes of headers of a frame of UDP, the longest.
+const HEADERS: usize = 18 + 40 + 8;
 
 /// A frame that is repeated with another flow, and another path, each time.
+#[derive(Clone)]
 pub(super) struct Template {
     bytes: Vec<u8>,
+    encapsulation: Encapsulation,
     /// Where the UDP ports are.
     ports_at: usize,
-    /// Where the service path header is, if there is one.
+    /// Where the service path header is, if it differs.
     path_at: Option<usize>,
 }
 
 impl Template {
-    /// A bare frame of this many bytes from one seat to another.
-    pub(super) fn bare(from: Seat, to: Seat, destination: [u8; 6], frame_bytes: usize) -> Self {
-        let frame_bytes = frame_bytes.max(HEADERS);
-        let mut bytes = Vec::with_capacity(frame_bytes);
+    /// A bare frame of UDP of this many bytes, or as many as it takes, from one seat to another.
+    pub(super) fn bare(
+        kind: Kind,
+        (from, to): (Seat, Seat),
+        destination: [u8; 6],
+        frame_bytes: usize,
+    ) -> Self {
+        let mut bytes = Vec::with_capacity(frame_bytes.max(HEADERS));
         bytes.extend(destination);
         bytes.extend(from.mac().0);
-        bytes.extend([0x08, 0x00]);
-        let total = low_word(frame_bytes - 14);
-        bytes.extend([0x45, 0]);
-        bytes.extend(total.to_be_bytes());
-        bytes.extend([0, 0, 0, 0, 64, 17, 0, 0]);
-        bytes.extend(from.address().octets());
-        bytes.extend(to.address().octets());
-        let sum = checksum(&bytes[14..34]);
-        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        if kind.is_tagged {
+            bytes.extend([0x81, 0]);
+            bytes.extend(VLAN.to_be_bytes());
+        }
+        let ip_at = bytes.len() + 2;
+        if kind.is_v6 {
+            let payload = low_word(frame_bytes.saturating_sub(ip_at + 40).max(8));
+            bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            bytes.extend(payload.to_be_bytes());
+            bytes.extend([17, 64]);
+            bytes.extend(from.address_v6().octets());
+            bytes.extend(to.address_v6().octets());
+        } else {
+            let total = low_word(frame_bytes.saturating_sub(ip_at).max(28));
+            bytes.extend([0x08, 0x00, 0x45, 0]);
+            bytes.extend(total.to_be_bytes());
+            bytes.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+            bytes.extend(from.address().octets());
+            bytes.extend(to.address().octets());
+            let sum = checksum(&bytes[ip_at..ip_at + 20]);
+            bytes[ip_at + 10..ip_at + 12].copy_from_slice(&sum.to_be_bytes());
+        }
+        let ports_at = bytes.len();
         bytes.extend([0, 0, 0, 0]);
-        bytes.extend((total - 20).to_be_bytes());
+        let udp_bytes = low_word(frame_bytes.saturating_sub(ports_at).max(8));
+        bytes.extend(udp_bytes.to_be_bytes());
         bytes.extend([0, 0]);
-        bytes.resize(frame_bytes, 0xa5);
-        Self { bytes, ports_at: 34, path_at: None }
+        bytes.resize(frame_bytes.max(bytes.len()), 0xa5);
+        Self { bytes, encapsulation: kind.encapsulation, ports_at, path_at: None }
     }
 
-    /// The frame behind an NSH of MD type 1 with this index.
-    pub(super) fn behind_nsh(self, index: u8) -> Self {
-        let mut bytes = vec![0x0f, 0xc6, 0x01, 0x03, 0, 0, 0, index];
-        bytes.resize(NSH_BYTES, 0);
+    /// The frame at this index of a path: behind an NSH of MD type 1 in which path and index differ, or
+    /// behind a label pair of the first path.
+    pub(super) fn on_path(self, encapsulation: Encapsulation, index: u8) -> Self {
+        let is_nsh = encapsulation == Encapsulation::Nsh;
+        let mut bytes = if is_nsh {
+            vec![0x0f, 0xc6, 0x01, 0x03, 0, 0, 0, index]
+        } else {
+            let context = FIRST_PATH << 12 | 1;
+            let function = u32::from(index) << 24 | 1 << 8 | 63;
+            [context.to_be_bytes(), function.to_be_bytes()].concat()
+        };
+        if is_nsh {
+            bytes.resize(NSH_BYTES, 0);
+        }
+        let by = bytes.len();
         bytes.extend(&self.bytes);
-        Self { bytes, ports_at: self.ports_at + NSH_BYTES, path_at: Some(4) }
+        let path_at = Some(4).filter(|_| is_nsh);
+        Self { bytes, ports_at: self.ports_at + by, path_at, ..self }
     }
 
-    /// The same in VXLAN-GPE, as a tunnel brings it.
-    pub(super) fn behind_gpe(self) -> Self {
+    /// The same as a tunnel brings it: an NSH in VXLAN-GPE, labels as they are.
+    pub(super) fn in_tunnel(self) -> Self {
+        if self.encapsulation != Encapsulation::Nsh {
+            return self;
+        }
         let vni = (VNI << 8).to_be_bytes();
         let mut bytes = vec![0x0c, 0, 0, 4, vni[0], vni[1], vni[2], 0];
         bytes.extend(&self.bytes);
         self.moved(bytes, GPE_BYTES)
     }
 
-    /// The same behind an Ethernet header, as a function that reads NSH sends it.
+    /// The same behind an Ethernet header, as a function that reads headers sends it.
     pub(super) fn behind_ethernet(self, from: Seat) -> Self {
         let mut bytes = vec![0x02, 0xca, 0x7e, 0, 0, 1];
         bytes.extend(from.mac().0);
-        bytes.extend([0x89, 0x4f]);
+        bytes.extend(self.encapsulation.capabilities().ether_type.0.to_be_bytes());
         bytes.extend(&self.bytes);
         self.moved(bytes, 14)
     }
 
     fn moved(self, bytes: Vec<u8>, by: usize) -> Self {
         let path_at = self.path_at.map(|at| at + by);
-        Self { bytes, ports_at: self.ports_at + by, path_at }
+        Self { bytes, ports_at: self.ports_at + by, path_at, ..self }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

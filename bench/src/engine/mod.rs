@@ -6,6 +6,7 @@ mod beside;
 mod counting;
 pub(crate) mod drive;
 mod frames;
+mod kinds;
 mod parse;
 pub(crate) mod site;
 mod work;
@@ -17,6 +18,7 @@ use crate::plot::{Axis, Line, Plot};
 use crate::publish::{Run, publish};
 use crate::results::{Better, Figure, Goal, Notes, median};
 pub(crate) use drive::{cpu_ns, wrong};
+use kinds::Kind;
 use std::path::Path;
 pub(crate) use work::{KnownFlows, known_flows};
 use work::{Temperature, Work};
@@ -107,6 +109,7 @@ pub(crate) fn figures() -> Vec<Figure> {
         };
         all.extend([ns(name, Goal::None), by(quotient, goal)]);
     }
+    all.extend(kinds::figures());
     all.extend(counting::figures());
     all.extend(beside::figures());
     all
@@ -124,6 +127,7 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     parsing(samples, &mut notes)?;
     sizes(samples, &mut notes)?;
     hops(samples, &mut notes)?;
+    kinds::measure(samples, &mut notes)?;
     let mut missing = counting::measure(samples, &mut notes);
     if !options.no_peer {
         missing.extend(beside::measure(&mut notes));
@@ -135,7 +139,8 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
         about: "Nanoseconds of processor time per packet of 64 bytes, source and sink included, \
                 in vectors of 256. Warm: one path, 1,024 flows. Cold: the processor's caches are \
                 emptied before each vector. «forward» and «proxy» are the dearer of their two \
-                halves, into the function and out of it. The peers get the same frames from a \
+                halves, into the function and out of it. What is MPLS, IPv6, tagged or on the slow \
+                path stands beside IPv4 over NSH on the fast path, in turns. The peers get the same frames from a \
                 loop in their own forwarding thread, NSH over Ethernet where ours gets a tunnel's; \
                 Open vSwitch stands with those of its caches that serve it best. What counting \
                 costs is told beside a build that does not count, in instructions by valgrind."
@@ -163,11 +168,13 @@ fn single(options: &Options, only: &str) -> Result<(), BenchError> {
         return work::table(hops)?.count(packets);
     }
     let work = Work::ALL.into_iter().find(|work| work.name() == only);
-    let work = work.ok_or_else(|| drive::wrong("--only", &format!("there is no work {only}")))?;
+    let work = work.map(|work| (Kind::ORDINARY, work)).or_else(|| kinds::named(only));
+    let (kind, work) =
+        work.ok_or_else(|| drive::wrong("--only", &format!("there is no work {only}")))?;
     if let Some(packets) = options.packets {
-        return work.ready(64)?.count(packets);
+        return work.ready(kind, 64)?.count(packets);
     }
-    let mut bench = work.ready(64)?;
+    let mut bench = work.ready(kind, 64)?;
     if options.sample {
         println!("{}", bench.warm_ns(256, PACKETS)?);
         return Ok(());
@@ -185,7 +192,7 @@ fn single(options: &Options, only: &str) -> Result<(), BenchError> {
 fn steps(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     for work in Work::ALL {
         eprintln!("bench: {}", work.name());
-        let mut bench = work.ready(64)?;
+        let mut bench = work.ready(Kind::ORDINARY, 64)?;
         for _ in 0..samples {
             let warm = bench.warm_ns(256, PACKETS)?;
             notes.take(work.figure(Temperature::Warm), true, warm);
@@ -227,7 +234,7 @@ fn parsing(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
 fn sizes(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     for (bytes, figure) in SIZES {
         eprintln!("bench: {bytes} bytes");
-        let mut bench = Work::ForwardOut.ready(bytes)?;
+        let mut bench = Work::ForwardOut.ready(Kind::ORDINARY, bytes)?;
         for _ in 0..samples {
             notes.take(figure, true, bench.warm_ns(256, PACKETS)?);
         }

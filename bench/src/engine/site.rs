@@ -1,6 +1,7 @@
 //! A node for measurements: one network, endpoints, functions, and as many paths as asked for.
 
 use super::drive::wrong;
+use super::kinds::{Kind, VLAN};
 use crate::error::BenchError;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SliceId};
 use catena_model::program::{
@@ -10,8 +11,8 @@ use catena_model::program::{
 };
 use catena_model::resource::{Attachment, Encapsulation, FailurePolicy, IpFamily, Transport};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
-use catena_wire::scalar::{MacAddr, Vni};
-use std::net::{IpAddr, Ipv4Addr};
+use catena_wire::scalar::{MacAddr, VlanId, Vni};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use uuid::Uuid;
 
 /// VNI of the network.
@@ -51,6 +52,11 @@ impl Seat {
         Ipv4Addr::new(10, 0, 0, 1 + self as u8)
     }
 
+    /// Its other address.
+    pub(crate) fn address_v6(self) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1 + self as u16)
+    }
+
     fn role(self) -> PortRole {
         match self {
             Self::Source | Self::Sink => PortRole::Endpoint,
@@ -73,7 +79,17 @@ pub(crate) enum Hop {
 /// The program: `paths` paths of these hops; those behind the first are paths of slices, which
 /// share its hops. All UDP of the source enters the first.
 pub(crate) fn program(hops: &[Hop], paths: u32) -> Result<NodeProgram, BenchError> {
+    program_of(Kind::ORDINARY, hops, paths)
+}
+
+/// The same for another kind of traffic.
+pub(super) fn program_of(kind: Kind, hops: &[Hop], paths: u32) -> Result<NodeProgram, BenchError> {
+    let encapsulation = kind.encapsulation;
     let [here, far] = [name(1)?, name(2)?];
+    let prefixes = ["10.0.0.0/8", "fd00::/16"].into_iter();
+    let prefixes: Result<Vec<_>, _> = prefixes
+        .map(|prefix| prefix.parse().map_err(|error| wrong("the program", &error)))
+        .collect();
     let underlay = Underlay { address: HERE, mtu: UNDERLAY_MTU };
     let mut program = NodeProgram::empty(here.clone(), BlueprintNumber(1), underlay);
     program.tunnels.push(TunnelEntry { node: far.clone(), address: FAR });
@@ -81,7 +97,7 @@ pub(crate) fn program(hops: &[Hop], paths: u32) -> Result<NodeProgram, BenchErro
         id: network(),
         name: "network".into(),
         vni: Vni::new(VNI).map_err(|error| wrong("the program", &error))?,
-        prefixes: vec!["10.0.0.0/8".parse().map_err(|error| wrong("the program", &error))?],
+        prefixes: prefixes?,
         gateways: Vec::new(),
         members: Vec::new(),
     });
@@ -97,22 +113,23 @@ pub(crate) fn program(hops: &[Hop], paths: u32) -> Result<NodeProgram, BenchErro
         });
         let (network, mac) = (network(), seat.mac());
         program.macs.push(MacEntry { network, mac, at: Location::Port(seat.port()) });
-        let address = seat.address().into();
-        program.neighbours.push(NeighbourEntry { network, address, mac });
+        for address in [IpAddr::V4(seat.address()), IpAddr::V6(seat.address_v6())] {
+            program.neighbours.push(NeighbourEntry { network, address, mac });
+        }
     }
     let chain = ChainId(Uuid::from_u128(0x4000));
     program.chains.push(ChainEntry { id: chain, name: "chain".into() });
     program.paths.push(PathEntry {
         id: PathId(FIRST_PATH),
         chain,
-        encapsulation: Encapsulation::Nsh,
+        encapsulation,
         context: Vec::new(),
         hops: hops
             .iter()
             .enumerate()
             .map(|(number, hop)| match hop {
-                Hop::Far => entry(number, *hop, &far),
-                Hop::Aware | Hop::Bare => entry(number, *hop, &here),
+                Hop::Far => entry(number, *hop, &far, encapsulation),
+                Hop::Aware | Hop::Bare => entry(number, *hop, &here, encapsulation),
             })
             .collect(),
         destination: network(),
@@ -126,7 +143,7 @@ pub(crate) fn program(hops: &[Hop], paths: u32) -> Result<NodeProgram, BenchErro
             carries_metadata: false,
         })
         .collect();
-    program.rules.push(rule());
+    program.rules.push(rule(kind));
     Ok(program)
 }
 
@@ -138,15 +155,15 @@ fn network() -> NetworkId {
     NetworkId(Uuid::from_u128(0x1000))
 }
 
-fn rule() -> RuleEntry {
+fn rule(kind: Kind) -> RuleEntry {
     RuleEntry {
         id: RuleId(Uuid::from_u128(0x5000)),
         name: "all UDP".into(),
         priority: 1,
         matches: RuleMatch {
             place: RulePlace::Port(Seat::Source.port()),
-            vlan: None,
-            family: IpFamily::Ipv4,
+            vlan: VlanId::new(VLAN.into()).ok().filter(|_| kind.is_tagged),
+            family: if kind.is_v6 { IpFamily::Ipv6 } else { IpFamily::Ipv4 },
             transport: Some(Transport::Udp),
             source: None,
             destination: None,
@@ -157,9 +174,9 @@ fn rule() -> RuleEntry {
     }
 }
 
-fn entry(number: usize, hop: Hop, node: &NodeName) -> HopEntry {
+fn entry(number: usize, hop: Hop, node: &NodeName, spoken: Encapsulation) -> HopEntry {
     let (ingress, egress, speaks) = match hop {
-        Hop::Aware => (Seat::AwareIn, Seat::AwareOut, Some(Encapsulation::Nsh)),
+        Hop::Aware => (Seat::AwareIn, Seat::AwareOut, Some(spoken)),
         Hop::Far | Hop::Bare => (Seat::BareIn, Seat::BareOut, None),
     };
     HopEntry {

@@ -2,7 +2,8 @@
 
 use super::drive::{Came, Drive, From, Order, cpu_ns, wrong};
 use super::frames::Template;
-use super::site::{Hop, Seat, program};
+use super::kinds::Kind;
+use super::site::{Hop, Seat, program, program_of};
 use crate::error::BenchError;
 use catena_model::NodeProgram;
 use catena_model::program::PROXY_MAC;
@@ -89,39 +90,35 @@ impl Work {
         self != Self::Switch
     }
 
-    /// An engine with the work's program, warm, and its source.
-    pub(super) fn ready(self, frame_bytes: usize) -> Result<Bench, BenchError> {
+    /// An engine with the work's program for a kind of traffic, warm, and its source.
+    pub(super) fn ready(self, kind: Kind, frame_bytes: usize) -> Result<Bench, BenchError> {
         let (source, sink) = (Seat::Source, Seat::Sink);
-        let plain = Template::bare(source, sink, sink.mac().0, frame_bytes);
-        let returned = Template::bare(source, sink, PROXY_MAC.0, frame_bytes);
+        let plain = Template::bare(kind, (source, sink), sink.mac().0, frame_bytes);
+        let returned = Template::bare(kind, (source, sink), PROXY_MAC.0, frame_bytes);
+        let tunnelled = |index| plain.clone().on_path(kind.encapsulation, index).in_tunnel();
+        let aware: &[Hop] = &[Hop::Aware, Hop::Far];
         let (hops, from, template, index): (&[Hop], _, _, _) = match self {
             Self::Push => (&[Hop::Far, Hop::Far], From::Port(source), plain, 0),
-            Self::ForwardIn => {
-                (&[Hop::Aware, Hop::Far], From::Tunnel, plain.behind_nsh(255).behind_gpe(), 255)
-            }
+            Self::ForwardIn => (aware, From::Tunnel, tunnelled(255), 255),
             Self::ForwardOut => {
-                let template = plain.behind_nsh(254).behind_ethernet(Seat::AwareOut);
-                (&[Hop::Aware, Hop::Far], From::Port(Seat::AwareOut), template, 254)
+                let template = plain.on_path(kind.encapsulation, 254);
+                let template = template.behind_ethernet(Seat::AwareOut);
+                (aware, From::Port(Seat::AwareOut), template, 254)
             }
-            Self::Pop => {
-                (&[Hop::Aware, Hop::Far], From::Tunnel, plain.behind_nsh(253).behind_gpe(), 253)
-            }
-            Self::ProxyIn => {
-                (&[Hop::Bare, Hop::Far], From::Tunnel, plain.behind_nsh(255).behind_gpe(), 255)
-            }
+            Self::Pop => (aware, From::Tunnel, tunnelled(253), 253),
+            Self::ProxyIn => (&[Hop::Bare, Hop::Far], From::Tunnel, tunnelled(255), 255),
             Self::ProxyOut => (&[Hop::Bare, Hop::Far], From::Port(Seat::BareOut), returned, 0),
-            Self::Switch => (
-                &[Hop::Far],
-                From::Port(sink),
-                { Template::bare(sink, source, source.mac().0, frame_bytes) },
-                0,
-            ),
+            Self::Switch => {
+                let seats = (sink, source);
+                let template = Template::bare(kind, seats, source.mac().0, frame_bytes);
+                (&[Hop::Far], From::Port(sink), template, 0)
+            }
         };
-        let mut drive = Drive::new(&program(hops, 1)?)?;
+        let mut drive = Drive::new(&program_of(kind, hops, 1)?, kind)?;
         if self == Self::ProxyOut {
             // What comes out must have gone in.
-            let into = Template::bare(source, sink, sink.mac().0, frame_bytes);
-            let into = into.behind_nsh(255).behind_gpe();
+            let into = Template::bare(kind, (source, sink), sink.mac().0, frame_bytes);
+            let into = into.on_path(kind.encapsulation, 255).in_tunnel();
             let order = &mut Order::flows(FLOWS, 255);
             drive.run(From::Tunnel, &into, order, (256, FLOWS as usize))?;
         }
@@ -137,9 +134,11 @@ impl Work {
 pub(super) fn table(hops: u32) -> Result<Bench, BenchError> {
     let paths = hops.div_ceil(2);
     let indexes: &[u8] = if hops == 1 { &[255] } else { &[255, 253] };
-    let drive = Drive::new(&program(&[Hop::Aware, Hop::Far, Hop::Aware], paths)?)?;
+    let kind = Kind::ORDINARY;
+    let drive = Drive::new(&program(&[Hop::Aware, Hop::Far, Hop::Aware], paths)?, kind)?;
     let (source, sink) = (Seat::Source, Seat::Sink);
-    let template = Template::bare(source, sink, sink.mac().0, 64).behind_nsh(255).behind_gpe();
+    let template = Template::bare(kind, (source, sink), sink.mac().0, 64);
+    let template = template.on_path(kind.encapsulation, 255).in_tunnel();
     let order =
         Order::positions(paths, indexes, (hops as usize * TURNS_PER_HOP).max(1 << 14), 1 << 14);
     Bench::new(drive, From::Tunnel, template, order, false)
@@ -151,9 +150,9 @@ pub(crate) struct KnownFlows(Bench);
 /// One with this program, in which all UDP of the source enters the first path at last.
 pub(crate) fn known_flows(program: &NodeProgram) -> Result<KnownFlows, BenchError> {
     let (source, sink) = (Seat::Source, Seat::Sink);
-    let template = Template::bare(source, sink, sink.mac().0, 64);
+    let template = Template::bare(Kind::ORDINARY, (source, sink), sink.mac().0, 64);
     let order = Order::flows(FLOWS, 0);
-    let drive = Drive::new(program)?;
+    let drive = Drive::new(program, Kind::ORDINARY)?;
     Bench::new(drive, From::Port(source), template, order, true).map(KnownFlows)
 }
 
