@@ -1,6 +1,6 @@
-//! What is done with packets, and the doing of it: actions, their compilation, and the one executor of both
-//! paths. Knows rewrites, headers, exits and what each step counts; refuses to decide which action a
-//! packet meets.
+//! What is done with packets, and the doing of it: actions, their compilation, and their execution, of which
+//! plain packets need a part alone. Knows rewrites, headers, exits and what each step counts; refuses to
+//! decide which action a packet meets.
 
 pub(crate) mod actions;
 mod compile;

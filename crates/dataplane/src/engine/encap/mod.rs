@@ -108,7 +108,7 @@ impl PathPosition {
     }
 }
 
-/// By which door headers come and go.
+/// At which side headers come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderSide {
     /// In a tunnel between nodes.
@@ -203,7 +203,7 @@ pub(crate) trait PathEncap: Sync {
         &self,
         positions: &Positions,
         carried: &mut Carried,
-        door: HeaderSide,
+        side: HeaderSide,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     );
 
@@ -225,11 +225,11 @@ pub(crate) trait PathEncap: Sync {
     }
 
     /// Bytes before the inner frame; none when the header cannot be read.
-    fn header_bytes(&self, door: HeaderSide, bytes: &[u8]) -> Option<usize>;
+    fn header_bytes(&self, side: HeaderSide, bytes: &[u8]) -> Option<usize>;
 
     /// What a header says, outermost layer first, and its length in bytes; none when it cannot be
     /// read. For people: nothing is decided by it.
-    fn describe(&self, door: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)>;
+    fn describe(&self, side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)>;
 }
 
 /// The code that carries an encapsulation; a new one adds its line here.

@@ -42,20 +42,20 @@ impl PathEncap for Mpls {
         &self,
         positions: &Positions,
         _carried: &mut Carried,
-        door: HeaderSide,
+        side: HeaderSide,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {
         for frame in frames {
-            *frame.located = read(positions, door, frame.buffer.bytes());
+            *frame.located = read(positions, side, frame.buffer.bytes());
         }
     }
 
-    fn header_bytes(&self, _door: HeaderSide, bytes: &[u8]) -> Option<usize> {
+    fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
         let (_, inner) = SfcLabelPair::parse(bytes).ok()?;
         Some(bytes.len() - inner.len())
     }
 
-    fn describe(&self, _door: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+    fn describe(&self, _side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
         let (pair, inner) = SfcLabelPair::parse(bytes).ok()?;
         let layer = HeaderLayer::Mpls {
             context_label: pair.context.get(),
@@ -90,10 +90,10 @@ pub(super) fn peek(side: HeaderSide, bytes: &[u8]) -> Option<Peeked> {
     })
 }
 
-fn read(positions: &Positions, door: HeaderSide, bytes: &[u8]) -> Result<Located, DropReason> {
+fn read(positions: &Positions, side: HeaderSide, bytes: &[u8]) -> Result<Located, DropReason> {
     let (pair, inner) = SfcLabelPair::parse(bytes).map_err(|_| DropReason::MalformedMpls)?;
     let index = pair.service_index().map_err(|_| DropReason::MalformedMpls)?;
-    let ttl = match door {
+    let ttl = match side {
         HeaderSide::Tunnel => pair.next_ttl().map_err(|_| DropReason::TtlExpired)?,
         // A function is no forwarder.
         HeaderSide::Function => pair.function_ttl,

@@ -52,16 +52,16 @@ impl PathEncap for Nsh {
         &self,
         positions: &Positions,
         carried: &mut Carried,
-        door: HeaderSide,
+        side: HeaderSide,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {
         for frame in frames {
-            *frame.located = read(positions, carried, door, frame.buffer.bytes());
+            *frame.located = read(positions, carried, side, frame.buffer.bytes());
         }
     }
 
-    fn header_bytes(&self, door: HeaderSide, bytes: &[u8]) -> Option<usize> {
-        let behind_gpe = match door {
+    fn header_bytes(&self, side: HeaderSide, bytes: &[u8]) -> Option<usize> {
+        let behind_gpe = match side {
             HeaderSide::Function => bytes,
             HeaderSide::Tunnel => VxlanGpeHeader::parse(bytes).ok()?.1,
         };
@@ -69,10 +69,10 @@ impl PathEncap for Nsh {
         Some(bytes.len() - inner.len())
     }
 
-    fn describe(&self, door: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+    fn describe(&self, side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
         let mut layers = Vec::new();
         let mut behind_gpe = bytes;
-        if door == HeaderSide::Tunnel {
+        if side == HeaderSide::Tunnel {
             let (gpe, rest) = VxlanGpeHeader::parse(bytes).ok()?;
             layers.push(HeaderLayer::VxlanGpe { vni: gpe.vni.get() });
             behind_gpe = rest;
@@ -100,7 +100,7 @@ fn metadata(position: PathPosition, carried: &Carried) -> Result<Metadata<'_>, D
 /// program has ruled out.
 fn write<'m>(
     positions: &Positions,
-    door: HeaderSide,
+    side: HeaderSide,
     position: PathPosition,
     metadata: Metadata<'m>,
 ) -> Option<(Option<VxlanGpeHeader>, NshHeader<'m>)> {
@@ -117,7 +117,7 @@ fn write<'m>(
     // The VNI names the network of delivery for whoever looks at the wire; the path alone counts.
     let vni = spot.vni.or_else(|| Vni::new(0).ok())?;
     let gpe = VxlanGpeHeader { vni, next: GpeNextProtocol::NSH, is_oam: false };
-    Some(((door == HeaderSide::Tunnel).then_some(gpe), nsh))
+    Some(((side == HeaderSide::Tunnel).then_some(gpe), nsh))
 }
 
 /// A context header for people.
@@ -150,10 +150,10 @@ pub(super) fn peek(side: HeaderSide, bytes: &[u8]) -> Option<Peeked> {
 fn read(
     positions: &Positions,
     carried: &mut Carried,
-    door: HeaderSide,
+    side: HeaderSide,
     bytes: &[u8],
 ) -> Result<Located, DropReason> {
-    let behind_gpe = match door {
+    let behind_gpe = match side {
         HeaderSide::Function => bytes,
         HeaderSide::Tunnel => {
             let parsed = VxlanGpeHeader::parse(bytes);
@@ -168,7 +168,7 @@ fn read(
     if nsh.next() != NshNextProtocol::ETHERNET || nsh.is_oam() {
         return Err(DropReason::UnsupportedNextProtocol);
     }
-    let ttl = match door {
+    let ttl = match side {
         HeaderSide::Tunnel => nsh.next_ttl().map_err(|_| DropReason::TtlExpired)?,
         // A function is no forwarder.
         HeaderSide::Function => nsh.ttl(),

@@ -99,7 +99,7 @@ impl CounterRun {
         context: &mut FastPathContext<'_>,
     ) {
         self.close_alike(context.counters, &mut context.out.batches);
-        if !meta.entry.is_by_door_of(self.alike.0) {
+        if !meta.entry.is_by_port_of(self.alike.0) {
             self.close_owner(context.counters);
             self.owner = meta.owner;
         }

@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Switched,
 }
 
-/// By which door a packet came, in one word, so that packets are compared at once.
+/// By which port, or by tunnels, a packet came, in one word, so that packets are compared at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(u64);
 
@@ -44,10 +44,10 @@ impl Default for Entry {
 }
 
 impl Entry {
-    /// That of no packet: no door has these bits.
+    /// That of no packet: no port has these bits.
     const NOWHERE: Self = Self(u64::MAX);
     /// The bits that tell the port, or the tunnels.
-    const DOOR: u64 = 0x1_ffff;
+    const PORT: u64 = 0x1_ffff;
     /// From another node: what a tunnel has before the frame is no part of what was received.
     pub(super) const TUNNEL: Self = Self(1 << 16);
 
@@ -65,8 +65,8 @@ impl Entry {
 
     /// Did both come by one port, or by tunnels? Then they have one owner.
     #[inline]
-    pub(super) fn is_by_door_of(self, other: Self) -> bool {
-        (self.0 ^ other.0) & Self::DOOR == 0
+    pub(super) fn is_by_port_of(self, other: Self) -> bool {
+        (self.0 ^ other.0) & Self::PORT == 0
     }
 
     /// Slot of the port; of tunnels: 0.
