@@ -3,6 +3,7 @@
 
 use catena_model::DropReason;
 use catena_model::account::Created;
+use catena_model::classifier::FIELDS;
 use catena_model::limits::LIMITS;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,6 +12,7 @@ fn pages() -> Vec<(&'static str, String)> {
     vec![
         ("docs/book/src/reference/drop-reasons.md", drop_reasons()),
         ("docs/book/src/reference/limits.md", limits()),
+        ("docs/book/src/reference/classifier-fields.md", classifier_fields()),
         ("crates/fastpath/bpf/transform.h", catena_fastpath::header()),
     ]
 }
@@ -49,6 +51,24 @@ fn drop_reasons() -> String {
     page.push_str("\n# Created packets\n\nWhat the data plane makes itself:\n\n");
     for kind in Created::ALL {
         let _ = writeln!(page, "- `{}`", kind.name());
+    }
+    page
+}
+
+fn classifier_fields() -> String {
+    let mut page = String::from(
+        "# Classifier fields\n\nMade from `catena_model::classifier::FIELDS` by `cargo xtask gen`.\n\n\
+         What a flow classifier may look at beside its flow. The name is the attribute of \
+         `/v2.0/sfc/flow_classifiers`, a word in documents and in `catena explain`, and an option of \
+         `catena classifier create`, there with `-` for `_`. What it means where packets of one flow \
+         differ: [A packet's fields](../concepts/fields.md).\n\n\
+         | name | condition | needs |\n|---|---|---|\n",
+    );
+    for field in &FIELDS {
+        let needs = field.transport.map_or_else(String::new, |transport| {
+            format!("`{}`", serde_json::json!(transport).as_str().unwrap_or_default())
+        });
+        let _ = writeln!(page, "| `{}` | {} | {needs} |", field.name, field.help);
     }
     page
 }

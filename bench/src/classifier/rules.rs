@@ -5,6 +5,7 @@
 use crate::engine::wrong;
 use crate::error::BenchError;
 use catena_model::PathId;
+use catena_model::classifier::FieldMatch;
 use catena_model::id::{PortId, RuleId};
 use catena_model::program::{RuleEntry, RuleMatch, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
@@ -103,6 +104,7 @@ pub(super) fn rule(random: &mut Random, port: PortId) -> RuleMatch {
         destination: random.prefix(&DESTINATIONS),
         source_ports: source_ports.filter(|_| transport.is_some()),
         destination_ports: destination_ports.filter(|_| transport.is_some()),
+        fields: FieldMatch::default(),
     }
 }
 

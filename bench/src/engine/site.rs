@@ -3,6 +3,7 @@
 use super::drive::wrong;
 use super::kinds::{Kind, VLAN};
 use crate::error::BenchError;
+use catena_model::classifier::FieldMatch;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SliceId};
 use catena_model::program::{
     Balance, ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry,
@@ -134,6 +135,7 @@ pub(super) fn program_of(kind: Kind, hops: &[Hop], paths: u32) -> Result<NodePro
             .collect(),
         destination: network(),
         is_way_back: false,
+        splits_flows: false,
     });
     program.slice_paths = (1..paths)
         .map(|number| SlicePathEntry {
@@ -169,6 +171,7 @@ fn rule(kind: Kind) -> RuleEntry {
             destination: None,
             source_ports: None,
             destination_ports: None,
+            fields: FieldMatch::default(),
         },
         path: PathId(FIRST_PATH),
     }

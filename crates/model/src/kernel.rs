@@ -41,6 +41,7 @@ declined! {
     Answered "answered" "It was a question, which the engine answers.",
     Replicated "replicated" "It goes to several places that are no taps.",
     OwnTraffic "own_traffic" "A function sends it by itself.",
+    Fields "fields" "Rules look at fields that differ between packets of a flow.",
     AwareFunction "aware_function" "Its function reads the chain header.",
     SharedFunction "shared_function" "Two versions of its path, or two networks, share a function, so each packet is told apart.",
     Siblings "siblings" "Several instances of its hop send from one port.",

@@ -4,6 +4,7 @@
 //! optional field that everybody must know. The data plane compiles it and makes no choice that is
 //! not written here.
 
+use crate::classifier::FieldMatch;
 use crate::id::{
     BlueprintNumber, ChainId, FunctionId, InstanceId, NetworkId, NodeName, PathId, PortId, RuleId,
     SliceId,
@@ -247,6 +248,9 @@ pub struct RuleMatch {
     pub source_ports: Option<PortRange>,
     /// Destination port; none: not looked at.
     pub destination_ports: Option<PortRange>,
+    /// Fields beside the flow.
+    #[serde(default)]
+    pub fields: FieldMatch,
 }
 
 /// Sends matching packets into a path.
@@ -286,6 +290,10 @@ pub struct PathEntry {
     /// It carries the answers of a symmetric chain: no slice takes packets at its end.
     #[serde(default)]
     pub is_way_back: bool,
+    /// Rules send packets into it by fields that differ within a flow: others of the flow may be on
+    /// another path at the same time.
+    #[serde(default)]
+    pub splits_flows: bool,
 }
 
 /// What a function does to the path.

@@ -1,6 +1,7 @@
 //! What an operator declares. Knows meaning and legal values of each attribute; refuses to know
 //! how a border dialect spells them or how a path is made of them.
 
+use crate::classifier::FieldMatch;
 pub use crate::encapsulation::{Capabilities, Encapsulation};
 use crate::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId,
@@ -224,6 +225,9 @@ pub struct ClassificationRule {
     pub source_port: Option<PortId>,
     /// The port that the packet would leave by.
     pub destination_port: Option<PortId>,
+    /// Fields beside the flow.
+    #[serde(default, skip_serializing_if = "FieldMatch::is_any")]
+    pub fields: FieldMatch,
 }
 
 /// What becomes of the packets for an instance that has died. Declared by the operator; the node of

@@ -206,6 +206,7 @@ fn install(
         hops: way.hops.clone(),
         destination: way.destination,
         leads_to: way.leads_to.clone(),
+        splits_flows: way.splits_flows,
         rules: way.rules_into(id),
         joins: way.joins.clone(),
         branches: Vec::new(),

@@ -54,6 +54,19 @@ pub enum PlanError {
         /// [`catena_model::limits::CHAIN_ANSWER_RULES_MAX`].
         limit: usize,
     },
+    /// Nobody knows what the answers of a symmetric chain show where a classifier of its packets looks.
+    #[error(
+        "classifier '{rule}' looks at the {title}, and nobody knows the {title} of answers to such \
+         packets; make chain '{chain}' one-way, and another chain for the way back"
+    )]
+    UnknownAnswers {
+        /// The chain.
+        chain: String,
+        /// The classifier.
+        rule: String,
+        /// What the field is called in sentences.
+        title: &'static str,
+    },
     /// More instances than one function may have.
     #[error(
         "function '{function}' has {instances} instances, more than the limit of {limit}; \

@@ -89,6 +89,9 @@ pub struct PathRecord {
     /// path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leads_to: Vec<ChainId>,
+    /// Its rules look at fields that differ within a flow.
+    #[serde(default)]
+    pub splits_flows: bool,
     /// The rules that send into it where packets begin, once it is classified.
     pub rules: Vec<PlacedRule>,
     /// The rules by which packets come from the end of other paths, without place and path.
@@ -232,6 +235,7 @@ impl PathRecord {
             hops: self.hops.clone(),
             destination: self.destination,
             is_way_back: self.direction == Direction::Reverse,
+            splits_flows: self.splits_flows,
         }
     }
 }

@@ -7,8 +7,9 @@ use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::PlacedRule;
 use crate::render::bound_node;
-use crate::selector::{Selector, range};
+use crate::selector;
 use catena_model::PathId;
+use catena_model::classifier::FlowMatch;
 use catena_model::id::{PortId, RuleId};
 use catena_model::limits::CHAIN_ANSWER_RULES_MAX;
 use catena_model::program::{RuleEntry, RuleMatch, RulePlace};
@@ -23,6 +24,8 @@ pub(crate) enum Unanswerable {
     Missing(String),
     /// There would be more than [`CHAIN_ANSWER_RULES_MAX`].
     TooMany,
+    /// A rule, by name, looks at a field, and what answers show there nobody knows.
+    Field(String, &'static str),
 }
 
 impl std::fmt::Display for Unanswerable {
@@ -32,6 +35,11 @@ impl std::fmt::Display for Unanswerable {
             Self::TooMany => {
                 write!(f, "its answers would need more than {CHAIN_ANSWER_RULES_MAX} rules")
             }
+            Self::Field(rule, title) => write!(
+                f,
+                "classifier '{rule}' looks at the {title}, and nobody knows the {title} of answers: \
+                 make the chain not symmetric, and one of its own for the way back"
+            ),
         }
     }
 }
@@ -39,7 +47,7 @@ impl std::fmt::Display for Unanswerable {
 /// Packets that a rule means, or several rules together.
 #[derive(Clone)]
 struct Meant {
-    selector: Selector,
+    selector: FlowMatch,
     id: RuleId,
     name: String,
     /// That of the answers to the first rule.
@@ -71,7 +79,7 @@ pub(crate) fn at_ports(
         let node = rule.source_port.map(|port| bound_node(intent, inventory, port)).transpose()?;
         let place = rule.source_port.map_or(RulePlace::Endpoints, RulePlace::Port);
         for selector in selectors(intent, rule)? {
-            let rule = entry(rule.id, rule.name(), selector.matches(place), None);
+            let rule = entry(rule.id, rule.name(), selector.at(place), None);
             placed.push(PlacedRule { node: node.clone(), rule, order: Vec::new() });
         }
     }
@@ -83,7 +91,7 @@ pub(crate) fn after_chains(intent: &Intent, chain: &Chain) -> Result<Vec<RuleEnt
     let mut rules = Vec::new();
     for rule in rules_of(intent, chain)? {
         for selector in selectors(intent, rule)? {
-            let matches = selector.matches(RulePlace::Endpoints);
+            let matches = selector.at(RulePlace::Endpoints);
             rules.push(entry(rule.id, rule.name(), matches, None));
         }
     }
@@ -98,7 +106,7 @@ pub(crate) fn answers_after_chains(
 ) -> Result<Vec<RuleEntry>, Unanswerable> {
     let meant = mapped(intent, chain, first_of_route(intent, chain)?)?;
     let rule = |meant: Meant| {
-        let matches = meant.selector.reversed().matches(RulePlace::Endpoints);
+        let matches = meant.selector.reversed().at(RulePlace::Endpoints);
         entry(meant.id, meant.name, matches, None)
     };
     Ok(meant.into_iter().map(rule).collect())
@@ -117,16 +125,22 @@ pub(crate) fn answers_at_ports(
         let node = meant.exit.map(|port| bound_node(intent, inventory, port)).transpose();
         let node = node.map_err(Unanswerable::Missing)?;
         let place = meant.exit.map_or(RulePlace::Endpoints, RulePlace::Port);
-        let matches = meant.selector.reversed().matches(place);
+        let matches = meant.selector.reversed().at(place);
         let rule = entry(meant.id, meant.name, matches, Some(meant.priority));
         placed.push(PlacedRule { node, rule, order });
     }
     Ok(placed)
 }
 
-/// Are the answers of a chain within bounds, as far as everything that they need is declared?
-pub(crate) fn has_too_many_answers(intent: &Intent, graphs: &Graphs<'_>, chain: &Chain) -> bool {
-    matches!(answers(intent, graphs, chain), Err(Unanswerable::TooMany))
+/// Why the answers of a chain can never have rules, as far as everything that they need is declared; none:
+/// they can.
+pub(crate) fn never_answered(
+    intent: &Intent,
+    graphs: &Graphs<'_>,
+    chain: &Chain,
+) -> Option<Unanswerable> {
+    let why = answers(intent, graphs, chain).err();
+    why.filter(|why| !matches!(why, Unanswerable::Missing(_)))
 }
 
 /// What packets at the end of a chain look like, with the order of their route.
@@ -164,18 +178,32 @@ fn at_end_of(intent: &Intent, route: &Route) -> Result<Vec<Meant>, Unanswerable>
     Ok(meant.unwrap_or_default())
 }
 
+/// The rules of a chain, all of them such that it is known what answers look like.
+fn answered_rules<'i>(
+    intent: &'i Intent,
+    chain: &Chain,
+) -> Result<Vec<&'i ClassificationRule>, Unanswerable> {
+    let rules = rules_of(intent, chain).map_err(Unanswerable::Missing)?;
+    for rule in &rules {
+        if let Some((field, _)) = rule.fields.words().next() {
+            return Err(Unanswerable::Field(rule.name(), field.title));
+        }
+    }
+    Ok(rules)
+}
+
 /// The packets of a chain's rules, as they are answered: where no source addresses are declared,
 /// answers go to those of the logical source port.
 fn first_of_route(intent: &Intent, chain: &Chain) -> Result<Vec<Meant>, Unanswerable> {
     let mut meant = Vec::new();
-    for rule in rules_of(intent, chain).map_err(Unanswerable::Missing)? {
+    for rule in answered_rules(intent, chain)? {
         let sources = answered(intent, rule).map_err(Unanswerable::Missing)?;
         for selector in selectors(intent, rule).map_err(Unanswerable::Missing)? {
             for source in &sources {
-                let selector = Selector { source: *source, ..selector.clone() };
+                let selector = FlowMatch { source: *source, ..selector.clone() };
                 let exit = rule.destination_port;
                 let place = exit.map_or(RulePlace::Endpoints, RulePlace::Port);
-                let priority = priority(&selector.clone().reversed().matches(place));
+                let priority = priority(&selector.clone().reversed().at(place));
                 meant.push(Meant { selector, id: rule.id, name: rule.name(), priority, exit });
             }
         }
@@ -186,7 +214,7 @@ fn first_of_route(intent: &Intent, chain: &Chain) -> Result<Vec<Meant>, Unanswer
 /// The packets that a chain's rules take of those that come to it.
 fn both(intent: &Intent, before: &[Meant], chain: &Chain) -> Result<Vec<Meant>, Unanswerable> {
     let mut found = Vec::new();
-    for rule in rules_of(intent, chain).map_err(Unanswerable::Missing)? {
+    for rule in answered_rules(intent, chain)? {
         for selector in selectors(intent, rule).map_err(Unanswerable::Missing)? {
             for one in before {
                 let exit = match (one.exit, rule.destination_port) {
@@ -216,7 +244,7 @@ fn mapped(
             continue;
         }
         let images = |meant: Meant| {
-            let selectors = meant.selector.clone().mapped(&function.mapping);
+            let selectors = selector::mapped(meant.selector.clone(), &function.mapping);
             selectors.into_iter().map(move |selector| Meant { selector, ..meant.clone() })
         };
         let before = meant.len();
@@ -234,20 +262,13 @@ fn entry(id: RuleId, name: String, matches: RuleMatch, of_first: Option<u32>) ->
 }
 
 /// The packets of a rule. A logical destination port means its addresses.
-fn selectors(intent: &Intent, rule: &ClassificationRule) -> Result<Vec<Selector>, String> {
-    let whole = Selector {
-        family: rule.family,
-        transport: rule.transport,
-        source: rule.source_prefix.map(|net| net.trunc()),
-        destination: rule.destination_prefix.map(|net| net.trunc()),
-        source_ports: range(rule.source_ports),
-        destination_ports: range(rule.destination_ports),
-    };
+fn selectors(intent: &Intent, rule: &ClassificationRule) -> Result<Vec<FlowMatch>, String> {
+    let whole = rule.flow();
     let Some(port) = rule.destination_port else { return Ok(vec![whole]) };
     let allowed = |ip: &IpNet| whole.destination.is_none_or(|net| net.contains(&ip.addr()));
     let inside = addresses(intent, rule, port)?.into_iter().filter(allowed);
-    let at = |address| Selector { destination: Some(address), ..whole.clone() };
-    let selectors: Vec<Selector> = inside.map(at).collect();
+    let at = |address| FlowMatch { destination: Some(address), ..whole.clone() };
+    let selectors: Vec<FlowMatch> = inside.map(at).collect();
     if selectors.is_empty() {
         return Err(format!(
             "destination port '{}' of classifier '{}' has no address that the classifier allows",
@@ -297,4 +318,5 @@ fn priority(matches: &RuleMatch) -> u32 {
         + prefix(&matches.destination)
         + ports(&matches.source_ports)
         + ports(&matches.destination_ports)
+        + matches.fields.bits()
 }

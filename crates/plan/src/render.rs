@@ -27,6 +27,8 @@ pub(crate) struct Rendering {
     pub(crate) destination: NetworkId,
     /// The chains that packets may go on in.
     pub(crate) leads_to: Vec<ChainId>,
+    /// Its rules look at fields that differ within a flow.
+    pub(crate) splits_flows: bool,
     /// The rules where packets begin, still with the path identifier 0.
     pub(crate) rules: Vec<PlacedRule>,
     /// The rules by which packets come from other chains, without place and path.
@@ -42,6 +44,7 @@ impl Rendering {
             && path.hops == self.hops
             && path.destination == self.destination
             && path.leads_to == self.leads_to
+            && path.splits_flows == self.splits_flows
     }
 
     /// Do these rules send into the path?
@@ -57,6 +60,11 @@ impl Rendering {
         }
         rules
     }
+}
+
+/// Does a rule look at what differs within a flow?
+fn splits_flows(rule: &RuleEntry) -> bool {
+    !rule.matches.fields.is_any()
 }
 
 /// Renders a chain, forward first, or says in the names people gave what is missing.
@@ -96,6 +104,7 @@ pub(crate) fn render(
             hops,
             destination: destination.ok_or("its functions have no port to deliver from")?,
             leads_to: graphs.leads_to(chain.id, direction),
+            splits_flows: rules.iter().map(|placed| &placed.rule).chain(&joins).any(splits_flows),
             rules,
             joins,
         })

@@ -1,6 +1,7 @@
 //! The declared world that a run begins with: nodes, two tenant networks, endpoints and functions.
 //! No chain yet: those are the operator's affair.
 
+use catena_model::classifier::FieldMatch;
 use catena_model::id::{FunctionId, InstanceId, NetworkId, NodeName, PortId, RuleId, SubnetId};
 use catena_model::program::Underlay;
 use catena_model::resource::{
@@ -171,6 +172,7 @@ fn add_rule(intent: &mut Intent, chain: u32, endpoint: u8) {
         destination_prefix: None,
         source_port: Some(port_id(endpoint, CUSTOMER)),
         destination_port: None,
+        fields: FieldMatch::default(),
     };
     intent.rules.insert(rule.id, rule);
 }

@@ -14,6 +14,7 @@ use crate::ipv6::{Ipv6Error, Ipv6View};
 use crate::scalar::{EtherType, IpProtocol, MacAddr, VlanId};
 use crate::tcp::{TcpError, TcpView};
 use crate::udp::{UdpError, UdpView};
+use crate::varying::VaryingFields;
 
 /// What is wrong with an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +128,8 @@ pub struct FrameView {
     pub flow: Option<FlowKey>,
     /// Type of the ICMP or ICMPv6 message.
     pub icmp_type: Option<u8>,
+    /// What it shows beside its flow.
+    pub varying: VaryingFields,
 }
 
 impl FrameView {
@@ -157,6 +160,7 @@ impl FrameView {
             end: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
             flow: None,
             icmp_type: None,
+            varying: VaryingFields::default(),
         };
         match frame.ethertype {
             EtherType::IPV4 => frame.read_ipv4(ethernet.payload(), is_cut)?,
@@ -187,6 +191,7 @@ impl FrameView {
             end: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
             flow: None,
             icmp_type: None,
+            varying: VaryingFields::default(),
         };
         match ethertype {
             EtherType::IPV4 => frame.read_ipv4(bytes, is_cut)?,
@@ -208,7 +213,8 @@ impl FrameView {
             _ => Fragment::Later,
         };
         let ends = (IpAddr::V4(ip.source()), IpAddr::V4(ip.destination()));
-        self.read_upper(ends, ip.protocol(), ip.header_len(), ip.payload(), is_cut)
+        let class = ip.traffic_class();
+        self.read_upper((ends, class), ip.protocol(), ip.header_len(), ip.payload(), is_cut)
     }
 
     fn read_ipv6(&mut self, packet: &[u8], is_cut: bool) -> Result<(), FrameError> {
@@ -223,12 +229,13 @@ impl FrameView {
             _ => Fragment::Whole,
         };
         let ends = (IpAddr::V6(ip.source()), IpAddr::V6(ip.destination()));
-        self.read_upper(ends, ip.upper_protocol(), ip.upper_offset(), ip.upper(), is_cut)
+        let (protocol, class) = (ip.upper_protocol(), ip.traffic_class());
+        self.read_upper((ends, class), protocol, ip.upper_offset(), ip.upper(), is_cut)
     }
 
     fn read_upper(
         &mut self,
-        (source, destination): (IpAddr, IpAddr),
+        ((source, destination), traffic_class): ((IpAddr, IpAddr), u8),
         protocol: IpProtocol,
         offset: usize,
         upper: &[u8],
@@ -242,6 +249,8 @@ impl FrameView {
             _ => self.read_ports(protocol, upper, is_cut).map_err(FrameError::Transport)?,
         };
         self.flow = Some(FlowKey { source, destination, protocol, source_port, destination_port });
+        let shown = if self.fragment == Fragment::Later { &[] } else { upper };
+        self.varying = VaryingFields::of(traffic_class, protocol, shown);
         Ok(())
     }
 

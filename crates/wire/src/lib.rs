@@ -36,6 +36,7 @@ pub mod segment;
 pub mod stt;
 pub mod tcp;
 pub mod udp;
+pub mod varying;
 pub mod vxlan;
 pub mod vxlan_gpe;
 

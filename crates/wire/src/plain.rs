@@ -10,6 +10,7 @@ use crate::flow::{FlowKey, absorb, mix, mix_start};
 use crate::inside::TunnelHeader;
 use crate::mpls::SfcLabelPair;
 use crate::scalar::{EtherType, IpProtocol, MplsLabel};
+use crate::varying::VaryingFields;
 use crate::{ethernet, ipv4, ipv6};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -134,6 +135,19 @@ impl PlainFrame {
         let packet = frame.get(usize::from(self.l3_offset)..).filter(|_| !self.is_v6)?;
         let &[_, _, high, low, ..] = packet else { return None };
         packet.get(ipv4::HEADER_BYTES..usize::from(u16::from_be_bytes([high, low])))
+    }
+
+    /// What the frame that it was read from shows beside its flow.
+    #[must_use]
+    pub fn varying(&self, frame: &[u8]) -> VaryingFields {
+        let packet = frame.get(usize::from(self.l3_offset)..).unwrap_or_default();
+        let (class, header_bytes) = match *packet {
+            [high, low, ..] if self.is_v6 => (high << 4 | low >> 4, ipv6::HEADER_BYTES),
+            [_, class, ..] => (class, ipv4::HEADER_BYTES),
+            _ => (0, 0),
+        };
+        let upper = packet.get(header_bytes..).unwrap_or_default();
+        VaryingFields::of(class, IpProtocol(self.protocol), upper)
     }
 
     /// Is it untagged IPv4, as most are? Then [`Self::words`] say all of its flow.

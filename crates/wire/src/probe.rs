@@ -25,6 +25,7 @@ use crate::ipv6::{self, Ipv6Header};
 use crate::scalar::{EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr};
 use crate::tcp::{self, TcpFlags, TcpHeader};
 use crate::udp::{self, UdpHeader};
+use crate::varying::VaryingFields;
 use crate::{checksum::Sum, neighbour};
 
 const MAGIC: [u8; 8] = *b"CATENAPR";
@@ -45,6 +46,16 @@ impl ProbeCarrier {
     #[must_use]
     pub const fn beside(flow: &FlowKey) -> Self {
         if flow.protocol.0 == IpProtocol::UDP.0 { Self::Udp } else { Self::Echo }
+    }
+
+    /// What it shows beside its flow, unless somebody wants otherwise.
+    #[must_use]
+    pub const fn varying(self) -> VaryingFields {
+        let tcp_flags = match self {
+            Self::Tcp => Some(TcpFlags::SYN),
+            Self::Udp | Self::Echo => None,
+        };
+        VaryingFields { dscp: 0, tcp_flags }
     }
 
     const fn header_bytes(self) -> usize {
@@ -134,6 +145,8 @@ pub struct ProbeFrame {
     pub flow: FlowKey,
     /// What it looks like.
     pub carrier: ProbeCarrier,
+    /// What it shows beside its flow.
+    pub varying: VaryingFields,
     /// Its mark.
     pub mark: ProbeMark,
     /// Bytes of the IP packet; at least those of the headers and the mark.
@@ -177,7 +190,7 @@ impl ProbeFrame {
     fn emit_v4(&self, source: Ipv4Addr, destination: Ipv4Addr, packet: &mut [u8]) -> Option<()> {
         let (header_into, message) = packet.split_at_mut_checked(ipv4::HEADER_BYTES)?;
         let header = Ipv4Header {
-            traffic_class: 0,
+            traffic_class: self.varying.traffic_class(),
             payload_bytes: message.len(),
             identification: 0,
             dont_fragment: true,
@@ -204,7 +217,7 @@ impl ProbeFrame {
     fn emit_v6(&self, source: Ipv6Addr, destination: Ipv6Addr, packet: &mut [u8]) -> Option<()> {
         let (header_into, message) = packet.split_at_mut_checked(ipv6::HEADER_BYTES)?;
         let header = Ipv6Header {
-            traffic_class: 0,
+            traffic_class: self.varying.traffic_class(),
             flow_label: FlowLabel::from_low_bits(0),
             payload_length: u16::try_from(message.len()).ok()?,
             next_header: self.protocol(IpProtocol::ICMPV6),
@@ -241,7 +254,7 @@ impl ProbeFrame {
             destination_port: self.flow.destination_port,
             sequence: 0,
             acknowledgment: 0,
-            flags: TcpFlags::SYN,
+            flags: self.varying.tcp_flags.unwrap_or(TcpFlags::SYN),
             window: u16::MAX,
             urgent_pointer: 0,
         };

@@ -11,7 +11,7 @@ use core::ops::Range;
 use crate::checksum::Sum;
 use crate::frame::{Fragment, FrameError, FrameView, Network, TransportError};
 use crate::scalar::IpProtocol;
-use crate::tcp::{TcpFlags, TcpView};
+use crate::tcp::TcpView;
 use crate::udp::UdpHeader;
 use crate::vxlan::VxlanHeader;
 use crate::{ipv4, ipv6, tcp, udp};
@@ -244,8 +244,8 @@ impl SuperFrame {
     /// Writes the complete frame of segment `i`, checksums included, to the front of `into` and
     /// says how many bytes it took. `bytes` is the frame that was parsed.
     ///
-    /// IPv4 identification counts up; TCP sequence moves on, FIN and PSH are only on the last
-    /// segment and CWR only on the first (RFC 3168 section 6.1.2).
+    /// IPv4 identification counts up; TCP sequence moves on, and flags are those of
+    /// [`tcp::TcpFlags::of_segment`].
     ///
     /// Writes nothing meaningful and says zero if there is no such segment, the buffer is too short
     /// or `bytes` is another frame.
@@ -279,13 +279,7 @@ impl SuperFrame {
     fn finish_tcp(&self, segment: &mut [u8], i: u32, done_bytes: u32) -> Option<()> {
         let tcp = TcpView::parse(segment).ok()?;
         let sequence = tcp.sequence().wrapping_add(done_bytes);
-        let mut flags = tcp.flags();
-        if i > 0 {
-            flags = flags.without(TcpFlags::CWR);
-        }
-        if i + 1 < self.count {
-            flags = flags.without(TcpFlags::FIN.with(TcpFlags::PSH));
-        }
+        let flags = tcp.flags().of_segment(i, self.count);
         tcp::set_sequence(segment, sequence).ok()?;
         tcp::set_flags(segment, flags).ok()?;
         tcp::refresh_checksum(segment, self.source, self.destination).ok()

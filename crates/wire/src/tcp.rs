@@ -32,6 +32,8 @@ mod field {
 pub const HEADER_BYTES: usize = 20;
 /// Longest header, bytes.
 pub const HEADER_BYTES_MAX: usize = 60;
+/// Where the flags are, bytes from the start of the header.
+pub const FLAGS_OFFSET: usize = field::FLAGS;
 /// Where the checksum is, bytes from the start of the header.
 pub const CHECKSUM_OFFSET: usize = 16;
 
@@ -97,6 +99,15 @@ impl TcpFlags {
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
+    }
+
+    /// Those that segment `i` of so many has, cut from one with these: FIN and PSH are only on the last,
+    /// CWR only on the first (RFC 3168 section 6.1.2).
+    #[must_use]
+    pub const fn of_segment(self, i: u32, count: u32) -> Self {
+        let later = if i > 0 { Self::CWR } else { Self(0) };
+        let earlier = if i + 1 < count { Self::FIN.with(Self::PSH) } else { Self(0) };
+        self.without(later.with(earlier))
     }
 
     /// Is one of the others in this set?

@@ -7,7 +7,8 @@ use super::{
 use crate::failure::Failure;
 use catena_client::deploy::classifier_attributes;
 use catena_client::{Client, Kind};
-use clap::{Args, Subcommand};
+use catena_model::classifier::{FIELDS, Field};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use serde_json::json;
 
 const KIND: Kind = Kind::FlowClassifier;
@@ -57,6 +58,40 @@ pub(crate) struct CreateClassifier {
     /// Name or id of the port that packets would leave by.
     #[arg(long)]
     logical_destination_port: Option<String>,
+    #[command(flatten)]
+    fields: FieldArguments,
+}
+
+/// An option for each field beside the flow.
+struct FieldArguments(Vec<(&'static str, Option<String>)>);
+
+fn option(field: &Field) -> String {
+    field.name.replace('_', "-")
+}
+
+impl Args for FieldArguments {
+    fn augment_args(command: Command) -> Command {
+        let arg = |field: &'static Field| {
+            Arg::new(field.name).long(option(field)).value_name("VALUE").help(field.help)
+        };
+        command.args(FIELDS.iter().map(arg))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for FieldArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |field: &'static Field| (field.name, matches.get_one(field.name).cloned());
+        Ok(Self(FIELDS.iter().map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl Noun for FlowClassifierCommand {
@@ -92,6 +127,9 @@ fn create(client: &Client, arguments: CreateClassifier) -> Result<(), Failure> {
     put(&mut attributes, "protocol", arguments.protocol);
     put(&mut attributes, "source_ip_prefix", arguments.source_ip_prefix);
     put(&mut attributes, "destination_ip_prefix", arguments.destination_ip_prefix);
+    for (name, words) in arguments.fields.0 {
+        put(&mut attributes, name, words);
+    }
     for (side, text) in
         [("source_port", arguments.source_port), ("destination_port", arguments.destination_port)]
     {

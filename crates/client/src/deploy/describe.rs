@@ -7,11 +7,12 @@ use super::known::weight_of;
 use super::{Deployment, texts};
 use crate::client::unexpected;
 use crate::{Client, ClientError, Kind};
+use catena_model::classifier::FIELDS;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The attributes of a classifier that a document may say.
-const FIELDS: [&str; 8] = [
+/// The attributes of a classifier that a document may say, beside our own fields.
+const OF_NETWORKING_SFC: [&str; 8] = [
     "ethertype",
     "protocol",
     "source_ip_prefix",
@@ -134,7 +135,7 @@ impl Ports {
 
 fn fields(rule: &Value) -> Map<String, Value> {
     let mut fields = Map::new();
-    for field in FIELDS {
+    for field in OF_NETWORKING_SFC.into_iter().chain(FIELDS.iter().map(|field| field.name)) {
         if !rule[field].is_null() {
             fields.insert(field.into(), rule[field].clone());
         }

@@ -2,6 +2,7 @@
 //! alike. Refuses to know what becomes of it.
 
 use super::words;
+use catena_model::classifier::FIELDS;
 use catena_model::resource::Encapsulation;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -73,7 +74,13 @@ fn fields_or_words<'de, D: Deserializer<'de>>(from: D) -> Result<Map<String, Val
         }
 
         fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-            Map::deserialize(MapAccessDeserializer::new(map))
+            let mut said = Map::deserialize(MapAccessDeserializer::new(map))?;
+            for field in &FIELDS {
+                if let Some(value) = said.get_mut(field.name).filter(|value| !value.is_null()) {
+                    *value = words::condition(field, value).map_err(Error::custom)?;
+                }
+            }
+            Ok(said)
         }
     }
     from.deserialize_any(FieldsOrWords)

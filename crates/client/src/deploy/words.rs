@@ -1,13 +1,19 @@
 //! A classifier in words: `tcp dport 5201`, `udp src 10.0.0.0/24 dport 1000-2000`. Knows the words;
 //! refuses to know what a classifier does.
 
+use catena_model::classifier::{FIELDS, Field};
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
 
 /// What a classifier may say, for whoever said something else.
-const GRAMMAR: &str = "use tcp, udp or icmp; ipv4 or ipv6; sport and dport with N, N-M, N- or -M; \
-                       src and dst with an address or prefix";
+fn grammar() -> String {
+    let own = FIELDS.each_ref().map(|field| format!("; {} with {}", field.name, field.help));
+    "use tcp, udp or icmp; ipv4 or ipv6; sport and dport with N, N-M, N- or -M; src and dst with an \
+     address or prefix"
+        .to_owned()
+        + &own.concat()
+}
 
 /// The attributes that words stand for.
 ///
@@ -26,7 +32,13 @@ pub(super) fn fields(text: &str) -> Result<Map<String, Value>, String> {
             "dport" => ports("destination_port", argument()?)?,
             "src" => prefix("source_ip_prefix", argument()?, &mut fields)?,
             "dst" => prefix("destination_ip_prefix", argument()?, &mut fields)?,
-            other => return Err(format!("'{other}' means nothing in a classifier; {GRAMMAR}")),
+            other => {
+                let field = Field::named(other);
+                let field = field.ok_or_else(|| {
+                    format!("'{other}' means nothing in a classifier; {}", grammar())
+                })?;
+                vec![(field.name.to_owned(), condition(field, &json!(argument()?))?)]
+            }
         };
         for (field, value) in said {
             if fields.get(&field).is_some_and(|before| *before != value) {
@@ -54,9 +66,15 @@ fn ports(field: &str, text: &str) -> Result<Said, String> {
         }
     }
     if said.is_empty() {
-        return Err(format!("'{text}' bounds nothing; {GRAMMAR}"));
+        return Err(format!("'{text}' bounds nothing; {}", grammar()));
     }
     Ok(said)
+}
+
+/// A condition on one of our own fields, as people or files say it, in its one form.
+pub(super) fn condition(field: &'static Field, said: &Value) -> Result<Value, String> {
+    let words = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+    field.one_form(&words).map(Value::from).map_err(|error| error.to_string())
 }
 
 /// A prefix of IPv6 says the ethertype, too.
@@ -92,6 +110,10 @@ mod tests {
                        "destination_ip_prefix": "fd00::/64",
                        "destination_port_range_min": 1024}),
             ),
+            (
+                "tcp dscp 46 tcp_flags !ack,syn",
+                json!({"protocol": "tcp", "dscp": "ef", "tcp_flags": "syn,!ack"}),
+            ),
             ("tcp sport -0", json!({"protocol": "tcp", "source_port_range_max": 0})),
         ] {
             assert_eq!(Value::Object(fields(words).unwrap()), expected, "{words}");
@@ -107,6 +129,8 @@ mod tests {
             ("dport 65536", "'65536'"),
             ("dport -", "bounds nothing"),
             ("src ten", "'ten'"),
+            ("dscp fast", "'fast'"),
+            ("tcp_flags", "'tcp_flags' needs a value"),
             ("ipv4 dst ::1 ipv6", "ethertype twice"),
         ] {
             let problem = fields(words).unwrap_err();

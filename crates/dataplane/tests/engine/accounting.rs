@@ -5,14 +5,17 @@ use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{packet, packet_v6, rules, three_hosts};
 use crate::slices::{claims, frame, path, slice, user, users, with_port};
-use crate::town::{Town, node_address};
+use crate::town::{Town, condition, node_address};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 use catena_model::PathId;
-use catena_model::program::{PROXY_MAC, RulePlace, SliceMatch, SlicePathEntry};
+use catena_model::classifier::FieldMatch;
+use catena_model::program::{PROXY_MAC, RuleMatch, RulePlace, SliceMatch, SlicePathEntry};
 use catena_model::resource::Encapsulation;
 use catena_model::slice::SlicePlace;
 use catena_wire::scalar::{IpProtocol, MacAddr, VlanId};
+use catena_wire::tcp::TcpFlags;
+use catena_wire::varying::VaryingFields;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
@@ -32,6 +35,18 @@ prop_compose! {
     }
 }
 
+/// Conditions on fields beside the flow.
+fn conditions() -> impl Strategy<Value = FieldMatch> {
+    let said = vec![
+        ("dscp", "ef"),
+        ("dscp", "cs0"),
+        ("tcp_flags", "syn"),
+        ("tcp_flags", "psh,!syn"),
+        ("tcp_flags", "!fin"),
+    ];
+    select(said).prop_map(|(name, words)| condition(name, words))
+}
+
 prop_compose! {
     pub(crate) fn towns()(
         chains in prop::collection::vec(chains(), 1..4),
@@ -43,6 +58,7 @@ prop_compose! {
         networks_meet in prop::bool::weighted(0.3),
         carries_metadata in any::<bool>(),
         keeping in prop::collection::vec(prop::bool::weighted(0.5), 4),
+        fields in prop::collection::vec(prop::option::weighted(0.2, conditions()), 4),
     ) -> Town {
         let mut town = three_hosts();
         let keeping = town.instances.iter().zip(&keeping).filter(|(_, keeps)| **keeps);
@@ -61,6 +77,11 @@ prop_compose! {
                 let mut of_vlan = chain.rules.clone();
                 of_vlan.iter_mut().for_each(|(_, matches)| matches.vlan = VlanId::new(TAG.into()).ok());
                 chain.rules.extend(of_vlan);
+            }
+            if let Some(fields) = fields[number] {
+                // Of the flows of the first chain, too, those packets that show it.
+                let split = rules(5_001).into_iter().map(|matches| RuleMatch { fields, ..matches });
+                chain.rules.extend(split.map(|matches| (11, matches)));
             }
             if taps[number] && hops.len() > 1 {
                 chain.taps = vec![0];
@@ -148,6 +169,19 @@ pub(crate) struct Content {
     pub(crate) to: Index,
     pub(crate) segment_bytes: Option<u16>,
     pub(crate) is_partial: bool,
+    pub(crate) varying: VaryingFields,
+}
+
+/// What packets show beside their flow.
+pub(crate) fn varying() -> impl Strategy<Value = VaryingFields> {
+    let flags = [
+        TcpFlags::ACK,
+        TcpFlags::SYN,
+        TcpFlags::ACK.with(TcpFlags::PSH),
+        TcpFlags::ACK.with(TcpFlags::FIN).with(TcpFlags::CWR),
+    ];
+    (select(&[0u8, 0, 46, 10][..]), select(flags.to_vec()))
+        .prop_map(|(dscp, flags)| VaryingFields { dscp, tcp_flags: Some(flags) })
 }
 
 prop_compose! {
@@ -160,8 +194,9 @@ prop_compose! {
         to in any::<Index>(),
         segment_bytes in prop::option::weighted(0.3, 100u16..1_500),
         is_partial in any::<bool>(),
+        varying in varying(),
     ) -> Content {
-        Content { is_v6, is_tcp, port, vlan, bytes, to, segment_bytes, is_partial }
+        Content { is_v6, is_tcp, port, vlan, bytes, to, segment_bytes, is_partial, varying }
     }
 }
 
@@ -208,6 +243,7 @@ impl Content {
             protocol: if self.is_tcp { IpProtocol::TCP } else { IpProtocol::UDP },
             vlan: self.vlan,
             payload: vec![0x5a; self.bytes],
+            varying: self.varying,
             ..spec
         };
         let frame = spec.frame();

@@ -6,6 +6,7 @@ use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, rules, three_hos
 use crate::town::rule;
 use catena_dataplane::engine::TunnelKind;
 use catena_model::DropReason;
+use catena_model::classifier::FieldMatch;
 use catena_model::program::{PROXY_MAC, RuleMatch, RulePlace};
 use catena_model::resource::{Encapsulation, IpFamily, Transport};
 use catena_wire::scalar::{IpProtocol, PortRange, VlanId};
@@ -176,6 +177,7 @@ fn every_field_of_a_rule_counts() {
         destination: None,
         source_ports: None,
         destination_ports: None,
+        fields: FieldMatch::default(),
     };
     let udp = rule(IpFamily::Ipv4, Transport::Udp, CHAINED_PORT);
     let range = |min, max| Some(PortRange::new(min, max).unwrap());

@@ -19,6 +19,7 @@ fn probe(rig: &Rig, number: u64, is_v4: bool, port: u16, packet_bytes: usize) ->
         source: rig.town.mac("S"),
         flow: flow(&like.frame()),
         carrier: ProbeCarrier::Udp,
+        varying: ProbeCarrier::Udp.varying(),
         mark: ProbeMark { number, seal: SEAL },
         packet_bytes,
     };

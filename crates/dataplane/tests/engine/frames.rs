@@ -8,6 +8,7 @@ use catena_wire::ipv6::Ipv6Header;
 use catena_wire::scalar::{EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr, VlanId};
 use catena_wire::tcp::{TcpFlags, TcpHeader};
 use catena_wire::udp::UdpHeader;
+use catena_wire::varying::VaryingFields;
 use catena_wire::{ipv4, ipv6, tcp, udp};
 use std::net::IpAddr;
 
@@ -27,6 +28,8 @@ pub(crate) struct Spec {
     /// Offset in units of eight bytes, and whether more fragments follow.
     pub(crate) fragment: (u16, bool),
     pub(crate) payload: Vec<u8>,
+    /// What it shows beside its flow; TCP without flags has ACK.
+    pub(crate) varying: VaryingFields,
 }
 
 impl Spec {
@@ -80,7 +83,7 @@ impl Spec {
                     destination_port,
                     sequence: self.sequence,
                     acknowledgment: 1,
-                    flags: TcpFlags::ACK,
+                    flags: self.varying.tcp_flags.unwrap_or(TcpFlags::ACK),
                     window: 1_000,
                     urgent_pointer: 0,
                 };
@@ -105,7 +108,7 @@ impl Spec {
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let header = Ipv4Header {
-                    traffic_class: 0,
+                    traffic_class: self.varying.traffic_class(),
                     payload_bytes,
                     identification: self.identification,
                     dont_fragment: self.fragment == (0, false),
@@ -122,7 +125,7 @@ impl Spec {
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 let header = Ipv6Header {
-                    traffic_class: 0,
+                    traffic_class: self.varying.traffic_class(),
                     flow_label: FlowLabel::new(0).unwrap(),
                     payload_length: u16::try_from(payload_bytes).unwrap(),
                     next_header: self.protocol,

@@ -396,6 +396,7 @@ fn a_tenants_packet_that_looks_like_a_probe_is_a_tenants_packet() {
         source: rig.town.mac("S"),
         flow: flow(&chained(&rig.town).frame()),
         carrier: ProbeCarrier::Udp,
+        varying: ProbeCarrier::Udp.varying(),
         mark: ProbeMark { number: 1, seal: 0x1234 },
         packet_bytes: 0,
     };

@@ -1,7 +1,7 @@
 //! The fast path against the slow path: whatever comes, an engine with it and one without do the same.
 
 use crate::accounting::{
-    Content, Shot, USERS_LAST, USERS_VNI, behave, chains_of, shoot, shots, towns,
+    Content, Shot, USERS_LAST, USERS_VNI, behave, chains_of, shoot, shots, towns, varying,
 };
 use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig, SeenDatagram};
@@ -66,9 +66,11 @@ prop_compose! {
         bytes in prop_oneof![4 => 0usize..200, 1 => 1_300usize..1_500],
         to in any::<Index>(),
         is_partial in prop::bool::weighted(0.1),
+        varying in varying(),
     ) -> Sent {
         let segment_bytes = None;
-        let what = Content { is_v6, is_tcp, port, vlan, bytes, to, segment_bytes, is_partial };
+        let what =
+            Content { is_v6, is_tcp, port, vlan, bytes, to, segment_bytes, is_partial, varying };
         Sent::Plain { from, what }
     }
 }

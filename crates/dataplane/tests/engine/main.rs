@@ -11,6 +11,7 @@ mod balance;
 mod chains;
 mod check;
 mod explain;
+mod fields;
 mod flat;
 mod floods;
 mod flows;

@@ -4,6 +4,7 @@ use crate::frames::Spec;
 use crate::town::{Town, rule};
 use catena_model::resource::{ContextHeader, Encapsulation, IpFamily, Transport};
 use catena_wire::scalar::IpProtocol;
+use catena_wire::varying::VaryingFields;
 
 pub(crate) const CUSTOMER: usize = 0;
 pub(crate) const INTERNAL: usize = 1;
@@ -68,6 +69,7 @@ pub(crate) fn packet(town: &Town, destination_port: u16) -> Spec {
         identification: 7,
         fragment: (0, false),
         payload: b"catena".to_vec(),
+        varying: VaryingFields::default(),
     }
 }
 

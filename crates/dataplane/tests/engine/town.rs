@@ -2,6 +2,7 @@
 //! in a few lines and cut into one program per node as the planner would.
 
 use catena_dataplane::engine::Tables;
+use catena_model::classifier::{Field, FieldMatch};
 use catena_model::entry::Program;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
@@ -111,6 +112,13 @@ fn rule_id(chain: &str, number: usize) -> RuleId {
     RuleId(id(5, of_chain << 16 | number))
 }
 
+/// A condition on a field beside the flow.
+pub(crate) fn condition(name: &str, words: &str) -> FieldMatch {
+    let mut condition = FieldMatch::default();
+    condition.set(Field::named(name).unwrap(), words).unwrap();
+    condition
+}
+
 /// A rule for one transport and destination port of one IP version.
 pub(crate) fn rule(family: IpFamily, transport: Transport, destination_port: u16) -> RuleMatch {
     RuleMatch {
@@ -122,6 +130,7 @@ pub(crate) fn rule(family: IpFamily, transport: Transport, destination_port: u16
         destination: None,
         source_ports: None,
         destination_ports: Some(PortRange::new(destination_port, destination_port).unwrap()),
+        fields: FieldMatch::default(),
     }
 }
 
@@ -260,6 +269,7 @@ impl Town {
             hops: hops.collect(),
             destination: self.networks[chain.destination].id,
             is_way_back: chain.is_reverse,
+            splits_flows: chain.rules.iter().any(|(_, matches)| !matches.fields.is_any()),
         }
     }
 

@@ -15,6 +15,7 @@ use catena_wire::mpls::SfcLabelPair;
 use catena_wire::nsh::{ContextHeaders, Metadata, NshHeader, NshNextProtocol};
 use catena_wire::ports;
 use catena_wire::scalar::{IpProtocol, MacAddr, MplsLabel, NshTtl, ServiceIndex, Spi, Teid, Vni};
+use catena_wire::varying::VaryingFields;
 use catena_wire::vxlan::VxlanHeader;
 use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
 use std::net::IpAddr;
@@ -31,6 +32,8 @@ pub(crate) struct Sent {
 /// Flows that a town has, and one that is crowded.
 const FLOWS: usize = 10;
 const FLOWS_CROWDED: usize = 100;
+/// The code point that some rules look at (RFC 3246).
+const EF: u8 = 46;
 /// Contents of metadata that nodes send.
 const CONTENTS: usize = 1_000;
 
@@ -128,6 +131,7 @@ fn spec(town: &Town, dice: &mut Dice, from: (&str, u8), to: (&str, u8)) -> Spec 
         identification: 7,
         fragment: (0, false),
         payload,
+        varying: VaryingFields { dscp: if dice.once_in(6) { EF } else { 0 }, tcp_flags: None },
     }
 }
 

@@ -2,7 +2,8 @@
 //! chains over them that change.
 
 use crate::dice::Dice;
-use crate::town::{Town, rule};
+use crate::town::{Town, condition, rule};
+use catena_model::classifier::FieldMatch;
 use catena_model::program::{
     DelayClass, RulePlace, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
 };
@@ -207,7 +208,11 @@ fn change_chains(town: &mut Town, dice: &mut Dice) {
         chain.rules.iter_mut().for_each(|(_, matches)| matches.place = RulePlace::Port(source));
     }
     let priority = 10 + dice.below(3) as u32;
-    chain.rules.iter_mut().for_each(|(of, _)| *of = priority);
+    // What differs within a flow, no kernel looks at.
+    let fields = if dice.once_in(8) { condition("dscp", "ef") } else { FieldMatch::default() };
+    for (of, matches) in &mut chain.rules {
+        (*of, matches.fields) = (priority, fields);
+    }
 }
 
 /// One to four functions, none twice; now and then two share a hop, or one is elsewhere.

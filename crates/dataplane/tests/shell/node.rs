@@ -7,6 +7,7 @@ use catena_kernel::attach::{FunctionNamespace, resolve_switch_side};
 use catena_kernel::namespace::{NetNamespace, enter};
 use catena_kernel::netlink::{IpFamily, Netlink};
 use catena_kernel::{packet, sysctl, tc};
+use catena_model::classifier::FieldMatch;
 use catena_model::entry::Program;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
@@ -294,6 +295,7 @@ pub(crate) fn program(number: u64) -> NodeProgram {
                 destination: Some("10.0.0.2/32".parse().unwrap()),
                 source_ports: None,
                 destination_ports: Some(PortRange::new(CHAIN_PORT, CHAIN_PORT).unwrap()),
+                fields: FieldMatch::default(),
             },
             path: PathId(5),
         });
@@ -324,6 +326,7 @@ pub(crate) fn program(number: u64) -> NodeProgram {
         }],
         destination: network,
         is_way_back: false,
+        splits_flows: false,
     });
     program.chains.push(ChainEntry { id: chain, name: "c1".into() });
     program

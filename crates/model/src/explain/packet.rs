@@ -1,6 +1,7 @@
 //! A packet in words, and what a packet must look like in words. Knows the two small languages of
 //! the command line; refuses to make or read bytes.
 
+use crate::classifier::{FIELDS, Field, FieldMatch};
 use crate::resource::{IpFamily, Transport};
 use catena_wire::scalar::VlanId;
 use ipnet::IpNet;
@@ -47,6 +48,9 @@ pub struct PacketDescription {
     pub ttl: u8,
     /// Length of the IP packet, in bytes; none: without payload.
     pub length: Option<u16>,
+    /// Fields beside the flow.
+    #[serde(default)]
+    pub fields: FieldMatch,
 }
 
 impl FromStr for PacketDescription {
@@ -82,6 +86,7 @@ fn describe(text: &str) -> Result<PacketDescription, String> {
         vlan: None,
         ttl: TTL_DEFAULT,
         length: None,
+        fields: FieldMatch::default(),
     };
     while let Some(word) = words.next() {
         let value = next(&mut words, "a number")?;
@@ -92,10 +97,26 @@ fn describe(text: &str) -> Result<PacketDescription, String> {
             }
             "ttl" => packet.ttl = number(value)?,
             "length" => packet.length = Some(number(value)?),
-            other => return Err(format!("'{other}' is not vlan, ttl or length")),
+            other => packet
+                .fields
+                .set(
+                    Field::named(other).ok_or_else(|| {
+                        format!("'{other}' is not vlan, ttl, length or {}", names())
+                    })?,
+                    value,
+                )
+                .map_err(|error| error.to_string())?,
         }
     }
-    Ok(packet)
+    match packet.fields.missing(Some(packet.transport)) {
+        Some((field, _)) => Err(format!("such a packet has no {}", field.title)),
+        None => Ok(packet),
+    }
+}
+
+/// The names of the fields beside the flow.
+fn names() -> String {
+    FIELDS.each_ref().map(|field| field.name).join(" or ")
 }
 
 fn next<'t>(words: &mut SplitWhitespace<'t>, what: &str) -> Result<&'t str, String> {
@@ -136,6 +157,9 @@ pub struct PacketFilter {
     pub destination_port: Option<u16>,
     /// Source or destination port.
     pub port: Option<u16>,
+    /// Fields beside the flow.
+    #[serde(default)]
+    pub fields: FieldMatch,
 }
 
 impl FromStr for PacketFilter {
@@ -171,7 +195,12 @@ fn filter(text: &str) -> Result<PacketFilter, String> {
                 filter.address(Side::Either, next(&mut words, "an address")?)?;
             }
             "port" => filter.port(Side::Either, next(&mut words, "a port")?)?,
-            other => return Err(format!("'{other}' is no word of it")),
+            other => {
+                let field = Field::named(other);
+                let field = field.ok_or_else(|| format!("'{other}' is no word of it"))?;
+                let value = next(&mut words, "a value")?;
+                filter.fields.set(field, value).map_err(|error| error.to_string())?;
+            }
         }
     }
     Ok(filter)
@@ -243,6 +272,8 @@ mod tests {
             "udp 10.0.0.1:1 > 10.0.0.2:2 vlan 4096",
             "udp 10.0.0.1:1 > 10.0.0.2:2 colour 7",
             "udp 10.0.0.1:1 > 10.0.0.2:2 ttl",
+            "udp 10.0.0.1:1 > 10.0.0.2:2 tcp_flags syn",
+            "udp 10.0.0.1:1 > 10.0.0.2:2 dscp 64",
         ] {
             let error = text.parse::<PacketDescription>().unwrap_err().to_string();
             assert!(error.contains("write it as 'tcp 10.0.1.7:40112"), "{text}: {error}");
@@ -261,6 +292,9 @@ mod tests {
         assert_eq!(filter.host, Some("2001:db8::1/128".parse().unwrap()));
         assert_eq!(filter.destination, Some("2001:db8::/32".parse().unwrap()));
         assert_eq!(filter.port, Some(53));
+        let filter: PacketFilter = "tcp dscp 46 and tcp_flags syn,!ack".parse().unwrap();
+        let words: Vec<_> = filter.fields.words().map(|(_, words)| words).collect();
+        assert_eq!(words, ["ef", "syn,!ack"]);
         assert_eq!("".parse(), Ok(PacketFilter::default()));
         for text in ["vlan 7", "dst port x", "host", "src port", "net 10.0.0.0/40"] {
             assert!(text.parse::<PacketFilter>().is_err(), "{text}");

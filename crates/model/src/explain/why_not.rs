@@ -1,6 +1,7 @@
 //! Why a rule does not take a packet: the first condition that fails, with what it wants and what
 //! the packet has. Knows texts; refuses to judge.
 
+use crate::classifier::Field;
 use crate::id::{NodeName, PathId, RuleId};
 use crate::resource::{IpFamily, Transport};
 use catena_wire::scalar::{PortRange, VlanId};
@@ -105,6 +106,15 @@ pub enum RuleCondition {
         /// The packet's; none: it has no ports.
         found: Option<u16>,
     },
+    /// A field beside the flow is otherwise.
+    Field {
+        /// Its name.
+        field: String,
+        /// What the rule wants.
+        wanted: String,
+        /// The packet's; none: it does not have it.
+        found: Option<String>,
+    },
     /// Every condition holds, but an earlier rule takes the packet.
     EarlierRule {
         /// Name of that rule.
@@ -171,6 +181,11 @@ impl fmt::Display for RuleCondition {
             Self::DestinationPort { wanted, found } => {
                 let wanted = range(*wanted);
                 write!(f, "it wants destination port {wanted}, the packet {}", port(*found))
+            }
+            Self::Field { field, wanted, found } => {
+                let title = Field::named(field).map_or(field.as_str(), |field| field.title);
+                let found = found.as_deref().unwrap_or("none");
+                write!(f, "it wants {title} {wanted}, the packet has {found}")
             }
             Self::EarlierRule { rule, priority, chain } => write!(
                 f,

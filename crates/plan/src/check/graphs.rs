@@ -4,7 +4,7 @@ use super::routes::{Fault, Routes};
 use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::intent::Intent;
-use crate::place::has_too_many_answers;
+use crate::place::{Unanswerable, never_answered};
 use crate::render::destination_network;
 use catena_model::limits::{CHAIN_ANSWER_RULES_MAX, CHAIN_FUNCTIONS_MAX};
 use catena_model::resource::{Chain, ChainGraph};
@@ -37,9 +37,15 @@ pub(super) fn check_routes(
     chain: &Chain,
 ) -> Result<(), PlanError> {
     destination_network(intent, graphs, chain)?;
-    if chain.is_symmetric && has_too_many_answers(intent, graphs, chain) {
-        let chain = chain.name();
-        return Err(PlanError::TooManyAnswers { chain, limit: CHAIN_ANSWER_RULES_MAX });
+    let why = chain.is_symmetric.then(|| never_answered(intent, graphs, chain)).flatten();
+    let chain = chain.name();
+    match why {
+        Some(Unanswerable::TooMany) => {
+            Err(PlanError::TooManyAnswers { chain, limit: CHAIN_ANSWER_RULES_MAX })
+        }
+        Some(Unanswerable::Field(rule, title)) => {
+            Err(PlanError::UnknownAnswers { chain, rule, title })
+        }
+        Some(Unanswerable::Missing(_)) | None => Ok(()),
     }
-    Ok(())
 }

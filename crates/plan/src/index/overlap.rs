@@ -29,23 +29,7 @@ pub fn overlap(a: &ClassificationRule, b: &ClassificationRule) -> bool {
 /// The same, whatever port the packet enters and leaves by.
 #[must_use]
 pub fn tuples_overlap(a: &ClassificationRule, b: &ClassificationRule) -> bool {
-    let prefixes = |a: Option<IpNet>, b: Option<IpNet>| match (a, b) {
-        (Some(a), Some(b)) => {
-            let (a, b) = (a.trunc(), b.trunc());
-            a.contains(&b) || b.contains(&a)
-        }
-        _ => true,
-    };
-    let ranges = |a: PortBounds, b: PortBounds| {
-        let ((a_min, a_max), (b_min, b_max)) = (a.closed(), b.closed());
-        a_min <= b_max && b_min <= a_max
-    };
-    a.family == b.family
-        && meets(a.transport, b.transport)
-        && prefixes(a.source_prefix, b.source_prefix)
-        && prefixes(a.destination_prefix, b.destination_prefix)
-        && ranges(a.source_ports, b.source_ports)
-        && ranges(a.destination_ports, b.destination_ports)
+    a.flow().meets(&b.flow())
 }
 
 /// Equal, or one does not care.
@@ -197,6 +181,7 @@ impl<M: Member> Alike<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catena_model::classifier::FieldMatch;
     use catena_model::id::{PortId, RuleId};
     use catena_model::resource::Label;
     use uuid::Uuid;
@@ -220,6 +205,7 @@ mod tests {
             destination_prefix: "192.0.2.1/32".parse().ok(),
             source_port: Some(PortId(Uuid::from_u128(1))),
             destination_port: Some(PortId(Uuid::from_u128(2))),
+            fields: FieldMatch::default(),
         }
     }
 

@@ -1,5 +1,4 @@
-//! The index says what a scan says, and the check of what was written decides as the check of
-//! everything.
+//! The index says what a scan says, and the check of what was written decides as that of everything.
 
 #![allow(clippy::unwrap_used)]
 
@@ -97,6 +96,7 @@ fn rule(number: u32, dice: &mut Dice) -> ClassificationRule {
     };
     let port = |dice: &mut Dice| dice.flag().then(|| PortId(id(3, dice.below(5))));
     let transports = [Transport::Tcp, Transport::Udp, Transport::Icmp];
+    let looks = ["{}", "{}", r#"{"dscp": "ef"}"#, r#"{"dscp": "cs1"}"#];
     ClassificationRule {
         id: RuleId(id(6, number)),
         label: label(dice),
@@ -108,6 +108,7 @@ fn rule(number: u32, dice: &mut Dice) -> ClassificationRule {
         destination_prefix: prefix(dice),
         source_port: port(dice),
         destination_port: port(dice),
+        fields: serde_json::from_str(looks[dice.below(4) as usize]).unwrap(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The planner as a whole: what it makes of what is declared and of what nodes say.
 
 mod changes;
+mod fields;
 mod golden;
 mod graphs;
 mod index;

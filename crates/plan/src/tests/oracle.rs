@@ -262,6 +262,7 @@ fn entry(id: PathId, path: &PathRecord) -> PathEntry {
         hops: path.hops.clone(),
         destination: path.destination,
         is_way_back: path.direction == Direction::Reverse,
+        splits_flows: path.splits_flows,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A small declared world: nodes with functions, and a domain that acknowledges on demand.
 #![allow(clippy::unwrap_used)]
 
+use catena_model::classifier::FieldMatch;
 use catena_model::entry::ProgramVersion;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
 use catena_model::program::Underlay;
@@ -182,6 +183,7 @@ impl World {
                 destination_prefix: None,
                 source_port: Some(port_id(source, CUSTOMER)),
                 destination_port: None,
+                fields: FieldMatch::default(),
             },
         );
         let chain = ChainId(id(7, number));

@@ -6,6 +6,7 @@ use super::*;
 use crate::scalar::FragmentOffset;
 use crate::segment::coalesce::Segment;
 use crate::segment::{SegmentKind, SuperFrame};
+use crate::tcp::TcpFlags;
 use crate::{golden, ipv4, ipv6};
 
 macro_rules! goldens {
@@ -81,6 +82,7 @@ fn a_padded_frame_ends_where_its_packet_ends() {
         end: 54,
         flow: Some(flow("192.0.2.1", "198.51.100.2", IpProtocol::TCP, (443, 40_000))),
         icmp_type: None,
+        varying: VaryingFields { dscp: 0, tcp_flags: Some(TcpFlags::SYN.with(TcpFlags::ACK)) },
     };
     assert_eq!(frame, expected);
     assert!(!frame.is_multicast_or_link_local() && !frame.is_neighbour_discovery());

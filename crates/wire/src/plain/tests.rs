@@ -57,6 +57,7 @@ fn agree(bytes: &[u8]) -> bool {
     assert_eq!((view.l3_offset, view.fragment), (plain.l3_offset.into(), Fragment::Whole));
     assert_eq!(view.vlan.map_or(0, VlanId::get), plain.vlan());
     assert_eq!(view.network == crate::frame::Network::Ipv6, plain.is_v6());
+    assert_eq!(view.varying, plain.varying(bytes));
     assert_eq!(view.destination.is_multicast(), plain.is_group());
     for seed in [0, 77] {
         assert_eq!(plain.flow().symmetric_hash(seed), plain.symmetric_hash(seed));

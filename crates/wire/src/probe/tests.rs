@@ -28,7 +28,8 @@ fn probe(flow: FlowKey, packet_bytes: usize) -> Vec<u8> {
 
 fn probe_as(flow: FlowKey, carrier: ProbeCarrier, packet_bytes: usize) -> Vec<u8> {
     let (destination, source, mark) = (FUNCTION, US, MARK);
-    let frame = ProbeFrame { destination, source, flow, carrier, mark, packet_bytes };
+    let varying = carrier.varying();
+    let frame = ProbeFrame { destination, source, flow, carrier, varying, mark, packet_bytes };
     let mut into = [0xa5; 2_000];
     let length = frame.emit(&mut into).unwrap();
     assert!(into[length..].iter().all(|byte| *byte == 0xa5), "nothing is written behind it");
@@ -102,6 +103,7 @@ fn what_is_cut_or_changed_in_its_magic_is_no_probe() {
         source: US,
         flow,
         carrier: ProbeCarrier::Udp,
+        varying: ProbeCarrier::Udp.varying(),
         mark: MARK,
         packet_bytes: 52,
     };

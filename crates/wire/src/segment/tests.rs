@@ -11,6 +11,7 @@ use crate::golden;
 use crate::ipv4::{Ipv4Header, Ipv4View};
 use crate::ipv6::Ipv6Header;
 use crate::scalar::{EtherType, FlowLabel, FragmentOffset, MacAddr, VlanId};
+use crate::tcp::TcpFlags;
 use crate::tcp::TcpHeader;
 use crate::udp::{UdpHeader, UdpView};
 

@@ -129,7 +129,7 @@ fn a_protocol_takes_its_packets_alone() {
             let classifier = stage.classifier_with(fields.clone());
             let chain = stage.chain(&[stage.group(V8)], &[classifier]);
             // Once in and once out, by the one port.
-            assert_eq!(echoes_at_v8(stage), 2 * echoes, "{fields} {:?}", stage.family);
+            assert_eq!(echoes_at_v8(stage, &[]), 2 * echoes, "{fields} {:?}", stage.family);
             stage.delete_chain(&chain);
             stage.house.remove_chains();
             takes(stage, &fields, taken, left);
@@ -137,13 +137,30 @@ fn a_protocol_takes_its_packets_alone() {
     });
 }
 
-/// How many echo requests from S to D are seen at v8; all are answered.
-fn echoes_at_v8(stage: &Stage<'_>) -> usize {
+#[test]
+fn a_code_point_takes_the_packets_that_bear_it() {
+    tell(false, |stage| {
+        let source = stage.port("S", "customer");
+        let fields = json!({"dscp": "ef", "logical_source_port": source});
+        let classifier = stage.classifier_with(fields);
+        let chain = stage.chain(&[stage.group(V8)], &[classifier]);
+        // Traffic classes: the code points EF and AF11, ECN behind them, and none.
+        for (class, echoes) in [("0xb8", ECHOES), ("0xba", ECHOES), ("0x28", 0), ("0", 0)] {
+            assert_eq!(echoes_at_v8(stage, &["-Q", class]), 2 * echoes, "{class}");
+        }
+        stage.delete_chain(&chain);
+        stage.house.remove_chains();
+    });
+}
+
+/// How many echo requests from S to D, sent with these options, are seen at v8; all are answered.
+fn echoes_at_v8(stage: &Stage<'_>, options: &[&str]) -> usize {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = Capture::start(&stage.house.node("v8"), "customer", ECHO_REQUEST, folder.path());
     let to = address("D", stage.family).to_string();
     let count = ECHOES.to_string();
-    let said = stage.house.node("S").run("ping", &["-n", "-q", "-c", &count, "-i", "0.05", &to]);
+    let usual = ["-n", "-q", "-c", &count, "-i", "0.05", &to];
+    let said = stage.house.node("S").run("ping", &[options, &usual].concat());
     assert!(said.contains(&format!("{ECHOES} received")), "{said}");
     capture.frames().len()
 }

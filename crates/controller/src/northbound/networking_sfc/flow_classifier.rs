@@ -7,14 +7,16 @@ use super::scope::{Edit, Labels, Scope, View};
 use super::{uses, values};
 use crate::config::Overlap;
 use catena_model::ProjectId;
+use catena_model::classifier::{FIELDS, Field, FieldMatch};
 use catena_model::id::{PortId, RuleId};
 use catena_model::resource::{ClassificationRule, IpFamily, PortBounds, Transport};
 use catena_plan::IndexedIntent;
 use ipnet::IpNet;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 use uuid::Uuid;
 
-const TABLE: &[Attribute] = &[
+const OF_NETWORKING_SFC: [Attribute; 14] = [
     read_only("id"),
     optional("name", empty_text, true, values::name_or_null),
     optional("description", empty_text, true, values::text_or_null),
@@ -31,6 +33,12 @@ const TABLE: &[Attribute] = &[
     optional("l7_parameters", empty_dict, false, no_l7),
 ];
 
+/// Those, and our own fields.
+static TABLE: LazyLock<Vec<Attribute>> = LazyLock::new(|| {
+    let own = FIELDS.iter().map(|field| optional(field.name, null, false, own_field));
+    OF_NETWORKING_SFC.into_iter().chain(own).collect()
+});
+
 pub(super) struct FlowClassifiers;
 
 impl Collection for FlowClassifiers {
@@ -43,7 +51,7 @@ impl Collection for FlowClassifiers {
     }
 
     fn table(&self) -> &'static [Attribute] {
-        TABLE
+        &TABLE
     }
 
     fn not_found(&self, id: &str) -> ApiError {
@@ -128,6 +136,12 @@ fn read(given: &Prepared) -> Result<ClassificationRule, ApiError> {
         Some("icmp") => Some(Transport::Icmp),
         _ => None,
     };
+    let mut fields = FieldMatch::default();
+    for field in &FIELDS {
+        if let Some(words) = given.text(field.name) {
+            fields.set(field, &words).map_err(|error| invalid_field(&error.to_string()))?;
+        }
+    }
     Ok(ClassificationRule {
         id: RuleId(Uuid::new_v4()),
         label: given.label(),
@@ -145,6 +159,7 @@ fn read(given: &Prepared) -> Result<ClassificationRule, ApiError> {
         destination_prefix: prefix("destination_ip_prefix"),
         source_port: given.uuid("logical_source_port").map(PortId),
         destination_port: given.uuid("logical_destination_port").map(PortId),
+        fields,
     })
 }
 
@@ -162,6 +177,13 @@ fn check(rule: &ClassificationRule) -> Result<(), ApiError> {
     if has_ports && !matches!(rule.transport, Some(Transport::Tcp | Transport::Udp)) {
         let message = "Must also specify protocol tcp or udp if a port range is given.";
         return Err(ApiError::invalid("FlowClassifierProtocolRequiredWithPorts", message));
+    }
+    if let Some((field, needed)) = rule.fields.missing(rule.transport) {
+        let (name, needed) = (field.name, json!(needed));
+        let needed = needed.as_str().unwrap_or_default();
+        return Err(invalid_field(&format!(
+            "Must also specify protocol {needed} if {name} is given."
+        )));
     }
     for prefix in [rule.source_prefix, rule.destination_prefix].into_iter().flatten() {
         if IpFamily::of(prefix.addr()) != rule.family {
@@ -190,7 +212,7 @@ fn family_name(family: IpFamily) -> &'static str {
 
 fn render(rule: &ClassificationRule) -> Shown {
     let text = |prefix: Option<IpNet>| prefix.map(|prefix| prefix.to_string());
-    shown(json!({
+    let mut rendered = json!({
         "id": rule.id,
         "name": rule.label.name,
         "description": rule.label.description,
@@ -207,7 +229,28 @@ fn render(rule: &ClassificationRule) -> Shown {
         "logical_destination_port": rule.destination_port,
         "l7_parameters": {},
         "tenant_id": rule.label.project,
-    }))
+    });
+    for field in &FIELDS {
+        rendered[field.name] = json!(rule.fields.get(field));
+    }
+    shown(rendered)
+}
+
+fn invalid_field(message: &str) -> ApiError {
+    ApiError::invalid("FlowClassifierInvalidField", message)
+}
+
+/// A condition on one of our own fields, in its one form.
+fn own_field(name: &str, value: &Value) -> Result<Value, ApiError> {
+    if value.is_null() {
+        return Ok(Value::Null);
+    }
+    let words = value.as_str().map_or_else(|| values::shown(value), str::to_owned);
+    let Some(field) = Field::named(name) else { return Ok(Value::Null) };
+    match field.one_form(&words) {
+        Ok(condition) => Ok(json!(condition)),
+        Err(error) => Err(invalid_field(&format!("Flow Classifier has invalid {name}: {error}."))),
+    }
 }
 
 fn ethertype(_: &str, value: &Value) -> Result<Value, ApiError> {

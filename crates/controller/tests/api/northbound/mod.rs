@@ -7,6 +7,7 @@ mod concurrency;
 mod connections;
 mod envelope;
 mod explain;
+mod fields;
 mod forget;
 mod graphs;
 mod lists;

@@ -19,9 +19,17 @@ const OURS: [&str; 12] = [
     "updated_at",
     "revision_number",
 ];
-/// Attributes that only we have, read-only: what became of a chain, and of a change.
-const ADDED: [&str; 6] =
-    ["status", "status_reason", "path_id", "last_change", "receipt", "receipts"];
+/// Attributes that only we have: what became of a chain, and of a change; fields of classifiers.
+const ADDED: [&str; 8] = [
+    "status",
+    "status_reason",
+    "path_id",
+    "last_change",
+    "receipt",
+    "receipts",
+    "dscp",
+    "tcp_flags",
+];
 /// The extensions that clients of service chains look for; the original has many more.
 const EXTENSIONS: [&str; 6] =
     ["sfc", "flow_classifier", "service_graph", "networking-sfc-tap", "quotas", "quota_details"];

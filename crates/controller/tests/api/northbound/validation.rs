@@ -18,7 +18,7 @@ fn bench() -> Bench {
 }
 
 /// Posts each body and compares status and type; accepted ones are deleted again.
-fn check_posts(controller: &Controller, path: &str, cases: &[(Value, u16, &str)]) {
+pub(super) fn check_posts(controller: &Controller, path: &str, cases: &[(Value, u16, &str)]) {
     for (attributes, status, expected) in cases {
         let (got, body) = controller.post(path, attributes);
         let shown = if got == 201 { "" } else { kind(&body) };
@@ -215,6 +215,7 @@ fn overlapping_classifiers_are_refused_and_disjoint_ones_accepted() {
     });
     let first = id(&controller.create(path, &first));
     for (change, overlaps) in [
+        (json!({"dscp": "ef"}), true),
         (json!({}), true),
         (json!({"protocol": "udp"}), false),
         (json!({"source_ip_prefix": "10.0.0.128/25"}), true),

@@ -73,7 +73,7 @@ impl FastPath {
 #[inline]
 fn note_flow(meta: &PacketMeta, context: &mut FastPathContext<'_>) {
     if meta.is_due {
-        let key = context.affinity.key(&meta.frame.flow());
+        let key = context.affinity.key(&meta.frame.flow(), meta.fields);
         context.affinity.note(context.now_ns, key, PathId(meta.header.path));
     }
 }

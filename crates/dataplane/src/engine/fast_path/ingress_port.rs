@@ -13,6 +13,8 @@ pub(super) struct IngressPort {
     /// The same for what comes back bare; none: its MACs are ours.
     pub(super) addressed_in: Option<NetworkIndex>,
     pub(super) kind: IngressKind,
+    /// The fields beside the flow that rules look at there.
+    pub(super) fields: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

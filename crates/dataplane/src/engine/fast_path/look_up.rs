@@ -13,6 +13,7 @@ use crate::engine::state::network_mac;
 use crate::engine::vector::owner::Owner;
 use catena_io::{Offload, prefetch};
 use catena_model::TunnelKind;
+use catena_model::classifier::FieldWord;
 use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
 use catena_wire::scalar::EtherType;
@@ -142,6 +143,10 @@ impl FastPath {
             IngressKind::Endpoint if meta.user != Subscriber::Unknown => Some(Kind::Subscriber),
             IngressKind::Endpoint => {
                 meta.port = ingress.index.0;
+                meta.fields = match ingress.fields {
+                    0 => FieldWord(0),
+                    mask => FieldWord::of(&meta.frame.varying(bytes)).masked(mask),
+                };
                 meta.flow_hash = meta.frame.symmetric_hash(context.tables.choice_seed);
                 Some(Kind::Endpoint)
             }

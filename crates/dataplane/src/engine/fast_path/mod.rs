@@ -106,7 +106,8 @@ impl FastPath {
         };
         let owner = slots.owner_of_index(index);
         let (network, addressed_in) = (port.network, port.addressed_in());
-        let ingress = IngressPort { index, owner, network, addressed_in, kind };
+        let fields = tables.rules.fields_at(index, Some(network));
+        let ingress = IngressPort { index, owner, network, addressed_in, kind, fields };
         self.open_gate(slots.of_index(index), ingress);
     }
 

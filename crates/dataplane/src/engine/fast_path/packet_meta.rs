@@ -9,6 +9,7 @@ use crate::engine::state::flow_cache::FlowQuery;
 use crate::engine::state::proxy_flows::{FlowHash, Found};
 use crate::engine::vector::decision::ActionRef;
 use crate::engine::vector::owner::Owner;
+use catena_model::classifier::FieldWord;
 use catena_model::resource::Encapsulation;
 use catena_wire::plain::PlainFrame;
 use catena_wire::scalar::MacAddr;
@@ -165,6 +166,8 @@ pub(super) struct PacketMeta {
     pub(super) slice: Option<SliceIndex>,
     /// Index of the port that it came by, if it came from an endpoint.
     pub(super) port: u16,
+    /// What it shows there of the fields that rules look at.
+    pub(super) fields: FieldWord,
     /// The same for both directions of the flow; known once something is chosen by it.
     pub(super) flow_hash: u64,
     /// Where the proxy's memory looks for the flow, if it is asked.
@@ -186,8 +189,8 @@ pub(super) struct PacketMeta {
 impl PacketMeta {
     #[inline]
     pub(super) fn asked(&self) -> FlowQuery<'_> {
-        let Self { port, flow_hash, .. } = *self;
-        FlowQuery { port, frame: &self.frame, flow_hash }
+        let Self { port, fields, flow_hash, .. } = *self;
+        FlowQuery { port, frame: &self.frame, fields, flow_hash }
     }
 
     /// The number by which it chooses instances on the path of a position: on that of a slice, users

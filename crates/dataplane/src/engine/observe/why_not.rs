@@ -144,5 +144,10 @@ fn condition(
         Failing::DestinationPorts => wants.destination_ports.map_or(unread, |wanted| {
             RuleCondition::DestinationPort { wanted, found: ports.then_some(flow.destination_port) }
         }),
+        Failing::Fields => {
+            wants.fields.failing(&view.varying).map_or(unread, |(field, wanted, found)| {
+                RuleCondition::Field { field: field.name.to_owned(), wanted, found }
+            })
+        }
     }
 }

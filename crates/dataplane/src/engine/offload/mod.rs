@@ -33,6 +33,7 @@ use accounts::Accounts;
 use catena_fastpath::FlowKey;
 use catena_io::Buffer;
 use catena_model::account::Volume;
+use catena_model::classifier::FieldWord;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::kernel::{Declined, KernelCounters};
 use catena_wire::frame::FrameView;
@@ -302,7 +303,7 @@ impl KernelPath {
             Exit::Node(_) => None,
         });
         let leaves_node = made.leaves.iter().any(|leaving| matches!(leaving.exit, Exit::Node(_)));
-        let classified = made.classified.map(|path| (with.affinity.key(&flow), path));
+        let classified = made.classified.map(|path| (with.affinity.key(&flow, FieldWord(0)), path));
         let flow = Flow {
             holder,
             origin: seen.slot,

@@ -85,14 +85,17 @@ impl Translator<'_> {
     /// One effect on the packet itself.
     fn follow(&self, effect: &Effect, made: &mut Translation) -> Result<(), Declined> {
         match effect {
-            Effect::Classified { start, .. } => {
+            Effect::Classified { port, start, .. } => {
+                self.looks_at_flows_alone(*port)?;
                 made.classified = Some(self.on_path(*start, made)?);
             }
             Effect::Unclassified { port, .. } => {
+                self.looks_at_flows_alone(*port)?;
                 let network = self.tables.port(*port).entry.network;
                 made.dependencies.push(Dependency::Ordinary(network));
             }
             Effect::Branched { ended, start, .. } => {
+                self.leads_on_by_flows_alone(*ended)?;
                 self.on_path(*ended, made)?;
                 self.on_path(*start, made)?;
             }
@@ -103,6 +106,7 @@ impl Translator<'_> {
                 self.on_path(*position, made)?;
             }
             Effect::Finished { position, network, .. } => {
+                self.leads_on_by_flows_alone(*position)?;
                 self.on_path(*position, made)?;
                 made.dependencies.push(self.network(*network));
             }
@@ -121,6 +125,19 @@ impl Translator<'_> {
             Effect::Dropped { .. } => return Err(Declined::Dropped),
         }
         Ok(())
+    }
+
+    /// The kernel looks at flows. Do the rules at a port?
+    fn looks_at_flows_alone(&self, port: PortIndex) -> Result<(), Declined> {
+        let network = self.tables.port(port).network;
+        let fields = self.tables.rules.fields_at(port, Some(network));
+        if fields == 0 { Ok(()) } else { Err(Declined::Fields) }
+    }
+
+    /// And those at the end of a path?
+    fn leads_on_by_flows_alone(&self, ended: PathPosition) -> Result<(), Declined> {
+        let path = self.tables.positions.place(ended).path;
+        if self.tables.rules.fields_after(path) == 0 { Ok(()) } else { Err(Declined::Fields) }
     }
 
     fn network(&self, index: NetworkIndex) -> Dependency {

@@ -4,6 +4,7 @@
 //! that lives.
 
 use crate::engine::Engine;
+use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
 use crate::engine::packet::parse;
 use crate::engine::state::affinity::FlowAffinity;
@@ -12,6 +13,8 @@ use crate::engine::state::proxy_flows::{Key, Payer, Visit, Whose};
 use crate::engine::state::{network_mac, rewrite};
 use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::owner::Owner;
+use catena_model::PathId;
+use catena_model::classifier::FieldWord;
 use catena_model::explain::{ExplainAt, ExplainRequest};
 use catena_wire::digest;
 
@@ -37,7 +40,7 @@ pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest,
             .map(|one| FragmentScope::by_port(one.slots.serial(port), table, view.source));
         engine.fragments.borrow_way(&live.fragments, now_ns, scopes, (&request.frame.0, &view));
     }
-    lend_flow_path(engine, live, &request.frame.0, now_ns);
+    lend_flow_path(engine, live, port, &request.frame.0, now_ns);
     lend_visit(engine, live, port, &request.frame.0, now_ns);
 }
 
@@ -55,16 +58,24 @@ fn lend_floods(engine: &mut Engine, live: &Engine) {
 }
 
 /// The path that the flow went into last: a pin may hold it there.
-fn lend_flow_path(engine: &mut Engine, live: &Engine, bytes: &[u8], now_ns: u64) {
+fn lend_flow_path(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8], now_ns: u64) {
     let Ok(view) = parse::parse_frame(bytes) else { return };
     let Some(flow) = view.flow else { return };
     let Engine { tables, affinity: own, .. } = engine;
     // At the end of a path flows are remembered by the chain that they enter there.
-    let chain = |start| tables.path(tables.positions.place(start).path).chain;
-    let entered: Vec<_> = tables.rules.starts_after().map(chain).collect();
+    let shown = |mask| FieldWord::of(&view.varying).masked(mask);
+    let entered = |(ended, start): (PathId, PathPosition)| {
+        let mask = tables.positions.index_of(ended).map(|ended| tables.rules.fields_after(ended));
+        let chain = tables.path(tables.positions.place(start).path).chain;
+        (shown(mask.unwrap_or(0)), chain)
+    };
+    let entered: Vec<_> = tables.rules.starts_after().map(entered).collect();
+    let network = Some(tables.port(port).network);
+    let here = shown(tables.rules.fields_at(port, network));
     let keys = |affinity: &FlowAffinity| -> Vec<u64> {
-        let after = entered.iter().map(|chain| affinity.key_after(&flow, *chain));
-        std::iter::once(affinity.key(&flow)).chain(after).collect()
+        let after =
+            entered.iter().map(|(fields, chain)| affinity.key_after(&flow, *fields, *chain));
+        std::iter::once(affinity.key(&flow, here)).chain(after).collect()
     };
     for (from, to) in keys(&live.affinity).into_iter().zip(keys(own)) {
         let Some((path, ago_ms)) = live.affinity.last(now_ns, from) else { continue };

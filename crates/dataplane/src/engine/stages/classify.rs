@@ -7,7 +7,7 @@
 //! first fragment of its packet: one that a rule could take gets here only when that was seen
 //! (`fragments`).
 
-use super::{proxy, slices};
+use super::{cut, proxy, slices};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
@@ -23,20 +23,27 @@ use crate::engine::tables::path::HopTable;
 use crate::engine::tables::slices::Scope;
 use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
+use catena_model::classifier::FieldWord;
 use catena_wire::flow::FlowKey;
-use catena_wire::frame::FrameView;
+use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::nsh::UserContext;
 use catena_wire::plain::PlainFrame;
+use catena_wire::scalar::IpProtocol;
+use catena_wire::tcp::TcpFlags;
+use catena_wire::varying::VaryingFields;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
 /// Sends each packet of an endpoint into its path, or on as ordinary traffic. A flow that a pin
 /// holds goes on into the path that it went into before.
 pub(crate) fn classify(
-    vector: &mut [Work],
+    vector: &mut Vec<Work>,
     affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) {
+    if context.tables.rules.look_at_fields() {
+        cut_where_judged_apart(vector, context);
+    }
     for group in vector.chunks_mut(GROUP) {
         let asked = group.iter().map(|work| asking(work, context));
         let found = context.tables.rules.find_each(asked);
@@ -48,6 +55,53 @@ pub(crate) fn classify(
             }
         }
     }
+}
+
+/// Cuts super-frames whose wire packets show different things where rules look.
+fn cut_where_judged_apart(vector: &mut Vec<Work>, context: &mut Context<'_>) {
+    let (mut room, mut index) = (Vec::new(), 0);
+    while index < vector.len() {
+        let work = &vector[index];
+        let mask = match work.step {
+            Step::FromEndpoint(port) | Step::OwnTraffic(port) => {
+                let network = context.tables.port(port).network;
+                context.tables.rules.fields_at(port, Some(network))
+            }
+            _ => 0,
+        };
+        index += match is_judged_apart(work, mask) {
+            true => cut::cut(vector, index, &mut room, context, |_, _, _| {}),
+            false => 1,
+        };
+    }
+}
+
+/// Do the wire packets of a super-frame show different things among these fields?
+pub(super) fn is_judged_apart(work: &Work, mask: u32) -> bool {
+    let count = u32::try_from(work.volume.packets).unwrap_or(u32::MAX);
+    let Some(flags) = work.view.varying.tcp_flags.filter(|_| mask != 0 && count > 1) else {
+        return false;
+    };
+    let shown = |number| {
+        let tcp_flags = Some(flags.of_segment(number, count));
+        FieldWord::of(&VaryingFields { tcp_flags, ..work.view.varying }).masked(mask)
+    };
+    let first = shown(0);
+    shown(1) != first || shown(count - 1) != first
+}
+
+/// What a packet shows among these fields.
+///
+/// # Errors
+/// It is a first fragment that ends before one of them, which nobody may pass on unseen (RFC 1858).
+pub(super) fn shown(work: &Work, mask: u32) -> Result<FieldWord, DropReason> {
+    let word = FieldWord::of(&work.view.varying).masked(mask);
+    let tcp_flags = work.view.varying.tcp_flags.unwrap_or(TcpFlags(0));
+    let whole = VaryingFields { tcp_flags: Some(tcp_flags), ..work.view.varying };
+    let is_hidden = work.view.fragment == Fragment::First
+        && work.view.protocol == Some(IpProtocol::TCP)
+        && FieldWord::of(&whole).masked(mask) != word;
+    if is_hidden { Err(DropReason::MalformedTransport) } else { Ok(word) }
 }
 
 /// What the rules are asked for a packet, also for one that a slice takes: which, is not known yet.
@@ -94,14 +148,29 @@ fn classify_one(
     if !never && slices::classify(work, port, network, context) {
         return;
     }
+    let mask = if never { 0 } else { tables.rules.fields_at(port, Some(network)) };
+    let fields = match shown(work, mask) {
+        Ok(fields) => fields,
+        Err(reason) => return work.drop(reason),
+    };
     let Some(((rule, position), flow)) = found.zip(work.view.flow) else {
         context.trace.note(work.copy, || Effect::Unclassified { port, never });
-        learn(work, port, None, context);
+        learn(work, (port, fields), None, context);
         work.switch_from_port(network, port);
         return;
     };
-    learn(work, port, Some(position), context);
-    send_in(work, port, (rule, position, flow), affinity, context);
+    learn(work, (port, fields), Some(position), context);
+    send_in(work, port, &Found { rule, position, flow, fields }, affinity, context);
+}
+
+/// What the rules say of a packet.
+struct Found {
+    rule: u32,
+    /// Where it enters.
+    position: PathPosition,
+    flow: FlowKey,
+    /// What it shows of what they look at.
+    fields: FieldWord,
 }
 
 /// A function's own traffic: into the path of a chain that begins at its port, or on as ordinary
@@ -122,9 +191,12 @@ fn classify_own(
         Some(_) if work.view.is_unicast_in_group_frame() => {
             work.drop(DropReason::UnicastInGroupFrame);
         }
-        Some(((rule, position), flow)) => {
-            send_in(work, port, (rule, position, flow), affinity, context);
-        }
+        Some(((rule, position), flow)) => match shown(work, tables.rules.fields_at(port, None)) {
+            Ok(fields) => {
+                send_in(work, port, &Found { rule, position, flow, fields }, affinity, context);
+            }
+            Err(reason) => work.drop(reason),
+        },
         None => proxy::own_traffic(work, port, tables),
     }
 }
@@ -133,13 +205,14 @@ fn classify_own(
 fn send_in(
     work: &mut Work,
     port: PortIndex,
-    (rule, position, flow): (u32, PathPosition, FlowKey),
+    found: &Found,
     affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) {
     let tables = context.tables;
     let network = tables.port(port).network;
-    let key = affinity.key(&flow);
+    let Found { rule, position, flow, fields } = *found;
+    let key = affinity.key(&flow, fields);
     let position = enter(position, key, work, affinity, context);
     context.trace.note(work.copy, || Effect::Classified { port, rule, start: position });
     let seat = context.counters.seat(position);
@@ -158,9 +231,14 @@ fn send_in(
     }
 }
 
-/// Keeps what the rules said of the packet's flow, where it depends on the flow alone and every
-/// packet of it is treated alike; `start`: where it enters its path, if it does.
-fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mut Context<'_>) {
+/// Keeps what the rules said of the packets of a flow that show these fields, where it depends on nothing
+/// else and all are treated alike; `start`: where they enter their path, if they do.
+fn learn(
+    work: &Work,
+    (port, fields): (PortIndex, FieldWord),
+    start: Option<PathPosition>,
+    context: &mut Context<'_>,
+) {
     let tables = context.tables;
     let plain = PlainFrame::parse(work.buffer.bytes()).filter(|_| work.user == Subscriber::Unknown);
     let Some(frame) = plain else { return };
@@ -175,7 +253,7 @@ fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mu
     if is_simple && !frame.is_group() {
         let flow_hash = frame.symmetric_hash(tables.choice_seed);
         let now_ms = (context.now_ns / 1_000_000) as u32;
-        let asked = FlowQuery { port: port.0, frame: &frame, flow_hash };
+        let asked = FlowQuery { port: port.0, frame: &frame, fields, flow_hash };
         context.flow_cache.learn(asked, now_ms, entrance);
     }
 }

@@ -3,7 +3,7 @@
 //! is written.
 
 use super::detour::{self, Choice, Turn};
-use super::{branch, tap};
+use super::{branch, cut, tap};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
@@ -28,21 +28,30 @@ pub(crate) fn forward(
     affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) {
-    for index in 0..vector.len() {
-        let Step::OnPath { mut position, mut network } = vector[index].step else { continue };
-        let mut by_tunnel = vector[index].owner == Owner::Tunnels;
+    let (mut index, mut room) = (0, Vec::new());
+    'works: while index < vector.len() {
+        let at = index;
+        index += 1;
+        let Step::OnPath { mut position, mut network } = vector[at].step else { continue };
+        let mut by_tunnel = vector[at].owner == Owner::Tunnels;
         loop {
-            position = tap::pass(vector, index, position, by_tunnel, context);
-            while let Some(next) = pass_by(&vector[index], position, by_tunnel, context) {
+            position = tap::pass(vector, at, position, by_tunnel, context);
+            while let Some(next) = pass_by(&vector[at], position, by_tunnel, context) {
                 by_tunnel = false;
-                position = tap::pass(vector, index, next, by_tunnel, context);
+                position = tap::pass(vector, at, next, by_tunnel, context);
             }
-            let work = &mut vector[index];
+            let work = &mut vector[at];
             let place = context.tables.positions.place(position);
             let path = context.tables.path(place.path);
             if let Some(hop) = path.hops.get(usize::from(place.hop)) {
                 reach(work, position, hop, by_tunnel, context);
                 break;
+            }
+            if branch::is_judged_apart(work, position, context) {
+                work.step = Step::OnPath { position, network };
+                cut::cut(vector, at, &mut room, context, |_, _, _| {});
+                index = at;
+                continue 'works;
             }
             match branch::follow(work, position, affinity, context) {
                 Ok(Some(start)) => {

@@ -10,11 +10,13 @@ use crate::engine::packet::parse;
 use crate::engine::state::fragments::{
     FragmentName, FragmentScope, FragmentVerdict, FragmentWay, Fragments, Held, Standing,
 };
+use crate::engine::tables::classifier::with_fields;
 use crate::engine::tables::slices::Scope;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Step, Work};
 use catena_io::BufferPool;
 use catena_model::DropReason;
+use catena_model::classifier::FieldWord;
 use catena_wire::frame::Fragment;
 
 impl Fragments {
@@ -208,7 +210,11 @@ fn way(work: &Work, context: &Context<'_>) -> Option<FragmentWay> {
     Some(match (sliced, tables.rules.find(port, network, &work.view, &flow)) {
         (Some(path), _) => FragmentWay::of_slice(path),
         // Which instances, and which chains behind the first one, depends on the flow.
-        (None, Some(_)) => FragmentWay::of_flow(flow.seeded_hash(tables.choice_seed)),
+        (None, Some(_)) => {
+            let fields = FieldWord::of(&work.view.varying);
+            let fields = fields.masked(tables.rules.fields_at(port, network));
+            FragmentWay::of_flow(with_fields(flow.seeded_hash(tables.choice_seed), fields))
+        }
         (None, None) => FragmentWay::PLAIN,
     })
 }

@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod branch;
 pub(crate) mod classify;
 pub(crate) mod coalesce;
+mod cut;
 pub(crate) mod detour;
 pub(crate) mod flooding;
 pub(crate) mod forwarder;

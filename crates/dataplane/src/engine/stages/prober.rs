@@ -27,11 +27,13 @@ pub(crate) fn make(due: &mut Vec<Due>, vector: &mut Vec<Work>, context: &mut Con
             has_failed |= make_question(&due, vector, context).is_none();
         }
         if let Some(way) = due.way {
+            let carrier = ProbeCarrier::beside(&way.flow);
             let frame = ProbeFrame {
                 destination: way.ingress_mac,
                 source: PROXY_MAC,
                 flow: way.flow,
-                carrier: ProbeCarrier::beside(&way.flow),
+                carrier,
+                varying: carrier.varying(),
                 mark: due.mark,
                 packet_bytes: 0,
             };

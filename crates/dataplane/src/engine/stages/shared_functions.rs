@@ -2,19 +2,13 @@
 //! gets the visit that its bytes, or its order, say. Knows when a super-frame must be cut, because
 //! the function has joined packets of both versions; refuses to know how visits are remembered.
 
-use super::proxy;
+use super::{cut, proxy};
 use crate::engine::action::context::Context;
 use crate::engine::encap;
 use crate::engine::packet::digests::Digests;
-use crate::engine::packet::index::PortIndex;
-use crate::engine::packet::parse;
-use crate::engine::packet::segments::Segments;
 use crate::engine::state::proxy_flows::{ProxyFlows, Recalled, Whose};
 use crate::engine::state::{network_mac, rewrite};
 use crate::engine::vector::{Step, Work};
-use catena_io::Offload;
-use catena_model::DropReason;
-use catena_model::account::Volume;
 
 /// Working memory.
 #[derive(Default)]
@@ -73,63 +67,11 @@ impl SharedFunctions {
             proxy::resume(work, port, &self.recalled, context);
             return 1;
         }
-        self.cut(vector, index, port, context)
-    }
-
-    /// Puts the segments of a super-frame in its place, each on its own path.
-    fn cut(
-        &mut self,
-        vector: &mut Vec<Work>,
-        index: usize,
-        port: PortIndex,
-        context: &mut Context<'_>,
-    ) -> usize {
-        let whole = &mut vector[index];
-        let segments = match Segments::of(&mut whole.buffer, &whole.view) {
-            Ok(segments) => segments,
-            Err(reason) => {
-                whole.drop(reason);
-                return 1;
+        let Self { recalled, pieces, .. } = self;
+        cut::cut(vector, index, pieces, context, |piece, number, context| {
+            if let Some(one) = recalled.get(number) {
+                proxy::resume(piece, port, std::slice::from_ref(one), context);
             }
-        };
-        for (number, recalled) in (0..segments.count()).zip(&self.recalled) {
-            match piece(whole, &segments, number, context) {
-                Ok(mut piece) => {
-                    proxy::resume(&mut piece, port, std::slice::from_ref(recalled), context);
-                    self.pieces.push(piece);
-                }
-                Err(reason) => context.counters.dropped(whole.owner, None, reason, 1),
-            }
-        }
-        let count = self.pieces.len();
-        let replaced = vector.splice(index..=index, self.pieces.drain(..));
-        for whole in replaced {
-            context.pool.put(whole.buffer);
-        }
-        count
-    }
-}
-
-fn piece(
-    whole: &Work,
-    segments: &Segments,
-    number: u32,
-    context: &mut Context<'_>,
-) -> Result<Work, DropReason> {
-    let mut buffer = context.take_buffer(whole.owner).ok_or(DropReason::BuffersExhausted)?;
-    if !segments.append_to(whole.buffer.bytes(), number, &mut buffer) {
-        context.pool.put(buffer);
-        return Err(DropReason::BuffersExhausted);
-    }
-    buffer.offload = Offload::default();
-    match parse::parse_frame(buffer.bytes()) {
-        Ok(view) => {
-            let volume = Volume { packets: 1, bytes: segments.len(number) as u64 };
-            Ok(Work { buffer, view, volume, ..*whole })
-        }
-        Err(reason) => {
-            context.pool.put(buffer);
-            Err(reason)
-        }
+        })
     }
 }

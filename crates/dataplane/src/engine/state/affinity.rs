@@ -10,7 +10,9 @@
 use super::crowded::Crowded;
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Shares, must_yield};
+use crate::engine::tables::classifier::with_fields;
 use catena_model::PathId;
+use catena_model::classifier::FieldWord;
 use catena_model::id::ChainId;
 use catena_model::limits::PIN_IDLE_DRAINING_MS;
 use catena_wire::flow::FlowKey;
@@ -51,16 +53,16 @@ impl FlowAffinity {
         Self { sets, shares: Shares::new(), crowded: Crowded::default(), seed }
     }
 
-    /// What the flow is known by.
-    pub(crate) fn key(&self, flow: &FlowKey) -> u64 {
-        flow.seeded_hash(self.seed)
+    /// What those packets of the flow are known by that show these fields, of those that rules look at.
+    pub(crate) fn key(&self, flow: &FlowKey, fields: FieldWord) -> u64 {
+        with_fields(flow.seeded_hash(self.seed), fields)
     }
 
-    /// What the flow is known by where it enters a chain behind another: the same packet may enter
+    /// What they are known by where they enter a chain behind another: the same packet may enter
     /// both at one node.
-    pub(crate) fn key_after(&self, flow: &FlowKey, chain: ChainId) -> u64 {
+    pub(crate) fn key_after(&self, flow: &FlowKey, fields: FieldWord, chain: ChainId) -> u64 {
         let (high, low) = chain.0.as_u64_pair();
-        mix(self.key(flow) ^ mix(high ^ low.rotate_left(32)))
+        mix(self.key(flow, fields) ^ mix(high ^ low.rotate_left(32)))
     }
 
     fn set(&self, key: u64) -> usize {

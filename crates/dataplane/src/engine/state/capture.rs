@@ -4,6 +4,7 @@
 
 use crate::engine::packet::segments::Segments;
 use catena_io::{Buffer, BufferPool};
+use catena_model::classifier::FieldWord;
 use catena_model::explain::{CatchRequest, CaughtPacket, FrameBytes, PacketFilter};
 use catena_model::id::PortId;
 use catena_model::resource::{IpFamily, Transport};
@@ -151,4 +152,5 @@ pub(crate) fn matches(filter: &PacketFilter, view: &FrameView) -> bool {
         && is_port(filter.source_port, source_port)
         && is_port(filter.destination_port, destination_port)
         && (is_port(filter.port, source_port) || is_port(filter.port, destination_port))
+        && filter.fields.takes(FieldWord::of(&view.varying))
 }

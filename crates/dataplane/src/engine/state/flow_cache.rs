@@ -1,11 +1,12 @@
-//! What the classifier decided for flows of endpoints: exact match of port and five-tuple, so that
-//! no rule is asked twice. Knows keys and bounds; refuses to know rules. An entry counts only in the
-//! epoch of its port in which it was made, and only where the decision depends on port and five-tuple
-//! alone.
+//! What the classifier decided for flows of endpoints: exact match of port, five-tuple and the fields beside
+//! it that rules look at there, so that no rule is asked twice. Knows keys and bounds; refuses to know
+//! rules. An entry counts only in the epoch of its port in which it was made, and only where the decision
+//! depends on nothing else.
 
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::descent::Entered;
 use catena_io::prefetch_whole;
+use catena_model::classifier::FieldWord;
 use catena_wire::plain::PlainFrame;
 
 /// Places that a flow can have.
@@ -19,8 +20,7 @@ const NO_PATH: u32 = u32::MAX;
 
 /// By what a flow is known, and the port that it came by.
 trait Words: Copy + Default + PartialEq {
-    /// `port`: index of the engine's port.
-    fn of(port: u16, frame: &PlainFrame) -> Self;
+    fn of(asked: FlowQuery<'_>) -> Self;
 
     fn port(&self) -> usize;
 }
@@ -34,7 +34,7 @@ struct NarrowWords {
 
 impl Words for NarrowWords {
     #[inline]
-    fn of(port: u16, frame: &PlainFrame) -> Self {
+    fn of(FlowQuery { port, frame, .. }: FlowQuery<'_>) -> Self {
         let (addresses, rest) = frame.words();
         Self { addresses, rest: u64::from(port) << PORT_BITS | rest }
     }
@@ -51,11 +51,12 @@ struct WideWords {
     flow: [u64; 5],
     port: u16,
     vlan: u16,
+    fields: FieldWord,
 }
 
 impl Words for WideWords {
-    fn of(port: u16, frame: &PlainFrame) -> Self {
-        Self { flow: frame.wide_words(), port, vlan: frame.vlan() }
+    fn of(FlowQuery { port, frame, fields, .. }: FlowQuery<'_>) -> Self {
+        Self { flow: frame.wide_words(), port, vlan: frame.vlan(), fields }
     }
 
     fn port(&self) -> usize {
@@ -63,13 +64,22 @@ impl Words for WideWords {
     }
 }
 
-/// What a flow is looked up by: the index of the engine's port that it came by, its frame, and the hash by
-/// which it chooses instances.
+/// What a flow is looked up by: the index of the engine's port that it came by, its frame, what this shows
+/// of the fields that rules look at there, and the hash by which it chooses instances.
 #[derive(Clone, Copy)]
 pub(crate) struct FlowQuery<'f> {
     pub(crate) port: u16,
     pub(crate) frame: &'f PlainFrame,
+    pub(crate) fields: FieldWord,
     pub(crate) flow_hash: u64,
+}
+
+impl FlowQuery<'_> {
+    /// Do narrow words say all of it?
+    #[inline(always)]
+    fn is_narrow(&self) -> bool {
+        self.frame.is_narrow() && self.fields == FieldWord(0)
+    }
 }
 
 /// A path that flows enter.
@@ -140,7 +150,8 @@ impl<W: Words> Flows<W> {
     /// the slow path, which any new flow takes.
     #[inline]
     fn set(&self, asked: FlowQuery<'_>, seed: u64) -> usize {
-        let hash = (asked.flow_hash ^ u64::from(asked.port)).wrapping_mul(seed | 1);
+        let place = u64::from(asked.fields.0) << u16::BITS | u64::from(asked.port);
+        let hash = (asked.flow_hash ^ place).wrapping_mul(seed | 1);
         (hash >> 32) as usize & (self.0.len() - 1)
     }
 
@@ -158,7 +169,7 @@ impl<W: Words> Flows<W> {
         (seed, epochs): (u64, &Epochs),
         now_ms: u32,
     ) -> Option<CachedVerdict> {
-        let (set, words) = (self.set(asked, seed), W::of(asked.port, asked.frame));
+        let (set, words) = (self.set(asked, seed), W::of(asked));
         let epoch = epochs.of(asked.port.into());
         let mut entries = self.0.get_mut(set)?.0.iter_mut();
         let entry = entries.find(|entry| entry.words == words && entry.epoch == epoch)?;
@@ -177,7 +188,7 @@ impl<W: Words> Flows<W> {
         now_ms: u32,
         entrance: Option<CachedPath>,
     ) {
-        let (set, words) = (self.set(asked, seed), W::of(asked.port, asked.frame));
+        let (set, words) = (self.set(asked, seed), W::of(asked));
         let Some(Set(entries)) = self.0.get_mut(set) else { return };
         let age = |entry: &Entry<W>| match entry.epoch == epochs.of(entry.words.port()) {
             true => now_ms.wrapping_sub(entry.noted_ms),
@@ -245,7 +256,7 @@ impl FlowCache {
 
     #[inline(always)]
     pub(crate) fn prefetch(&self, asked: FlowQuery<'_>) {
-        if asked.frame.is_narrow() {
+        if asked.is_narrow() {
             self.narrow.prefetch(asked, self.seed);
         } else {
             self.wide.prefetch(asked, self.seed);
@@ -256,7 +267,7 @@ impl FlowCache {
     #[inline(always)]
     pub(crate) fn find(&mut self, asked: FlowQuery<'_>, now_ms: u32) -> Option<CachedVerdict> {
         let with = (self.seed, &self.epochs);
-        if asked.frame.is_narrow() {
+        if asked.is_narrow() {
             self.narrow.find(asked, with, now_ms)
         } else {
             self.wide.find(asked, with, now_ms)
@@ -271,7 +282,7 @@ impl FlowCache {
         entrance: Option<CachedPath>,
     ) {
         let with = (self.seed, &self.epochs);
-        if asked.frame.is_narrow() {
+        if asked.is_narrow() {
             self.narrow.learn(asked, with, now_ms, entrance);
         } else {
             self.wide.learn(asked, with, now_ms, entrance);

@@ -1,6 +1,7 @@
-//! Fragments: only the first of a packet has its ports, so all others wait for it. Learned from the first is
-//! what all of them are judged by, so that all take one path and meet the same instances. Knows the
-//! fields that tell packets apart (RFC 791 section 3.2, RFC 8200 section 4.5); refuses to reassemble.
+//! Fragments: only the first of a packet has its ports and what else rules look at, so all others wait for
+//! it. Learned from the first is what all of them are judged by, so that all take one path and meet the
+//! same instances. Knows the fields that tell packets apart (RFC 791 section 3.2, RFC 8200 section 4.5);
+//! refuses to reassemble.
 //!
 //! A later fragment that comes before its first is set aside (`held`) wherever anything depends on ports.
 //! Of a packet with two first fragments that differ, and of fragments that overlap the first, no
@@ -31,6 +32,7 @@ use catena_wire::flow::FlowKey;
 use catena_wire::fragment::FragmentPlace;
 use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::scalar::{MacAddr, VlanId};
+use catena_wire::varying::VaryingFields;
 use coverage::Coverage;
 use held::Waitlist;
 pub(crate) use passed::FragmentWay;
@@ -118,6 +120,7 @@ impl FragmentName {
 struct Head {
     name: FragmentName,
     flow: FlowKey,
+    varying: VaryingFields,
     /// Whose packet it is.
     user: Subscriber,
     /// How the first fragment begins, and how far others must keep away from.
@@ -198,7 +201,7 @@ impl Fragments {
         if !self.passed.pass(now_ns, &name, entry.way) {
             return Err(DropReason::FragmentWithoutFirst);
         }
-        view.flow = Some(entry.flow);
+        (view.flow, view.varying) = (Some(entry.flow), entry.varying);
         view.protocol = Some(entry.flow.protocol);
         *user = entry.user;
         entry.seen.add(place.start, place.end, place.is_last);
@@ -222,7 +225,7 @@ impl Fragments {
             place.and_then(|place| FragmentName::new(self.seed, scope, view, place.identification));
         let entry = name.and_then(|name| self.entries[self.find(now_ns, &name)?]);
         if let Some(Entry { first, .. }) = entry {
-            view.flow = Some(first.flow);
+            (view.flow, view.varying) = (Some(first.flow), first.varying);
             *user = first.user;
         }
     }
@@ -253,7 +256,7 @@ impl Fragments {
         let known = known.map(|entry| &entry.first);
         let known = known.filter(|known| !known.seen.is_complete());
         let is_same = known.is_none_or(|known| {
-            known.flow == flow
+            (known.flow, known.varying) == (flow, view.varying)
                 && known.head == place.head
                 && known.first_end == place.end.max(place.header_end)
                 && known.user.identity() == user.identity()
@@ -268,8 +271,9 @@ impl Fragments {
         let mut seen = Coverage::default();
         seen.add(place.start, place.end, place.is_last);
         let first_end = place.end.max(place.header_end);
-        let (head, user) = (place.head, *user);
-        self.put(now_ns, Head { name, flow, user, head, first_end, way, seen, seen_ns: now_ns });
+        let (head, varying, user) = (place.head, view.varying, *user);
+        let seen_ns = now_ns;
+        self.put(now_ns, Head { name, flow, varying, user, head, first_end, way, seen, seen_ns });
         Ok(())
     }
 

@@ -56,6 +56,7 @@ impl Default for PathTable {
             hops: Vec::new(),
             destination: NetworkId(Uuid::nil()),
             is_way_back: false,
+            splits_flows: false,
         };
         Self {
             entry: Arc::new(entry),

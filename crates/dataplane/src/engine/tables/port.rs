@@ -93,6 +93,8 @@ pub(crate) struct PortUses {
     twice: u32,
     /// Of the paths that do, those that lead into others, or others into them.
     pub(super) joined: u32,
+    /// Of the paths that do, those that packets are sent into by what differs within a flow.
+    split: u32,
     /// Of the paths that do, those that users pass who may be on other paths later, or were before.
     pub(super) taken: u32,
     /// Functions that change MACs.
@@ -105,6 +107,7 @@ pub(super) struct Sharer {
     pub(super) chain: ChainId,
     pub(super) id: PathId,
     pub(super) is_joined: bool,
+    pub(super) splits_flows: bool,
     pub(super) is_taken: bool,
 }
 
@@ -126,6 +129,7 @@ impl PortUses {
             self.bare.insert((path.chain, path.id));
             self.twice += u32::from(self.of_chain(path.chain) == 2);
             self.joined += u32::from(path.is_joined);
+            self.split += u32::from(path.splits_flows);
             self.taken += u32::from(path.is_taken);
         }
     }
@@ -143,6 +147,7 @@ impl PortUses {
             self.bare.remove(&(path.chain, path.id));
             self.twice -= u32::from(self.of_chain(path.chain) == 1);
             self.joined -= u32::from(path.is_joined);
+            self.split -= u32::from(path.splits_flows);
             self.taken -= u32::from(path.is_taken);
         }
     }
@@ -181,10 +186,10 @@ impl PortTable {
     }
 
     /// Do two paths come out of it bare that one flow may be on: an old version and a new one of a
-    /// chain, or paths that lead into one another?
+    /// chain, paths that lead into one another, or one that rules choose by what differs within a flow?
     pub(crate) fn is_shared(&self) -> bool {
         let uses = &self.uses;
-        uses.twice > 0 || (uses.joined > 0 && uses.bare.len() > 1)
+        uses.twice > 0 || (uses.joined + uses.split > 0 && uses.bare.len() > 1)
     }
 
     /// Do two paths come out of it bare on which slices send their users?

@@ -4,7 +4,7 @@ use super::{golden, tell};
 use crate::frames::Spec;
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, three_hosts};
-use crate::town::{Town, rule};
+use crate::town::{Town, condition, rule};
 use catena_model::explain::RuleCondition;
 use catena_model::id::ChainId;
 use catena_model::program::{RuleMatch, RulePlace};
@@ -53,7 +53,9 @@ fn every_condition_is_told_of_and_agrees_with_what_the_packet_does() {
     let later = Spec { fragment: (4, false), ..sent.clone() };
     let mut other = sent.frame();
     other[12..14].copy_from_slice(&[0x88, 0xb5]);
-    let cases: [(&str, RuleMatch, &str, Vec<u8>); 15] = [
+    let marked = |name, words| RuleMatch { fields: condition(name, words), ..base() };
+    let of_tcp = RuleMatch { transport: Some(Transport::Tcp), ..marked("tcp_flags", "syn,!ack") };
+    let cases: [(&str, RuleMatch, &str, Vec<u8>); 18] = [
         ("it takes it", base(), "S", sent.frame()),
         ("ingress port", RuleMatch { place: RulePlace::Port(port_d), ..base() }, "S", sent.frame()),
         ("function port", base(), "v1.out", sent.frame()),
@@ -74,6 +76,9 @@ fn every_condition_is_told_of_and_agrees_with_what_the_packet_does() {
         ),
         ("source port", RuleMatch { source_ports: range(1, 1_023), ..base() }, "S", sent.frame()),
         ("no ports", base(), "S", later.frame()),
+        ("DSCP", marked("dscp", "ef"), "S", sent.frame()),
+        ("TCP flags", of_tcp, "S", tcp.frame()),
+        ("no TCP flags", marked("tcp_flags", "syn"), "S", sent.frame()),
     ];
     let mut text = String::new();
     for (name, matches, port, frame) in cases {

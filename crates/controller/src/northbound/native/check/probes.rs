@@ -132,6 +132,8 @@ impl WayIn {
             Some(Transport::Icmp) => (IpProtocol::ICMP, ProbeCarrier::Echo),
             Some(Transport::Udp) | None => (IpProtocol::UDP, ProbeCarrier::Udp),
         };
+        let mut varying = carrier.varying();
+        matches.fields.impose(&mut varying);
         let sizes = std::iter::repeat_n(0, usize::from(FLOWS)).chain([usize::from(mtu)]);
         let frames = (0..).zip(sizes).map(|(index, packet_bytes)| {
             let source_port = matches.source_ports.map_or(FIRST_PORT + index, |range| {
@@ -150,6 +152,7 @@ impl WayIn {
                         .map_or(DISCARD_PORT, PortRange::min),
                 },
                 carrier,
+                varying,
                 mark: ProbeMark { number: first + u64::from(index), seal },
                 packet_bytes,
             };

@@ -11,6 +11,7 @@ use catena_wire::ipv6::{self, Ipv6Header};
 use catena_wire::scalar::{EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr};
 use catena_wire::tcp::{self, TcpFlags, TcpHeader};
 use catena_wire::udp::{self, UdpHeader};
+use catena_wire::varying::VaryingFields;
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
@@ -57,6 +58,14 @@ pub(super) fn frame(
     Ok(frame)
 }
 
+/// What it shows beside its flow: of a connection, its first segment, unless it says otherwise.
+fn varying(packet: &PacketDescription) -> VaryingFields {
+    let tcp_flags = (packet.transport == Transport::Tcp).then_some(TcpFlags::SYN);
+    let mut varying = VaryingFields { dscp: 0, tcp_flags };
+    packet.fields.impose(&mut varying);
+    varying
+}
+
 fn emit_ip(packet: &PacketDescription, upper_bytes: usize, into: &mut [u8]) -> Result<(), String> {
     let protocol = match (packet.transport, packet.source) {
         (Transport::Tcp, _) => IpProtocol::TCP,
@@ -67,7 +76,7 @@ fn emit_ip(packet: &PacketDescription, upper_bytes: usize, into: &mut [u8]) -> R
     match (packet.source, packet.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
             let header = Ipv4Header {
-                traffic_class: 0,
+                traffic_class: varying(packet).traffic_class(),
                 payload_bytes: upper_bytes,
                 identification: 0,
                 dont_fragment: true,
@@ -82,7 +91,7 @@ fn emit_ip(packet: &PacketDescription, upper_bytes: usize, into: &mut [u8]) -> R
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
             let header = Ipv6Header {
-                traffic_class: 0,
+                traffic_class: varying(packet).traffic_class(),
                 flow_label: FlowLabel::new(0).map_err(said)?,
                 payload_length: u16::try_from(upper_bytes).map_err(said)?,
                 next_header: protocol,
@@ -107,7 +116,7 @@ fn emit_upper(packet: &PacketDescription, into: &mut [u8]) -> Result<(), String>
                 destination_port,
                 sequence: 0,
                 acknowledgment: 0,
-                flags: TcpFlags::SYN,
+                flags: varying(packet).tcp_flags.unwrap_or(TcpFlags::SYN),
                 window: WINDOW,
                 urgent_pointer: 0,
             };
@@ -200,6 +209,13 @@ mod tests {
                 },
                 "{text}"
             );
+        }
+        for text in [
+            "tcp 10.0.0.1:1 > 10.0.0.2:2 dscp ef tcp_flags ack,!syn",
+            "tcp [2001:db8::1]:1 > [2001:db8::2]:2 tcp_flags ack,!syn dscp 46",
+        ] {
+            let shown = FrameView::parse(&made(text)).unwrap().varying;
+            assert_eq!(shown, VaryingFields { dscp: 46, tcp_flags: Some(TcpFlags::ACK) }, "{text}");
         }
         let bytes = made("icmp 10.0.0.1 > 10.0.0.2 ttl 3");
         let packet = Ipv4View::parse(&bytes[14..]).unwrap();

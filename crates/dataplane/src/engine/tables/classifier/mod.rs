@@ -2,6 +2,7 @@
 //! refuses to know packets on their way and what a path does.
 
 mod filter;
+mod masks;
 mod rule;
 mod rules;
 mod search;
@@ -12,6 +13,7 @@ mod tuples;
 mod wants;
 mod words;
 
+pub(crate) use masks::with_fields;
 pub(crate) use rule::{Failing, has_ports};
 pub use rules::Asked;
 pub(crate) use rules::{AtPort, Rules};

@@ -1,5 +1,6 @@
 //! One rule: the conditions that a packet must meet. Knows values; refuses to know other rules.
 
+use catena_model::classifier::{FieldMatch, FieldWord};
 use catena_model::program::RuleMatch;
 use catena_model::resource::{IpFamily, Transport};
 use catena_wire::flow::FlowKey;
@@ -43,11 +44,6 @@ impl Prefix {
     fn contains(self, address: u128) -> bool {
         (address ^ self.base).checked_shr(self.free.into()).unwrap_or(0) == 0
     }
-
-    /// Is there an address in both?
-    fn meets(self, other: Self) -> bool {
-        if self.free < other.free { other.contains(self.base) } else { self.contains(other.base) }
-    }
 }
 
 #[inline]
@@ -68,6 +64,7 @@ pub(super) struct Rule {
     pub(super) destination: Prefix,
     pub(super) source_ports: Option<PortRange>,
     pub(super) destination_ports: Option<PortRange>,
+    pub(super) fields: FieldMatch,
 }
 
 /// A condition of a rule that a packet does not meet.
@@ -80,6 +77,7 @@ pub(crate) enum Failing {
     Destination,
     SourcePorts,
     DestinationPorts,
+    Fields,
 }
 
 impl Rule {
@@ -98,23 +96,8 @@ impl Rule {
             destination: Prefix::new(matches.destination, matches.family),
             source_ports: matches.source_ports,
             destination_ports: matches.destination_ports,
+            fields: matches.fields,
         }
-    }
-
-    /// Is there a packet that both match, wherever it is?
-    pub(super) fn meets(&self, other: &Self) -> bool {
-        let is_same = |one: Option<_>, other: Option<_>| one.zip(other).is_none_or(|(a, b)| a == b);
-        let share = |one: Option<PortRange>, other: Option<PortRange>| {
-            let both = one.zip(other);
-            both.is_none_or(|(one, other)| one.contains(other.min()) || other.contains(one.min()))
-        };
-        self.family == other.family
-            && self.vlan == other.vlan
-            && is_same(self.protocol, other.protocol)
-            && self.source.meets(other.source)
-            && self.destination.meets(other.destination)
-            && share(self.source_ports, other.source_ports)
-            && share(self.destination_ports, other.destination_ports)
     }
 
     /// The first condition that the packet does not meet; none: the rule matches.
@@ -134,6 +117,8 @@ impl Rule {
             Some(Failing::SourcePorts)
         } else if !matches_port(self.destination_ports, flow, flow.destination_port) {
             Some(Failing::DestinationPorts)
+        } else if !self.fields.is_any() && !self.fields.takes(FieldWord::of(&view.varying)) {
+            Some(Failing::Fields)
         } else {
             None
         }

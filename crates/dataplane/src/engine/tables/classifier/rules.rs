@@ -2,6 +2,7 @@
 //! those that name none speak of the network in which their path delivers, as addresses mean nothing
 //! outside their network; those at the end of a path stand apart.
 
+use super::masks::FieldMasks;
 use super::rule::{Failing, Rule};
 use super::search::{Asking, GROUP};
 use super::table::{Rank, Ranked};
@@ -56,6 +57,8 @@ pub(crate) struct Rules {
     tuples: Tuples,
     /// What those that take packets of ports and networks ask for beside ports.
     wants: Wants,
+    /// What they look at beside flows.
+    masks: FieldMasks,
     /// How many rules take packets from each place, if any.
     places: SharedMap<Scope, u32, 64>,
     /// The same rules by place.
@@ -141,6 +144,7 @@ impl Rules {
         let rule = Rule::compile(&told.entry.matches);
         self.tuples.remove(place.0, number, &rule);
         self.wants.remove(place.0, &rule);
+        self.masks.remove(place, &rule);
         match self.places.get(&place) {
             Some(count) if *count > 1 => self.places.insert(place, count - 1),
             _ => self.places.remove(&place),
@@ -176,6 +180,7 @@ impl Rules {
         let Some(place) = told.place else { return Ok(()) };
         let ranked = told.ranked(number, place);
         self.wants.insert(place.0, &ranked.rule);
+        self.masks.insert(place, &ranked.rule);
         self.tuples.insert(ranked);
         let count = self.places.get(&place).copied().unwrap_or(0);
         self.places.insert(place, count + 1);
@@ -206,14 +211,38 @@ impl Rules {
         if self.places.get(&place).is_none() {
             return Vec::new();
         }
-        let rule = Rule::compile(&rule.matches);
-        self.tuples.meeting(place.0, &rule).unwrap_or_else(|| {
-            let meets = |number: &u32| {
-                let other = self.entry(*number);
-                other.is_some_and(|other| Rule::compile(&other.matches).meets(&rule))
-            };
-            self.at(place).filter(meets).collect()
-        })
+        let (packets, vlan) = (rule.matches.flow(), rule.matches.vlan);
+        let near = self.tuples.near(place.0, &Rule::compile(&rule.matches));
+        let mut met = near.unwrap_or_else(|| self.at(place).collect());
+        met.retain(|number| {
+            let other = self.entry(*number).map(|other| &other.matches);
+            other.is_some_and(|other| other.vlan == vlan && other.flow().meets(&packets))
+        });
+        met
+    }
+
+    /// Does any rule look at fields beside the flow?
+    #[inline]
+    pub(crate) fn look_at_fields(&self) -> bool {
+        !self.masks.is_empty()
+    }
+
+    /// The bits that those look at that are asked for packets of a port.
+    pub(crate) fn fields_at(&self, port: PortIndex, network: Option<NetworkIndex>) -> u32 {
+        if self.masks.is_empty() {
+            return 0;
+        }
+        places(port, network).fold(0, |all, place| all | self.masks.at(place))
+    }
+
+    /// The same at the end of the path with this index.
+    pub(crate) fn fields_after(&self, ended: u32) -> u32 {
+        if self.masks.is_empty() { 0 } else { self.masks.at(Scope::after(ended)) }
+    }
+
+    /// Is another number where some place has other fields.
+    pub(crate) fn fields_turn(&self) -> u64 {
+        self.masks.turn()
     }
 
     /// May a packet be on this path before or behind another?
@@ -301,10 +330,14 @@ impl Rules {
         self.places.get(&Scope::after(ended)).is_some()
     }
 
-    /// Where packets go on that are at the end of a path.
-    pub(crate) fn starts_after(&self) -> impl Iterator<Item = PathPosition> + '_ {
+    /// The paths, by identifier, at whose end packets go on, and where.
+    pub(crate) fn starts_after(&self) -> impl Iterator<Item = (PathId, PathPosition)> + '_ {
         let at_ends = self.at_place.range((Scope::after(0).0, 0)..);
-        at_ends.filter_map(|(_, number)| Some(self.told(*number)?.start))
+        at_ends.filter_map(|(_, number)| {
+            let told = self.told(*number)?;
+            let RulePlace::After(ended) = told.entry.matches.place else { return None };
+            Some((ended, told.start))
+        })
     }
 
     /// The entry of the program that a rule was made of.

@@ -8,6 +8,7 @@ use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::tables::names::Names;
 use crate::engine::tables::path::PathTable;
 use catena_model::PathId;
+use catena_model::classifier::FieldMatch;
 use catena_model::entry::RuleKey;
 use catena_model::id::{PortId, RuleId};
 use catena_model::program::{RuleEntry, RuleMatch, RulePlace};
@@ -213,6 +214,7 @@ fn entry() -> impl Strategy<Value = RuleEntry> {
                         destination,
                         source_ports,
                         destination_ports,
+                        fields: FieldMatch::default(),
                     },
                     path: if is_other { OTHER } else { PATH },
                 }
@@ -343,6 +345,7 @@ fn between(source: IpNet, destination: IpNet, priority: u32) -> RuleEntry {
             destination: Some(destination),
             source_ports: None,
             destination_ports: None,
+            fields: FieldMatch::default(),
         },
         path: PATH,
     }

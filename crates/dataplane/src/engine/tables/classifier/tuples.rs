@@ -166,20 +166,20 @@ impl Tuples {
         }
     }
 
-    /// The rules of a scope that share packets with a rule; none: it gives less than some table asks for,
-    /// so they may be anywhere in that one.
-    pub(super) fn meeting(&self, scope: u32, rule: &Rule) -> Option<Vec<u32>> {
+    /// The rules of a scope that may share packets with a rule; none: it gives less than some table asks
+    /// for, so they may be anywhere in that one.
+    pub(super) fn near(&self, scope: u32, rule: &Rule) -> Option<Vec<u32>> {
         let whole = Tuple::of(rule);
-        let mut met = Vec::new();
+        let mut found = Vec::new();
         for table in self.tables.iter().filter(|table| table.tuple.family == whole.family) {
             if !table.tuple.is_within(whole) {
                 return None;
             }
             let near = table.rules(table.key_of(scope, rule));
-            let near = near.filter(|one| one.scope == scope && one.rule.meets(rule));
-            met.extend(near.map(|one| one.number));
+            let near = near.filter(|one| one.scope == scope);
+            found.extend(near.map(|one| one.number));
         }
-        Some(met)
+        Some(found)
     }
 
     /// Tables there are.

@@ -80,7 +80,8 @@ impl Following<'_> {
     fn sharer(&self, path: &PathEntry) -> Sharer {
         let (chain, id) = (path.chain, path.id);
         let is_joined = self.next.rules.joins(id);
-        Sharer { chain, id, is_joined, is_taken: self.next.takers.contains(&id) }
+        let (splits_flows, is_taken) = (path.splits_flows, self.next.takers.contains(&id));
+        Sharer { chain, id, is_joined, splits_flows, is_taken }
     }
 
     /// Gives a path its index, and its users what they ask for.

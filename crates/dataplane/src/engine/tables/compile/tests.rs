@@ -8,6 +8,7 @@ use crate::engine::tables::names::Names;
 use crate::engine::tables::network::MacLocation;
 use crate::engine::tables::path::{InstancePlace, PathTable};
 use crate::engine::tables::slices::Scope;
+use catena_model::classifier::FieldMatch;
 use catena_model::entry::{Entries, Program, RuleKey};
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
@@ -194,6 +195,7 @@ fn edit_path(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
             hops: (0..dice.below(3)).map(|_| hop(dice)).collect(),
             destination: NetworkId(uuid(dice.below(3))),
             is_way_back: dice.one_in(4),
+            splits_flows: dice.one_in(4),
         };
         let chain = ChainEntry { id: path.chain, name: String::new() };
         entries.chains.insert(path.chain, Arc::new(chain));
@@ -233,6 +235,7 @@ fn edit_rule(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
             destination: None,
             source_ports: None,
             destination_ports: None,
+            fields: FieldMatch::default(),
         };
         let rule = RuleEntry { id, name: String::new(), priority, matches, path };
         entries.rules.insert(key, Arc::new(rule));

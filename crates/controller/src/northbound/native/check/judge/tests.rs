@@ -48,6 +48,7 @@ fn record() -> PathRecord {
         pins: Vec::new(),
         slices: SliceReach::default(),
         is_partly_counted: false,
+        splits_flows: false,
     }
 }
 
