@@ -19,6 +19,7 @@ mod publish;
 mod results;
 mod servers;
 mod slices;
+mod workers;
 
 use clap::{Parser, Subcommand};
 use error::BenchError;
@@ -43,6 +44,8 @@ enum Bench {
     Slices(slices::Options),
     /// The rule of a packet, among one and among a hundred thousand.
     Classifier(classifier::Options),
+    /// Packets per second by one worker and by two, over memory.
+    Workers(workers::Options),
     /// TCP through chains, beside raw redirection, kernel routing and Open vSwitch.
     ChainTcp(chain_tcp::Options),
     /// One more chain, one changed and one removed, among none to ten thousand, on four nodes.
@@ -73,6 +76,7 @@ impl Bench {
             Self::Engine(options) => !options.quick,
             Self::Slices(options) => !options.quick,
             Self::Classifier(options) => !options.quick,
+            Self::Workers(options) => !options.quick,
             Self::ChainTcp(options) => !options.quick,
             Self::Growth(options) => !options.quick,
             Self::Echo { .. }
@@ -89,7 +93,7 @@ impl Bench {
 type Figures = fn() -> Vec<Figure>;
 
 /// Every benchmark and its figures; its results are in `results/NAME.json`.
-const BENCHES: [(&str, Figures); 7] = [
+const BENCHES: [(&str, Figures); 8] = [
     ("chain-tcp", chain_tcp::figures),
     ("classifier", classifier::figures),
     ("engine", engine::figures),
@@ -97,6 +101,7 @@ const BENCHES: [(&str, Figures); 7] = [
     ("growth-one-port", growth::figures),
     ("openstack", openstack::figures),
     ("slices", slices::figures),
+    ("workers", workers::figures),
 ];
 
 fn main() -> ExitCode {
@@ -119,6 +124,7 @@ fn measure(bench: &Bench, folder: &Path) -> Result<(), BenchError> {
         Bench::Classifier(options) => classifier::run(options, folder),
         Bench::Engine(options) => engine::run(options, folder),
         Bench::Slices(options) => slices::run(options, folder),
+        Bench::Workers(options) => workers::run(options, folder),
         Bench::ChainTcp(options) => chain_tcp::run(options, folder),
         Bench::Growth(options) => growth::run(options, folder),
         Bench::SendStream { address, port } => {

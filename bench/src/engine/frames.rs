@@ -11,7 +11,7 @@ const HEADERS: usize = 18 + 40 + 8;
 
 /// A frame that is repeated with another flow, and another path, each time.
 #[derive(Clone)]
-pub(super) struct Template {
+pub(crate) struct Template {
     bytes: Vec<u8>,
     encapsulation: Encapsulation,
     /// Where the UDP ports are.
@@ -22,7 +22,7 @@ pub(super) struct Template {
 
 impl Template {
     /// A bare frame of UDP of this many bytes, or as many as it takes, from one seat to another.
-    pub(super) fn bare(
+    pub(crate) fn bare(
         kind: Kind,
         (from, to): (Seat, Seat),
         destination: [u8; 6],
@@ -107,12 +107,12 @@ impl Template {
         Self { bytes, ports_at: self.ports_at + by, path_at, ..self }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Writes flow and path into a copy of the template.
-    pub(super) fn patch(&self, frame: &mut [u8], Turn { flow, position }: Turn) {
+    pub(crate) fn patch(&self, frame: &mut [u8], Turn { flow, position }: Turn) {
         // Ports from 1,024 on, so that none is 0.
         let ports = (1_024 + (flow & 0x7fff)) << 16 | (1_024 + (flow >> 15 & 0x7fff));
         put(frame, self.ports_at, ports.to_be_bytes());
@@ -127,18 +127,18 @@ impl Template {
 
 /// What one frame of the source says.
 #[derive(Clone, Copy)]
-pub(super) struct Turn {
-    pub(super) flow: u32,
-    pub(super) position: Position,
+pub(crate) struct Turn {
+    pub(crate) flow: u32,
+    pub(crate) position: Position,
 }
 
 /// A place on a path, as a header names it.
 #[derive(Clone, Copy)]
-pub(super) struct Position {
+pub(crate) struct Position {
     /// Counted from the first path.
-    pub(super) path: u32,
+    pub(crate) path: u32,
     /// Service index.
-    pub(super) index: u8,
+    pub(crate) index: u8,
 }
 
 fn put(frame: &mut [u8], at: usize, bytes: [u8; 4]) {

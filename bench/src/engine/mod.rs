@@ -5,8 +5,8 @@
 mod beside;
 mod counting;
 pub(crate) mod drive;
-mod frames;
-mod kinds;
+pub(crate) mod frames;
+pub(crate) mod kinds;
 mod parse;
 pub(crate) mod site;
 mod work;

@@ -23,11 +23,28 @@ struct SpscRing<T> {
 // side, after it is done with the slot (release), and read by the other before it begins (acquire).
 unsafe impl<T: Send> Sync for SpscRing<T> {}
 
-/// The end that puts in.
-pub struct SpscIn<T>(Arc<SpscRing<T>>);
+/// The end that puts in. What it knows of the other end may be old; it looks again when the ring seems full.
+pub struct SpscIn<T> {
+    ring: Arc<SpscRing<T>>,
+    /// Items put in, of which the other end may not have heard.
+    put: usize,
+    /// Of how many it has.
+    published: usize,
+    /// Items that the other end had taken out when this one looked last.
+    seen_taken: usize,
+}
 
-/// The end that takes out.
-pub struct SpscOut<T>(Arc<SpscRing<T>>);
+/// The end that takes out. What it knows of the other end may be old; it looks again when the ring seems
+/// empty.
+pub struct SpscOut<T> {
+    ring: Arc<SpscRing<T>>,
+    /// Items taken out, of which the other end may not have heard.
+    taken: usize,
+    /// Of how many it has.
+    released: usize,
+    /// Items that the other end had put in when this one looked last.
+    seen_put: usize,
+}
 
 /// Both ends of a ring with a place for each of these empty items, the number of which is rounded down
 /// to a power of two.
@@ -35,8 +52,9 @@ pub fn spsc_ring<T: Send>(items: impl IntoIterator<Item = T>) -> (SpscIn<T>, Sps
     let mut slots: Vec<UnsafeCell<T>> = items.into_iter().map(UnsafeCell::new).collect();
     slots.truncate(slots.len().checked_ilog2().map_or(0, |log| 1 << log));
     let count = || Count(AtomicUsize::new(0));
-    let spsc_ring = Arc::new(SpscRing { slots: slots.into(), put: count(), taken: count() });
-    (SpscIn(Arc::clone(&spsc_ring)), SpscOut(spsc_ring))
+    let ring = Arc::new(SpscRing { slots: slots.into(), put: count(), taken: count() });
+    let into = SpscIn { ring: Arc::clone(&ring), put: 0, published: 0, seen_taken: 0 };
+    (into, SpscOut { ring, taken: 0, released: 0, seen_put: 0 })
 }
 
 impl<T: Send> SpscIn<T> {
@@ -44,19 +62,40 @@ impl<T: Send> SpscIn<T> {
     /// ring is full.
     #[must_use]
     pub fn put(&mut self, item: &mut T) -> bool {
-        let SpscRing { slots, put, taken } = &*self.0;
-        let next = put.0.load(Ordering::Relaxed);
-        if next.wrapping_sub(taken.0.load(Ordering::Acquire)) == slots.len() {
-            return false;
+        let is_put = self.put_ahead(item);
+        if is_put {
+            self.publish();
         }
-        slots[next & (slots.len() - 1)].with_mut(|slot| {
-            // SAFETY: the slot is not between `taken` and `put`, so it is the producer's, and there
-            // is one producer, held by `&mut self`. The index is below the length, a power of two.
-            // The caller's item is in no ring, so the two are apart.
+        is_put
+    }
+
+    /// The same, but the other end hears of it at the next [`SpscIn::publish`]: each time it hears, a line
+    /// of memory goes from one processor to the other.
+    #[must_use]
+    pub fn put_ahead(&mut self, item: &mut T) -> bool {
+        let SpscRing { slots, taken, .. } = &*self.ring;
+        if self.put.wrapping_sub(self.seen_taken) == slots.len() {
+            self.seen_taken = taken.0.load(Ordering::Acquire);
+            if self.put.wrapping_sub(self.seen_taken) == slots.len() {
+                return false;
+            }
+        }
+        slots[self.put & (slots.len() - 1)].with_mut(|slot| {
+            // SAFETY: the slot is not between what the other end has said that it took and what was put,
+            // so it is the producer's, and there is one producer, held by `&mut self`. The index is below
+            // the length, a power of two. The caller's item is in no ring, so the two are apart.
             unsafe { std::ptr::swap(slot, item) }
         });
-        put.0.store(next.wrapping_add(1), Ordering::Release);
+        self.put = self.put.wrapping_add(1);
         true
+    }
+
+    /// Lets the other end hear of all that was put in.
+    pub fn publish(&mut self) {
+        if self.published != self.put {
+            self.published = self.put;
+            self.ring.put.0.store(self.put, Ordering::Release);
+        }
     }
 }
 
@@ -65,24 +104,44 @@ impl<T: Send> SpscOut<T> {
     /// when the ring is empty.
     #[must_use]
     pub fn take(&mut self, item: &mut T) -> bool {
-        let SpscRing { slots, put, taken } = &*self.0;
-        let next = taken.0.load(Ordering::Relaxed);
-        if next == put.0.load(Ordering::Acquire) {
-            return false;
+        let is_taken = self.take_ahead(item);
+        if is_taken {
+            self.release();
         }
-        slots[next & (slots.len() - 1)].with_mut(|slot| {
-            // SAFETY: the slot is between `taken` and `put`, so it is the consumer's, and there is one
-            // consumer, held by `&mut self`. The index is below the length, a power of two.
-            // The caller's item is in no ring, so the two are apart.
+        is_taken
+    }
+
+    /// The same, but the other end hears of the place at the next [`SpscOut::release`].
+    #[must_use]
+    pub fn take_ahead(&mut self, item: &mut T) -> bool {
+        if self.taken == self.seen_put {
+            self.seen_put = self.ring.put.0.load(Ordering::Acquire);
+            if self.taken == self.seen_put {
+                return false;
+            }
+        }
+        let slots = &self.ring.slots;
+        slots[self.taken & (slots.len() - 1)].with_mut(|slot| {
+            // SAFETY: the slot is between what was taken and what the other end has said that it put, so
+            // it is the consumer's, and there is one consumer, held by `&mut self`. The index is below
+            // the length, a power of two. The caller's item is in no ring, so the two are apart.
             unsafe { std::ptr::swap(slot, item) }
         });
-        taken.0.store(next.wrapping_add(1), Ordering::Release);
+        self.taken = self.taken.wrapping_add(1);
         true
+    }
+
+    /// Lets the other end hear of all places that were emptied.
+    pub fn release(&mut self) {
+        if self.released != self.taken {
+            self.released = self.taken;
+            self.ring.taken.0.store(self.taken, Ordering::Release);
+        }
     }
 
     /// Is there nothing to take?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.taken.0.load(Ordering::Relaxed) == self.0.put.0.load(Ordering::Acquire)
+        self.taken == self.seen_put && self.taken == self.ring.put.0.load(Ordering::Acquire)
     }
 }

@@ -90,6 +90,36 @@ fn in_every_order_of_two_threads_a_ring_gives_each_item_once_and_in_turn() {
     });
 }
 
+#[test]
+fn what_was_put_in_ahead_is_heard_of_together_and_in_every_order() {
+    loom::model(|| {
+        let (mut into, mut out) = modelled::spsc_ring([0_u8; 2]);
+        let sender = loom::thread::spawn(move || {
+            for pair in [[1, 2], [3, 4]] {
+                for mut item in pair {
+                    while !into.put_ahead(&mut item) {
+                        loom::thread::yield_now();
+                    }
+                }
+                into.publish();
+            }
+        });
+        for number in 1..=4 {
+            let mut item = 0;
+            while !out.take_ahead(&mut item) {
+                loom::thread::yield_now();
+            }
+            assert_eq!(item, number);
+            if number % 2 == 0 {
+                assert!(number == 4 || out.is_empty(), "of no further pair is there room");
+                out.release();
+            }
+        }
+        sender.join().unwrap();
+        assert!(out.is_empty());
+    });
+}
+
 /// An event of the model: whoever waits for ever is found.
 #[derive(Default)]
 struct ModelEvent {

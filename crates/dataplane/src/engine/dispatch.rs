@@ -17,6 +17,7 @@ use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_wire::ethernet::EthernetView;
 use catena_wire::fragment::FragmentPlace;
 use catena_wire::frame::{Fragment, FrameView};
+use catena_wire::plain::PlainFrame;
 use catena_wire::vxlan::VxlanHeader;
 
 impl Engine {
@@ -62,6 +63,11 @@ impl Engine {
 
     /// What all packets of a flow have in common, wherever this node sees them.
     fn constant(&self, frame: &[u8]) -> Option<u64> {
+        if !self.inspection.is_on
+            && let Some(plain) = PlainFrame::parse(frame)
+        {
+            return Some(plain.symmetric_hash(self.tables.choice_seed));
+        }
         let view = FrameView::parse(frame).ok()?;
         match (view.fragment, view.flow) {
             (Fragment::First | Fragment::Later, Some(flow)) => {

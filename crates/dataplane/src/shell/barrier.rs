@@ -63,12 +63,12 @@ impl Barrier {
         self.slots.len()
     }
 
-    /// A worker is about to hand something over.
+    /// A worker is about to hand so much over.
     #[inline]
-    pub(super) fn hands(&self, worker: usize) {
-        if let Some(slot) = self.slots.get(worker) {
+    pub(super) fn hands(&self, worker: usize, count: u64) {
+        if let Some(slot) = self.slots.get(worker).filter(|_| count > 0) {
             // Nobody else writes it.
-            slot.handed.store(slot.handed.load(Ordering::Relaxed) + 1, Ordering::Release);
+            slot.handed.store(slot.handed.load(Ordering::Relaxed) + count, Ordering::Release);
         }
     }
 

@@ -78,6 +78,8 @@ pub(super) struct HandOff {
     kept: Vec<Packet>,
     /// Packets of others that are in the worker's vector.
     in_hand: u64,
+    /// What was handed to others and not told yet.
+    handed: u64,
 }
 
 /// Rings between each two workers of a barrier; answers what each of them gets.
@@ -131,9 +133,10 @@ impl<T: Send> Outgoing<T> {
         Self { spsc_ring, waiting: VecDeque::with_capacity(WAITING) }
     }
 
-    /// Hands an item over, or lets it wait; `emptied` gets the one that stood in its place.
+    /// Hands an item over, or lets it wait; `emptied` gets the one that stood in its place. The other
+    /// hears of it when it is published.
     fn hand(&mut self, mut item: T, emptied: impl FnOnce(T)) {
-        if self.waiting.is_empty() && self.spsc_ring.put(&mut item) {
+        if self.waiting.is_empty() && self.spsc_ring.put_ahead(&mut item) {
             emptied(item);
         } else {
             self.waiting.push_back(item);
@@ -144,7 +147,7 @@ impl<T: Send> Outgoing<T> {
     fn flush(&mut self, mut emptied: impl FnMut(T)) -> bool {
         let before = self.waiting.len();
         while let Some(item) = self.waiting.front_mut()
-            && self.spsc_ring.put(item)
+            && self.spsc_ring.put_ahead(item)
         {
             self.waiting.pop_front().map(&mut emptied).unwrap_or_default();
         }
@@ -169,13 +172,12 @@ impl Leaving {
 /// The books of the worker whose packets are sent here.
 struct OwnerCounters<'p> {
     settles: &'p mut Outgoing<Settled>,
-    barrier: &'p Barrier,
-    own: usize,
+    handed: &'p mut u64,
 }
 
 impl OwnerCounters<'_> {
     fn settle(&mut self, settled: Settled) {
-        self.barrier.hands(self.own);
+        *self.handed += 1;
         self.settles.hand(settled, drop);
     }
 }
@@ -190,7 +192,7 @@ impl HandOff {
     fn new(own: usize, barrier: &Arc<Barrier>) -> Self {
         let barrier = Arc::clone(barrier);
         let (others, kept, batches) = (Vec::new(), Vec::new(), TxBatches::default());
-        Self { own, barrier, others, reserve: None, batches, kept, in_hand: 0 }
+        Self { own, barrier, others, reserve: None, batches, kept, in_hand: 0, handed: 0 }
     }
 
     pub(super) fn barrier(&self) -> &Barrier {
@@ -229,14 +231,14 @@ impl HandOff {
             match self.others.iter_mut().find(|peer| peer.number == decider) {
                 None => self.kept.push(packet),
                 Some(peer) => {
-                    self.barrier.hands(self.own);
+                    self.handed += 1;
                     peer.is_touched = true;
                     peer.decides.hand(packet, |emptied| pool.put(emptied.buffer));
                 }
             }
         }
         std::mem::swap(input, &mut self.kept);
-        self.wake();
+        self.tell();
     }
 
     /// Fills the vector up with what others have handed over, each an equal share.
@@ -249,15 +251,16 @@ impl HandOff {
                 if peer.to_decide.is_empty() {
                     break;
                 }
-                let Some(buffer) = pool.take() else { return };
+                let Some(buffer) = pool.take() else { break };
                 let mut packet = Packet::from_port(PortSlot::default(), buffer);
-                if !peer.to_decide.take(&mut packet) {
+                if !peer.to_decide.take_ahead(&mut packet) {
                     pool.put(packet.buffer);
                     break;
                 }
                 input.push(packet);
                 self.in_hand += 1;
             }
+            peer.to_decide.release();
         }
     }
 
@@ -280,12 +283,12 @@ impl HandOff {
                 self.hand(TUNNELS_OF, Leaving::Datagram(datagram, booking), pool);
             }
         }
-        self.wake();
+        self.tell();
     }
 
     fn hand(&mut self, worker: usize, leaving: Leaving, pool: &mut BufferPool) {
         if let Some(peer) = self.others.iter_mut().find(|peer| peer.number == worker) {
-            self.barrier.hands(self.own);
+            self.handed += 1;
             peer.is_touched = true;
             peer.sends.hand(leaving, |emptied| pool.put(emptied.into_buffer()));
         }
@@ -303,17 +306,18 @@ impl HandOff {
         let mut done = 0;
         for peer in &mut self.others {
             let OtherWorker { settles, to_send, settled, .. } = peer;
-            let theirs = &mut OwnerCounters { settles, barrier: &self.barrier, own: self.own };
+            let theirs = &mut OwnerCounters { settles, handed: &mut self.handed };
             let kept = (&mut self.batches, &mut self.reserve);
             let sent = send(to_send, theirs, (rings, underlay, pool), kept);
             let mut outcome = Settled::default();
-            while settled.take(&mut outcome) {
+            while settled.take_ahead(&mut outcome) {
                 done += 1;
                 match outcome.reason {
                     None => engine.credit_sent(outcome.booking),
                     Some(reason) => engine.credit_failed(outcome.booking, reason),
                 }
             }
+            settled.release();
             done += sent;
             let has_flushed = peer.decides.flush(|emptied| pool.put(emptied.buffer))
                 | peer.sends.flush(|emptied| pool.put(emptied.into_buffer()))
@@ -321,13 +325,19 @@ impl HandOff {
             // A booking wakes nobody while there is room for more of them.
             peer.is_touched |= has_flushed || !peer.settles.waiting.is_empty();
         }
+        self.tell();
         self.barrier.is_done(self.own, done);
-        self.wake();
         done
     }
 
-    /// Wakes who got something and sleeps.
-    fn wake(&mut self) {
+    /// Tells the others of all that was handed to them, and wakes who got something and sleeps.
+    fn tell(&mut self) {
+        self.barrier.hands(self.own, std::mem::take(&mut self.handed));
+        for peer in &mut self.others {
+            peer.decides.spsc_ring.publish();
+            peer.sends.spsc_ring.publish();
+            peer.settles.spsc_ring.publish();
+        }
         for peer in self.others.iter_mut().filter(|peer| peer.is_touched) {
             peer.is_touched = false;
             self.barrier.wake(peer.number);
@@ -368,7 +378,7 @@ fn send(
     while sent < RING_SLOTS as u64 && !to_send.is_empty() {
         let Some(buffer) = pool.take().or_else(|| reserve.take()) else { break };
         let mut leaving = Leaving::empty(buffer);
-        if !to_send.take(&mut leaving) {
+        if !to_send.take_ahead(&mut leaving) {
             pool.put(leaving.into_buffer());
             break;
         }
@@ -388,6 +398,7 @@ fn send(
             }
         }
     }
+    to_send.release();
     rings.transmit(batches, theirs, pool);
     batches.settle().for_each(|booking| theirs.settle(Settled { booking, reason: None }));
     if reserve.is_none() {

@@ -5,6 +5,7 @@
 //! and to decide what runs (that is the program's). It goes on without agent and controller.
 
 mod agent_connection;
+mod bare_workers;
 mod barrier;
 mod control;
 mod control_socket;
@@ -25,6 +26,7 @@ mod way_up;
 mod worker;
 mod worker_pool;
 
+pub use bare_workers::BareWorkers;
 pub use catena_io::{User, drop_privileges, give_to};
 pub use control_socket::ControlSocketError;
 pub use kernel_tables::KernelTables;

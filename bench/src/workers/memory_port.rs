@@ -1,0 +1,81 @@
+//! A port without a kernel: frames come out of memory as fast as they are taken, and what is sent is
+//! counted and forgotten.
+
+use catena_io::{Buffer, BufferPool, Port, Received, RefusedFrame, Transmitted};
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What whoever measures shares with the ports.
+#[derive(Default)]
+pub(super) struct Gauge {
+    /// Frames that were sent.
+    pub(super) sent: AtomicU64,
+    /// Frames come.
+    pub(super) is_flowing: AtomicBool,
+}
+
+/// The port.
+pub(super) struct MemoryPort {
+    /// One after the other, again and again; empty: it only takes.
+    frames: Vec<Vec<u8>>,
+    next: usize,
+    gauge: Arc<Gauge>,
+    /// Its other end has written what nobody reads: it is always ready.
+    ready: UnixStream,
+    _other_end: UnixStream,
+}
+
+impl MemoryPort {
+    pub(super) fn new(frames: Vec<Vec<u8>>, gauge: &Arc<Gauge>) -> std::io::Result<Self> {
+        let (ready, mut other_end) = UnixStream::pair()?;
+        if !frames.is_empty() {
+            other_end.write_all(&[1])?;
+        }
+        Ok(Self { frames, next: 0, gauge: Arc::clone(gauge), ready, _other_end: other_end })
+    }
+}
+
+impl AsFd for MemoryPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
+}
+
+impl Port for MemoryPort {
+    fn receive(&mut self, pool: &mut BufferPool, out: &mut Vec<Buffer>, max: usize) -> Received {
+        let mut received = Received::default();
+        if self.frames.is_empty() || !self.gauge.is_flowing.load(Ordering::Relaxed) {
+            return received;
+        }
+        while (received.frames as usize) < max {
+            let Some(mut buffer) = pool.take() else {
+                received.pool_empty = true;
+                break;
+            };
+            let is_filled = self.frames.get(self.next).is_some_and(|frame| buffer.fill(frame));
+            debug_assert!(is_filled, "every frame fits");
+            self.next = if self.next + 1 == self.frames.len() { 0 } else { self.next + 1 };
+            out.push(buffer);
+            received.frames += 1;
+        }
+        received
+    }
+
+    fn transmit(&mut self, frames: &mut Vec<Buffer>, pool: &mut BufferPool) -> Transmitted {
+        let sent = u32::try_from(frames.len()).unwrap_or(u32::MAX);
+        frames.drain(..).for_each(|buffer| pool.put(buffer));
+        self.gauge.sent.fetch_add(sent.into(), Ordering::Relaxed);
+        Transmitted { sent, sent_segments: sent, ..Transmitted::default() }
+    }
+
+    fn refused(&self) -> &[RefusedFrame] {
+        &[]
+    }
+
+    fn lost(&mut self) -> u64 {
+        0
+    }
+}
