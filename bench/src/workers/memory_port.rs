@@ -1,5 +1,5 @@
 //! A port without a kernel: frames come out of memory as fast as they are taken, and what is sent is
-//! counted and forgotten.
+//! counted and forgotten. It may keep its worker busy for as long as a kernel would.
 
 use catena_io::{Buffer, BufferPool, Port, Received, RefusedFrame, Transmitted};
 use std::io::Write;
@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// What whoever measures shares with the ports.
 #[derive(Default)]
@@ -23,18 +24,35 @@ pub(super) struct MemoryPort {
     frames: Vec<Vec<u8>>,
     next: usize,
     gauge: Arc<Gauge>,
+    /// What a frame takes each way.
+    cost: Duration,
     /// Its other end has written what nobody reads: it is always ready.
     ready: UnixStream,
     _other_end: UnixStream,
 }
 
 impl MemoryPort {
-    pub(super) fn new(frames: Vec<Vec<u8>>, gauge: &Arc<Gauge>) -> std::io::Result<Self> {
+    pub(super) fn new(
+        frames: Vec<Vec<u8>>,
+        cost: Duration,
+        gauge: &Arc<Gauge>,
+    ) -> std::io::Result<Self> {
         let (ready, mut other_end) = UnixStream::pair()?;
         if !frames.is_empty() {
             other_end.write_all(&[1])?;
         }
-        Ok(Self { frames, next: 0, gauge: Arc::clone(gauge), ready, _other_end: other_end })
+        Ok(Self { frames, next: 0, gauge: Arc::clone(gauge), cost, ready, _other_end: other_end })
+    }
+}
+
+impl MemoryPort {
+    fn take_time(&self, frames: u32) {
+        if self.cost > Duration::ZERO {
+            let until = Instant::now() + self.cost * frames;
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        }
     }
 }
 
@@ -61,11 +79,13 @@ impl Port for MemoryPort {
             out.push(buffer);
             received.frames += 1;
         }
+        self.take_time(received.frames);
         received
     }
 
     fn transmit(&mut self, frames: &mut Vec<Buffer>, pool: &mut BufferPool) -> Transmitted {
         let sent = u32::try_from(frames.len()).unwrap_or(u32::MAX);
+        self.take_time(sent);
         frames.drain(..).for_each(|buffer| pool.put(buffer));
         self.gauge.sent.fetch_add(sent.into(), Ordering::Relaxed);
         Transmitted { sent, sent_segments: sent, ..Transmitted::default() }
