@@ -33,8 +33,8 @@ pub enum Origin {
     NetworkTunnel = 4,
 }
 
-/// What packets of a flow look like where they enter, in 64 bytes. The engine decides by nothing
-/// else: packets with the same key, whole and unicast, have the same lot.
+/// What packets of a flow look like where they enter, in 64 bytes. Of flows that it hands over the engine
+/// decides by nothing else: packets with the same key, whole and unicast, have the same lot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct FlowKey {

@@ -43,7 +43,7 @@ declined! {
     OwnTraffic "own_traffic" "A function sends it by itself.",
     Fields "fields" "Rules look at fields that differ between packets of a flow.",
     AwareFunction "aware_function" "Its function reads the chain header.",
-    SharedFunction "shared_function" "Two versions of its path, or two networks, share a function, so each packet is told apart.",
+    SharedFunction "shared_function" "Two versions of its path, paths of one flow, or two networks share a function, so each packet is told apart.",
     Siblings "siblings" "Several instances of its hop send from one port.",
     Pinned "pinned" "Flows of its path are pinned to the former one.",
     Watched "watched" "Probes of its instance look like its packets.",

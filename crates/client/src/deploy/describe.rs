@@ -11,9 +11,9 @@ use catena_model::classifier::FIELDS;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The attributes of a classifier that a document may say, beside our own fields.
-const OF_NETWORKING_SFC: [&str; 8] = [
-    "ethertype",
+/// What a document may say of a classifier: `ethertype`, which is IPv4 where it says nothing, and these
+/// conditions, which are none.
+const CONDITIONS: [&str; 7] = [
     "protocol",
     "source_ip_prefix",
     "destination_ip_prefix",
@@ -22,6 +22,11 @@ const OF_NETWORKING_SFC: [&str; 8] = [
     "destination_port_range_min",
     "destination_port_range_max",
 ];
+
+/// The attributes of all conditions, our own fields among them.
+pub(super) fn conditions() -> impl Iterator<Item = &'static str> {
+    CONDITIONS.into_iter().chain(FIELDS.iter().map(|field| field.name))
+}
 
 impl Deployment {
     /// What is declared of the things that a document names; those that are not there are left out.
@@ -135,7 +140,7 @@ impl Ports {
 
 fn fields(rule: &Value) -> Map<String, Value> {
     let mut fields = Map::new();
-    for field in OF_NETWORKING_SFC.into_iter().chain(FIELDS.iter().map(|field| field.name)) {
+    for field in std::iter::once("ethertype").chain(conditions()) {
         if !rule[field].is_null() {
             fields.insert(field.into(), rule[field].clone());
         }

@@ -2,6 +2,7 @@
 //! chain turns by one request, what nobody uses any more goes. Knows the order of these steps;
 //! refuses to know how paths are swapped.
 
+use super::describe::conditions;
 use super::known::{Known, group_body, pair_body};
 use super::passage::route;
 use super::{
@@ -131,7 +132,10 @@ fn classifier(client: &Client, rules: &[String], wanted: &Value) -> Result<Strin
     for rule in rules {
         let known = client.show(Kind::FlowClassifier, rule)?;
         let says = |(field, value): (&String, &Value)| known[field.as_str()] == *value;
-        if wanted.as_object().is_some_and(|wanted| wanted.iter().all(says)) {
+        // A condition that the document no longer has must not stay.
+        let mut left_out = conditions().filter(|field| wanted.get(field).is_none());
+        let says_no_more = left_out.all(|field| known[field].is_null());
+        if says_no_more && wanted.as_object().is_some_and(|wanted| wanted.iter().all(says)) {
             return Ok(rule.clone());
         }
     }

@@ -203,12 +203,9 @@ impl Engine {
         // What went into functions with its user must be told by it until the end.
         self.inspection.is_on |= tables.has_slices();
         self.epoch = Epoch(self.epoch.0 + 1);
-        // Where rules look at other fields, flows are remembered by others.
-        let known =
-            changed.filter(|_| tables.rules.fields_turn() == self.tables.rules.fields_turn());
-        self.flow_cache.forget(known.map_or(&Entered::All, |changed| &changed.entered));
+        self.flow_cache.forget(changed.map_or(&Entered::All, |changed| &changed.entered));
         self.actions.align(&tables, changed, &self.slots);
-        self.fast_path.align(&tables, known, &self.slots);
+        self.fast_path.align(&self.tables, &tables, changed, &self.slots);
         let [flows, inside] = self.proxy_flows.crowded_mut();
         for crowded in [flows, inside, &mut self.affinity.crowded] {
             crowded.align(&tables, &self.slots);

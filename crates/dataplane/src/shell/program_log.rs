@@ -58,6 +58,18 @@ pub(super) enum ProgramLogError {
         /// This node.
         node: NodeName,
     },
+    /// It has the form of another version.
+    #[error(
+        "{path} was written by a data plane of another version (form {found}, not {}); the controller \
+         will send the program again",
+        HEAD[7]
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        found: u8,
+    },
     /// The file of an older data plane holds no program.
     #[error("{path} cannot be read: {source}; the controller will send the program again")]
     Old {
@@ -110,6 +122,9 @@ impl ProgramLog {
     ) -> Result<Option<(Program, Option<Self>)>, ProgramLogError> {
         let path = state_dir.join(FILE_NAME);
         let Some(bytes) = read(&path)? else { return Ok(None) };
+        if let Some(other) = other_form(&bytes) {
+            return Err(ProgramLogError::Version { path, found: other });
+        }
         let found = Found::of(node, &bytes);
         if found.first_end == 0 {
             return Err(ProgramLogError::Nothing { path, node: node.clone() });
@@ -145,6 +160,13 @@ impl ProgramLog {
     pub(super) fn is_long(&self) -> bool {
         self.bytes > self.first_bytes.saturating_mul(GROWTH_MAX) + GROWTH_BYTES_MAX
     }
+}
+
+/// The version of a file's form, if it is another than this one's.
+fn other_form(bytes: &[u8]) -> Option<u8> {
+    let (form, name) = HEAD.split_last()?;
+    let found = bytes.strip_prefix(name)?.first()?;
+    (found != form).then_some(*found)
 }
 
 /// A change as a file has it, for people.

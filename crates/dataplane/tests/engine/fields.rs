@@ -237,24 +237,30 @@ fn later_fragments_are_judged_by_what_the_first_one_shows() {
     }
 }
 
+/// The first fragment of a packet, with eight bytes of TCP: ports and sequence number.
+fn tiny(spec: &Spec) -> Vec<u8> {
+    let mut frame = Spec { fragment: (0, true), ..spec.clone() }.frame();
+    frame.truncate(14 + 20 + 8);
+    frame[16..18].copy_from_slice(&28_u16.to_be_bytes());
+    frame[24..26].fill(0);
+    let sum = catena_wire::checksum::Sum::of(&frame[14..34]).checksum();
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
 #[test]
 fn a_first_fragment_that_hides_what_rules_look_at_goes_nowhere() {
-    let tiny = |spec: &Spec| {
-        let mut frame = spec.frame();
-        // Eight bytes of TCP: ports and sequence number.
-        frame.truncate(14 + 20 + 8);
-        frame[16..18].copy_from_slice(&28_u16.to_be_bytes());
-        frame[20] |= 0x20;
-        frame[24..26].fill(0);
-        let sum = catena_wire::checksum::Sum::of(&frame[14..34]).checksum();
-        frame[24..26].copy_from_slice(&sum.to_be_bytes());
-        frame
-    };
     let spec = with_flags(packet(&three_hosts(), CHAINED_PORT), TcpFlags::SYN);
-    let spec = Spec { fragment: (0, true), ..spec };
     let mut rig = Rig::new(split(Encapsulation::Nsh, condition("tcp_flags", "syn")));
     rig.send("S", &tiny(&spec));
     rig.assert_only_dropped("S", DropReason::MalformedTransport);
+    // Nothing was learned of it: the rest, which has the flags, finds no first one, and an honest first
+    // one is the first.
+    let rest = Spec { fragment: (1, false), payload: vec![0; 32], ..spec.clone() };
+    rig.send("S", &rest.frame());
+    assert!(["v2.in", "D"].iter().all(|port| rig.take(port).is_empty()));
+    rig.pass(60_000);
+    assert!(["v2.in", "D"].iter().all(|port| rig.take(port).is_empty()));
     let mut rig = Rig::new(split(Encapsulation::Nsh, condition("dscp", "ef")));
     rig.queue("S", &tiny(&spec), Offload::default());
     rig.run();
@@ -263,6 +269,50 @@ fn a_first_fragment_that_hides_what_rules_look_at_goes_nowhere() {
         1,
         "where nobody looks at flags, it is a fragment as others"
     );
+}
+
+#[test]
+fn nor_does_it_pass_a_rule_at_the_end_of_a_chain() {
+    let mut town = three_hosts();
+    town.chain("root", Encapsulation::Nsh, &[&["v1"]], &rules(CHAINED_PORT));
+    let (place, fields) = (RulePlace::After(PathId(100)), condition("tcp_flags", "syn"));
+    let marked =
+        rules(CHAINED_PORT).into_iter().map(|matches| RuleMatch { place, fields, ..matches });
+    town.chain("openings", Encapsulation::Nsh, &[&["v4"]], &marked.collect::<Vec<_>>());
+    let mut rig = Rig::new(town);
+    let spec = with_flags(packet(&rig.town, CHAINED_PORT), TcpFlags::SYN);
+    rig.send("S", &tiny(&spec));
+    rig.assert_only_dropped("S", DropReason::MalformedTransport);
+    assert!(rig.take("D").is_empty());
+}
+
+#[test]
+fn a_pin_holds_while_rules_with_fields_come_and_go() {
+    let mut town = three_hosts();
+    town.chain("all", Encapsulation::Nsh, &[&["v2"], &["v3"]], &rules(CHAINED_PORT));
+    let mut rig = Rig::new(town);
+    let sent = with_dscp(packet(&rig.town, CHAINED_PORT), EF);
+    assert_eq!(met(&mut rig, std::slice::from_ref(&sent)), ["v3"]);
+    let mut newer = rig.town.chains[0].clone();
+    rig.town.chains[0].rules.clear();
+    (newer.path, newer.hops[1]) = (101, vec!["v4".into()]);
+    rig.town.chains.push(newer);
+    let (old, new) = (PathId(100), PathId(101));
+    rig.town.pins = vec![PinEntry { old, new, instances: Vec::new(), idle_ms: 500 }];
+    rig.apply();
+    assert_eq!(met(&mut rig, std::slice::from_ref(&sent)), ["v3"]);
+    let other = rules(9).into_iter().map(|matches| {
+        let fields = condition("dscp", "ef");
+        RuleMatch { fields, ..matches }
+    });
+    rig.town.chain("other", Encapsulation::Nsh, &[&["v4"]], &other.collect::<Vec<_>>()).path = 102;
+    rig.apply();
+    assert_eq!(met(&mut rig, std::slice::from_ref(&sent)), ["v3"], "a rule has come");
+    rig.town.chains.pop();
+    rig.apply();
+    assert_eq!(met(&mut rig, std::slice::from_ref(&sent)), ["v3"], "it has gone");
+    let flow = Spec { ports: (41_000, CHAINED_PORT), ..sent };
+    assert_eq!(met(&mut rig, &[flow]), ["v4"], "others go the new way");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The fields of a packet that rules may look at beside its flow and its VLAN. A field is declared here,
-//! by a row of [`FIELDS`], and nowhere else: matching, overlap, the keys of the data plane's memories, the
-//! attribute of the API, the option and the words of the command line, documents and what explains a
-//! packet are made of the row.
+//! by a row of [`FIELDS`]: matching, overlap, the keys of the data plane's memories, the attribute of the
+//! API, the option and the words of the command line, documents and what explains a packet are made of the
+//! row. What packets show is read and written in `catena_wire`.
 //!
 //! Such a field may differ between packets of one flow, so whatever remembers a flow where rules look at
 //! it remembers the field, too: all fields of a packet are one [`super::FieldWord`], and what rules ask of
@@ -24,8 +24,10 @@ pub struct Field {
     pub transport: Option<Transport>,
     /// How a condition is written.
     pub(super) kind: FieldKind,
-    /// Bits of its value, at most eight.
+    /// Bits of its value, one to eight.
     pub(super) bits: u32,
+    /// What a packet shows that nobody wants to show any.
+    pub(super) usual: u8,
     /// What a packet shows; none: the packet does not have it.
     pub(super) read: fn(&VaryingFields) -> Option<u8>,
     /// Makes a packet show it.
@@ -50,6 +52,7 @@ pub static FIELDS: [Field; 2] = [
         transport: None,
         kind: FieldKind::Number(&CODE_POINTS),
         bits: 6,
+        usual: 0,
         read: |packet| Some(packet.dscp),
         write: |packet, value| packet.dscp = value,
     },
@@ -61,6 +64,7 @@ pub static FIELDS: [Field; 2] = [
         transport: Some(Transport::Tcp),
         kind: FieldKind::Flags(&["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"]),
         bits: 8,
+        usual: TcpFlags::ACK.0,
         read: |packet| packet.tcp_flags.map(|flags| flags.0),
         write: |packet, value| packet.tcp_flags = Some(TcpFlags(value)),
     },

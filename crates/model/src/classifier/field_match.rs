@@ -25,6 +25,14 @@ pub enum FieldError {
         /// What may be said.
         help: &'static str,
     },
+    /// No packet is like that and like what was said before.
+    #[error("'{given}' says of the {title} otherwise than was said before; say it once")]
+    Contradiction {
+        /// What was said.
+        given: String,
+        /// The field.
+        title: &'static str,
+    },
 }
 
 /// Where the bits of a field begin in the word. The bit above its value says that the packet has it.
@@ -38,6 +46,13 @@ const fn shift(index: usize) -> u32 {
 }
 
 const _: () = assert!(shift(FIELDS.len()) <= u32::BITS, "fields have outgrown their word");
+const _: () = {
+    let mut at = 0;
+    while at < FIELDS.len() {
+        assert!(FIELDS[at].bits >= 1 && FIELDS[at].bits <= u8::BITS, "a value has 1 to 8 bits");
+        at += 1;
+    }
+};
 
 /// All fields of a packet in one word, or those of them that somebody asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +113,7 @@ impl FieldMatch {
     /// Adds a condition on a field, in words.
     ///
     /// # Errors
-    /// When they are no condition on it.
+    /// When they are no condition on it, or contradict what was said before.
     pub fn set(&mut self, field: &'static Field, words: &str) -> Result<(), FieldError> {
         let said = field.parse(words).ok_or_else(|| FieldError::Value {
             given: words.to_owned(),
@@ -109,8 +124,12 @@ impl FieldMatch {
         let index = FIELDS.iter().position(|one| one.name == field.name);
         let shift = shift(index.unwrap_or(FIELDS.len()));
         let has = 1 << field.bits;
-        self.value |= (u32::from(value) | has) << shift;
-        self.mask |= (u32::from(mask) | has) << shift;
+        let word = |bits: u8| (u32::from(bits) | has) << shift;
+        let both = self.intersection(Self { value: word(value), mask: word(mask) });
+        *self = both.ok_or_else(|| FieldError::Contradiction {
+            given: words.to_owned(),
+            title: field.title,
+        })?;
         Ok(())
     }
 
@@ -164,11 +183,12 @@ impl FieldMatch {
         Some((field, field.words(value, mask), field.shown(packet)))
     }
 
-    /// Makes a packet such that it is taken; what is not looked at stays.
+    /// Makes a packet such that it is taken: of a field that is looked at it shows what is wanted and no
+    /// more, unless nothing is; fields that are not looked at stay.
     pub fn impose(&self, packet: &mut VaryingFields) {
         for (field, value, mask) in self.parts() {
-            let before = (field.read)(packet).unwrap_or(0);
-            (field.write)(packet, before & !mask | value);
+            let shown = if value == 0 { field.usual & !mask } else { value };
+            (field.write)(packet, shown);
         }
     }
 }
@@ -264,6 +284,32 @@ mod tests {
         }
         for text in [r#"{"colour":"red"}"#, r#"{"dscp":"red"}"#, r#"{"dscp":46}"#] {
             assert!(serde_json::from_str::<FieldMatch>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn two_conditions_on_one_field_hold_both_or_are_refused() {
+        let both = of(&[("tcp_flags", "syn"), ("tcp_flags", "!ack")]);
+        assert_eq!(both, of(&[("tcp_flags", "syn,!ack")]));
+        for (name, one, other) in [("dscp", "cs1", "cs2"), ("tcp_flags", "syn", "!syn")] {
+            let mut condition = of(&[(name, one)]);
+            let error = condition.set(Field::named(name).unwrap(), other).unwrap_err();
+            assert!(matches!(error, FieldError::Contradiction { .. }), "{error}");
+            assert_eq!(condition, of(&[(name, one)]), "nothing is half said");
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_made_shows_what_is_wanted_and_no_more() {
+        for (words, flags) in [
+            ("ack", TcpFlags::ACK),
+            ("syn,!ack", TcpFlags::SYN),
+            ("!syn", TcpFlags::ACK),
+            ("!syn,!ack", TcpFlags(0)),
+        ] {
+            let mut made = packet(7, Some(TcpFlags::SYN));
+            of(&[("tcp_flags", words)]).impose(&mut made);
+            assert_eq!(made, packet(7, Some(flags)), "{words}");
         }
     }
 

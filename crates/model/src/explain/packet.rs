@@ -20,13 +20,13 @@ pub enum PacketTextError {
     #[error(
         "'{0}' describes no packet ({1}); write it as 'tcp 10.0.1.7:40112 > 198.51.100.9:443', \
          'udp [2001:db8::1]:9 > [2001:db8::2]:53' or 'icmp 10.0.1.7 > 10.0.1.9', and behind that \
-         'vlan 7', 'ttl 3' or 'length 1400' if it matters"
+         'vlan 7', 'ttl 3', 'length 1400' or a field such as 'dscp ef' if it matters"
     )]
     Packet(String, String),
     /// It is no filter.
     #[error(
         "'{0}' is no filter ({1}); write words as 'udp', 'src 10.0.1.7', 'dst 10.0.0.0/8', 'host \
-         2001:db8::1', 'dst port 443', 'ip6', joined by 'and'"
+         2001:db8::1', 'dst port 443', 'ip6', a field such as 'dscp ef', joined by 'and'"
     )]
     Filter(String, String),
 }

@@ -73,7 +73,9 @@ impl FastPath {
 #[inline]
 fn note_flow(meta: &PacketMeta, context: &mut FastPathContext<'_>) {
     if meta.is_due {
-        let key = context.affinity.key(&meta.frame.flow(), meta.fields);
+        let path = context.tables.positions.place(meta.position).path;
+        let chain = context.tables.path(path).chain;
+        let key = context.affinity.key(&meta.frame.flow(), chain);
         context.affinity.note(context.now_ns, key, PathId(meta.header.path));
     }
 }

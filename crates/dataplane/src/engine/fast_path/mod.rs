@@ -24,7 +24,7 @@ use crate::engine::account::slots::Slots;
 use crate::engine::packet::index::{NodeIndex, PortIndex};
 use crate::engine::packet::{Packet, PortSlot};
 use crate::engine::tables::Tables;
-use crate::engine::tables::descent::Changed;
+use crate::engine::tables::descent::{Changed, Entered};
 use crate::engine::vector::Batch;
 use catena_model::resource::Encapsulation;
 pub(crate) use context::FastPathContext;
@@ -74,8 +74,15 @@ impl FastPath {
         }
     }
 
-    /// Lines the fast path up with new tables. `changed`: what differs from those before; none: nobody knows.
-    pub(crate) fn align(&mut self, tables: &Tables, changed: Option<&Changed>, slots: &Slots) {
+    /// Lines the fast path up with new tables. `former`: those before; `changed`: what differs from them;
+    /// none: nobody knows.
+    pub(crate) fn align(
+        &mut self,
+        former: &Tables,
+        tables: &Tables,
+        changed: Option<&Changed>,
+        slots: &Slots,
+    ) {
         self.source = None;
         if !self.is_open {
             return;
@@ -83,11 +90,19 @@ impl FastPath {
         self.delivered.forget();
         self.delivered_v6.forget();
         self.switched.forget();
-        match changed {
-            Some(changed) => {
+        // Which fields rules look at, gates know, too.
+        let look = |tables: &Tables| tables.rules.fields_anywhere() != 0;
+        let has_fields = look(former) || look(tables);
+        match changed.map(|changed| (changed, &changed.entered)) {
+            Some((changed, Entered::By(entered))) => {
+                let entered = entered.iter().filter(|_| has_fields);
+                let ports = changed.ports.iter().chain(entered);
+                ports.for_each(|port| self.make_gate(*port, tables, slots));
+            }
+            Some((changed, Entered::All)) if !has_fields => {
                 changed.ports.iter().for_each(|port| self.make_gate(*port, tables, slots));
             }
-            None => {
+            Some((_, Entered::All)) | None => {
                 self.ports.clear();
                 tables.names.all_ports().for_each(|port| self.make_gate(port, tables, slots));
             }

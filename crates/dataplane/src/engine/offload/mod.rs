@@ -33,7 +33,6 @@ use accounts::Accounts;
 use catena_fastpath::FlowKey;
 use catena_io::Buffer;
 use catena_model::account::Volume;
-use catena_model::classifier::FieldWord;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::kernel::{Declined, KernelCounters};
 use catena_wire::frame::FrameView;
@@ -303,7 +302,8 @@ impl KernelPath {
             Exit::Node(_) => None,
         });
         let leaves_node = made.leaves.iter().any(|leaving| matches!(leaving.exit, Exit::Node(_)));
-        let classified = made.classified.map(|path| (with.affinity.key(&flow, FieldWord(0)), path));
+        let classified =
+            made.classified.map(|(path, chain)| (with.affinity.key(&flow, chain), path));
         let flow = Flow {
             holder,
             origin: seen.slot,

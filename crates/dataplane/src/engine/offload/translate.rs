@@ -11,6 +11,7 @@ use crate::engine::tables::descent::Dependency;
 use crate::engine::tables::path::{HopTable, PathTable};
 use crate::engine::vector::decision::{Exit, Stage};
 use catena_model::PathId;
+use catena_model::id::ChainId;
 use catena_model::kernel::Declined;
 use catena_model::program::HopKind;
 use catena_model::resource::FailurePolicy;
@@ -36,8 +37,8 @@ pub(super) struct Translation {
     pub(super) into: Option<Into>,
     /// By what the memory knew it when it came back.
     pub(super) back: Option<Key>,
-    /// The path that the classifier noted for the flow.
-    pub(super) classified: Option<PathId>,
+    /// The path that the classifier noted for the flow, and its chain.
+    pub(super) classified: Option<(PathId, ChainId)>,
 }
 
 /// What is asked to translate the effects of a packet.
@@ -87,7 +88,8 @@ impl Translator<'_> {
         match effect {
             Effect::Classified { port, start, .. } => {
                 self.looks_at_flows_alone(*port)?;
-                made.classified = Some(self.on_path(*start, made)?);
+                let path = self.on_path(*start, made)?;
+                made.classified = Some((path, self.path(*start).chain));
             }
             Effect::Unclassified { port, .. } => {
                 self.looks_at_flows_alone(*port)?;

@@ -4,7 +4,6 @@
 //! that lives.
 
 use crate::engine::Engine;
-use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
 use crate::engine::packet::parse;
 use crate::engine::state::affinity::FlowAffinity;
@@ -13,8 +12,6 @@ use crate::engine::state::proxy_flows::{Key, Payer, Visit, Whose};
 use crate::engine::state::{network_mac, rewrite};
 use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::owner::Owner;
-use catena_model::PathId;
-use catena_model::classifier::FieldWord;
 use catena_model::explain::{ExplainAt, ExplainRequest};
 use catena_wire::digest;
 
@@ -62,20 +59,13 @@ fn lend_flow_path(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[
     let Ok(view) = parse::parse_frame(bytes) else { return };
     let Some(flow) = view.flow else { return };
     let Engine { tables, affinity: own, .. } = engine;
-    // At the end of a path flows are remembered by the chain that they enter there.
-    let shown = |mask| FieldWord::of(&view.varying).masked(mask);
-    let entered = |(ended, start): (PathId, PathPosition)| {
-        let mask = tables.positions.index_of(ended).map(|ended| tables.rules.fields_after(ended));
-        let chain = tables.path(tables.positions.place(start).path).chain;
-        (shown(mask.unwrap_or(0)), chain)
-    };
-    let entered: Vec<_> = tables.rules.starts_after().map(entered).collect();
-    let network = Some(tables.port(port).network);
-    let here = shown(tables.rules.fields_at(port, network));
+    // Flows are remembered by the chain that they enter, here or at the end of another.
+    let network = Some(tables.port(port).network).filter(|_| !tables.port(port).is_function());
+    let here = tables.rules.find(port, network, &view, &flow).map(|(_, start)| start);
+    let chain = |start| tables.path(tables.positions.place(start).path).chain;
+    let entered: Vec<_> = here.into_iter().chain(tables.rules.starts_after()).map(chain).collect();
     let keys = |affinity: &FlowAffinity| -> Vec<u64> {
-        let after =
-            entered.iter().map(|(fields, chain)| affinity.key_after(&flow, *fields, *chain));
-        std::iter::once(affinity.key(&flow, here)).chain(after).collect()
+        entered.iter().map(|chain| affinity.key(&flow, *chain)).collect()
     };
     for (from, to) in keys(&live.affinity).into_iter().zip(keys(own)) {
         let Some((path, ago_ms)) = live.affinity.last(now_ns, from) else { continue };

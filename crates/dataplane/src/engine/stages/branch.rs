@@ -15,7 +15,7 @@ use catena_wire::nsh::UserContext;
 /// Do the rules at the end of a path judge the wire packets of a super-frame each by what it shows?
 pub(super) fn is_judged_apart(work: &Work, ended: PathPosition, context: &Context<'_>) -> bool {
     let tables = context.tables;
-    tables.rules.look_at_fields() && {
+    tables.rules.fields_anywhere() != 0 && {
         let path = tables.positions.place(ended).path;
         classify::is_judged_apart(work, tables.rules.fields_after(path))
     }
@@ -42,8 +42,7 @@ pub(crate) fn follow(
     });
     let Some((flow, rule, start)) = found else { return Ok(None) };
     let chain = tables.path(tables.positions.place(start).path).chain;
-    let fields = classify::shown(work, tables.rules.fields_after(path))?;
-    let key = affinity.key_after(&flow, fields, chain);
+    let key = affinity.key(&flow, chain);
     let start = classify::enter(start, key, work, affinity, context).following(ended)?;
     context.trace.note(work.copy, || Effect::Branched { ended, rule, start });
     if let Some(seat) = work.path.take() {

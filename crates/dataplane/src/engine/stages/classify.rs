@@ -25,11 +25,9 @@ use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
 use catena_model::classifier::FieldWord;
 use catena_wire::flow::FlowKey;
-use catena_wire::frame::{Fragment, FrameView};
+use catena_wire::frame::FrameView;
 use catena_wire::nsh::UserContext;
 use catena_wire::plain::PlainFrame;
-use catena_wire::scalar::IpProtocol;
-use catena_wire::tcp::TcpFlags;
 use catena_wire::varying::VaryingFields;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -41,7 +39,7 @@ pub(crate) fn classify(
     affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) {
-    if context.tables.rules.look_at_fields() {
+    if context.tables.rules.fields_anywhere() != 0 {
         cut_where_judged_apart(vector, context);
     }
     for group in vector.chunks_mut(GROUP) {
@@ -64,8 +62,9 @@ fn cut_where_judged_apart(vector: &mut Vec<Work>, context: &mut Context<'_>) {
         let work = &vector[index];
         let mask = match work.step {
             Step::FromEndpoint(port) | Step::OwnTraffic(port) => {
-                let network = context.tables.port(port).network;
-                context.tables.rules.fields_at(port, Some(network))
+                let own = context.tables.port(port);
+                let network = Some(own.network).filter(|_| !own.is_function());
+                context.tables.rules.fields_at(port, network)
             }
             _ => 0,
         };
@@ -88,20 +87,6 @@ pub(super) fn is_judged_apart(work: &Work, mask: u32) -> bool {
     };
     let first = shown(0);
     shown(1) != first || shown(count - 1) != first
-}
-
-/// What a packet shows among these fields.
-///
-/// # Errors
-/// It is a first fragment that ends before one of them, which nobody may pass on unseen (RFC 1858).
-pub(super) fn shown(work: &Work, mask: u32) -> Result<FieldWord, DropReason> {
-    let word = FieldWord::of(&work.view.varying).masked(mask);
-    let tcp_flags = work.view.varying.tcp_flags.unwrap_or(TcpFlags(0));
-    let whole = VaryingFields { tcp_flags: Some(tcp_flags), ..work.view.varying };
-    let is_hidden = work.view.fragment == Fragment::First
-        && work.view.protocol == Some(IpProtocol::TCP)
-        && FieldWord::of(&whole).masked(mask) != word;
-    if is_hidden { Err(DropReason::MalformedTransport) } else { Ok(word) }
 }
 
 /// What the rules are asked for a packet, also for one that a slice takes: which, is not known yet.
@@ -148,29 +133,14 @@ fn classify_one(
     if !never && slices::classify(work, port, network, context) {
         return;
     }
-    let mask = if never { 0 } else { tables.rules.fields_at(port, Some(network)) };
-    let fields = match shown(work, mask) {
-        Ok(fields) => fields,
-        Err(reason) => return work.drop(reason),
-    };
     let Some(((rule, position), flow)) = found.zip(work.view.flow) else {
         context.trace.note(work.copy, || Effect::Unclassified { port, never });
-        learn(work, (port, fields), None, context);
+        learn(work, port, None, context);
         work.switch_from_port(network, port);
         return;
     };
-    learn(work, (port, fields), Some(position), context);
-    send_in(work, port, &Found { rule, position, flow, fields }, affinity, context);
-}
-
-/// What the rules say of a packet.
-struct Found {
-    rule: u32,
-    /// Where it enters.
-    position: PathPosition,
-    flow: FlowKey,
-    /// What it shows of what they look at.
-    fields: FieldWord,
+    learn(work, port, Some(position), context);
+    send_in(work, port, (rule, position, flow), affinity, context);
 }
 
 /// A function's own traffic: into the path of a chain that begins at its port, or on as ordinary
@@ -191,12 +161,9 @@ fn classify_own(
         Some(_) if work.view.is_unicast_in_group_frame() => {
             work.drop(DropReason::UnicastInGroupFrame);
         }
-        Some(((rule, position), flow)) => match shown(work, tables.rules.fields_at(port, None)) {
-            Ok(fields) => {
-                send_in(work, port, &Found { rule, position, flow, fields }, affinity, context);
-            }
-            Err(reason) => work.drop(reason),
-        },
+        Some(((rule, position), flow)) => {
+            send_in(work, port, (rule, position, flow), affinity, context);
+        }
         None => proxy::own_traffic(work, port, tables),
     }
 }
@@ -205,14 +172,14 @@ fn classify_own(
 fn send_in(
     work: &mut Work,
     port: PortIndex,
-    found: &Found,
+    (rule, position, flow): (u32, PathPosition, FlowKey),
     affinity: &mut FlowAffinity,
     context: &mut Context<'_>,
 ) {
     let tables = context.tables;
     let network = tables.port(port).network;
-    let Found { rule, position, flow, fields } = *found;
-    let key = affinity.key(&flow, fields);
+    let chain = tables.path(tables.positions.place(position).path).chain;
+    let key = affinity.key(&flow, chain);
     let position = enter(position, key, work, affinity, context);
     context.trace.note(work.copy, || Effect::Classified { port, rule, start: position });
     let seat = context.counters.seat(position);
@@ -231,14 +198,9 @@ fn send_in(
     }
 }
 
-/// Keeps what the rules said of the packets of a flow that show these fields, where it depends on nothing
-/// else and all are treated alike; `start`: where they enter their path, if they do.
-fn learn(
-    work: &Work,
-    (port, fields): (PortIndex, FieldWord),
-    start: Option<PathPosition>,
-    context: &mut Context<'_>,
-) {
+/// Keeps what the rules said of those packets of the flow that show the same where they look, if it depends
+/// on nothing else and all of them are treated alike; `start`: where they enter their path, if they do.
+fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mut Context<'_>) {
     let tables = context.tables;
     let plain = PlainFrame::parse(work.buffer.bytes()).filter(|_| work.user == Subscriber::Unknown);
     let Some(frame) = plain else { return };
@@ -253,6 +215,8 @@ fn learn(
     if is_simple && !frame.is_group() {
         let flow_hash = frame.symmetric_hash(tables.choice_seed);
         let now_ms = (context.now_ns / 1_000_000) as u32;
+        let mask = tables.rules.fields_at(port, Some(tables.port(port).network));
+        let fields = FieldWord::of(&work.view.varying).masked(mask);
         let asked = FlowQuery { port: port.0, frame: &frame, fields, flow_hash };
         context.flow_cache.learn(asked, now_ms, entrance);
     }

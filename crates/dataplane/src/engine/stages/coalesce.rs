@@ -3,6 +3,7 @@
 //! packets may stand together; refuses to reorder a flow. The packet counts stay those of the wire.
 
 use crate::engine::action::context::Context;
+use crate::engine::packet::parse;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Step, Work};
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
@@ -88,6 +89,10 @@ fn finish(vector: &mut [Work], ready: &OpenTrain) {
     let work = &mut vector[ready.work];
     let Some(merged) = finish_merged(work.buffer.bytes_mut(), &ready.train) else { return };
     work.view.end = u32::try_from(ready.train.frame_bytes()).unwrap_or(u32::MAX);
+    // FIN and PSH of the last segment are those of all.
+    if let Ok(view) = parse::parse_frame(work.buffer.bytes()) {
+        work.view.varying = view.varying;
+    }
     work.buffer.offload = Offload {
         checksum: Some(PartialChecksum {
             start: merged.checksum_start,

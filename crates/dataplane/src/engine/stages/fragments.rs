@@ -17,7 +17,9 @@ use crate::engine::vector::{Step, Work};
 use catena_io::BufferPool;
 use catena_model::DropReason;
 use catena_model::classifier::FieldWord;
-use catena_wire::frame::Fragment;
+use catena_wire::frame::{Fragment, FrameView};
+use catena_wire::scalar::IpProtocol;
+use catena_wire::varying::VaryingFields;
 
 impl Fragments {
     /// Judges a packet of a port or tunnel by what is known of the others of its packet, if it is a
@@ -33,6 +35,7 @@ impl Fragments {
         if work.view.fragment == Fragment::Whole || !do_ports_matter(work, context) {
             return Ok(FragmentVerdict::GoesOn);
         }
+        check_first(work, context)?;
         let (scope, is_once) = match (work.step, work.owner) {
             (Step::OnPath { position, .. }, _) => {
                 let hop = context.tables.positions.place(position).hop;
@@ -71,6 +74,7 @@ impl Fragments {
         if work.view.fragment == Fragment::Whole {
             return Ok(FragmentVerdict::GoesOn);
         }
+        check_first(work, context)?;
         let hop = context.tables.positions.place(position).hop;
         let path = context.counters.seat(position).serial;
         let scope = FragmentScope::Headed(context.slots.serial(port), path, hop);
@@ -172,6 +176,22 @@ fn renew(
     Ok(position)
 }
 
+/// Does a first fragment show what rules look at?
+///
+/// # Errors
+/// It ends before that: whoever put its packet together would see what the rules here did not (RFC 1858).
+fn check_first(work: &Work, context: &Context<'_>) -> Result<(), DropReason> {
+    let FrameView { fragment, protocol, varying, .. } = work.view;
+    if fragment != Fragment::First || protocol != Some(IpProtocol::TCP) {
+        return Ok(());
+    }
+    let mask = context.tables.rules.fields_anywhere();
+    let shown = |varying| FieldWord::of(&varying).masked(mask);
+    let tcp_flags = Some(varying.tcp_flags.unwrap_or_default());
+    let is_hidden = shown(varying) != shown(VaryingFields { tcp_flags, ..varying });
+    if is_hidden { Err(DropReason::MalformedTransport) } else { Ok(()) }
+}
+
 /// Does it depend on ports what becomes of the packet?
 fn do_ports_matter(work: &Work, context: &Context<'_>) -> bool {
     let tables = context.tables;
@@ -209,11 +229,10 @@ fn way(work: &Work, context: &Context<'_>) -> Option<FragmentWay> {
     let sliced = network.and_then(|network| slices::path_of(work, port, network, tables));
     Some(match (sliced, tables.rules.find(port, network, &work.view, &flow)) {
         (Some(path), _) => FragmentWay::of_slice(path),
-        // Which instances, and which chains behind the first one, depends on the flow.
+        // Which instances, and which chains behind the first one, depends on the flow and what it shows.
         (None, Some(_)) => {
-            let fields = FieldWord::of(&work.view.varying);
-            let fields = fields.masked(tables.rules.fields_at(port, network));
-            FragmentWay::of_flow(with_fields(flow.seeded_hash(tables.choice_seed), fields))
+            let hash = flow.seeded_hash(tables.choice_seed);
+            FragmentWay::of_flow(with_fields(hash, FieldWord::of(&work.view.varying)))
         }
         (None, None) => FragmentWay::PLAIN,
     })

@@ -1,4 +1,4 @@
-//! The classifier's memory: which path each flow went into last, and when. Always on, so that a
+//! The classifier's memory: which path of each chain a flow went into last, and when. Always on, so that a
 //! flow that sends a packet now and then is known when its chain changes. Knows keys, age and
 //! bounds; refuses to know why a path is remembered.
 //!
@@ -10,9 +10,7 @@
 use super::crowded::Crowded;
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Shares, must_yield};
-use crate::engine::tables::classifier::with_fields;
 use catena_model::PathId;
-use catena_model::classifier::FieldWord;
 use catena_model::id::ChainId;
 use catena_model::limits::PIN_IDLE_DRAINING_MS;
 use catena_wire::flow::FlowKey;
@@ -53,16 +51,11 @@ impl FlowAffinity {
         Self { sets, shares: Shares::new(), crowded: Crowded::default(), seed }
     }
 
-    /// What those packets of the flow are known by that show these fields, of those that rules look at.
-    pub(crate) fn key(&self, flow: &FlowKey, fields: FieldWord) -> u64 {
-        with_fields(flow.seeded_hash(self.seed), fields)
-    }
-
-    /// What they are known by where they enter a chain behind another: the same packet may enter
-    /// both at one node.
-    pub(crate) fn key_after(&self, flow: &FlowKey, fields: FieldWord, chain: ChainId) -> u64 {
+    /// What the flow is known by in a chain: the same packet may enter another behind it, and others of the
+    /// flow another beside it, by what they show.
+    pub(crate) fn key(&self, flow: &FlowKey, chain: ChainId) -> u64 {
         let (high, low) = chain.0.as_u64_pair();
-        mix(self.key(flow, fields) ^ mix(high ^ low.rotate_left(32)))
+        mix(flow.seeded_hash(self.seed) ^ mix(high ^ low.rotate_left(32)))
     }
 
     fn set(&self, key: u64) -> usize {

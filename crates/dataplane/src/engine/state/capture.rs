@@ -11,6 +11,7 @@ use catena_model::resource::{IpFamily, Transport};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::IpProtocol;
+use catena_wire::varying::VaryingFields;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
@@ -99,6 +100,7 @@ impl Captures {
     #[cold]
     pub(crate) fn look(&mut self, now_ns: u64, port: PortId, buffer: &Buffer, view: &FrameView) {
         self.disarm_idle(now_ns);
+        let view = &as_caught(buffer, view);
         let is_for = |trap: &&mut Capture| {
             trap.caught.is_none() && trap.port == port && matches(&trap.filter, view)
         };
@@ -112,6 +114,13 @@ impl Captures {
             trap.caught = Some((frame.clone(), now_ns));
         }
     }
+}
+
+/// What is seen of the packet that would be caught: of a super-frame, the first.
+fn as_caught(buffer: &Buffer, view: &FrameView) -> FrameView {
+    let flags = view.varying.tcp_flags.filter(|_| buffer.offload.segmentation.is_some());
+    let tcp_flags = flags.map(|flags| flags.of_segment(0, 2)).or(view.varying.tcp_flags);
+    FrameView { varying: VaryingFields { tcp_flags, ..view.varying }, ..*view }
 }
 
 /// The first wire packet of a frame, as it would be on a wire.

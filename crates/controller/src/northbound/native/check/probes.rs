@@ -1,6 +1,7 @@
 //! The probes of a check: for each way into a chain, packets that its rule takes. Knows rules and
 //! addresses; refuses to know what becomes of a probe.
 
+use catena_model::classifier::FieldWord;
 use catena_model::entry::Entries;
 use catena_model::explain::FrameBytes;
 use catena_model::id::{NetworkId, PortId};
@@ -11,6 +12,8 @@ use catena_plan::{Blueprint, PathRecord};
 use catena_wire::flow::FlowKey;
 use catena_wire::probe::{ProbeCarrier, ProbeFrame, ProbeMark};
 use catena_wire::scalar::{IpProtocol, MacAddr, PortRange};
+use catena_wire::tcp::TcpFlags;
+use catena_wire::varying::VaryingFields;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
@@ -54,7 +57,7 @@ pub(super) fn of_path(
             }
             match way_in(&program.entries, record, &placed.rule) {
                 Ok(way) => {
-                    let frames = way.frames(&placed.rule, mtu, seal, first);
+                    let frames = way.frames(&program.entries, &placed.rule, (mtu, seal, first));
                     let (node, port) = (node.clone(), way.port);
                     return Ok(Batch { path: id, node, port, first, frames });
                 }
@@ -125,15 +128,19 @@ fn host(prefix: Option<IpNet>) -> Option<IpAddr> {
 }
 
 impl WayIn {
-    fn frames(&self, rule: &RuleEntry, mtu: u16, seal: u64, first: u64) -> Vec<FrameBytes> {
+    fn frames(
+        &self,
+        entries: &Entries,
+        rule: &RuleEntry,
+        (mtu, seal, first): (u16, u64, u64),
+    ) -> Vec<FrameBytes> {
         let matches = &rule.matches;
         let (protocol, carrier) = match matches.transport {
             Some(Transport::Tcp) => (IpProtocol::TCP, ProbeCarrier::Tcp),
             Some(Transport::Icmp) => (IpProtocol::ICMP, ProbeCarrier::Echo),
             Some(Transport::Udp) | None => (IpProtocol::UDP, ProbeCarrier::Udp),
         };
-        let mut varying = carrier.varying();
-        matches.fields.impose(&mut varying);
+        let varying = shown(entries, rule, carrier);
         let sizes = std::iter::repeat_n(0, usize::from(FLOWS)).chain([usize::from(mtu)]);
         let frames = (0..).zip(sizes).map(|(index, packet_bytes)| {
             let source_port = matches.source_ports.map_or(FIRST_PORT + index, |range| {
@@ -165,12 +172,48 @@ impl WayIn {
     }
 }
 
+/// What probes of a rule show beside their flow: what it wants, and nothing by which a rule before it would
+/// take them, if there is such a thing.
+fn shown(entries: &Entries, rule: &RuleEntry, carrier: ProbeCarrier) -> VaryingFields {
+    let wanted = &rule.matches;
+    let is_before = |other: &RuleEntry| {
+        other.priority >= rule.priority && other.path != rule.path && !other.matches.fields.is_any()
+    };
+    let may_meet = |other: &RuleEntry| match (other.matches.place, wanted.place) {
+        (RulePlace::After(_), _) => false,
+        (one, two) => one == two || one == RulePlace::Endpoints || two == RulePlace::Endpoints,
+    };
+    let before = entries.rules.values().filter(|other| is_before(other) && may_meet(other));
+    let before: Vec<_> = before.map(|other| other.matches.fields).collect();
+    let usual = carrier.varying();
+    let flags = [TcpFlags::SYN, TcpFlags::ACK, TcpFlags::SYN.with(TcpFlags::ACK), TcpFlags::RST];
+    let all =
+        flags.into_iter().flat_map(|flags| (0..1 << DSCP_BITS).map(move |dscp| (dscp, flags)));
+    let mut made = all.map(|(dscp, flags)| {
+        let mut varying = VaryingFields { dscp, tcp_flags: usual.tcp_flags.map(|_| flags) };
+        wanted.fields.impose(&mut varying);
+        varying
+    });
+    let is_left = |varying: &VaryingFields| {
+        let word = FieldWord::of(varying);
+        !before.iter().any(|fields| fields.takes(word))
+    };
+    let first = made.clone().next().unwrap_or(usual);
+    made.find(is_left).unwrap_or(first)
+}
+
+/// Bits of a code point (RFC 2474).
+const DSCP_BITS: u32 = 6;
+
 /// The largest packet and its Ethernet header.
 const FRAME_BYTES_MAX: usize = u16::MAX as usize + 14;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catena_model::entry::RuleKey;
+    use catena_model::id::RuleId;
+    use catena_model::program::RuleMatch;
     use uuid::Uuid;
 
     #[test]
@@ -189,5 +232,53 @@ mod tests {
             .map(|n| n.address)
             .collect();
         assert_eq!(found, [IpAddr::from([10, 0, 0, 4])]);
+    }
+
+    #[test]
+    fn probes_show_what_their_rule_wants_and_nothing_that_one_before_it_takes() {
+        let rule = |number: u32, priority, said: &str| RuleEntry {
+            id: RuleId(Uuid::from_u128(number.into())),
+            name: String::new(),
+            priority,
+            matches: RuleMatch {
+                place: RulePlace::Endpoints,
+                vlan: None,
+                family: IpFamily::Ipv4,
+                transport: Some(Transport::Tcp),
+                source: None,
+                destination: None,
+                source_ports: None,
+                destination_ports: None,
+                fields: serde_json::from_str(said).unwrap(),
+            },
+            path: PathId(number),
+        };
+        let all = rule(1, 8, "{}");
+        let shown_beside = |others: &[RuleEntry], rule: &RuleEntry| {
+            let mut entries = Entries::default();
+            for (part, other) in (0..).zip(others) {
+                let (priority, path) = (std::cmp::Reverse(other.priority), other.path);
+                let key = RuleKey {
+                    priority,
+                    order: Vec::new(),
+                    path,
+                    rule: other.id,
+                    source: path,
+                    part,
+                };
+                entries.rules.insert(key, std::sync::Arc::new(other.clone()));
+            }
+            shown(&entries, rule, ProbeCarrier::Tcp)
+        };
+        let packet = |dscp, flags| VaryingFields { dscp, tcp_flags: Some(flags) };
+        assert_eq!(shown_beside(&[], &all), packet(0, TcpFlags::SYN));
+        let [plain, opening, ack] =
+            [r#"{"dscp":"cs0"}"#, r#"{"tcp_flags":"syn"}"#, r#"{"tcp_flags":"ack"}"#];
+        let plain = rule(2, 14, plain);
+        assert_eq!(shown_beside(std::slice::from_ref(&plain), &all), packet(1, TcpFlags::SYN));
+        assert_eq!(shown_beside(&[], &plain), packet(0, TcpFlags::SYN));
+        let opening = rule(3, 9, opening);
+        assert_eq!(shown_beside(std::slice::from_ref(&opening), &all), packet(0, TcpFlags::ACK));
+        assert_eq!(shown_beside(&[opening], &rule(4, 9, ack)), packet(0, TcpFlags::ACK));
     }
 }

@@ -7,61 +7,65 @@ use crate::engine::collections::sharing::{Counted, SharedMap};
 use crate::engine::tables::slices::Scope;
 use catena_model::classifier::FieldWord;
 
+/// The fields that some rules look at.
+#[derive(Clone, Default)]
+struct Masks {
+    each: Counted<u32>,
+    all: u32,
+}
+
+impl Masks {
+    fn edit(&mut self, change: impl FnOnce(&mut Counted<u32>)) {
+        change(&mut self.each);
+        self.all = self.each.iter().fold(0, |all, mask| all | mask);
+    }
+}
+
 /// The fields, by place.
 #[derive(Clone, Default)]
 pub(super) struct FieldMasks {
-    at: SharedMap<Scope, Counted<u32>, 64>,
-    /// Rules that look at any.
-    rules: u32,
-    /// Grows whenever a place has other fields.
-    turn: u64,
+    at: SharedMap<Scope, Masks, 64>,
+    anywhere: Masks,
 }
 
 impl FieldMasks {
-    /// Does no rule look at any?
+    /// What rules look at, wherever they are; 0: nothing but flows.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.rules == 0
-    }
-
-    pub(super) fn turn(&self) -> u64 {
-        self.turn
+    pub(super) fn anywhere(&self) -> u32 {
+        self.anywhere.all
     }
 
     /// What rules at a place look at.
+    #[inline]
     pub(super) fn at(&self, place: Scope) -> u32 {
-        let masks = self.at.get(&place).into_iter().flat_map(Counted::iter);
-        masks.fold(0, |all, mask| all | mask)
+        self.at.get(&place).map_or(0, |masks| masks.all)
     }
 
     pub(super) fn insert(&mut self, place: Scope, rule: &Rule) {
-        self.edit(place, rule, Counted::add);
-        self.rules += u32::from(!rule.fields.is_any());
+        self.edit(place, rule, |masks| masks.add(rule.fields.mask()));
     }
 
     pub(super) fn remove(&mut self, place: Scope, rule: &Rule) {
-        self.edit(place, rule, |masks, mask| masks.remove(&mask));
-        self.rules -= u32::from(!rule.fields.is_any());
+        self.edit(place, rule, |masks| masks.remove(&rule.fields.mask()));
     }
 
-    fn edit(&mut self, place: Scope, rule: &Rule, change: impl FnOnce(&mut Counted<u32>, u32)) {
+    fn edit(&mut self, place: Scope, rule: &Rule, change: impl Fn(&mut Counted<u32>)) {
         if rule.fields.is_any() {
             return;
         }
-        let before = self.at(place);
+        self.anywhere.edit(&change);
         let mut masks = self.at.get(&place).cloned().unwrap_or_default();
-        change(&mut masks, rule.fields.mask());
-        if masks.is_empty() {
+        masks.edit(&change);
+        if masks.each.is_empty() {
             self.at.remove(&place);
         } else {
             self.at.insert(place, masks);
         }
-        self.turn += u64::from(self.at(place) != before);
     }
 }
 
-/// The hash by which those packets of a flow are known that show these fields; where none is looked at, or
-/// all are clear, that of the flow.
+/// The hash by which those packets of a flow are known that show these fields; where none is looked at, that
+/// of the flow.
 #[inline]
 pub(crate) fn with_fields(hash: u64, word: FieldWord) -> u64 {
     if word == FieldWord::default() { hash } else { mix(hash ^ mix(word.0.into())) }

@@ -221,28 +221,23 @@ impl Rules {
         met
     }
 
-    /// Does any rule look at fields beside the flow?
+    /// The bits of fields beside the flow that any rule looks at.
     #[inline]
-    pub(crate) fn look_at_fields(&self) -> bool {
-        !self.masks.is_empty()
+    pub(crate) fn fields_anywhere(&self) -> u32 {
+        self.masks.anywhere()
     }
 
-    /// The bits that those look at that are asked for packets of a port.
+    /// The same of those that are asked for packets of a port.
     pub(crate) fn fields_at(&self, port: PortIndex, network: Option<NetworkIndex>) -> u32 {
-        if self.masks.is_empty() {
+        if self.masks.anywhere() == 0 {
             return 0;
         }
         places(port, network).fold(0, |all, place| all | self.masks.at(place))
     }
 
-    /// The same at the end of the path with this index.
+    /// The same of those at the end of the path with this index.
     pub(crate) fn fields_after(&self, ended: u32) -> u32 {
-        if self.masks.is_empty() { 0 } else { self.masks.at(Scope::after(ended)) }
-    }
-
-    /// Is another number where some place has other fields.
-    pub(crate) fn fields_turn(&self) -> u64 {
-        self.masks.turn()
+        if self.masks.anywhere() == 0 { 0 } else { self.masks.at(Scope::after(ended)) }
     }
 
     /// May a packet be on this path before or behind another?
@@ -330,14 +325,10 @@ impl Rules {
         self.places.get(&Scope::after(ended)).is_some()
     }
 
-    /// The paths, by identifier, at whose end packets go on, and where.
-    pub(crate) fn starts_after(&self) -> impl Iterator<Item = (PathId, PathPosition)> + '_ {
+    /// Where packets go on that are at the end of a path.
+    pub(crate) fn starts_after(&self) -> impl Iterator<Item = PathPosition> + '_ {
         let at_ends = self.at_place.range((Scope::after(0).0, 0)..);
-        at_ends.filter_map(|(_, number)| {
-            let told = self.told(*number)?;
-            let RulePlace::After(ended) = told.entry.matches.place else { return None };
-            Some((ended, told.start))
-        })
+        at_ends.filter_map(|(_, number)| Some(self.told(*number)?.start))
     }
 
     /// The entry of the program that a rule was made of.
