@@ -83,7 +83,7 @@ limits! {
     KERNEL_EPOCHS_MAX: u32 = 131_072, "epochs",
         "Paths and networks of one node that flows in the kernel can depend on.";
     KERNEL_ACCOUNTS_MAX: u32 = 16_384, "accounts",
-        "Different lists of bookings that flows in the kernel have; flows that need another stay with the engine.";
+        "Different lists of counter updates that flows in the kernel have; flows that need another stay with the engine.";
     NODE_PACKETS_INSIDE_MAX: usize = 65_536, "packets",
         "Packets inside functions shared by two versions of a path that the proxies of one node know one by one; beyond it the oldest is forgotten.";
     FRAGMENT_WAIT_MS: u64 = 1_000, "milliseconds",

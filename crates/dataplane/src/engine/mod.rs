@@ -433,14 +433,14 @@ impl Engine {
     }
 
     /// What was withdrawn from a batch was handed to the kernel, here or by another worker.
-    pub fn credit_sent(&mut self, booking: TxCredit) {
-        self.counters.sent(booking);
+    pub fn credit_sent(&mut self, credit: TxCredit) {
+        self.counters.sent(credit);
     }
 
     /// A frame or datagram could not be sent and ends here: [`DropReason::TransmitFailed`],
     /// [`DropReason::MtuExceeded`] or [`DropReason::PortUnbound`].
-    pub fn credit_failed(&mut self, booking: TxCredit, reason: DropReason) {
-        self.counters.failed(booking, reason);
+    pub fn credit_failed(&mut self, credit: TxCredit, reason: DropReason) {
+        self.counters.failed(credit, reason);
     }
 
     /// Packets that the shell received but could not bring here: received and dropped. `bytes` are

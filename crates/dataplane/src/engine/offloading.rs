@@ -35,28 +35,28 @@ macro_rules! with_kernel {
 }
 
 impl Engine {
-    /// Lets the kernel repeat what is decided from now on. The tables behind the door are empty.
-    /// What the former door's tables carried is counted; it is retired, and comes back.
+    /// Lets the kernel repeat what is decided from now on. Its tables are empty.
+    /// What the former tables carried is counted; they are retired, and come back.
     pub fn open_kernel_path(
         &mut self,
-        door: Box<dyn OffloadTables>,
+        kernel_tables: Box<dyn OffloadTables>,
     ) -> Option<Box<dyn OffloadTables>> {
         let former = self.close_kernel_path();
-        self.kernel = Some(Box::new(KernelPath::new(door)));
+        self.kernel = Some(Box::new(KernelPath::new(kernel_tables)));
         self.proxy_flows.note_turns(true);
         former
     }
 
-    /// Decides every packet itself again; the door is retired, and comes back.
+    /// Decides every packet itself again; the kernel's tables are retired, and come back.
     pub fn close_kernel_path(&mut self) -> Option<Box<dyn OffloadTables>> {
         with_kernel!(self, |kernel, with| {
             kernel.end_all(with);
             kernel.settle(with.counters);
         });
         self.proxy_flows.note_turns(false);
-        let KernelPath { mut door, .. } = *self.kernel.take()?;
-        door.retire();
-        Some(door)
+        let KernelPath { mut kernel_tables, .. } = *self.kernel.take()?;
+        kernel_tables.retire();
+        Some(kernel_tables)
     }
 
     /// The interface of a port, for the kernel; none: the port has none that the kernel knows.

@@ -40,7 +40,7 @@ enum Leaving {
 /// What became of a lot of it, or of one that could not be sent.
 #[derive(Clone, Copy, Default)]
 struct Settled {
-    booking: TxCredit,
+    credit: TxCredit,
     /// None: it was sent.
     reason: Option<DropReason>,
 }
@@ -183,8 +183,8 @@ impl OwnerCounters<'_> {
 }
 
 impl Ledger for OwnerCounters<'_> {
-    fn failed(&mut self, booking: TxCredit, reason: DropReason) {
-        self.settle(Settled { booking, reason: Some(reason) });
+    fn failed(&mut self, credit: TxCredit, reason: DropReason) {
+        self.settle(Settled { credit, reason: Some(reason) });
     }
 }
 
@@ -274,13 +274,13 @@ impl HandOff {
         let is_theirs = |frame: &mut Frame| rings.elsewhere(frame.to).is_some();
         for frame in output.frames.extract_if(.., is_theirs) {
             let worker = rings.elsewhere(frame.to).unwrap_or(self.own);
-            let booking = output.batches.withdraw(frame.share);
-            self.hand(worker, Leaving::Frame(frame, booking), pool);
+            let credit = output.batches.withdraw(frame.share);
+            self.hand(worker, Leaving::Frame(frame, credit), pool);
         }
         if self.own != TUNNELS_OF {
             for datagram in output.datagrams.drain(..) {
-                let booking = output.batches.withdraw(datagram.share);
-                self.hand(TUNNELS_OF, Leaving::Datagram(datagram, booking), pool);
+                let credit = output.batches.withdraw(datagram.share);
+                self.hand(TUNNELS_OF, Leaving::Datagram(datagram, credit), pool);
             }
         }
         self.tell();
@@ -313,8 +313,8 @@ impl HandOff {
             while settled.take_ahead(&mut outcome) {
                 done += 1;
                 match outcome.reason {
-                    None => engine.credit_sent(outcome.booking),
-                    Some(reason) => engine.credit_failed(outcome.booking, reason),
+                    None => engine.credit_sent(outcome.credit),
+                    Some(reason) => engine.credit_failed(outcome.credit, reason),
                 }
             }
             settled.release();
@@ -322,7 +322,7 @@ impl HandOff {
             let has_flushed = peer.decides.flush(|emptied| pool.put(emptied.buffer))
                 | peer.sends.flush(|emptied| pool.put(emptied.into_buffer()))
                 | peer.settles.flush(drop);
-            // A booking wakes nobody while there is room for more of them.
+            // A credit wakes nobody while there is room for more of them.
             peer.is_touched |= has_flushed || !peer.settles.waiting.is_empty();
         }
         self.tell();
@@ -384,23 +384,23 @@ fn send(
         }
         sent += 1;
         match (leaving, &mut *underlay) {
-            (Leaving::Frame(frame, booking), _) => {
-                let share = batches.enter(booking);
+            (Leaving::Frame(frame, credit), _) => {
+                let share = batches.enter(credit);
                 rings.queue(Frame { share, ..frame }, batches, theirs, pool);
             }
-            (Leaving::Datagram(datagram, booking), Some(underlay)) => {
-                let share = batches.enter(booking);
+            (Leaving::Datagram(datagram, credit), Some(underlay)) => {
+                let share = batches.enter(credit);
                 underlay.transmit(Datagram { share, ..datagram }, batches, theirs, pool);
             }
-            (Leaving::Datagram(datagram, booking), None) => {
-                theirs.failed(booking, DropReason::TransmitFailed);
+            (Leaving::Datagram(datagram, credit), None) => {
+                theirs.failed(credit, DropReason::TransmitFailed);
                 pool.put(datagram.buffer);
             }
         }
     }
     to_send.release();
     rings.transmit(batches, theirs, pool);
-    batches.settle().for_each(|booking| theirs.settle(Settled { booking, reason: None }));
+    batches.settle().for_each(|credit| theirs.settle(Settled { credit, reason: None }));
     if reserve.is_none() {
         *reserve = pool.take();
     }

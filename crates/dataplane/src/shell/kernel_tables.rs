@@ -1,4 +1,4 @@
-//! The engine's door to the kernel's tables: gates for flows on their way, and clocks. Knows
+//! The kernel's tables, as the engine asks for them: gates for flows on their way, and clocks. Knows
 //! `fastpath`'s tables; refuses to know why a flow is put there.
 
 use crate::engine::{HandOver, Losses, OffloadTables, Passed};
@@ -36,9 +36,9 @@ impl KernelTables {
         let free = (1..tables.gates_max()).collect();
         let lost_before = lost(&tables);
         let gates = HashMap::new();
-        let door = Self { tables, gates, free, lost_before, is_retired: false };
-        door.set_off(false);
-        Ok(door)
+        let kernel_tables = Self { tables, gates, free, lost_before, is_retired: false };
+        kernel_tables.set_off(false);
+        Ok(kernel_tables)
     }
 
     fn set_off(&self, is_off: bool) {

@@ -3,14 +3,14 @@
 use crate::engine::{Engine, TxCredit};
 use catena_model::DropReason;
 
-/// Takes back bookings of what was to be sent.
+/// Takes back credits of what was to be sent.
 pub(super) trait Ledger {
     /// It could not be sent and ends here.
-    fn failed(&mut self, booking: TxCredit, reason: DropReason);
+    fn failed(&mut self, credit: TxCredit, reason: DropReason);
 }
 
 impl Ledger for Engine {
-    fn failed(&mut self, booking: TxCredit, reason: DropReason) {
-        self.credit_failed(booking, reason);
+    fn failed(&mut self, credit: TxCredit, reason: DropReason) {
+        self.credit_failed(credit, reason);
     }
 }

@@ -48,7 +48,7 @@ pub(super) enum Order {
     },
     /// Let the kernel repeat what is decided; what it does not comes by this ring.
     KernelPath {
-        door: Box<KernelTables>,
+        kernel_tables: Box<KernelTables>,
         ring: Box<PacketRing>,
         /// What of each port is on its way to it.
         queues: Queues,

@@ -314,8 +314,8 @@ mod tests {
     struct Failures(Vec<(u64, DropReason)>);
 
     impl Ledger for Failures {
-        fn failed(&mut self, booking: TxCredit, reason: DropReason) {
-            self.0.push((booking.volume().packets, reason));
+        fn failed(&mut self, credit: TxCredit, reason: DropReason) {
+            self.0.push((credit.volume().packets, reason));
         }
     }
 

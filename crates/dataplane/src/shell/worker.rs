@@ -1,7 +1,7 @@
 //! The thread that moves packets: waits for ports, takes vectors of packets through the engine,
 //! sends what comes out, and obeys orders between two vectors.
 //!
-//! Knows rings, sockets and the engine's door. Refuses to know agents, files and programs as text:
+//! Knows rings, sockets and the engine's edge. Refuses to know agents, files and programs as text:
 //! whatever takes time or may fail in many ways is done by the control thread before.
 
 use super::barrier::Rendezvous;
@@ -47,7 +47,7 @@ pub(super) struct KernelPathTurn {
     punt: Option<Punt>,
     ring: Option<Box<PacketRing>>,
     queues: Option<Queues>,
-    door: Option<Box<dyn OffloadTables>>,
+    kernel_tables: Option<Box<dyn OffloadTables>>,
 }
 
 /// The state of the thread.
@@ -400,8 +400,8 @@ impl Worker {
                 self.name_kernel_port(id, None);
                 done.send(self.rings.detach(id, &mut self.poller)).ok();
             }
-            Order::KernelPath { door, ring, queues, numbers, attached, done } => {
-                let turn = self.open_kernel_path(door, ring, queues, numbers);
+            Order::KernelPath { kernel_tables, ring, queues, numbers, attached, done } => {
+                let turn = self.open_kernel_path(kernel_tables, ring, queues, numbers);
                 for (id, kernel) in attached.into_iter().filter(|_| turn.outcome.is_ok()) {
                     self.name_kernel_port(id, Some(kernel));
                 }
@@ -443,14 +443,14 @@ impl Worker {
 
     fn open_kernel_path(
         &mut self,
-        door: Box<KernelTables>,
+        kernel_tables: Box<KernelTables>,
         mut ring: Box<PacketRing>,
         queues: Queues,
         numbers: HashMap<u16, PortId>,
     ) -> KernelPathTurn {
         let punt = self.punt.take();
         let mut turn =
-            KernelPathTurn { outcome: Ok(()), punt, ring: None, queues: None, door: None };
+            KernelPathTurn { outcome: Ok(()), punt, ring: None, queues: None, kernel_tables: None };
         if let Some(former) = &mut turn.punt {
             former.book(&mut self.engine);
             self.punt_full_before += former.ring_full();
@@ -463,10 +463,10 @@ impl Worker {
         if turn.outcome.is_err() {
             turn.ring = Some(ring);
             turn.queues = Some(queues);
-            turn.door = Some(door);
+            turn.kernel_tables = Some(kernel_tables);
             return turn;
         }
-        turn.door = self.engine.open_kernel_path(door);
+        turn.kernel_tables = self.engine.open_kernel_path(kernel_tables);
         self.punt = Some(Punt::new(ring, numbers, queues, &mut self.engine));
         self.tick_ns = Some(0);
         turn

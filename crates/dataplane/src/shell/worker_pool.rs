@@ -54,7 +54,7 @@ impl WorkerSlot {
 
 /// All workers of the node, at least one.
 pub(super) struct WorkerPool {
-    seats: Vec<WorkerSlot>,
+    slots: Vec<WorkerSlot>,
     /// The worker of each attached port.
     homes: BTreeMap<PortId, usize>,
     reports: Receiver<Report>,
@@ -86,7 +86,7 @@ impl WorkerPool {
         let wakers = wakers.map_err(start_error)?;
         let barrier = Arc::new(Barrier::new(wakers.iter().cloned()));
         let board = Arc::new(Board::default());
-        let mut workers = Self { seats: Vec::new(), homes: BTreeMap::new(), reports, report_bell };
+        let mut workers = Self { slots: Vec::new(), homes: BTreeMap::new(), reports, report_bell };
         let hand_off = hand_off::introduce(&barrier);
         let is_alone = wakers.len() == 1;
         for (number, (waker, hand_off)) in wakers.into_iter().zip(hand_off).enumerate() {
@@ -102,14 +102,14 @@ impl WorkerPool {
             let last_word = Reports::new(number, sender.clone(), workers.report_bell.clone());
             let barrier = Arc::clone(&barrier);
             let place = Place { number, own_core, is_confined: parts.are_confined, waker };
-            workers.seats.push(hire(place, (config, reports, hand_off), (barrier, last_word))?);
+            workers.slots.push(hire(place, (config, reports, hand_off), (barrier, last_word))?);
         }
         Ok(workers)
     }
 
     /// Workers there are.
     pub(super) fn count(&self) -> usize {
-        self.seats.len()
+        self.slots.len()
     }
 
     /// Gives the first worker an order and waits until it has been carried out.
@@ -145,11 +145,11 @@ impl WorkerPool {
         mut order: impl FnMut(SyncSender<T>) -> Order,
     ) -> Result<(T, Vec<T>), DataplaneError> {
         let outcomes: Vec<Receiver<T>> = self
-            .seats
+            .slots
             .iter()
-            .map(|seat| {
+            .map(|slot| {
                 let (done, outcome) = mpsc::sync_channel(1);
-                seat.give(order(done));
+                slot.give(order(done));
                 outcome
             })
             .collect();
@@ -263,9 +263,9 @@ impl WorkerPool {
             return act(self);
         }
         let rendezvous = Arc::new(Rendezvous::default());
-        self.seats.iter().for_each(|seat| seat.give(Order::Meet(Arc::clone(&rendezvous))));
+        self.slots.iter().for_each(|slot| slot.give(Order::Meet(Arc::clone(&rendezvous))));
         let outcome = act(self);
-        self.seats.iter().for_each(|seat| seat.give(Order::Part));
+        self.slots.iter().for_each(|slot| slot.give(Order::Part));
         outcome
     }
 
@@ -275,8 +275,8 @@ impl WorkerPool {
         order: impl FnOnce(SyncSender<T>) -> Order,
     ) -> Result<T, DataplaneError> {
         let (done, outcome) = mpsc::sync_channel(1);
-        if let Some(seat) = self.seats.get(worker) {
-            seat.give(order(done));
+        if let Some(slot) = self.slots.get(worker) {
+            slot.give(order(done));
         }
         self.wait_for(worker, &outcome)
     }
@@ -288,8 +288,8 @@ impl WorkerPool {
                 Ok(outcome) => return Ok(outcome),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.why_ended(worker)),
                 Err(RecvTimeoutError::Timeout) => {
-                    let seat = self.seats.get(worker);
-                    if let Some(Ok(ending)) = seat.map(|seat| seat.ending.try_recv()) {
+                    let slot = self.slots.get(worker);
+                    if let Some(Ok(ending)) = slot.map(|slot| slot.ending.try_recv()) {
                         return Err(ending.into());
                     }
                 }
@@ -315,7 +315,7 @@ impl WorkerPool {
     }
 
     fn why_ended(&mut self, worker: usize) -> DataplaneError {
-        let ending = self.seats.get(worker).and_then(|seat| seat.ending.recv().ok());
+        let ending = self.slots.get(worker).and_then(|slot| slot.ending.recv().ok());
         ending.map_or(DataplaneError::WorkerEnded, Into::into)
     }
 }
@@ -385,15 +385,15 @@ fn hire(
 impl Drop for WorkerPool {
     fn drop(&mut self) {
         // Workers that nobody can order end after their vector.
-        for seat in &mut self.seats {
-            seat.orders = None;
-            seat.waker.ring();
+        for slot in &mut self.slots {
+            slot.orders = None;
+            slot.waker.ring();
         }
-        for seat in &mut self.seats {
-            if let Ok(Ending { outcome: Some(Err(error)), .. }) = seat.ending.recv() {
+        for slot in &mut self.slots {
+            if let Ok(Ending { outcome: Some(Err(error)), .. }) = slot.ending.recv() {
                 tracing::error!("a worker ended badly: {error}");
             }
-            seat.thread.take().map(JoinHandle::join);
+            slot.thread.take().map(JoinHandle::join);
         }
     }
 }

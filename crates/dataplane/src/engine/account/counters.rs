@@ -117,7 +117,7 @@ impl PortSums {
 
 struct SlotSums {
     serial: u32,
-    book: PortSums,
+    sums: PortSums,
 }
 
 /// All counters of one engine.
@@ -142,7 +142,7 @@ impl Counters {
 
     /// Opens the counters of a port that takes a slot, new or free.
     pub(crate) fn open_port(&mut self, slot: PortSlot, serial: u32) {
-        let opened = SlotSums { serial, book: PortSums::default() };
+        let opened = SlotSums { serial, sums: PortSums::default() };
         if slot.index() == self.slots.len() {
             self.slots.push(opened);
         } else if let Some(free) = self.slots.get_mut(slot.index()) {
@@ -153,9 +153,9 @@ impl Counters {
     /// Closes the counters of a port that leaves the program; its sums stay in the node's.
     pub(crate) fn close_port(&mut self, slot: PortSlot) {
         if let Some(left) = self.slots.get_mut(slot.index()) {
-            self.retired.merge(&left.book);
+            self.retired.merge(&left.sums);
             self.has_retired = true;
-            *left = SlotSums { serial: NO_SERIAL, book: PortSums::default() };
+            *left = SlotSums { serial: NO_SERIAL, sums: PortSums::default() };
         }
     }
 
@@ -168,16 +168,16 @@ impl Counters {
         slots: &Slots,
     ) {
         for (ingress, lost) in self.paths.align(tables, changed, slots) {
-            self.book(ingress).lost_in_function += lost;
+            self.sums_of(ingress).lost_in_function += lost;
         }
     }
 
     #[inline]
-    fn book(&mut self, owner: Owner) -> &mut PortSums {
+    fn sums_of(&mut self, owner: Owner) -> &mut PortSums {
         match owner {
             Owner::Tunnels => &mut self.tunnels,
             Owner::Port { slot, serial } => match self.slots.get_mut(slot.index()) {
-                Some(found) if found.serial == serial && serial != NO_SERIAL => &mut found.book,
+                Some(found) if found.serial == serial && serial != NO_SERIAL => &mut found.sums,
                 _ => {
                     self.has_retired = true;
                     &mut self.retired
@@ -186,10 +186,10 @@ impl Counters {
         }
     }
 
-    /// The seat of the path that a position of the tables in force is on.
+    /// The path_ref of the path that a position of the tables in force is on.
     #[inline]
-    pub(crate) fn seat(&self, position: PathPosition) -> PathRef {
-        self.paths.seat(position)
+    pub(crate) fn path_ref(&self, position: PathPosition) -> PathRef {
+        self.paths.path_ref(position)
     }
 
     /// Asks for the counters of the path with this index, before it is needed.
@@ -218,25 +218,25 @@ impl Counters {
 
     #[inline]
     pub(super) fn received(&mut self, owner: Owner, volume: Volume) {
-        self.book(owner).tally.received.merge(volume);
+        self.sums_of(owner).tally.received.merge(volume);
     }
 
     /// So many packets of the owner wait, for whatever it is.
     #[inline]
     pub(crate) fn held(&mut self, owner: Owner, packets: u64) {
-        self.book(owner).tally.held += packets;
+        self.sums_of(owner).tally.held += packets;
     }
 
     pub(super) fn created(&mut self, owner: Owner, kind: Created, packets: u64) {
-        self.book(owner).tally.created[kind as usize] += packets;
+        self.sums_of(owner).tally.created[kind as usize] += packets;
     }
 
     pub(super) fn consumed(&mut self, owner: Owner, packets: u64) {
-        self.book(owner).tally.consumed += packets;
+        self.sums_of(owner).tally.consumed += packets;
     }
 
     pub(crate) fn created_by_function(&mut self, owner: Owner, packets: u64) {
-        self.book(owner).created_by_function += packets;
+        self.sums_of(owner).created_by_function += packets;
     }
 
     /// A drop, on the path's counters too while the packet is on one.
@@ -247,9 +247,9 @@ impl Counters {
         reason: DropReason,
         packets: u64,
     ) {
-        self.book(owner).tally.dropped.add(reason, packets);
-        if let Some(seat) = path {
-            self.paths.dropped(seat, reason, packets);
+        self.sums_of(owner).tally.dropped.add(reason, packets);
+        if let Some(path_ref) = path {
+            self.paths.dropped(path_ref, reason, packets);
         }
     }
 
@@ -257,12 +257,12 @@ impl Counters {
     /// told apart from those of other paths by their order alone.
     pub(crate) fn returned_unlike(
         &mut self,
-        seat: PathRef,
+        path_ref: PathRef,
         local: u32,
         rewritten: u64,
         ambiguous: u64,
     ) {
-        if let Some(hop) = self.paths.hop(seat, local) {
+        if let Some(hop) = self.paths.hop(path_ref, local) {
             hop.rewritten += rewritten;
             hop.ambiguous += ambiguous;
         }
@@ -270,14 +270,14 @@ impl Counters {
 
     /// Packets go on that have waited.
     pub(crate) fn given_back(&mut self, owner: Owner, packets: u64) {
-        let tally = &mut self.book(owner).tally;
+        let tally = &mut self.sums_of(owner).tally;
         tally.held = tally.held.saturating_sub(packets);
     }
 
     /// The transmission went well.
-    pub(crate) fn sent(&mut self, booking: TxCredit) {
-        self.sent_between(&booking);
-        self.sent_on_path(&booking);
+    pub(crate) fn sent(&mut self, credit: TxCredit) {
+        self.sent_between(&credit);
+        self.sent_on_path(&credit);
     }
 
     /// The transmission of all that is left in the batches went well. What follows one another from one
@@ -305,37 +305,36 @@ impl Counters {
     }
 
     /// In the counters of whose packets they were and of where they went.
-    fn sent_between(&mut self, booking: &TxCredit) {
-        let TxCredit { ends: Ends { owner, to, .. }, volume } = *booking;
-        let book = self.book(owner);
-        book.tally.held = book.tally.held.saturating_sub(volume.packets);
-        book.tally.forwarded.merge(volume);
-        self.book(to).transmitted.merge(volume);
+    fn sent_between(&mut self, credit: &TxCredit) {
+        let TxCredit { ends: Ends { owner, to, .. }, volume } = *credit;
+        let sums = self.sums_of(owner);
+        sums.tally.held = sums.tally.held.saturating_sub(volume.packets);
+        sums.tally.forwarded.merge(volume);
+        self.sums_of(to).transmitted.merge(volume);
     }
 
     /// In the counters of their path.
     #[inline]
-    fn sent_on_path(&mut self, booking: &TxCredit) {
-        match booking.ends.passage {
+    fn sent_on_path(&mut self, credit: &TxCredit) {
+        match credit.ends.passage {
             Passage::Ordinary => {}
-            Passage::Tunnelled(seat) => self.paths.tunnelled_out(seat, booking.volume),
-            Passage::Delivered(seat, local) => {
-                if let Some(hop) = self.paths.hop(seat, local) {
-                    hop.delivered.merge(booking.volume);
+            Passage::Tunnelled(path_ref) => self.paths.tunnelled_out(path_ref, credit.volume),
+            Passage::Delivered(path_ref, local) => {
+                if let Some(hop) = self.paths.hop(path_ref, local) {
+                    hop.delivered.merge(credit.volume);
                 }
             }
         }
     }
 
     /// The transmission failed, and the packets end here.
-    pub(crate) fn failed(&mut self, booking: TxCredit, reason: DropReason) {
-        let TxCredit { ends: Ends { owner, passage, .. }, volume: Volume { packets, .. } } =
-            booking;
-        let book = self.book(owner);
-        book.tally.held = book.tally.held.saturating_sub(packets);
+    pub(crate) fn failed(&mut self, credit: TxCredit, reason: DropReason) {
+        let TxCredit { ends: Ends { owner, passage, .. }, volume: Volume { packets, .. } } = credit;
+        let sums = self.sums_of(owner);
+        sums.tally.held = sums.tally.held.saturating_sub(packets);
         let path = match passage {
             Passage::Ordinary => None,
-            Passage::Tunnelled(seat) | Passage::Delivered(seat, _) => Some(seat),
+            Passage::Tunnelled(path_ref) | Passage::Delivered(path_ref, _) => Some(path_ref),
         };
         self.dropped(owner, path, reason, packets);
     }
@@ -355,7 +354,7 @@ impl Counters {
         };
         let line = |index: PortIndex| {
             let (entry, slot) = (&tables.port(index).entry, slots.of_index(index));
-            Some(self.slots.get(slot.index())?.book.export(entry.id, entry.name.clone()))
+            Some(self.slots.get(slot.index())?.sums.export(entry.id, entry.name.clone()))
         };
         let mut ports: Vec<PortCounters> = asked.into_iter().filter_map(line).collect();
         if self.has_retired && of.is_none() {
@@ -388,7 +387,7 @@ mod tests {
             counters
         };
         let owners = [Owner::Port { slot: one, serial: 1 }, Owner::Port { slot: other, serial: 2 }];
-        let booking = |number: usize| TxCredit {
+        let credit = |number: usize| TxCredit {
             ends: Ends {
                 owner: Owner::Tunnels,
                 // Rows of one, two and four, and one that has no port any more.
@@ -400,20 +399,20 @@ mod tests {
             volume: Volume { packets: 1, bytes: number as u64 },
         };
         let (mut each, mut row) = (counters(), counters());
-        (0..64).map(booking).for_each(|booking| each.sent(booking));
+        (0..64).map(credit).for_each(|credit| each.sent(credit));
         let mut batches = TxBatches::default();
         for number in 0..64 {
-            batches.enter(booking(number));
+            batches.enter(credit(number));
         }
         row.settle(&mut batches);
         let told = |counters: &Counters| {
             let all = counters
                 .slots
                 .iter()
-                .map(|slot| &slot.book)
+                .map(|slot| &slot.sums)
                 .chain([&counters.tunnels, &counters.retired]);
             let nobody = PortId(Uuid::nil());
-            all.map(|book| book.export(nobody, String::new())).collect::<Vec<_>>()
+            all.map(|sums| sums.export(nobody, String::new())).collect::<Vec<_>>()
         };
         assert_eq!(told(&each), told(&row));
         assert_eq!(told(&row)[2].account.forwarded, Volume { packets: 64, bytes: 63 * 32 });

@@ -205,9 +205,9 @@ impl PathCounters {
         self.tallies.push(tally);
     }
 
-    /// The seat of the path that a position of the tables in force is on.
+    /// The path_ref of the path that a position of the tables in force is on.
     #[inline]
-    pub(crate) fn seat(&self, position: PathPosition) -> PathRef {
+    pub(crate) fn path_ref(&self, position: PathPosition) -> PathRef {
         let (index, template) = (position.path(), position.template());
         PathRef { index, template, serial: self.tallies[index as usize].serial }
     }
@@ -234,84 +234,84 @@ impl PathCounters {
     }
 
     #[inline]
-    fn place(&self, seat: PathRef) -> Option<usize> {
-        let index = seat.index as usize;
+    fn place(&self, path_ref: PathRef) -> Option<usize> {
+        let index = path_ref.index as usize;
         match self.tallies.get(index) {
-            Some(tally) if tally.serial == seat.serial => Some(index),
-            _ => self.moved(seat),
+            Some(tally) if tally.serial == path_ref.serial => Some(index),
+            _ => self.moved(path_ref),
         }
     }
 
     /// The tables have been replaced since the packet was sent.
     #[cold]
-    fn moved(&self, seat: PathRef) -> Option<usize> {
-        self.tallies.iter().position(|tally| tally.serial == seat.serial)
+    fn moved(&self, path_ref: PathRef) -> Option<usize> {
+        self.tallies.iter().position(|tally| tally.serial == path_ref.serial)
     }
 
     /// The places of a path and of the one whose hops it has: one place, but for the path of a slice.
     #[inline(always)]
-    fn places(&self, seat: PathRef) -> Option<(usize, usize)> {
-        let own = self.place(seat)?;
-        let is_there = own == seat.index as usize;
-        let template = if is_there { seat.template } else { self.sides.get(own)?.template };
+    fn places(&self, path_ref: PathRef) -> Option<(usize, usize)> {
+        let own = self.place(path_ref)?;
+        let is_there = own == path_ref.index as usize;
+        let template = if is_there { path_ref.template } else { self.sides.get(own)?.template };
         Some((own, template as usize))
     }
 
     #[inline(always)]
-    fn each_tally(&mut self, seat: PathRef, book: impl Fn(&mut Tally)) {
-        let Some((own, template)) = self.places(seat) else { return };
-        self.tallies.get_mut(own).map(&book);
+    fn each_tally(&mut self, path_ref: PathRef, change: impl Fn(&mut Tally)) {
+        let Some((own, template)) = self.places(path_ref) else { return };
+        self.tallies.get_mut(own).map(&change);
         if own != template {
-            self.tallies.get_mut(template).map(&book);
+            self.tallies.get_mut(template).map(&change);
         }
     }
 
     #[inline]
-    fn each_side(&mut self, seat: PathRef, book: impl Fn(&mut Side)) {
-        let Some((own, template)) = self.places(seat) else { return };
-        self.sides.get_mut(own).map(&book);
+    fn each_side(&mut self, path_ref: PathRef, change: impl Fn(&mut Side)) {
+        let Some((own, template)) = self.places(path_ref) else { return };
+        self.sides.get_mut(own).map(&change);
         if own != template {
-            self.sides.get_mut(template).map(&book);
+            self.sides.get_mut(template).map(&change);
         }
     }
 
     #[inline(always)]
-    pub(crate) fn entered(&mut self, seat: PathRef, volume: Volume) {
-        self.each_side(seat, |side| side.entered.merge(volume));
+    pub(crate) fn entered(&mut self, path_ref: PathRef, volume: Volume) {
+        self.each_side(path_ref, |side| side.entered.merge(volume));
     }
 
-    pub(crate) fn tapped(&mut self, seat: PathRef, volume: Volume) {
-        self.each_side(seat, |side| side.tapped.merge(volume));
-    }
-
-    #[inline(always)]
-    pub(crate) fn finished(&mut self, seat: PathRef, volume: Volume) {
-        self.each_tally(seat, |tally| tally.finished.merge(volume));
+    pub(crate) fn tapped(&mut self, path_ref: PathRef, volume: Volume) {
+        self.each_side(path_ref, |side| side.tapped.merge(volume));
     }
 
     #[inline(always)]
-    pub(crate) fn tunnelled_in(&mut self, seat: PathRef, volume: Volume) {
-        self.each_tally(seat, |tally| tally.tunnelled_in.merge(volume));
+    pub(crate) fn finished(&mut self, path_ref: PathRef, volume: Volume) {
+        self.each_tally(path_ref, |tally| tally.finished.merge(volume));
     }
 
     #[inline(always)]
-    pub(crate) fn tunnelled_out(&mut self, seat: PathRef, volume: Volume) {
-        self.each_tally(seat, |tally| tally.tunnelled_out.merge(volume));
+    pub(crate) fn tunnelled_in(&mut self, path_ref: PathRef, volume: Volume) {
+        self.each_tally(path_ref, |tally| tally.tunnelled_in.merge(volume));
     }
 
-    pub(crate) fn dropped(&mut self, seat: PathRef, reason: DropReason, packets: u64) {
-        self.each_tally(seat, |tally| {
+    #[inline(always)]
+    pub(crate) fn tunnelled_out(&mut self, path_ref: PathRef, volume: Volume) {
+        self.each_tally(path_ref, |tally| tally.tunnelled_out.merge(volume));
+    }
+
+    pub(crate) fn dropped(&mut self, path_ref: PathRef, reason: DropReason, packets: u64) {
+        self.each_tally(path_ref, |tally| {
             tally.dropped.get_or_insert_default().add(reason, packets);
         });
     }
 
     /// The counters of a local instance of a path, by its number there.
     #[inline]
-    pub(crate) fn hop(&mut self, seat: PathRef, local: u32) -> Option<&mut HopSums> {
-        let place = self.place(seat)?;
-        // The seat says it as long as the tables do, which spares a line.
-        let is_there = place == seat.index as usize;
-        let template = if is_there { seat.template } else { self.sides.get(place)?.template };
+    pub(crate) fn hop(&mut self, path_ref: PathRef, local: u32) -> Option<&mut HopSums> {
+        let place = self.place(path_ref)?;
+        // The path_ref says it as long as the tables do, which spares a line.
+        let is_there = place == path_ref.index as usize;
+        let template = if is_there { path_ref.template } else { self.sides.get(place)?.template };
         self.sides.get_mut(template as usize)?.hops.get_mut(local as usize)
     }
 
@@ -376,7 +376,7 @@ impl Side {
     ) {
         let mut old = std::mem::take(&mut self.hops);
         for local in path.into_iter().flat_map(|path| &path.local_instances) {
-            let same = |book: &HopSums| book.hop == local.hop && book.instance == local.id;
+            let same = |sums: &HopSums| sums.hop == local.hop && sums.instance == local.id;
             let found = old.iter().position(same).map(|at| old.swap_remove(at));
             let fresh = HopSums::new(local, slots);
             self.hops.push(match found {

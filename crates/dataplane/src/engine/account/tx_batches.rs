@@ -16,14 +16,14 @@ pub(crate) struct Ends {
 /// What must be counted once a transmission has succeeded or failed. The engine counts its packets
 /// as held until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "packets stay held until their booking is given back"]
+#[must_use = "packets stay held until their credit is given back"]
 pub struct TxCredit {
     pub(crate) ends: Ends,
     pub(crate) volume: Volume,
 }
 
 impl TxCredit {
-    /// Wire packets and bytes that the booking stands for.
+    /// Wire packets and bytes that the credit stands for.
     #[must_use]
     pub fn volume(&self) -> Volume {
         self.volume
@@ -77,14 +77,14 @@ impl TxBatches {
     /// There is more in a batch.
     #[inline]
     pub(crate) fn add(&mut self, batch: u32, volume: Volume) {
-        if let Some(booking) = self.0.get_mut(batch as usize) {
-            booking.volume.merge(volume);
+        if let Some(credit) = self.0.get_mut(batch as usize) {
+            credit.volume.merge(volume);
         }
     }
 
     /// The ends of a batch.
     pub(crate) fn ends(&self, batch: u32) -> Option<Ends> {
-        self.0.get(batch as usize).map(|booking| booking.ends)
+        self.0.get(batch as usize).map(|credit| credit.ends)
     }
 
     /// Are two batches between the same ends?
@@ -94,27 +94,27 @@ impl TxBatches {
     }
 
     /// Takes in what is to be counted with the rest; answers its share.
-    pub fn enter(&mut self, booking: TxCredit) -> TxRef {
-        let batch = self.open(booking.ends);
-        self.add(batch, booking.volume);
-        TxRef { batch, volume: booking.volume }
+    pub fn enter(&mut self, credit: TxCredit) -> TxRef {
+        let batch = self.open(credit.ends);
+        self.add(batch, credit.volume);
+        TxRef { batch, volume: credit.volume }
     }
 
     /// Takes out what must be counted by itself, because it did not go the way of the rest.
     pub fn withdraw(&mut self, share: TxRef) -> TxCredit {
         let TxRef { batch, volume } = share;
-        let Some(booking) = self.0.get_mut(batch as usize) else {
+        let Some(credit) = self.0.get_mut(batch as usize) else {
             debug_assert!(false, "a share of no lot");
             return TxCredit::default();
         };
-        debug_assert!(booking.volume.packets >= volume.packets, "a share was withdrawn twice");
-        booking.volume = less(booking.volume, volume);
-        TxCredit { ends: booking.ends, volume }
+        debug_assert!(credit.volume.packets >= volume.packets, "a share was withdrawn twice");
+        credit.volume = less(credit.volume, volume);
+        TxCredit { ends: credit.ends, volume }
     }
 
     /// All that is left, to be counted: each batch as one.
     pub fn settle(&mut self) -> impl Iterator<Item = TxCredit> {
-        self.0.drain(..).filter(|booking| booking.volume.packets > 0)
+        self.0.drain(..).filter(|credit| credit.volume.packets > 0)
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_follows_one_another_between_the_same_ends_is_one_lot() {
-        let booking = |to, bytes| TxCredit {
+        let credit = |to, bytes| TxCredit {
             ends: Ends { to, ..Ends::default() },
             volume: Volume { packets: 1, bytes },
         };
@@ -142,16 +142,16 @@ mod tests {
         let ends = [1, 1, 1, 2, 2, 1];
         let shares: Vec<TxRef> = (1..)
             .zip(ends)
-            .map(|(bytes, serial)| batches.enter(booking(port(serial), bytes)))
+            .map(|(bytes, serial)| batches.enter(credit(port(serial), bytes)))
             .collect();
         assert_eq!(shares.iter().map(|share| share.batch).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 2]);
         // One of the first batch and all of the second go their own way.
-        assert_eq!(batches.withdraw(shares[1]), booking(port(1), 2));
-        assert_eq!(batches.withdraw(shares[3]), booking(port(2), 4));
-        assert_eq!(batches.withdraw(shares[4]), booking(port(2), 5));
+        assert_eq!(batches.withdraw(shares[1]), credit(port(1), 2));
+        assert_eq!(batches.withdraw(shares[3]), credit(port(2), 4));
+        assert_eq!(batches.withdraw(shares[4]), credit(port(2), 5));
         let settled: Vec<TxCredit> = batches.settle().collect();
         let left =
-            |to, packets, bytes| TxCredit { volume: Volume { packets, bytes }, ..booking(to, 0) };
+            |to, packets, bytes| TxCredit { volume: Volume { packets, bytes }, ..credit(to, 0) };
         assert_eq!(settled, [left(port(1), 2, 4), left(port(1), 1, 6)]);
         assert_eq!(batches.settle().count(), 0);
     }

@@ -217,7 +217,7 @@ impl Executor<'_, '_> {
         let flow = work.view.flow.ok_or(DropReason::MalformedIp)?;
         let Context { tables, now_ns, epoch, .. } = *self.context;
         let position = decision.position;
-        let path = (tables.positions.id(position), self.context.counters.seat(position).serial);
+        let path = (tables.positions.id(position), self.context.counters.path_ref(position).serial);
         let visit = execute::visit(instance, position, path, tables, epoch);
         let payer = payer(work, &visit, self.context);
         let hops = &tables.path(tables.positions.place(position).path).hops;

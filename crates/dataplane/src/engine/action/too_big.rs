@@ -173,7 +173,7 @@ fn find(
     let index = asked?;
     let network = tables.network(index);
     let mac = network.next_hop(address)?;
-    let action = match *network.lines.seat(mac)? {
+    let action = match *network.lines.location(mac)? {
         MacLocation::Port(port) => ActionRef::Port(port),
         MacLocation::Node(node) => ActionRef::Network(index, node),
     };

@@ -136,7 +136,7 @@ fn remember(
     tables: &Tables,
     (now_ns, epoch): (u64, Epoch),
 ) -> Result<(), DropReason> {
-    let serial = counters.seat(meta.position).serial;
+    let serial = counters.path_ref(meta.position).serial;
     let path = (PathId(meta.header.path), serial);
     let visit = execute::visit(instance, meta.position, path, tables, epoch);
     let payer = match (meta.kind, meta.owner) {
@@ -172,8 +172,8 @@ fn end(
     context: &mut FastPathContext<'_>,
 ) {
     let OutPacket { buffer, meta, share } = packet_out;
-    let seat = context.counters.seat(meta.position);
-    context.counters.dropped(meta.owner, Some(seat), reason, 1);
+    let path_ref = context.counters.path_ref(meta.position);
+    context.counters.dropped(meta.owner, Some(path_ref), reason, 1);
     running.ended(share.volume);
     context.pool.put(buffer);
 }

@@ -110,7 +110,7 @@ impl CounterRun {
             Kind::Function | Kind::Aware => Came::Back(meta.entry.local()),
         };
         if !matches!(self.came, Came::Switched) {
-            self.path = context.counters.seat(meta.position);
+            self.path = context.counters.path_ref(meta.position);
         }
         let owner = meta.owner;
         let ends = match (action, meta.action.action()) {

@@ -17,15 +17,15 @@ impl FastPath {
     pub(super) fn find_slices(&self, metas: &mut [PacketMeta], context: &FastPathContext<'_>) {
         let slices = &context.tables.slices;
         // Packets come in rows by one port.
-        let mut door = None;
+        let mut entry = None;
         let mut asked = |meta: &PacketMeta| {
-            let spots = match door {
+            let spots = match entry {
                 Some((entry, spots)) if entry == meta.entry => spots,
                 _ => {
                     let ingress = self.ingress(meta)?;
                     let places = [Scope::port(ingress.index), Scope::network(ingress.network)];
                     let spots = places.map(|place| slices.spot(place));
-                    door = Some((meta.entry, spots));
+                    entry = Some((meta.entry, spots));
                     spots
                 }
             };

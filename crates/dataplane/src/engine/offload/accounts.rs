@@ -16,7 +16,7 @@ struct Account {
     updates: Vec<CounterUpdate>,
     /// Whose flow has needed it first.
     holder: Holder,
-    booked: Volume,
+    counted: Volume,
     /// Transforms that count here.
     flows: u32,
 }
@@ -50,7 +50,7 @@ impl Accounts {
         &mut self,
         updates: Vec<CounterUpdate>,
         holder: Holder,
-        door: &mut dyn OffloadTables,
+        kernel_tables: &mut dyn OffloadTables,
     ) -> Option<u32> {
         if let Some(number) = self.by_updates.get(&updates) {
             let account = self.accounts.get_mut(*number as usize)?.as_mut()?;
@@ -58,7 +58,7 @@ impl Accounts {
             return Some(*number);
         }
         let taken = self.accounts.len() - self.free.len();
-        let free = (door.accounts() as usize).saturating_sub(taken);
+        let free = (kernel_tables.accounts() as usize).saturating_sub(taken);
         if !leaves_room(self.shares.held_by(&holder), free) {
             return None;
         }
@@ -68,8 +68,8 @@ impl Accounts {
         })?;
         self.shares.take(holder);
         // What an earlier user of the account, or an earlier engine, counted is not ours.
-        let booked = door.account(number);
-        let account = Account { updates: updates.clone(), holder, booked, flows: 1 };
+        let counted = kernel_tables.account(number);
+        let account = Account { updates: updates.clone(), holder, counted, flows: 1 };
         *self.accounts.get_mut(number as usize)? = Some(account);
         self.by_updates.insert(updates, number);
         Some(number)
@@ -105,18 +105,18 @@ impl Accounts {
     /// Counts what the kernel has counted since the last time; answers how much that was.
     pub(super) fn settle(
         &mut self,
-        door: &mut dyn OffloadTables,
+        kernel_tables: &mut dyn OffloadTables,
         counters: &mut Counters,
     ) -> Volume {
         let mut all = Volume::default();
         for (number, account) in (0..).zip(&mut self.accounts) {
             let Some(account) = account else { continue };
-            let now = door.account(number);
+            let now = kernel_tables.account(number);
             let since = Volume {
-                packets: now.packets.wrapping_sub(account.booked.packets),
-                bytes: now.bytes.wrapping_sub(account.booked.bytes),
+                packets: now.packets.wrapping_sub(account.counted.packets),
+                bytes: now.bytes.wrapping_sub(account.counted.bytes),
             };
-            account.booked = now;
+            account.counted = now;
             if since.packets > 0 {
                 all.merge(since);
                 account.updates.iter().for_each(|line| counters.apply(*line, since));

@@ -149,7 +149,11 @@ impl Flows {
     ///
     /// The first counted packet that has been forwarded shows that all before it have; where none
     /// comes, time does.
-    pub(super) fn hand_over(&mut self, now_ns: u64, door: &mut dyn OffloadTables) -> Vec<FlowKey> {
+    pub(super) fn hand_over(
+        &mut self,
+        now_ns: u64,
+        kernel_tables: &mut dyn OffloadTables,
+    ) -> Vec<FlowKey> {
         let mut failed = Vec::new();
         let flows = &mut self.flows;
         self.waiting.retain(|key| {
@@ -159,7 +163,7 @@ impl Flows {
             if forwarded == 0 && age_ns < UNDER_WAY_NS {
                 return true;
             }
-            match door.hand_over(key, forwarded) {
+            match kernel_tables.hand_over(key, forwarded) {
                 HandOver::Done => flow.forwarded = None,
                 HandOver::Waits if age_ns < LOST_NS => return true,
                 HandOver::Waits | HandOver::Gone => failed.push(*key),
@@ -174,10 +178,10 @@ impl Flows {
         &mut self,
         key: &FlowKey,
         now_ns: u64,
-        door: &mut dyn OffloadTables,
+        kernel_tables: &mut dyn OffloadTables,
     ) -> bool {
         let Some(flow) = self.flows.get_mut(key) else { return false };
-        let Some(passed) = door.passed(key) else { return false };
+        let Some(passed) = kernel_tables.passed(key) else { return false };
         let since = passed.packets.saturating_sub(flow.passed);
         if since > 0 {
             flow.passed = passed.packets;
@@ -199,14 +203,14 @@ impl Flows {
         known: &Key,
         now_ns: u64,
         proxy_flows: &mut ProxyFlows,
-        door: &mut dyn OffloadTables,
+        kernel_tables: &mut dyn OffloadTables,
     ) {
         let Some(ledger) = self.ledgers.get(known) else { return };
         let keys = ledger.flows.clone();
         let goes_in = |key: &&FlowKey| self.flows.get(*key).is_some_and(|flow| flow.into.is_some());
         let (first, then): (Vec<&FlowKey>, Vec<&FlowKey>) = keys.iter().partition(goes_in);
         for key in first.into_iter().chain(then) {
-            self.read(key, now_ns, door);
+            self.read(key, now_ns, kernel_tables);
         }
         let goes_in =
             |flow: &&Flow| flow.into.as_ref().is_some_and(|into| into.keys.contains(known));
@@ -237,16 +241,16 @@ impl Flows {
         keys: &[FlowKey],
         now_ns: u64,
         proxy_flows: &mut ProxyFlows,
-        door: &mut dyn OffloadTables,
+        kernel_tables: &mut dyn OffloadTables,
         mut left: impl FnMut(&Flow),
     ) {
         let known = |key: &FlowKey| self.flows.get(key).map(memory_keys).unwrap_or_default();
         let known: Vec<Key> = keys.iter().flat_map(known).collect();
         for key in &known {
-            self.tell(key, now_ns, proxy_flows, door);
+            self.tell(key, now_ns, proxy_flows, kernel_tables);
         }
         for key in keys {
-            door.remove(key);
+            kernel_tables.remove(key);
             let Some(flow) = self.flows.remove(key) else { continue };
             for known in memory_keys(&flow) {
                 if let Some(ledger) = self.ledgers.get_mut(&known) {

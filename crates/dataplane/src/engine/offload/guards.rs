@@ -23,35 +23,35 @@ impl Guards {
     pub(super) fn of(
         &mut self,
         dependency: Dependency,
-        door: &mut dyn OffloadTables,
+        kernel_tables: &mut dyn OffloadTables,
     ) -> Option<Guard> {
         if let Some(guard) = self.by_dependency.get(&dependency) {
             return Some(*guard);
         }
         let slot = match self.free.pop() {
             Some(slot) => slot,
-            None if self.used + 1 < door.guards() => {
+            None if self.used + 1 < kernel_tables.guards() => {
                 self.used += 1;
                 ALWAYS + self.used
             }
             None => return None,
         };
-        let guard = Guard { slot, epoch: door.bump(slot) };
+        let guard = Guard { slot, epoch: kernel_tables.bump(slot) };
         self.by_dependency.insert(dependency, guard);
         Some(guard)
     }
 
     /// The dependency has changed: what was decided by it holds no more.
-    pub(super) fn bump(&mut self, dependency: Dependency, door: &mut dyn OffloadTables) {
+    pub(super) fn bump(&mut self, dependency: Dependency, kernel_tables: &mut dyn OffloadTables) {
         if let Some(guard) = self.by_dependency.get_mut(&dependency) {
-            guard.epoch = door.bump(guard.slot);
+            guard.epoch = kernel_tables.bump(guard.slot);
         }
     }
 
     /// It is gone for good; its slot may serve another.
-    pub(super) fn forget(&mut self, dependency: Dependency, door: &mut dyn OffloadTables) {
+    pub(super) fn forget(&mut self, dependency: Dependency, kernel_tables: &mut dyn OffloadTables) {
         if let Some(guard) = self.by_dependency.remove(&dependency) {
-            door.bump(guard.slot);
+            kernel_tables.bump(guard.slot);
             self.free.push(guard.slot);
         }
     }

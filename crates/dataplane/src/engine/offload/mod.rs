@@ -94,7 +94,7 @@ pub(crate) struct Place {
 
 /// The kernel path of one engine.
 pub(crate) struct KernelPath {
-    pub(crate) door: Box<dyn OffloadTables>,
+    pub(crate) kernel_tables: Box<dyn OffloadTables>,
     guards: Guards,
     accounts: Accounts,
     flows: Flows,
@@ -150,9 +150,9 @@ pub(crate) struct Witnessed<'n> {
 }
 
 impl KernelPath {
-    pub(crate) fn new(door: Box<dyn OffloadTables>) -> Self {
+    pub(crate) fn new(kernel_tables: Box<dyn OffloadTables>) -> Self {
         Self {
-            door,
+            kernel_tables,
             guards: Guards::default(),
             accounts: Accounts::new(),
             flows: Flows::default(),
@@ -188,7 +188,7 @@ impl KernelPath {
         if let Some(flow) = self.flows.get(&key) {
             // It waits, or the packet was under way when it was put in; or the kernel lost it.
             let is_young = with.now_ns.saturating_sub(flow.installed_ns) < UNDER_WAY_NS;
-            if flow.forwarded.is_some() || is_young || self.door.passed(&key).is_some() {
+            if flow.forwarded.is_some() || is_young || self.kernel_tables.passed(&key).is_some() {
                 return Treatment::Followed;
             }
             self.counters.evicted += 1;
@@ -238,7 +238,7 @@ impl KernelPath {
         let networks = |key: Key| port.networks().map(move |network| Key { network, ..key });
         let known: Vec<Key> = keys.flat_map(networks).filter(|k| self.flows.knows(k)).collect();
         for key in known {
-            self.flows.tell(&key, with.now_ns, with.proxy_flows, &mut *self.door);
+            self.flows.tell(&key, with.now_ns, with.proxy_flows, &mut *self.kernel_tables);
         }
     }
 
@@ -274,23 +274,23 @@ impl KernelPath {
         let holder = room::holder(seen.slot, &made, with).ok_or(Declined::Moved)?;
         let underlay = self.underlay(with.tables);
         let tunnels = Tunnels { tables: with.tables, taken_off: seen.place.inner_offset, underlay };
-        let door = &mut *self.door;
+        let kernel_tables = &mut *self.kernel_tables;
         let mut guards = Vec::with_capacity(made.dependencies.len());
         for dependency in &made.dependencies {
-            guards.push(self.guards.of(*dependency, door).ok_or(Declined::TooManyGuards)?);
+            guards.push(self.guards.of(*dependency, kernel_tables).ok_or(Declined::TooManyGuards)?);
         }
         let port_of = |port| with.interface_of(port, &self.ports);
         let draft = transform::draft(&made.leaves, &guards, seen.view, &tunnels, &port_of)?;
-        let Some(account) = self.accounts.take(made.updates, holder, door) else {
+        let Some(account) = self.accounts.take(made.updates, holder, kernel_tables) else {
             self.make_room_for_account(holder, with);
             return Err(Declined::NoAccount);
         };
         let transform = draft.counting(account);
         // Nobody gives way to what could not be taken anyway.
         let has_room = transform.is_err() || self.make_room(holder, with);
-        let door = &mut *self.door;
-        let is_taken =
-            has_room && transform.is_ok_and(|transform| door.install(&seen.place.key, &transform));
+        let kernel_tables = &mut *self.kernel_tables;
+        let is_taken = has_room
+            && transform.is_ok_and(|transform| kernel_tables.install(&seen.place.key, &transform));
         if !is_taken {
             self.accounts.leave(account);
             return Err(if has_room { Declined::Refused } else { Declined::Full });
@@ -353,12 +353,12 @@ impl KernelPath {
         if !is_listening {
             self.end_all(with);
         }
-        self.door.switch(!is_listening);
+        self.kernel_tables.switch(!is_listening);
     }
 
     /// Everything that has been received was forwarded: flows that wait may be the kernel's now.
     pub(crate) fn hand_over(&mut self, with: &mut OffloadContext<'_>) {
-        let failed = self.flows.hand_over(with.now_ns, &mut *self.door);
+        let failed = self.flows.hand_over(with.now_ns, &mut *self.kernel_tables);
         self.remove(&failed, with);
     }
 
@@ -372,7 +372,7 @@ impl KernelPath {
         self.next_round_ns = now_ns.saturating_add(ROUND_NS);
         let mut idle = Vec::new();
         for key in self.flows.next_round(ROUND_FLOWS) {
-            if !self.flows.read(&key, now_ns, &mut *self.door) {
+            if !self.flows.read(&key, now_ns, &mut *self.kernel_tables) {
                 self.counters.evicted += 1;
                 idle.push(key);
                 continue;
@@ -385,7 +385,7 @@ impl KernelPath {
             }
             let into = flow.into.as_ref().map(|into| into.keys.clone()).unwrap_or_default();
             for known in into {
-                self.flows.tell(&known, now_ns, with.proxy_flows, &mut *self.door);
+                self.flows.tell(&known, now_ns, with.proxy_flows, &mut *self.kernel_tables);
             }
             self.note_classified(&key, with);
         }
@@ -407,11 +407,11 @@ impl KernelPath {
             return;
         }
         for key in keys {
-            self.flows.read(key, with.now_ns, &mut *self.door);
+            self.flows.read(key, with.now_ns, &mut *self.kernel_tables);
             self.note_classified(key, with);
         }
         let accounts = &mut self.accounts;
-        self.flows.remove(keys, with.now_ns, with.proxy_flows, &mut *self.door, |flow| {
+        self.flows.remove(keys, with.now_ns, with.proxy_flows, &mut *self.kernel_tables, |flow| {
             accounts.leave(flow.account);
         });
     }
@@ -432,7 +432,7 @@ impl KernelPath {
         };
         self.end(&turned, with);
         for dependency in turned.into_iter().filter(|one| changes::is_gone(*one, new)) {
-            self.guards.forget(dependency, &mut *self.door);
+            self.guards.forget(dependency, &mut *self.kernel_tables);
         }
         self.declined.clear();
         self.settle(with.counters);
@@ -469,11 +469,11 @@ impl KernelPath {
                 IpAddr::V6(_) => None,
             })
             .collect();
-        let door = &mut self.door;
+        let kernel_tables = &mut self.kernel_tables;
         self.sources.retain(|node, _| {
             let stays = wanted.contains(node);
             if !stays {
-                door.know_source(*node, None);
+                kernel_tables.know_source(*node, None);
             }
             stays
         });
@@ -481,13 +481,14 @@ impl KernelPath {
             // Packets of one that there is no room or number for go up one by one.
             let number = self.last_source.checked_add(1);
             if !self.sources.contains_key(&node)
-                && let Some(number) = number.filter(|number| door.know_source(node, Some(*number)))
+                && let Some(number) =
+                    number.filter(|number| kernel_tables.know_source(node, Some(*number)))
             {
                 self.last_source = number;
                 self.sources.insert(node, number);
             }
         }
-        self.door.serve_underlay(own);
+        self.kernel_tables.serve_underlay(own);
     }
 
     fn end(&mut self, changed: &BTreeSet<Dependency>, with: &mut OffloadContext<'_>) {
@@ -495,7 +496,7 @@ impl KernelPath {
             return;
         }
         for dependency in changed {
-            self.guards.bump(*dependency, &mut *self.door);
+            self.guards.bump(*dependency, &mut *self.kernel_tables);
         }
         let ended = self.flows.decided_by(changed);
         self.counters.ended += ended.len() as u64;
@@ -569,7 +570,7 @@ impl KernelPath {
 
     /// Counts what the kernel has carried since the last time.
     pub(crate) fn settle(&mut self, counters: &mut Counters) {
-        let carried: Volume = self.accounts.settle(&mut *self.door, counters);
+        let carried: Volume = self.accounts.settle(&mut *self.kernel_tables, counters);
         self.counters.carried.merge(carried);
     }
 }

@@ -1,4 +1,4 @@
-//! The door to the kernel's tables, as the engine sees it. Knows verbs and numbers; refuses to know
+//! The kernel's tables, as the engine sees them. Knows verbs and numbers; refuses to know
 //! descriptors: the shell opens it, tests build one of their own.
 
 use catena_fastpath::{FlowKey, Transform};
@@ -25,7 +25,7 @@ pub enum HandOver {
     Gone,
 }
 
-/// What the kernel has lost since the door was opened, in frames.
+/// What the kernel has lost since they were opened, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// A step was refused half way.
@@ -86,6 +86,6 @@ pub trait OffloadTables: Send {
     /// Frames that were sent up, for whatever reason, since the program was loaded.
     fn sent_up(&mut self) -> u64;
 
-    /// What has been lost since the door was opened.
+    /// What has been lost since they were opened.
     fn losses(&mut self) -> Losses;
 }

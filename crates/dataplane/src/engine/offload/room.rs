@@ -9,7 +9,7 @@ use crate::engine::tables::descent::Dependency;
 impl KernelPath {
     /// Where the kernel can take no more, a flow of who has most gives way to one of who has less.
     pub(super) fn make_room(&mut self, holder: Holder, with: &mut OffloadContext<'_>) -> bool {
-        if self.flows.len() < self.door.flows() as usize {
+        if self.flows.len() < self.kernel_tables.flows() as usize {
             return true;
         }
         let given_way = self.flows.who_gives_way(holder);

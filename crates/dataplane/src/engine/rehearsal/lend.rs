@@ -89,7 +89,7 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
             return Some(visit.position);
         }
         let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
-        renewed.filter(|position| live.counters.seat(*position).serial == visit.serial)
+        renewed.filter(|position| live.counters.path_ref(*position).serial == visit.serial)
     };
     let digest = digest::kept(&view, bytes);
     let is_alive = |visit: &Visit| position(visit).is_some();
@@ -106,7 +106,7 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
         let Some(visit) = live.proxy_flows.peek(now_ns, known, digest, is_alive) else { continue };
         let lent = match position(&visit) {
             Some(position) => {
-                let serial = engine.counters.seat(position).serial;
+                let serial = engine.counters.path_ref(position).serial;
                 let position = engine.carried.adopt(&live.carried, position);
                 Visit { position, serial, epoch: engine.epoch, ..visit }
             }

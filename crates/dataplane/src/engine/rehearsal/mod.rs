@@ -277,7 +277,7 @@ struct Left {
 }
 
 impl Left {
-    /// Takes the bytes, and gives buffers and bookings back as if all had been sent.
+    /// Takes the bytes, and gives buffers and credits back as if all had been sent.
     fn of(out: Output, engine: &mut Engine, pool: &mut BufferPool) -> Self {
         let mut left = Self { frames: Vec::new(), payloads: Vec::new() };
         let Output { frames, datagrams, mut batches } = out;

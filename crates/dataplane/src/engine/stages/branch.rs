@@ -45,12 +45,12 @@ pub(crate) fn follow(
     let key = affinity.key(&flow, chain);
     let start = classify::enter(start, key, work, affinity, context).following(ended)?;
     context.trace.note(work.copy, || Effect::Branched { ended, rule, start });
-    if let Some(seat) = work.path.take() {
-        context.count(work.copy, CounterUpdate::Finished(seat), work.volume);
+    if let Some(path_ref) = work.path.take() {
+        context.count(work.copy, CounterUpdate::Finished(path_ref), work.volume);
     }
-    let seat = context.counters.seat(start);
-    context.count(work.copy, CounterUpdate::Entered(seat), work.volume);
-    work.path = Some(seat);
+    let path_ref = context.counters.path_ref(start);
+    context.count(work.copy, CounterUpdate::Entered(path_ref), work.volume);
+    work.path = Some(path_ref);
     work.flow_hash = parse::flow_hash(&work.view, tables.choice_seed);
     let flow_id = || work.open_hash(start);
     encap::enter(tables.entered_at(start), start, flow_id, UserContext::default(), context.carried)

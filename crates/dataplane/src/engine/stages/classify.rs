@@ -182,9 +182,9 @@ fn send_in(
     let key = affinity.key(&flow, chain);
     let position = enter(position, key, work, affinity, context);
     context.trace.note(work.copy, || Effect::Classified { port, rule, start: position });
-    let seat = context.counters.seat(position);
-    context.count(work.copy, CounterUpdate::Entered(seat), work.volume);
-    work.path = Some(seat);
+    let path_ref = context.counters.path_ref(position);
+    context.count(work.copy, CounterUpdate::Entered(path_ref), work.volume);
+    work.path = Some(path_ref);
     let shown = UserContext::default();
     match encap::enter(
         tables.entered_at(position),

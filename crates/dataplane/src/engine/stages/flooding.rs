@@ -17,8 +17,8 @@ pub(crate) fn admit(
     context: &mut Context<'_>,
 ) -> Result<(), DropReason> {
     let network = context.tables.network(network);
-    let seat = network.lines.seat(work.view.source);
-    let sender = seat.ok_or_else(|| context.floods.memory.digest(work, network));
+    let location = network.lines.location(work.view.source);
+    let sender = location.ok_or_else(|| context.floods.memory.digest(work, network));
     if let Source::Port(port) = from
         && is_echo(port, sender, context)
     {
@@ -50,7 +50,7 @@ fn is_echo(
     }
     let mut own = std::iter::once(port).chain(entry.siblings());
     match sender {
-        Ok(MacLocation::Port(seat)) => !own.any(|port| port == *seat),
+        Ok(MacLocation::Port(port)) => !own.any(|one| one == *port),
         Ok(MacLocation::Node(_)) => true,
         Err(digest) => {
             let first = context.floods.memory.first(context.now_ns, digest);

@@ -132,8 +132,8 @@ fn pass_by(
     let Choice { instance, turn: Turn::Bypass } = choice else { return None };
     context.trace.note(work.copy, || Effect::Bypassed { position, instance });
     let place = hop.instances.get(instance).map(|instance| instance.place);
-    if let (Some(InstancePlace::Here { local, .. }), Some(seat)) = (place, work.path) {
-        context.count(work.copy, CounterUpdate::Bypassed(seat, local), work.volume);
+    if let (Some(InstancePlace::Here { local, .. }), Some(path_ref)) = (place, work.path) {
+        context.count(work.copy, CounterUpdate::Bypassed(path_ref, local), work.volume);
     }
     Some(encap::next(&context.tables.positions, position))
 }
@@ -153,8 +153,8 @@ fn finish(
     work.new_destination = resolved.or(work.new_destination);
     let resolved = work.new_destination;
     context.trace.note(work.copy, || Effect::Finished { position, network, resolved });
-    if let Some(seat) = work.path.take() {
-        context.count(work.copy, CounterUpdate::Finished(seat), work.volume);
+    if let Some(path_ref) = work.path.take() {
+        context.count(work.copy, CounterUpdate::Finished(path_ref), work.volume);
     }
     Ok(Step::Ordinary { network, from: Source::Proxy })
 }
@@ -171,7 +171,7 @@ pub(crate) fn deliver(
     // A bridging function gives a frame back as it got it: addressed to itself.
     let is_resolved = |index: &NetworkIndex| {
         addressed != PROXY_MAC
-            && tables.network(*index).lines.seat(addressed).is_some()
+            && tables.network(*index).lines.location(addressed).is_some()
             && !path.ends_at(addressed)
     };
     if let Some(network) = network.filter(is_resolved) {

@@ -39,7 +39,7 @@ impl Fragments {
         let (scope, is_once) = match (work.step, work.owner) {
             (Step::OnPath { position, .. }, _) => {
                 let hop = context.tables.positions.place(position).hop;
-                (FragmentScope::Path(context.counters.seat(position).serial, hop), true)
+                (FragmentScope::Path(context.counters.path_ref(position).serial, hop), true)
             }
             (Step::FromFunction(port), Owner::Port { serial, .. }) => {
                 let port = context.tables.port(port);
@@ -76,7 +76,7 @@ impl Fragments {
         }
         check_first(work, context)?;
         let hop = context.tables.positions.place(position).hop;
-        let path = context.counters.seat(position).serial;
+        let path = context.counters.path_ref(position).serial;
         let scope = FragmentScope::Headed(context.slots.serial(port), path, hop);
         let seen = (work.buffer.bytes(), &mut work.view, &mut work.user);
         match self.resolve(context.now_ns, scope, (true, None), seen)? {
@@ -96,7 +96,7 @@ impl Fragments {
         let standing = position.map(|position| Standing {
             position,
             path: context.tables.positions.id(position),
-            serial: context.counters.seat(position).serial,
+            serial: context.counters.path_ref(position).serial,
             hop: context.tables.positions.place(position).hop,
             epoch: context.epoch,
         });
@@ -151,7 +151,7 @@ fn renew(
         Some(standing) if standing.epoch == context.epoch => Some(standing.position),
         Some(Standing { position, path, serial, hop, .. }) => {
             let renewed = tables.positions.renew(position, path, hop);
-            let renewed = renewed.filter(|it| context.counters.seat(*it).serial == serial);
+            let renewed = renewed.filter(|it| context.counters.path_ref(*it).serial == serial);
             Some(renewed.ok_or(DropReason::PathRemoved)?)
         }
         None => None,
@@ -168,7 +168,7 @@ fn renew(
         (_, Some(port), None) if tables.port(port).is_function() => Step::FromFunction(port),
         (_, Some(port), None) => Step::FromEndpoint(port),
         (_, _, Some(position)) => {
-            work.path = Some(context.counters.seat(position));
+            work.path = Some(context.counters.path_ref(position));
             Step::OnPath { position, network: None }
         }
         (_, None, None) => return Err(DropReason::NoPath),

@@ -165,7 +165,7 @@ pub(crate) fn renewed(visit: &Visit, context: &Context<'_>) -> Option<PathPositi
     }
     let tables = context.tables;
     let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
-    renewed.filter(|position| context.counters.seat(*position).serial == visit.serial)
+    renewed.filter(|position| context.counters.path_ref(*position).serial == visit.serial)
 }
 
 /// Puts a packet back on its path at the visit that is known of it; of a super-frame's wire
@@ -184,12 +184,12 @@ pub(crate) fn resume(
     let sender = book_return(work, position, context, |local| {
         local.hop == visit.hop && local.id == visit.instance
     });
-    if let (Some(seat), Some(local)) = (work.path, sender) {
+    if let (Some(path_ref), Some(local)) = (work.path, sender) {
         let count =
             |is: fn(&Recalled) -> bool| recalled.iter().filter(|one| is(one)).count() as u64;
         let rewritten = count(|one| one.is_rewritten);
         let ambiguous = count(|one| one.is_ambiguous);
-        context.counters.returned_unlike(seat, local, rewritten, ambiguous);
+        context.counters.returned_unlike(path_ref, local, rewritten, ambiguous);
     }
     work.choose_by_user(position, context.tables.choice_seed);
     work.step = Step::Visited { port, position };
@@ -230,13 +230,13 @@ fn book_return(
     context: &mut Context<'_>,
     is_sender: impl Fn(&LocalInstance) -> bool,
 ) -> Option<u32> {
-    let seat = context.counters.seat(position);
+    let path_ref = context.counters.path_ref(position);
     let path = context.tables.path(context.tables.positions.place(position).path);
     let locals = &path.local_instances;
     let sender = locals.iter().position(is_sender);
     let local = sender.and_then(|place| u32::try_from(place).ok())?;
-    work.path = Some(seat);
-    context.count(work.copy, CounterUpdate::Returned(seat, local), work.volume);
+    work.path = Some(path_ref);
+    context.count(work.copy, CounterUpdate::Returned(path_ref, local), work.volume);
     if let Some(watch) = locals.get(local as usize).and_then(|local| local.watch) {
         context.health.saw_return(watch, || way(work, path, local, context.tables));
     }

@@ -125,7 +125,7 @@ fn parse(
         }
     });
     let path = match step {
-        Ok(Step::OnPath { position, .. }) => Some(context.counters.seat(position)),
+        Ok(Step::OnPath { position, .. }) => Some(context.counters.path_ref(position)),
         _ => None,
     };
     let owner = arrival.owner;
@@ -140,8 +140,8 @@ fn parse(
     } else {
         context.count(0, CounterUpdate::Received(owner), volume);
     }
-    if let Some(seat) = path {
-        context.count(0, CounterUpdate::TunnelledIn(seat), volume);
+    if let Some(path_ref) = path {
+        context.count(0, CounterUpdate::TunnelledIn(path_ref), volume);
     }
     match parsed {
         Ok((step, view, volume)) => {

@@ -97,8 +97,8 @@ pub(crate) fn follow(
         shaping::charge_on_the_way(work, found.id, &found.policy, context)?;
     }
     context.trace.note(work.copy, || Effect::Sliced { port: None, slice, shown, start });
-    if let Some(seat) = work.path.take() {
-        context.count(work.copy, CounterUpdate::Finished(seat), work.volume);
+    if let Some(path_ref) = work.path.take() {
+        context.count(work.copy, CounterUpdate::Finished(path_ref), work.volume);
     }
     work.flow_hash = parse::flow_hash(&work.view, tables.choice_seed);
     enter(work, start, shown, context).map(Some)
@@ -151,9 +151,9 @@ fn enter(
     shown: UserContext,
     context: &mut Context<'_>,
 ) -> Result<PathPosition, DropReason> {
-    let seat = context.counters.seat(start);
-    context.count(work.copy, CounterUpdate::Entered(seat), work.volume);
-    work.path = Some(seat);
+    let path_ref = context.counters.path_ref(start);
+    context.count(work.copy, CounterUpdate::Entered(path_ref), work.volume);
+    work.path = Some(path_ref);
     work.choose_by_user(start, context.tables.choice_seed);
     encap::enter(
         context.tables.entered_at(start),

@@ -46,7 +46,7 @@ pub(crate) fn exit(
         let is_passed_on = !destination.is_link_local_reserved();
         return if is_passed_on { Ok(None) } else { Err(DropReason::UnknownMac) };
     }
-    match tables.network(network).lines.seat(destination) {
+    match tables.network(network).lines.location(destination) {
         Some(MacLocation::Port(port)) if from == Source::Port(*port) => {
             Err(DropReason::HairpinToSource)
         }

@@ -39,8 +39,8 @@ fn copy(
     while let Some(hop) = tap_at(tables, position) {
         number = number.saturating_add(1);
         let work = &vector[index];
-        if let Some(seat) = work.path {
-            context.count(number, CounterUpdate::Tapped(seat), work.volume);
+        if let Some(path_ref) = work.path {
+            context.count(number, CounterUpdate::Tapped(path_ref), work.volume);
         }
         if let Some(mut copy) = context.copy(work, number, Created::Tap, work.path) {
             forwarder::reach(&mut copy, position, hop, false, context);

@@ -112,7 +112,7 @@ pub(crate) struct AddressTable {
 
 impl AddressTable {
     #[inline]
-    pub(crate) fn seat(&self, mac: MacAddr) -> Option<&MacLocation> {
+    pub(crate) fn location(&self, mac: MacAddr) -> Option<&MacLocation> {
         self.macs.get(&mac)
     }
 
@@ -144,11 +144,11 @@ impl AddressTable {
     pub(super) fn settle_mac(
         &mut self,
         mac: MacAddr,
-        seat: impl Fn(&Location) -> Option<MacLocation>,
+        at: impl Fn(&Location) -> Option<MacLocation>,
     ) {
         let told = self.told_macs.range((mac, PORTS.0)..=(mac, PORTS.1));
-        match told.rev().find_map(|(_, at)| seat(at)) {
-            Some(seat) => self.macs.insert(mac, seat),
+        match told.rev().find_map(|(_, told)| at(told)) {
+            Some(found) => self.macs.insert(mac, found),
             None => self.macs.remove(&mac),
         };
     }

@@ -123,15 +123,15 @@ impl Control {
     fn open(&mut self, opening: Opening) -> Result<Option<String>, DataplaneError> {
         let Opening { tables, ring, ports, .. } = opening;
         let queues = tables.queues();
-        let door = match KernelTables::open(tables) {
-            Ok(door) => Box::new(door),
+        let kernel_tables = match KernelTables::open(tables) {
+            Ok(kernel_tables) => Box::new(kernel_tables),
             Err(error) => return Ok(Some(format!("the kernel's tables cannot be used: {error}"))),
         };
         let numbers = ports.into_iter().map(|(port, number)| (number, port)).collect();
         let attached = self.attached.iter().filter_map(|(id, port)| Some((*id, port.kernel?)));
         let attached: Vec<(PortId, KernelPort)> = attached.collect();
         let turn = self.workers.order(|done| Order::KernelPath {
-            door,
+            kernel_tables,
             ring,
             queues,
             numbers,

@@ -302,8 +302,8 @@ impl Told<'_> {
         self.0.nodes.get(index.0.into()).name.as_ref().unwrap().to_string()
     }
 
-    fn seat(&self, seat: MacLocation) -> String {
-        match seat {
+    fn location(&self, location: MacLocation) -> String {
+        match location {
             MacLocation::Port(port) => self.port(port).to_string(),
             MacLocation::Node(node) => self.node(node),
         }
@@ -355,7 +355,7 @@ impl Told<'_> {
             let ports = Self::sorted(table.ports.iter().map(|port| self.port(*port)));
             let members = Self::sorted(table.members.iter().map(|node| self.node(*node)));
             let (macs, neighbours) = table.lines.all();
-            let macs = Self::sorted(macs.map(|(mac, seat)| (*mac, self.seat(*seat))));
+            let macs = Self::sorted(macs.map(|(mac, location)| (*mac, self.location(*location))));
             let neighbours = Self::sorted(neighbours);
             let addresses = (0..8).map(|n| Self::sorted(table.lines.addresses(mac(n))));
             let addresses: Vec<_> = addresses.collect();
