@@ -61,7 +61,7 @@ fn cut_where_judged_apart(vector: &mut Vec<Work>, context: &mut Context<'_>) {
     while index < vector.len() {
         let work = &vector[index];
         let mask = match work.step {
-            Step::FromEndpoint(port) | Step::OwnTraffic(port) => {
+            Step::FromEndpoint(port) | Step::OwnTraffic(port) if work.volume.packets > 1 => {
                 let own = context.tables.port(port);
                 let network = Some(own.network).filter(|_| !own.is_function());
                 context.tables.rules.fields_at(port, network)

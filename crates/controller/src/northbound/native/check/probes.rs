@@ -183,7 +183,9 @@ fn shown(entries: &Entries, rule: &RuleEntry, carrier: ProbeCarrier) -> VaryingF
         (RulePlace::After(_), _) => false,
         (one, two) => one == two || one == RulePlace::Endpoints || two == RulePlace::Endpoints,
     };
-    let before = entries.rules.values().filter(|other| is_before(other) && may_meet(other));
+    let packets = wanted.flow();
+    let is_met = |other: &RuleEntry| may_meet(other) && other.matches.flow().meets(&packets);
+    let before = entries.rules.values().filter(|other| is_before(other) && is_met(other));
     let before: Vec<_> = before.map(|other| other.matches.fields).collect();
     let usual = carrier.varying();
     let flags = [TcpFlags::SYN, TcpFlags::ACK, TcpFlags::SYN.with(TcpFlags::ACK), TcpFlags::RST];
