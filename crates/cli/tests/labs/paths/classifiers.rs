@@ -148,6 +148,7 @@ fn a_code_point_takes_the_packets_that_bear_it() {
         for (class, echoes) in [("0xb8", ECHOES), ("0xba", ECHOES), ("0x28", 0), ("0", 0)] {
             assert_eq!(echoes_at_v8(stage, &["-Q", class]), 2 * echoes, "{class}");
         }
+        stage.expect("datagrams without a code point", FORTH, &[]);
         stage.delete_chain(&chain);
         stage.house.remove_chains();
     });
