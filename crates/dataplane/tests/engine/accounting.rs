@@ -58,7 +58,7 @@ prop_compose! {
         networks_meet in prop::bool::weighted(0.3),
         carries_metadata in any::<bool>(),
         keeping in prop::collection::vec(prop::bool::weighted(0.5), 4),
-        fields in prop::collection::vec(prop::option::weighted(0.12, conditions()), 4),
+        fields in prop::collection::vec(prop::option::weighted(0.05, conditions()), 4),
     ) -> Town {
         let mut town = three_hosts();
         let keeping = town.instances.iter().zip(&keeping).filter(|(_, keeps)| **keeps);

@@ -247,7 +247,7 @@ fn packets_and_counters_are_the_same_on_the_fast_and_on_the_slow_path() {
     use SliceTurn::{Metadata, None, Rate, Users};
     let turns = select(vec![None, Rate, Metadata, Users]);
     let inputs = (towns(), towns(), behaviours, volleys, turns);
-    let mut runner = TestRunner::new(Config { cases: 600, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 900, ..Config::default() });
     let outcome = runner.run(&inputs, |(first, second, behaviours, volleys, turn)| {
         let mut with = run((true, 1), (&first, &second), &behaviours, &volleys, turn);
         let mut without = run((false, 1), (&first, &second), &behaviours, &volleys, turn);
