@@ -13,7 +13,7 @@ use crate::plot::{Axis, Line, Plot};
 use crate::publish::{Run, publish};
 use crate::results::{Better, Figure, Goal, Notes, median};
 use catena_dataplane::engine::{EngineConfig, Tables};
-use catena_dataplane::shell::BareWorkers;
+use catena_dataplane::shell::StandaloneWorkers;
 use catena_model::NodeProgram;
 use catena_model::program::RulePlace;
 use memory_port::{Gauge, MemoryPort};
@@ -176,7 +176,7 @@ fn mpps(work: Work, cost: Duration, workers: usize) -> Result<f64, BenchError> {
     let count = NonZeroUsize::new(workers).unwrap_or(NonZeroUsize::MIN);
     let own_cores = (0..).take(workers).collect();
     let failed = |error: catena_dataplane::shell::DataplaneError| wrong("the workers", &error);
-    let mut pool = BareWorkers::start(&config, count, own_cores).map_err(failed)?;
+    let mut pool = StandaloneWorkers::start(&config, count, own_cores).map_err(failed)?;
     pool.replace_tables(&Arc::new(tables)).map_err(failed)?;
     let gauge = Arc::new(Gauge::default());
     let ends = [(Seat::Source, Seat::Sink), (Seat::Sink, Seat::Source)];
@@ -197,7 +197,7 @@ fn mpps(work: Work, cost: Duration, workers: usize) -> Result<f64, BenchError> {
 }
 
 /// Waits until nothing is on its way: then all that was received has been sent.
-fn settle(pool: &mut BareWorkers, gauge: &Gauge) -> Result<(), BenchError> {
+fn settle(pool: &mut StandaloneWorkers, gauge: &Gauge) -> Result<(), BenchError> {
     let began = Instant::now();
     loop {
         let counters = pool.counters().map_err(|error| wrong("the workers", &error))?;

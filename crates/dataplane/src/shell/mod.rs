@@ -5,7 +5,6 @@
 //! and to decide what runs (that is the program's). It goes on without agent and controller.
 
 mod agent_connection;
-mod bare_workers;
 mod barrier;
 mod control;
 mod control_socket;
@@ -20,17 +19,18 @@ mod punt_shares;
 mod rings;
 mod sandbox;
 mod segmenting_port;
+mod standalone_workers;
 mod underlay;
 mod waker;
 mod way_up;
 mod worker;
 mod worker_pool;
 
-pub use bare_workers::BareWorkers;
 pub use catena_io::{User, drop_privileges, give_to};
 pub use control_socket::ControlSocketError;
 pub use kernel_tables::KernelTables;
 pub use program_log::{LoggedChange, decode};
+pub use standalone_workers::StandaloneWorkers;
 
 use crate::engine::EngineConfig;
 use catena_io::{IoError, TunnelReserve, share_one_heap};

@@ -123,6 +123,29 @@ fn a_shared_function_may_hold_both_and_give_them_back_in_any_order() {
 }
 
 #[test]
+fn what_a_shared_function_holds_takes_no_other_port_from_the_fast_path() {
+    let other = CHAINED_PORT + 1;
+    let mut town = split(Encapsulation::Nsh, condition("dscp", "ef"));
+    town.chain("other", Encapsulation::Nsh, &[&["v3"], &["v1"]], &rules(other));
+    let mut rig = Rig::new(town);
+    rig.behaviours.insert("v2".into(), Behaviour::Swallow);
+    let sent = packet(&rig.town, other).frame();
+    let by_fast_path = |rig: &mut Rig| {
+        let before = rig.by_fast_path();
+        rig.send("S", &sent);
+        rig.by_fast_path() - before
+    };
+    by_fast_path(&mut rig);
+    let alone = by_fast_path(&mut rig);
+    let held = packet(&rig.town, CHAINED_PORT);
+    for dscp in [0, EF] {
+        rig.send("S", &with_dscp(held.clone(), dscp).frame());
+    }
+    assert_eq!(rig.take("v2.in").len(), 2);
+    assert_eq!((by_fast_path(&mut rig), alone), (4, 4), "in, into v3, back, and into v1");
+}
+
+#[test]
 fn a_flow_that_is_pinned_is_pinned_with_its_field() {
     let mut rig = Rig::new(split(Encapsulation::Nsh, condition("dscp", "ef")));
     let sent = packet(&rig.town, CHAINED_PORT);

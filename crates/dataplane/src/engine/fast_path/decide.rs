@@ -99,11 +99,11 @@ impl FastPath {
         meta: &mut PacketMeta,
         context: &FastPathContext<'_>,
     ) -> Option<()> {
+        let (egress, flow) = (ingress.serial()?, meta.frame.flow());
         // Probes may be among what comes, or packets that are known one by one.
-        if context.health.has_probed() || context.proxy_flows.watches() {
+        if context.health.has_probed() || context.proxy_flows.watches_at(egress) {
             return None;
         }
-        let (egress, flow) = (ingress.serial()?, meta.frame.flow());
         let key = Key { egress, network: meta.told, flow, user: meta.identity };
         meta.found = context.proxy_flows.only_at(context.now_ns, &key, meta.found)?;
         let visit = context.proxy_flows.visit(meta.found)?;

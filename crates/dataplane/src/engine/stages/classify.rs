@@ -7,7 +7,7 @@
 //! first fragment of its packet: one that a rule could take gets here only when that was seen
 //! (`fragments`).
 
-use super::{cut, proxy, slices};
+use super::{proxy, segmentation, slices};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
@@ -40,7 +40,7 @@ pub(crate) fn classify(
     context: &mut Context<'_>,
 ) {
     if context.tables.rules.fields_anywhere() != 0 {
-        cut_where_judged_apart(vector, context);
+        segment_where_judged_apart(vector, context);
     }
     for group in vector.chunks_mut(GROUP) {
         let asked = group.iter().map(|work| asking(work, context));
@@ -55,8 +55,8 @@ pub(crate) fn classify(
     }
 }
 
-/// Cuts super-frames whose wire packets show different things where rules look.
-fn cut_where_judged_apart(vector: &mut Vec<Work>, context: &mut Context<'_>) {
+/// Segments super-frames whose wire packets show different things where rules look.
+fn segment_where_judged_apart(vector: &mut Vec<Work>, context: &mut Context<'_>) {
     let (mut room, mut index) = (Vec::new(), 0);
     while index < vector.len() {
         let work = &vector[index];
@@ -69,7 +69,7 @@ fn cut_where_judged_apart(vector: &mut Vec<Work>, context: &mut Context<'_>) {
             _ => 0,
         };
         index += match is_judged_apart(work, mask) {
-            true => cut::cut(vector, index, &mut room, context, |_, _, _| {}),
+            true => segmentation::segment(vector, index, &mut room, context, |_, _, _| {}),
             false => 1,
         };
     }

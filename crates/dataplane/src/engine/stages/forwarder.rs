@@ -3,7 +3,7 @@
 //! is written.
 
 use super::detour::{self, Choice, Turn};
-use super::{branch, cut, tap};
+use super::{branch, segmentation, tap};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
@@ -49,7 +49,7 @@ pub(crate) fn forward(
             }
             if branch::is_judged_apart(work, position, context) {
                 work.step = Step::OnPath { position, network };
-                cut::cut(vector, at, &mut room, context, |_, _, _| {});
+                segmentation::segment(vector, at, &mut room, context, |_, _, _| {});
                 index = at;
                 continue 'works;
             }

@@ -2,7 +2,7 @@
 //! gets the visit that its bytes, or its order, say. Knows when a super-frame must be cut, because
 //! the function has joined packets of both versions; refuses to know how visits are remembered.
 
-use super::{cut, proxy};
+use super::{proxy, segmentation};
 use crate::engine::action::context::Context;
 use crate::engine::encap;
 use crate::engine::packet::digests::Digests;
@@ -68,7 +68,7 @@ impl SharedFunctions {
             return 1;
         }
         let Self { recalled, pieces, .. } = self;
-        cut::cut(vector, index, pieces, context, |piece, number, context| {
+        segmentation::segment(vector, index, pieces, context, |piece, number, context| {
             if let Some(one) = recalled.get(number) {
                 proxy::resume(piece, port, std::slice::from_ref(one), context);
             }

@@ -12,6 +12,7 @@ use super::proxy_flows::{FLOW_IDLE_NS, FLOW_INSIDE_NS, Payer, Visit};
 use crate::engine::collections::lists::Lists;
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
+use std::collections::HashMap;
 
 /// Old records that one call puts away at most, so that no packet pays for many.
 const EXPIRED_PER_CALL: usize = 16;
@@ -31,6 +32,8 @@ enum What {
 
 #[derive(Clone, Copy)]
 struct Record {
+    /// Serial of the port that it will come out of.
+    egress: u32,
     flow: u64,
     what: What,
     visit: Visit,
@@ -61,6 +64,8 @@ pub(crate) struct InFlight {
     by_holder: Lists,
     by_flow: Lists,
     by_digest: Lists,
+    /// How many will come out of each port, by serial; none: not there.
+    by_egress: HashMap<u32, u32>,
     /// When a record that may still have been needed had to go.
     overrun_ns: Option<u64>,
 }
@@ -80,6 +85,7 @@ impl InFlight {
             by_holder: Lists::new(records_max, records_max),
             by_flow: Lists::new(records_max, records_max),
             by_digest: Lists::new(records_max, records_max),
+            by_egress: HashMap::new(),
             overrun_ns: None,
         }
     }
@@ -88,22 +94,27 @@ impl InFlight {
         self.free.len() == self.records.len()
     }
 
+    /// Will anything that is inside come out of the port with this serial?
+    pub(crate) fn holds_at(&self, egress: u32) -> bool {
+        self.by_egress.contains_key(&egress)
+    }
+
     /// Is anything of the flow inside?
     pub(crate) fn holds(&self, flow: u64) -> bool {
         self.of_flow(flow).next().is_some()
     }
 
-    /// Notes that a packet goes in, for a payer.
+    /// Notes that a packet goes in, for a payer. `egress`: serial of the port that it will come out of.
     pub(crate) fn push(
         &mut self,
         now_ns: u64,
-        flow: u64,
+        (egress, flow): (u32, u64),
         digest: u64,
         (visit, payer): (Visit, Payer),
     ) {
         let what = What::Known { digest };
         let holder = self.make_room(now_ns, payer);
-        let place = self.add(Record { flow, what, visit, holder, pushed_ns: now_ns });
+        let place = self.add(Record { egress, flow, what, visit, holder, pushed_ns: now_ns });
         self.by_flow.append(self.by_flow.of_hash(flow), place);
         self.by_digest.append(self.by_digest.of_hash(digest_hash(flow, digest)), place);
     }
@@ -114,13 +125,13 @@ impl InFlight {
         &mut self,
         now_ns: u64,
         pushed_ns: u64,
-        flow: u64,
+        (egress, flow): (u32, u64),
         (visit, payer): (Visit, Payer),
         packets: u32,
     ) {
         let what = What::Untold { packets, is_trusted: false };
         let holder = self.make_room(now_ns, payer);
-        let place = self.add(Record { flow, what, visit, holder, pushed_ns });
+        let place = self.add(Record { egress, flow, what, visit, holder, pushed_ns });
         self.by_flow.prepend(self.by_flow.of_hash(flow), place);
     }
 
@@ -250,13 +261,18 @@ impl InFlight {
             u32::try_from(self.records.len() - 1).unwrap_or(u32::MAX)
         });
         self.records[place as usize] = record;
+        *self.by_egress.entry(record.egress).or_default() += 1;
         self.by_age.append(0, place);
         self.by_holder.append(record.holder.number(), place);
         place
     }
 
     fn remove(&mut self, place: u32) {
-        let Record { flow, what, holder, .. } = self.records[place as usize];
+        let Record { egress, flow, what, holder, .. } = self.records[place as usize];
+        match self.by_egress.get_mut(&egress) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.by_egress.remove(&egress)),
+        }
         self.by_age.remove(0, place);
         self.by_holder.remove(holder.number(), place);
         self.shares.give_back(holder);

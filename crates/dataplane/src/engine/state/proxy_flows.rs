@@ -228,7 +228,7 @@ impl ProxyFlows {
         (visit, payer): (Visit, Payer),
         digests: &[u64],
     ) -> Result<(), DropReason> {
-        let flow = key.record(self.seed);
+        let flow = (key.egress, key.record(self.seed));
         let entry = self.entry(now_ns, key, (visit, payer))?;
         let before = *entry;
         *entry = Entry { key, visit, untold: 0, holder: before.holder, seen_ns: now_ns };
@@ -349,6 +349,12 @@ impl ProxyFlows {
     /// Are any packets known one by one?
     pub(crate) fn watches(&self) -> bool {
         !self.inside.is_empty()
+    }
+
+    /// The same of those that will come out of the port with this serial.
+    #[inline]
+    pub(crate) fn watches_at(&self, egress: u32) -> bool {
+        self.watches() && self.inside.holds_at(egress)
     }
 
     /// Has the flow packets inside that are known one by one?

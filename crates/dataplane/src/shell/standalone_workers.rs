@@ -12,11 +12,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// Running workers; they end when this is dropped.
-pub struct BareWorkers {
+pub struct StandaloneWorkers {
     pool: WorkerPool,
 }
 
-impl BareWorkers {
+impl StandaloneWorkers {
     /// Starts workers with an empty program. `own_cores`: those on which the first of them spin.
     ///
     /// # Errors

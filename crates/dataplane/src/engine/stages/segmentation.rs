@@ -1,4 +1,4 @@
-//! Cuts a super-frame into its wire packets where these are not treated alike. Refuses to know why.
+//! Segments a super-frame into its wire packets where these are not treated alike. Refuses to know why.
 
 use crate::engine::action::context::Context;
 use crate::engine::packet::parse;
@@ -11,7 +11,7 @@ use catena_model::account::Volume;
 /// Puts the wire packets of a super-frame in its place, in their order, and answers how many works of the
 /// vector it has become. `room`: working memory. `each`: what else is to be done with the packet with this
 /// number.
-pub(super) fn cut(
+pub(super) fn segment(
     vector: &mut Vec<Work>,
     index: usize,
     room: &mut Vec<Work>,
