@@ -4,7 +4,9 @@
 use crate::capture::{Capture, Frame};
 use crate::house::{House, in_shared_house};
 use crate::traffic::{Family, address};
-use catena_model::explain::{ExplainAction, ExplainQuery, ExplainReport, ExplainSubject};
+use catena_model::explain::{
+    ExplainAction, ExplainQuery, ExplainReport, ExplainSubject, WrittenMacs,
+};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,7 +96,7 @@ fn the_packet_goes_as_it_was_told(encapsulation: &str) {
             let frames = data.into_iter().flat_map(Capture::frames);
             let mut seen: Vec<Vec<u8>> =
                 frames.filter_map(|frame| payload(&frame, family)).collect();
-            let mut visited: Vec<String> = Vec::new();
+            let mut visited: Vec<(String, WrittenMacs)> = Vec::new();
             for line in &told.lines {
                 match &line.step.action {
                     // Each datagram is seen where it leaves and where it arrives.
@@ -108,15 +110,25 @@ fn the_packet_goes_as_it_was_told(encapsulation: &str) {
                             seen.remove(place);
                         }
                     }
-                    ExplainAction::Visited { port, .. } => visited.push(port.clone()),
+                    ExplainAction::Visited { port, macs, .. } => {
+                        visited.push((port.clone(), *macs));
+                    }
                     _ => {}
                 }
             }
             assert!(seen.is_empty(), "{family:?}: nobody told of {seen:02x?}");
-            assert_eq!(visited, ["v1@customer", "v4@internal", "v7@internal"], "{told:?}");
+            let ports: Vec<&str> = visited.iter().map(|(port, _)| port.as_str()).collect();
+            assert_eq!(ports, ["v1@customer", "v4@internal", "v7@internal"], "{told:?}");
             for (door, capture) in doors {
-                let is_visited = visited.contains(&door);
-                assert_eq!(!capture.frames().is_empty(), is_visited, "{family:?} {door}");
+                let frames = capture.frames();
+                let written = visited.iter().find(|(port, _)| *port == door);
+                assert_eq!(!frames.is_empty(), written.is_some(), "{family:?} {door}");
+                let Some((_, WrittenMacs { destination, .. })) = written else { continue };
+                assert!(destination.is_some(), "{family:?} {door}: nothing addresses it");
+                let told = destination.map(|mac| mac.0);
+                for frame in frames {
+                    assert_eq!(frame.bytes.first_chunk(), told.as_ref(), "{family:?} {door}");
+                }
             }
             house.undeploy(&chain.chain);
         }

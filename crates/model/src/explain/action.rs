@@ -47,6 +47,26 @@ pub struct FlowShare {
     pub weights: u64,
 }
 
+/// What is written over the MACs of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenMacs {
+    /// To whom it is addressed; none: that stays.
+    pub destination: Option<MacAddr>,
+    /// Who sends it; none: that stays.
+    pub source: Option<MacAddr>,
+}
+
+impl fmt::Display for WrittenMacs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.destination, self.source) {
+            (None, None) => Ok(()),
+            (Some(to), None) => write!(f, ", addressed to {to}"),
+            (None, Some(from)) => write!(f, ", sent by {from}"),
+            (Some(to), Some(from)) => write!(f, ", addressed to {to}, sent by {from}"),
+        }
+    }
+}
+
 /// Whose packet it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceUser {
@@ -164,6 +184,8 @@ pub enum ExplainAction {
         header: Header,
         /// Bytes that the packet grows by, outer Ethernet, IP and UDP included.
         added_bytes: usize,
+        /// What is written over the MACs of the frame behind the header.
+        macs: WrittenMacs,
     },
     /// It is given to a function.
     Visited {
@@ -173,6 +195,8 @@ pub enum ExplainAction {
         port: String,
         /// The chain header that the function reads; none: it gets the bare packet.
         header: Option<Header>,
+        /// What is written over the MACs of its frame.
+        macs: WrittenMacs,
     },
     /// What a function does is not known: it is assumed.
     Assumed {
@@ -222,6 +246,8 @@ pub enum ExplainAction {
     Delivered {
         /// Name of the port.
         port: String,
+        /// What is written over the MACs of its frame.
+        macs: WrittenMacs,
     },
     /// It ends here.
     Dropped {
@@ -295,14 +321,14 @@ impl ExplainAction {
             Self::Bypassed { position, function, instance } => {
                 format!("{position} → past '{function}': its instance '{instance}' is dead")
             }
-            Self::Encapsulated { to, header, added_bytes } => {
-                format!("{header} to {to}  +{added_bytes} B  {}", header.bytes)
+            Self::Encapsulated { to, header, added_bytes, macs } => {
+                format!("{header} to {to}{macs}  +{added_bytes} B  {}", header.bytes)
             }
-            Self::Visited { instance, port, header: None } => {
-                format!("'{instance}' gets the bare packet by port {port}")
+            Self::Visited { instance, port, header: None, macs } => {
+                format!("'{instance}' gets the bare packet by port {port}{macs}")
             }
-            Self::Visited { instance, port, header: Some(header) } => {
-                format!("'{instance}' gets {header} by port {port}  {}", header.bytes)
+            Self::Visited { instance, port, header: Some(header), macs } => {
+                format!("'{instance}' gets {header} by port {port}{macs}  {}", header.bytes)
             }
             Self::Assumed { instance, port, index: None } => {
                 format!("'{instance}' gives it back unchanged by port {port} (assumed)")
@@ -327,7 +353,7 @@ impl ExplainAction {
                 format!("end of path {path} → network '{network}', where the function addressed it")
             }
             Self::Switched { network, mac } => format!("network '{network}': MAC {mac}"),
-            Self::Delivered { port } => format!("out of port {port}"),
+            Self::Delivered { port, macs } => format!("out of port {port}{macs}"),
             Self::Dropped { reason } => format!("{}: {}", reason.name(), reason.sentence()),
             Self::Stopped { why } => why.clone(),
         }

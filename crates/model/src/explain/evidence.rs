@@ -73,7 +73,7 @@ fn end_otherwise(lines: &[ExplainLine], verdict: &str, seen: &Witnesses) -> Opti
         _ => None,
     })?;
     let delivered = all().find_map(|(node, action)| match action {
-        ExplainAction::Delivered { port } => Some((node, port)),
+        ExplainAction::Delivered { port, .. } => Some((node, port)),
         _ => None,
     });
     let (node, port) = delivered?;
@@ -137,6 +137,7 @@ fn extent(lines: &[ExplainLine]) -> String {
 mod tests {
     use super::*;
     use crate::DropReason;
+    use crate::explain::WrittenMacs;
 
     fn node(name: &str) -> NodeName {
         name.parse().unwrap()
@@ -144,7 +145,12 @@ mod tests {
 
     fn visited(instance: &str) -> ExplainAction {
         let port = format!("{instance}@in");
-        ExplainAction::Visited { instance: instance.into(), port, header: None }
+        ExplainAction::Visited {
+            instance: instance.into(),
+            port,
+            header: None,
+            macs: WrittenMacs::default(),
+        }
     }
 
     fn assumed(instance: &str) -> ExplainAction {
@@ -153,7 +159,7 @@ mod tests {
     }
 
     fn delivered() -> ExplainAction {
-        ExplainAction::Delivered { port: "D".into() }
+        ExplainAction::Delivered { port: "D".into(), macs: WrittenMacs::default() }
     }
 
     fn own(port: &str) -> ExplainAction {

@@ -137,7 +137,7 @@ fn verdict(lines: &[(NodeName, ExplainStep)], copies: &[(NodeName, ExplainStep)]
         !matches!(step.action, ExplainAction::Switched { .. } | ExplainAction::Finished { .. })
     });
     let what = match end.map(|(node, step)| (node, &step.action)) {
-        Some((node, ExplainAction::Delivered { port })) => {
+        Some((node, ExplainAction::Delivered { port, .. })) => {
             format!("delivered by port {port} of {node}")
         }
         Some((node, ExplainAction::Dropped { reason })) => {

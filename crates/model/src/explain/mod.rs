@@ -9,7 +9,7 @@ mod journey;
 mod packet;
 mod why_not;
 
-pub use action::{ExplainAction, FlowShare, Place, Position, SliceUser};
+pub use action::{ExplainAction, FlowShare, Place, Position, SliceUser, WrittenMacs};
 pub use evidence::{Evidence, Witnesses, beside_what_was_seen};
 pub use header::{FrameBytes, FrameBytesError, Header, HeaderLayer};
 pub use journey::{Journey, Told};

@@ -5,13 +5,14 @@
 use super::Action;
 use super::context::Context;
 use super::effects::{Effect, Leaving};
+use super::execute::Subject;
 use super::gso_batch::{GsoBatcher, Load, TooBig};
 use super::output::Output;
 use super::too_big::{Answer, Teller};
 use super::{ActionExit, Instance, Memory, Rewrite, execute};
 use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::account::updates::CounterUpdate;
-use crate::engine::encap::Header;
+use crate::engine::encap::{Header, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::digests::Digests;
 use crate::engine::packet::index::NetworkIndex;
@@ -103,11 +104,13 @@ impl Executor<'_, '_> {
         }
     }
 
-    fn act(&mut self, mut work: Work, action: &Action, decision: &Decision) {
-        let header = match self.write(&mut work, action, decision) {
-            Ok(header) => header,
-            Err(reason) => return self.context.end_work(work, reason),
-        };
+    fn act(&mut self, work: Work, action: &Action, decision: &Decision) {
+        let mut subject = Written { executor: self, work, decision, header: Header::EMPTY };
+        let written = execute::write(action, &mut subject, decision.destination);
+        let Written { work, header, .. } = subject;
+        if let Err(reason) = written {
+            return self.context.end_work(work, reason);
+        }
         let header = header.bytes();
         let ends = action.ends(work.owner, work.path);
         self.note(&work, action, decision, header);
@@ -127,32 +130,6 @@ impl Executor<'_, '_> {
                 }
             }
         }
-    }
-
-    /// What changes the packet itself or the memory; answers what stands in front of it then.
-    fn write(
-        &mut self,
-        work: &mut Work,
-        action: &Action,
-        decision: &Decision,
-    ) -> Result<Header, DropReason> {
-        let mut header = Header::EMPTY;
-        let (mut destination, mut source) = (decision.destination, None);
-        match &action.rewrite {
-            Rewrite::Nothing => {}
-            Rewrite::Header(template) => {
-                let Context { tables, carried, .. } = &*self.context;
-                header = template.header(&tables.positions, carried, decision.position)?;
-            }
-            Rewrite::Macs { destination: to, source: from, memory } => {
-                (destination, source) = (Some(*to), *from);
-                if let (Some(memory), ActionExit::Instance(instance)) = (memory, &action.exit) {
-                    self.remember(work, memory, instance, decision)?;
-                }
-            }
-        }
-        execute::address(&mut work.buffer, destination, source)?;
-        Ok(header)
     }
 
     fn note(&mut self, work: &Work, action: &Action, decision: &Decision, header: &[u8]) {
@@ -316,6 +293,30 @@ impl Executor<'_, '_> {
             copy.copy = own_number;
             self.forward(copy, &Decision::ordinary(exit, self.context.epoch));
         }
+    }
+}
+
+/// A packet of any kind, and the header that will stand in front of each of its wire packets.
+struct Written<'w, 'l, 'e> {
+    executor: &'w mut Executor<'l, 'e>,
+    work: Work,
+    decision: &'w Decision,
+    header: Header,
+}
+
+impl Subject for Written<'_, '_, '_> {
+    fn frame(&mut self) -> &mut [u8] {
+        self.work.buffer.bytes_mut()
+    }
+
+    fn put_header(&mut self, template: &Template) -> Result<(), DropReason> {
+        let Context { tables, carried, .. } = &*self.executor.context;
+        self.header = template.header(&tables.positions, carried, self.decision.position)?;
+        Ok(())
+    }
+
+    fn remember(&mut self, instance: &Instance, memory: &Memory) -> Result<(), DropReason> {
+        self.executor.remember(&self.work, memory, instance, self.decision)
     }
 }
 

@@ -6,7 +6,7 @@ use super::gso_batch::{GsoBatcher, GsoKey};
 use super::output::{Frame, Output};
 use super::{Action, ActionExit, Instance, Memory, Rewrite};
 use crate::engine::account::tx_batches::TxRef;
-use crate::engine::encap::PathPosition;
+use crate::engine::encap::{PathPosition, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::state::proxy_flows::Visit;
 use crate::engine::tables::Tables;
@@ -26,6 +26,32 @@ pub(crate) struct PlainPacket {
     pub(crate) share: TxRef,
 }
 
+/// The same with what tells the memory.
+struct Plain<F> {
+    packet: PlainPacket,
+    remember: F,
+}
+
+impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<F> {
+    #[inline(always)]
+    fn frame(&mut self) -> &mut [u8] {
+        self.packet.buffer.bytes_mut()
+    }
+
+    #[inline(always)]
+    fn put_header(&mut self, template: &Template) -> Result<(), DropReason> {
+        let PlainPacket { buffer, path, ttl, .. } = &mut self.packet;
+        let is_written = template.put_before(buffer, *path, *ttl);
+        debug_assert!(is_written, "there was room when the action was looked up");
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn remember(&mut self, instance: &Instance, memory: &Memory) -> Result<(), DropReason> {
+        (self.remember)(instance, memory)
+    }
+}
+
 /// Writes what the action says into the packet and hands it out; answers the batch that it is in. `remember`:
 /// tells the proxy's memory first where it goes.
 ///
@@ -38,25 +64,13 @@ pub(crate) fn leave(
     gso: &mut GsoBatcher,
     pool: &mut BufferPool,
     out: &mut Output,
-    remember: impl FnOnce(&Instance, &Memory) -> Result<(), DropReason>,
+    remember: impl FnMut(&Instance, &Memory) -> Result<(), DropReason>,
 ) -> Result<u32, (Buffer, DropReason)> {
-    let PlainPacket { mut buffer, path, ttl, flow_hash, share } = packet;
-    match &action.rewrite {
-        Rewrite::Nothing => {}
-        Rewrite::Header(header) => {
-            let is_written = header.put_before(&mut buffer, path, ttl);
-            debug_assert!(is_written, "there was room when the action was looked up");
-        }
-        Rewrite::Macs { destination, source, memory } => {
-            if let (Some(memory), ActionExit::Instance(instance)) = (memory, &action.exit)
-                && let Err(reason) = remember(instance, memory)
-            {
-                return Err((buffer, reason));
-            }
-            let written = address(&mut buffer, Some(*destination), *source);
-            debug_assert!(written.is_ok(), "the frame was read");
-        }
+    let mut plain = Plain { packet, remember };
+    if let Err(reason) = write(action, &mut plain, None) {
+        return Err((plain.packet.buffer, reason));
     }
+    let PlainPacket { buffer, flow_hash, share, .. } = plain.packet;
     match &action.exit {
         ActionExit::Node { to, tunnel, .. } => {
             let TxRef { batch, volume } = share;
@@ -70,6 +84,41 @@ pub(crate) fn leave(
     }
 }
 
+/// A packet that an action is carried out on.
+pub(crate) trait Subject {
+    fn frame(&mut self) -> &mut [u8];
+    /// Puts a header in front, or keeps it for each wire packet.
+    fn put_header(&mut self, template: &Template) -> Result<(), DropReason>;
+    /// Tells the proxy's memory where the packet goes.
+    fn remember(&mut self, instance: &Instance, memory: &Memory) -> Result<(), DropReason>;
+}
+
+/// Writes and remembers what an action says of every packet that meets it. `addressed`: the MAC that a packet is
+/// addressed to where the action names none; none: its own.
+///
+/// # Errors
+/// What the subject says; the frame has no room for MACs.
+#[inline(always)]
+pub(crate) fn write(
+    action: &Action,
+    subject: &mut impl Subject,
+    addressed: Option<MacAddr>,
+) -> Result<(), DropReason> {
+    match &action.rewrite {
+        Rewrite::Nothing => address(subject.frame(), addressed, None),
+        Rewrite::Header(template) => {
+            address(subject.frame(), addressed, None)?;
+            subject.put_header(template)
+        }
+        Rewrite::Macs { destination, source, memory } => {
+            if let (Some(memory), ActionExit::Instance(instance)) = (memory, &action.exit) {
+                subject.remember(instance, memory)?;
+            }
+            address(subject.frame(), Some(*destination), *source)
+        }
+    }
+}
+
 /// Hands a frame out by a port.
 #[inline]
 pub(crate) fn hand_out(buffer: Buffer, to: PortSlot, share: TxRef, out: &mut Output) {
@@ -79,11 +128,10 @@ pub(crate) fn hand_out(buffer: Buffer, to: PortSlot, share: TxRef, out: &mut Out
 /// Writes MACs over those of a frame.
 #[inline]
 pub(crate) fn address(
-    buffer: &mut Buffer,
+    frame: &mut [u8],
     destination: Option<MacAddr>,
     source: Option<MacAddr>,
 ) -> Result<(), DropReason> {
-    let frame = buffer.bytes_mut();
     let set = destination.map_or(Ok(()), |mac| ethernet::set_destination(frame, mac));
     let set = set.and_then(|()| source.map_or(Ok(()), |mac| ethernet::set_source(frame, mac)));
     set.map_err(|_| DropReason::MalformedEthernet)

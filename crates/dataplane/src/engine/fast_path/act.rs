@@ -116,10 +116,10 @@ fn leave(
     let (path, ttl, flow_hash) = (meta.header.path, meta.position.ttl(), meta.flow_hash);
     let packet = PlainPacket { buffer, path, ttl, flow_hash, share };
     let FastPathContext { gso, pool, out, counters, proxy_flows, .. } = context;
-    let state = (&**counters, &mut **proxy_flows);
+    let counters = &**counters;
     let (tables, now_ns, epoch) = (context.tables, context.now_ns, context.epoch);
     let left = execute::leave(packet, action, gso, pool, out, |instance, memory| {
-        remember(meta, (instance, memory), state, tables, (now_ns, epoch))
+        remember(meta, (instance, memory), (counters, proxy_flows), tables, (now_ns, epoch))
     });
     match left {
         Ok(batch) => running.handed_out(batch, share.volume, &mut out.batches),
@@ -158,7 +158,7 @@ fn deliver(
 ) {
     packet_out.count(None, running, context);
     let OutPacket { mut buffer, meta, share } = packet_out;
-    let written = execute::address(&mut buffer, meta.mac, None);
+    let written = execute::address(buffer.bytes_mut(), meta.mac, None);
     debug_assert!(written.is_ok(), "the frame was read");
     execute::hand_out(buffer, context.slots.of_index(port), share, context.out);
 }

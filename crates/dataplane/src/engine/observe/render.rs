@@ -10,7 +10,7 @@ use crate::engine::tables::path::InstancePlace;
 use crate::engine::vector::decision::{Exit, Stage};
 use catena_model::TunnelKind;
 use catena_model::explain::{
-    ExplainAction, ExplainStep, FlowShare, FrameBytes, Header, Place, SliceUser,
+    ExplainAction, ExplainStep, FlowShare, FrameBytes, Header, Place, SliceUser, WrittenMacs,
 };
 use catena_model::id::ChainId;
 use catena_model::program::HopKind;
@@ -220,16 +220,17 @@ impl Renderer<'_> {
     }
 
     fn leaves(&self, copy: u16, leaving: &Leaving) -> ExplainAction {
-        let Leaving { exit, stage, tunnel, header, .. } = leaving;
+        let Leaving { exit, stage, tunnel, header, destination, source, .. } = leaving;
+        let macs = WrittenMacs { destination: *destination, source: *source };
         match (*exit, *stage) {
             (Exit::Port(port), Stage::Into(_)) => {
                 let port_name = self.port(port);
                 let header =
                     (!header.is_empty()).then(|| describe::over_ethernet(header)).flatten();
                 let instance = self.instance(copy, *stage);
-                ExplainAction::Visited { instance, port: port_name, header }
+                ExplainAction::Visited { instance, port: port_name, header, macs }
             }
-            (Exit::Port(port), _) => ExplainAction::Delivered { port: self.port(port) },
+            (Exit::Port(port), _) => ExplainAction::Delivered { port: self.port(port), macs },
             (Exit::Node(node), _) => {
                 let entry = self.tables.nodes.get(node.0.into());
                 let ip =
@@ -240,6 +241,7 @@ impl Renderer<'_> {
                     to: entry.name.clone().unwrap_or_else(|| self.tables.node.clone()),
                     added_bytes: outer + header.len(),
                     header: describe::tunnelled(*tunnel, header).unwrap_or_else(unread),
+                    macs,
                 }
             }
         }

@@ -3,13 +3,15 @@
 use super::{golden, tell, text};
 use crate::rig::{Happening, Rig};
 use crate::town::node_name;
-use catena_model::explain::{ExplainAction, Told};
+use catena_model::explain::{ExplainAction, Told, WrittenMacs};
+use catena_wire::ethernet;
 
-/// Something that leaves a node: by which door, and with which bytes in front.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Something that leaves a node: by which door, with which bytes in front, and with which MACs of its frame.
+#[derive(Clone, Debug)]
 struct Leaving {
     door: String,
     header: Vec<u8>,
+    macs: WrittenMacs,
 }
 
 /// What was said to leave.
@@ -17,13 +19,15 @@ fn said(told: &Told) -> Vec<Leaving> {
     let leaving = told.lines.iter().filter_map(|line| {
         let bytes = |header: &catena_model::explain::Header| header.bytes.0.clone();
         Some(match &line.step.action {
-            ExplainAction::Visited { port, header, .. } => {
+            ExplainAction::Visited { port, header, macs, .. } => {
                 let header = header.as_ref().map_or_else(Vec::new, bytes);
-                Leaving { door: port.clone(), header }
+                Leaving { door: port.clone(), header, macs: *macs }
             }
-            ExplainAction::Delivered { port } => Leaving { door: port.clone(), header: Vec::new() },
-            ExplainAction::Encapsulated { header, .. } => {
-                Leaving { door: line.node.to_string(), header: bytes(header) }
+            ExplainAction::Delivered { port, macs } => {
+                Leaving { door: port.clone(), header: Vec::new(), macs: *macs }
+            }
+            ExplainAction::Encapsulated { header, macs, .. } => {
+                Leaving { door: line.node.to_string(), header: bytes(header), macs: *macs }
             }
             _ => return None,
         })
@@ -37,7 +41,11 @@ fn agrees(said: &Leaving, happened: &Happening) -> bool {
         Happening::Frame { port, bytes } => (port.clone(), bytes),
         Happening::Datagram { from, bytes } => (node_name(*from).to_string(), bytes),
     };
-    door == said.door && bytes.starts_with(&said.header)
+    let Some(frame) = bytes.strip_prefix(said.header.as_slice()) else { return false };
+    let WrittenMacs { destination, source } = said.macs;
+    let is_addressed = destination.is_none() || ethernet::destination(frame) == destination;
+    let is_sent_by = source.is_none() || ethernet::source(frame) == source;
+    door == said.door && is_addressed && is_sent_by
 }
 
 /// The names of drops that were said, sorted.

@@ -1,7 +1,9 @@
 //! What was seen of probes, and the line for people.
 
 use super::*;
-use catena_model::explain::{ExplainAction, FlowShare, FrameBytes, Header, Place, Position};
+use catena_model::explain::{
+    ExplainAction, FlowShare, FrameBytes, Header, Place, Position, WrittenMacs,
+};
 use catena_model::id::{ChainId, FunctionId, NetworkId};
 use catena_model::program::{Balance, HopEntry};
 use catena_model::resource::{Encapsulation, FailurePolicy};
@@ -66,7 +68,12 @@ fn visit(function: &str, index: u8) -> [ExplainAction; 2] {
             share,
             is_tap: false,
         },
-        ExplainAction::Visited { instance, port: "p".into(), header: None },
+        ExplainAction::Visited {
+            instance,
+            port: "p".into(),
+            header: None,
+            macs: WrittenMacs::default(),
+        },
     ]
 }
 
@@ -77,7 +84,12 @@ fn recalled(index: u8) -> ExplainAction {
 
 fn tunnelled(to: &str) -> ExplainAction {
     let header = Header { layers: Vec::new(), bytes: FrameBytes(Vec::new()) };
-    ExplainAction::Encapsulated { to: node(to), header, added_bytes: 74 }
+    ExplainAction::Encapsulated {
+        to: node(to),
+        header,
+        added_bytes: 74,
+        macs: WrittenMacs::default(),
+    }
 }
 
 /// Classified at host1, the firewall there, the ids on host2.
