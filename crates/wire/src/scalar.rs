@@ -266,6 +266,10 @@ impl EtherType {
     pub const IPV6: Self = Self(0x86dd);
     /// MPLS unicast (RFC 3032).
     pub const MPLS: Self = Self(0x8847);
+    /// Source routes of ours: IEEE 802 local experimental type 1.
+    pub const SOURCE_ROUTE: Self = Self(0x88b5);
+    /// LLDP (IEEE 802.1AB).
+    pub const LLDP: Self = Self(0x88cc);
     /// NSH (RFC 8300 section 2).
     pub const NSH: Self = Self(0x894f);
     /// A whole Ethernet frame (RFC 1701, RFC 8926 section 3.4).

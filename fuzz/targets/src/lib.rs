@@ -13,6 +13,7 @@ mod http;
 mod keystone;
 mod rest;
 pub mod seeds;
+mod source_route;
 mod text;
 mod wire;
 
@@ -47,11 +48,13 @@ pub const TARGETS: &[Target] = &[
     format("inside", wire::inside),
     format("ipv4", wire::ipv4),
     format("ipv6", wire::ipv6),
+    format("lldp", wire::lldp),
     format("mpls", wire::mpls),
     format("neighbour", wire::neighbour),
     format("nsh", wire::nsh),
     Target { name: "probe", run: wire::probe, goldens: Some("frame") },
     format("segment", wire::segment),
+    format("source_route", source_route::frame),
     format("stt", wire::stt),
     format("tcp", wire::tcp),
     format("udp", wire::udp),

@@ -11,6 +11,7 @@ use catena_wire::icmp::IcmpView;
 use catena_wire::inside::Inside;
 use catena_wire::ipv4::Ipv4View;
 use catena_wire::ipv6::Ipv6View;
+use catena_wire::lldp::{FRAME_MAX, LldpFrame};
 use catena_wire::mpls::{LabelStackEntry, SfcLabelPair};
 use catena_wire::neighbour::{self, NeighbourSolicitation, emit_neighbour_advertisement};
 use catena_wire::nsh::{Metadata, NshHeader, NshView};
@@ -175,6 +176,17 @@ pub(crate) fn ipv6(bytes: &[u8]) {
     buffer.extend(view.payload());
     let read = Ipv6View::parse(&buffer).expect("it is read again");
     assert_eq!(read.header(), header);
+}
+
+/// The signature covers what was read, whatever was behind it and between what nobody knows.
+pub(crate) fn lldp(bytes: &[u8]) {
+    let Ok(frame) = LldpFrame::parse(bytes) else { return };
+    let signature = frame.own.map_or([0; 16], |own| own.signature);
+    let mut buffer = [0xa5; FRAME_MAX];
+    let length = frame.emit(&mut buffer, |_| signature).expect("what was read can be written");
+    let again = LldpFrame::parse(&buffer[..length]).expect("what was written can be read");
+    assert_eq!(LldpFrame { signed: frame.signed, ..again }, frame);
+    assert_eq!(again.signed.is_empty(), again.own.is_none());
 }
 
 pub(crate) fn mpls(bytes: &[u8]) {

@@ -8,5 +8,6 @@
 mod packets;
 mod programs;
 mod scapy;
+mod source_route;
 mod tshark;
 mod tunnels;

@@ -1,0 +1,194 @@
+//! Source routing: the output ports of a frame's way stand in the frame itself, and the nodes between look
+//! nothing up.
+//!
+//! Knows where each profile keeps its ports and its counter, and a node's step along them. Refuses to know which
+//! port leads where.
+//!
+//! A way of `n` ports is kept by position: the port that is taken first stands at position `n`, the one that
+//! is taken last at position 1. The counter is the number of ports that are still to be taken, and so the position
+//! of the next one; a node takes it and leaves the counter one less. With a counter of 0 the way is at its end.
+//!
+//! - [`native`]: a header of its own behind the addresses of Ethernet.
+//! - [`classic`]: 80 bits of destination address, VLAN identifier and MPLS label, and more labels.
+//! - [`safe`]: 72 bits of the same fields, such that ordinary equipment sees nothing but ordinary values.
+
+mod carrier;
+pub mod classic;
+pub mod native;
+pub mod safe;
+
+use core::fmt;
+
+use crate::ethernet;
+use crate::scalar::EtherType;
+
+/// Ports of one header at most: its counter is an octet.
+pub const PORTS_MAX: usize = 255;
+
+/// How a frame carries its ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Profile {
+    /// A header of its own.
+    Native,
+    /// Nine ports in fields of ordinary Ethernet, none of which has a reserved value.
+    Safe9,
+    /// Ten ports in the same fields, and more in further labels.
+    Classic80,
+}
+
+/// What a node does with a frame by its header alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Sends it out of this port; the counter has been written.
+    Port(u8),
+    /// The way is at its end: the header comes off here.
+    End,
+}
+
+/// The profile of a frame with these bytes; none: it is on no source route. A frame that has the look of
+/// [`safe`] is never [`classic`]: no header of that profile may have it ([`classic::Reserved`]).
+#[must_use]
+#[inline]
+pub fn profile(frame: &[u8]) -> Option<Profile> {
+    if ethernet::ethertype_is(frame, EtherType::SOURCE_ROUTE) {
+        return Some(Profile::Native);
+    }
+    carrier::is_carrier(frame)
+        .then(|| if safe::has_signature(frame) { Profile::Safe9 } else { Profile::Classic80 })
+}
+
+/// A node's step: takes the next port, and writes the counter.
+///
+/// # Errors
+/// The frame is on no source route, or its header does not allow the step; it is left as it was.
+#[inline]
+pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
+    match profile(frame).ok_or(SourceRouteError::NoProfile)? {
+        Profile::Native => native::advance(frame),
+        Profile::Safe9 => safe::advance(frame),
+        Profile::Classic80 => classic::advance(frame),
+    }
+}
+
+/// Why bytes are no header of source routing, or where none fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceRouteError {
+    /// Too few bytes, counted from the start of the frame.
+    Truncated {
+        /// Bytes needed.
+        need: usize,
+        /// Bytes there.
+        have: usize,
+    },
+    /// The frame is on no source route.
+    NoProfile,
+    /// An unknown version.
+    Version(u8),
+    /// A width of ports that is none of 4, 6 and 8 bits.
+    Width(u8),
+    /// A flag that nobody knows is set.
+    Flags(u8),
+    /// More ports are to be taken than there are.
+    Counter {
+        /// Ports to be taken.
+        counter: u8,
+        /// Ports there.
+        ports: usize,
+    },
+    /// A way without a port.
+    NoPorts,
+    /// More ports than the header holds.
+    TooManyPorts {
+        /// Ports of the way.
+        ports: usize,
+        /// Ports that it holds.
+        most: usize,
+    },
+    /// A port number that needs more bits than it has.
+    WidePort {
+        /// The port.
+        port: u8,
+        /// Bits of each.
+        width: u8,
+    },
+    /// No label of the stack is the last.
+    NoBottom,
+    /// More labels follow than the profile has.
+    MoreLabels,
+    /// A time to live of 0, which no frame on its way has.
+    TtlExpired,
+    /// An integrity tag without the path identifier that it is made of.
+    TagWithoutPath,
+    /// The integrity tag is not that of ports and path.
+    Tag,
+    /// A detour that is for no position, or leads back.
+    Detour {
+        /// For which position.
+        counter: u8,
+        /// Where it is on the way again.
+        rejoin: u8,
+    },
+    /// A payload that is no IP packet, and whose EtherType the header cannot keep.
+    NotIp,
+}
+
+impl fmt::Display for SourceRouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { need, have } => {
+                write!(f, "the source route needs {need} bytes, there are {have}")
+            }
+            Self::NoProfile => f.write_str("the frame is on no source route"),
+            Self::Version(version) => write!(f, "source route of unknown version {version}"),
+            Self::Width(width) => write!(f, "source route with ports of {width} bits"),
+            Self::Flags(flags) => write!(f, "source route with unknown flags {flags:#04x}"),
+            Self::Counter { counter, ports } => {
+                write!(f, "source route with {counter} ports to take, and {ports} in all")
+            }
+            Self::NoPorts => f.write_str("source route without a port"),
+            Self::TooManyPorts { ports, most } => {
+                write!(f, "a way of {ports} ports, and the header holds {most}")
+            }
+            Self::WidePort { port, width } => write!(f, "port {port} needs more than {width} bits"),
+            Self::NoBottom => f.write_str("no label of the source route is the last"),
+            Self::MoreLabels => f.write_str("more labels follow than a source route has"),
+            Self::TtlExpired => f.write_str("the time to live of the source route is 0"),
+            Self::TagWithoutPath => f.write_str("an integrity tag without a path"),
+            Self::Tag => f.write_str("the integrity tag is not that of ports and path"),
+            Self::Detour { counter, rejoin } => {
+                write!(f, "a detour from position {counter} to {rejoin} is none")
+            }
+            Self::NotIp => f.write_str("the payload is no IP packet"),
+        }
+    }
+}
+
+impl core::error::Error for SourceRouteError {}
+
+/// Ports of a way.
+///
+/// # Errors
+/// There is none, or there are too many.
+fn count(way: &[u8], most: usize) -> Result<u8, SourceRouteError> {
+    let ports = way.len();
+    if ports == 0 {
+        return Err(SourceRouteError::NoPorts);
+    }
+    let count = u8::try_from(ports).ok().filter(|_| ports <= most);
+    count.ok_or(SourceRouteError::TooManyPorts { ports, most })
+}
+
+/// The EtherType of an IP packet, by its first octet (RFC 791, RFC 8200): two profiles keep none.
+///
+/// # Errors
+/// It is none.
+pub fn ip_ether_type(payload: &[u8]) -> Result<EtherType, SourceRouteError> {
+    match payload.first().map(|first| first >> 4) {
+        Some(4) => Ok(EtherType::IPV4),
+        Some(6) => Ok(EtherType::IPV6),
+        _ => Err(SourceRouteError::NotIp),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! The integrity tag: who does not have the key of the domain makes no header that an edge takes. Knows what it
+//! covers; refuses to know keys of others.
+
+use super::{PortWidth, TAG_BYTES};
+use crate::scalar::Spi;
+use core::fmt;
+use core::hash::Hasher;
+use siphasher::sip::SipHasher24;
+
+/// The key of a domain, 128 bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TagKey(pub [u8; 16]);
+
+impl fmt::Debug for TagKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TagKey(..)")
+    }
+}
+
+impl TagKey {
+    /// The low 16 bits of SipHash-2-4 over width, path identifier and packed ports.
+    pub(super) fn tag(&self, width: PortWidth, path: Spi, packed: &[u8]) -> [u8; TAG_BYTES] {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        let [_, a, b, c] = path.get().to_be_bytes();
+        hasher.write(&[width.bits(), a, b, c]);
+        hasher.write(packed);
+        let [.., high, low] = hasher.finish().to_be_bytes();
+        [high, low]
+    }
+}

@@ -1,0 +1,72 @@
+//! Readers of source routes: a step writes the counter alone or nothing, and what was read is written as it was
+//! read.
+
+use catena_wire::source_route::classic::ClassicView;
+use catena_wire::source_route::native::{Detour, NativeHeader, NativeView, TagKey};
+use catena_wire::source_route::safe::{self, SafeHeader};
+use catena_wire::source_route::{Next, PORTS_MAX, advance};
+
+const KEY: TagKey = TagKey([7; 16]);
+/// Larger than any header.
+const HEADER_BYTES_MAX: usize = 1 << 17;
+
+pub(crate) fn frame(bytes: &[u8]) {
+    walk(bytes);
+    if let Ok(view) = NativeView::parse(bytes) {
+        native(&view, bytes);
+    }
+    if let Ok(view) = ClassicView::parse(bytes) {
+        let mut positions = 1..=view.counter();
+        assert!(positions.all(|position| view.port(position).is_some()), "it holds what it counts");
+    }
+    if let Ok(header) = SafeHeader::parse(bytes) {
+        let mut written = bytes.to_vec();
+        assert_eq!(header.emit(&mut written), Ok(safe::LEN));
+        assert_eq!(SafeHeader::parse(&written), Ok(header));
+    }
+}
+
+/// Takes every port.
+fn walk(bytes: &[u8]) {
+    let mut frame = bytes.to_vec();
+    for _ in 0..=PORTS_MAX {
+        let before = frame.clone();
+        let next = advance(&mut frame);
+        let changed = frame.iter().zip(&before).filter(|(now, then)| now != then).count();
+        match next {
+            Ok(Next::Port(_)) => assert_eq!(changed, 1, "a step writes the counter"),
+            Ok(Next::End) | Err(_) => return assert_eq!(changed, 0),
+        }
+    }
+    panic!("the way has no end");
+}
+
+fn native(view: &NativeView<'_>, bytes: &[u8]) {
+    let way: Vec<u8> = (1..=view.count()).rev().map(|position| view.port(position)).collect();
+    let ports: Vec<(u8, u8, Vec<u8>)> =
+        view.detours().map(|one| (one.counter, one.rejoin, one.ports().collect())).collect();
+    let detours: Vec<Detour<'_>> = ports
+        .iter()
+        .map(|(counter, rejoin, ports)| Detour { counter: *counter, rejoin: *rejoin, ports })
+        .collect();
+    let header = NativeHeader {
+        width: view.width(),
+        way: &way,
+        path: view.path(),
+        tag: None,
+        detours: &detours,
+        ether_type: view.ether_type(),
+    };
+    let mut written = vec![0xa5; HEADER_BYTES_MAX];
+    let length = header.emit(&mut written).expect("what was read can be written");
+    let again = NativeView::parse(&written[..length]).expect("what was written can be read");
+    assert_eq!((again.path(), again.ether_type()), (view.path(), view.ether_type()));
+    assert!((1..=view.count()).all(|position| again.port(position) == view.port(position)));
+    let mut detoured = vec![0xa5; HEADER_BYTES_MAX];
+    detoured[..12].copy_from_slice(&bytes[..12]);
+    if let Ok(length) = view.detour(Some(&KEY), &mut detoured) {
+        let after = NativeView::parse(&detoured[..length]).expect("a detour is a way");
+        assert!(after.detours().count() < view.detours().count(), "it has been taken");
+        walk(&detoured[..length]);
+    }
+}
