@@ -26,6 +26,7 @@ pub mod slice;
 pub mod slice_wait;
 pub mod status;
 pub mod text;
+pub mod topology;
 mod tunnel;
 
 pub use access::Role;

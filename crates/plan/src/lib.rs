@@ -34,11 +34,13 @@ mod programs;
 mod receipt;
 mod reconcile;
 mod render;
+pub mod route;
 mod selector;
 mod slices;
 mod status;
 #[cfg(test)]
 mod tests;
+pub mod topology;
 mod touched;
 
 pub use blueprint::Blueprint;

@@ -1,0 +1,70 @@
+//! How nodes are plugged together. Knows ends and cables; refuses to know ways along them.
+
+use crate::id::NodeName;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::num::NonZeroU8;
+
+/// What a node is for.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeRole {
+    /// It has ports of tenants.
+    #[default]
+    Host,
+    /// It forwards between links, and has no tenants.
+    Switch,
+}
+
+/// The number of a node's port in source routes, 1 to 255.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PortNumber(pub NonZeroU8);
+
+impl PortNumber {
+    /// The number; none for 0.
+    #[must_use]
+    pub fn new(number: u8) -> Option<Self> {
+        NonZeroU8::new(number).map(Self)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for PortNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An end of a cable.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CableEnd {
+    /// The node.
+    pub node: NodeName,
+    /// Its port.
+    pub port: PortNumber,
+}
+
+impl fmt::Display for CableEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.node, self.port)
+    }
+}
+
+/// A cable between two nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cable {
+    /// Its ends.
+    pub ends: [CableEnd; 2],
+    /// Does it carry anything?
+    pub is_up: bool,
+    /// What it carries, in thousandths of what it could.
+    pub load_permille: u16,
+}
