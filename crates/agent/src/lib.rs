@@ -28,6 +28,7 @@ pub use error::AgentError;
 pub use port_io::PortIo;
 
 use catena_model::NodeName;
+use catena_model::topology::NodeRole;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ const QUEUE_MESSAGES_MAX: usize = 256;
 pub struct Config {
     /// The node; its certificate must carry the same name.
     pub node: NodeName,
+    /// What the node is for.
+    pub role: NodeRole,
     /// Where the controller listens for agents, `host:port`.
     pub controller: String,
     /// Mutual TLS with the controller.

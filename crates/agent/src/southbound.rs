@@ -139,10 +139,9 @@ async fn open(
     let channel = dial(config).await?;
     let (outgoing, messages) = mpsc::channel(QUEUE_MESSAGES_MAX);
     let announcement = *announced.borrow_and_update();
-    let address = config.underlay_address.to_string();
     let running = announcement.running.unwrap_or_default();
-    let mtu = u32::from(config.underlay_mtu);
-    let hello = session::hello(config.node.as_str(), agent, address, mtu, running);
+    let place = (config.underlay_address.to_string(), config.underlay_mtu.into());
+    let hello = session::hello(config.node.as_str(), agent, place, config.role, running);
     outgoing.send(hello).await.map_err(|_| SessionEnd::Closed)?;
     let mut client = SouthboundClient::new(channel)
         .max_decoding_message_size(FRAME_BYTES_MAX)

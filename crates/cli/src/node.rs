@@ -216,6 +216,7 @@ fn show_tables(tables: &[TableFill]) {
 fn list<'n>(nodes: impl IntoIterator<Item = (&'n NodeStatus, Option<&'n NodeCounters>)>) {
     let mut table = table([
         "node",
+        "role",
         "agent",
         "program",
         "ports",
@@ -233,7 +234,8 @@ fn list<'n>(nodes: impl IntoIterator<Item = (&'n NodeStatus, Option<&'n NodeCoun
         };
         let ports =
             format!("{} of {}", status.bound.len(), status.bound.len() + status.unbound.len());
-        let mut row = vec![status.node.to_string(), agent.into(), program, ports];
+        let mut row =
+            vec![status.node.to_string(), status.role.word().into(), agent.into(), program, ports];
         row.extend(match counters {
             None => ["-"; 4].map(String::from),
             Some(counters) => {

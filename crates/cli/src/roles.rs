@@ -11,6 +11,7 @@ use catena_dataplane::shell::User;
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use catena_model::limits::NODE_WORKERS_MAX;
+use catena_model::topology::NodeRole;
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
@@ -81,6 +82,24 @@ enum AuthChoice {
     Keystone,
 }
 
+/// What a node is for.
+#[derive(Clone, Copy, ValueEnum)]
+enum RoleChoice {
+    /// It has ports of tenants.
+    Host,
+    /// It forwards between links, and has no tenants.
+    Switch,
+}
+
+impl From<RoleChoice> for NodeRole {
+    fn from(choice: RoleChoice) -> Self {
+        match choice {
+            RoleChoice::Host => Self::Host,
+            RoleChoice::Switch => Self::Switch,
+        }
+    }
+}
+
 /// How data planes take frames from ports.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum PortIoChoice {
@@ -120,6 +139,9 @@ pub(crate) struct AgentArguments {
     /// Folder with ca.pem, node.pem and node.key (`catena node enroll` makes them).
     #[arg(long)]
     tls: PathBuf,
+    /// What the node is for: a host has ports of tenants, a switch forwards between links and has none.
+    #[arg(long, value_enum, default_value = "host")]
+    role: RoleChoice,
     /// Where the data plane keeps its last program and its socket.
     #[arg(long)]
     state: PathBuf,
@@ -331,6 +353,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
     }
     let config = catena_agent::Config {
         node: arguments.node,
+        role: arguments.role.into(),
         controller: arguments.controller,
         tls: TlsPaths {
             ca: arguments.tls.join("ca.pem"),

@@ -241,6 +241,7 @@ mod tests {
         let status = NodeStatus {
             node: name.parse().unwrap(),
             is_connected,
+            role: catena_model::topology::NodeRole::Host,
             is_contested: false,
             wanted: BlueprintNumber(9),
             acknowledged: BlueprintNumber(acknowledged),

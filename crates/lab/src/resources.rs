@@ -170,6 +170,7 @@ mod tests {
         };
         let with = |bound| NodeReport {
             status: NodeStatus {
+                role: catena_model::topology::NodeRole::Host,
                 node: "host1".parse().unwrap(),
                 is_connected: true,
                 is_contested: false,

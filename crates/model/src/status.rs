@@ -6,6 +6,7 @@ use crate::id::{
     BlueprintNumber, ChainId, FunctionId, GraphId, InstanceId, NodeName, PathId, PortId,
 };
 use crate::resource::{Encapsulation, FailurePolicy, FunctionTemplate};
+use crate::topology::NodeRole;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -145,6 +146,9 @@ pub struct Receipt {
 pub struct NodeStatus {
     /// The node.
     pub node: NodeName,
+    /// What it is for.
+    #[serde(default)]
+    pub role: NodeRole,
     /// Is its agent connected?
     pub is_connected: bool,
     /// Have two agents that run taken the session of the node from each other in the last minute?
@@ -478,6 +482,7 @@ mod tests {
         let unbound = UnboundPort { port, name: "p".into(), reason: "no interface".into() };
         let detail = NodeDetail {
             status: NodeStatus {
+                role: NodeRole::Host,
                 node,
                 is_connected: true,
                 is_contested: false,

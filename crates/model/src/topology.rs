@@ -1,13 +1,26 @@
 //! How nodes are plugged together. Knows ends and cables; refuses to know ways along them.
 
 use crate::id::NodeName;
+use crate::program::Underlay;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::num::NonZeroU8;
+use utoipa::ToSchema;
 
 /// What a node is for.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum NodeRole {
@@ -16,6 +29,36 @@ pub enum NodeRole {
     Host,
     /// It forwards between links, and has no tenants.
     Switch,
+}
+
+impl NodeRole {
+    /// The word for people.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Switch => "switch",
+        }
+    }
+}
+
+/// Where a node is, and what for: what must be known of it while it is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePlace {
+    /// Its place on the data network.
+    #[serde(flatten)]
+    pub underlay: Underlay,
+    /// What it is for.
+    #[serde(default)]
+    pub role: NodeRole,
+}
+
+impl NodePlace {
+    /// That of a host.
+    #[must_use]
+    pub const fn host(underlay: Underlay) -> Self {
+        Self { underlay, role: NodeRole::Host }
+    }
 }
 
 /// The number of a node's port in source routes, 1 to 255.

@@ -1,7 +1,9 @@
 //! The immutable numbered whole: one program for each node, and the ledger it leaves behind.
 
-use crate::inventory::{Inventory, NodeFacts};
+use crate::index::IndexedIntent;
+use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathPhase, PathRecord};
+use crate::paths::Paths;
 use crate::programs::{Programs, Sources};
 use crate::slices::SliceBook;
 use crate::touched::Looked;
@@ -64,17 +66,24 @@ impl Blueprint {
     }
 
     /// What was looked at before, if it was among these nodes.
-    pub(crate) fn looked_among(&self, nodes: &BTreeMap<NodeName, NodeFacts>) -> Option<&Looked> {
-        self.looked.as_deref().filter(|looked| looked.is_among(nodes))
+    pub(crate) fn looked_among(&self, inventory: &Inventory) -> Option<&Looked> {
+        self.looked.as_deref().filter(|looked| looked.is_among(inventory))
     }
 
     /// The programs that follow, slices as they are; not yet numbered.
-    pub(crate) fn following_programs(&self, to: Sources<'_>) -> Programs {
-        let from = self.looked_among(to.nodes).map(|looked| Sources {
+    pub(crate) fn following_programs(
+        &self,
+        paths: &Paths,
+        intent: &IndexedIntent,
+        inventory: &Inventory,
+    ) -> Programs {
+        let from = self.looked_among(inventory).map(|looked| Sources {
             paths: &self.ledger.paths,
             intent: &looked.intent,
             nodes: &looked.nodes,
+            switches: &looked.switches,
         });
+        let to = Sources::new(paths, intent, inventory);
         self.programs.following(from, to, self.ledger.choice_seed)
     }
 

@@ -9,7 +9,7 @@ use crate::inventory::Inventory;
 use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, SliceReach};
 use crate::link::link;
 use crate::pins::{release_pins, turn_again};
-use crate::programs::{Programs, Sources};
+use crate::programs::Programs;
 use crate::slices::{SliceBook, classifier_of, next_slices, settled, with_all_nodes};
 use crate::touched::{self, Looked};
 use catena_model::id::ChainId;
@@ -37,8 +37,7 @@ pub fn next(
 #[must_use]
 pub fn converged(previous: &Blueprint, intent: &IndexedIntent, inventory: &Inventory) -> Blueprint {
     // No entry differs, but what entries are counted by may.
-    let to = Sources { paths: &previous.ledger.paths, intent, nodes: &inventory.nodes };
-    let programs = previous.following_programs(to);
+    let programs = previous.following_programs(&previous.ledger.paths, intent, inventory);
     let (slices, programs) = settled(previous, programs, intent, inventory);
     let looked = Looked::new(intent, inventory, &slices);
     Blueprint { programs, slices, looked: Some(Arc::new(looked)), ..previous.clone() }
@@ -52,7 +51,7 @@ fn next_chains(
     let number = previous.number.next();
     let mut slices = previous.slices.clone();
     slices.wanted.look(intent);
-    let touched = match previous.looked_among(&inventory.nodes) {
+    let touched = match previous.looked_among(inventory) {
         Some(looked) => touched::since(looked, previous, &slices, intent, inventory),
         None => touched::all(&previous.ledger, intent),
     };
@@ -76,8 +75,7 @@ fn next_chains(
     link(&mut ledger, inventory, &turning);
     reach(&mut ledger, &slices, intent, inventory, &touched);
 
-    let to = Sources { paths: &ledger.paths, intent, nodes: &inventory.nodes };
-    let programs = previous.following_programs(to);
+    let programs = previous.following_programs(&ledger.paths, intent, inventory);
     let (slices, programs) = with_all_nodes(previous, slices, programs, intent, inventory);
     let changed: BTreeSet<PathId> =
         ledger.paths.since(&previous.ledger.paths).map(|(id, _)| id).collect();

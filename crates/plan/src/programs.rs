@@ -8,7 +8,7 @@ mod update;
 use crate::counts::Counts;
 use crate::index::{IndexedIntent, Member, Relation};
 use crate::intent::{Intent, Table};
-use crate::inventory::NodeFacts;
+use crate::inventory::{Inventory, NodeFacts};
 use crate::paths::Paths;
 use catena_model::entry::{Entries, Program, ProgramVersion, TableDiff};
 use catena_model::id::{NetworkId, PortId};
@@ -37,7 +37,10 @@ impl Member for Placed {
 /// nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
+    /// Those of hosts.
     nodes: BTreeMap<NodeName, Program>,
+    /// Those of switches, which know nothing of tenants.
+    switches: BTreeMap<NodeName, Program>,
     /// What nodes without a program here were told, as a former controller wrote it down.
     remembered: BTreeMap<NodeName, ProgramVersion>,
     /// The paths over each port.
@@ -59,7 +62,7 @@ pub struct Programs {
 impl PartialEq for Programs {
     /// The rest follows from them.
     fn eq(&self, other: &Self) -> bool {
-        self.nodes == other.nodes
+        (&self.nodes, &self.switches) == (&other.nodes, &other.switches)
     }
 }
 
@@ -69,23 +72,34 @@ pub(crate) struct Sources<'s> {
     pub(crate) paths: &'s Paths,
     pub(crate) intent: &'s IndexedIntent,
     pub(crate) nodes: &'s BTreeMap<NodeName, NodeFacts>,
+    pub(crate) switches: &'s BTreeMap<NodeName, NodeFacts>,
+}
+
+impl<'s> Sources<'s> {
+    pub(crate) fn new(
+        paths: &'s Paths,
+        intent: &'s IndexedIntent,
+        inventory: &'s Inventory,
+    ) -> Self {
+        Self { paths, intent, nodes: &inventory.nodes, switches: &inventory.switches }
+    }
 }
 
 impl Programs {
     /// The program of a node.
     #[must_use]
     pub fn get(&self, node: &NodeName) -> Option<&Program> {
-        self.nodes.get(node)
+        self.nodes.get(node).or_else(|| self.switches.get(node))
     }
 
-    /// All, in the order of nodes.
+    /// All, those of hosts first, in the order of nodes.
     pub fn iter(&self) -> impl Iterator<Item = (&NodeName, &Program)> {
-        self.nodes.iter()
+        self.nodes.iter().chain(&self.switches)
     }
 
-    /// The nodes, in order.
+    /// The nodes, in the same order.
     pub fn keys(&self) -> impl Iterator<Item = &NodeName> {
-        self.nodes.keys()
+        self.iter().map(|(node, _)| node)
     }
 
     /// None yet, but what nodes were told before is known again by number and digest.
@@ -95,6 +109,7 @@ impl Programs {
 
     pub(crate) fn remove(&mut self, node: &NodeName) {
         self.nodes.remove(node);
+        self.switches.remove(node);
         self.remembered.remove(node);
     }
 
@@ -104,7 +119,7 @@ impl Programs {
 
     /// What a node was told.
     fn version(&self, node: &NodeName) -> Option<ProgramVersion> {
-        let program = self.nodes.get(node).map(Program::version);
+        let program = self.get(node).map(Program::version);
         program.or_else(|| self.remembered.get(node).copied())
     }
 
@@ -123,8 +138,8 @@ impl Programs {
         former: &Self,
     ) -> BTreeMap<NodeName, BTreeMap<&'static str, TableDiff>> {
         let nothing = Entries::default();
-        let differences = self.nodes.iter().map(|(node, program)| {
-            let former = former.nodes.get(node).map_or(&nothing, |program| &program.entries);
+        let differences = self.iter().map(|(node, program)| {
+            let former = former.get(node).map_or(&nothing, |program| &program.entries);
             (node.clone(), program.entries.since(former).collect::<BTreeMap<_, _>>())
         });
         differences.filter(|(_, tables)| !tables.is_empty()).collect()
@@ -138,27 +153,37 @@ impl Programs {
         to: Sources<'_>,
         choice_seed: u64,
     ) -> Self {
-        let (paths, intent, nodes) = Default::default();
-        let nothing = Sources { paths: &paths, intent: &intent, nodes: &nodes };
+        let (paths, intent, inventory) = Default::default();
+        let nothing = Sources::new(&paths, &intent, &inventory);
         let begun = match from {
             Some(_) => self.clone(),
-            None => self.begin(to.nodes, choice_seed),
+            None => self.begin(to, choice_seed),
         };
         Update::new(begun, from.unwrap_or(nothing), to).finish()
     }
 
-    /// Programs that know the other nodes and slices, and nothing else.
-    fn begin(&self, nodes: &BTreeMap<NodeName, NodeFacts>, choice_seed: u64) -> Self {
-        let program = |node: &NodeName| {
-            let mut entries = update::of_nodes(node, nodes, choice_seed);
+    /// Programs that know the other hosts and slices, and nothing else; of switches, themselves alone.
+    fn begin(&self, to: Sources<'_>, choice_seed: u64) -> Self {
+        let (nodes, alone) = (to.nodes, BTreeMap::new());
+        let program = |node: &NodeName, facts: &NodeFacts| {
+            let mut entries = update::of_nodes(node, facts, nodes, choice_seed);
             if let Some(known) = self.nodes.get(node) {
                 entries.slices = known.entries.slices.clone();
                 entries.slice_paths = known.entries.slice_paths.clone();
             }
             Program { entries, ..Program::default() }
         };
-        let begun = nodes.keys().map(|node| (node.clone(), program(node)));
-        Self { nodes: begun.collect(), remembered: self.remembered.clone(), ..Self::default() }
+        let begun = nodes.iter().map(|(node, facts)| (node.clone(), program(node, facts)));
+        let switches = to.switches.iter().map(|(node, facts)| {
+            let entries = update::of_nodes(node, facts, &alone, choice_seed);
+            (node.clone(), Program { entries, ..Program::default() })
+        });
+        Self {
+            nodes: begun.collect(),
+            switches: switches.collect(),
+            remembered: self.remembered.clone(),
+            ..Self::default()
+        }
     }
 
     /// The same, each with this number if it is another than before, or among those that are to have
@@ -169,9 +194,9 @@ impl Programs {
         number: BlueprintNumber,
         anew: &BTreeSet<NodeName>,
     ) -> Self {
-        for (node, program) in &mut self.nodes {
+        for (node, program) in self.nodes.iter_mut().chain(&mut self.switches) {
             let entries = std::mem::take(&mut program.entries);
-            let known = former.nodes.get(node);
+            let known = former.get(node);
             *program = known.cloned().unwrap_or_default().following(number, entries);
             let is_known = |told: &ProgramVersion| told.digest == program.digest;
             if let Some(told) = former.version(node).filter(is_known)

@@ -12,7 +12,7 @@ use crate::next::{converged, next};
 use crate::slices::{SliceBlock, SliceBook};
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::id::{InstanceId, PortId};
-use catena_model::program::Underlay;
+use catena_model::topology::NodePlace;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub enum News {
 pub enum NodeNews {
     /// It introduced itself.
     Met {
-        /// Its place on the data network.
-        underlay: Underlay,
+        /// Its place on the data network, and what it is for.
+        place: NodePlace,
         /// The program that it runs; 0: none.
         running: BlueprintNumber,
     },
@@ -125,14 +125,12 @@ impl Reconciler {
     #[must_use]
     pub fn resume(
         ledger: Ledger,
-        nodes: impl IntoIterator<Item = (NodeName, Underlay)>,
+        nodes: impl IntoIterator<Item = (NodeName, NodePlace)>,
         told: BTreeMap<NodeName, ProgramVersion>,
     ) -> Self {
-        let facts = |(node, underlay)| (node, NodeFacts::new(underlay));
-        let nodes = nodes.into_iter().map(facts).collect();
         Self {
             blueprint: Arc::new(Blueprint::resume(ledger, told)),
-            inventory: Inventory { nodes, ..Inventory::default() },
+            inventory: Inventory::of(nodes),
             sessions: BTreeMap::new(),
             handed: BTreeMap::new(),
         }
@@ -160,7 +158,7 @@ impl Reconciler {
     /// Takes one piece of news. Answers a node whose place is new and must outlive the controller:
     /// plans need it at once.
     #[must_use = "the place must be stored"]
-    pub fn accept(&mut self, news: News) -> Option<(NodeName, Underlay)> {
+    pub fn accept(&mut self, news: News) -> Option<(NodeName, NodePlace)> {
         let inventory = &mut self.inventory;
         match news {
             // A late word must not be taken for the next path of that identifier.
@@ -189,7 +187,14 @@ impl Reconciler {
                 }
                 self.sessions.insert(node.clone(), session);
                 let met = match &news {
-                    NodeNews::Met { underlay, .. } => self.meet(&node, *underlay),
+                    NodeNews::Met { place, .. } => {
+                        let role = self.inventory.role(&node);
+                        if role.is_some_and(|role| role != place.role) {
+                            Arc::make_mut(&mut self.blueprint).forget(&node);
+                        }
+                        let is_new = self.inventory.place(node.clone(), *place);
+                        is_new.then(|| (node.clone(), *place))
+                    }
                     _ => None,
                 };
                 self.take_news(&node, news);
@@ -201,29 +206,18 @@ impl Reconciler {
 
     /// A node that is connected is not forgotten.
     fn forget(&mut self, node: &NodeName) {
-        if self.inventory.nodes.get(node).is_none_or(|facts| facts.is_connected) {
+        if self.inventory.facts(node).is_none_or(|facts| facts.is_connected) {
             return;
         }
-        self.inventory.nodes.remove(node);
+        self.inventory.remove(node);
         self.sessions.remove(node);
         self.handed.remove(node);
         Arc::make_mut(&mut self.blueprint).forget(node);
     }
 
-    fn meet(&mut self, node: &NodeName, underlay: Underlay) -> Option<(NodeName, Underlay)> {
-        match self.inventory.nodes.get_mut(node) {
-            Some(facts) if facts.underlay == underlay => return None,
-            Some(facts) => facts.underlay = underlay,
-            None => {
-                self.inventory.nodes.insert(node.clone(), NodeFacts::new(underlay));
-            }
-        }
-        Some((node.clone(), underlay))
-    }
-
     fn take_news(&mut self, node: &NodeName, news: NodeNews) {
         let newest = self.blueprint.number;
-        let Some(facts) = self.inventory.nodes.get_mut(node) else { return };
+        let Some(facts) = self.inventory.facts_mut(node) else { return };
         match news {
             NodeNews::Met { running, .. } => {
                 facts.is_connected = true;

@@ -390,7 +390,13 @@ pub(crate) fn bound_node(
         return Err(format!("port '{name}' is not bound: it has no binding:profile"));
     }
     let Some(facts) = inventory.nodes.get(node) else {
-        return Err(format!("node '{node}' of port '{name}' has never connected"));
+        return Err(match inventory.role(node) {
+            Some(_) => format!(
+                "node '{node}' of port '{name}' is a switch, which has no ports of tenants: bind it \
+                 to a host"
+            ),
+            None => format!("node '{node}' of port '{name}' has never connected"),
+        });
     };
     if facts.bound.contains(&id) {
         return Ok(node.clone());

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Looked {
     pub(crate) intent: IndexedIntent,
     pub(crate) nodes: BTreeMap<NodeName, NodeFacts>,
+    pub(crate) switches: BTreeMap<NodeName, NodeFacts>,
     places: Places,
     users: Users,
 }
@@ -26,15 +27,19 @@ impl Looked {
         Self {
             intent: intent.clone(),
             nodes: inventory.nodes.clone(),
+            switches: inventory.switches.clone(),
             places: slices.places().clone(),
             users: slices.all_users().clone(),
         }
     }
 
     /// Are these nodes the same, in the same places?
-    pub(crate) fn is_among(&self, nodes: &BTreeMap<NodeName, NodeFacts>) -> bool {
-        let one = self.nodes.iter().map(|(node, facts)| (node, facts.underlay));
-        one.eq(nodes.iter().map(|(node, facts)| (node, facts.underlay)))
+    pub(crate) fn is_among(&self, inventory: &Inventory) -> bool {
+        let are_same = |one: &BTreeMap<NodeName, NodeFacts>, other: &BTreeMap<_, NodeFacts>| {
+            let one = one.iter().map(|(node, facts)| (node, facts.underlay));
+            one.eq(other.iter().map(|(node, facts)| (node, facts.underlay)))
+        };
+        are_same(&self.nodes, &inventory.nodes) && are_same(&self.switches, &inventory.switches)
     }
 }
 

@@ -6,6 +6,7 @@ use catena_model::BlueprintNumber;
 use catena_model::NodeName;
 use catena_model::entry::{Change, Digest, Entries, Program, ProgramVersion};
 use catena_model::limits::{DELTA_BYTES_MAX, DELTA_ENTRIES_MAX};
+use catena_model::topology::NodeRole;
 
 /// The parts that make a program of another, at least one. Costs what differs.
 #[must_use]
@@ -53,6 +54,25 @@ impl message::Hello {
         version(self.program_number, self.program_digest)
     }
 }
+
+impl message::Hello {
+    /// What the node is for.
+    ///
+    /// # Errors
+    /// It is for something that only a later version knows.
+    pub fn node_role(&self) -> Result<NodeRole, UnknownRole> {
+        match message::Role::try_from(self.role) {
+            Ok(message::Role::Host) => Ok(NodeRole::Host),
+            Ok(message::Role::Switch) => Ok(NodeRole::Switch),
+            Err(_) => Err(UnknownRole(self.role)),
+        }
+    }
+}
+
+/// A role that nobody knows here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the node says that it is of role {0}, which this controller does not know")]
+pub struct UnknownRole(i32);
 
 impl message::State {
     /// The program that runs.

@@ -8,10 +8,11 @@
 use crate::PROTOCOL_VERSION;
 use crate::delta::deltas;
 use crate::message::{
-    self, Answer, Delta, FromAgent, Hello, PortStates, ProgramResult, Question, ToAgent, Welcome,
-    from_agent, to_agent,
+    self, Answer, Delta, FromAgent, Hello, PortStates, ProgramResult, Question, Role, ToAgent,
+    Welcome, from_agent, to_agent,
 };
 use catena_model::entry::{Program, ProgramVersion};
+use catena_model::topology::NodeRole;
 use catena_model::{BlueprintNumber, NodeName};
 use std::collections::VecDeque;
 
@@ -309,8 +310,8 @@ impl ProgramGate {
 pub fn hello(
     node: &str,
     agent: &str,
-    underlay_address: String,
-    underlay_mtu: u32,
+    (underlay_address, underlay_mtu): (String, u32),
+    role: NodeRole,
     running: ProgramVersion,
 ) -> FromAgent {
     let hello = Hello {
@@ -322,6 +323,10 @@ pub fn hello(
         program_number: running.number.0,
         program_digest: running.digest.0,
         agent: agent.into(),
+        role: match role {
+            NodeRole::Host => Role::Host.into(),
+            NodeRole::Switch => Role::Switch.into(),
+        },
     };
     FromAgent { message: Some(from_agent::Message::Hello(hello)) }
 }
@@ -377,8 +382,12 @@ mod tests {
         ControllerSession::new(host1(), known)
     }
 
+    fn place() -> (String, u32) {
+        ("192.0.2.1".into(), 1_500)
+    }
+
     fn introduce(session: &mut ControllerSession, running: &Program) {
-        let hello = hello("host1", "a", "192.0.2.1".into(), 1_500, running.version());
+        let hello = hello("host1", "a", place(), NodeRole::Host, running.version());
         session.accept(hello).unwrap();
     }
 
@@ -527,7 +536,7 @@ mod tests {
     #[test]
     fn another_nodes_certificate_ends_the_session() {
         let mut session = session(Vec::new());
-        let first = hello("host2", "a", "192.0.2.1".into(), 1_500, ProgramVersion::default());
+        let first = hello("host2", "a", place(), NodeRole::Host, ProgramVersion::default());
         let error = session.accept(first).unwrap_err();
         assert!(matches!(error, SessionError::WrongNode { .. }));
         assert!(session.poll_output().is_none());

@@ -8,8 +8,8 @@ use crate::journal_store::{JournalStore, SharedJournal, lock};
 use crate::planted::Planted;
 use crate::translate::translate;
 use catena_model::entry::{Program, ProgramVersion};
-use catena_model::program::Underlay;
 use catena_model::status::DrainProof;
+use catena_model::topology::NodePlace;
 use catena_model::{Answer, CounterScope, NodeCounters, NodeName, PathId, Question};
 use catena_plan::{Asked, DrainWatch, Intent, Ledger, News, NodeNews, Reconciler};
 use catena_protocol::message::{FromAgent, ToAgent};
@@ -67,7 +67,7 @@ pub(crate) struct Controller {
     pub(crate) declared: Declared,
     pub(crate) reconciler: Reconciler,
     /// Nodes whose place is not on disk yet.
-    unstored: BTreeMap<NodeName, Underlay>,
+    unstored: BTreeMap<NodeName, NodePlace>,
     /// What each node should run: sessions send it, now or later.
     wanted: BTreeMap<NodeName, Program>,
     /// The programs that each may run: what differs from one of them is enough for it.
@@ -91,8 +91,8 @@ impl Controller {
         let ledger = read_ledger(&store)?;
         let mut nodes = Vec::new();
         for document in store.list(NODE_KIND)? {
-            let underlay: Underlay = document.decode()?;
-            nodes.extend(NodeName::new(document.key.id).map(|node| (node, underlay)));
+            let place: NodePlace = document.decode()?;
+            nodes.extend(NodeName::new(document.key.id).map(|node| (node, place)));
         }
         let mut told: BTreeMap<NodeName, ProgramVersion> = BTreeMap::new();
         for document in store.list(PROGRAM_KIND)? {

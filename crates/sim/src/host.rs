@@ -10,6 +10,7 @@ use crate::network::{End, Envelope, Line};
 use crate::packets::Place;
 use crate::topology;
 use crate::world::{Event, World};
+use catena_model::topology::NodeRole;
 use catena_protocol::message::{StateRequest, from_dataplane, to_agent, to_dataplane};
 use catena_protocol::session;
 
@@ -156,13 +157,8 @@ impl World {
         };
         let name = node.name.clone();
         let underlay = topology::underlay(index);
-        let hello = session::hello(
-            name.as_str(),
-            "",
-            underlay.address.to_string(),
-            u32::from(underlay.mtu),
-            running,
-        );
+        let place = (underlay.address.to_string(), underlay.mtu.into());
+        let hello = session::hello(name.as_str(), "", place, NodeRole::Host, running);
         let id = self.network.open(index, Line::Session);
         if let Some(node) = self.nodes.get_mut(index) {
             node.session = Some(id);

@@ -4,6 +4,7 @@
 use catena_model::BlueprintNumber;
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
+use catena_model::topology::NodePlace;
 use catena_plan::NodeNews;
 use catena_protocol::message::{Hello, PortStates};
 use catena_protocol::session::NodeEvent;
@@ -25,7 +26,8 @@ fn met(hello: &Hello) -> Option<NodeNews> {
     let address = hello.underlay_address.parse().ok()?;
     let mtu = u16::try_from(hello.underlay_mtu).ok()?;
     let running = BlueprintNumber(hello.program_number);
-    Some(NodeNews::Met { underlay: Underlay { address, mtu }, running })
+    let place = NodePlace { underlay: Underlay { address, mtu }, role: hello.node_role().ok()? };
+    Some(NodeNews::Met { place, running })
 }
 
 fn ports(states: PortStates) -> Option<NodeNews> {

@@ -7,6 +7,7 @@ use catena_kernel::netlink::Netlink;
 use catena_kernel::{capabilities, sysctl};
 use catena_model::NodeName;
 use catena_model::resource::{Attachment, NamespaceRef};
+use catena_model::topology::NodeRole;
 use catena_protocol::message::InterfacePlace;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd};
@@ -112,6 +113,7 @@ impl Machine {
             underlay_address: UNDERLAY,
             underlay_devices: Vec::new(),
             underlay_mtu: 1_500,
+            role: NodeRole::Host,
             uses_fast_path: false,
             port_io: PortIo::PacketRing,
             dataplane: dataplane.clone(),

@@ -7,7 +7,7 @@ use crate::declared::Snapshot;
 use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
 use catena_model::NodeName;
-use catena_model::program::Underlay;
+use catena_model::topology::NodePlace;
 use catena_plan::{Ledger, Reconciler};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(super) struct Planner {
     /// As it is on disk: what is forgotten changes the one in force.
     ledger: Arc<Ledger>,
     /// Nodes whose place on the data network is not on disk yet.
-    unstored: BTreeMap<NodeName, Underlay>,
+    unstored: BTreeMap<NodeName, NodePlace>,
     trouble: Option<String>,
 }
 
@@ -38,8 +38,8 @@ impl Planner {
             Some(ledger) => ledger,
             None => begin(store.as_ref())?,
         };
-        let nodes: Vec<(NodeName, Underlay)> = ledger_store::of_nodes(store.as_ref(), NODE_KIND)?;
-        for (node, underlay) in &nodes {
+        let nodes: Vec<(NodeName, NodePlace)> = ledger_store::of_nodes(store.as_ref(), NODE_KIND)?;
+        for (node, NodePlace { underlay, .. }) in &nodes {
             // Two that were remembered with one address connect as before: the first has it.
             let _ = fleet.place(node, underlay.address);
         }
@@ -96,7 +96,7 @@ impl Planner {
 
     /// Strikes a node that is away off the store. False: it is there, or still in the store.
     fn forget(&mut self, node: &NodeName) -> bool {
-        let facts = self.reconciler.inventory().nodes.get(node);
+        let facts = self.reconciler.inventory().facts(node);
         if facts.is_none_or(|facts| facts.is_connected) {
             return false;
         }
@@ -183,8 +183,10 @@ mod tests {
     /// What the programs of a planner say, once a node has come.
     fn told(planner: &mut Planner) -> u64 {
         let node = NodeName::new("host1").unwrap();
-        let underlay = Underlay { address: [192, 0, 2, 1].into(), mtu: 1_500 };
-        let news = NodeNews::Met { underlay, running: BlueprintNumber(0) };
+        let underlay =
+            catena_model::program::Underlay { address: [192, 0, 2, 1].into(), mtu: 1_500 };
+        let place = NodePlace::host(underlay);
+        let news = NodeNews::Met { place, running: BlueprintNumber(0) };
         let declared = planner.declared.clone();
         planner.advance(vec![News::Node { node: node.clone(), session: 1, news }], declared);
         planner.situation().blueprint.program(&node).unwrap().choice_seed

@@ -223,7 +223,7 @@ pub(crate) fn withdrawing(
 }
 
 fn refuses(inventory: &Inventory, node: &NodeName) -> bool {
-    inventory.nodes.get(node).is_some_and(|facts| facts.refusal.is_some())
+    inventory.facts(node).is_some_and(|facts| facts.refusal.is_some())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

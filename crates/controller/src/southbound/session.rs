@@ -5,6 +5,7 @@ use super::fleet::{Fleet, Membership, Reply};
 use crate::reconcile::{self, NodeNews, Signals};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
+use catena_model::topology::NodePlace;
 use catena_model::{Answer, BlueprintNumber, NodeName};
 use catena_protocol::message::{self, FromAgent, Hello, PortStates, ToAgent, from_agent, to_agent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
@@ -113,7 +114,7 @@ async fn carry(
                         fleet.may_run(&news.node, news.session, session.may_run());
                     }
                     let known = translate(event)?;
-                    if let NodeNews::Met { underlay, .. } = &known {
+                    if let NodeNews::Met { place: NodePlace { underlay, .. }, .. } = &known {
                         place(fleet, &news.node, *underlay)?;
                     }
                     news.tell(known).await?;
@@ -180,7 +181,9 @@ fn met(hello: &Hello) -> Result<NodeNews, String> {
             format!("the data network's MTU is at least {UNDERLAY_MTU_MIN} bytes, not {mtu}")
         })?;
     let running = BlueprintNumber(hello.program_number);
-    Ok(NodeNews::Met { underlay: Underlay { address, mtu }, running })
+    let role = hello.node_role().map_err(|unknown| unknown.to_string())?;
+    let place = NodePlace { underlay: Underlay { address, mtu }, role };
+    Ok(NodeNews::Met { place, running })
 }
 
 /// An address that other hosts may send to.

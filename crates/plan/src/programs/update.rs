@@ -33,21 +33,19 @@ fn set<K: Ord + Clone, E: PartialEq>(table: &mut Table<K, Arc<E>>, key: K, entry
     }
 }
 
-/// Entries that name nodes alone.
+/// Entries that name nodes alone: itself, and the others that it has tunnels to.
 pub(super) fn of_nodes(
     node: &NodeName,
-    nodes: &BTreeMap<NodeName, NodeFacts>,
+    facts: &NodeFacts,
+    others: &BTreeMap<NodeName, NodeFacts>,
     choice_seed: u64,
 ) -> Entries {
     let mut entries = Entries::default();
-    for (other, facts) in nodes {
-        let underlay = facts.underlay;
-        if other == node {
-            set(&mut entries.node, (), Some(NodeEntry { underlay, choice_seed }));
-        } else {
-            let entry = TunnelEntry { node: other.clone(), address: underlay.address };
-            set(&mut entries.tunnels, other.clone(), Some(entry));
-        }
+    let underlay = facts.underlay;
+    set(&mut entries.node, (), Some(NodeEntry { underlay, choice_seed }));
+    for (other, facts) in others.iter().filter(|(other, _)| *other != node) {
+        let entry = TunnelEntry { node: other.clone(), address: facts.underlay.address };
+        set(&mut entries.tunnels, other.clone(), Some(entry));
     }
     entries
 }

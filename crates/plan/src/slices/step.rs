@@ -7,7 +7,7 @@ use crate::index::IndexedIntent;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathPhase, PathRecord};
-use crate::programs::{Programs, Sources};
+use crate::programs::Programs;
 use crate::render::bound_node;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::program::{SliceEntry, SlicePathEntry};
@@ -22,10 +22,9 @@ pub(crate) fn next_slices(
     intent: &IndexedIntent,
     inventory: &Inventory,
 ) -> Option<Blueprint> {
-    let to = Sources { paths: &previous.ledger.paths, intent, nodes: &inventory.nodes };
-    let programs = match previous.looked_among(&inventory.nodes) {
+    let programs = match previous.looked_among(inventory) {
         Some(_) => previous.programs.clone(),
-        None => previous.following_programs(to),
+        None => previous.following_programs(&previous.ledger.paths, intent, inventory),
     };
     let number = previous.number.next();
     let step = step(previous, programs, intent, inventory);

@@ -446,8 +446,8 @@ pub(crate) fn domain(nodes: u32) -> Reconciler {
             address: [192, 0, 2, number as u8].into(),
             mtu: 1_500,
         };
-        let running = catena_model::BlueprintNumber::default();
-        tell(&mut reconciler, number, NodeNews::Met { underlay, running });
+        let place = catena_model::topology::NodePlace::host(underlay);
+        tell(&mut reconciler, number, NodeNews::Met { place, running: Default::default() });
     }
     reconciler
 }

@@ -18,7 +18,16 @@ use std::net::IpAddr;
 /// What every node is told by a blueprint that was made for this intent and these nodes.
 pub(crate) fn assert_programs(blueprint: &Blueprint, intent: &Intent, inventory: &Inventory) {
     let whole = programs(&blueprint.ledger, intent, inventory);
-    assert!(blueprint.programs.keys().eq(whole.keys()));
+    let told = blueprint.programs.keys();
+    assert!(told.eq(whole.keys().chain(inventory.switches.keys())));
+    for (node, facts) in &inventory.switches {
+        let told = blueprint.program(node).unwrap();
+        let itself = NodeProgram {
+            choice_seed: blueprint.ledger.choice_seed,
+            ..NodeProgram::empty(node.clone(), told.number, facts.underlay)
+        };
+        assert_eq!(told, itself, "a switch knows nothing of tenants");
+    }
     for (node, mut program) in whole {
         program.number = blueprint.programs.get(&node).unwrap().number;
         let mut told = blueprint.program(&node).unwrap();

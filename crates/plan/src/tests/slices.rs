@@ -10,6 +10,7 @@ use catena_model::id::{ChainId, FunctionId, PortId, SliceId};
 use catena_model::program::SlicePolicy;
 use catena_model::slice::{Slice, SlicePlace, Teid, TeidRange, TunnelId, Vni};
 use catena_model::status::ChainState;
+use catena_model::topology::NodePlace;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -278,8 +279,12 @@ fn what_is_written_down_of_slices_brings_back_what_nodes_run() {
     }
     let book = SliceBook::resume(blocks.into_values());
     let ledger = crate::Ledger::clone(&world.blueprint.ledger);
-    let nodes: Vec<_> =
-        world.inventory.nodes.iter().map(|(name, facts)| (name.clone(), facts.underlay)).collect();
+    let nodes: Vec<_> = world
+        .inventory
+        .nodes
+        .iter()
+        .map(|(name, facts)| (name.clone(), NodePlace::host(facts.underlay)))
+        .collect();
     let (number, told) = (world.blueprint.number, versions(&world.blueprint));
     let resume = |slices: &SliceBook| {
         let (ledger, nodes, told) = (ledger.clone(), nodes.clone(), told.clone());

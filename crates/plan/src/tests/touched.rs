@@ -10,6 +10,7 @@ use super::stored::stored;
 use crate::{IndexedIntent, News, NodeNews, Reconciler, SliceBlock, SliceBook, draining};
 use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::program::Underlay;
+use catena_model::topology::{NodePlace, NodeRole};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ enum Turn {
         node: u32,
         is_moved: bool,
         is_empty: bool,
+        is_switch: bool,
     },
     Lose(u32),
     Forget(u32),
@@ -40,11 +42,14 @@ enum Turn {
 /// Each with whether the planner gets its turn before the next comes.
 fn turns() -> impl Strategy<Value = Vec<(Turn, bool)>> {
     let node = || 1..=NODES;
-    let meet = (node(), prop::bool::weighted(0.1), prop::bool::weighted(0.2));
+    let rarely = || prop::bool::weighted(0.1);
+    let meet = (node(), rarely(), prop::bool::weighted(0.2), rarely());
     let turn = prop_oneof![
         8 => writes(4).prop_map(Turn::Write),
         8 => node().prop_map(Turn::Acknowledge),
-        2 => meet.prop_map(|(node, is_moved, is_empty)| Turn::Meet { node, is_moved, is_empty }),
+        2 => meet.prop_map(|(node, is_moved, is_empty, is_switch)| {
+            Turn::Meet { node, is_moved, is_empty, is_switch }
+        }),
         1 => node().prop_map(Turn::Lose),
         1 => node().prop_map(Turn::Forget),
         4 => (node(), any::<u8>()).prop_map(|(node, bits)| Turn::Ports(node, bits | 0b1_0011)),
@@ -90,13 +95,15 @@ impl Domain {
                 let told = self.reconciler.blueprint().number_of(&node(number));
                 tell(&mut self.reconciler, number, NodeNews::Acknowledged(told));
             }
-            Turn::Meet { node: number, is_moved, is_empty } => {
+            Turn::Meet { node: number, is_moved, is_empty, is_switch } => {
                 let last = if is_moved { number as u8 + 100 } else { number as u8 };
                 let underlay = Underlay { address: [192, 0, 2, last].into(), mtu: 1_500 };
-                let facts = self.reconciler.inventory().nodes.get(&node(number));
+                let facts = self.reconciler.inventory().facts(&node(number));
                 let known = facts.map(|facts| facts.acknowledged).unwrap_or_default();
                 let running = if is_empty { catena_model::BlueprintNumber(0) } else { known };
-                tell(&mut self.reconciler, number, NodeNews::Met { underlay, running });
+                let role = if is_switch { NodeRole::Switch } else { NodeRole::Host };
+                let place = NodePlace { underlay, role };
+                tell(&mut self.reconciler, number, NodeNews::Met { place, running });
             }
             Turn::Lose(number) => tell(&mut self.reconciler, number, NodeNews::Lost),
             Turn::Forget(number) => self.news(News::Forgotten(node(number))),
@@ -122,8 +129,10 @@ impl Domain {
                 let blueprint = self.reconciler.blueprint();
                 let (ledger, number) = (stored(&blueprint.ledger), blueprint.number);
                 let told = versions(blueprint);
-                let nodes = self.reconciler.inventory().nodes.iter();
-                let nodes = nodes.map(|(name, facts)| (name.clone(), facts.underlay));
+                let nodes = self.reconciler.inventory().all();
+                let nodes = nodes.map(|(name, role, facts)| {
+                    (name.clone(), NodePlace { underlay: facts.underlay, role })
+                });
                 let resumed = Reconciler::resume(ledger, nodes.collect::<Vec<_>>(), told);
                 let book = SliceBook::resume(self.blocks.values().cloned());
                 self.reconciler = resumed.with_slices(book, number);

@@ -64,6 +64,7 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
         status: NodeStatus {
             node: node.clone(),
             is_connected,
+            role: catena_model::topology::NodeRole::Host,
             is_contested: false,
             wanted: BlueprintNumber(12),
             acknowledged: BlueprintNumber(if is_connected { 12 } else { 11 }),

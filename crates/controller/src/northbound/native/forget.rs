@@ -20,7 +20,7 @@ pub(super) async fn forget(view: &View) -> Result<Response, Problem> {
     let node = NodeName::new(name).map_err(|_| unknown())?;
     let is_connected = {
         let now = app.situation.borrow();
-        now.inventory.nodes.get(&node).ok_or_else(unknown)?.is_connected
+        now.inventory.facts(&node).ok_or_else(unknown)?.is_connected
     };
     if is_connected {
         return Err(Problem::conflict(format!(
@@ -37,7 +37,7 @@ pub(super) async fn forget(view: &View) -> Result<Response, Problem> {
     app.signals.send(News::Forgotten(node.clone())).await.map_err(stopping)?;
     let mut situations = app.situation.clone();
     let deadline = Instant::now() + app.answer_wait;
-    while situations.borrow_and_update().inventory.nodes.contains_key(&node) {
+    while situations.borrow_and_update().inventory.facts(&node).is_some() {
         if !matches!(timeout_at(deadline, situations.changed()).await, Ok(Ok(()))) {
             return Err(Problem::overloaded(format!(
                 "Node '{node}' is not forgotten yet: it has connected again, or the store cannot \

@@ -250,7 +250,7 @@ pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
     for (node, counters) in &counters {
         metrics.add_node(node, counters, intent);
     }
-    for (node, facts) in &situation.inventory.nodes {
+    for (node, _, facts) in situation.inventory.all() {
         let labels = vec![("node", node.into())];
         metrics.node_connected.get_or_create(&labels).set(i64::from(facts.is_connected));
     }

@@ -66,7 +66,7 @@ async fn ask(view: &View, question: &Question) -> Result<Answer, Problem> {
     let (app, node) = (&view.app, &view.call.name);
     let unknown = || Problem::not_found(format!("There is no node '{node}'."));
     let name = NodeName::new(node).map_err(|_| unknown())?;
-    if !app.situation.borrow().inventory.nodes.contains_key(&name) {
+    if app.situation.borrow().inventory.facts(&name).is_none() {
         return Err(unknown());
     }
     app.fleet.ask(&name, question).await.map_err(Problem::conflict)

@@ -12,12 +12,13 @@ use catena_model::preview::NodeProgress;
 use catena_model::status::{
     ChainState, NodeDetail, NodeReport, NodeStatus, TableFill, UnboundPort,
 };
+use catena_model::topology::NodeRole;
 use catena_plan::{Intent, NodeFacts};
 use serde_json::{Value, json};
 
 pub(super) async fn status(view: &View) -> Result<Response, Problem> {
     let View { situation, intent, .. } = view;
-    let nodes = &situation.inventory.nodes;
+    let nodes: Vec<&NodeFacts> = situation.inventory.all().map(|(.., facts)| facts).collect();
     let states: Vec<ChainState> =
         intent.chains.keys().map(|id| situation.chain_status(intent, *id).state).collect();
     let count = |state: ChainState| states.iter().filter(|found| **found == state).count();
@@ -31,7 +32,7 @@ pub(super) async fn status(view: &View) -> Result<Response, Problem> {
         "blueprint": situation.blueprint.number,
         "nodes": {
             "known": nodes.len(),
-            "connected": nodes.values().filter(|facts| facts.is_connected).count(),
+            "connected": nodes.iter().filter(|facts| facts.is_connected).count(),
         },
         "chains": {
             "building": count(ChainState::Building),
@@ -60,10 +61,15 @@ fn slices(situation: &Situation, intent: &Intent) -> Value {
     })
 }
 
-fn node_status(app: &App, situation: &Situation, node: &NodeName, facts: &NodeFacts) -> NodeStatus {
+fn node_status(
+    app: &App,
+    situation: &Situation,
+    (node, role, facts): (&NodeName, NodeRole, &NodeFacts),
+) -> NodeStatus {
     let unbound = facts.unbound.iter();
     NodeStatus {
         node: node.clone(),
+        role,
         is_connected: facts.is_connected,
         is_contested: app.fleet.is_contested(node),
         wanted: situation.blueprint.number_of(node),
@@ -85,11 +91,13 @@ pub(super) async fn nodes(view: &View) -> Result<Response, Problem> {
 
 async fn reports(app: &App, situation: &Situation) -> Vec<NodeReport> {
     let mut counters = app.collector.all(true).await;
-    let nodes = situation.inventory.nodes.iter();
+    let mut nodes: Vec<_> = situation.inventory.all().collect();
+    nodes.sort_by_key(|(node, ..)| *node);
     nodes
-        .map(|(node, facts)| NodeReport {
-            status: node_status(app, situation, node, facts),
-            counters: counters.remove(node),
+        .into_iter()
+        .map(|node| NodeReport {
+            counters: counters.remove(node.0),
+            status: node_status(app, situation, node),
         })
         .collect()
 }
@@ -110,8 +118,8 @@ pub(super) async fn node(view: &View) -> Result<Response, Problem> {
 
 /// How far each node is with its program.
 pub(super) fn progress(situation: &Situation) -> Vec<NodeProgress> {
-    let nodes = situation.inventory.nodes.iter();
-    let one = |(node, facts): (&NodeName, &NodeFacts)| NodeProgress {
+    let nodes = situation.inventory.all();
+    let one = |(node, _, facts): (&NodeName, NodeRole, &NodeFacts)| NodeProgress {
         node: node.clone(),
         is_connected: facts.is_connected,
         wanted: situation.blueprint.number_of(node),

@@ -194,7 +194,7 @@ impl Known {
     /// What is to be told of a newer situation.
     fn take(&mut self, now: &Situation) -> Vec<Event> {
         let mut events = Vec::new();
-        for (node, facts) in &now.inventory.nodes {
+        for (node, _, facts) in now.inventory.all() {
             let state = (facts.is_connected, facts.acknowledged, facts.refusal.clone());
             if self.nodes.insert(node.clone(), state.clone()).as_ref() != Some(&state) {
                 let (is_connected, acknowledged, refusal) = state;

@@ -18,6 +18,7 @@ mod origins;
 mod plans;
 mod quotas;
 mod recorded_client;
+mod roles;
 mod slices;
 mod stamps;
 mod steering;

@@ -3,6 +3,7 @@
 use crate::support::agent::{FakeAgent, State, dial, enroll};
 use crate::support::lab::{Lab, id};
 use crate::support::{Controller, eventually, kind, message, open};
+use catena_model::topology::NodeRole;
 use catena_model::{ChainCounters, PathId, Volume, id::ChainId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -439,8 +440,13 @@ fn an_address_of_another_node_or_a_link_too_narrow_for_packets_opens_no_session(
     let certificates = enroll(data.path(), "host2");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let refusal_at = |to, address: &str, mtu: u32| {
-        let first =
-            catena_protocol::session::hello("host2", "", address.into(), mtu, Default::default());
+        let first = catena_protocol::session::hello(
+            "host2",
+            "",
+            (address.into(), mtu),
+            NodeRole::Host,
+            Default::default(),
+        );
         runtime.block_on(async {
             let (_outgoing, mut incoming) = dial(&certificates, &certificates, to, first).await?;
             while incoming.message().await.map_err(|status| status.message().to_owned())?.is_some()
@@ -523,7 +529,13 @@ fn only_a_certificate_of_this_authority_and_of_the_same_node_opens_a_session() {
     let (ours, theirs) = (enroll(data.path(), "host1"), enroll(elsewhere.path(), "host1"));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let hello = |node: &str| {
-        catena_protocol::session::hello(node, "", "192.0.2.9".into(), 1_500, Default::default())
+        catena_protocol::session::hello(
+            node,
+            "",
+            ("192.0.2.9".into(), 1_500),
+            NodeRole::Host,
+            Default::default(),
+        )
     };
     let to = controller.southbound;
     let session = |certificates, ca, node: &str| {

@@ -4,6 +4,7 @@
 use catena_model::entry::{Entries, Program, ProgramVersion};
 use catena_model::id::PortId;
 use catena_model::status::InstanceHealth;
+use catena_model::topology::NodeRole;
 use catena_model::{ChainCounters, NodeCounters, NodeName, NodeProgram, PortCounters};
 use catena_protocol::delta::Draft;
 use catena_protocol::message::{
@@ -58,6 +59,8 @@ pub struct State {
     pub wholes: usize,
     /// A change whose last part has not come.
     pub draft: Option<Draft>,
+    /// What the node is for.
+    pub role: NodeRole,
     pub outgoing: Option<mpsc::Sender<FromAgent>>,
 }
 
@@ -115,7 +118,8 @@ impl FakeAgent {
         let certificates = enroll(data, node);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();
-        let first = hello(node, &state.agent, format!("192.0.2.{host}"), 1_500, state.told);
+        let first =
+            hello(node, &state.agent, (format!("192.0.2.{host}"), 1_500), state.role, state.told);
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let node = NodeName::new(node).unwrap();
