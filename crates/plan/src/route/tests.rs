@@ -116,7 +116,7 @@ fn chains_pass_as_many_switches_as_the_paper_counts() {
     // Racks of one pod by turns, then pods by turns.
     let inside = ["h1.1.1", "h1.2.1", "h1.1.2", "h1.2.2"];
     let across = ["h1.1.1", "h2.1.1", "h3.1.1", "h4.1.1"];
-    for functions in 1..=10 {
+    for functions in 1..=15 {
         let chosen = |hosts: [&'static str; 4]| -> Vec<&str> {
             hosts.into_iter().cycle().take(functions).collect()
         };
@@ -131,6 +131,19 @@ fn chains_pass_as_many_switches_as_the_paper_counts() {
             let (at, met) = tree.walk(&node("gateway"), &ports);
             assert_eq!(at.as_str(), *hosts.last().unwrap());
             assert_eq!(met, hosts.into_iter().map(node).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn where_every_switch_is_an_edge_a_chain_has_as_few_headers_as_the_paper_says() {
+    // Entries of 1 to 15 functions with ten ports to a header, inside a pod and across pods.
+    let inside = [1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5];
+    let across = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8];
+    for (functions, (inside, across)) in (1..).zip(inside.into_iter().zip(across)) {
+        for (switches, headers) in [(3 * functions, inside), (5 * functions - 2, across)] {
+            let every = vec![Border::May; switches];
+            assert_eq!(pathlets(&every, 10).unwrap().len(), headers);
         }
     }
 }
