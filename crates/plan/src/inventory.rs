@@ -118,9 +118,9 @@ impl Inventory {
         self.switches.remove(node);
     }
 
-    /// Has the node ever connected, and not been forgotten since?
+    /// Has the node ever connected, whatever for, and not been forgotten since?
     pub(crate) fn knows(&self, node: &NodeName) -> bool {
-        self.nodes.contains_key(node)
+        self.facts(node).is_some()
     }
 
     /// Has the node turned away by this blueprint, or is it none that could send?
@@ -128,8 +128,9 @@ impl Inventory {
         !self.knows(node) || self.has_acknowledged(node, number)
     }
 
-    /// Has the node acknowledged this blueprint or a later one?
+    /// Has the node acknowledged this blueprint or a later one? Of a host that has become a switch, one that
+    /// tells it of no path.
     pub fn has_acknowledged(&self, node: &NodeName, number: BlueprintNumber) -> bool {
-        self.nodes.get(node).is_some_and(|facts| facts.acknowledged >= number)
+        self.facts(node).is_some_and(|facts| facts.acknowledged >= number)
     }
 }

@@ -51,17 +51,6 @@ pub enum RouteError {
         /// Where it would end.
         to: NodeName,
     },
-    /// No header holds the way to the next node that may write one.
-    #[error(
-        "a header of {capacity} ports ends at {node}, which writes none: mark it as an edge \
-         (catena node set {node} --edge), or choose a profile with more ports"
-    )]
-    TooLong {
-        /// Where the header is at its end.
-        node: NodeName,
-        /// Its ports.
-        capacity: usize,
-    },
 }
 
 /// The legs of a way between two nodes; none between a node and itself. `tie`: chooses between ways that are
@@ -175,7 +164,7 @@ impl Best {
             Some(Reach {
                 cables: own,
                 load: behind + u64::from(edge.load_permille),
-                tie: mixed(tie ^ u64::from(node) << 32 ^ u64::from(edge.port.get())),
+                tie: topology.tie(node, edge.port, tie),
                 edge: place,
             })
         });
@@ -196,13 +185,6 @@ impl Best {
         }
         Some(legs)
     }
-}
-
-/// SplitMix64's last step: neighbours among numbers are none among these.
-fn mixed(number: u64) -> u64 {
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }
 
 #[cfg(test)]

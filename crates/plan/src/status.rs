@@ -158,7 +158,7 @@ fn install_reason(current: &Blueprint, inventory: &Inventory, chain: ChainId) ->
 }
 
 pub(crate) fn node_reason(inventory: &Inventory, node: &NodeName) -> String {
-    match inventory.nodes.get(node) {
+    match inventory.facts(node) {
         None => format!("node '{node}' has never connected"),
         Some(facts) if !facts.is_connected => format!("node '{node}' is not connected"),
         Some(facts) => match &facts.refusal {

@@ -20,7 +20,7 @@ pub enum TopologyFault {
     #[error("a cable leads from {0} to {1}: a node is not plugged into itself")]
     Itself(CableEnd, CableEnd),
     /// A port has another cable already.
-    #[error("two cables are plugged into {0}: one of them was seen too late or is forged")]
+    #[error("two cables are plugged into {0}: one of them is left out")]
     Twice(CableEnd),
     /// Nobody knows the node.
     #[error("a cable leads to {0}, a node that nobody knows")]
@@ -45,6 +45,8 @@ pub struct Topology {
     nodes: Vec<(NodeName, NodeKind)>,
     /// By node, in the order of ports.
     edges: Vec<Vec<Edge>>,
+    /// By node, a number made of its name: whoever else comes or goes, it stays.
+    marks: Vec<u64>,
 }
 
 impl Topology {
@@ -58,12 +60,15 @@ impl Topology {
         let numbers: BTreeMap<_, _> = numbered.map(|(n, name)| (name.clone(), n)).collect();
         let mut topology = Self {
             edges: vec![Vec::new(); nodes.len()],
+            marks: nodes.keys().map(mark).collect(),
             nodes: nodes.iter().map(|(name, kind)| (name.clone(), *kind)).collect(),
             numbers,
         };
         let (mut taken, mut faults) = (BTreeSet::new(), Vec::new());
         let mut sorted: Vec<&Cable> = cables.iter().collect();
-        sorted.sort_by_key(|cable| (cable.ends.iter().min(), cable.ends.iter().max()));
+        sorted.sort_by_key(|cable| {
+            (!cable.is_up, cable.ends.iter().min(), cable.ends.iter().max(), cable.load_permille)
+        });
         for cable in sorted {
             match topology.ends(cable, &mut taken) {
                 Ok(ends) if cable.is_up => topology.plug(ends, cable.load_permille),
@@ -92,10 +97,13 @@ impl Topology {
             Ok((*number, end.port))
         };
         let ends = [numbered(one)?, numbered(other)?];
-        if let Some(twice) = [one, other].into_iter().find(|end| taken.contains(end)) {
+        let mut taken_ends = [one, other].into_iter().filter(|end| taken.contains(end));
+        if let Some(twice) = taken_ends.next().filter(|_| cable.is_up) {
             return Err(TopologyFault::Twice(twice.clone()));
         }
-        taken.extend([one, other]);
+        if cable.is_up {
+            taken.extend([one, other]);
+        }
         Ok(ends)
     }
 
@@ -107,6 +115,11 @@ impl Topology {
 
     pub(crate) fn number(&self, node: &NodeName) -> Option<NodeNumber> {
         self.numbers.get(node).copied()
+    }
+
+    /// What decides between edges that are alike, for one of many ways: each has another order of them.
+    pub(crate) fn tie(&self, node: NodeNumber, port: PortNumber, way: u64) -> u64 {
+        mixed(way ^ self.marks[node as usize] ^ u64::from(port.get()).rotate_right(8))
     }
 
     pub(crate) fn name(&self, node: NodeNumber) -> &NodeName {
@@ -124,4 +137,18 @@ impl Topology {
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
+}
+
+/// FNV-1a over a name.
+fn mark(name: &NodeName) -> u64 {
+    name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, |mark, octet| {
+        (mark ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// SplitMix64's last step: neighbours among numbers are none among these.
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }

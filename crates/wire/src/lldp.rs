@@ -23,6 +23,8 @@ pub const TEXT_MAX: usize = 255;
 /// Octets of a frame at most, as we write it.
 pub const FRAME_MAX: usize = HEADER_BYTES + 4 * (3 + TEXT_MAX) + 4 + OWN_BYTES + 2 + 2;
 
+/// Where the sender's address is.
+const SOURCE_AT: usize = 6;
 /// An organisation that nobody has registered, with the bit of local administration.
 const ORGANISATION: [u8; 3] = [0x0a, 0xca, 0x7e];
 const OWN_SUBTYPE: u8 = 1;
@@ -109,7 +111,7 @@ pub struct LldpFrame<'p> {
     pub system_name: Option<&'p [u8]>,
     /// What a node of ours says.
     pub own: Option<OwnTlv>,
-    /// The octets from the first TLV on to the signature; none without one.
+    /// The octets from the sender's address on to the signature; none without one.
     pub signed: &'p [u8],
 }
 
@@ -122,6 +124,10 @@ impl<'p> LldpFrame<'p> {
         let ethernet = EthernetView::parse(frame).map_err(LldpError::Ethernet)?;
         if ethernet.ethertype() != EtherType::LLDP {
             return Err(LldpError::EtherType(ethernet.ethertype()));
+        }
+        // What has come over a bridge is no neighbour's.
+        if ethernet.destination() != NEAREST_BRIDGE || ethernet.vlan().is_some() {
+            return Err(LldpError::NotFromNeighbour);
         }
         let all = ethernet.payload();
         let mut tlvs = Tlvs { rest: all };
@@ -159,8 +165,8 @@ impl<'p> LldpFrame<'p> {
                     let Some(value) = own_value(value) else { continue };
                     let own = OwnTlv::read(value).ok_or(LldpError::Value(kind))?;
                     read.own = Some(own);
-                    let end = before + 2 + OWN_BYTES - SIGNATURE_BYTES;
-                    read.signed = all.get(..end).unwrap_or_default();
+                    let end = HEADER_BYTES + before + 2 + OWN_BYTES - SIGNATURE_BYTES;
+                    read.signed = frame.get(SOURCE_AT..end).unwrap_or_default();
                 }
                 _ => {}
             }
@@ -199,7 +205,7 @@ impl<'p> LldpFrame<'p> {
             writer.put(kind::ORGANISATION, &parts, 0)?;
             let place = writer.at - SIGNATURE_BYTES;
             let (signed, signature) = writer.into.split_at_mut(place);
-            let made = sign(signed.get(HEADER_BYTES..).unwrap_or_default());
+            let made = sign(signed.get(SOURCE_AT..).unwrap_or_default());
             if let Some(signature) = signature.first_chunk_mut() {
                 *signature = made;
             }
@@ -283,6 +289,8 @@ pub enum LldpError {
     Ethernet(EthernetError),
     /// It is of another protocol.
     EtherType(EtherType),
+    /// It is not for the nearest bridge alone, or has a VLAN tag: it may have come from further away.
+    NotFromNeighbour,
     /// Its TLVs have no end.
     NoEnd,
     /// A TLV of this type ends behind the frame.
@@ -300,6 +308,9 @@ impl fmt::Display for LldpError {
         match self {
             Self::Ethernet(error) => error.fmt(f),
             Self::EtherType(EtherType(other)) => write!(f, "no LLDP but EtherType {other:#06x}"),
+            Self::NotFromNeighbour => {
+                f.write_str("the LLDP frame is not for the nearest bridge alone, untagged")
+            }
             Self::NoEnd => f.write_str("the TLVs of LLDP have no end"),
             Self::Cut(kind) => write!(f, "the LLDP TLV of type {kind} is cut short"),
             Self::Order(kind) => write!(f, "an LLDP TLV of type {kind} stands where none may"),

@@ -46,7 +46,8 @@ pub enum Next {
 }
 
 /// The profile of a frame with these bytes; none: it is on no source route. A frame that has the look of
-/// [`safe`] is never [`classic`]: no header of that profile may have it ([`classic::Reserved`]).
+/// [`safe`] is never [`classic`]: no header of that profile may have it ([`classic::Reserved`]). Any other MPLS in a
+/// VLAN is taken for `classic-80`, so only links on which that profile is spoken may be asked.
 #[must_use]
 #[inline]
 pub fn profile(frame: &[u8]) -> Option<Profile> {
@@ -57,7 +58,8 @@ pub fn profile(frame: &[u8]) -> Option<Profile> {
         .then(|| if safe::has_signature(frame) { Profile::Safe9 } else { Profile::Classic80 })
 }
 
-/// A node's step: takes the next port, and writes the counter.
+/// A node's step: takes the next port, and writes the counter. A node between looks no further than the ports: what is
+/// behind them, edges read.
 ///
 /// # Errors
 /// The frame is on no source route, or its header does not allow the step; it is left as it was.
@@ -121,6 +123,12 @@ pub enum SourceRouteError {
     TagWithoutPath,
     /// The integrity tag is not that of ports and path.
     Tag,
+    /// The header would be read as one of another profile.
+    LooksSafe,
+    /// The header has no detour for this position.
+    NoDetour(u8),
+    /// More detours than can be counted.
+    TooManyDetours(usize),
     /// A detour that is for no position, or leads back.
     Detour {
         /// For which position.
@@ -155,6 +163,9 @@ impl fmt::Display for SourceRouteError {
             Self::TtlExpired => f.write_str("the time to live of the source route is 0"),
             Self::TagWithoutPath => f.write_str("an integrity tag without a path"),
             Self::Tag => f.write_str("the integrity tag is not that of ports and path"),
+            Self::LooksSafe => f.write_str("a header of classic-80 that would be read as safe-9"),
+            Self::NoDetour(counter) => write!(f, "the header has no detour for position {counter}"),
+            Self::TooManyDetours(count) => write!(f, "{count} detours are more than 255"),
             Self::Detour { counter, rejoin } => {
                 write!(f, "a detour from position {counter} to {rejoin} is none")
             }

@@ -117,8 +117,8 @@ impl Planner {
     /// controller that is started anew must know whom it has told something.
     fn plan(&mut self) -> Result<(), StoreError> {
         let mut transaction = Transaction::untold();
-        for (node, underlay) in &self.unstored {
-            transaction.put(Key::new(NODE_KIND, node), underlay, Expect::Any)?;
+        for (node, place) in &self.unstored {
+            transaction.put(Key::new(NODE_KIND, node), place, Expect::Any)?;
         }
         if !transaction.is_empty() {
             self.store.commit(transaction)?;

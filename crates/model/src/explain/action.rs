@@ -185,6 +185,7 @@ pub enum ExplainAction {
         /// Bytes that the packet grows by, outer Ethernet, IP and UDP included.
         added_bytes: usize,
         /// What is written over the MACs of the frame behind the header.
+        #[serde(default)]
         macs: WrittenMacs,
     },
     /// It is given to a function.
@@ -196,6 +197,7 @@ pub enum ExplainAction {
         /// The chain header that the function reads; none: it gets the bare packet.
         header: Option<Header>,
         /// What is written over the MACs of its frame.
+        #[serde(default)]
         macs: WrittenMacs,
     },
     /// What a function does is not known: it is assumed.
@@ -247,6 +249,7 @@ pub enum ExplainAction {
         /// Name of the port.
         port: String,
         /// What is written over the MACs of its frame.
+        #[serde(default)]
         macs: WrittenMacs,
     },
     /// It ends here.

@@ -1,7 +1,7 @@
 //! Ways round a cable that may die, made before it does: from the node that sends into it to where the way comes by
 //! later. Knows one pathlet at a time; refuses to know whether anything is dead.
 
-use super::{Leg, mixed};
+use super::Leg;
 use crate::topology::{NodeNumber, Topology};
 use catena_model::NodeName;
 use catena_model::topology::{NodeRole, PortNumber};
@@ -76,9 +76,7 @@ impl Search<'_> {
                 continue;
             }
             let mut edges: Vec<_> = self.topology.edges(at).iter().collect();
-            edges.sort_by_key(|edge| {
-                mixed(self.tie ^ u64::from(at) << 32 ^ u64::from(edge.port.get()))
-            });
+            edges.sort_by_key(|edge| self.topology.tie(at, edge.port, self.tie));
             for edge in edges {
                 let is_dead = at == node && edge.port == without;
                 if !is_dead && edge.to != node && from[edge.to as usize].is_none() {

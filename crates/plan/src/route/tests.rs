@@ -136,16 +136,40 @@ fn chains_pass_as_many_switches_as_the_paper_counts() {
 }
 
 #[test]
-fn where_every_switch_is_an_edge_a_chain_has_as_few_headers_as_the_paper_says() {
-    // Entries of 1 to 15 functions with ten ports to a header, inside a pod and across pods.
-    let inside = [1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5];
-    let across = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8];
-    for (functions, (inside, across)) in (1..).zip(inside.into_iter().zip(across)) {
-        for (switches, headers) in [(3 * functions, inside), (5 * functions - 2, across)] {
-            let every = vec![Border::May; switches];
-            assert_eq!(pathlets(&every, 10).unwrap().len(), headers);
-        }
+fn where_every_switch_is_an_edge_no_header_is_written_before_the_last_is_full() {
+    let mut tree = FatTree::new(4);
+    tree.nodes.values_mut().for_each(|kind| kind.is_edge = true);
+    let topology = tree.topology();
+    for functions in 1..=15 {
+        let hosts = ["h1.1.1", "h2.1.1", "h2.2.1"].into_iter().cycle().take(functions);
+        let (way, borders) = legs(&topology, &over(&hosts.collect::<Vec<_>>()), 7).unwrap();
+        let headers = pathlets(&borders, 10).unwrap();
+        assert_eq!(headers.len(), way.len().div_ceil(10), "{functions} functions");
     }
+}
+
+#[test]
+fn a_cable_that_is_down_takes_no_port_from_one_that_is_up() {
+    let nodes = [("a", HOST), ("b", HOST), ("s", SWITCH)];
+    let nodes = nodes.map(|(name, kind)| (node(name), kind)).into();
+    let down = Cable { is_up: false, ..cable(("a", 1), ("s", 1), 0) };
+    let cables = [down, cable(("b", 1), ("s", 1), 0)];
+    let (topology, faults) = Topology::new(&nodes, &cables);
+    assert_eq!(faults, []);
+    assert_eq!(way(&topology, &node("s"), &node("b"), 0).map(|legs| legs.len()), Ok(1));
+    assert!(way(&topology, &node("s"), &node("a"), 0).is_err());
+}
+
+#[test]
+fn a_node_that_comes_changes_no_way_of_others() {
+    let mut tree = FatTree::new(4);
+    let ways = |tree: &FatTree| -> Vec<_> {
+        let topology = tree.topology();
+        (0..64).map(|tie| way(&topology, &node("h1.1.1"), &node("h3.1.1"), tie).unwrap()).collect()
+    };
+    let before = ways(&tree);
+    tree.nodes.insert(node("a0"), SWITCH);
+    assert_eq!(ways(&tree), before);
 }
 
 #[test]

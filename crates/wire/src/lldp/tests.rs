@@ -48,7 +48,7 @@ fn the_golden_frame_is_written_and_read() {
     let read = LldpFrame::parse(&golden).unwrap();
     assert_eq!(sign(read.signed), read.own.unwrap().signature);
     let end_and_signature = 2 + 16;
-    assert_eq!(read.signed, &golden[HEADER_BYTES..golden.len() - end_and_signature]);
+    assert_eq!(read.signed, &golden[SOURCE_AT..golden.len() - end_and_signature]);
     let signature = read.own.unwrap().signature;
     let expected = OwnTlv { signature, ..own().own.unwrap() };
     assert_eq!(read, LldpFrame { own: Some(expected), signed: read.signed, ..own() });
@@ -91,6 +91,11 @@ fn frames_whose_tlvs_are_not_in_order_are_refused_by_name() {
     let mut other = golden.clone();
     other[13] = 0xcd;
     assert_eq!(LldpFrame::parse(&other), Err(LldpError::EtherType(EtherType(0x88cd))));
+    let mut further = golden.clone();
+    further[5] = 0x03;
+    assert_eq!(LldpFrame::parse(&further), Err(LldpError::NotFromNeighbour));
+    let tagged = [&golden[..12], &[0x81, 0, 0, 5], &golden[12..]].concat();
+    assert_eq!(LldpFrame::parse(&tagged), Err(LldpError::NotFromNeighbour));
 }
 
 #[test]
@@ -122,7 +127,7 @@ fn damaged_frames_are_refused_or_have_another_signature() {
             return;
         };
         let is_same = own.signature == signature && signed == parsed.signed;
-        assert_eq!(is_same, damaged[HEADER_BYTES..] == golden[HEADER_BYTES..]);
+        assert_eq!(is_same, damaged == golden);
     });
 }
 

@@ -79,7 +79,7 @@ pub const fn labels_for(ports: usize, density: Density) -> usize {
 /// Bytes of a header with so many labels, addresses included; those of the frame that it stands for are 14.
 #[must_use]
 pub const fn len(labels: usize) -> usize {
-    carrier::LEN + (labels - 1) * LabelStackEntry::LEN
+    carrier::LEN + labels.saturating_sub(1) * LabelStackEntry::LEN
 }
 
 /// What the header of a frame says.
@@ -97,9 +97,9 @@ impl<'p> ClassicView<'p> {
     /// Reads it from the start of a frame.
     ///
     /// # Errors
-    /// The frame ends inside the header, is another, or has more to take than it holds.
+    /// The frame ends inside the header, is another ([`safe`] too), or has more to take than it holds.
     pub fn parse(frame: &'p [u8]) -> Result<Self, SourceRouteError> {
-        let Carrier { destination, vlan, top } = Carrier::read(frame)?;
+        let Carrier { destination, vlan, top } = read(frame)?;
         let labels = carrier::labels(frame, LABELS_MAX)?;
         let density =
             if top.traffic_class == DENSE_CLASS { Density::Dense } else { Density::Labels };
@@ -168,11 +168,14 @@ impl<'w> ClassicHeader<'w> {
     /// Writes it over a frame that has room for it; its source address stays, and so does what is behind.
     ///
     /// # Errors
-    /// The bytes are too few.
+    /// The bytes are too few, or the header would be read as one of [`safe`].
     pub fn emit(&self, into: &mut [u8]) -> Result<usize, SourceRouteError> {
         let (need, have) = (self.len_bytes(), into.len());
         let header = into.get_mut(..need).ok_or(SourceRouteError::Truncated { need, have })?;
         let mut carrier = self.carrier();
+        if safe::is_signed(&carrier) {
+            return Err(SourceRouteError::LooksSafe);
+        }
         let (entries, _) = header[carrier::LEN..].as_chunks_mut();
         carrier.top.is_bottom = entries.is_empty();
         let last = entries.len().saturating_sub(1);
@@ -293,7 +296,7 @@ impl fmt::Display for Reserved {
 /// As [`ClassicView::parse`] says; the frame is left as it was.
 #[inline]
 pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
-    let Carrier { destination, vlan, top } = Carrier::read(frame)?;
+    let Carrier { destination, vlan, top } = read(frame)?;
     let counter = top.ttl;
     // Of most ways, one label holds what is left.
     let port = if top.is_bottom && usize::from(counter) <= PORTS {
@@ -307,6 +310,13 @@ pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
     }
     carrier::set_ttl(frame, counter - 1);
     Ok(Next::Port(port))
+}
+
+/// The fields of a frame of this profile: one that has the look of [`safe`] is none.
+#[inline]
+fn read(frame: &[u8]) -> Result<Carrier, SourceRouteError> {
+    let carrier = Carrier::read(frame)?;
+    if safe::is_signed(&carrier) { Err(SourceRouteError::NoProfile) } else { Ok(carrier) }
 }
 
 #[inline]

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Position 1 is the first of the ports. The path identifier (flag 0x04) tells edges whose packet it is. The tag (0x01,
-//! with 0x04 alone) is SipHash-2-4 over width, path identifier and ports, 16 bits of it, by a key of the
-//! domain; the counter is not in it. A detour (0x02) is for the node whose port at its position is dead: it takes the
-//! detour's ports instead, and then those from position `rejoin` on. Its ports are written over positions that
-//! are done with; where those do not suffice, the frame grows.
+//! only together with 0x04) is SipHash-2-4 over width, n, path identifier, ports and detours, 16 bits of it, by a key
+//! of the domain; the counter is not in it. A detour (0x02) is for the node whose port at its position is dead: it
+//! takes the detour's ports instead, and then those from position `rejoin` on. Its ports are written over positions
+//! that are done with; where those do not suffice, the frame grows.
 
 mod detour;
 mod tag;
@@ -215,7 +215,8 @@ impl<'p> NativeView<'p> {
     /// # Errors
     /// It has none, or another.
     pub fn check(&self, key: &TagKey) -> Result<(), SourceRouteError> {
-        let own = self.path.map(|path| key.tag(self.width, path, self.packed));
+        let Self { width, count, packed, detours, .. } = *self;
+        let own = self.path.map(|path| key.tag((width, count), path, packed, detours));
         if own.is_some() && own == self.tag { Ok(()) } else { Err(SourceRouteError::Tag) }
     }
 }
@@ -358,16 +359,25 @@ impl<P: Iterator<Item = u8>> Parts<P> {
             let [_, a, b, c] = path.get().to_be_bytes();
             writer.put(&[a, b, c])?;
         }
-        if let Some((key, path)) = tag.zip(path) {
+        let tag = tag.zip(path);
+        let tag_at = writer.at;
+        if tag.is_some() {
             flags |= flag::TAG;
-            let packed = writer.into.get(packed_at..packed_end).unwrap_or_default();
-            let tag = key.tag(width, path, packed);
-            writer.put(&tag)?;
+            writer.put(&[0; TAG_BYTES])?;
         }
         let before = writer.at;
         put_detours(&mut writer)?;
         if writer.at > before {
             flags |= flag::DETOURS;
+        }
+        if let Some((key, path)) = tag {
+            let written = |part: core::ops::Range<usize>| writer.into.get(part).unwrap_or_default();
+            // Behind their number, as they are read.
+            let detours = written(writer.at.min(before + 1)..writer.at);
+            let tag = key.tag((width, count), path, written(packed_at..packed_end), detours);
+            if let Some(place) = writer.into.get_mut(tag_at..before) {
+                place.copy_from_slice(&tag);
+            }
         }
         writer.put(&ether_type.0.to_be_bytes())?;
         if let Some(place) = writer.into.get_mut(FLAGS_AT) {

@@ -55,8 +55,7 @@ pub(super) fn is_signed(carrier: &Carrier) -> bool {
 pub struct SafeHeader {
     /// The 72 bits of its ports.
     bits: u128,
-    /// Ports still to be taken.
-    pub counter: u8,
+    counter: u8,
 }
 
 impl SafeHeader {
@@ -95,11 +94,20 @@ impl SafeHeader {
         Ok(Self { bits: high << BELOW_ADDRESS | low, counter })
     }
 
-    /// The port at a position, 1 to [`PORTS`].
+    /// Ports still to be taken, up to [`PORTS`].
+    #[must_use]
+    pub const fn counter(&self) -> u8 {
+        self.counter
+    }
+
+    /// The port at a position, 1 to [`PORTS`]; none: the header has no such position.
     #[must_use]
     #[inline]
-    pub const fn port(&self, position: u8) -> u8 {
-        (self.bits >> (BITS - 8 * position as u32)) as u8
+    pub const fn port(&self, position: u8) -> Option<u8> {
+        match position {
+            1..=9 => Some((self.bits >> (BITS - 8 * position as u32)) as u8),
+            _ => None,
+        }
     }
 
     /// Writes it over a frame that has [`LEN`] bytes for it; its source address stays, and so does what is
@@ -133,9 +141,7 @@ impl SafeHeader {
 #[inline]
 pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
     let header = SafeHeader::parse(frame)?;
-    if header.counter == 0 {
-        return Ok(Next::End);
-    }
+    let Some(port) = header.port(header.counter) else { return Ok(Next::End) };
     carrier::set_ttl(frame, header.counter);
-    Ok(Next::Port(header.port(header.counter)))
+    Ok(Next::Port(port))
 }

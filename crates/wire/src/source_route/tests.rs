@@ -185,7 +185,11 @@ fn a_detour_is_written_over_what_is_done_with() {
     assert_eq!(detoured, golden!("native_detoured"));
     assert_eq!(walk(detoured.clone()), [21, 22, 13]);
     let none = NativeView::parse(&detoured).unwrap().detour(Some(&KEY), &mut [0; 64]);
-    assert_eq!(none, Err(SourceRouteError::Detour { counter: 3, rejoin: 0 }));
+    assert_eq!(none, Err(SourceRouteError::NoDetour(3)));
+    for key in [None, Some(&OTHER_KEY)] {
+        let forged = NativeView::parse(&frame).unwrap().detour(key, &mut [0; 64]);
+        assert_eq!(forged, Err(SourceRouteError::Tag), "nobody signs what nobody has signed");
+    }
 }
 
 #[test]
@@ -316,6 +320,7 @@ proptest! {
         let mut frame = safe(&way);
         for port in &way {
             prop_assert_eq!(profile(&frame), Some(Profile::Safe9));
+            prop_assert!(ClassicView::parse(&frame).is_err(), "it has one meaning");
             let view = EthernetView::parse(&frame).unwrap();
             prop_assert_eq!(view.destination().0[0] & 3, 2, "a local address of one station");
             let vlan = view.vlan().unwrap().id.get();
@@ -334,18 +339,20 @@ proptest! {
         is_dense in any::<bool>(),
     ) {
         let density = if is_dense { Density::Dense } else { Density::Labels };
+        let header = ClassicHeader::new(&way, density).unwrap();
+        if header.reserved().any(|reserved| reserved == Reserved::LooksSafe) {
+            let written = header.emit(&mut vec![0; header.len_bytes()]);
+            prop_assert_eq!(written, Err(SourceRouteError::LooksSafe));
+            return Ok(());
+        }
         let frame = classic(&way, density);
         let view = ClassicView::parse(&frame).unwrap();
         prop_assert_eq!(view.len_bytes(), frame.len());
         for (position, port) in (1..).zip(way.iter().rev()) {
             prop_assert_eq!(view.port(position), Some(*port));
         }
-        let looks_safe = ClassicHeader::new(&way, density).unwrap().reserved()
-            .any(|reserved| reserved == Reserved::LooksSafe);
-        prop_assert_eq!(profile(&frame) == Some(Profile::Safe9), looks_safe);
-        if !looks_safe {
-            prop_assert_eq!(walk(frame), way);
-        }
+        prop_assert_eq!(profile(&frame), Some(Profile::Classic80));
+        prop_assert_eq!(walk(frame), way);
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn a_switch_knows_itself_alone_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn a_port_at_a_switch_is_refused_with_the_reason_and_roles_outlive_the_controller() {
+fn a_chain_over_a_port_at_a_switch_says_so_and_roles_outlive_the_controller() {
     let data = tempfile::tempdir().unwrap();
     let controller = Controller::start(open(data.path()));
     let switch = connect(&controller, "s1", 9, NodeRole::Switch);
@@ -104,5 +104,47 @@ fn a_port_at_a_switch_is_refused_with_the_reason_and_roles_outlive_the_controlle
     expect_nodes(&controller, &[("host1", "host", true), ("s1", "host", true)]);
     eventually("the chain", || {
         (controller.get(&path)["status"]["state"] == "active").then_some(())
+    });
+}
+
+#[test]
+fn a_host_that_becomes_a_switch_holds_no_chain_up() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let first = connect(&controller, "host1", 1, NodeRole::Host);
+    let _others = [("host2", 2), ("host3", 3)]
+        .map(|(node, host)| connect(&controller, node, host, NodeRole::Host));
+    let [two, three] = [("host2", "host", true), ("host3", "host", true)];
+    expect_nodes(&controller, &[("host1", "host", true), two, three]);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v1", "host2");
+    let classifier = lab.classifier("fc", &source, 5_001);
+    let chain = lab.chain("web", &[&function], &[&classifier]);
+    let chain = controller.create("/v2.0/sfc/port_chains", &chain);
+    let path = format!("/v1/chains/{}", chain["id"].as_str().unwrap());
+    let state = |wanted: &str| {
+        let status = controller.get(&path)["status"].clone();
+        (status["state"] == wanted).then_some(())
+    };
+    eventually("the chain", || state("active"));
+    let slice = json!({"name": "gold", "chain": "web", "vni": 7, "source_port": source});
+    let (status, made) = controller.call("POST", "/v1/slices", Some(&slice));
+    assert_eq!(status, 201, "{made}");
+    first.disconnect();
+    let _switch = connect(&controller, "host1", 1, NodeRole::Switch);
+    expect_nodes(&controller, &[("host1", "switch", true), two, three]);
+    // Its machine has moved.
+    let (status, moved) =
+        controller.put(&format!("/v2.0/ports/{source}"), &json!({"binding:host_id": "host3"}));
+    assert_eq!(status, 200, "{moved}");
+    eventually("the chain from elsewhere", || state("active"));
+    let slice = json!({"name": "silver", "chain": "web", "vni": 8});
+    let (status, made) = controller.call("POST", "/v1/slices", Some(&slice));
+    assert_eq!((status, &made["status"]["state"]), (201, &json!("active")), "{made}");
+    eventually("the slice from elsewhere", || {
+        let slices = controller.get("/v1/slices");
+        let all = slices.as_array()?.iter().all(|slice| slice["status"]["state"] == "active");
+        all.then_some(())
     });
 }

@@ -134,10 +134,7 @@ impl Executor<'_, '_> {
 
     fn note(&mut self, work: &Work, action: &Action, decision: &Decision, header: &[u8]) {
         self.context.trace.note(work.copy, || {
-            let (destination, source) = match action.rewrite {
-                Rewrite::Macs { destination, source, .. } => (Some(destination), source),
-                Rewrite::Nothing | Rewrite::Header(_) => (decision.destination, None),
-            };
+            let (destination, source) = action.macs(decision.destination);
             let tunnel = match action.exit {
                 ActionExit::Node { tunnel, .. } => tunnel,
                 ActionExit::Instance(_) | ActionExit::Port { .. } => TunnelKind::Vxlan,

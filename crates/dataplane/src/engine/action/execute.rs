@@ -104,18 +104,14 @@ pub(crate) fn write(
     subject: &mut impl Subject,
     addressed: Option<MacAddr>,
 ) -> Result<(), DropReason> {
+    if let (Some(memory), ActionExit::Instance(instance)) = (action.memory(), &action.exit) {
+        subject.remember(instance, &memory)?;
+    }
+    let (destination, source) = action.macs(addressed);
+    address(subject.frame(), destination, source)?;
     match &action.rewrite {
-        Rewrite::Nothing => address(subject.frame(), addressed, None),
-        Rewrite::Header(template) => {
-            address(subject.frame(), addressed, None)?;
-            subject.put_header(template)
-        }
-        Rewrite::Macs { destination, source, memory } => {
-            if let (Some(memory), ActionExit::Instance(instance)) = (memory, &action.exit) {
-                subject.remember(instance, memory)?;
-            }
-            address(subject.frame(), Some(*destination), *source)
-        }
+        Rewrite::Header(template) => subject.put_header(template),
+        Rewrite::Nothing | Rewrite::Macs { .. } => Ok(()),
     }
 }
 

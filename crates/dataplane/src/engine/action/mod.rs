@@ -166,6 +166,16 @@ impl Action {
         }
     }
 
+    /// The MACs that it writes over those of a frame, destination and source; none: that stays. `addressed`: the
+    /// MAC that a packet is addressed to where the action names none.
+    #[inline(always)]
+    pub(crate) fn macs(&self, addressed: Option<MacAddr>) -> (Option<MacAddr>, Option<MacAddr>) {
+        match self.rewrite {
+            Rewrite::Nothing | Rewrite::Header(_) => (addressed, None),
+            Rewrite::Macs { destination, source, .. } => (Some(destination), source),
+        }
+    }
+
     /// What the proxy's memory keeps of a packet.
     pub(crate) fn memory(&self) -> Option<Memory> {
         match self.rewrite {

@@ -49,9 +49,7 @@ pub(super) fn write(
     writer: &mut Writer<'_>,
 ) -> Result<(), SourceRouteError> {
     let number = u8::try_from(detours.len());
-    let most = usize::from(u8::MAX);
-    let number =
-        number.map_err(|_| SourceRouteError::TooManyPorts { ports: detours.len(), most })?;
+    let number = number.map_err(|_| SourceRouteError::TooManyDetours(detours.len()))?;
     writer.put(&[number])?;
     for Detour { counter, rejoin, ports } in detours {
         let count = super::super::count(ports, PORTS_MAX)?;
@@ -123,15 +121,20 @@ impl<'p> Iterator for Detours<'p> {
 impl NativeView<'_> {
     /// Writes the header of a frame that takes the detour for the port that is next, none of whose ports has been
     /// taken, and answers its length. The detours of positions that the frame no longer comes by are left out.
-    /// `key`: that of the domain, if the header has a tag.
+    /// `key`: that of the domain, without which no header with a tag is made anew. The tag must be right.
     ///
     /// # Errors
-    /// The header has no detour for that port, or there is not room for what it is then.
+    /// The tag is wrong, the header has no detour for that port, or there is not room for what it is then.
     pub fn detour(&self, key: Option<&TagKey>, into: &mut [u8]) -> Result<usize, SourceRouteError> {
+        let key = match self.tag {
+            None => None,
+            Some(_) => Some(key.ok_or(SourceRouteError::Tag)?),
+        };
+        key.map_or(Ok(()), |key| self.check(key))?;
         let counter = self.counter;
         let wanted = self.detours().find(|detour| detour.counter == counter);
         let DetourView { rejoin, count, packed, width, .. } =
-            wanted.ok_or(SourceRouteError::Detour { counter, rejoin: 0 })?;
+            wanted.ok_or(SourceRouteError::NoDetour(counter))?;
         let taken = rejoin.saturating_add(count);
         let own = |position| self.port(position);
         let ports = (1..=rejoin)
@@ -142,7 +145,7 @@ impl NativeView<'_> {
             Parts { width, count: self.count.max(taken), counter: taken, ports, path: self.path };
         let is_ahead = |detour: &DetourView<'_>| detour.counter <= rejoin;
         let kept = self.detours().filter(is_ahead).count();
-        parts.write(key.filter(|_| self.tag.is_some()), self.ether_type, into, |writer| {
+        parts.write(key, self.ether_type, into, |writer| {
             if kept == 0 {
                 return Ok(());
             }

@@ -18,12 +18,19 @@ impl fmt::Debug for TagKey {
 }
 
 impl TagKey {
-    /// The low 16 bits of SipHash-2-4 over width, path identifier and packed ports.
-    pub(super) fn tag(&self, width: PortWidth, path: Spi, packed: &[u8]) -> [u8; TAG_BYTES] {
+    /// The low 16 bits of SipHash-2-4 over width, number of ports, path identifier, packed ports and detours.
+    pub(super) fn tag(
+        &self,
+        (width, count): (PortWidth, u8),
+        path: Spi,
+        packed: &[u8],
+        detours: &[u8],
+    ) -> [u8; TAG_BYTES] {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         let [_, a, b, c] = path.get().to_be_bytes();
-        hasher.write(&[width.bits(), a, b, c]);
+        hasher.write(&[width.bits(), count, a, b, c]);
         hasher.write(packed);
+        hasher.write(detours);
         let [.., high, low] = hasher.finish().to_be_bytes();
         [high, low]
     }

@@ -65,7 +65,7 @@ pub(super) async fn chain(view: &View) -> Result<Response, Problem> {
             }
         }
     }
-    let nodes: Vec<_> = situation.blueprint.programs.keys().cloned().collect();
+    let nodes: Vec<_> = situation.inventory.nodes.keys().cloned().collect();
     for node in &nodes {
         if let Err(why) = app.fleet.ask(node, &Question::Check(CheckQuestion::Arm { seal })).await {
             let text = format!("a node does not take part: {why}");
