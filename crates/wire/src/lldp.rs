@@ -131,11 +131,11 @@ impl<'p> LldpFrame<'p> {
         }
         let all = ethernet.payload();
         let mut tlvs = Tlvs { rest: all };
-        let chassis = Identifier::read(tlvs.expect(kind::CHASSIS)?);
+        let chassis = Identifier::read(tlvs.required(kind::CHASSIS)?);
         let chassis = chassis.ok_or(LldpError::Value(kind::CHASSIS))?;
-        let port = Identifier::read(tlvs.expect(kind::PORT)?);
+        let port = Identifier::read(tlvs.required(kind::PORT)?);
         let port = port.ok_or(LldpError::Value(kind::PORT))?;
-        let seconds = tlvs.expect(kind::TIME_TO_LIVE)?.try_into();
+        let seconds = tlvs.required(kind::TIME_TO_LIVE)?.try_into();
         let seconds = seconds.map_err(|_| LldpError::Value(kind::TIME_TO_LIVE))?;
         let mut read = Self {
             source: ethernet.source(),
@@ -246,7 +246,7 @@ impl<'p> Tlvs<'p> {
         Ok((kind, value))
     }
 
-    fn expect(&mut self, wanted: u8) -> Result<&'p [u8], LldpError> {
+    fn required(&mut self, wanted: u8) -> Result<&'p [u8], LldpError> {
         match self.take()? {
             (kind, value) if kind == wanted => Ok(value),
             (kind, _) => Err(LldpError::Order(kind)),

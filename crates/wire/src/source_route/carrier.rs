@@ -8,7 +8,7 @@
 use super::SourceRouteError;
 use crate::ethernet;
 use crate::mpls::LabelStackEntry;
-use crate::scalar::{EtherType, MacAddr, MplsLabel, VlanId};
+use crate::scalar::{EtherType, MacAddr, VlanId};
 
 mod field {
     use core::ops::Range;
@@ -81,11 +81,6 @@ impl Carrier {
         into[field::STACK..LEN].copy_from_slice(&self.top.to_bytes());
         Ok(())
     }
-}
-
-/// A label of a stack.
-pub(super) const fn label(low_bits: u32) -> MplsLabel {
-    MplsLabel::from_low_bits(low_bits)
 }
 
 /// Writes the time to live of the first label of a frame that has been read.

@@ -15,7 +15,7 @@
 use super::carrier::{self, Carrier};
 use super::{Next, PORTS_MAX, SourceRouteError, safe};
 use crate::mpls::LabelStackEntry;
-use crate::scalar::{MacAddr, VlanId};
+use crate::scalar::{MacAddr, MplsLabel, VlanId};
 use core::fmt;
 
 /// Ports in the address, the VLAN identifier and the first label.
@@ -57,7 +57,12 @@ impl Density {
             Self::Labels => (payload, 0),
             Self::Dense => (payload >> 8, payload as u8),
         };
-        LabelStackEntry { label: carrier::label(label as u32), traffic_class: 0, is_bottom, ttl }
+        LabelStackEntry {
+            label: MplsLabel::from_low_bits(label as u32),
+            traffic_class: 0,
+            is_bottom,
+            ttl,
+        }
     }
 }
 
@@ -205,7 +210,7 @@ impl<'w> ClassicHeader<'w> {
             destination: MacAddr([a, b, c, d, e, f]),
             vlan: VlanId::from_low_bits(u32::from(u16::from_be_bytes([v, w]) >> 4)),
             top: LabelStackEntry {
-                label: carrier::label((bits & 0xf_ffff) as u32),
+                label: MplsLabel::from_low_bits((bits & 0xf_ffff) as u32),
                 traffic_class,
                 is_bottom: true,
                 ttl: self.way.len() as u8,

@@ -13,7 +13,7 @@
 use super::carrier::{self, Carrier};
 use super::{Next, SourceRouteError};
 use crate::mpls::LabelStackEntry;
-use crate::scalar::{MacAddr, VlanId};
+use crate::scalar::{MacAddr, MplsLabel, VlanId};
 
 /// Ports of a header.
 pub const PORTS: usize = 9;
@@ -123,7 +123,7 @@ impl SafeHeader {
             destination: MacAddr([first << 2 | LOCAL, b, c, d, e, f]),
             vlan: VlanId::from_low_bits(vlan.into()),
             top: LabelStackEntry {
-                label: carrier::label(LABEL_MARK | (self.bits & LABEL_BITS) as u32),
+                label: MplsLabel::from_low_bits(LABEL_MARK | (self.bits & LABEL_BITS) as u32),
                 traffic_class: 0,
                 is_bottom: true,
                 ttl: self.counter + 1,
