@@ -7,9 +7,10 @@
 
 use crate::id::{ChainId, NetworkId, NodeName, PathId, PortId, RuleId, SliceId};
 use crate::program::{
-    ChainEntry, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry, PathEntry, PinEntry, PortEntry,
-    RuleEntry, SliceEntry, SlicePathEntry, TunnelEntry,
+    ChainEntry, ExitEntry, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry, PathEntry, PinEntry,
+    PortEntry, RuleEntry, SliceEntry, SlicePathEntry, TunnelEntry,
 };
+use crate::topology::PortNumber;
 use crate::{BlueprintNumber, NodeProgram};
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
@@ -324,6 +325,8 @@ kinds! {
     Slice slices: SliceId => SliceEntry, if |key, entry| *key == entry.id;
     /// The paths of slices.
     SlicePath slice_paths: PathId => SlicePathEntry, if |key, entry| *key == entry.id;
+    /// What the port numbers of source routes stand for at the node.
+    Exit exits: PortNumber => ExitEntry, if |key, entry| *key == entry.number;
 }
 
 impl Entries {
@@ -356,6 +359,7 @@ impl Entries {
             pins: list(&self.pins),
             slices: list(&self.slices),
             slice_paths: list(&self.slice_paths),
+            exits: list(&self.exits),
         }
     }
 }
@@ -424,6 +428,7 @@ impl NodeProgram {
             pins: table(&self.pins, |place, entry| (entry.new, (place & 0xffff) as u16)),
             slices: table(&self.slices, |_, entry| entry.id),
             slice_paths: table(&self.slice_paths, |_, entry| entry.id),
+            exits: table(&self.exits, |_, entry| entry.number),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::resource::{
     TuplePattern,
 };
 use crate::slice::{Slice, SlicePlace};
+use crate::topology::PortNumber;
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,9 @@ pub struct NodeProgram {
     /// The paths of slices.
     #[serde(default)]
     pub slice_paths: Vec<SlicePathEntry>,
+    /// What the port numbers of source routes stand for here.
+    #[serde(default)]
+    pub exits: Vec<ExitEntry>,
 }
 
 impl NodeProgram {
@@ -87,6 +91,7 @@ impl NodeProgram {
             pins: Vec::new(),
             slices: Vec::new(),
             slice_paths: Vec::new(),
+            exits: Vec::new(),
         }
     }
 }
@@ -171,6 +176,36 @@ pub struct PortEntry {
     /// from these addresses only, those of the machine. None: from any.
     #[serde(default)]
     pub own_sources: Option<Vec<IpAddr>>,
+}
+
+/// Where a frame on a source route goes that names a port number of this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExitPlace {
+    /// Into the cable at this interface of the node.
+    Link(String),
+    /// To a function or an endpoint, by a port of this node.
+    Port(PortId),
+}
+
+/// A port number of source routes. It is never another's while a packet may carry it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitEntry {
+    /// The number.
+    pub number: PortNumber,
+    /// What it stands for.
+    pub to: ExitPlace,
+}
+
+impl ExitEntry {
+    /// The interface, if it is a link.
+    #[must_use]
+    pub fn link(&self) -> Option<&str> {
+        match &self.to {
+            ExitPlace::Link(interface) => Some(interface),
+            ExitPlace::Port(_) => None,
+        }
+    }
 }
 
 /// Where a MAC is reached.

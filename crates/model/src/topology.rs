@@ -1,11 +1,12 @@
 //! How nodes are plugged together. Knows ends and cables; refuses to know ways along them.
 
-use crate::id::NodeName;
+use crate::id::{NodeName, PortId};
 use crate::program::Underlay;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::num::NonZeroU8;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 /// What a node is for.
 #[derive(
@@ -78,6 +79,13 @@ impl PortNumber {
     pub const fn get(self) -> u8 {
         self.0.get()
     }
+
+    /// What agent and data plane call the link of this number among the ports of the node. No port that is
+    /// declared has such an identity: those are made at random.
+    #[must_use]
+    pub const fn link_id(self) -> PortId {
+        PortId(Uuid::from_u128(LINK_IDS | self.get() as u128))
+    }
 }
 
 impl fmt::Display for PortNumber {
@@ -85,6 +93,10 @@ impl fmt::Display for PortNumber {
         self.0.fmt(f)
     }
 }
+
+/// What the identities of links have in common: of version 8, which says nothing of how they are made
+/// (RFC 9562 section 5.8).
+const LINK_IDS: u128 = 0x0aca_7e00_0000_8000_8000_0000_0000_0000;
 
 /// An end of a cable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
