@@ -17,6 +17,7 @@ const ENGINE: &[&str] = &[
     "account",
     "state",
     "action",
+    "transit",
     "stages",
     "fast_path",
     "offload",

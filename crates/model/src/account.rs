@@ -294,6 +294,9 @@ pub struct NodeCounters {
     pub program: BlueprintNumber,
     /// Each port.
     pub ports: Vec<PortCounters>,
+    /// Each link, by the identity that it has among ports and under the name of its interface.
+    #[serde(default)]
+    pub links: Vec<PortCounters>,
     /// What came in from other nodes.
     pub tunnels: Account,
     /// What was sent to other nodes, in wire packets of the tenant.
@@ -321,6 +324,7 @@ impl NodeCounters {
             node,
             program,
             ports: Vec::new(),
+            links: Vec::new(),
             tunnels: Account::default(),
             tunnels_transmitted: Volume::default(),
             tunnels_ring_full: 0,
@@ -331,7 +335,7 @@ impl NodeCounters {
         }
     }
 
-    /// The account of the whole node: of its tunnels, its ports, and what was lost in the kernel's
+    /// The account of the whole node: of its tunnels, its ports and links, and what was lost in the kernel's
     /// program and between it and the engine.
     #[must_use]
     pub fn total(&self) -> Account {
@@ -339,7 +343,7 @@ impl NodeCounters {
         if let Some(kernel) = &self.dataplane.kernel {
             total.merge(&kernel.lost_in_kernel());
         }
-        for port in &self.ports {
+        for port in self.ports.iter().chain(&self.links) {
             total.merge(&port.account);
         }
         total
@@ -348,7 +352,8 @@ impl NodeCounters {
     /// Frames lost before they were received, over all rings and sockets.
     #[must_use]
     pub fn ring_full(&self) -> u64 {
-        let ports = wrapping_sum(self.ports.iter().map(|port| port.ring_full));
+        let rings = self.ports.iter().chain(&self.links).map(|port| port.ring_full);
+        let ports = wrapping_sum(rings);
         let punted = self.dataplane.kernel.as_ref().map_or(0, |kernel| kernel.ring_full);
         ports.wrapping_add(self.tunnels_ring_full).wrapping_add(punted)
     }

@@ -12,6 +12,7 @@ impl NodeCounters {
     pub fn merge(&mut self, other: &Self) {
         let is_same = |one: &PortCounters, other: &PortCounters| one.port == other.port;
         merge_lines(&mut self.ports, &other.ports, is_same, PortCounters::merge);
+        merge_lines(&mut self.links, &other.links, is_same, PortCounters::merge);
         self.tunnels.merge(&other.tunnels);
         self.tunnels_transmitted.merge(other.tunnels_transmitted);
         add(&mut self.tunnels_ring_full, other.tunnels_ring_full);

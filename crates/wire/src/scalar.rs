@@ -268,6 +268,8 @@ impl EtherType {
     pub const MPLS: Self = Self(0x8847);
     /// Source routes of ours: IEEE 802 local experimental type 1.
     pub const SOURCE_ROUTE: Self = Self(0x88b5);
+    /// Source routes of ours by residues: IEEE 802 local experimental type 2.
+    pub const RESIDUE_ROUTE: Self = Self(0x88b6);
     /// LLDP (IEEE 802.1AB).
     pub const LLDP: Self = Self(0x88cc);
     /// NSH (RFC 8300 section 2).

@@ -21,10 +21,12 @@ use catena_wire::plain::PlainFrame;
 use catena_wire::vxlan::VxlanHeader;
 
 impl Engine {
-    /// Which of so many engines with the same tables decides this packet, from 0.
+    /// Which of so many engines with the same tables decides this packet, from 0; none: whichever has read it,
+    /// because nothing is remembered of it.
     #[must_use]
-    pub fn decider(&self, packet: &Packet, engines: usize) -> usize {
-        self.decider_of(packet.origin, packet.buffer.bytes(), engines)
+    pub fn decider(&self, packet: &Packet, engines: usize) -> Option<usize> {
+        let is_in_transit = self.transit.has_brought(packet);
+        (!is_in_transit).then(|| self.decider_of(packet.origin, packet.buffer.bytes(), engines))
     }
 
     /// The same for a packet that somebody asks about.

@@ -2,6 +2,7 @@
 
 use catena_model::id::{NetworkId, PortId};
 use catena_model::resource::Encapsulation;
+use catena_model::topology::PortNumber;
 use catena_model::{PathId, SliceId};
 
 /// Why a program cannot be run.
@@ -48,6 +49,14 @@ pub enum CompileError {
         slice: SliceId,
         /// The path.
         path: PathId,
+    },
+    /// A port number of source routes leads to a port that the program does not hold.
+    #[error("port number {number} leads to port {port}, which is not in the program")]
+    ExitWithoutPort {
+        /// The number.
+        number: PortNumber,
+        /// The port.
+        port: PortId,
     },
     /// A path identifier lies outside the pool of its encapsulation.
     #[error("path {path} cannot be carried as {}: its identifier is outside the pool", encapsulation.name())]

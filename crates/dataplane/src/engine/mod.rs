@@ -22,6 +22,7 @@ mod rehearsal;
 mod stages;
 mod state;
 mod tables;
+mod transit;
 mod vector;
 
 pub use account::counters::RETIRED_PORTS_NAME;
@@ -73,6 +74,7 @@ use state::scheduler::Shaper;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tables::descent::Entered;
+use transit::Transit;
 use vector::Batch;
 use vector::Work;
 use vector::decision::Epoch;
@@ -142,6 +144,7 @@ pub struct Engine {
     floods: Floods,
     made: Shares<Owner>,
     flow_cache: FlowCache,
+    transit: Transit,
     kernel: Option<Box<KernelPath>>,
     // Working memory of the stages, kept so that no vector allocates.
     arrivals: Vec<Arrival>,
@@ -171,6 +174,7 @@ impl Engine {
             floods: Floods::new(config.flood_frames_per_second, config.flow_seed),
             made: Shares::new(),
             flow_cache: FlowCache::new(config.classified_max, config.flow_seed),
+            transit: Transit::default(),
             kernel: None,
             shaper: Shaper::new(config.slice_bits_per_second),
             fragments: Fragments::new(config.flow_seed),
@@ -198,6 +202,7 @@ impl Engine {
         for slot in self.slots.align(&tables, changed, &mut self.counters) {
             self.fast_path.close_gate(slot);
         }
+        self.transit.align(&tables, &self.slots);
         self.health.align(&tables);
         self.counters.align_paths(&tables, changed, &self.slots);
         // What went into functions with its user must be told by it until the end.
@@ -242,6 +247,15 @@ impl Engine {
         let mut input = input.drain(..);
         while let Some(first) = input.as_slice().first() {
             let mut count = input.len().min(VECTOR_PACKETS_MAX);
+            if self.transit.is_open() {
+                let (are_brought, run) = self.transit.run(&input.as_slice()[..count]);
+                count = run;
+                if are_brought {
+                    let books = (&self.slots, &mut self.counters);
+                    self.transit.pass_on(&mut Batch::new(&mut input, count), books, pool, out);
+                    continue;
+                }
+            }
             if self.checks.are_on(now_ns) {
                 if let Some(probe) = self.checks.probe(first) {
                     let Some(packet) = input.next() else { break };

@@ -228,7 +228,7 @@ impl HandOff {
     ) {
         for packet in input.drain(..) {
             let decider = engine.decider(&packet, self.barrier.workers());
-            match self.others.iter_mut().find(|peer| peer.number == decider) {
+            match self.others.iter_mut().find(|peer| Some(peer.number) == decider) {
                 None => self.kept.push(packet),
                 Some(peer) => {
                     self.handed += 1;

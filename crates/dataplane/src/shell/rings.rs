@@ -245,7 +245,7 @@ impl Rings {
 
     /// Fills in what the rings lost.
     pub(super) fn count(&mut self, counters: &mut NodeCounters) {
-        for line in &mut counters.ports {
+        for line in counters.ports.iter_mut().chain(&mut counters.links) {
             line.ring_full = self.lost_before.get(&line.port).copied().unwrap_or_default();
             if let Some(Some(port)) = self.seats.iter_mut().find(|place| is_of(place, line.port))
                 && port.slot.is_some()

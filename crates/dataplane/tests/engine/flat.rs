@@ -8,7 +8,7 @@ pub(crate) fn flat(nodes: &[NodeCounters]) -> BTreeMap<String, u64> {
     let mut flat = BTreeMap::new();
     for counters in nodes {
         let node = &counters.node;
-        for port in &counters.ports {
+        for port in counters.ports.iter().chain(&counters.links) {
             let name = &port.name;
             flatten(&mut flat, &format!("{name} "), &port.account);
             flat.insert(format!("{name} transmitted"), port.transmitted.packets);

@@ -58,6 +58,7 @@ mod tables;
 mod taps;
 mod too_big;
 mod town;
+mod transit;
 mod undeclared;
 mod updates;
 mod versions;

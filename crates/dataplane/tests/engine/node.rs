@@ -111,7 +111,9 @@ impl Node {
     pub(crate) fn shares(&mut self) -> Vec<Vec<Packet>> {
         let mut shares: Vec<Vec<Packet>> = self.engines.iter().map(|_| Vec::new()).collect();
         for packet in std::mem::take(&mut self.inbox) {
-            shares[self.first().decider(&packet, self.engines.len())].push(packet);
+            // What any engine may decide: here always another than the one that is asked about all else.
+            let decider = self.first().decider(&packet, self.engines.len());
+            shares[decider.unwrap_or(self.engines.len() - 1)].push(packet);
         }
         shares
     }

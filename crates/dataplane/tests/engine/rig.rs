@@ -6,7 +6,7 @@ use crate::node::Node;
 pub(crate) use crate::passing::{Behaviour, route};
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
-use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
+use crate::town::{Town, UNDERLAY_MTU, link_name, node_address, node_name};
 use catena_dataplane::engine::{
     Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables,
     TunnelKind, Way,
@@ -21,6 +21,7 @@ use catena_model::explain::{
 use catena_model::program::{PROXY_MAC, PortRole};
 use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
+use catena_model::topology::PortNumber;
 use catena_model::{CounterScope, DropReason, NodeProgram};
 use catena_wire::frame::FrameView;
 use catena_wire::probe::ProbeMark;
@@ -270,6 +271,10 @@ impl Rig {
             let seen = Seen { bytes: frame.buffer.bytes().to_vec(), offload: frame.buffer.offload };
             let node = &mut self.nodes[number];
             node.pool.put(frame.buffer);
+            if self.crosses_cable(number, frame.to, &seen) {
+                continue;
+            }
+            let node = &self.nodes[number];
             let port = self
                 .town
                 .ports
@@ -298,6 +303,34 @@ impl Rig {
         for datagram in datagrams {
             self.carry(number, datagram);
         }
+    }
+
+    /// Brings a frame to the other end of the cable in this slot of a node; false: there is none.
+    fn crosses_cable(&mut self, from: usize, slot: PortSlot, seen: &Seen) -> bool {
+        let mut links = self.town.links(from);
+        let found = links.find(|(number, _)| self.link_slot(from, *number) == Some(slot));
+        let Some((number, (node, port))) = found else { return false };
+        drop(links);
+        self.seen.entry(link_name(from, number)).or_default().push(seen.clone());
+        if node < self.nodes.len()
+            && let Some(slot) = self.link_slot(node, port)
+        {
+            self.nodes[node].queue(slot, &seen.bytes, seen.offload);
+        }
+        true
+    }
+
+    pub(crate) fn link_slot(&self, node: usize, number: u8) -> Option<PortSlot> {
+        self.nodes[node].slot_of(PortNumber::new(number).unwrap().link_id())
+    }
+
+    /// Brings frames to a link of a node, and lets everything happen.
+    pub(crate) fn bring(&mut self, node: usize, number: u8, frames: &[Vec<u8>]) {
+        let slot = self.link_slot(node, number).expect("the node has the link");
+        for frame in frames {
+            self.nodes[node].queue(slot, frame, Offload::default());
+        }
+        self.run();
     }
 
     fn carry(&mut self, from: usize, datagram: Datagram) {
@@ -458,7 +491,8 @@ impl Rig {
         for node in &self.nodes {
             let counters = node.counters();
             let waiting = node.fragments_waiting();
-            let accounts = counters.ports.iter().map(|port| (port.name.as_str(), &port.account));
+            let ports = counters.ports.iter().chain(&counters.links);
+            let accounts = ports.map(|port| (port.name.as_str(), &port.account));
             for (name, account) in accounts.chain([("tunnels", &counters.tunnels)]) {
                 assert_eq!(account.unaccounted(), 0, "{} {name}: {account:?}", counters.node);
                 assert!(account.held <= waiting, "{} {name}", counters.node);
@@ -575,16 +609,18 @@ fn assert_held(engine: &Engine, out: &Output) {
     assert_eq!(counters.total().unaccounted(), 0);
 }
 
-/// Who asks for one chain and one port is told of these what all are told.
+/// Who asks for one chain, one port and one link is told of these what all are told.
 fn check_scope(node: &Node, all: &NodeCounters) {
-    let (chain, port) = (all.chains.first(), all.ports.first());
+    let chain = all.chains.first();
+    let ports = all.ports.first().into_iter().chain(all.links.last());
     let of = CounterScope {
         chains: chain.map(|counted| counted.chain).into_iter().collect(),
-        ports: port.map(|counted| counted.port).into_iter().collect(),
+        ports: ports.map(|counted| counted.port).collect(),
     };
     let mut expected = all.clone();
     expected.chains.retain(|counted| of.chains.contains(&counted.chain));
     expected.ports.retain(|counted| of.ports.contains(&counted.port));
+    expected.links.retain(|counted| of.ports.contains(&counted.port));
     assert_eq!(node.counters_of(Some(&of)), expected);
 }
 

@@ -6,13 +6,14 @@ use catena_model::classifier::{Field, FieldMatch};
 use catena_model::entry::Program;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
-    Balance, ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry,
-    NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry, RuleEntry, RuleMatch,
-    RulePlace, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
+    Balance, ChainEntry, ExitEntry, ExitPlace, HopEntry, HopKind, InstanceEntry, Location,
+    MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry,
+    RuleEntry, RuleMatch, RulePlace, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
 };
+use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,6 +80,8 @@ pub(crate) struct Town {
     pub(crate) nodes: usize,
     pub(crate) number: u64,
     pub(crate) choice_seed: u64,
+    /// Both ends of each: a node, and its port number.
+    pub(crate) cables: Vec<[(usize, u8); 2]>,
     pub(crate) networks: Vec<Network>,
     pub(crate) ports: Vec<Port>,
     /// Names of ports that are in no program for now.
@@ -319,10 +322,17 @@ impl Town {
                 });
             }
         }
+        program.exits = self.links(node).map(|(number, _)| exit_entry(node, number)).collect();
         program.pins.clone_from(&self.pins);
         program.slices.clone_from(&self.slices);
         program.slice_paths.clone_from(&self.slice_paths);
         program
+    }
+
+    /// The links of a node: their numbers, and where each leads.
+    pub(crate) fn links(&self, node: usize) -> impl Iterator<Item = (u8, (usize, u8))> {
+        let ways = self.cables.iter().flat_map(|[one, other]| [(*one, *other), (*other, *one)]);
+        ways.filter(move |((from, _), _)| *from == node).map(|((_, number), to)| (number, to))
     }
 
     fn network_entry(&self, node: usize, index: usize, network: &Network) -> NetworkEntry {
@@ -358,4 +368,14 @@ fn port_entry(port: &Port, network: NetworkId) -> PortEntry {
         attachment: Attachment { namespace: None, interface: port.name.clone() },
         own_sources: port.own_sources.clone(),
     }
+}
+
+/// The name of a node's link.
+pub(crate) fn link_name(node: usize, number: u8) -> String {
+    format!("{}-{number}", node_name(node))
+}
+
+fn exit_entry(node: usize, number: u8) -> ExitEntry {
+    let to = ExitPlace::Link(link_name(node, number));
+    ExitEntry { number: PortNumber::new(number).unwrap(), to }
 }

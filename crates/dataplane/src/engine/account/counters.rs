@@ -357,12 +357,20 @@ impl Counters {
             Some(self.slots.get(slot.index())?.sums.export(entry.id, entry.name.clone()))
         };
         let mut ports: Vec<PortCounters> = asked.into_iter().filter_map(line).collect();
+        let is_asked = |id: PortId| of.is_none_or(|of| of.ports.contains(&id));
+        let links = tables.exits.links().filter(|(number, _)| is_asked(number.link_id()));
+        let links = links.filter_map(|(number, name)| {
+            let slot = slots.of_port(number.link_id())?;
+            Some(self.slots.get(slot.index())?.sums.export(number.link_id(), name.to_owned()))
+        });
+        let links = links.collect();
         if self.has_retired && of.is_none() {
             let nobody = PortId(Uuid::nil());
             ports.push(self.retired.export(nobody, RETIRED_PORTS_NAME.to_owned()));
         }
         NodeCounters {
             ports,
+            links,
             tunnels: self.tunnels.tally.export(),
             tunnels_transmitted: self.tunnels.transmitted,
             chains: self.paths.export(tables, of),

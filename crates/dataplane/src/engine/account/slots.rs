@@ -24,6 +24,8 @@ pub(crate) struct Slots {
     /// Those that no port has, the least first.
     free: BinaryHeap<Reverse<u16>>,
     of_index: Vec<PortSlot>,
+    /// The links that have one.
+    links: Vec<PortId>,
     last_serial: u32,
 }
 
@@ -42,12 +44,21 @@ impl Slots {
             Some(changed) => changed.gone_ports.clone(),
             None => self.by_id.keys().copied().collect(),
         };
-        for port in gone.iter().filter(|port| tables.names.port(**port).is_none()) {
-            let Some(slot) = self.by_id.remove(port) else { continue };
+        let gone_links = std::mem::take(&mut self.links);
+        let gone = gone.into_iter().filter(|port| tables.names.port(*port).is_none());
+        for port in gone.chain(gone_links).filter(|port| !tables.exits.has_link(*port)) {
+            let Some(slot) = self.by_id.remove(&port) else { continue };
             counters.close_port(slot);
             self.slots[slot.index()] = Slot { index: None, serial: NO_SERIAL };
             self.free.push(Reverse(slot.0));
             closed.push(slot);
+        }
+        for (number, _) in tables.exits.links() {
+            let id = number.link_id();
+            if !self.by_id.contains_key(&id) {
+                self.open(id, counters);
+            }
+            self.links.push(id);
         }
         let there: Vec<PortIndex> = match changed {
             Some(changed) => changed.ports.iter().copied().collect(),

@@ -16,6 +16,8 @@ use catena_model::DropReason;
 use catena_model::TunnelKind;
 use catena_model::account::Created;
 use catena_model::resource::Encapsulation;
+use catena_wire::frame::FrameView;
+use catena_wire::scalar::EtherType;
 use catena_wire::vxlan::VxlanHeader;
 
 /// A packet whose payload is not looked at yet.
@@ -131,6 +133,9 @@ fn parse(
     let owner = arrival.owner;
     let parsed = step.and_then(|step| {
         let view = parse_frame(arrival.buffer.bytes())?;
+        if arrival.sender.is_none() && is_on_source_route(&view) {
+            return Err(DropReason::ForeignChainHeader);
+        }
         let volume = settle(&mut arrival.buffer, &view)?;
         Ok((step, view, volume))
     });
@@ -161,6 +166,16 @@ fn parse(
             pass_fragments(work, fragments, vector, context);
         }
         Err(reason) => context.end(arrival.buffer, owner, path, reason, volume),
+    }
+}
+
+/// Has a frame the look of one that a link brings, whatever its addresses are? No port may send such a frame: a node
+/// that it reached would take its word for the way.
+fn is_on_source_route(view: &FrameView) -> bool {
+    match view.ethertype {
+        EtherType::SOURCE_ROUTE | EtherType::RESIDUE_ROUTE => true,
+        EtherType::MPLS => view.vlan.is_some(),
+        _ => false,
     }
 }
 

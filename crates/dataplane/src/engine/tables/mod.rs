@@ -6,6 +6,7 @@ pub(crate) mod classifier;
 pub(crate) mod compile;
 pub(crate) mod dependency;
 pub(crate) mod descent;
+pub(crate) mod exits;
 pub(crate) mod names;
 pub(crate) mod network;
 pub(crate) mod path;
@@ -26,6 +27,7 @@ use catena_wire::flow::FlowKey;
 use catena_wire::scalar::Vni;
 use classifier::Rules;
 use descent::Descent;
+use exits::Exits;
 use imbl::OrdSet;
 use names::Names;
 use network::{NetworkTable, NodeTable};
@@ -55,6 +57,7 @@ pub struct Tables {
     pub(crate) networks: Slab<NetworkTable>,
     pub(crate) vnis: Arc<HashMap<Vni, NetworkIndex, ShortKeys>>,
     pub(crate) ports: Slab<PortTable>,
+    pub(crate) exits: Arc<Exits>,
     pub(crate) positions: Positions,
     pub(crate) paths: Slab<PathTable>,
     /// Paths that functions of this node rewrite packets on.
@@ -111,6 +114,7 @@ impl Tables {
             networks: Slab::default(),
             vnis: Arc::default(),
             ports: Slab::default(),
+            exits: Arc::default(),
             positions: Positions::default(),
             paths: Slab::default(),
             rewritten: 0,

@@ -19,6 +19,7 @@ use crate::engine::tables::names::Referrer;
 
 use super::Tables;
 use super::dependency::met_by_rule;
+use super::exits::Exits;
 use super::slices::Scope;
 use catena_model::entry::{Entries, Program};
 use catena_model::id::{ChainId, NetworkId, PortId};
@@ -154,6 +155,7 @@ impl Following<'_> {
         self.follow_nodes();
         self.follow_networks()?;
         self.follow_ports()?;
+        self.follow_exits()?;
         self.follow_lines();
         self.make_networks();
         self.take_slices_out();
@@ -166,6 +168,20 @@ impl Following<'_> {
         self.next.retake(taken.into_iter().chain(self.turned.paths.iter().copied()));
         self.make_ports();
         self.note_entered();
+        Ok(())
+    }
+}
+
+impl Following<'_> {
+    /// Few, and no decision about a packet on a path depends on any: they are looked at whole.
+    fn follow_exits(&mut self) -> Result<(), CompileError> {
+        let has_ports =
+            |entries: &Entries| entries.exits.values().any(|exit| exit.link().is_none());
+        if has_ports(self.entries)
+            || !edits(&self.former.entries.exits, &self.entries.exits).is_empty()
+        {
+            self.next.exits = Arc::new(Exits::of(self.entries)?);
+        }
         Ok(())
     }
 }
@@ -205,5 +221,6 @@ fn check_lists(program: &NodeProgram, entries: &Entries) -> Result<(), CompileEr
     twice("port", &program.ports, entries.ports.len(), |entry| entry.id.to_string())?;
     twice("path", &program.paths, entries.paths.len(), |entry| entry.id.to_string())?;
     twice("slice", &program.slices, entries.slices.len(), |entry| entry.id.to_string())?;
-    twice("path", &program.slice_paths, entries.slice_paths.len(), |entry| entry.id.to_string())
+    twice("path", &program.slice_paths, entries.slice_paths.len(), |entry| entry.id.to_string())?;
+    twice("port number", &program.exits, entries.exits.len(), |entry| entry.number.to_string())
 }
