@@ -1,7 +1,9 @@
 //! Path encapsulations and what each can do: one table, which planning, the API and the data plane read.
 //! How a header is written is known to the data plane alone.
 
-use crate::limits::{MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, SLICE_PATH_IDS_FROM};
+use crate::limits::{
+    MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, SLICE_PATH_IDS_FROM, SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
+};
 use catena_wire::ports;
 use catena_wire::scalar::EtherType;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,9 @@ pub enum Encapsulation {
     Nsh,
     /// MPLS SFC label pair (RFC 8595).
     Mpls,
+    /// The ports of the way in a header of ours behind the addresses of Ethernet.
+    #[serde(rename = "source-route/native")]
+    SourceRouteNative,
     /// One that proves what another would cost: path, hop and time to live as they are.
     #[cfg(dummy_encapsulation)]
     Dummy,
@@ -45,23 +50,32 @@ pub struct Capabilities {
     /// Those that paths of slices may have: no two pools overlap, because a node tells paths apart by
     /// the number alone.
     pub slice_path_ids: RangeInclusive<u32>,
-    /// The name of its tunnel between nodes, in messages.
-    pub tunnel: &'static str,
-    /// The UDP port of that tunnel.
-    pub udp_port: u16,
-    /// What follows the Ethernet header towards a function that speaks it.
+    /// The greatest identifier that its headers hold.
+    pub path_id_max: u32,
+    /// How it travels between nodes.
+    pub carriage: Carriage,
+    /// What follows the Ethernet header towards a function that speaks it, or on a link.
     pub ether_type: EtherType,
     /// Is there room for metadata: what classifiers write, and whose packet it is?
     pub has_metadata: bool,
 }
 
+/// How packets travel between nodes.
+#[derive(Clone, Copy, Debug)]
+pub enum Carriage {
+    /// In a tunnel of this name in messages, to this UDP port.
+    Tunnel(&'static str, u16),
+    /// By links, over the ports that stand in the packet.
+    Links,
+}
+
 const NSH: Capabilities = Capabilities {
     name: "nsh",
     path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
-    slice_path_ids: MPLS_PATH_IDS_MAX + 1..=NSH_PATH_IDS_MAX,
+    slice_path_ids: MPLS_PATH_IDS_MAX + 1..=SOURCE_ROUTE_SLICE_PATH_IDS_FROM - 1,
+    path_id_max: NSH_PATH_IDS_MAX,
     // VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
-    tunnel: "vxlan_gpe",
-    udp_port: ports::VXLAN_GPE,
+    carriage: Carriage::Tunnel("vxlan_gpe", ports::VXLAN_GPE),
     ether_type: EtherType::NSH,
     has_metadata: true,
 };
@@ -71,10 +85,20 @@ const MPLS: Capabilities = Capabilities {
     // Labels below 16 are reserved (RFC 3032 section 2.1).
     path_ids: 16..=SLICE_PATH_IDS_FROM - 1,
     slice_path_ids: SLICE_PATH_IDS_FROM..=MPLS_PATH_IDS_MAX,
+    path_id_max: MPLS_PATH_IDS_MAX,
     // MPLS over UDP (RFC 7510, RFC 8595).
-    tunnel: "mpls_udp",
-    udp_port: ports::MPLS_UDP,
+    carriage: Carriage::Tunnel("mpls_udp", ports::MPLS_UDP),
     ether_type: EtherType::MPLS,
+    has_metadata: false,
+};
+
+const SOURCE_ROUTE_NATIVE: Capabilities = Capabilities {
+    name: "source-route/native",
+    path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
+    slice_path_ids: SOURCE_ROUTE_SLICE_PATH_IDS_FROM..=NSH_PATH_IDS_MAX,
+    path_id_max: NSH_PATH_IDS_MAX,
+    carriage: Carriage::Links,
+    ether_type: EtherType::SOURCE_ROUTE,
     has_metadata: false,
 };
 
@@ -83,9 +107,9 @@ const DUMMY: Capabilities = Capabilities {
     name: "dummy",
     path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
     slice_path_ids: NSH_PATH_IDS_MAX + 1..=NSH_PATH_IDS_MAX + 0x1_0000,
+    path_id_max: NSH_PATH_IDS_MAX + 0x1_0000,
     // A port and an EtherType for experiments (RFC 4727, IEEE 802).
-    tunnel: "dummy",
-    udp_port: 1021,
+    carriage: Carriage::Tunnel("dummy", 1021),
     ether_type: EtherType(0x88b6),
     has_metadata: false,
 };
@@ -93,10 +117,16 @@ const DUMMY: Capabilities = Capabilities {
 impl Encapsulation {
     /// Every encapsulation.
     #[cfg(not(dummy_encapsulation))]
-    pub const ALL: [Self; 2] = [Self::Nsh, Self::Mpls];
+    pub const ALL: [Self; 3] = [Self::Nsh, Self::Mpls, Self::SourceRouteNative];
     /// Every encapsulation.
     #[cfg(dummy_encapsulation)]
-    pub const ALL: [Self; 3] = [Self::Nsh, Self::Mpls, Self::Dummy];
+    pub const ALL: [Self; 4] = [Self::Nsh, Self::Mpls, Self::SourceRouteNative, Self::Dummy];
+    /// Those that travel in tunnels between nodes: functions may speak them, too.
+    #[cfg(not(dummy_encapsulation))]
+    pub const TUNNELLED: [Self; 2] = [Self::Nsh, Self::Mpls];
+    /// Those that travel in tunnels between nodes: functions may speak them, too.
+    #[cfg(dummy_encapsulation)]
+    pub const TUNNELLED: [Self; 3] = [Self::Nsh, Self::Mpls, Self::Dummy];
 
     /// What networking-sfc means where a chain does not say it.
     pub const OF_NETWORKING_SFC: Self = Self::Mpls;
@@ -107,6 +137,7 @@ impl Encapsulation {
         match self {
             Self::Nsh => &NSH,
             Self::Mpls => &MPLS,
+            Self::SourceRouteNative => &SOURCE_ROUTE_NATIVE,
             #[cfg(dummy_encapsulation)]
             Self::Dummy => &DUMMY,
         }
@@ -124,11 +155,17 @@ impl Encapsulation {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
+    /// Does it travel by links, over the ports that stand in the packet?
+    #[must_use]
+    pub const fn is_source_route(self) -> bool {
+        matches!(self.capabilities().carriage, Carriage::Links)
+    }
+
     /// All identifiers that its headers may hold, of chains and of slices.
     #[must_use]
     pub fn identifiers(self) -> RangeInclusive<u32> {
-        let Capabilities { path_ids, slice_path_ids, .. } = self.capabilities();
-        *path_ids.start()..=*slice_path_ids.end()
+        let Capabilities { path_ids, path_id_max, .. } = self.capabilities();
+        *path_ids.start()..=*path_id_max
     }
 }
 
@@ -147,7 +184,9 @@ mod tests {
                 assert!(!overlap, "{one:?} and {other:?}");
             }
         }
-        assert_eq!(Encapsulation::Nsh.identifiers(), 1..=0xff_ffff);
+        for of_24_bits in [Encapsulation::Nsh, Encapsulation::SourceRouteNative] {
+            assert_eq!(of_24_bits.identifiers(), 1..=0xff_ffff);
+        }
         assert_eq!(Encapsulation::Mpls.identifiers(), 16..=0xf_ffff);
     }
 }

@@ -8,7 +8,7 @@
 use crate::id::{ChainId, NetworkId, NodeName, PathId, PortId, RuleId, SliceId};
 use crate::program::{
     ChainEntry, ExitEntry, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry, PathEntry, PinEntry,
-    PortEntry, RuleEntry, SliceEntry, SlicePathEntry, TunnelEntry,
+    PortEntry, RouteEntry, RuleEntry, SliceEntry, SlicePathEntry, TunnelEntry,
 };
 use crate::topology::PortNumber;
 use crate::{BlueprintNumber, NodeProgram};
@@ -327,6 +327,8 @@ kinds! {
     SlicePath slice_paths: PathId => SlicePathEntry, if |key, entry| *key == entry.id;
     /// What the port numbers of source routes stand for at the node.
     Exit exits: PortNumber => ExitEntry, if |key, entry| *key == entry.number;
+    /// The ways to ports of other nodes.
+    Route routes: PortId => RouteEntry, if |key, entry| *key == entry.to;
 }
 
 impl Entries {
@@ -360,6 +362,7 @@ impl Entries {
             slices: list(&self.slices),
             slice_paths: list(&self.slice_paths),
             exits: list(&self.exits),
+            routes: list(&self.routes),
         }
     }
 }
@@ -429,6 +432,7 @@ impl NodeProgram {
             slices: table(&self.slices, |_, entry| entry.id),
             slice_paths: table(&self.slice_paths, |_, entry| entry.id),
             exits: table(&self.exits, |_, entry| entry.number),
+            routes: table(&self.routes, |_, entry| entry.to),
         }
     }
 }

@@ -51,6 +51,7 @@ declined! {
     Metadata "metadata" "Its path carries metadata.",
     Slices "slices" "Slices look deeper than the kernel does.",
     TapElsewhere "tap_elsewhere" "A tap of its path is on another node.",
+    SourceRouted "source_routed" "It goes by a source route, which the kernel does not write.",
     Rewritten "rewritten" "More than its destination MAC changes.",
     TooManyGuards "too_many_guards" "It is on more paths and networks than a transform can depend on.",
     NoAccount "no_account" "Every account of the kernel is taken.",

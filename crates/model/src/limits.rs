@@ -112,6 +112,10 @@ limits! {
         "Path identifiers of MPLS: 20 bits without the special-purpose labels 0 to 15 (RFC 8595, RFC 7274).";
     SLICE_PATH_IDS_FROM: u32 = 0x8_0000, "identifiers",
         "First path identifier that slices have: those of MPLS from here on, those of NSH behind all of MPLS.";
+    SOURCE_ROUTE_SLICE_PATH_IDS_FROM: u32 = 0xf0_0000, "identifiers",
+        "First path identifier of slices on source routes, which have 24 bits as NSH has: those of NSH end before it.";
+    ROUTE_PORTS_MAX: usize = 128, "port numbers",
+        "Ports of one source route at most, those of hosts counted.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",
         "How many blueprints must follow the removal of a path before its identifier is used again.";
     PROBE_PERIOD_MS: u64 = 80, "milliseconds",

@@ -69,6 +69,9 @@ pub struct NodeProgram {
     /// What the port numbers of source routes stand for here.
     #[serde(default)]
     pub exits: Vec<ExitEntry>,
+    /// The ways to ports of other nodes.
+    #[serde(default)]
+    pub routes: Vec<RouteEntry>,
 }
 
 impl NodeProgram {
@@ -92,6 +95,7 @@ impl NodeProgram {
             slices: Vec::new(),
             slice_paths: Vec::new(),
             exits: Vec::new(),
+            routes: Vec::new(),
         }
     }
 }
@@ -206,6 +210,15 @@ impl ExitEntry {
             ExitPlace::Port(_) => None,
         }
     }
+}
+
+/// The way from this node to a port of another, over links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteEntry {
+    /// The port.
+    pub to: PortId,
+    /// The port numbers by which a frame leaves each node on the way, its own link first; the last is that of the port.
+    pub ports: Vec<PortNumber>,
 }
 
 /// Where a MAC is reached.

@@ -1,6 +1,6 @@
 //! Tunnels between nodes: one for the ordinary traffic of tenant networks, one for each encapsulation.
 
-use crate::encapsulation::Encapsulation;
+use crate::encapsulation::{Carriage, Encapsulation};
 use catena_wire::ports;
 use serde::{Deserialize, Serialize};
 
@@ -16,11 +16,11 @@ pub enum TunnelKind {
 
 impl TunnelKind {
     /// Every kind.
-    pub const ALL: [Self; 1 + Encapsulation::ALL.len()] = {
-        let mut all = [Self::Vxlan; 1 + Encapsulation::ALL.len()];
+    pub const ALL: [Self; 1 + Encapsulation::TUNNELLED.len()] = {
+        let mut all = [Self::Vxlan; 1 + Encapsulation::TUNNELLED.len()];
         let mut number = 0;
-        while number < Encapsulation::ALL.len() {
-            all[number + 1] = Self::Path(Encapsulation::ALL[number]);
+        while number < Encapsulation::TUNNELLED.len() {
+            all[number + 1] = Self::Path(Encapsulation::TUNNELLED[number]);
             number += 1;
         }
         all
@@ -31,16 +31,22 @@ impl TunnelKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vxlan => "vxlan",
-            Self::Path(encapsulation) => encapsulation.capabilities().tunnel,
+            Self::Path(encapsulation) => match encapsulation.capabilities().carriage {
+                Carriage::Tunnel(name, _) => name,
+                Carriage::Links => encapsulation.name(),
+            },
         }
     }
 
-    /// The UDP destination port, registered with IANA.
+    /// The UDP destination port, registered with IANA; 0, which is nobody's, where links carry it.
     #[must_use]
     pub const fn udp_port(self) -> u16 {
         match self {
             Self::Vxlan => ports::VXLAN,
-            Self::Path(encapsulation) => encapsulation.capabilities().udp_port,
+            Self::Path(encapsulation) => match encapsulation.capabilities().carriage {
+                Carriage::Tunnel(_, port) => port,
+                Carriage::Links => 0,
+            },
         }
     }
 

@@ -37,7 +37,7 @@ impl Operator {
                 format!("delete chain {number}")
             }
             (1, Some(chain)) => {
-                let mut all = Encapsulation::ALL.into_iter().cycle();
+                let mut all = Encapsulation::TUNNELLED.into_iter().cycle();
                 let _ = all.find(|one| *one == chain.encapsulation);
                 chain.encapsulation = all.next().unwrap_or_default();
                 format!("carry chain {number} by {}", chain.encapsulation.name())
@@ -67,7 +67,7 @@ fn rules(chain: u32, endpoints: u64) -> Vec<catena_model::id::RuleId> {
 /// Creates a chain or gives it other functions.
 fn declare(intent: &mut Intent, number: u32, random: &mut Random) -> String {
     let id = topology::chain_id(number);
-    let [one, other, ..] = Encapsulation::ALL;
+    let [one, other, ..] = Encapsulation::TUNNELLED;
     let encapsulation = if random.chance(500) { one } else { other };
     let former = intent.chains.get(&id).cloned();
     let encapsulation = former.as_ref().map_or(encapsulation, |chain| chain.encapsulation);

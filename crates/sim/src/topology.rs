@@ -82,7 +82,7 @@ pub(crate) fn intent(nodes: usize) -> Intent {
             add_port(&mut intent, machine, network, index % nodes);
         }
         let number = u32::from(machine - 10);
-        let speaks = Encapsulation::ALL.get(usize::from(machine - 11)).copied();
+        let speaks = Encapsulation::TUNNELLED.get(usize::from(machine - 11)).copied();
         let instance = Instance {
             id: instance_id(number),
             label: label(format!("i{number}")),

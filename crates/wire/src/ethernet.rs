@@ -21,6 +21,8 @@ mod field {
 
 /// Length of the header without tags, bytes.
 pub const HEADER_BYTES: usize = 14;
+/// Bytes of both addresses, which come first.
+pub const ADDRESSES_BYTES: usize = 12;
 /// Length of one VLAN tag, bytes.
 pub const TAG_BYTES: usize = 4;
 /// Tags that are read; a third one is payload of EtherType 0x8100 or 0x88a8.

@@ -58,6 +58,19 @@ pub fn profile(frame: &[u8]) -> Option<Profile> {
         .then(|| if safe::has_signature(frame) { Profile::Safe9 } else { Profile::Classic80 })
 }
 
+/// What a node does with a frame, which stays as it is.
+///
+/// # Errors
+/// As [`advance`] says.
+#[inline]
+pub fn next(frame: &[u8]) -> Result<Next, SourceRouteError> {
+    match profile(frame).ok_or(SourceRouteError::NoProfile)? {
+        Profile::Native => native::next(frame),
+        Profile::Safe9 => safe::next(frame),
+        Profile::Classic80 => classic::next(frame),
+    }
+}
+
 /// A node's step: takes the next port, and writes the counter. A node between looks no further than the ports: what is
 /// behind them, edges read.
 ///

@@ -14,7 +14,7 @@ use crate::engine::packet::{Origin, Packet, PortSlot, parse};
 use crate::engine::tables::Tables;
 use catena_model::TunnelKind;
 use catena_model::explain::{ExplainAt, FrameBytes};
-use catena_wire::ethernet::EthernetView;
+use catena_wire::ethernet::{self, EthernetView};
 use catena_wire::fragment::FragmentPlace;
 use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::plain::PlainFrame;
@@ -25,8 +25,15 @@ impl Engine {
     /// because nothing is remembered of it.
     #[must_use]
     pub fn decider(&self, packet: &Packet, engines: usize) -> Option<usize> {
-        let is_in_transit = self.transit.has_brought(packet);
-        (!is_in_transit).then(|| self.decider_of(packet.origin, packet.buffer.bytes(), engines))
+        let bytes = packet.buffer.bytes();
+        let passes = self.has_come_by_link(packet) && !self.transit.comes_out(bytes);
+        (!passes).then(|| self.decider_of(packet.origin, bytes, engines))
+    }
+
+    /// Has a link brought the packet?
+    #[inline]
+    pub(super) fn has_come_by_link(&self, packet: &Packet) -> bool {
+        packet.port().is_some_and(|slot| self.slots.is_link(slot))
     }
 
     /// The same for a packet that somebody asks about.
@@ -47,6 +54,7 @@ impl Engine {
         }
         let frame = match origin {
             Origin::Tunnel { kind, .. } => from_tunnel(kind, bytes),
+            Origin::Port(slot) if self.slots.is_link(slot) => from_link(bytes),
             Origin::Port(slot) if self.is_of_function(slot) => from_function(bytes),
             Origin::Port(_) => Some(bytes),
         };
@@ -100,6 +108,12 @@ fn from_function(bytes: &[u8]) -> Option<&[u8]> {
     };
     let headed = bytes.get(ethernet.header_len()..)?;
     headed.get(encap::of(encapsulation).header_bytes(HeaderSide::Function, headed)?..)
+}
+
+/// What reads as the frame that a link has brought.
+fn from_link(bytes: &[u8]) -> Option<&[u8]> {
+    let carrier = encap::of(encap::by_ether_type(ethernet::outer_type(bytes)?)?);
+    bytes.get(carrier.header_bytes(HeaderSide::Tunnel, bytes)?..)
 }
 
 /// The frame in a tunnel packet.

@@ -58,6 +58,15 @@ pub enum CompileError {
         /// The port.
         port: PortId,
     },
+    /// A route does not begin with a link of this node.
+    #[error("the route to port {to} begins with {}, which is no link of this node",
+        first.map_or_else(|| "nothing".to_owned(), |first| format!("port number {first}")))]
+    RouteWithoutLink {
+        /// Where it leads.
+        to: PortId,
+        /// Its first port number.
+        first: Option<PortNumber>,
+    },
     /// A path identifier lies outside the pool of its encapsulation.
     #[error("path {path} cannot be carried as {}: its identifier is outside the pool", encapsulation.name())]
     PathIdentifier {

@@ -2,7 +2,8 @@
 //! (docs/adr/0024-source-routes-and-switches.md). Knows links and exits; refuses to know paths, networks and
 //! flows, so that what a node remembers of a chain that only passes is nothing.
 //!
-//! Such a packet never enters a vector: it is read, its counter is written, and it leaves.
+//! Such a packet never enters a vector: it is read, its counter is written, and it leaves. One whose way ends here
+//! comes out at a port, and is the stages'.
 
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
@@ -10,10 +11,11 @@ use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::execute::hand_out;
 use crate::engine::action::output::Output;
-use crate::engine::packet::{Packet, PortSlot};
+use crate::engine::packet::index::PortIndex;
+use crate::engine::packet::{Arrived, Packet, PortSlot};
 use crate::engine::tables::Tables;
-use crate::engine::vector::Batch;
 use crate::engine::vector::owner::{Owner, Passage};
+use crate::engine::vector::{Batch, VECTOR_PACKETS_MAX};
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
 use catena_model::account::Volume;
@@ -24,21 +26,25 @@ const NUMBERS: usize = 256;
 
 /// Where a port number leads.
 #[derive(Clone, Copy)]
-struct Exit {
-    slot: PortSlot,
-    owner: Owner,
+enum Exit {
+    /// Out of a link.
+    Link { slot: PortSlot, owner: Owner },
+    /// To what is behind a port of this node: its way is at its end here.
+    Port(PortIndex),
 }
 
-/// The links of one engine, made with the tables and not by packets.
+/// The exits of one engine, made with the tables and not by packets.
 pub(crate) struct Transit {
     exits: Box<[Option<Exit>; NUMBERS]>,
-    /// Is the port in this slot a link?
-    links: Vec<bool>,
+    has_links: bool,
+    /// Packets that come out here.
+    arrived: Vec<Packet>,
 }
 
 impl Default for Transit {
     fn default() -> Self {
-        Self { exits: Box::new([None; NUMBERS]), links: Vec::new() }
+        let arrived = Vec::with_capacity(VECTOR_PACKETS_MAX);
+        Self { exits: Box::new([None; NUMBERS]), has_links: false, arrived }
     }
 }
 
@@ -65,72 +71,80 @@ impl Transit {
     /// Lines up with new tables.
     pub(crate) fn align(&mut self, tables: &Tables, slots: &Slots) {
         self.exits.fill(None);
-        self.links.clear();
+        self.has_links = false;
         for (number, _) in tables.exits.links() {
             let Some(slot) = slots.of_port(number.link_id()) else { continue };
             let (owner, _) = slots.owner(slot);
-            self.exits[usize::from(number.get())] = Some(Exit { slot, owner });
-            if self.links.len() <= slot.index() {
-                self.links.resize(slot.index() + 1, false);
-            }
-            self.links[slot.index()] = true;
+            self.exits[usize::from(number.get())] = Some(Exit::Link { slot, owner });
+            self.has_links = true;
+        }
+        for (number, id) in tables.exits.ports() {
+            self.exits[usize::from(number.get())] = tables.names.port(id).map(Exit::Port);
         }
     }
 
     /// Is there any link?
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        !self.links.is_empty()
+        self.has_links
     }
 
-    /// Has a link brought the packet?
-    #[inline]
-    pub(crate) fn has_brought(&self, packet: &Packet) -> bool {
-        let slot = packet.port().map(PortSlot::index);
-        slot.and_then(|slot| self.links.get(slot)).copied().unwrap_or_default()
-    }
-
-    /// How many of these packets, from the first on, links have brought; or, where they have not brought the
-    /// first, how many they have not.
-    pub(crate) fn run(&self, packets: &[Packet]) -> (bool, usize) {
-        let are_brought = packets.first().is_some_and(|first| self.has_brought(first));
-        let other = packets.iter().position(|packet| self.has_brought(packet) != are_brought);
-        (are_brought, other.unwrap_or(packets.len()))
-    }
-
-    /// Sends packets that links have brought on their way.
+    /// Sends packets that links have brought on their way; answers those whose way ends here, in their order.
     pub(crate) fn pass_on(
-        &self,
+        &mut self,
         packets: &mut Batch<'_, '_>,
         (slots, counters): (&Slots, &mut Counters),
         pool: &mut BufferPool,
         out: &mut Output,
-    ) {
+    ) -> Vec<Packet> {
         let mut brought = Brought::default();
-        for packet in packets {
+        for mut packet in packets {
             let Some(slot) = packet.port() else { continue };
-            let mut buffer = packet.buffer;
             let (owner, _) = slots.owner(slot);
-            let volume = Volume { packets: 1, bytes: buffer.len() as u64 };
+            let volume = Volume { packets: 1, bytes: packet.buffer.len() as u64 };
+            let step = self.step(&mut packet.buffer);
+            if let Ok(Exit::Port(port)) = step {
+                packet.arrived = Arrived::AtExit(port);
+                self.arrived.push(packet);
+                continue;
+            }
             if brought.owner != owner {
                 brought.count(counters);
                 brought.owner = owner;
             }
             brought.volume.merge(volume);
-            match self.step(&mut buffer) {
-                Ok(exit) => {
+            match step {
+                Ok(Exit::Link { slot, owner: to }) => {
                     brought.held += 1;
-                    let ends = Ends { owner, to: exit.owner, passage: Passage::Ordinary };
+                    let ends = Ends { owner, to, passage: Passage::Ordinary };
                     let share = out.batches.enter(TxCredit { ends, volume });
-                    hand_out(buffer, exit.slot, share, out);
+                    hand_out(packet.buffer, slot, share, out);
                 }
+                Ok(Exit::Port(_)) => {}
                 Err(reason) => {
                     counters.dropped(owner, None, reason, 1);
-                    pool.put(buffer);
+                    pool.put(packet.buffer);
                 }
             }
         }
         brought.count(counters);
+        std::mem::take(&mut self.arrived)
+    }
+
+    /// Takes the memory back that [`Self::pass_on`] has answered in.
+    pub(crate) fn keep(&mut self, mut arrived: Vec<Packet>) {
+        arrived.clear();
+        self.arrived = arrived;
+    }
+
+    /// Does the source route of a frame come out at a port of this node?
+    pub(crate) fn comes_out(&self, frame: &[u8]) -> bool {
+        let next = source_route::next(frame);
+        matches!(next, Ok(Next::Port(number)) if self.is_port(number))
+    }
+
+    fn is_port(&self, number: u8) -> bool {
+        matches!(self.exits[usize::from(number)], Some(Exit::Port(_)))
     }
 
     /// A node's step of one frame.

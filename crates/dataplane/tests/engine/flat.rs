@@ -1,6 +1,7 @@
 //! Counters by name, so that a test can say which moved and that no other did.
 
-use catena_model::account::{Account, NodeCounters};
+use crate::town::MESH;
+use catena_model::account::{Account, NodeCounters, PortCounters};
 use std::collections::BTreeMap;
 
 /// All counters of all nodes by name, in packets.
@@ -8,15 +9,23 @@ pub(crate) fn flat(nodes: &[NodeCounters]) -> BTreeMap<String, u64> {
     let mut flat = BTreeMap::new();
     for counters in nodes {
         let node = &counters.node;
-        for port in counters.ports.iter().chain(&counters.links) {
+        let is_mesh = |link: &&PortCounters| link.name.starts_with(MESH);
+        let links = counters.links.iter().filter(|link| !is_mesh(link));
+        for port in counters.ports.iter().chain(links) {
             let name = &port.name;
             flatten(&mut flat, &format!("{name} "), &port.account);
             flat.insert(format!("{name} transmitted"), port.transmitted.packets);
             flat.insert(format!("{name} created by function"), port.created_by_function);
             flat.insert(format!("{name} lost in function"), port.lost_in_function);
         }
-        flatten(&mut flat, &format!("{node} tunnels "), &counters.tunnels);
-        let out = counters.tunnels_transmitted.packets;
+        // One between each two nodes, they stand for tunnels.
+        let mut tunnels = counters.tunnels.clone();
+        let mut out = counters.tunnels_transmitted.packets;
+        for link in counters.links.iter().filter(is_mesh) {
+            tunnels.merge(&link.account);
+            out += link.transmitted.packets;
+        }
+        flatten(&mut flat, &format!("{node} tunnels "), &tunnels);
         flat.insert(format!("{node} tunnels transmitted"), out);
         for path in &counters.chains {
             let name = format!("{node} path {}", path.path);

@@ -107,6 +107,8 @@ pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
             let Ok(next) = next else { return false };
             next.emit(&mut bytes[start..]).unwrap();
         }
+        // Functions get bare packets of it.
+        Encapsulation::SourceRouteNative => return false,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => bytes[start + 5] += 1,
     }

@@ -307,10 +307,9 @@ impl Rig {
 
     /// Brings a frame to the other end of the cable in this slot of a node; false: there is none.
     fn crosses_cable(&mut self, from: usize, slot: PortSlot, seen: &Seen) -> bool {
-        let mut links = self.town.links(from);
-        let found = links.find(|(number, _)| self.link_slot(from, *number) == Some(slot));
-        let Some((number, (node, port))) = found else { return false };
-        drop(links);
+        let links = self.town.links(from);
+        let found = links.iter().find(|(number, _)| self.link_slot(from, *number) == Some(slot));
+        let Some((number, (node, port))) = found.copied() else { return false };
         self.seen.entry(link_name(from, number)).or_default().push(seen.clone());
         if node < self.nodes.len()
             && let Some(slot) = self.link_slot(node, port)

@@ -8,7 +8,7 @@ use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleI
 use catena_model::program::{
     Balance, ChainEntry, ExitEntry, ExitPlace, HopEntry, HopKind, InstanceEntry, Location,
     MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry,
-    RuleEntry, RuleMatch, RulePlace, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
+    RouteEntry, RuleEntry, RuleMatch, RulePlace, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
@@ -80,8 +80,10 @@ pub(crate) struct Town {
     pub(crate) nodes: usize,
     pub(crate) number: u64,
     pub(crate) choice_seed: u64,
-    /// Both ends of each: a node, and its port number.
+    /// Both ends of each: a node, and its port number. None, and a chain by source routes: one between each two nodes.
     pub(crate) cables: Vec<[(usize, u8); 2]>,
+    /// The links on the way from a node to another where there is not one cable between them.
+    pub(crate) ways: BTreeMap<(usize, usize), Vec<u8>>,
     pub(crate) networks: Vec<Network>,
     pub(crate) ports: Vec<Port>,
     /// Names of ports that are in no program for now.
@@ -322,7 +324,7 @@ impl Town {
                 });
             }
         }
-        program.exits = self.links(node).map(|(number, _)| exit_entry(node, number)).collect();
+        self.add_routes(node, &mut program);
         program.pins.clone_from(&self.pins);
         program.slices.clone_from(&self.slices);
         program.slice_paths.clone_from(&self.slice_paths);
@@ -330,9 +332,51 @@ impl Town {
     }
 
     /// The links of a node: their numbers, and where each leads.
-    pub(crate) fn links(&self, node: usize) -> impl Iterator<Item = (u8, (usize, u8))> {
+    pub(crate) fn links(&self, node: usize) -> Vec<(u8, (usize, u8))> {
+        let is_needed = self.chains.iter().any(|chain| chain.encapsulation.is_source_route());
+        if self.cables.is_empty() && is_needed {
+            let others = (0..self.nodes).filter(|other| *other != node);
+            return others.map(|other| (mesh_link(other), (other, mesh_link(node)))).collect();
+        }
         let ways = self.cables.iter().flat_map(|[one, other]| [(*one, *other), (*other, *one)]);
-        ways.filter(move |((from, _), _)| *from == node).map(|((_, number), to)| (number, to))
+        let own = ways.filter(|((from, _), _)| *from == node);
+        own.map(|((_, number), to)| (number, to)).collect()
+    }
+
+    /// Numbers of links and of functions' ports, and the ways to those of other nodes.
+    fn add_routes(&self, node: usize, program: &mut NodeProgram) {
+        let links = self.links(node);
+        let exit = |number, to| ExitEntry { number: port_number(number), to };
+        let is_mesh = self.cables.is_empty();
+        let link = |number| {
+            let name = link_name(node, number);
+            let name = if is_mesh { format!("{MESH}{name}") } else { name };
+            exit(number, ExitPlace::Link(name))
+        };
+        program.exits = links.iter().map(|(number, _)| link(*number)).collect();
+        if links.is_empty() {
+            return;
+        }
+        let is_function = |port: &Port| port.role == PortRole::Function;
+        let is_there = |port: &Port| !self.absent.contains(&port.name);
+        let ports = self.ports.iter().filter(|port| is_function(port) && is_there(port));
+        for port in ports {
+            let own = function_number(self.port_place(&port.name));
+            if port.node == node {
+                program.exits.push(exit(own, ExitPlace::Port(port.id)));
+                continue;
+            }
+            let direct = links.iter().find(|(_, (to, _))| *to == port.node);
+            let direct = direct.map(|(number, _)| vec![*number]);
+            let way = self.ways.get(&(node, port.node)).cloned().or(direct);
+            let Some(way) = way else { continue };
+            let ports = way.into_iter().chain([own]).map(port_number).collect();
+            program.routes.push(RouteEntry { to: port.id, ports });
+        }
+    }
+
+    fn port_place(&self, name: &str) -> usize {
+        self.ports.iter().position(|port| port.name == name).unwrap()
     }
 
     fn network_entry(&self, node: usize, index: usize, network: &Network) -> NetworkEntry {
@@ -370,12 +414,24 @@ fn port_entry(port: &Port, network: NetworkId) -> PortEntry {
     }
 }
 
+/// How the names of links begin where there is one between each two nodes.
+pub(crate) const MESH: &str = "mesh ";
+
 /// The name of a node's link.
 pub(crate) fn link_name(node: usize, number: u8) -> String {
     format!("{}-{number}", node_name(node))
 }
 
-fn exit_entry(node: usize, number: u8) -> ExitEntry {
-    let to = ExitPlace::Link(link_name(node, number));
-    ExitEntry { number: PortNumber::new(number).unwrap(), to }
+/// The link towards a node where there is one between each two.
+fn mesh_link(to: usize) -> u8 {
+    u8::try_from(to).unwrap() + 1
+}
+
+/// The port number of a function's port, by its place among all ports.
+pub(crate) fn function_number(place: usize) -> u8 {
+    u8::try_from(100 + place).unwrap()
+}
+
+fn port_number(number: u8) -> PortNumber {
+    PortNumber::new(number).unwrap()
 }

@@ -76,6 +76,17 @@ pub enum HeaderLayer {
         /// Metadata, for people.
         context: Vec<String>,
     },
+    /// A source route.
+    SourceRoute {
+        /// Its profile.
+        profile: String,
+        /// The port numbers of the way, in the order in which they are taken.
+        ports: Vec<u8>,
+        /// How many of them are still to be taken.
+        left: u8,
+        /// The path.
+        path: Option<u32>,
+    },
     /// MPLS SFC label pair (RFC 8595).
     Mpls {
         /// The context label: the path.
@@ -100,6 +111,11 @@ impl fmt::Display for HeaderLayer {
             Self::Nsh { spi, si, ttl, md_type, context } => {
                 write!(f, "NSH spi {spi} si {si} ttl {ttl} md{md_type}")?;
                 if context.is_empty() { Ok(()) } else { write!(f, " [{}]", context.join(", ")) }
+            }
+            Self::SourceRoute { profile, ports, left, path } => {
+                let ports: Vec<String> = ports.iter().map(u8::to_string).collect();
+                write!(f, "{profile} ports {} left {left}", ports.join(" "))?;
+                path.map_or(Ok(()), |path| write!(f, " path {path}"))
             }
             Self::Mpls { context_label, function_label, index, ttl } => {
                 write!(f, "MPLS labels {context_label}, {function_label} (si {index}) ttl {ttl}")

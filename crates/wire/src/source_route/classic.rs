@@ -295,12 +295,31 @@ impl fmt::Display for Reserved {
     }
 }
 
+/// What a node does with a frame, which stays as it is.
+///
+/// # Errors
+/// As [`ClassicView::parse`] says.
+#[inline]
+pub fn next(frame: &[u8]) -> Result<Next, SourceRouteError> {
+    Ok(look(frame)?.0)
+}
+
 /// A node's step along the header of a frame.
 ///
 /// # Errors
 /// As [`ClassicView::parse`] says; the frame is left as it was.
 #[inline]
 pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
+    let (next, counter) = look(frame)?;
+    if let Next::Port(_) = next {
+        carrier::set_ttl(frame, counter - 1);
+    }
+    Ok(next)
+}
+
+/// The next port, and the counter.
+#[inline]
+fn look(frame: &[u8]) -> Result<(Next, u8), SourceRouteError> {
     let Carrier { destination, vlan, top } = read(frame)?;
     let counter = top.ttl;
     // Of most ways, one label holds what is left.
@@ -310,11 +329,7 @@ pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
         // The view has found that as many ports are there.
         ClassicView::parse(frame)?.port(counter).unwrap_or(0)
     };
-    if counter == 0 {
-        return Ok(Next::End);
-    }
-    carrier::set_ttl(frame, counter - 1);
-    Ok(Next::Port(port))
+    Ok((if counter == 0 { Next::End } else { Next::Port(port) }, counter))
 }
 
 /// The fields of a frame of this profile: one that has the look of [`safe`] is none.

@@ -25,6 +25,8 @@ use crate::scalar::{EtherType, Spi};
 
 /// The version that is written and read.
 pub const VERSION: u8 = 1;
+/// Bytes of a header with a path identifier, and neither tag nor detours, but for its ports; addresses included.
+pub const BYTES_WITHOUT_PORTS: usize = PORTS_AT + PATH_BYTES + ETHER_TYPE_BYTES;
 /// Bytes in front of the ports, addresses and EtherType included.
 const PORTS_AT: usize = ethernet::HEADER_BYTES + 4;
 const COUNTER_AT: usize = ethernet::HEADER_BYTES + 2;
@@ -408,22 +410,30 @@ impl Writer<'_> {
     }
 }
 
-/// A node's step along the header of a frame.
+/// What a node does with a frame, which stays as it is.
 ///
 /// # Errors
-/// The frame is another or ends before its ports do, or the header says what it cannot; the frame is left as it
-/// was.
+/// The frame is another or ends before its ports do, or the header says what it cannot.
 #[inline]
-pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
+pub fn next(frame: &[u8]) -> Result<Next, SourceRouteError> {
     let Fixed { width, count, counter, .. } = Fixed::read(frame)?;
     let (need, have) = (PORTS_AT + width.octets(count.into()) + ETHER_TYPE_BYTES, frame.len());
     let packed = frame.get(PORTS_AT..need).ok_or(SourceRouteError::Truncated { need, have })?;
     if counter == 0 {
         return Ok(Next::End);
     }
-    let port = width.unpack(packed, counter.into());
-    if let Some(place) = frame.get_mut(COUNTER_AT) {
-        *place = counter - 1;
+    Ok(Next::Port(width.unpack(packed, counter.into())))
+}
+
+/// A node's step along the header of a frame.
+///
+/// # Errors
+/// As [`next`] says; the frame is left as it was.
+#[inline]
+pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
+    let next = next(frame)?;
+    if let (Next::Port(_), Some(counter)) = (next, frame.get_mut(COUNTER_AT)) {
+        *counter -= 1;
     }
-    Ok(Next::Port(port))
+    Ok(next)
 }

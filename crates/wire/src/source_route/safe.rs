@@ -134,6 +134,16 @@ impl SafeHeader {
     }
 }
 
+/// What a node does with a frame, which stays as it is.
+///
+/// # Errors
+/// As [`SafeHeader::parse`] says.
+#[inline]
+pub fn next(frame: &[u8]) -> Result<Next, SourceRouteError> {
+    let header = SafeHeader::parse(frame)?;
+    Ok(header.port(header.counter).map_or(Next::End, Next::Port))
+}
+
 /// A node's step along the header of a frame.
 ///
 /// # Errors

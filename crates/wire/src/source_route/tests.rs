@@ -62,7 +62,10 @@ fn native(header: &NativeHeader<'_>) -> Vec<u8> {
 fn walk(mut frame: Vec<u8>) -> Vec<u8> {
     let mut taken = Vec::new();
     loop {
-        match advance(&mut frame).unwrap() {
+        let seen = next(&frame);
+        let stepped = advance(&mut frame);
+        assert_eq!(seen, stepped, "who looks and who goes see the same");
+        match stepped.unwrap() {
             Next::Port(port) => taken.push(port),
             Next::End => return taken,
         }

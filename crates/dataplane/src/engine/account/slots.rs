@@ -13,6 +13,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 struct Slot {
     index: Option<PortIndex>,
+    is_link: bool,
     serial: u32,
 }
 
@@ -49,15 +50,14 @@ impl Slots {
         for port in gone.chain(gone_links).filter(|port| !tables.exits.has_link(*port)) {
             let Some(slot) = self.by_id.remove(&port) else { continue };
             counters.close_port(slot);
-            self.slots[slot.index()] = Slot { index: None, serial: NO_SERIAL };
+            self.slots[slot.index()] = Slot { index: None, is_link: false, serial: NO_SERIAL };
             self.free.push(Reverse(slot.0));
             closed.push(slot);
         }
         for (number, _) in tables.exits.links() {
             let id = number.link_id();
-            if !self.by_id.contains_key(&id) {
-                self.open(id, counters);
-            }
+            let slot = self.by_id.get(&id).copied().unwrap_or_else(|| self.open(id, counters));
+            self.slots[slot.index()].is_link = true;
             self.links.push(id);
         }
         let there: Vec<PortIndex> = match changed {
@@ -84,7 +84,7 @@ impl Slots {
         // The tables hold at most NODE_PORTS_MAX ports, and slots are reused.
         let slot = PortSlot(u16::try_from(place).unwrap_or(u16::MAX));
         self.last_serial += 1;
-        let opened = Slot { index: None, serial: self.last_serial };
+        let opened = Slot { index: None, is_link: false, serial: self.last_serial };
         if free.is_some() {
             self.slots[place] = opened;
         } else {
@@ -111,6 +111,23 @@ impl Slots {
         match self.slots.get(slot.index()) {
             Some(found) => (Owner::Port { slot, serial: found.serial }, found.index),
             None => (Owner::Port { slot, serial: NO_SERIAL }, None),
+        }
+    }
+
+    /// Is it a link's?
+    #[inline]
+    pub(crate) fn is_link(&self, slot: PortSlot) -> bool {
+        self.slots.get(slot.index()).is_some_and(|found| found.is_link)
+    }
+
+    /// Has another node sent the packets of this owner?
+    pub(crate) fn is_from_node(&self, owner: Owner) -> bool {
+        match owner {
+            Owner::Tunnels => true,
+            Owner::Port { slot, serial } => self
+                .slots
+                .get(slot.index())
+                .is_some_and(|found| found.is_link && found.serial == serial),
         }
     }
 

@@ -5,8 +5,8 @@
 use super::actions::AtHop;
 use super::{Action, ActionExit, Instance, Memory, Rewrite};
 use crate::engine::account::slots::Slots;
-use crate::engine::encap::{PathPosition, Template};
-use crate::engine::packet::index::PortIndex;
+use crate::engine::encap::{PathPosition, RouteHeader, Template};
+use crate::engine::packet::index::{NodeIndex, PortIndex};
 use crate::engine::state::network_mac;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{HopTable, InstancePlace, InstanceTable, PathTable};
@@ -51,18 +51,51 @@ impl Maker<'_> {
             .and_then(|hop| self.tables.positions.renew(self.start, self.path.id, hop));
         let Some(position) = position else { return AtHop::Refuse(DropReason::NoPath) };
         match hop.instances.as_slice() {
-            [only] if only.weight > 0 => self.to(position, hop, only),
+            [only] if only.weight > 0 => self.to(position, hop, 0, only),
             all => {
                 let first = more.len() as u32;
-                more.extend(all.iter().map(|one| self.to(position, hop, one)));
+                let all = || all.iter().enumerate();
+                more.extend(all().map(|(place, one)| self.to(position, hop, place, one)));
                 let by_flow = hop.kind == HopKind::Through && hop.balance == Balance::Flow;
-                AtHop::Choose { first, count: all.len() as u32, by_flow }
+                AtHop::Choose { first, count: all().len() as u32, by_flow }
             }
         }
     }
 
-    fn to(&self, position: PathPosition, hop: &HopTable, to: &InstanceTable) -> AtHop {
-        self.action(position, hop, to).map_or_else(AtHop::Refuse, AtHop::Act)
+    /// `place`: of the instance among those of its hop.
+    fn to(
+        &self,
+        position: PathPosition,
+        hop: &HopTable,
+        place: usize,
+        to: &InstanceTable,
+    ) -> AtHop {
+        let action = match to.place {
+            InstancePlace::There(node) if self.path.encapsulation.is_source_route() => {
+                self.route(position, node, place)
+            }
+            _ => self.action(position, hop, to),
+        };
+        action.map_or_else(AtHop::Refuse, AtHop::Act)
+    }
+
+    /// What is done to reach an instance of another node over links.
+    fn route(
+        &self,
+        position: PathPosition,
+        node: NodeIndex,
+        place: usize,
+    ) -> Result<Action, DropReason> {
+        let hop = usize::from(self.tables.positions.place(position).hop);
+        let entry = self.path.entry.hops.get(hop).and_then(|hop| hop.instances.get(place));
+        let ingress = entry.ok_or(DropReason::NoInstance)?.ingress;
+        let route = self.tables.entries.routes.get(&ingress).ok_or(DropReason::NoRoute)?;
+        let number = *route.ports.first().ok_or(DropReason::NoRoute)?;
+        let slot = self.slots.of_port(number.link_id()).ok_or(DropReason::NoRoute)?;
+        let (owner, _) = self.slots.owner(slot);
+        let exit = ActionExit::Link { node, number, slot, owner };
+        let rewrite = Rewrite::Route(RouteHeader::new(&route.ports));
+        Ok(Action { exit, rewrite, is_repeated: false })
     }
 
     /// What is done to reach an instance.

@@ -12,7 +12,7 @@ use super::too_big::{Answer, Teller};
 use super::{ActionExit, Instance, Memory, Rewrite, execute};
 use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::account::updates::CounterUpdate;
-use crate::engine::encap::{Header, Template};
+use crate::engine::encap::{Header, RouteHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::digests::Digests;
 use crate::engine::packet::index::NetworkIndex;
@@ -26,6 +26,7 @@ use crate::engine::vector::{Source, Step, Work};
 use catena_io::{Buffer, SegmentationKind};
 use catena_model::account::{Created, Volume};
 use catena_model::{DropReason, TunnelKind};
+use catena_wire::ethernet;
 use catena_wire::scalar::IpProtocol;
 
 /// What the last stage keeps between vectors: working memory.
@@ -111,22 +112,24 @@ impl Executor<'_, '_> {
         if let Err(reason) = written {
             return self.context.end_work(work, reason);
         }
-        let header = header.bytes();
         let ends = action.ends(work.owner, work.path);
-        self.note(&work, action, decision, header);
+        self.note(&work, action, decision, header.bytes());
         self.context.trace.note(work.copy, || Effect::Counted(CounterUpdate::Sent(ends)));
         match &action.exit {
             ActionExit::Node { to, tunnel, .. } => {
-                let load = Load { to: *to, kind: *tunnel, ends, header };
+                let load = Load { to: *to, kind: *tunnel, ends, header: header.bytes() };
                 if let Some(large) = self.gso.pack(work, &load, self.context, self.out) {
                     self.refuse(large, decision);
                 }
             }
+            ActionExit::Link { slot, .. } => {
+                self.leave_by_link(work, ends, *slot, &header, decision)
+            }
             ActionExit::Instance(Instance { slot, .. }) | ActionExit::Port { slot, .. } => {
-                if header.is_empty() && !is_super_frame_in_tunnel(&work) {
+                if header.bytes().is_empty() && !is_super_frame_in_tunnel(&work) {
                     self.hand_out(work.buffer, ends, work.volume, *slot);
                 } else {
-                    self.leave_in_pieces(work, ends, *slot, header);
+                    self.leave_in_pieces(work, ends, *slot, &header);
                 }
             }
         }
@@ -137,7 +140,9 @@ impl Executor<'_, '_> {
             let (destination, source) = action.macs(decision.destination);
             let tunnel = match action.exit {
                 ActionExit::Node { tunnel, .. } => tunnel,
-                ActionExit::Instance(_) | ActionExit::Port { .. } => TunnelKind::Vxlan,
+                ActionExit::Instance(_) | ActionExit::Port { .. } | ActionExit::Link { .. } => {
+                    TunnelKind::Vxlan
+                }
             };
             let (exit, stage, header) = (action.exit(), action.stage(), header.to_vec());
             let flow_hash = work.flow_hash;
@@ -225,23 +230,52 @@ impl Executor<'_, '_> {
         execute::hand_out(buffer, to, share, self.out);
     }
 
-    /// Frames for a function that reads chain headers, and what is in a tunnel of its sender: no kernel
-    /// segments what follows such headers when a socket hands it over, so that is done here.
-    fn leave_in_pieces(&mut self, mut work: Work, ends: Ends, to: PortSlot, header: &[u8]) {
+    /// Frames on a source route, which grow by it.
+    fn leave_by_link(
+        &mut self,
+        mut work: Work,
+        ends: Ends,
+        to: PortSlot,
+        header: &Header,
+        decision: &Decision,
+    ) {
         let segments = match Segments::of(&mut work.buffer, &work.view) {
             Ok(segments) => segments,
-            Err(reason) => {
-                self.context.end_work(work, reason);
-                return;
-            }
+            Err(reason) => return self.context.end_work(work, reason),
         };
+        let mtu = self.gso.underlay_mtu(self.context.tables);
+        let added = header.bytes().len() - header.replaces();
+        let frame_bytes_max = (mtu + ethernet::HEADER_BYTES).saturating_sub(added);
+        if frame_bytes_max < segments.len(0) {
+            return self.refuse(TooBig { work, segments, frame_bytes_max }, decision);
+        }
+        self.leave_cut(work, &segments, ends, to, header);
+    }
+
+    /// Frames for a function that reads chain headers, and what is in a tunnel of its sender: no kernel
+    /// segments what follows such headers when a socket hands it over, so that is done here.
+    fn leave_in_pieces(&mut self, mut work: Work, ends: Ends, to: PortSlot, header: &Header) {
+        match Segments::of(&mut work.buffer, &work.view) {
+            Ok(segments) => self.leave_cut(work, &segments, ends, to, header),
+            Err(reason) => self.context.end_work(work, reason),
+        }
+    }
+
+    fn leave_cut(
+        &mut self,
+        work: Work,
+        segments: &Segments,
+        ends: Ends,
+        to: PortSlot,
+        header: &Header,
+    ) {
         for index in 0..segments.count() {
             let bytes = segments.len(index) as u64;
             let volume = Volume { packets: 1, bytes };
             let buffer = self.context.take_buffer(work.owner).and_then(|mut buffer| {
-                let is_whole = buffer.append(header)
-                    && segments.append_to(work.buffer.bytes(), index, &mut buffer);
-                if is_whole {
+                if header.append_to(&mut buffer, |buffer| {
+                    segments.append_to(work.buffer.bytes(), index, buffer)
+                }) {
                     return Some(buffer);
                 }
                 self.context.pool.put(buffer);
@@ -309,6 +343,12 @@ impl Subject for Written<'_, '_, '_> {
     fn put_header(&mut self, template: &Template) -> Result<(), DropReason> {
         let Context { tables, carried, .. } = &*self.executor.context;
         self.header = template.header(&tables.positions, carried, self.decision.position)?;
+        Ok(())
+    }
+
+    fn put_route(&mut self, route: &RouteHeader) -> Result<(), DropReason> {
+        let path = self.executor.context.tables.positions.id(self.decision.position);
+        self.header = route.write(self.work.buffer.bytes(), path)?;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use super::gso_batch::{GsoBatcher, GsoKey};
 use super::output::{Frame, Output};
 use super::{Action, ActionExit, Instance, Memory, Rewrite};
 use crate::engine::account::tx_batches::TxRef;
-use crate::engine::encap::{PathPosition, Template};
+use crate::engine::encap::{PathPosition, RouteHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::state::proxy_flows::Visit;
 use crate::engine::tables::Tables;
@@ -46,6 +46,11 @@ impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<F
         Ok(())
     }
 
+    /// Routes are written on the slow path.
+    fn put_route(&mut self, _route: &RouteHeader) -> Result<(), DropReason> {
+        Err(DropReason::UnsupportedEncapsulation)
+    }
+
     #[inline(always)]
     fn remember(&mut self, instance: &Instance, memory: &Memory) -> Result<(), DropReason> {
         (self.remember)(instance, memory)
@@ -77,7 +82,9 @@ pub(crate) fn leave(
             let key = GsoKey { flow_hash, to: *to, kind: *tunnel, batch };
             Ok(gso.pack_plain(buffer, volume, key, pool, out))
         }
-        ActionExit::Instance(Instance { slot, .. }) | ActionExit::Port { slot, .. } => {
+        ActionExit::Instance(Instance { slot, .. })
+        | ActionExit::Port { slot, .. }
+        | ActionExit::Link { slot, .. } => {
             hand_out(buffer, *slot, share, out);
             Ok(share.batch)
         }
@@ -89,6 +96,8 @@ pub(crate) trait Subject {
     fn frame(&mut self) -> &mut [u8];
     /// Puts a header in front, or keeps it for each wire packet.
     fn put_header(&mut self, template: &Template) -> Result<(), DropReason>;
+    /// The same with the ports of its way.
+    fn put_route(&mut self, route: &RouteHeader) -> Result<(), DropReason>;
     /// Tells the proxy's memory where the packet goes.
     fn remember(&mut self, instance: &Instance, memory: &Memory) -> Result<(), DropReason>;
 }
@@ -111,6 +120,7 @@ pub(crate) fn write(
     address(subject.frame(), destination, source)?;
     match &action.rewrite {
         Rewrite::Header(template) => subject.put_header(template),
+        Rewrite::Route(route) => subject.put_route(route),
         Rewrite::Nothing | Rewrite::Macs { .. } => Ok(()),
     }
 }

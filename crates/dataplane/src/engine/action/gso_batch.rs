@@ -217,8 +217,13 @@ impl GsoBatcher {
     #[inline]
     fn payload_bytes_max(&self, to: IpAddr, tables: &Tables) -> usize {
         let outer = if to.is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
-        let mtu = tables.underlay_mtu.min(self.underlay_mtu);
-        usize::from(mtu).saturating_sub(outer + UDP_HEADER_BYTES)
+        self.underlay_mtu(tables).saturating_sub(outer + UDP_HEADER_BYTES)
+    }
+
+    /// Bytes behind the Ethernet header that the underlay takes, and links, which carry it.
+    #[inline]
+    pub(crate) fn underlay_mtu(&self, tables: &Tables) -> usize {
+        tables.underlay_mtu.min(self.underlay_mtu).into()
     }
 
     /// Packs a whole frame that has its header and fits; `volume` is that of the frame alone. Answers

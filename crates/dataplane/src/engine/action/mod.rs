@@ -14,13 +14,14 @@ pub(crate) mod too_big;
 
 use crate::engine::account::slots::Slots;
 use crate::engine::account::tx_batches::Ends;
-use crate::engine::encap::Template;
+use crate::engine::encap::{RouteHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::{NodeIndex, PortIndex};
 use crate::engine::tables::Tables;
 use crate::engine::vector::decision::{ActionRef, Exit, Stage};
 use crate::engine::vector::owner::{Owner, Passage, PathRef};
 use catena_model::id::InstanceId;
+use catena_model::topology::PortNumber;
 use catena_model::{DropReason, TunnelKind};
 use catena_wire::scalar::MacAddr;
 use catena_wire::vxlan::VxlanHeader;
@@ -42,6 +43,8 @@ pub(crate) struct Action {
 pub(crate) enum ActionExit {
     /// By a tunnel to another node.
     Node { node: NodeIndex, to: IpAddr, tunnel: TunnelKind },
+    /// By a link, on a source route to another node.
+    Link { node: NodeIndex, number: PortNumber, slot: PortSlot, owner: Owner },
     /// Into an instance on this node.
     Instance(Instance),
     /// Out of a port, on no path.
@@ -54,6 +57,8 @@ pub(crate) enum Rewrite {
     Nothing,
     /// A header stands in front of its frame.
     Header(Template),
+    /// The ports of its way stand in it.
+    Route(RouteHeader),
     /// Its MACs are others; none: the source stays.
     Macs {
         destination: MacAddr,
@@ -118,6 +123,7 @@ impl Action {
     pub(crate) fn exit(&self) -> Exit {
         match &self.exit {
             ActionExit::Node { node, .. } => Exit::Node(*node),
+            ActionExit::Link { node, number, .. } => Exit::Link(*node, *number),
             ActionExit::Instance(Instance { port, .. }) | ActionExit::Port { port, .. } => {
                 Exit::Port(*port)
             }
@@ -127,7 +133,9 @@ impl Action {
     /// How the counters of a path see it.
     pub(crate) fn stage(&self) -> Stage {
         match &self.exit {
-            ActionExit::Node { tunnel: TunnelKind::Path(_), .. } => Stage::Between,
+            ActionExit::Node { tunnel: TunnelKind::Path(_), .. } | ActionExit::Link { .. } => {
+                Stage::Between
+            }
             ActionExit::Instance(instance) => Stage::Into(instance.local),
             ActionExit::Node { .. } | ActionExit::Port { .. } => Stage::Ordinary,
         }
@@ -149,6 +157,7 @@ impl Action {
             ActionExit::Node { tunnel: TunnelKind::Vxlan, .. } => {
                 (Owner::Tunnels, Passage::Ordinary)
             }
+            ActionExit::Link { owner, .. } => (*owner, Passage::Tunnelled(path)),
             ActionExit::Instance(Instance { owner, local, .. }) => {
                 (*owner, Passage::Delivered(path, *local))
             }
@@ -162,7 +171,7 @@ impl Action {
     pub(crate) fn header_bytes(&self) -> usize {
         match &self.rewrite {
             Rewrite::Header(header) => header.len(),
-            Rewrite::Nothing | Rewrite::Macs { .. } => 0,
+            Rewrite::Nothing | Rewrite::Macs { .. } | Rewrite::Route(_) => 0,
         }
     }
 
@@ -171,7 +180,7 @@ impl Action {
     #[inline(always)]
     pub(crate) fn macs(&self, addressed: Option<MacAddr>) -> (Option<MacAddr>, Option<MacAddr>) {
         match self.rewrite {
-            Rewrite::Nothing | Rewrite::Header(_) => (addressed, None),
+            Rewrite::Nothing | Rewrite::Header(_) | Rewrite::Route(_) => (addressed, None),
             Rewrite::Macs { destination, source, .. } => (Some(destination), source),
         }
     }
@@ -180,7 +189,7 @@ impl Action {
     pub(crate) fn memory(&self) -> Option<Memory> {
         match self.rewrite {
             Rewrite::Macs { memory, .. } => memory,
-            Rewrite::Nothing | Rewrite::Header(_) => None,
+            Rewrite::Nothing | Rewrite::Header(_) | Rewrite::Route(_) => None,
         }
     }
 }

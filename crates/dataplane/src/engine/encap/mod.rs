@@ -11,11 +11,13 @@ mod dummy;
 mod mpls;
 mod nsh;
 mod positions;
+mod source_route;
 mod template;
 
 pub(crate) use carried::Carried;
 pub(crate) use context::Written;
 pub(crate) use positions::{Positions, Shape};
+pub(crate) use source_route::RouteHeader;
 pub(crate) use template::Template;
 
 use crate::engine::packet::trim_front;
@@ -30,7 +32,7 @@ use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
 use template::HeaderWord;
 
-/// Bytes of the longest header that an encapsulation puts in front of the inner frame.
+/// Bytes of the longest header that an encapsulation puts before what is behind it.
 pub(crate) const HEADER_BYTES_MAX: usize = 160;
 // An Ethernet header is longer than that of VXLAN-GPE.
 const _: () = assert!(
@@ -111,7 +113,7 @@ impl PathPosition {
 /// At which side headers come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderSide {
-    /// In a tunnel between nodes.
+    /// Between nodes, in a tunnel or on a link.
     Tunnel,
     /// After the Ethernet header, at a port of a function that speaks the encapsulation.
     Function,
@@ -122,10 +124,12 @@ pub(crate) enum HeaderSide {
 pub(crate) struct Header {
     bytes: [u8; HEADER_BYTES_MAX],
     len: usize,
+    /// Bytes at the start of the frame in whose place it stands: 0 where the frame stands behind it.
+    replaces: usize,
 }
 
 impl Header {
-    pub(crate) const EMPTY: Self = Self { bytes: [0; HEADER_BYTES_MAX], len: 0 };
+    pub(crate) const EMPTY: Self = Self { bytes: [0; HEADER_BYTES_MAX], len: 0, replaces: 0 };
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -133,6 +137,27 @@ impl Header {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.len]
+    }
+
+    /// Appends it to a buffer, and behind it the frame that `append` appends by itself, without the bytes in whose
+    /// place it stands; false, and the buffer is of no use, when there is no room.
+    pub(crate) fn append_to(
+        &self,
+        buffer: &mut Buffer,
+        append: impl FnOnce(&mut Buffer) -> bool,
+    ) -> bool {
+        let Some(before) = self.len.checked_sub(self.replaces) else { return false };
+        // What is replaced is written over with the end of the header.
+        if !buffer.append(&self.bytes[..before]) || !append(buffer) {
+            return false;
+        }
+        let place = buffer.bytes_mut().get_mut(before..self.len);
+        place.map(|place| place.copy_from_slice(&self.bytes[before..self.len])).is_some()
+    }
+
+    /// Bytes at the start of a frame in whose place it stands.
+    pub(crate) fn replaces(&self) -> usize {
+        self.replaces
     }
 
     /// Has these bytes and no others.
@@ -224,7 +249,8 @@ pub(crate) trait PathEncap: Sync {
         }
     }
 
-    /// Bytes before the inner frame; none when the header cannot be read.
+    /// Bytes before what reads as a frame of the inner one's flow, whatever its addresses are; none when the header
+    /// cannot be read. For who only looks.
     fn header_bytes(&self, side: HeaderSide, bytes: &[u8]) -> Option<usize>;
 
     /// What a header says, outermost layer first, and its length in bytes; none when it cannot be
@@ -237,6 +263,7 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
     match encapsulation {
         Encapsulation::Nsh => &nsh::Nsh,
         Encapsulation::Mpls => &mpls::Mpls,
+        Encapsulation::SourceRouteNative => &source_route::SourceRoute,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => &dummy::Dummy,
     }
@@ -249,6 +276,7 @@ pub(crate) fn peek(encapsulation: Encapsulation, side: HeaderSide, bytes: &[u8])
     match encapsulation {
         Encapsulation::Nsh => nsh::peek(side, bytes),
         Encapsulation::Mpls => mpls::peek(side, bytes),
+        Encapsulation::SourceRouteNative => None,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => dummy::peek(side, bytes),
     }

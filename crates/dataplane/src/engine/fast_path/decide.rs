@@ -16,7 +16,7 @@ use crate::engine::state::flow_cache::CachedVerdict;
 use crate::engine::state::proxy_flows::Key;
 use crate::engine::tables::Tables;
 use crate::engine::vector::Source;
-use crate::engine::vector::decision::Exit;
+use crate::engine::vector::decision::ActionRef;
 use catena_model::PathId;
 use catena_wire::ethernet;
 use catena_wire::plain::PlainFrame;
@@ -214,7 +214,7 @@ impl FastPath {
                 }
                 Some(!context.health.is_dead(instance.watch))
             }
-            ActionExit::Port { .. } => None,
+            ActionExit::Port { .. } | ActionExit::Link { .. } => None,
         }
     }
 
@@ -319,9 +319,9 @@ fn leads_to(number: u32, ingress: &IngressPort, actions: &Actions) -> bool {
     }
 }
 
-fn port_of(exit: Exit) -> Option<PortIndex> {
-    match exit {
-        Exit::Port(port) => Some(port),
-        Exit::Node(_) => None,
+fn port_of(action: ActionRef) -> Option<PortIndex> {
+    match action {
+        ActionRef::Port(port) => Some(port),
+        ActionRef::Hop(_) | ActionRef::Network(..) => None,
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::packet::Origin;
 use crate::engine::tables::Tables;
 use catena_model::TunnelKind;
 use catena_model::explain::{FrameBytes, Header, HeaderLayer, Position};
-use catena_wire::ethernet::EthernetView;
+use catena_wire::ethernet::{self, EthernetView};
 use catena_wire::vxlan::VxlanHeader;
 
 /// The header at the start of what a tunnel carries.
@@ -22,6 +22,13 @@ pub(crate) fn tunnelled(kind: TunnelKind, bytes: &[u8]) -> Option<Header> {
         }
     };
     Some(Header { layers, bytes: FrameBytes(bytes.get(..length)?.to_vec()) })
+}
+
+/// The header of a frame on a link, its addresses included.
+pub(crate) fn on_link(frame: &[u8]) -> Option<Header> {
+    let carrier = encap::of(encap::by_ether_type(ethernet::outer_type(frame)?)?);
+    let (layers, length) = carrier.describe(HeaderSide::Tunnel, frame)?;
+    Some(Header { layers, bytes: FrameBytes(frame.get(..length)?.to_vec()) })
 }
 
 /// Where the packet itself begins: behind the headers of a tunnel, or those that a function reads.

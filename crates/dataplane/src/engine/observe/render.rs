@@ -4,16 +4,16 @@
 use super::describe;
 use crate::engine::action::effects::{Effect, Leaving, Noted};
 use crate::engine::encap::PathPosition;
-use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
+use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex, SliceIndex};
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::InstancePlace;
 use crate::engine::vector::decision::{Exit, Stage};
-use catena_model::TunnelKind;
 use catena_model::explain::{
     ExplainAction, ExplainStep, FlowShare, FrameBytes, Header, Place, SliceUser, WrittenMacs,
 };
 use catena_model::id::ChainId;
 use catena_model::program::HopKind;
+use catena_model::{NodeName, TunnelKind};
 use catena_wire::nsh::UserContext;
 use catena_wire::{ethernet, ipv4, ipv6, udp};
 use std::collections::BTreeMap;
@@ -231,16 +231,22 @@ impl Renderer<'_> {
                 ExplainAction::Visited { instance, port: port_name, header, macs }
             }
             (Exit::Port(port), _) => ExplainAction::Delivered { port: self.port(port), macs },
+            (Exit::Link(node, _), _) => ExplainAction::Encapsulated {
+                to: self.node(node),
+                added_bytes: header.len().saturating_sub(ethernet::HEADER_BYTES),
+                header: describe::on_link(header).unwrap_or_else(|| unread(header)),
+                macs,
+            },
             (Exit::Node(node), _) => {
                 let entry = self.tables.nodes.get(node.0.into());
                 let ip =
                     if entry.address.is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
                 let outer = ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES;
-                let unread = || Header { layers: Vec::new(), bytes: FrameBytes(header.clone()) };
+                let header = header.as_slice();
                 ExplainAction::Encapsulated {
-                    to: entry.name.clone().unwrap_or_else(|| self.tables.node.clone()),
+                    to: self.node(node),
                     added_bytes: outer + header.len(),
-                    header: describe::tunnelled(*tunnel, header).unwrap_or_else(unread),
+                    header: describe::tunnelled(*tunnel, header).unwrap_or_else(|| unread(header)),
                     macs,
                 }
             }
@@ -256,6 +262,11 @@ impl Renderer<'_> {
         path.local_instances[local as usize].name.clone()
     }
 
+    fn node(&self, node: NodeIndex) -> NodeName {
+        let name = self.tables.nodes.get(node.0.into()).name.clone();
+        name.unwrap_or_else(|| self.tables.node.clone())
+    }
+
     fn port(&self, port: PortIndex) -> String {
         self.tables.port(port).entry.name.clone()
     }
@@ -263,6 +274,11 @@ impl Renderer<'_> {
     fn network(&self, network: NetworkIndex) -> String {
         self.tables.network(network).entry.name.clone()
     }
+}
+
+/// A header that cannot be read.
+fn unread(header: &[u8]) -> Header {
+    Header { layers: Vec::new(), bytes: FrameBytes(header.to_vec()) }
 }
 
 /// What people call a chain.

@@ -173,7 +173,7 @@ impl KernelPath {
     /// What to do with a packet that came up; the memory learns what the kernel did with its flow.
     pub(crate) fn treat(&mut self, packet: &Packet, with: &mut OffloadContext<'_>) -> Treatment {
         let is_counted = match packet.arrived {
-            Arrived::Plainly => return Treatment::Ordinary,
+            Arrived::Plainly | Arrived::AtExit(_) => return Treatment::Ordinary,
             Arrived::Watched => return Treatment::Followed,
             Arrived::FromKernel { is_counted } => is_counted,
         };
@@ -299,7 +299,7 @@ impl KernelPath {
         self.declined.remove(&seen.place.key);
         let exits = made.leaves.iter().filter_map(|leaving| match leaving.exit {
             Exit::Port(port) => Some(with.slots.of_index(port)),
-            Exit::Node(_) => None,
+            Exit::Node(_) | Exit::Link(..) => None,
         });
         let leaves_node = made.leaves.iter().any(|leaving| matches!(leaving.exit, Exit::Node(_)));
         let classified =

@@ -65,6 +65,7 @@ pub(super) fn draft(
                 Operation::transmit(port.interface)
             }
         }
+        Exit::Link(..) => return Err(Declined::SourceRouted),
         Exit::Node(node) => {
             let to = tunnels.tables.node_address(node);
             let (IpAddr::V4(to), Some(underlay)) = (to, tunnels.underlay) else {

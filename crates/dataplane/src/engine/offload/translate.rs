@@ -222,7 +222,7 @@ impl Translator<'_> {
 fn tapped(leaving: &Leaving) -> Result<Leaving, Declined> {
     match (leaving.exit, leaving.stage) {
         (Exit::Port(_), Stage::Into(_)) if leaving.header.is_empty() => Ok(leaving.clone()),
-        (Exit::Node(_), _) => Err(Declined::TapElsewhere),
+        (Exit::Node(_) | Exit::Link(..), _) => Err(Declined::TapElsewhere),
         _ => Err(Declined::Replicated),
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod subscriber;
 
 use catena_io::{Buffer, Offload};
 use catena_model::TunnelKind;
+use index::PortIndex;
 use std::net::IpAddr;
 
 /// A port of this node as long as the engine lives: stable while the port stays in the program.
@@ -57,6 +58,8 @@ pub(crate) enum Arrived {
     FromKernel { is_counted: bool },
     /// It sent the packet up because every packet of its port, or of the node, goes up for a while.
     Watched,
+    /// A link has brought it, and its source route comes out at this port.
+    AtExit(PortIndex),
 }
 
 impl Packet {

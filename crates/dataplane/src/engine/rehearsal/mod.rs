@@ -196,6 +196,14 @@ impl Rehearsal {
                         back = self.come_back(position, local, &header, &bytes);
                     }
                 }
+                Effect::Leaves(Leaving { exit: Exit::Link(_, link), header, .. }) => {
+                    let slot = |engine: &Engine| engine.slots.of_port(link.link_id());
+                    let left = slot(&self.engine).and_then(|slot| left.frame(slot, &header));
+                    let way = slot(live).map(Way::Port);
+                    if let Some(reason) = left.and(way).and_then(refuses) {
+                        self.end(number, reason);
+                    }
+                }
                 Effect::Leaves(Leaving { exit: Exit::Node(node), header, .. }) => {
                     let to = self.tables().node_address(node);
                     let Some((tunnel, payload)) = left.payload(to, &header) else { continue };

@@ -4,7 +4,6 @@
 
 use crate::engine::action::context::Context;
 use crate::engine::packet::parse;
-use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Step, Work};
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 use catena_wire::frame::Network;
@@ -27,7 +26,7 @@ pub(crate) fn coalesce(
     context: &mut Context<'_>,
 ) {
     for index in 0..vector.len() {
-        if vector[index].owner == Owner::Tunnels
+        if context.slots.is_from_node(vector[index].owner)
             && vector[index].view.protocol == Some(IpProtocol::TCP)
         {
             gather(vector, index, open);

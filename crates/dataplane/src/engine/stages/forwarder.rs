@@ -13,7 +13,6 @@ use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{HopTable, InstancePlace, PathTable};
 use crate::engine::vector::decision::{ActionRef, Decision, Verdict};
-use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Source, Step, Work};
 use catena_model::DropReason;
 use catena_model::program::{HopKind, PROXY_MAC};
@@ -33,7 +32,7 @@ pub(crate) fn forward(
         let at = index;
         index += 1;
         let Step::OnPath { mut position, mut network } = vector[at].step else { continue };
-        let mut by_tunnel = vector[at].owner == Owner::Tunnels;
+        let mut by_tunnel = context.slots.is_from_node(vector[at].owner);
         loop {
             position = tap::pass(vector, at, position, by_tunnel, context);
             while let Some(next) = pass_by(&vector[at], position, by_tunnel, context) {

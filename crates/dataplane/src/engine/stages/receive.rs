@@ -3,10 +3,10 @@
 
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
-use crate::engine::encap::{self, Carried, Headed, HeaderSide, Located};
+use crate::engine::encap::{self, Carried, Headed, HeaderSide, Located, PathPosition};
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::packet::parse::{flow_hash, guess, parse_frame, settle};
-use crate::engine::packet::{Origin, Packet, trim_front};
+use crate::engine::packet::{Arrived, Origin, Packet, trim_front};
 use crate::engine::state::fragments::{FragmentVerdict, Fragments};
 use crate::engine::tables::Tables;
 use crate::engine::vector::owner::Owner;
@@ -16,6 +16,7 @@ use catena_model::DropReason;
 use catena_model::TunnelKind;
 use catena_model::account::Created;
 use catena_model::resource::Encapsulation;
+use catena_wire::ethernet;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::EtherType;
 use catena_wire::vxlan::VxlanHeader;
@@ -36,6 +37,18 @@ enum Lead {
     Port(PortIndex),
     Network(NetworkIndex),
     Header(Encapsulation),
+    /// A header whose way comes out at this port.
+    Exit(Encapsulation, PortIndex),
+}
+
+impl Lead {
+    /// Of what the header is that the frame begins with.
+    fn encapsulation(self) -> Option<Encapsulation> {
+        match self {
+            Self::Header(encapsulation) | Self::Exit(encapsulation, _) => Some(encapsulation),
+            Self::Port(_) | Self::Network(_) => None,
+        }
+    }
 }
 
 /// Takes packets in: accounts for them, takes tunnel headers off and parses the frames.
@@ -58,7 +71,11 @@ fn arrive(packet: Packet, context: &Context<'_>) -> Arrival {
     let (owner, lead, sender) = match packet.origin {
         Origin::Port(slot) => {
             let (owner, index) = context.slots.owner(slot);
-            (owner, index.map(Lead::Port).ok_or(DropReason::UnknownPort), None)
+            let lead = match packet.arrived {
+                Arrived::AtExit(port) => exit_lead(port, &buffer),
+                _ => index.map(Lead::Port).ok_or(DropReason::UnknownPort),
+            };
+            (owner, lead, None)
         }
         Origin::Tunnel { kind, source } => {
             let sender = context.tables.sources.get(&source).copied();
@@ -70,6 +87,11 @@ fn arrive(packet: Packet, context: &Context<'_>) -> Arrival {
         }
     };
     Arrival { buffer, owner, lead, located: Err(DropReason::NoPath), sender }
+}
+
+fn exit_lead(port: PortIndex, buffer: &Buffer) -> Result<Lead, DropReason> {
+    let carrier = ethernet::outer_type(buffer.bytes()).and_then(encap::by_ether_type);
+    carrier.map(|carrier| Lead::Exit(carrier, port)).ok_or(DropReason::NoSourceRoute)
 }
 
 fn tunnel_lead(kind: TunnelKind, buffer: &mut Buffer, tables: &Tables) -> Result<Lead, DropReason> {
@@ -101,7 +123,8 @@ fn headed(
     arrivals: &mut [Arrival],
     encapsulation: Encapsulation,
 ) -> impl Iterator<Item = Headed<'_>> {
-    let chosen = arrivals.iter_mut().filter(move |a| a.lead == Ok(Lead::Header(encapsulation)));
+    let is_its = move |lead: Lead| lead.encapsulation() == Some(encapsulation);
+    let chosen = arrivals.iter_mut().filter(move |arrival| arrival.lead.is_ok_and(is_its));
     chosen.map(|arrival| Headed { buffer: &mut arrival.buffer, located: &mut arrival.located })
 }
 
@@ -125,6 +148,10 @@ fn parse(
             }
             Ok(Step::OnPath { position, network: None })
         }
+        Lead::Exit(_, port) => {
+            let position = come_out(arrival.located?.position, port, tables)?;
+            Ok(Step::OnPath { position, network: None })
+        }
     });
     let path = match step {
         Ok(Step::OnPath { position, .. }) => Some(context.counters.path_ref(position)),
@@ -133,7 +160,9 @@ fn parse(
     let owner = arrival.owner;
     let parsed = step.and_then(|step| {
         let view = parse_frame(arrival.buffer.bytes())?;
-        if arrival.sender.is_none() && is_on_source_route(&view) {
+        if matches!(step, Step::FromEndpoint(_) | Step::FromFunction(_))
+            && is_on_source_route(&view)
+        {
             return Err(DropReason::ForeignChainHeader);
         }
         let volume = settle(&mut arrival.buffer, &view)?;
@@ -167,6 +196,20 @@ fn parse(
         }
         Err(reason) => context.end(arrival.buffer, owner, path, reason, volume),
     }
+}
+
+/// Where on its path a packet is that comes out at a port: before the function behind it.
+fn come_out(
+    start: PathPosition,
+    port: PortIndex,
+    tables: &Tables,
+) -> Result<PathPosition, DropReason> {
+    let path = tables.path(tables.positions.place(start).path);
+    let mut instances = path.local_instances.iter();
+    let instance = instances.find(|instance| instance.ingress == Some(port));
+    let hop = instance.ok_or(DropReason::PositionElsewhere)?.hop;
+    let position = tables.positions.renew(start, tables.positions.id(start), hop);
+    position.ok_or(DropReason::PositionElsewhere)
 }
 
 /// Has a frame the look of one that a link brings, whatever its addresses are? No port may send such a frame: a node

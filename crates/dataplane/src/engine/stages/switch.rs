@@ -7,7 +7,7 @@ use crate::engine::action::effects::Effect;
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::tables::Tables;
 use crate::engine::tables::network::MacLocation;
-use crate::engine::vector::decision::{ActionRef, Decision, Epoch, Exit, Verdict};
+use crate::engine::vector::decision::{ActionRef, Decision, Epoch, Verdict};
 use crate::engine::vector::{Source, Step, Work};
 use catena_model::DropReason;
 use catena_wire::scalar::MacAddr;
@@ -40,7 +40,7 @@ pub(crate) fn exit(
     network: NetworkIndex,
     from: Source,
     tables: &Tables,
-) -> Result<Option<Exit>, DropReason> {
+) -> Result<Option<ActionRef>, DropReason> {
     if destination.is_multicast() {
         // No bridge passes these on (IEEE 802.1Q section 8.6.3).
         let is_passed_on = !destination.is_link_local_reserved();
@@ -50,8 +50,10 @@ pub(crate) fn exit(
         Some(MacLocation::Port(port)) if from == Source::Port(*port) => {
             Err(DropReason::HairpinToSource)
         }
-        Some(MacLocation::Port(port)) => Ok(Some(Exit::Port(*port))),
-        Some(MacLocation::Node(node)) if from != Source::Tunnel => Ok(Some(Exit::Node(*node))),
+        Some(MacLocation::Port(port)) => Ok(Some(ActionRef::Port(*port))),
+        Some(MacLocation::Node(node)) if from != Source::Tunnel => {
+            Ok(Some(ActionRef::Network(network, *node)))
+        }
         _ => Err(DropReason::UnknownMac),
     }
 }
@@ -63,12 +65,8 @@ fn decide(
     tables: &Tables,
     epoch: Epoch,
 ) -> Result<Verdict, DropReason> {
-    let Some(exit) = exit(destination, network, from, tables)? else {
-        return Ok(Verdict::Replicate { network, from });
-    };
-    let action = match exit {
-        Exit::Port(port) => ActionRef::Port(port),
-        Exit::Node(node) => ActionRef::Network(network, node),
-    };
-    Ok(Verdict::Forward(Decision::ordinary(action, epoch)))
+    Ok(match exit(destination, network, from, tables)? {
+        Some(action) => Verdict::Forward(Decision::ordinary(action, epoch)),
+        None => Verdict::Replicate { network, from },
+    })
 }

@@ -8,10 +8,12 @@ use catena_model::program::ExitPlace;
 use catena_model::topology::PortNumber;
 use std::collections::BTreeSet;
 
-/// The links of a node, in the order of their numbers.
+/// What leaves a node on source routes.
 #[derive(Clone, Default)]
 pub(crate) struct Exits {
+    /// Links in the order of their numbers.
     links: Vec<(PortNumber, String)>,
+    ports: Vec<(PortNumber, PortId)>,
 }
 
 impl Exits {
@@ -20,28 +22,38 @@ impl Exits {
     /// # Errors
     /// Two numbers are the same link's, or one leads to a port that the program does not hold.
     pub(super) fn of(entries: &Entries) -> Result<Self, CompileError> {
-        let (mut links, mut known) = (Vec::new(), BTreeSet::new());
+        let (mut exits, mut known) = (Self::default(), BTreeSet::new());
         for exit in entries.exits.values() {
             match &exit.to {
                 ExitPlace::Port(port) if !entries.ports.contains_key(port) => {
                     let (number, port) = (exit.number, *port);
                     return Err(CompileError::ExitWithoutPort { number, port });
                 }
-                ExitPlace::Port(_) => {}
+                ExitPlace::Port(port) => exits.ports.push((exit.number, *port)),
                 ExitPlace::Link(interface) if known.insert(interface) => {
-                    links.push((exit.number, interface.clone()));
+                    exits.links.push((exit.number, interface.clone()));
                 }
                 ExitPlace::Link(interface) => {
                     return Err(CompileError::Twice { what: "link", id: interface.clone() });
                 }
             }
         }
-        Ok(Self { links })
+        Ok(exits)
     }
 
     /// Each link: its number and the name of its interface.
     pub(crate) fn links(&self) -> impl Iterator<Item = (PortNumber, &str)> {
         self.links.iter().map(|(number, interface)| (*number, interface.as_str()))
+    }
+
+    /// Each port that frames may come out of: its number and its identity.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = (PortNumber, PortId)> {
+        self.ports.iter().copied()
+    }
+
+    /// Has this number a link?
+    pub(crate) fn is_link(&self, number: PortNumber) -> bool {
+        self.links.binary_search_by_key(&number, |(number, _)| *number).is_ok()
     }
 
     /// Is this the identity of a link among the ports?

@@ -9,6 +9,7 @@ use super::Source;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use catena_model::DropReason;
+use catena_model::topology::PortNumber;
 use catena_wire::scalar::MacAddr;
 
 /// Which tables were in force: grows by one with each replacement.
@@ -22,6 +23,8 @@ pub(crate) enum Exit {
     Port(PortIndex),
     /// To another node.
     Node(NodeIndex),
+    /// To another node, by the link of this number.
+    Link(NodeIndex, PortNumber),
 }
 
 /// How the path's counters see the exit.

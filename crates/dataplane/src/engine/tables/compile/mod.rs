@@ -5,6 +5,7 @@
 //! whatever came, went or changed turns those that depend on it, in this order: nodes, networks, ports,
 //! MACs and addresses, paths, rules, pins, slices. All keep their indexes as long as they are there.
 
+mod exits;
 mod networks;
 mod paths;
 mod ports;
@@ -19,7 +20,6 @@ use crate::engine::tables::names::Referrer;
 
 use super::Tables;
 use super::dependency::met_by_rule;
-use super::exits::Exits;
 use super::slices::Scope;
 use catena_model::entry::{Entries, Program};
 use catena_model::id::{ChainId, NetworkId, PortId};
@@ -172,20 +172,6 @@ impl Following<'_> {
     }
 }
 
-impl Following<'_> {
-    /// Few, and no decision about a packet on a path depends on any: they are looked at whole.
-    fn follow_exits(&mut self) -> Result<(), CompileError> {
-        let has_ports =
-            |entries: &Entries| entries.exits.values().any(|exit| exit.link().is_none());
-        if has_ports(self.entries)
-            || !edits(&self.former.entries.exits, &self.entries.exits).is_empty()
-        {
-            self.next.exits = Arc::new(Exits::of(self.entries)?);
-        }
-        Ok(())
-    }
-}
-
 fn check_lengths(entries: &Entries) -> Result<(), CompileError> {
     // Ports, networks and nodes are counted in 16 bits; NODE_PORTS_MAX is below that.
     at_most("ports", entries.ports.len(), NODE_PORTS_MAX)?;
@@ -197,6 +183,7 @@ fn check_lengths(entries: &Entries) -> Result<(), CompileError> {
     at_most("pins", entries.pins.len(), NODE_PATHS_MAX)?;
     at_most("MACs", entries.macs.len(), NODE_ADDRESSES_MAX)?;
     at_most("addresses", entries.neighbours.len(), NODE_ADDRESSES_MAX)?;
+    at_most("routes", entries.routes.len(), NODE_PATHS_MAX)?;
     at_most("slices", entries.slices.len(), NODE_SLICES_MAX)?;
     at_most("paths of slices", entries.slice_paths.len(), NODE_SLICES_MAX)
 }
@@ -222,5 +209,6 @@ fn check_lists(program: &NodeProgram, entries: &Entries) -> Result<(), CompileEr
     twice("path", &program.paths, entries.paths.len(), |entry| entry.id.to_string())?;
     twice("slice", &program.slices, entries.slices.len(), |entry| entry.id.to_string())?;
     twice("path", &program.slice_paths, entries.slice_paths.len(), |entry| entry.id.to_string())?;
-    twice("port number", &program.exits, entries.exits.len(), |entry| entry.number.to_string())
+    twice("port number", &program.exits, entries.exits.len(), |entry| entry.number.to_string())?;
+    twice("route to port", &program.routes, entries.routes.len(), |entry| entry.to.to_string())
 }

@@ -1,0 +1,148 @@
+//! Paths over source routes: the ports of the way to the next function and the path's identifier stand in the
+//! frame, behind its addresses. Where on its path a packet is follows from the port by which it comes out, so the header
+//! says nothing of that.
+//!
+//! Headers are made of routes and not of positions ([`RouteHeader`]): `push` has none to give, and a function that reads
+//! them is none of ours.
+
+use super::template::HeaderWord;
+use super::{
+    Carried, Headed, Header, HeaderSide, Located, PathEncap, PathPosition, Positions, TTL_INITIAL,
+};
+use catena_io::Buffer;
+use catena_model::explain::HeaderLayer;
+use catena_model::limits::ROUTE_PORTS_MAX;
+use catena_model::resource::Encapsulation;
+use catena_model::topology::PortNumber;
+use catena_model::{DropReason, PathId};
+use catena_wire::ethernet::{self, ADDRESSES_BYTES, HEADER_BYTES};
+use catena_wire::scalar::{EtherType, Spi};
+use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, NativeHeader, NativeView, PortWidth};
+use catena_wire::source_route::{self, Next};
+
+const _: () = assert!(
+    BYTES_WITHOUT_PORTS + ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
+    "a route fits no header"
+);
+
+pub(super) struct SourceRoute;
+
+impl PathEncap for SourceRoute {
+    fn push(
+        &self,
+        _positions: &Positions,
+        _carried: &Carried,
+        _side: HeaderSide,
+        _position: PathPosition,
+        _header: &mut Header,
+    ) -> Result<(), DropReason> {
+        Err(DropReason::UnsupportedEncapsulation)
+    }
+
+    fn word(&self, _side: HeaderSide) -> Option<HeaderWord> {
+        None
+    }
+
+    /// The start of the path: which of its hops it is, is asked of the port that the frame comes out by.
+    fn locate(
+        &self,
+        positions: &Positions,
+        _carried: &mut Carried,
+        _side: HeaderSide,
+        frames: &mut dyn Iterator<Item = Headed<'_>>,
+    ) {
+        for frame in frames {
+            *frame.located = read(positions, frame.buffer.bytes());
+        }
+    }
+
+    /// The addresses of the frame stand before the header, and move up to what is behind it.
+    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+        for frame in frames {
+            if let Ok(located) = *frame.located
+                && !restore(frame.buffer, located.header_bytes)
+            {
+                *frame.located = Err(DropReason::MalformedSourceRoute);
+            }
+        }
+    }
+
+    fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
+        Some(NativeView::parse(bytes).ok()?.len_bytes() - HEADER_BYTES)
+    }
+
+    fn describe(&self, _side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+        let view = NativeView::parse(bytes).ok()?;
+        let layer = HeaderLayer::SourceRoute {
+            profile: Encapsulation::SourceRouteNative.name().to_owned(),
+            ports: (1..=view.count()).rev().map(|position| view.port(position)).collect(),
+            left: view.counter(),
+            path: view.path().map(Spi::get),
+        };
+        Some((vec![layer], view.len_bytes()))
+    }
+}
+
+fn read(positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+    let view = NativeView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
+    // No edge writes more than leads to one function.
+    let path = view.path().filter(|_| view.counter() == 0);
+    let path = PathId(path.ok_or(DropReason::MalformedSourceRoute)?.get());
+    let position = positions.find(path, Encapsulation::SourceRouteNative, 0, TTL_INITIAL)?;
+    Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
+}
+
+/// Takes so many bytes behind the addresses out of a frame.
+fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
+    let frame = buffer.bytes_mut();
+    if frame.len() < HEADER_BYTES + bytes {
+        return false;
+    }
+    frame.copy_within(..ADDRESSES_BYTES, bytes);
+    super::trim_front(buffer, bytes)
+}
+
+/// The way to a function, ready to be written into frames.
+#[derive(Clone, Debug)]
+pub(crate) struct RouteHeader {
+    width: PortWidth,
+    ports: Box<[u8]>,
+}
+
+impl RouteHeader {
+    /// That of these ports, in the order in which they are taken.
+    pub(crate) fn new(ports: &[PortNumber]) -> Self {
+        let ports: Box<[u8]> = ports.iter().map(|port| port.get()).collect();
+        let widest = ports.iter().copied().max().unwrap_or_default();
+        Self { width: PortWidth::for_port(widest), ports }
+    }
+
+    /// What stands in the place of the Ethernet header of a frame on this path, its first port taken.
+    ///
+    /// # Errors
+    /// The frame has no Ethernet header, or no header holds the identifier.
+    pub(crate) fn write(&self, frame: &[u8], path: PathId) -> Result<Header, DropReason> {
+        let ethernet = frame.get(..ADDRESSES_BYTES).zip(ethernet::outer_type(frame));
+        let (addresses, ether_type) = ethernet.ok_or(DropReason::MalformedEthernet)?;
+        let path = Spi::new(path.0).map_err(|_| DropReason::NoPath)?;
+        let mut header = Header { replaces: HEADER_BYTES, ..Header::EMPTY };
+        header.bytes[..ADDRESSES_BYTES].copy_from_slice(addresses);
+        let native = self.native(path, ether_type);
+        header.add(|room| native.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
+        match source_route::advance(header.bytes_mut()) {
+            Ok(Next::Port(_)) => Ok(header),
+            Ok(Next::End) | Err(_) => Err(DropReason::MalformedSourceRoute),
+        }
+    }
+
+    fn native(&self, path: Spi, ether_type: EtherType) -> NativeHeader<'_> {
+        NativeHeader {
+            width: self.width,
+            way: &self.ports,
+            path: Some(path),
+            tag: None,
+            detours: &[],
+            ether_type,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Port numbers and routes: what is made of them, and which paths go by them. Knows entries; refuses to know headers.
+
+use super::{Following, edits};
+use crate::engine::error::{CompileError, at_most};
+use crate::engine::tables::exits::Exits;
+use catena_model::entry::Entries;
+use catena_model::id::PortId;
+use catena_model::limits::ROUTE_PORTS_MAX;
+use catena_model::program::{PathEntry, RouteEntry};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Following<'_> {
+    /// Numbers are few, so they are looked at whole where any of them, or a port, is another.
+    pub(super) fn follow_exits(&mut self) -> Result<(), CompileError> {
+        let has_ports =
+            |entries: &Entries| entries.exits.values().any(|exit| exit.link().is_none());
+        let are_others = !edits(&self.former.entries.exits, &self.entries.exits).is_empty();
+        if are_others || has_ports(self.entries) {
+            self.next.exits = Arc::new(Exits::of(self.entries)?);
+        }
+        let routes = edits(&self.former.entries.routes, &self.entries.routes);
+        let turned: BTreeSet<PortId> = routes.iter().map(|(port, ..)| *port).collect();
+        if !are_others && turned.is_empty() {
+            return Ok(());
+        }
+        self.entries.routes.values().try_for_each(|route| self.check(route))?;
+        // Who goes by a route is not written down: all that go by any are looked through.
+        let goes_by = |path: &PathEntry| {
+            let mut instances = path.hops.iter().flat_map(|hop| &hop.instances);
+            are_others || instances.any(|one| turned.contains(&one.ingress))
+        };
+        let paths = self
+            .entries
+            .paths
+            .values()
+            .filter(|path| path.encapsulation.is_source_route() && goes_by(path));
+        self.turned.paths.extend(paths.map(|path| path.id));
+        Ok(())
+    }
+
+    fn check(&self, route: &RouteEntry) -> Result<(), CompileError> {
+        at_most("ports in one route", route.ports.len(), ROUTE_PORTS_MAX)?;
+        match route.ports.first() {
+            Some(number) if self.next.exits.is_link(*number) => Ok(()),
+            first => Err(CompileError::RouteWithoutLink { to: route.to, first: first.copied() }),
+        }
+    }
+}
