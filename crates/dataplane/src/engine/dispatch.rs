@@ -26,14 +26,9 @@ impl Engine {
     #[must_use]
     pub fn decider(&self, packet: &Packet, engines: usize) -> Option<usize> {
         let bytes = packet.buffer.bytes();
-        let passes = self.has_come_by_link(packet) && !self.transit.comes_out(bytes);
+        let is_brought = packet.port().is_some_and(|slot| self.slots.is_link(slot));
+        let passes = is_brought && !self.transit.comes_out(bytes);
         (!passes).then(|| self.decider_of(packet.origin, bytes, engines))
-    }
-
-    /// Has a link brought the packet?
-    #[inline]
-    pub(super) fn has_come_by_link(&self, packet: &Packet) -> bool {
-        packet.port().is_some_and(|slot| self.slots.is_link(slot))
     }
 
     /// The same for a packet that somebody asks about.

@@ -243,18 +243,13 @@ impl Engine {
     ) {
         self.elapse(now_ns);
         self.made.clear();
+        if self.transit.is_open() {
+            self.transit.pass_on(input, (&self.slots, &mut self.counters), pool, out);
+        }
         let mut said = None;
         let mut input = input.drain(..);
         while let Some(first) = input.as_slice().first() {
             let mut count = input.len().min(VECTOR_PACKETS_MAX);
-            if self.transit.is_open() {
-                let (are_brought, run) = self.run_of_links(&input.as_slice()[..count]);
-                count = run;
-                if are_brought {
-                    self.pass_on(now_ns, &mut Batch::new(&mut input, count), pool, out);
-                    continue;
-                }
-            }
             if self.checks.are_on(now_ns) {
                 if let Some(probe) = self.checks.probe(first) {
                     let Some(packet) = input.next() else { break };
@@ -360,30 +355,6 @@ impl Engine {
             self.forward_vector(now_ns, waiting, pool, out, Passing::default());
         }
         self.fast_path = fast_path;
-    }
-
-    /// Have links brought the first of these packets, and how many are as it is?
-    fn run_of_links(&self, packets: &[Packet]) -> (bool, usize) {
-        let is_brought = |packet: &Packet| self.has_come_by_link(packet);
-        let are_brought = packets.first().is_some_and(is_brought);
-        let other = packets.iter().position(|packet| is_brought(packet) != are_brought);
-        (are_brought, other.unwrap_or(packets.len()))
-    }
-
-    /// Sends what links have brought on its way, and takes what comes out here through the stages.
-    fn pass_on(
-        &mut self,
-        now_ns: u64,
-        packets: &mut Batch<'_, '_>,
-        pool: &mut BufferPool,
-        out: &mut Output,
-    ) {
-        let books = (&self.slots, &mut self.counters);
-        let mut arrived = self.transit.pass_on(packets, books, pool, out);
-        if !arrived.is_empty() {
-            self.forward_vector(now_ns, arrived.drain(..), pool, out, Passing::default());
-        }
-        self.transit.keep(arrived);
     }
 
     /// Packets that took the fast path since the start: the rest took the slow path.

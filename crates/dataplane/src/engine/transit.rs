@@ -14,8 +14,8 @@ use crate::engine::action::output::Output;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::{Arrived, Packet, PortSlot};
 use crate::engine::tables::Tables;
+use crate::engine::vector::VECTOR_PACKETS_MAX;
 use crate::engine::vector::owner::{Owner, Passage};
-use crate::engine::vector::{Batch, VECTOR_PACKETS_MAX};
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
 use catena_model::account::Volume;
@@ -37,14 +37,14 @@ enum Exit {
 pub(crate) struct Transit {
     exits: Box<[Option<Exit>; NUMBERS]>,
     has_links: bool,
-    /// Packets that come out here.
-    arrived: Vec<Packet>,
+    /// Working memory.
+    staying: Vec<Packet>,
 }
 
 impl Default for Transit {
     fn default() -> Self {
-        let arrived = Vec::with_capacity(VECTOR_PACKETS_MAX);
-        Self { exits: Box::new([None; NUMBERS]), has_links: false, arrived }
+        let staying = Vec::with_capacity(VECTOR_PACKETS_MAX);
+        Self { exits: Box::new([None; NUMBERS]), has_links: false, staying }
     }
 }
 
@@ -89,25 +89,29 @@ impl Transit {
         self.has_links
     }
 
-    /// Sends packets that links have brought on their way; answers those whose way ends here, in their order.
+    /// Sends packets that links have brought on their way. What stays is what others brought, and what comes out
+    /// here, in its order.
     pub(crate) fn pass_on(
         &mut self,
-        packets: &mut Batch<'_, '_>,
+        packets: &mut Vec<Packet>,
         (slots, counters): (&Slots, &mut Counters),
         pool: &mut BufferPool,
         out: &mut Output,
-    ) -> Vec<Packet> {
+    ) {
         let mut brought = Brought::default();
-        for mut packet in packets {
-            let Some(slot) = packet.port() else { continue };
-            let (owner, _) = slots.owner(slot);
+        for mut packet in packets.drain(..) {
+            let Some(slot) = packet.port().filter(|slot| slots.is_link(*slot)) else {
+                self.staying.push(packet);
+                continue;
+            };
             let volume = Volume { packets: 1, bytes: packet.buffer.len() as u64 };
             let step = self.step(&mut packet.buffer);
             if let Ok(Exit::Port(port)) = step {
                 packet.arrived = Arrived::AtExit(port);
-                self.arrived.push(packet);
+                self.staying.push(packet);
                 continue;
             }
+            let (owner, _) = slots.owner(slot);
             if brought.owner != owner {
                 brought.count(counters);
                 brought.owner = owner;
@@ -128,13 +132,7 @@ impl Transit {
             }
         }
         brought.count(counters);
-        std::mem::take(&mut self.arrived)
-    }
-
-    /// Takes the memory back that [`Self::pass_on`] has answered in.
-    pub(crate) fn keep(&mut self, mut arrived: Vec<Packet>) {
-        arrived.clear();
-        self.arrived = arrived;
+        std::mem::swap(packets, &mut self.staying);
     }
 
     /// Does the source route of a frame come out at a port of this node?

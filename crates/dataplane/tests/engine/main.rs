@@ -10,6 +10,7 @@ mod accounting;
 mod balance;
 mod chains;
 mod check;
+mod edges;
 mod explain;
 mod fields;
 mod flat;

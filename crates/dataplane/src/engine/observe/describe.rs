@@ -31,7 +31,8 @@ pub(crate) fn on_link(frame: &[u8]) -> Option<Header> {
     Some(Header { layers, bytes: FrameBytes(frame.get(..length)?.to_vec()) })
 }
 
-/// Where the packet itself begins: behind the headers of a tunnel, or those that a function reads.
+/// Where the packet itself begins: behind the headers of a tunnel, or those that a function reads. On a source route
+/// its own addresses stand before them: others do where it begins.
 pub(crate) fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
     match origin {
         Origin::Tunnel { kind, .. } => Some(tunnelled(kind, bytes)?.bytes.0.len()),
@@ -40,6 +41,9 @@ pub(crate) fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
             let Some(encapsulation) = encap::by_ether_type(frame.ethertype()) else {
                 return Some(0);
             };
+            if encapsulation.is_source_route() {
+                return encap::of(encapsulation).header_bytes(HeaderSide::Tunnel, bytes);
+            }
             let payload = frame.payload();
             let (_, length) = encap::of(encapsulation).describe(HeaderSide::Function, payload)?;
             Some(bytes.len() - payload.len() + length)

@@ -52,7 +52,7 @@ fn every_condition_is_told_of_and_agrees_with_what_the_packet_does() {
     let group = Spec { destination_mac: MacAddr([1, 0, 0x5e, 1, 2, 3]), ..sent.clone() };
     let later = Spec { fragment: (4, false), ..sent.clone() };
     let mut other = sent.frame();
-    other[12..14].copy_from_slice(&[0x88, 0xb5]);
+    other[12..14].copy_from_slice(&[0x88, 0xb7]);
     let marked = |name, words| RuleMatch { fields: condition(name, words), ..base() };
     let of_tcp = RuleMatch { transport: Some(Transport::Tcp), ..marked("tcp_flags", "syn,!ack") };
     let cases: [(&str, RuleMatch, &str, Vec<u8>); 18] = [
