@@ -263,7 +263,8 @@ fn packets_and_counters_are_the_same_on_the_fast_and_on_the_slow_path() {
         panic!("{error}");
     }
     assert!(compared.get() >= 20_000, "only {} packets were compared", compared.get());
-    assert!(by_fast_path.get() > 5_000, "only {} took the fast path", by_fast_path.get());
+    // What goes by source routes takes the other.
+    assert!(by_fast_path.get() > 3_000, "only {} took the fast path", by_fast_path.get());
     assert_entered(of_users.get());
 }
 
