@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fastpath", &["wire", "model"]),
     ("dataplane", &["fastpath", "io", "wire", "model", "protocol"]),
     ("controller", &["plan", "store", "protocol", "model", "wire"]),
-    ("agent", &["fastpath", "protocol", "model", "kernel"]),
+    ("agent", &["fastpath", "protocol", "model", "kernel", "wire"]),
     ("lab", &["kernel", "client", "io", "model", "wire"]),
     ("cli", &["controller", "agent", "dataplane", "lab", "kernel", "client", "model"]),
     ("bench", &["client", "dataplane", "fastpath", "io", "kernel", "lab", "model", "wire"]),

@@ -7,9 +7,12 @@
 mod desk;
 
 use crate::Config;
+use crate::discovery;
+use crate::discovery::patterns::Patterns;
 use crate::fast_path::{self, FastPath, FastPathError, SentUp};
 use crate::holdings::{Holdings, Place};
 use crate::link::Outgoing;
+use crate::links::Links;
 use crate::missed::{Baseline, Missed};
 use crate::port_io::Given;
 use crate::punt_watch::{self, PuntDevice};
@@ -17,12 +20,13 @@ use crate::underlay::{UNDERLAY_RETRY, Underlay};
 use catena_kernel::KernelError;
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{LinkChange, LinkWatch, Netlink};
+use catena_model::NodeName;
 use catena_model::account::InterfaceCounters;
 use catena_model::id::PortId;
 use catena_model::limits::NODE_PORTS_MAX;
 use catena_model::program::PortEntry;
 use catena_model::resource::Attachment;
-use catena_protocol::message::{KernelPath, KernelUnderlay, State, to_dataplane};
+use catena_protocol::message::{KernelPath, KernelUnderlay, LinkStates, State, to_dataplane};
 use desk::Desk;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -145,6 +149,7 @@ impl Interfaces {
             fast_path: own,
             io: config.port_io,
             underlay: underlay.clone(),
+            links: Patterns::new(&config.links),
             holdings: Holdings::default(),
             with_other_checksums: BTreeSet::new(),
         };
@@ -187,6 +192,15 @@ impl Interfaces {
             Ok(fast_path) => self.fast_path.set(fast_path).unwrap_or_default(),
             Err(error) => tracing::warn!("every packet is decided one by one: {error}"),
         }
+    }
+
+    /// Follows the links between nodes.
+    pub(crate) fn follow_links(
+        &self,
+        of: (&NodeName, Patterns),
+        programmed: watch::Receiver<Links>,
+    ) -> watch::Receiver<LinkStates> {
+        discovery::follow(self.node.clone(), of, programmed)
     }
 
     /// Keeps the punt device up, and tells when it is not.

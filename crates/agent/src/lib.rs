@@ -7,11 +7,13 @@
 
 mod absence;
 mod counters;
+mod discovery;
 mod error;
 mod fast_path;
 mod holdings;
 mod interfaces;
 mod link;
+mod links;
 mod missed;
 mod needed;
 mod node;
@@ -55,6 +57,8 @@ pub struct Config {
     pub underlay_devices: Vec<String>,
     /// Largest IP packet of the data network, in bytes.
     pub underlay_mtu: u16,
+    /// The interfaces that are links between nodes, by name; `*` stands for any characters, `?` for one.
+    pub links: Vec<String>,
     /// The data plane of this node.
     pub dataplane: DataplanePaths,
     /// Let the kernel repeat what the data plane decides, if it can.

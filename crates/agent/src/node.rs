@@ -5,6 +5,7 @@
 //! through bounded queues.
 
 mod kernel_path;
+mod links;
 mod ports;
 
 use ports::Leaving;
@@ -15,13 +16,14 @@ use crate::absence::Absence;
 use crate::counters;
 use crate::interfaces::{Interfaces, Seen};
 use crate::link::{LinkEvent, Outgoing};
+use crate::links::Links;
 use crate::ports::Ports;
 use crate::punt_watch::PuntDevice;
 use crate::southbound::{Announcement, SessionEvent};
 use catena_model::entry::ProgramVersion;
 use catena_protocol::message::{
-    Answer, Delta, FromAgent, ProgramResult, Question, State, ToAgent, from_agent, from_dataplane,
-    to_agent, to_dataplane,
+    Answer, Delta, FromAgent, LinkStates, ProgramResult, Question, State, ToAgent, from_agent,
+    from_dataplane, to_agent, to_dataplane,
 };
 use catena_protocol::offers::Offers;
 use catena_protocol::session::{ProgramGate, program_result};
@@ -77,6 +79,10 @@ pub(crate) struct Node {
     must_free_underlay: bool,
     /// The way from the kernel up to the engine, as it was last seen.
     punt_device: PuntDevice,
+    /// What the program says of links.
+    programmed: watch::Sender<Links>,
+    /// How the links are.
+    links: LinkStates,
 }
 
 /// How far the data plane of this connection has come with the kernel's tables.
@@ -118,6 +124,8 @@ impl Node {
             underlay: None,
             must_free_underlay: false,
             punt_device: PuntDevice::default(),
+            programmed: watch::Sender::new(Links::default()),
+            links: LinkStates::default(),
         }
     }
 
@@ -130,6 +138,7 @@ impl Node {
     ) {
         let mut link_changes = self.interfaces.watch();
         let mut punt_device = self.interfaces.follow_punt_device();
+        let mut links = self.follow_links();
         loop {
             self.advance();
             let retries = [self.ports.next_retry(), self.offers.next_due()];
@@ -147,6 +156,10 @@ impl Node {
                 Ok(()) = punt_device.changed() => {
                     let seen = punt_device.borrow_and_update().clone();
                     self.take_punt_device(seen).await;
+                }
+                Ok(()) = links.changed() => {
+                    let seen = links.borrow_and_update().clone();
+                    self.take_links(seen);
                 }
                 Some(()) = link_changes.recv() => self.ports.hurry(Instant::now()),
                 () = sleep_until(retry) => {}
@@ -201,6 +214,7 @@ impl Node {
             SessionEvent::Up { outgoing } => {
                 self.session = Some(outgoing);
                 self.tell(from_agent::Message::PortStates(self.ports.states()));
+                self.tell_links();
             }
             SessionEvent::Down => {
                 self.session = None;
@@ -345,7 +359,9 @@ impl Node {
         }
         tracing::info!(program = number, "program running");
         self.running = offer.to_version();
-        for entry in self.ports.edit(ports::read(&ports), now) {
+        let changes = ports::read(&ports);
+        self.programmed.send_modify(|links| links.edit(&changes));
+        for entry in self.ports.edit(ports::edits(changes), now) {
             self.detach(Leaving::Port(entry));
         }
         self.unanswered = Some(number);

@@ -20,6 +20,11 @@ pub(crate) enum OpenError {
     #[error("interface '{interface}' is Catena's own ({what}): name another one")]
     Own { interface: String, what: &'static str },
     #[error(
+        "interface '{interface}' is a link between nodes (--link): name another one, or start the agent without it \
+         among its links"
+    )]
+    Link { interface: String },
+    #[error(
         "interface '{interface}' is a member of '{master}', which would lose it: take it out of \
          there first (`ip link set {interface} nomaster`), or name another one"
     )]

@@ -26,12 +26,14 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(1_200);
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the next Hello says. A change of `epoch` ends the session, so that a new Hello is said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Announcement {
     /// What the data plane runs; none: it is not up yet.
     pub(crate) running: Option<ProgramVersion>,
     /// Grows when what was said is no longer true.
     pub(crate) epoch: u64,
+    /// The interfaces that are links.
+    pub(crate) links: Vec<String>,
 }
 
 impl Announcement {
@@ -117,19 +119,20 @@ async fn converse(
     was_up: &mut bool,
 ) -> SessionEnd {
     match open(config, agent, announced).await {
-        Ok((outgoing, mut incoming, announcement)) => {
+        Ok((outgoing, mut incoming, epoch)) => {
             *was_up = true;
             tracing::info!(controller = config.controller, "session with the controller is up");
             if events.send(SessionEvent::Up { outgoing }).await.is_err() {
                 return SessionEnd::Closed;
             }
-            carry(&mut incoming, announced, announcement.epoch, events).await
+            carry(&mut incoming, announced, epoch, events).await
         }
         Err(end) => end,
     }
 }
 
-type Opened = (mpsc::Sender<FromAgent>, tonic::Streaming<ToAgent>, Announcement);
+/// The way there, the way back, and the epoch of what was said.
+type Opened = (mpsc::Sender<FromAgent>, tonic::Streaming<ToAgent>, u64);
 
 async fn open(
     config: &Config,
@@ -138,10 +141,10 @@ async fn open(
 ) -> Result<Opened, SessionEnd> {
     let channel = dial(config).await?;
     let (outgoing, messages) = mpsc::channel(QUEUE_MESSAGES_MAX);
-    let announcement = *announced.borrow_and_update();
-    let running = announcement.running.unwrap_or_default();
+    let Announcement { running, epoch, links } = announced.borrow_and_update().clone();
+    let running = running.unwrap_or_default();
     let place = (config.underlay_address.to_string(), config.underlay_mtu.into());
-    let hello = session::hello(config.node.as_str(), agent, place, config.role, running);
+    let hello = session::hello(config.node.as_str(), agent, place, config.role, links, running);
     outgoing.send(hello).await.map_err(|_| SessionEnd::Closed)?;
     let mut client = SouthboundClient::new(channel)
         .max_decoding_message_size(FRAME_BYTES_MAX)
@@ -157,7 +160,7 @@ async fn open(
     let incoming = tokio::time::timeout(WELCOME_TIMEOUT, introduce)
         .await
         .map_err(|_| SessionEnd::Silent)??;
-    Ok((outgoing, incoming, announcement))
+    Ok((outgoing, incoming, epoch))
 }
 
 async fn carry(

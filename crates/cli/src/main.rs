@@ -20,6 +20,7 @@ mod graph;
 mod kernel_path;
 mod keystone;
 mod lab;
+mod link;
 mod logs;
 mod node;
 mod output;
@@ -59,6 +60,9 @@ enum Command {
     /// Nodes: list them, or make certificates for one.
     #[command(subcommand)]
     Node(node::NodeCommand),
+    /// Links between nodes: what discovery found at their ends.
+    #[command(subcommand)]
+    Link(link::LinkCommand),
     /// Chains: deploy, undeploy, list, show.
     #[command(subcommand)]
     Chain(chain::ChainCommand),
@@ -112,7 +116,7 @@ enum Command {
     Status,
     /// Chains, nodes and drops as they move (a terminal; keys are shown at its foot).
     Top(top::TopArguments),
-    /// What happens, line by line: nodes, chains, receipts of changes.
+    /// What happens, line by line: nodes, links, chains, receipts of changes.
     Watch(watch::WatchArguments),
 }
 
@@ -125,6 +129,7 @@ fn main() -> ExitCode {
         Command::Agent(arguments) => roles::agent(arguments),
         Command::Dataplane(arguments) => roles::dataplane(arguments),
         Command::Node(command) => node::run(&connection, command),
+        Command::Link(command) => link::run(&connection, command),
         Command::Slice(command) => slice::run(&connection, command),
         Command::Chain(command) => chain::run(&connection, command),
         Command::Function(command) => function::run_function(&connection, command),

@@ -82,6 +82,15 @@ enum AuthChoice {
     Keystone,
 }
 
+/// A pattern of interfaces that may be links.
+fn link_pattern(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("name an interface".into()),
+        "lo" => Err("it leads to nobody else; name an interface with a cable in it".into()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 /// What a node is for.
 #[derive(Clone, Copy, ValueEnum)]
 enum RoleChoice {
@@ -142,6 +151,10 @@ pub(crate) struct AgentArguments {
     /// What the node is for: a host has ports of tenants, a switch forwards between links and has none.
     #[arg(long, value_enum, default_value = "host")]
     role: RoleChoice,
+    /// An interface that is a link between nodes, by name; in it `*` stands for any characters and `?` for one.
+    /// It is never a port's. May be given several times.
+    #[arg(long = "link", value_name = "INTERFACE", value_parser = link_pattern)]
+    links: Vec<String>,
     /// Where the data plane keeps its last program and its socket.
     #[arg(long)]
     state: PathBuf,
@@ -354,6 +367,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
     let config = catena_agent::Config {
         node: arguments.node,
         role: arguments.role.into(),
+        links: arguments.links,
         controller: arguments.controller,
         tls: TlsPaths {
             ca: arguments.tls.join("ca.pem"),

@@ -133,7 +133,12 @@ impl Story {
                 let is_known = self.nodes.insert(node.clone(), state.clone()) == Some(state);
                 return if is_known { Vec::new() } else { vec![sentence(line, &self.names)] };
             }
-            Event::Trouble { .. } => return vec![sentence(line, &self.names)],
+            Event::Trouble { .. }
+            | Event::Link { .. }
+            | Event::LinkGone { .. }
+            | Event::Cable { .. } => {
+                return vec![sentence(line, &self.names)];
+            }
             Event::Chain { name, status } => {
                 let heard = self.heard_of(status.chain, name, now);
                 heard.status = Some(status.clone());

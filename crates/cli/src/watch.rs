@@ -55,7 +55,7 @@ pub(crate) fn tell_events(
     after: Option<u64>,
     form: WatchForm,
 ) -> Result<(), Failure> {
-    let is_told = |line: &EventLine| only.is_none_or(|only| subject(&line.event) == Some(only));
+    let is_told = |line: &EventLine| only.is_none_or(|only| is_about(&line.event, only));
     match form.output {
         Format::Table | Format::Wide if !form.verbose => tell_changes(client, is_told, after),
         // Each event is one of a stream: a line of its own.
@@ -127,13 +127,23 @@ fn tell_story(events: &Receiver<EventLine>, mut say: impl FnMut(String)) {
 /// The name of the chain or node that an event is about.
 fn subject(event: &Event) -> Option<&str> {
     match event {
-        Event::Node { node, .. } => Some(node.as_str()),
+        Event::Node { node, .. } | Event::Link { node, .. } | Event::LinkGone { node, .. } => {
+            Some(node.as_str())
+        }
         Event::Chain { name, .. }
         | Event::ChainWithdrawing { name, .. }
         | Event::ChainGone { name, .. } => Some(name),
         Event::Changed { receipt } => Some(&receipt.name),
         Event::Declared(declared) => declared.name.as_deref(),
-        Event::Trouble { .. } => None,
+        Event::Cable { .. } | Event::Trouble { .. } => None,
+    }
+}
+
+/// Is an event about the chain or node of this name?
+fn is_about(event: &Event, name: &str) -> bool {
+    match event {
+        Event::Cable { ends, .. } => ends.iter().any(|end| end.node.as_str() == name),
+        event => subject(event) == Some(name),
     }
 }
 
@@ -149,6 +159,16 @@ pub(crate) fn sentence(line: &EventLine, names: &ChainNames) -> String {
             let agent = if *is_connected { "connected" } else { "away" };
             let refusal = refusal.as_ref().map(|reason| format!(", refused: {reason}"));
             format!("node {node}   {agent}, program {acknowledged}{}", refusal.unwrap_or_default())
+        }
+        Event::Link { node, interface, number, state, trouble } => {
+            let number = number.map(|number| format!(", port {number}")).unwrap_or_default();
+            let trouble =
+                trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
+            format!("link {node}:{interface}   {}{number}{trouble}", state.word())
+        }
+        Event::LinkGone { node, interface } => format!("link {node}:{interface}   gone"),
+        Event::Cable { ends: [one, other], is_gone } => {
+            format!("cable {one} – {other}   {}", if *is_gone { "gone" } else { "found" })
         }
         Event::Chain { name, status } => {
             format!("{}   {}", chain(status.chain, name), state(status))

@@ -5,6 +5,7 @@ use crate::client::{escape, unexpected};
 use crate::error::ClientError;
 use catena_model::access::{NewToken, TokenReport, TokenRequest};
 use catena_model::check::CheckReport;
+use catena_model::discovery::LinkReport;
 use catena_model::event::EventLine;
 use catena_model::explain::{ExplainQuery, ExplainReport};
 use catena_model::resource::{ContextHeader, FailurePolicy, FunctionSettings};
@@ -214,6 +215,22 @@ impl Client {
     /// When there is none, or the controller does not answer.
     pub fn node(&self, name: &str) -> Result<NodeDetail, ClientError> {
         self.get(&format!("/v1/nodes/{}", escape(name)))
+    }
+
+    /// All links between nodes.
+    ///
+    /// # Errors
+    /// When the controller does not answer.
+    pub fn links(&self) -> Result<Vec<LinkReport>, ClientError> {
+        self.get("/v1/links")
+    }
+
+    /// One link, `NODE:PORT`.
+    ///
+    /// # Errors
+    /// When there is none, or the controller does not answer.
+    pub fn link(&self, name: &str) -> Result<LinkReport, ClientError> {
+        self.get(&format!("/v1/links/{}", escape(name)))
     }
 
     /// Forgets a node that is away for good.

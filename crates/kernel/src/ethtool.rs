@@ -1,5 +1,5 @@
-//! What is asked of an interface's driver by SIOCETHTOOL (ethtool(8)): who finishes checksums, and
-//! how many queues there are. It refuses to know why anybody wants it otherwise.
+//! What is asked of an interface's driver by SIOCETHTOOL (ethtool(8)): who finishes checksums, how
+//! many queues there are, and how fast it is. It refuses to know why anybody wants it otherwise.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,14 +12,18 @@ use crate::{KernelError, Result};
 
 const SIOCETHTOOL: u32 = 0x8946;
 /// Commands (Linux `ethtool.h`).
+const GET_SETTINGS: u32 = 0x01;
 const GET_TRANSMIT_CHECKSUMS: u32 = 0x16;
 const SET_TRANSMIT_CHECKSUMS: u32 = 0x17;
 const GET_CHANNELS: u32 = 0x3c;
 /// Places of the numbers in `struct ethtool_channels` that say how many are in use, in words.
 const RECEIVING_CHANNELS: usize = 5;
 const COMBINED_CHANNELS: usize = 8;
+/// Words of `struct ethtool_cmd` that begin with the lower and the upper half of the speed.
+const SPEED: usize = 3;
+const SPEED_UPPER: usize = 7;
 /// As long as the longest command's structure, in words.
-const WORDS: usize = 9;
+const WORDS: usize = 11;
 
 /// What SIOCETHTOOL takes (`struct ifreq`): a name, a pointer, and room that it leaves alone.
 #[repr(C)]
@@ -45,6 +49,25 @@ pub fn leaves_checksums(namespace: &NetNamespace, interface: &str) -> Result<boo
 /// The interface is missing, or it cannot be otherwise.
 pub fn leave_checksums(namespace: &NetNamespace, interface: &str, may: bool) -> Result<()> {
     asked(namespace, interface, &[SET_TRANSMIT_CHECKSUMS, u32::from(may)]).map(|_| ())
+}
+
+/// The speed of an interface in Mbit/s; none: its driver does not say.
+///
+/// # Errors
+/// The interface is missing.
+pub fn speed_mbits(namespace: &NetNamespace, interface: &str) -> Result<Option<u32>> {
+    let half = |word: u32| {
+        let [first, second, ..] = word.to_ne_bytes();
+        u32::from(u16::from_ne_bytes([first, second]))
+    };
+    match asked(namespace, interface, &[GET_SETTINGS]) {
+        Ok(words) => {
+            let speed = half(words[SPEED_UPPER]) << 16 | half(words[SPEED]);
+            Ok(Some(speed).filter(|speed| *speed != 0 && *speed != u32::MAX))
+        }
+        Err(error) if error.errno() == Some(libc::EOPNOTSUPP) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Queues by which an interface receives; one, if its driver does not say.

@@ -11,6 +11,7 @@ mod error;
 pub mod ethtool;
 pub mod fds;
 pub mod heaps;
+pub mod lldp_socket;
 pub mod machine;
 pub mod mounts;
 pub mod namespace;

@@ -86,7 +86,7 @@ fn open_here(interface: &str, takes: Takes) -> io::Result<OwnedFd> {
     if takes == Takes::Nothing {
         refuse_all(&socket)?;
     }
-    bind_to(&socket, index)?;
+    bind_to(&socket, index, libc::ETH_P_ALL as u16)?;
     Ok(socket)
 }
 
@@ -98,7 +98,11 @@ fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-fn set_packet_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+pub(crate) fn set_packet_option<T: Copy>(
+    socket: &OwnedFd,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, option, value)
 }
 
@@ -122,10 +126,28 @@ fn set_option<T: Copy>(
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn bind_to(socket: &OwnedFd, index: i32) -> io::Result<()> {
+/// Frames that a socket has lost for want of room since this was asked last.
+pub(crate) fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
+    let mut counted = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut length = mem::size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    // SAFETY: `counted` is a live structure of the length given, which the kernel fills.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            std::ptr::from_mut(&mut counted).cast(),
+            &raw mut length,
+        )
+    };
+    if answer == 0 { Ok(counted.tp_drops) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets a socket take the frames of one EtherType at an interface.
+pub(crate) fn bind_to(socket: &OwnedFd, index: i32, ethertype: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as libc::c_ushort,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_protocol: ethertype.to_be(),
         sll_ifindex: index,
         sll_hatype: 0,
         sll_pkttype: 0,

@@ -350,6 +350,7 @@ impl Entries {
             number,
             underlay: own.underlay,
             choice_seed: own.choice_seed,
+            discovery_key: own.discovery_key,
             tunnels: list(&self.tunnels),
             networks: list(&self.networks),
             ports: list(&self.ports),
@@ -417,7 +418,11 @@ impl NodeProgram {
             source: rule.path,
             part: 0,
         };
-        let own = NodeEntry { underlay: self.underlay, choice_seed: self.choice_seed };
+        let own = NodeEntry {
+            underlay: self.underlay,
+            choice_seed: self.choice_seed,
+            discovery_key: self.discovery_key,
+        };
         Entries {
             node: OrdMap::unit((), Arc::new(own)),
             tunnels: table(&self.tunnels, |_, entry| entry.node.clone()),

@@ -1,7 +1,9 @@
 //! What happens, as it is told to whoever watches. Knows the words; refuses to know who listens.
 
+use crate::discovery::LinkCondition;
 use crate::id::{BlueprintNumber, ChainId, NodeName};
 use crate::status::{ChainStatus, Receipt};
+use crate::topology::{CableEnd, PortNumber};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use utoipa::ToSchema;
@@ -20,6 +22,34 @@ pub enum Event {
         acknowledged: BlueprintNumber,
         /// Why it refused a newer one.
         refusal: Option<String>,
+    },
+    /// A link between nodes is new, or it is another: up, down, with a trouble or without.
+    Link {
+        /// The node.
+        node: NodeName,
+        /// The interface there.
+        interface: String,
+        /// Its port number.
+        #[schema(value_type = Option<u8>)]
+        number: Option<PortNumber>,
+        /// Can it be used?
+        state: LinkCondition,
+        /// What is wrong with it; a foreign neighbour, too.
+        trouble: Option<String>,
+    },
+    /// An interface is no link any more.
+    LinkGone {
+        /// The node.
+        node: NodeName,
+        /// The interface there.
+        interface: String,
+    },
+    /// A cable between two nodes was found, or is gone.
+    Cable {
+        /// Its ends.
+        ends: [CableEnd; 2],
+        /// Is it gone?
+        is_gone: bool,
     },
     /// A chain is new or its state is another.
     Chain {

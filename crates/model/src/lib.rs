@@ -9,6 +9,7 @@ pub mod access;
 pub mod account;
 pub mod check;
 pub mod classifier;
+pub mod discovery;
 pub mod drop_reason;
 mod encapsulation;
 pub mod entry;

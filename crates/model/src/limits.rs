@@ -118,6 +118,14 @@ limits! {
         "Ports of one source route at most, those of hosts counted.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",
         "How many blueprints must follow the removal of a path before its identifier is used again.";
+    NODE_LINKS_MAX: usize = 255, "links",
+        "Links of a node that have a port number: a source route has 8 bits for each, and 0 is none.";
+    NODE_LINKS_TOLD_MAX: usize = 512, "links",
+        "Links that a node tells of: those that get no number are named, too.";
+    LINK_NEIGHBOURS_MAX: usize = 8, "neighbours",
+        "Neighbours that a link tells of; one more is refused and counted.";
+    LINK_LLDP_FRAMES_PER_SECOND: u32 = 100, "frames per second",
+        "LLDP frames that are read of one link; what is beyond is dropped and counted.";
     PROBE_PERIOD_MS: u64 = 80, "milliseconds",
         "How often a watched instance is probed.";
     PROBES_UNANSWERED_MAX: u32 = 3, "probes",

@@ -5,6 +5,7 @@
 //! not written here.
 
 use crate::classifier::FieldMatch;
+use crate::discovery::DiscoveryKey;
 use crate::id::{
     BlueprintNumber, ChainId, FunctionId, InstanceId, NetworkId, NodeName, PathId, PortId, RuleId,
     SliceId,
@@ -42,6 +43,9 @@ pub struct NodeProgram {
     /// domain, and a secret of theirs, so that no sender can aim at an instance.
     #[serde(default)]
     pub choice_seed: u64,
+    /// By what nodes of a domain know each other at the ends of cables. A list for people never has it.
+    #[serde(skip)]
+    pub discovery_key: Option<DiscoveryKey>,
     /// The other nodes.
     pub tunnels: Vec<TunnelEntry>,
     /// Tenant networks present on this node, or reached by its paths.
@@ -83,6 +87,7 @@ impl NodeProgram {
             number,
             underlay,
             choice_seed: 0,
+            discovery_key: None,
             tunnels: Vec::new(),
             networks: Vec::new(),
             ports: Vec::new(),
@@ -123,6 +128,8 @@ pub struct NodeEntry {
     pub underlay: Underlay,
     /// As in [`NodeProgram`].
     pub choice_seed: u64,
+    /// As in [`NodeProgram`].
+    pub discovery_key: Option<DiscoveryKey>,
 }
 
 /// Another node and its address on the data network.

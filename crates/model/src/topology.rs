@@ -99,11 +99,12 @@ impl fmt::Display for PortNumber {
 const LINK_IDS: u128 = 0x0aca_7e00_0000_8000_8000_0000_0000_0000;
 
 /// An end of a cable.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub struct CableEnd {
     /// The node.
     pub node: NodeName,
     /// Its port.
+    #[schema(value_type = u8)]
     pub port: PortNumber,
 }
 

@@ -3,7 +3,6 @@
 use crate::index::IndexedIntent;
 use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathPhase, PathRecord};
-use crate::paths::Paths;
 use crate::programs::{Programs, Sources};
 use crate::slices::SliceBook;
 use crate::touched::Looked;
@@ -73,18 +72,20 @@ impl Blueprint {
     /// The programs that follow, slices as they are; not yet numbered.
     pub(crate) fn following_programs(
         &self,
-        paths: &Paths,
+        ledger: &Ledger,
         intent: &IndexedIntent,
         inventory: &Inventory,
     ) -> Programs {
         let from = self.looked_among(inventory).map(|looked| Sources {
             paths: &self.ledger.paths,
+            port_numbers: &self.ledger.port_numbers,
             intent: &looked.intent,
             nodes: &looked.nodes,
             switches: &looked.switches,
         });
-        let to = Sources::new(paths, intent, inventory);
-        self.programs.following(from, to, self.ledger.choice_seed)
+        let to = Sources::new(ledger, intent, inventory);
+        let domain = (ledger.choice_seed, ledger.discovery_key);
+        self.programs.following(from, to, domain)
     }
 
     /// The number of a node's program.

@@ -6,6 +6,7 @@ use catena_model::topology::{NodePlace, NodeRole};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use imbl::OrdSet;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct NodeFacts {
     pub unbound: BTreeMap<PortId, String>,
     /// Why it refused its last program, if it did.
     pub refusal: Option<String>,
+    /// Its interfaces that are links between nodes; none: it has not said yet.
+    pub links: Option<Arc<BTreeSet<String>>>,
 }
 
 impl NodeFacts {
@@ -35,6 +38,7 @@ impl NodeFacts {
             bound: OrdSet::new(),
             unbound: BTreeMap::new(),
             refusal: None,
+            links: None,
         }
     }
 }

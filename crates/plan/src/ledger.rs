@@ -3,6 +3,8 @@
 
 use crate::inventory::Inventory;
 use crate::paths::Paths;
+use crate::port_numbers::NumberBooks;
+use catena_model::discovery::{DiscoveryKey, stored_key};
 use catena_model::id::{ChainId, InstanceId, NetworkId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
 use catena_model::program::{HopEntry, HopKind, PathEntry, PortEntry, RuleEntry};
@@ -249,6 +251,12 @@ pub struct Ledger {
     /// when the domain began; 0 in one that began before there was any.
     #[serde(default)]
     pub choice_seed: u64,
+    /// What every program has as [`NodeProgram::discovery_key`](catena_model::NodeProgram).
+    #[serde(default, with = "stored_key")]
+    pub discovery_key: Option<DiscoveryKey>,
+    /// The port numbers of links. They are kept beside it, those of each node on their own.
+    #[serde(default, skip_serializing)]
+    pub port_numbers: NumberBooks,
     /// All paths that any node may still know. They are kept beside it, each on its own.
     #[serde(default, skip_serializing)]
     pub paths: Paths,

@@ -14,6 +14,7 @@ extern crate self as catena_plan;
 
 mod advance;
 mod blueprint;
+mod cables;
 mod check;
 mod counts;
 mod drain;
@@ -29,6 +30,7 @@ mod observed;
 mod paths;
 mod pins;
 mod place;
+mod port_numbers;
 mod preview;
 mod programs;
 mod receipt;
@@ -44,6 +46,7 @@ pub mod topology;
 mod touched;
 
 pub use blueprint::Blueprint;
+pub use cables::{ToldLinks, cables, link_reports};
 pub use drain::{
     Asked, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX,
     rewriting,
@@ -58,6 +61,7 @@ pub use ledger::{
 pub use next::{converged, draining, next};
 pub use observed::{FunctionWatch, Observed, Silent};
 pub use paths::Paths;
+pub use port_numbers::{NumberBooks, PortNumbers, RestingNumber};
 pub use preview::preview;
 pub use programs::Programs;
 pub use receipt::Changes;

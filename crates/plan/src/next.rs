@@ -9,6 +9,7 @@ use crate::inventory::Inventory;
 use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, SliceReach};
 use crate::link::link;
 use crate::pins::{release_pins, turn_again};
+use crate::port_numbers::{self, number_links};
 use crate::programs::Programs;
 use crate::slices::{SliceBook, classifier_of, next_slices, settled, with_all_nodes};
 use crate::touched::{self, Looked};
@@ -37,7 +38,7 @@ pub fn next(
 #[must_use]
 pub fn converged(previous: &Blueprint, intent: &IndexedIntent, inventory: &Inventory) -> Blueprint {
     // No entry differs, but what entries are counted by may.
-    let programs = previous.following_programs(&previous.ledger.paths, intent, inventory);
+    let programs = previous.following_programs(&previous.ledger, intent, inventory);
     let (slices, programs) = settled(previous, programs, intent, inventory);
     let looked = Looked::new(intent, inventory, &slices);
     Blueprint { programs, slices, looked: Some(Arc::new(looked)), ..previous.clone() }
@@ -59,6 +60,7 @@ fn next_chains(
     ledger.number = number;
     ledger.unserved = BTreeSet::new();
     ledger.release_forgotten(inventory);
+    number_links(&mut ledger.port_numbers, inventory, number);
     release_pins(&mut ledger, inventory);
     let graphs = Graphs::with_slices(intent, slices.places());
     let groups = groups(&ledger, &graphs, &touched);
@@ -75,7 +77,7 @@ fn next_chains(
     link(&mut ledger, inventory, &turning);
     reach(&mut ledger, &slices, intent, inventory, &touched);
 
-    let programs = previous.following_programs(&ledger.paths, intent, inventory);
+    let programs = previous.following_programs(&ledger, intent, inventory);
     let (slices, programs) = with_all_nodes(previous, slices, programs, intent, inventory);
     let changed: BTreeSet<PathId> =
         ledger.paths.since(&previous.ledger.paths).map(|(id, _)| id).collect();
@@ -86,6 +88,7 @@ fn next_chains(
         return None;
     }
     ledger.end_quarantines();
+    port_numbers::note_needs(&mut ledger.port_numbers, &programs, number);
     note_needs(previous, &mut ledger, &changed, &programs, inventory);
     let looked = Some(Arc::new(Looked::new(intent, inventory, &slices)));
     let ledger = Arc::new(ledger);

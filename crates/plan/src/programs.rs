@@ -9,7 +9,10 @@ use crate::counts::Counts;
 use crate::index::{IndexedIntent, Member, Relation};
 use crate::intent::{Intent, Table};
 use crate::inventory::{Inventory, NodeFacts};
+use crate::ledger::Ledger;
 use crate::paths::Paths;
+use crate::port_numbers::NumberBooks;
+use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::{Entries, Program, ProgramVersion, TableDiff};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{PortEntry, PortRole};
@@ -25,6 +28,9 @@ fn machine(port: &Port) -> Option<Machine> {
     let name = Some(&port.device_id).filter(|name| !name.is_empty())?;
     Some((port.label.project.clone(), name.clone()))
 }
+
+/// What all nodes of a domain have in common: the seed of choices and the key of discovery.
+type Domain = (u64, Option<DiscoveryKey>);
 
 /// A port of a path.
 type Placed = (PortId, PathId);
@@ -73,15 +79,22 @@ pub(crate) struct Sources<'s> {
     pub(crate) intent: &'s IndexedIntent,
     pub(crate) nodes: &'s BTreeMap<NodeName, NodeFacts>,
     pub(crate) switches: &'s BTreeMap<NodeName, NodeFacts>,
+    pub(crate) port_numbers: &'s NumberBooks,
 }
 
 impl<'s> Sources<'s> {
     pub(crate) fn new(
-        paths: &'s Paths,
+        ledger: &'s Ledger,
         intent: &'s IndexedIntent,
         inventory: &'s Inventory,
     ) -> Self {
-        Self { paths, intent, nodes: &inventory.nodes, switches: &inventory.switches }
+        Self {
+            paths: &ledger.paths,
+            intent,
+            nodes: &inventory.nodes,
+            switches: &inventory.switches,
+            port_numbers: &ledger.port_numbers,
+        }
     }
 }
 
@@ -113,8 +126,15 @@ impl Programs {
         self.remembered.remove(node);
     }
 
+    /// Those of a host: nothing of tenants is told to a switch.
     pub(crate) fn entries_mut(&mut self, node: &NodeName) -> Option<&mut Entries> {
         self.nodes.get_mut(node).map(|program| &mut program.entries)
+    }
+
+    /// Those of any node.
+    fn entries_of_any_mut(&mut self, node: &NodeName) -> Option<&mut Entries> {
+        let program = self.nodes.get_mut(node).or_else(|| self.switches.get_mut(node))?;
+        Some(&mut program.entries)
     }
 
     /// What a node was told.
@@ -151,22 +171,22 @@ impl Programs {
         &self,
         from: Option<Sources<'_>>,
         to: Sources<'_>,
-        choice_seed: u64,
+        domain: Domain,
     ) -> Self {
-        let (paths, intent, inventory) = Default::default();
-        let nothing = Sources::new(&paths, &intent, &inventory);
+        let (ledger, intent, inventory) = Default::default();
+        let nothing = Sources::new(&ledger, &intent, &inventory);
         let begun = match from {
             Some(_) => self.clone(),
-            None => self.begin(to, choice_seed),
+            None => self.begin(to, domain),
         };
         Update::new(begun, from.unwrap_or(nothing), to).finish()
     }
 
     /// Programs that know the other hosts and slices, and nothing else; of switches, themselves alone.
-    fn begin(&self, to: Sources<'_>, choice_seed: u64) -> Self {
+    fn begin(&self, to: Sources<'_>, domain: Domain) -> Self {
         let (nodes, alone) = (to.nodes, BTreeMap::new());
         let program = |node: &NodeName, facts: &NodeFacts| {
-            let mut entries = update::of_nodes(node, facts, nodes, choice_seed);
+            let mut entries = update::of_nodes(node, facts, nodes, domain);
             if let Some(known) = self.nodes.get(node) {
                 entries.slices = known.entries.slices.clone();
                 entries.slice_paths = known.entries.slice_paths.clone();
@@ -175,7 +195,7 @@ impl Programs {
         };
         let begun = nodes.iter().map(|(node, facts)| (node.clone(), program(node, facts)));
         let switches = to.switches.iter().map(|(node, facts)| {
-            let entries = update::of_nodes(node, facts, &alone, choice_seed);
+            let entries = update::of_nodes(node, facts, &alone, domain);
             (node.clone(), Program { entries, ..Program::default() })
         });
         Self {

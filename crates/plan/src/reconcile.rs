@@ -70,6 +70,8 @@ pub enum NodeNews {
         /// Those that have none.
         unbound: BTreeMap<PortId, String>,
     },
+    /// These interfaces of it are links between nodes, and no others.
+    Links(BTreeSet<String>),
     /// The session is over.
     Lost,
 }
@@ -250,6 +252,12 @@ impl Reconciler {
                     }
                 }
                 facts.unbound = unbound;
+            }
+            NodeNews::Links(links) => {
+                // What stays is shared with what was looked at before.
+                if facts.links.as_deref() != Some(&links) {
+                    facts.links = Some(Arc::new(links));
+                }
             }
             NodeNews::Lost => facts.is_connected = false,
         }

@@ -36,11 +36,17 @@ pub fn deltas(node: &NodeName, base: &Program, to: &Program) -> Vec<message::Del
     parts
 }
 
-/// How the ports of a program differ from those of another, as edits one behind the other.
+/// How what an agent must know of a program differs from another, as edits one behind the other: ports, what
+/// the port numbers of source routes stand for, and the node itself.
 #[must_use]
-pub fn port_edits(former: &Entries, now: &Entries) -> Vec<u8> {
-    let ports = |of: &Entries| Entries { ports: of.ports.clone(), ..Entries::default() };
-    ports(now).changes_since(&ports(former)).flat_map(|change| change.bytes()).collect()
+pub fn agent_edits(former: &Entries, now: &Entries) -> Vec<u8> {
+    let known = |of: &Entries| Entries {
+        node: of.node.clone(),
+        ports: of.ports.clone(),
+        exits: of.exits.clone(),
+        ..Entries::default()
+    };
+    known(now).changes_since(&known(former)).flat_map(|change| change.bytes()).collect()
 }
 
 fn version(number: u64, digest: u64) -> ProgramVersion {

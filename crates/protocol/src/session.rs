@@ -8,8 +8,8 @@
 use crate::PROTOCOL_VERSION;
 use crate::delta::deltas;
 use crate::message::{
-    self, Answer, Delta, FromAgent, Hello, PortStates, ProgramResult, Question, Role, ToAgent,
-    Welcome, from_agent, to_agent,
+    self, Answer, Delta, FromAgent, Hello, LinkStates, PortStates, ProgramResult, Question, Role,
+    ToAgent, Welcome, from_agent, to_agent,
 };
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::topology::NodeRole;
@@ -32,6 +32,8 @@ pub enum NodeEvent {
     },
     /// Which ports have an interface.
     Ports(PortStates),
+    /// How its links are.
+    Links(LinkStates),
     /// The answer to a question.
     Answer(Answer),
 }
@@ -161,6 +163,7 @@ impl ControllerSession {
             }
             from_agent::Message::PortStates(states) => NodeEvent::Ports(states),
             from_agent::Message::Answer(answer) => NodeEvent::Answer(answer),
+            from_agent::Message::LinkStates(states) => NodeEvent::Links(states),
         };
         self.output.push_back(ControllerOutput::Event(event));
         Ok(())
@@ -312,6 +315,7 @@ pub fn hello(
     agent: &str,
     (underlay_address, underlay_mtu): (String, u32),
     role: NodeRole,
+    links: Vec<String>,
     running: ProgramVersion,
 ) -> FromAgent {
     let hello = Hello {
@@ -327,6 +331,7 @@ pub fn hello(
             NodeRole::Host => Role::Host.into(),
             NodeRole::Switch => Role::Switch.into(),
         },
+        links,
     };
     FromAgent { message: Some(from_agent::Message::Hello(hello)) }
 }
@@ -387,7 +392,7 @@ mod tests {
     }
 
     fn introduce(session: &mut ControllerSession, running: &Program) {
-        let hello = hello("host1", "a", place(), NodeRole::Host, running.version());
+        let hello = hello("host1", "a", place(), NodeRole::Host, Vec::new(), running.version());
         session.accept(hello).unwrap();
     }
 
@@ -536,7 +541,8 @@ mod tests {
     #[test]
     fn another_nodes_certificate_ends_the_session() {
         let mut session = session(Vec::new());
-        let first = hello("host2", "a", place(), NodeRole::Host, ProgramVersion::default());
+        let first =
+            hello("host2", "a", place(), NodeRole::Host, Vec::new(), ProgramVersion::default());
         let error = session.accept(first).unwrap_err();
         assert!(matches!(error, SessionError::WrongNode { .. }));
         assert!(session.poll_output().is_none());

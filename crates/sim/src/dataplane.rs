@@ -12,7 +12,7 @@ use catena_model::{
     Answer, ChainCounters, CounterScope, NodeCounters, NodeName, NodeProgram, PathId, Question,
     Volume,
 };
-use catena_protocol::delta::{Draft, deltas, port_edits};
+use catena_protocol::delta::{Draft, agent_edits, deltas};
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
     self, Delta, PortOperation, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
@@ -141,7 +141,7 @@ impl Dataplane {
                     program_digest: program.digest.0,
                     attached_ports: self.attached.iter().map(ToString::to_string).collect(),
                     process_id: self.process_id,
-                    ports: port_edits(&Entries::default(), &program.entries),
+                    ports: agent_edits(&Entries::default(), &program.entries),
                     ..State::default()
                 })
             }
@@ -181,7 +181,7 @@ impl Dataplane {
             Err(DiskFault::Full) => return Some(program_result(number, "the disk is full")),
             Err(DiskFault::Dead) => return None,
         }
-        let ports = port_edits(&self.program().entries, &program.entries);
+        let ports = agent_edits(&self.program().entries, &program.entries);
         self.put_in_force(program);
         self.begin_file_anew(disk).ok()?;
         Some(ProgramResult { ports, ..program_result(number, "") })

@@ -158,7 +158,7 @@ impl World {
         let name = node.name.clone();
         let underlay = topology::underlay(index);
         let place = (underlay.address.to_string(), underlay.mtu.into());
-        let hello = session::hello(name.as_str(), "", place, NodeRole::Host, running);
+        let hello = session::hello(name.as_str(), "", place, NodeRole::Host, Vec::new(), running);
         let id = self.network.open(index, Line::Session);
         if let Some(node) = self.nodes.get_mut(index) {
             node.session = Some(id);

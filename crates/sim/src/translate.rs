@@ -18,7 +18,8 @@ pub(crate) fn translate(event: NodeEvent) -> Option<NodeNews> {
             NodeNews::Refused { number: BlueprintNumber(number), reason }
         }
         NodeEvent::Ports(states) => ports(states)?,
-        NodeEvent::Answer(_) => return None,
+        // No node of the simulation has links.
+        NodeEvent::Links(_) | NodeEvent::Answer(_) => return None,
     })
 }
 

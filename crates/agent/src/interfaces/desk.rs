@@ -2,6 +2,7 @@
 //! plane is to be given, gives them back. Refuses to know who orders it, and why.
 
 use super::{Found, Opened, Order, Seen};
+use crate::discovery::patterns::Patterns;
 use crate::fast_path::{FastPath, Known};
 use crate::holdings::{Before, Holdings, Place};
 use crate::missed::{Baseline, Missed, unheard_datagrams};
@@ -30,6 +31,8 @@ pub(super) struct Desk {
     pub(super) fast_path: Arc<OnceLock<FastPath>>,
     pub(super) io: PortIo,
     pub(super) underlay: Underlay,
+    /// Interfaces that are links between nodes are no port's.
+    pub(super) links: Patterns,
     pub(super) holdings: Holdings,
     /// Ports whose functions finish checksums for our sake.
     pub(super) with_other_checksums: BTreeSet<PortId>,
@@ -91,6 +94,7 @@ impl Desk {
         };
         let place = self.place(side.ifindex)?;
         self.check_free(place, entry)?;
+        self.check_no_link(&side)?;
         needed::check_not_needed(&self.node, &side, &self.underlay).await?;
         let before = match self.holdings.is_held(place) {
             true => Before::default(),
@@ -127,6 +131,13 @@ impl Desk {
         Ok(Place { namespace: self.node.namespace().id()?, interface })
     }
 
+    fn check_no_link(&self, side: &SwitchSide) -> Result<(), OpenError> {
+        match self.links.matches(&side.name) {
+            true => Err(OpenError::Link { interface: side.name.clone() }),
+            false => Ok(()),
+        }
+    }
+
     fn check_free(&self, place: Place, entry: &PortEntry) -> Result<(), OpenError> {
         let Some(holder) = self.holdings.other_holder(place, entry.id) else { return Ok(()) };
         // Whose it is may be none of this owner's business.
@@ -157,14 +168,16 @@ impl Desk {
     }
 
     /// Where the interface is that a port asks for.
-    async fn find(&self, attachment: &Attachment) -> Result<Place, KernelError> {
+    async fn find(&self, attachment: &Attachment) -> Result<Place, OpenError> {
         if self.io == PortIo::Tap
             && let Some(namespace) = namespace_of(attachment).open()?
         {
             let links = Netlink::open(&namespace)?;
-            return place_in(&namespace, &links.existing(&attachment.interface).await?);
+            return Ok(place_in(&namespace, &links.existing(&attachment.interface).await?)?);
         }
-        self.place(resolve(&self.node, attachment).await?.ifindex)
+        let side = resolve(&self.node, attachment).await?;
+        self.check_no_link(&side)?;
+        Ok(self.place(side.ifindex)?)
     }
 
     /// Of a port whose interface is not found any more, holds only what is still on the node.

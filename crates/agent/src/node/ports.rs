@@ -4,11 +4,12 @@
 use super::Node;
 use crate::holdings::Place;
 use crate::interfaces::{Found, Opened, Seen};
+use crate::links::Links;
 use crate::port_io::Given;
 use crate::ports::PortEdit;
 use catena_model::entry::Change;
 use catena_model::id::PortId;
-use catena_model::limits::NODE_PORTS_MAX;
+use catena_model::limits::{NODE_LINKS_MAX, NODE_PORTS_MAX};
 use catena_model::program::PortEntry;
 use catena_protocol::message::{
     AttachPort, DetachPort, PortOperation, PortResult, State, to_dataplane,
@@ -16,8 +17,8 @@ use catena_protocol::message::{
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// All ports of a node may go, and as many others come.
-const PORT_EDITS_MAX: usize = 2 * NODE_PORTS_MAX;
+/// All ports of a node may go, and as many others come; so may its links, and the node itself may be another.
+const EDITS_MAX: usize = 2 * (NODE_PORTS_MAX + NODE_LINKS_MAX) + 1;
 
 /// The ports that a data plane has, and their interfaces as far as it knows them.
 type AttachedPorts = BTreeMap<PortId, Option<Place>>;
@@ -48,12 +49,16 @@ fn attached(state: &State) -> AttachedPorts {
     state.attached_ports.iter().filter_map(port).collect()
 }
 
-/// Edits of ports, as a data plane tells them.
-pub(super) fn read(bytes: &[u8]) -> Vec<PortEdit> {
-    let changes = Change::read_all(bytes, PORT_EDITS_MAX).unwrap_or_else(|error| {
+/// Edits of the program, as far as a data plane tells them.
+pub(super) fn read(bytes: &[u8]) -> Vec<Change> {
+    Change::read_all(bytes, EDITS_MAX).unwrap_or_else(|error| {
         tracing::warn!("what the data plane says of its ports is not known: {error}");
         Vec::new()
-    });
+    })
+}
+
+/// Those of ports.
+pub(super) fn edits(changes: Vec<Change>) -> Vec<PortEdit> {
     let port = |change| match change {
         Change::Port(id, edit) => Some((id, edit.entry().cloned())),
         _ => None,
@@ -70,7 +75,11 @@ impl Node {
     pub(super) fn take_over_ports(&mut self, state: &State) {
         let attached = attached(state);
         let mut leaving: Vec<_> = std::mem::take(&mut self.leaving).into_values().collect();
-        for entry in self.ports.replace(read(&state.ports), Instant::now()) {
+        let changes = read(&state.ports);
+        let mut links = Links::default();
+        links.edit(&changes);
+        self.programmed.send_replace(links);
+        for entry in self.ports.replace(edits(changes), Instant::now()) {
             self.interfaces.leave(entry.id);
             leaving.push(Leaving::Port(entry));
         }

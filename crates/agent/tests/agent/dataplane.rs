@@ -3,7 +3,7 @@
 use catena_agent::DataplanePaths;
 use catena_model::entry::Program;
 use catena_protocol::PROTOCOL_VERSION;
-use catena_protocol::delta::{Draft, port_edits};
+use catena_protocol::delta::{Draft, agent_edits};
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
     Delta, FromDataplane, InterfacePlace, PortOperation, PortResult, ProgramResult, State,
@@ -68,7 +68,7 @@ impl Book {
 
     /// How the ports of a program differ from those of another, as they are told.
     fn ports_since(&self, program: &Program, former: &Program) -> Vec<u8> {
-        let told = port_edits(&former.entries, &program.entries);
+        let told = agent_edits(&former.entries, &program.entries);
         if self.is_unreadable { vec![0xff; 9] } else { told }
     }
 }

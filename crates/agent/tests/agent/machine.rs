@@ -114,6 +114,7 @@ impl Machine {
             underlay_devices: Vec::new(),
             underlay_mtu: 1_500,
             role: NodeRole::Host,
+            links: Vec::new(),
             uses_fast_path: false,
             port_io: PortIo::PacketRing,
             dataplane: dataplane.clone(),

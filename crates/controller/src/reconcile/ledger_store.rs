@@ -1,17 +1,20 @@
-//! What the planner remembers, in the store: a document for each path and a head, one for some paths of
+//! What the planner remembers, in the store: a document for each path, one for the port numbers
+//! of each node, and a head, one for some paths of
 //! slices, one for what each node was told; a change writes what it changes. Knows keys and former
 //! forms; refuses to know what a path is.
 
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::{BlueprintNumber, NodeName, PathId};
-use catena_plan::{Ledger, PathRecord, SliceBlock, SliceBook};
+use catena_plan::{Ledger, PathRecord, PortNumbers, SliceBlock, SliceBook};
 use catena_store::{Document, Expect, Key, Store, StoreError, Transaction};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const HEAD_KIND: &str = "ledger";
 const PATH_KIND: &str = "path";
+const PORT_NUMBERS_KIND: &str = "port-numbers";
 const PROGRAM_KIND: &str = "program";
 const SLICES_KIND: &str = "slice-paths";
 /// What each step had changed of slices, as it was written up to commit 979b884.
@@ -28,6 +31,8 @@ pub(super) fn read(store: &dyn Store) -> Result<Option<Ledger>, StoreError> {
         store.commit(transaction)?;
         return Ok(Some(ledger));
     }
+    let books = of_nodes::<PortNumbers>(store, PORT_NUMBERS_KIND)?.into_iter();
+    ledger.port_numbers = books.map(|(node, book)| (node, Arc::new(book))).collect();
     let paths: Vec<(String, PathRecord)> = documents(store, PATH_KIND)?;
     let paths = paths.into_iter().filter_map(|(id, path)| Some((PathId(id.parse().ok()?), path)));
     ledger.paths = paths.collect();
@@ -65,6 +70,13 @@ pub(super) fn add(
             Some(record) => transaction.put(key, record, Expect::Any)?,
             None => transaction.delete(key, Expect::Any),
         }
+    }
+    let (books, known) = (&ledger.port_numbers, &former.port_numbers);
+    for (node, book) in books.iter().filter(|(node, book)| known.get(*node) != Some(*book)) {
+        transaction.put(Key::new(PORT_NUMBERS_KIND, node), book.as_ref(), Expect::Any)?;
+    }
+    for node in known.keys().filter(|node| !books.contains_key(*node)) {
+        transaction.delete(Key::new(PORT_NUMBERS_KIND, node), Expect::Any);
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::declared::Snapshot;
 use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
 use catena_model::NodeName;
+use catena_model::discovery::DiscoveryKey;
 use catena_model::topology::NodePlace;
 use catena_plan::{Ledger, Reconciler};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
@@ -35,7 +36,7 @@ impl Planner {
         declared: Snapshot,
     ) -> Result<Self, ControllerError> {
         let ledger = match ledger_store::read(store.as_ref())? {
-            Some(ledger) => ledger,
+            Some(ledger) => with_key(store.as_ref(), ledger)?,
             None => begin(store.as_ref())?,
         };
         let nodes: Vec<(NodeName, NodePlace)> = ledger_store::of_nodes(store.as_ref(), NODE_KIND)?;
@@ -145,21 +146,40 @@ impl Planner {
 
 /// The ledger of a domain that begins, once it is in the store.
 fn begin(store: &dyn Store) -> Result<Ledger, ControllerError> {
-    let ledger = Ledger { choice_seed: random_seed()?, ..Ledger::default() };
+    let (choice_seed, discovery_key) = (random_seed()?, Some(random_key()?));
+    let ledger = Ledger { choice_seed, discovery_key, ..Ledger::default() };
     let mut transaction = Transaction::untold();
     ledger_store::add(&mut transaction, &ledger, &Ledger::default())?;
     store.commit(transaction)?;
     Ok(ledger)
 }
 
+/// A ledger of before there were keys of discovery gets one, which is in the store before it is used.
+fn with_key(store: &dyn Store, ledger: Ledger) -> Result<Ledger, ControllerError> {
+    if ledger.discovery_key.is_some() {
+        return Ok(ledger);
+    }
+    let with_key = Ledger { discovery_key: Some(random_key()?), ..ledger.clone() };
+    let mut transaction = Transaction::untold();
+    ledger_store::add(&mut transaction, &with_key, &ledger)?;
+    store.commit(transaction)?;
+    Ok(with_key)
+}
+
 /// A number that nobody knows before; not 0, which means that there is none.
 fn random_seed() -> Result<u64, ControllerError> {
-    let mut bytes = [0; size_of::<u64>()];
+    Ok(u64::from_ne_bytes(random()?).max(1))
+}
+
+fn random_key() -> Result<DiscoveryKey, ControllerError> {
+    random().map(DiscoveryKey::new)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], ControllerError> {
+    let mut bytes = [0; N];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    match filled {
-        Ok(_) => Ok(u64::from_ne_bytes(bytes).max(1)),
-        Err(error) => Err(ControllerError::Randomness(error.into())),
-    }
+    filled.map_err(|error| ControllerError::Randomness(error.into()))?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -211,5 +231,45 @@ mod tests {
         store.commit(transaction).unwrap();
         assert_eq!(told(&mut planner(&store)), 0);
         assert_eq!(told(&mut planner(&store)), 0, "also what it has written since");
+    }
+
+    fn key(planner: &Planner) -> Option<DiscoveryKey> {
+        planner.situation().blueprint.ledger.discovery_key
+    }
+
+    #[test]
+    fn a_domain_has_a_discovery_key_of_its_own_also_one_from_before_there_were_any() {
+        let stores: [Arc<dyn Store>; 3] = [(); 3].map(|()| Arc::new(MemoryStore::default()) as _);
+        let mut transaction = Transaction::new();
+        let ledger = json!({"number": 7, "paths": {}, "quarantine": {}});
+        transaction.put(Key::new("ledger", "current"), &ledger, Expect::Absent).unwrap();
+        stores[2].commit(transaction).unwrap();
+        let [one, other, former] = stores.each_ref().map(|store| key(&planner(store)).unwrap());
+        assert!(one != other && other != former && one != former);
+        let again = stores.each_ref().map(|store| key(&planner(store)).unwrap());
+        assert_eq!(again, [one, other, former], "each keeps its own");
+    }
+
+    #[test]
+    fn port_numbers_survive_the_controller() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let mut first = planner(&store);
+        told(&mut first);
+        let node = NodeName::new("host1").unwrap();
+        let heard = |planner: &mut Planner, links: &[&str]| {
+            let links = NodeNews::Links(links.iter().map(|link| (*link).to_owned()).collect());
+            let declared = planner.declared.clone();
+            let news = News::Node { node: node.clone(), session: 1, news: links };
+            planner.advance(vec![news], declared);
+        };
+        heard(&mut first, &["eth1", "eth2"]);
+        heard(&mut first, &["eth2"]);
+        let books = |planner: &Planner| planner.situation().blueprint.ledger.port_numbers.clone();
+        let written = books(&first);
+        assert_eq!(
+            (written[&node].of("eth2").unwrap().get(), written[&node].resting().len()),
+            (2, 1)
+        );
+        assert_eq!(books(&planner(&store)), written);
     }
 }

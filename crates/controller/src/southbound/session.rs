@@ -2,6 +2,7 @@
 //! is decided by the state machine in `protocol`.
 
 use super::fleet::{Fleet, Membership, Reply};
+use super::links;
 use crate::reconcile::{self, NodeNews, Signals};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
@@ -9,7 +10,7 @@ use catena_model::topology::NodePlace;
 use catena_model::{Answer, BlueprintNumber, NodeName};
 use catena_protocol::message::{self, FromAgent, Hello, PortStates, ToAgent, from_agent, to_agent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +98,7 @@ async fn carry(
     fleet: &Fleet,
 ) -> Result<(), String> {
     let mut pending: BTreeMap<u64, Reply> = BTreeMap::new();
+    let mut told = None;
     loop {
         while let Some(output) = session.poll_output() {
             match output {
@@ -113,11 +115,7 @@ async fn carry(
                     if matches!(event, NodeEvent::Acknowledged(_)) {
                         fleet.may_run(&news.node, news.session, session.may_run());
                     }
-                    let known = translate(event)?;
-                    if let NodeNews::Met { place: NodePlace { underlay, .. }, .. } = &known {
-                        place(fleet, &news.node, *underlay)?;
-                    }
-                    news.tell(known).await?;
+                    tell(event, news, fleet, &mut told).await?;
                 }
             }
         }
@@ -146,6 +144,40 @@ async fn carry(
     }
 }
 
+/// Tells what an event means. Its links are news to the reconciler when others are among them than were `told`.
+async fn tell(
+    event: NodeEvent,
+    news: &News,
+    fleet: &Fleet,
+    told: &mut Option<BTreeSet<String>>,
+) -> Result<(), String> {
+    let links = match &event {
+        NodeEvent::Hello(hello) => Some(links::interfaces(hello.links.clone())?),
+        _ => None,
+    };
+    let links = match event {
+        NodeEvent::Links(states) => {
+            let states = links::states(states)?;
+            let interfaces = states.iter().map(|link| link.interface.clone()).collect();
+            fleet.links.tell(&news.node, news.session, states);
+            Some(interfaces)
+        }
+        event => {
+            let known = translate(event)?;
+            if let NodeNews::Met { place: NodePlace { underlay, .. }, .. } = &known {
+                place(fleet, &news.node, *underlay)?;
+            }
+            news.tell(known).await?;
+            links
+        }
+    };
+    if let Some(links) = links.filter(|links| told.as_ref() != Some(links)) {
+        news.tell(NodeNews::Links(links.clone())).await?;
+        *told = Some(links);
+    }
+    Ok(())
+}
+
 fn answer(pending: &mut BTreeMap<u64, Reply>, answer: &message::Answer, node: &NodeName) {
     let Some(reply) = pending.remove(&answer.request) else { return };
     match serde_json::from_slice::<Answer>(&answer.body) {
@@ -167,7 +199,7 @@ fn translate(event: NodeEvent) -> Result<NodeNews, String> {
             NodeNews::Refused { number: BlueprintNumber(number), reason }
         }
         NodeEvent::Ports(states) => ports(states)?,
-        NodeEvent::Answer(_) => return Err("nobody asked".into()),
+        NodeEvent::Links(_) | NodeEvent::Answer(_) => return Err("nobody asked".into()),
     })
 }
 

@@ -1,7 +1,7 @@
 //! One update of all programs: what differs is taken up source by source, and each entry that it
 //! touches is made anew from all of its sources.
 
-use super::{Machine, Programs, Sources, machine, port_entry};
+use super::{Domain, Machine, Programs, Sources, machine, port_entry};
 use crate::counts::{Counts, Edit};
 use crate::index::IndexedIntent;
 use crate::intent::{Table, differences};
@@ -10,8 +10,8 @@ use crate::ledger::{PathPhase, PathRecord};
 use catena_model::entry::{Entries, RuleKey};
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry, PinEntry, PortEntry,
-    PortRole, RuleEntry, TunnelEntry,
+    ChainEntry, ExitEntry, ExitPlace, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry,
+    PinEntry, PortEntry, PortRole, RuleEntry, TunnelEntry,
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{NodeName, PathId};
@@ -38,11 +38,11 @@ pub(super) fn of_nodes(
     node: &NodeName,
     facts: &NodeFacts,
     others: &BTreeMap<NodeName, NodeFacts>,
-    choice_seed: u64,
+    (choice_seed, discovery_key): Domain,
 ) -> Entries {
     let mut entries = Entries::default();
     let underlay = facts.underlay;
-    set(&mut entries.node, (), Some(NodeEntry { underlay, choice_seed }));
+    set(&mut entries.node, (), Some(NodeEntry { underlay, choice_seed, discovery_key }));
     for (other, facts) in others.iter().filter(|(other, _)| *other != node) {
         let entry = TunnelEntry { node: other.clone(), address: facts.underlay.address };
         set(&mut entries.tunnels, other.clone(), Some(entry));
@@ -89,6 +89,7 @@ impl<'u> Update<'u> {
     }
 
     pub(super) fn finish(mut self) -> Programs {
+        self.take_links();
         self.take_paths();
         for chain in std::mem::take(&mut self.chains) {
             self.make_pins(chain);
@@ -121,6 +122,32 @@ impl<'u> Update<'u> {
 
     fn entries(&mut self, node: &NodeName) -> Option<&mut Entries> {
         self.programs.entries_mut(node)
+    }
+
+    // ----- links -----
+
+    fn take_links(&mut self) {
+        let (from, to) = (self.from.port_numbers, self.to.port_numbers);
+        for node in from.keys().chain(to.keys()).collect::<BTreeSet<&NodeName>>() {
+            let (former, now) = (from.get(node), to.get(node));
+            if let (Some(former), Some(now)) = (former, now)
+                && Arc::ptr_eq(former, now)
+            {
+                continue;
+            }
+            let Some(entries) = self.programs.entries_of_any_mut(node) else { continue };
+            // A number may have come to another interface: what goes, goes first.
+            for (_, number) in former.into_iter().flat_map(|book| book.iter()) {
+                let is_kept = now.is_some_and(|book| book.iter().any(|(_, kept)| kept == number));
+                if !is_kept {
+                    entries.exits.remove(&number);
+                }
+            }
+            for (interface, number) in now.into_iter().flat_map(|book| book.iter()) {
+                let to = ExitPlace::Link(interface.to_owned());
+                set(&mut entries.exits, number, Some(ExitEntry { number, to }));
+            }
+        }
     }
 
     // ----- paths -----

@@ -24,7 +24,7 @@ pub(crate) fn next_slices(
 ) -> Option<Blueprint> {
     let programs = match previous.looked_among(inventory) {
         Some(_) => previous.programs.clone(),
-        None => previous.following_programs(&previous.ledger.paths, intent, inventory),
+        None => previous.following_programs(&previous.ledger, intent, inventory),
     };
     let number = previous.number.next();
     let step = step(previous, programs, intent, inventory);

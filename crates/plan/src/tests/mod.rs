@@ -8,6 +8,7 @@ mod index;
 mod meetings;
 mod oracle;
 mod pins;
+mod port_numbers;
 mod preview;
 mod properties;
 mod rig;

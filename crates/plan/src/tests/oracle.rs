@@ -6,8 +6,8 @@
 use crate::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord, SlicePhase};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, HopKind, Location, MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PinEntry,
-    PortEntry, PortRole, RuleEntry, TunnelEntry,
+    ChainEntry, ExitEntry, ExitPlace, HopKind, Location, MacEntry, NeighbourEntry, NetworkEntry,
+    PathEntry, PinEntry, PortEntry, PortRole, RuleEntry, TunnelEntry,
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
@@ -24,6 +24,8 @@ pub(crate) fn assert_programs(blueprint: &Blueprint, intent: &Intent, inventory:
         let told = blueprint.program(node).unwrap();
         let itself = NodeProgram {
             choice_seed: blueprint.ledger.choice_seed,
+            discovery_key: blueprint.ledger.discovery_key,
+            exits: exits(&blueprint.ledger, node),
             ..NodeProgram::empty(node.clone(), told.number, facts.underlay)
         };
         assert_eq!(told, itself, "a switch knows nothing of tenants");
@@ -73,6 +75,19 @@ fn programs(
     inventory.nodes.keys().filter_map(|node| Some((node.clone(), make(node)?))).collect()
 }
 
+/// What port numbers stand for at a node, in their order.
+fn exits(ledger: &Ledger, node: &NodeName) -> Vec<ExitEntry> {
+    let books = ledger.port_numbers.get(node).into_iter();
+    let links = books.flat_map(|book| book.iter());
+    let entry = |(interface, number): (&str, _)| ExitEntry {
+        number,
+        to: ExitPlace::Link(interface.to_owned()),
+    };
+    let mut exits: Vec<ExitEntry> = links.map(entry).collect();
+    exits.sort_by_key(|exit| exit.number);
+    exits
+}
+
 /// What belongs to functions.
 struct Functions<'i> {
     ports: BTreeSet<PortId>,
@@ -90,6 +105,8 @@ fn program(
     let facts = inventory.nodes.get(node)?;
     let mut program = NodeProgram::empty(node.clone(), BlueprintNumber(0), facts.underlay);
     program.choice_seed = ledger.choice_seed;
+    program.discovery_key = ledger.discovery_key;
+    program.exits = exits(ledger, node);
     program.tunnels = inventory
         .nodes
         .iter()

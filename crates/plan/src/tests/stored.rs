@@ -14,7 +14,8 @@ pub(crate) fn stored(ledger: &Ledger) -> Ledger {
     let head: Ledger = again(ledger);
     assert!(head.paths.is_empty(), "the head has none");
     let paths = ledger.paths.iter().map(|(id, record)| (*id, again(record)));
-    Ledger { paths: paths.collect(), ..head }
+    let port_numbers = ledger.port_numbers.iter().map(|(node, book)| (node.clone(), again(book)));
+    Ledger { paths: paths.collect(), port_numbers: port_numbers.collect(), ..head }
 }
 
 impl World {

@@ -33,6 +33,8 @@ enum Turn {
     Forget(u32),
     /// Which of the ports of a node have an interface, as bits.
     Ports(u32, u8),
+    /// Which interfaces of a node are links, as bits.
+    Links(u32, u8),
     Drain,
     Unpin,
     Rewrite(u32),
@@ -53,6 +55,7 @@ fn turns() -> impl Strategy<Value = Vec<(Turn, bool)>> {
         1 => node().prop_map(Turn::Lose),
         1 => node().prop_map(Turn::Forget),
         4 => (node(), any::<u8>()).prop_map(|(node, bits)| Turn::Ports(node, bits | 0b1_0011)),
+        2 => (node(), any::<u8>()).prop_map(|(node, bits)| Turn::Links(node, bits)),
         3 => Just(Turn::Drain),
         2 => Just(Turn::Unpin),
         1 => (0..5u32).prop_map(Turn::Rewrite),
@@ -113,6 +116,11 @@ impl Domain {
                 let unbound = (0..5).filter(|place| !has(place));
                 let unbound = unbound.map(|place| (PortId(id(3, place)), "gone".into())).collect();
                 tell(&mut self.reconciler, number, NodeNews::Ports { bound, unbound });
+            }
+            Turn::Links(number, bits) => {
+                let links = (0..8).filter(|place| bits >> place & 1 == 1);
+                let links = links.map(|place| format!("eth{place}")).collect();
+                tell(&mut self.reconciler, number, NodeNews::Links(links));
             }
             Turn::Drain => {
                 let blueprint = self.reconciler.blueprint().clone();

@@ -10,6 +10,7 @@ mod forget;
 mod functions;
 mod graphs;
 mod instances;
+mod links;
 mod metrics;
 mod node_slices;
 mod openapi;
@@ -23,6 +24,7 @@ mod status;
 mod tokens;
 mod view;
 mod watch;
+mod watched_links;
 
 pub(super) use routes::routes;
 

@@ -8,8 +8,8 @@ use super::openapi::{anything, many, one, text};
 use super::plan::DraftReport;
 use super::route::{Route, route, streamed};
 use super::{
-    bulk, chains, check, explain, forget, functions, graphs, instances, metrics, node_slices,
-    openapi, paths, plan, slices, status, tokens, watch,
+    bulk, chains, check, explain, forget, functions, graphs, instances, links, metrics,
+    node_slices, openapi, paths, plan, slices, status, tokens, watch,
 };
 use crate::northbound::answers::NDJSON;
 use crate::northbound::routes::Entry;
@@ -17,6 +17,7 @@ use catena_model::Role::{Admin, Operator, Tenant, Viewer};
 use catena_model::access::{NewToken, TokenReport, TokenRequest};
 use catena_model::account::SliceCounters;
 use catena_model::check::CheckReport;
+use catena_model::discovery::LinkReport;
 use catena_model::event::EventLine;
 use catena_model::preview::{Applied, ApplyRequest, Plan};
 use catena_model::resource::FunctionSettings;
@@ -69,6 +70,12 @@ pub(super) static ROUTES: &[Route] = &[
         .named("PutInjected", "Puts slices in at a node by hand, instead of those that were.")
         .takes(many::<SliceDocument>)
         .answers(many::<InjectedSlice>),
+    route("GET", "/v1/links", Operator, |view| Box::pin(links::list(view)))
+        .named("ListLinks", "Links between nodes, and what was found at their ends.")
+        .answers(many::<LinkReport>),
+    route("GET", "/v1/links/{link}", Operator, |view| Box::pin(links::show(view)))
+        .named("ShowLink", "A link, NODE:PORT.")
+        .answers(one::<LinkReport>),
     route("GET", "/v1/paths", Viewer, |view| Box::pin(paths::list(view)))
         .named("ListPaths", "The paths that nodes know.")
         .answers(many::<PathReport>),

@@ -2,8 +2,10 @@
 //! object a line, until the reader goes away. Knows what differs between two situations; refuses to know
 //! what caused it.
 
+use super::links::reports;
 use super::problem::Problem;
 use super::view::View;
+use super::watched_links::KnownLinks;
 use crate::auth::Pass;
 use crate::declared::{Declared, Snapshot};
 use crate::northbound::answers::{NDJSON, of_kind};
@@ -11,6 +13,7 @@ use crate::northbound::quotas::WATCHER;
 use crate::northbound::seats::{NoSeat, Seat};
 use crate::reconcile::receipts::Receipts;
 use crate::reconcile::{Situation, settle};
+use crate::southbound::fleet::Fleet;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -73,7 +76,8 @@ pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
         _seat: seat,
     };
     let (situation, receipts) = (app.situation.clone(), app.receipts.clone());
-    tokio::spawn(watcher.tell(app.declared.subscribe(), situation, receipts));
+    let fleet = Arc::clone(&app.fleet);
+    tokio::spawn(watcher.tell(app.declared.subscribe(), situation, receipts, fleet));
     let lines = Body::from_stream(ReceiverStream::new(receiver));
     Ok(of_kind(StatusCode::OK, NDJSON, lines))
 }
@@ -115,11 +119,15 @@ impl Watcher {
         mut declared: watch::Receiver<Snapshot>,
         mut situation: watch::Receiver<Situation>,
         mut receipts: watch::Receiver<Arc<Receipts>>,
+        fleet: Arc<Fleet>,
     ) {
+        let mut links = fleet.links.follow();
         while self.pass.holds().await {
             let intent = Arc::clone(&declared.borrow_and_update().intent);
             let now = situation.borrow_and_update().clone();
             let over = self.known.over(&receipts.borrow_and_update());
+            links.mark_unchanged();
+            let linked = self.known.links.take(reports(&fleet, &now));
             // Read after the situation: no line may tell of a revision before what it declared.
             let changes = changes(&self.declared, self.after, &self.former).await;
             let Ok(changes) = changes else { return };
@@ -130,7 +138,7 @@ impl Watcher {
                     return;
                 }
             }
-            for event in self.known.take(&now).into_iter().chain(over) {
+            for event in self.known.take(&now).into_iter().chain(linked).chain(over) {
                 if self.say(now.revision, event).await.is_err() {
                     return;
                 }
@@ -141,6 +149,7 @@ impl Watcher {
                         changed = declared.changed() => changed,
                         changed = situation.changed() => changed,
                         changed = receipts.changed() => changed,
+                        changed = links.changed() => changed,
                         () = self.pass.ended() => return None,
                     }
                     .ok()
@@ -178,6 +187,7 @@ struct Known {
     chains: BTreeMap<ChainId, (String, ChainStatus)>,
     /// Chains that are no longer declared and are in force on nodes.
     withdrawing: BTreeMap<ChainId, (String, BTreeSet<NodeName>)>,
+    links: KnownLinks,
     trouble: Option<String>,
     /// The number of the newest receipt.
     told: u64,

@@ -10,6 +10,7 @@ mod explain;
 mod fields;
 mod forget;
 mod graphs;
+mod links;
 mod lists;
 mod model;
 mod native;

@@ -66,6 +66,7 @@ fn a_switch_knows_itself_alone_and_nobody_waits_for_it() {
     assert_eq!(switch.program(), Some(first.clone()));
     let itself = catena_model::NodeProgram {
         choice_seed: first.choice_seed,
+        discovery_key: first.discovery_key,
         ..catena_model::NodeProgram::empty(first.node.clone(), first.number, first.underlay)
     };
     assert_eq!(first, itself);

@@ -61,6 +61,8 @@ pub struct State {
     pub draft: Option<Draft>,
     /// What the node is for.
     pub role: NodeRole,
+    /// Its interfaces that are links, as it says when it comes.
+    pub links: Vec<String>,
     pub outgoing: Option<mpsc::Sender<FromAgent>>,
 }
 
@@ -118,8 +120,8 @@ impl FakeAgent {
         let certificates = enroll(data, node);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();
-        let first =
-            hello(node, &state.agent, (format!("192.0.2.{host}"), 1_500), state.role, state.told);
+        let place = (format!("192.0.2.{host}"), 1_500);
+        let first = hello(node, &state.agent, place, state.role, state.links.clone(), state.told);
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let node = NodeName::new(node).unwrap();
@@ -175,6 +177,13 @@ impl FakeAgent {
         let states = PortStates { ports: told.iter().map(port).collect() };
         let message = FromAgent { message: Some(from_agent::Message::PortStates(states)) };
         state.outgoing.clone().unwrap().try_send(message).unwrap();
+    }
+
+    /// Tells how its links are.
+    pub fn tell_links(&self, links: Vec<message::LinkState>) {
+        let states = message::LinkStates { links };
+        let message = FromAgent { message: Some(from_agent::Message::LinkStates(states)) };
+        self.state.lock().unwrap().outgoing.clone().unwrap().try_send(message).unwrap();
     }
 
     /// The newest program.

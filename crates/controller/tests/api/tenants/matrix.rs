@@ -1,7 +1,7 @@
 //! Who may do what: every route × role × own, foreign and absent object, as the table of routes has
 //! it; over HTTP.
 
-use crate::support::agent::FakeAgent;
+use crate::support::agent::{FakeAgent, State};
 use crate::support::tokens::{Answer, Caller, start};
 use crate::support::{Controller, eventually};
 use catena_controller::{Access, Auth, Route, routes};
@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const FOREIGN_MARK: &str = "foreign-secret";
 /// The one node.
 const NODE: &str = "host1";
+/// A link of it.
+const LINK: &str = "eth1";
 /// The name of every interface at the node.
 const INTERFACE: &str = "hidden0";
 const OWN_MARK: &str = "own-thing";
@@ -43,7 +45,7 @@ fn kind_of(route: &Route) -> Option<&'static str> {
 
 /// Is there one for each tenant? Others are everybody's, if their role is enough.
 fn is_tenants(kind: &str) -> bool {
-    !["extension", "node", "token"].contains(&kind)
+    !["extension", "link", "node", "token"].contains(&kind)
 }
 
 /// May a role read the object that a route is about?
@@ -163,6 +165,7 @@ impl<'c> World<'c> {
                 project.into()
             }
             "node" => NODE.into(),
+            "link" => format!("{NODE}:{LINK}"),
             "path" => self.path(maker, mark),
             "draft" => draft_of(maker),
             "slice" => {
@@ -329,7 +332,9 @@ fn judge(route: &Route, expected: Expected, answer: &Answer) -> bool {
 fn every_route_does_for_each_role_what_the_table_says_and_hides_what_is_foreign() {
     let data = tempfile::tempdir().unwrap();
     let controller = start(data.path(), Auth::Token);
-    let _agent = FakeAgent::connect(&controller.data, NODE, 1, controller.southbound);
+    let state = State { links: vec![LINK.into()], ..State::default() };
+    let _agent =
+        FakeAgent::connect_running(&controller.data, NODE, 1, controller.southbound, state);
     let world = World::new(&controller);
     let nobody = Caller { controller: &controller, token: None };
     let mut callers = vec![(None, nobody)];

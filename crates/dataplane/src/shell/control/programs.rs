@@ -7,7 +7,7 @@ use super::Control;
 use crate::engine::Tables;
 use catena_model::entry::{Entries, Program, ProgramVersion};
 use catena_model::limits::MESSAGE_BYTES_MAX;
-use catena_protocol::delta::{Draft, deltas, port_edits};
+use catena_protocol::delta::{Draft, agent_edits, deltas};
 use catena_protocol::message::{Delta, ProgramResult};
 use catena_protocol::session::{ProgramGate, part_result, program_result, whole_needed};
 use prost::Message;
@@ -95,7 +95,7 @@ impl Control {
     pub(super) fn ports(&self) -> Vec<u8> {
         let running = self.running.as_ref();
         running.map_or_else(Vec::new, |running| {
-            port_edits(&Entries::default(), &running.program.entries)
+            agent_edits(&Entries::default(), &running.program.entries)
         })
     }
 
@@ -182,7 +182,7 @@ impl Control {
             Some(Running { program, log, .. }) => (program.entries, begun.or(log)),
             None => (Entries::default(), begun),
         };
-        let ports = port_edits(&former, &program.entries);
+        let ports = agent_edits(&former, &program.entries);
         self.running = Some(Running { program, log, tables });
         self.shorten_log();
         match is_whole {
