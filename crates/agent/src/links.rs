@@ -1,10 +1,17 @@
 //! What the program says of the node's links: which number each has, and the key by which nodes know each
 //! other. Refuses to know what is at their other ends.
 
+use crate::ports::PortEdit;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Change;
+use catena_model::id::{NetworkId, PortId};
+use catena_model::program::{PortEntry, PortRole};
+use catena_model::resource::Attachment;
 use catena_model::topology::PortNumber;
+use catena_wire::scalar::MacAddr;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
 
 /// The links of the program that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +37,18 @@ impl Links {
         }
     }
 
+    /// What becomes of them as ports of the data plane.
+    pub(crate) fn port_edits(changes: &[Change]) -> Vec<PortEdit> {
+        let edit = |change: &Change| match change {
+            Change::Exit(number, edit) => {
+                let link = edit.entry().and_then(|exit| exit.link());
+                Some((number.link_id(), link.map(|interface| Arc::new(port(*number, interface)))))
+            }
+            _ => None,
+        };
+        changes.iter().filter_map(edit).collect()
+    }
+
     /// The key of the domain; none: no program has told it yet.
     pub(crate) fn key(&self) -> Option<DiscoveryKey> {
         self.key
@@ -40,4 +59,22 @@ impl Links {
         let mut numbered = self.interfaces.iter();
         numbered.find(|(_, name)| *name == interface).map(|(number, _)| *number)
     }
+}
+
+/// A link as the data plane is given it: among ports, in no network.
+fn port(number: PortNumber, interface: &str) -> PortEntry {
+    PortEntry {
+        id: number.link_id(),
+        name: format!("link {interface}"),
+        network: NetworkId(Uuid::nil()),
+        mac: MacAddr([0; 6]),
+        role: PortRole::Endpoint,
+        attachment: Attachment { namespace: None, interface: interface.to_owned() },
+        own_sources: None,
+    }
+}
+
+/// Is it a link's, and no port's?
+pub(crate) fn is_link(id: PortId) -> bool {
+    PortNumber::of_link(id).is_some()
 }

@@ -6,7 +6,7 @@ use crate::fast_path::Known;
 use crate::open_error::OpenError;
 use catena_kernel::attach::{FunctionNamespace, SwitchSide};
 use catena_kernel::namespace::NetNamespace;
-use catena_kernel::netlink::Netlink;
+use catena_kernel::netlink::{LinkInfo, Netlink};
 use catena_kernel::{ethtool, packet, tap, xdp};
 use catena_model::limits::TENANT_MTU_BYTES;
 use catena_model::program::PortEntry;
@@ -58,6 +58,17 @@ impl Given {
             descriptors: vec![socket],
             interface: side.ifindex,
             known,
+            has_changed_checksums: false,
+        })
+    }
+
+    /// A packet socket that takes source routes alone, whatever ports are given.
+    pub(crate) fn link(node: &NetNamespace, link: &LinkInfo) -> Result<Self, OpenError> {
+        Ok(Self {
+            kind: PortKind::PacketRing,
+            descriptors: vec![packet::open_link_socket(node, &link.name)?],
+            interface: link.index,
+            known: None,
             has_changed_checksums: false,
         })
     }

@@ -1,6 +1,7 @@
 //! The ports of the running program and how far each has come: waiting for an interface, being
 //! attached, attached. Pure: time is an argument, and others open sockets and talk.
 
+use crate::links::is_link;
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
 use catena_protocol::message::{PortState, PortStates};
@@ -204,11 +205,11 @@ impl Ports {
         std::mem::take(&mut self.is_changed).then(|| self.states())
     }
 
-    /// All states that are known: a port that was not tried yet is left out.
+    /// All states that are known: a port that was not tried yet is left out. Links are none.
     #[must_use]
     pub(crate) fn states(&self) -> PortStates {
         let state = |(id, port): (&PortId, &Port)| {
-            let reason = port.reason.as_ref()?;
+            let reason = port.reason.as_ref().filter(|_| !is_link(*id))?;
             let is_hindered = port.progress == Progress::Attached && reason.is_empty();
             let reason = if is_hindered { self.hindrance.clone() } else { reason.clone() };
             Some(PortState { port_id: id.to_string(), reason })

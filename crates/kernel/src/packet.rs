@@ -40,15 +40,25 @@ pub fn open_sending_socket(namespace: &NetNamespace, interface: &str) -> Result<
     open(namespace, interface, Takes::Nothing)
 }
 
+/// The same for a link between nodes: it takes what may be on a source route, and nothing else. Whatever else comes
+/// by the interface is the host's stack's alone.
+///
+/// # Errors
+/// As [`open_packet_socket`].
+pub fn open_link_socket(namespace: &NetNamespace, interface: &str) -> Result<OwnedFd> {
+    open(namespace, interface, Takes::SourceRoutes)
+}
+
 /// Which frames a socket takes.
 ///
 /// Every socket is bound for every EtherType: one of its own would be that of what it sends, and
 /// the kernel would neither segment nor complete checksums; without one it would not be told of its
-/// interface's end. So a filter refuses the frames of one that only sends.
+/// interface's end. So a filter refuses what one does not take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     All,
     Nothing,
+    SourceRoutes,
 }
 
 fn open(namespace: &NetNamespace, interface: &str, takes: Takes) -> Result<OwnedFd> {
@@ -83,18 +93,51 @@ fn open_here(interface: &str, takes: Takes) -> io::Result<OwnedFd> {
         mr_address: [0; 8],
     };
     set_packet_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
-    if takes == Takes::Nothing {
-        refuse_all(&socket)?;
+    match takes {
+        Takes::All => {}
+        Takes::Nothing => filter(&socket, &mut [NOTHING])?,
+        Takes::SourceRoutes => filter(&socket, &mut { SOURCE_ROUTES })?,
     }
     bind_to(&socket, index, libc::ETH_P_ALL as u16)?;
     Ok(socket)
 }
 
-/// A filter whose only instruction says that no byte of a frame is wanted.
-fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
-    const RETURN_CONSTANT: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let mut nothing = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: 0 };
-    let program = libc::sock_fprog { len: 1, filter: std::ptr::from_mut(&mut nothing) };
+/// No byte of a frame is wanted.
+const NOTHING: libc::sock_filter = instruction(libc::BPF_RET | libc::BPF_K, (0, 0), 0);
+/// All of it is.
+const WHOLE: libc::sock_filter = instruction(libc::BPF_RET | libc::BPF_K, (0, 0), u32::MAX);
+
+/// The EtherTypes of source routes that have one of their own, and of labels.
+const OWN_TYPES: [u32; 2] = [0x88b5, 0x88b6];
+const LABELS_TYPE: u32 = 0x8847;
+/// Where a frame says its type.
+const TYPE_AT: u32 = 12;
+/// Has the kernel taken a tag out of the frame, which it does with the outermost before anybody looks?
+const HAD_TAG: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT).cast_unsigned();
+
+/// Takes frames of our own types, and labels behind a tag.
+const SOURCE_ROUTES: [libc::sock_filter; 8] = {
+    let is = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    [
+        instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, (0, 0), TYPE_AT),
+        instruction(is, (5, 0), OWN_TYPES[0]),
+        instruction(is, (4, 0), OWN_TYPES[1]),
+        instruction(is, (0, 2), LABELS_TYPE),
+        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, (0, 0), HAD_TAG),
+        instruction(is, (0, 1), 0),
+        NOTHING,
+        WHOLE,
+    ]
+};
+
+/// `jumps`: so many instructions to leave out where a comparison holds, and where it does not.
+const fn instruction(code: u32, (jt, jf): (u8, u8), k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+/// Lets a socket take what a program says.
+fn filter(socket: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 

@@ -86,6 +86,13 @@ impl PortNumber {
     pub const fn link_id(self) -> PortId {
         PortId(Uuid::from_u128(LINK_IDS | self.get() as u128))
     }
+
+    /// The number of the link with this identity; none: a port has it.
+    #[must_use]
+    pub fn of_link(id: PortId) -> Option<Self> {
+        let number = u8::try_from(id.0.as_u128() ^ LINK_IDS).ok()?;
+        Self::new(number)
+    }
 }
 
 impl fmt::Display for PortNumber {

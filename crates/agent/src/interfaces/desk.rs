@@ -5,6 +5,7 @@ use super::{Found, Opened, Order, Seen};
 use crate::discovery::patterns::Patterns;
 use crate::fast_path::{FastPath, Known};
 use crate::holdings::{Before, Holdings, Place};
+use crate::links::is_link;
 use crate::missed::{Baseline, Missed, unheard_datagrams};
 use crate::needed;
 use crate::open_error::OpenError;
@@ -81,6 +82,9 @@ impl Desk {
         entry: &PortEntry,
         by_kernel: bool,
     ) -> Result<(Place, Given), OpenError> {
+        if is_link(entry.id) {
+            return self.open_link(entry).await;
+        }
         let function = namespace_of(&entry.attachment);
         if self.io == PortIo::Tap {
             return self.open_tap(entry, &function).await;
@@ -104,6 +108,12 @@ impl Desk {
         let fast_path = self.fast_path.get().filter(|_| by_kernel);
         let given = open(&self.node, (entry, &function), side, fast_path, self.io).await?;
         Ok((place, given))
+    }
+
+    /// A link stays the host's, with all that its stack does there.
+    async fn open_link(&self, entry: &PortEntry) -> Result<(Place, Given), OpenError> {
+        let link = self.node.existing(&entry.attachment.interface).await?;
+        Ok((self.place(link.index)?, Given::link(self.node.namespace(), &link)?))
     }
 
     async fn open_tap(
@@ -150,11 +160,11 @@ impl Desk {
     async fn adopt(&mut self, found: Found) {
         let Found { id, place, entry } = found;
         let place = place.filter(|place| self.holdings.other_holder(*place, id).is_none());
-        if let Some(place) = place {
+        if let Some(place) = place.filter(|_| !is_link(id)) {
             self.holdings.take(place, id, Before { disable_ipv6: None, had_hook: false });
         }
         let own = match &entry {
-            Some(entry) => self.find(&entry.attachment).await.ok(),
+            Some(entry) => self.find(entry).await.ok(),
             None => None,
         };
         let is_its_own = place.is_some() && place == own;
@@ -168,7 +178,10 @@ impl Desk {
     }
 
     /// Where the interface is that a port asks for.
-    async fn find(&self, attachment: &Attachment) -> Result<Place, OpenError> {
+    async fn find(&self, PortEntry { id, attachment, .. }: &PortEntry) -> Result<Place, OpenError> {
+        if is_link(*id) {
+            return Ok(self.place(self.node.existing(&attachment.interface).await?.index)?);
+        }
         if self.io == PortIo::Tap
             && let Some(namespace) = namespace_of(attachment).open()?
         {
@@ -217,7 +230,7 @@ impl Desk {
 
     async fn note(&mut self, entries: Vec<PortEntry>) {
         self.baseline.note_tunnels(unheard_datagrams());
-        for entry in entries {
+        for entry in entries.into_iter().filter(|entry| !is_link(entry.id)) {
             if let Some(delivered) = delivered(&self.node, &entry.attachment).await {
                 self.baseline.note_port(entry.attachment, delivered);
             }

@@ -57,13 +57,14 @@ pub(super) fn read(bytes: &[u8]) -> Vec<Change> {
     })
 }
 
-/// Those of ports.
+/// Those of ports, and of links, which a data plane is given in the same way.
 pub(super) fn edits(changes: Vec<Change>) -> Vec<PortEdit> {
+    let links = Links::port_edits(&changes);
     let port = |change| match change {
         Change::Port(id, edit) => Some((id, edit.entry().cloned())),
         _ => None,
     };
-    changes.into_iter().filter_map(port).collect()
+    changes.into_iter().filter_map(port).chain(links).collect()
 }
 
 pub(crate) fn parse_port(text: &str) -> Option<PortId> {
