@@ -19,6 +19,7 @@ mod publish;
 mod results;
 mod servers;
 mod slices;
+mod source_route;
 mod workers;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,8 @@ enum Bench {
     Slices(slices::Options),
     /// The rule of a packet, among one and among a hundred thousand.
     Classifier(classifier::Options),
+    /// A switch that reads ways in frames, beside one that looks them up, in memory.
+    SourceRoute(source_route::Options),
     /// Packets per second by one worker and by two, over memory.
     Workers(workers::Options),
     /// TCP through chains, beside raw redirection, kernel routing and Open vSwitch.
@@ -76,6 +79,7 @@ impl Bench {
             Self::Engine(options) => !options.quick,
             Self::Slices(options) => !options.quick,
             Self::Classifier(options) => !options.quick,
+            Self::SourceRoute(options) => !options.quick,
             Self::Workers(options) => !options.quick,
             Self::ChainTcp(options) => !options.quick,
             Self::Growth(options) => !options.quick,
@@ -93,7 +97,7 @@ impl Bench {
 type Figures = fn() -> Vec<Figure>;
 
 /// Every benchmark and its figures; its results are in `results/NAME.json`.
-const BENCHES: [(&str, Figures); 8] = [
+const BENCHES: [(&str, Figures); 9] = [
     ("chain-tcp", chain_tcp::figures),
     ("classifier", classifier::figures),
     ("engine", engine::figures),
@@ -101,6 +105,7 @@ const BENCHES: [(&str, Figures); 8] = [
     ("growth-one-port", growth::figures),
     ("openstack", openstack::figures),
     ("slices", slices::figures),
+    ("source-route", source_route::figures),
     ("workers", workers::figures),
 ];
 
@@ -124,6 +129,7 @@ fn measure(bench: &Bench, folder: &Path) -> Result<(), BenchError> {
         Bench::Classifier(options) => classifier::run(options, folder),
         Bench::Engine(options) => engine::run(options, folder),
         Bench::Slices(options) => slices::run(options, folder),
+        Bench::SourceRoute(options) => source_route::run(options, folder),
         Bench::Workers(options) => workers::run(options, folder),
         Bench::ChainTcp(options) => chain_tcp::run(options, folder),
         Bench::Growth(options) => growth::run(options, folder),

@@ -5,7 +5,9 @@ use crate::error::BenchError;
 use crate::machine::machine;
 use crate::plot::Plot;
 use crate::results::{Figure, Notes, Picture, Results, Row};
-use crate::{BENCHES, chain_tcp, classifier, engine, growth, openstack, slices, workers};
+use crate::{
+    BENCHES, chain_tcp, classifier, engine, growth, openstack, slices, source_route, workers,
+};
 use comfy_table::{Table, presets};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -75,6 +77,7 @@ fn picture_of(name: &str, notes: &Notes) -> Option<Plot> {
         "growth" | "growth-one-port" => Some(growth::plot(notes, name)),
         "openstack" => Some(openstack::picture(notes)),
         "slices" => Some(slices::cost_plot(notes)),
+        "source-route" => Some(source_route::plot(notes)),
         "workers" => Some(workers::plot(notes)),
         _ => None,
     }

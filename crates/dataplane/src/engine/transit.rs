@@ -7,7 +7,7 @@
 
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
-use crate::engine::account::tx_batches::{Ends, TxCredit};
+use crate::engine::account::tx_batches::{Ends, TxRef};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::execute::hand_out;
 use crate::engine::action::output::Output;
@@ -27,8 +27,8 @@ const NUMBERS: usize = 256;
 /// Where a port number leads.
 #[derive(Clone, Copy)]
 enum Exit {
-    /// Out of a link.
-    Link { slot: PortSlot, owner: Owner },
+    /// Out of a link. `batch`: of the output, with all that the link which is passed on now sends there.
+    Link { slot: PortSlot, owner: Owner, batch: Option<u32> },
     /// To what is behind a port of this node: its way is at its end here.
     Port(PortIndex),
 }
@@ -36,6 +36,8 @@ enum Exit {
 /// The exits of one engine, made with the tables and not by packets.
 pub(crate) struct Transit {
     exits: Box<[Option<Exit>; NUMBERS]>,
+    /// Those with a batch.
+    opened: Vec<u8>,
     has_links: bool,
     /// Working memory.
     staying: Vec<Packet>,
@@ -43,14 +45,18 @@ pub(crate) struct Transit {
 
 impl Default for Transit {
     fn default() -> Self {
-        let staying = Vec::with_capacity(VECTOR_PACKETS_MAX);
-        Self { exits: Box::new([None; NUMBERS]), has_links: false, staying }
+        Self {
+            exits: Box::new([None; NUMBERS]),
+            opened: Vec::with_capacity(NUMBERS),
+            has_links: false,
+            staying: Vec::with_capacity(VECTOR_PACKETS_MAX),
+        }
     }
 }
 
 /// What one link has brought, packet after packet.
-#[derive(Default)]
 struct Brought {
+    slot: PortSlot,
     owner: Owner,
     volume: Volume,
     /// Those that leave again.
@@ -58,11 +64,14 @@ struct Brought {
 }
 
 impl Brought {
-    fn count(&mut self, counters: &mut Counters) {
-        let Self { owner, volume, held } = std::mem::take(self);
-        if volume.packets > 0 {
-            counters.apply(CounterUpdate::Received(owner), volume);
-            counters.held(owner, held);
+    fn by(slot: PortSlot, slots: &Slots) -> Self {
+        Self { slot, owner: slots.owner(slot).0, volume: Volume::default(), held: 0 }
+    }
+
+    fn count(self, counters: &mut Counters) {
+        if self.volume.packets > 0 {
+            counters.apply(CounterUpdate::Received(self.owner), self.volume);
+            counters.held(self.owner, self.held);
         }
     }
 }
@@ -75,7 +84,7 @@ impl Transit {
         for (number, _) in tables.exits.links() {
             let Some(slot) = slots.of_port(number.link_id()) else { continue };
             let (owner, _) = slots.owner(slot);
-            self.exits[usize::from(number.get())] = Some(Exit::Link { slot, owner });
+            self.exits[usize::from(number.get())] = Some(Exit::Link { slot, owner, batch: None });
             self.has_links = true;
         }
         for (number, id) in tables.exits.ports() {
@@ -93,46 +102,68 @@ impl Transit {
     /// here, in its order.
     pub(crate) fn pass_on(
         &mut self,
-        packets: &mut Vec<Packet>,
+        input: &mut Vec<Packet>,
         (slots, counters): (&Slots, &mut Counters),
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
-        let mut brought = Brought::default();
-        for mut packet in packets.drain(..) {
-            let Some(slot) = packet.port().filter(|slot| slots.is_link(*slot)) else {
-                self.staying.push(packet);
-                continue;
-            };
-            let volume = Volume { packets: 1, bytes: packet.buffer.len() as u64 };
-            let step = self.step(&mut packet.buffer);
-            if let Ok(Exit::Port(port)) = step {
-                packet.arrived = Arrived::AtExit(port);
-                self.staying.push(packet);
-                continue;
-            }
-            let (owner, _) = slots.owner(slot);
-            if brought.owner != owner {
-                brought.count(counters);
-                brought.owner = owner;
-            }
-            brought.volume.merge(volume);
-            match step {
-                Ok(Exit::Link { slot, owner: to }) => {
-                    brought.held += 1;
-                    let ends = Ends { owner, to, passage: Passage::Ordinary };
-                    let share = out.batches.enter(TxCredit { ends, volume });
-                    hand_out(packet.buffer, slot, share, out);
+        let mut brought: Option<Brought> = None;
+        for mut packet in input.drain(..) {
+            let slot = packet.port();
+            if slot.is_none() || brought.as_ref().map(|brought| brought.slot) != slot {
+                let Some(slot) = slot.filter(|slot| slots.is_link(*slot)) else {
+                    self.staying.push(packet);
+                    continue;
+                };
+                if let Some(before) = brought.replace(Brought::by(slot, slots)) {
+                    before.count(counters);
+                    self.close();
                 }
-                Ok(Exit::Port(_)) => {}
+            }
+            let Some(brought) = &mut brought else { continue };
+            let bytes = packet.buffer.len() as u64;
+            let exit = step(&mut packet.buffer).and_then(|number| {
+                let exit = self.exits[usize::from(number)].as_mut();
+                exit.map(|exit| (number, exit)).ok_or(DropReason::UnknownExit)
+            });
+            match exit {
+                Ok((_, Exit::Port(port))) => {
+                    packet.arrived = Arrived::AtExit(*port);
+                    self.staying.push(packet);
+                    continue;
+                }
+                Ok((number, Exit::Link { slot, owner: to, batch })) => {
+                    brought.held += 1;
+                    let batch = *batch.get_or_insert_with(|| {
+                        self.opened.push(number);
+                        let (owner, passage) = (brought.owner, Passage::Ordinary);
+                        out.batches.begin(Ends { owner, to: *to, passage })
+                    });
+                    let volume = Volume { packets: 1, bytes };
+                    out.batches.add(batch, volume);
+                    hand_out(packet.buffer, *slot, TxRef { batch, volume }, out);
+                }
                 Err(reason) => {
-                    counters.dropped(owner, None, reason, 1);
+                    counters.dropped(brought.owner, None, reason, 1);
                     pool.put(packet.buffer);
                 }
             }
+            brought.volume.add(1, bytes);
         }
-        brought.count(counters);
-        std::mem::swap(packets, &mut self.staying);
+        if let Some(last) = brought {
+            last.count(counters);
+            self.close();
+        }
+        std::mem::swap(input, &mut self.staying);
+    }
+
+    /// The batches are another link's, or another output's.
+    fn close(&mut self) {
+        for number in self.opened.drain(..) {
+            if let Some(Exit::Link { batch, .. }) = &mut self.exits[usize::from(number)] {
+                *batch = None;
+            }
+        }
     }
 
     /// Does the source route of a frame come out at a port of this node?
@@ -144,21 +175,19 @@ impl Transit {
     fn is_port(&self, number: u8) -> bool {
         matches!(self.exits[usize::from(number)], Some(Exit::Port(_)))
     }
+}
 
-    /// A node's step of one frame.
-    #[inline]
-    fn step(&self, buffer: &mut Buffer) -> Result<Exit, DropReason> {
-        // Whoever begins a route cuts super-frames: no kernel segments what is behind one.
-        if buffer.offload.segmentation.is_some() {
-            return Err(DropReason::UnsupportedOffload);
-        }
-        match source_route::advance(buffer.bytes_mut()) {
-            Ok(Next::Port(number)) => {
-                self.exits[usize::from(number)].ok_or(DropReason::UnknownExit)
-            }
-            Ok(Next::End) => Err(DropReason::RouteEnded),
-            Err(error) => Err(drop_reason(error)),
-        }
+/// A node's step of one frame: the port number by which it leaves.
+#[inline]
+fn step(buffer: &mut Buffer) -> Result<u8, DropReason> {
+    // Whoever begins a route cuts super-frames: no kernel segments what is behind one.
+    if buffer.offload.segmentation.is_some() {
+        return Err(DropReason::UnsupportedOffload);
+    }
+    match source_route::advance(buffer.bytes_mut()) {
+        Ok(Next::Port(number)) => Ok(number),
+        Ok(Next::End) => Err(DropReason::RouteEnded),
+        Err(error) => Err(drop_reason(error)),
     }
 }
 

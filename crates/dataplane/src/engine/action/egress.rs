@@ -123,7 +123,7 @@ impl Executor<'_, '_> {
                 }
             }
             ActionExit::Link { slot, .. } => {
-                self.leave_by_link(work, ends, *slot, &header, decision)
+                self.leave_by_link(work, ends, *slot, &header, decision);
             }
             ActionExit::Instance(Instance { slot, .. }) | ActionExit::Port { slot, .. } => {
                 if header.bytes().is_empty() && !is_super_frame_in_tunnel(&work) {

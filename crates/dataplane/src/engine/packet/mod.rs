@@ -99,6 +99,12 @@ impl Packet {
         Self { buffer, origin, arrived: Arrived::Plainly }
     }
 
+    /// The frame, for who forwards it by himself.
+    #[must_use]
+    pub fn into_buffer(self) -> Buffer {
+        self.buffer
+    }
+
     /// The port that it came in by.
     pub(crate) fn port(&self) -> Option<PortSlot> {
         match self.origin {

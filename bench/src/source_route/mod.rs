@@ -1,0 +1,180 @@
+//! What a switch costs that reads the way of a frame in the frame, beside one that looks it up: the same loop, the
+//! same buffers, the same outputs. In memory and on one core.
+
+mod peers;
+mod source;
+mod switch;
+
+use crate::engine::cpu_ns;
+use crate::error::BenchError;
+use crate::machine::calibrate;
+use crate::plot::{Axis, Line, Plot};
+use crate::publish::{Run, publish};
+use crate::results::{Better, Figure, Goal, Notes, median};
+use peers::{ExactMatch, LongestPrefix};
+use source::{Flows, Source, Ways};
+use std::path::Path;
+use switch::{Forward, Switch};
+
+/// How much is measured.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Less of everything.
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+const SAMPLES: usize = 15;
+const SAMPLES_QUICK: usize = 5;
+/// Packets of a sample.
+const PACKETS: usize = 1 << 18;
+/// Frame sizes, in bytes; 85 are those of the paper.
+const SIZES: [(usize, &str); 7] = [
+    (64, "forward_64_ns"),
+    (85, "forward_85_ns"),
+    (128, "forward_128_ns"),
+    (256, "forward_256_ns"),
+    (512, "forward_512_ns"),
+    (1_024, "forward_1024_ns"),
+    (1_500, "forward_1500_ns"),
+];
+/// Entries of the tables that exact matches are looked up in, what the figures are called, and their goals.
+const ENTRIES: [(u32, &str, f64); 3] =
+    [(100, "vs_exact_100", 1.0), (10_000, "vs_exact_10k", 1.0), (1_000_000, "vs_exact_1m", 1.3)];
+/// Prefixes of the paper's table.
+const PREFIXES: usize = 380_000;
+/// Headers that are made for one sample.
+const HEADERS: usize = 1 << 14;
+/// Goals: nanoseconds of the element, microseconds of a header, millions of packets a second.
+const ELEMENT_NS: f64 = 15.0;
+const HEADER_US: f64 = 2.0;
+const MPPS: f64 = 15.0;
+
+/// All figures, in the order of the table.
+pub(crate) fn figures() -> Vec<Figure> {
+    let lower = |name, unit, goal| Figure::new(name, unit, Better::Lower, goal);
+    let mut all = vec![
+        lower("copy_1500_ns", "ns", Goal::None),
+        lower("element_ns", "ns", Goal::Value(ELEMENT_NS)),
+        lower("header_us", "µs", Goal::Value(HEADER_US)),
+        Figure::new("forward_64_mpps", "Mpps", Better::Higher, Goal::Value(MPPS)),
+    ];
+    all.extend(SIZES.map(|(_, name)| lower(name, "ns", Goal::None)));
+    all.extend(ENTRIES.map(|(_, name, goal)| lower(name, "ns", Goal::Ratio(goal))));
+    all.push(lower("vs_lpm_380k", "ns", Goal::Ratio(1.3)));
+    all
+}
+
+/// Measures, writes the results and prints them.
+pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
+    let mut notes = Notes::default();
+    calibrate(&mut notes);
+    let samples = if options.quick { SAMPLES_QUICK } else { SAMPLES };
+    element(samples, &mut notes)?;
+    header(samples, &mut notes)?;
+    sizes(samples, &mut notes)?;
+    beside(samples, &mut notes)?;
+    let plots = vec![plot(&notes)];
+    let text = |key: &str, value: String| (key.to_owned(), value);
+    let about = "A switch between links, nanoseconds of processor time per frame of 64 bytes, in vectors of 256, source \
+                 and sink included, but for `element` (reading the port, writing the counter, finding the exit, over \
+                 frames that stand in memory one behind the other) and `header` (ten ports of a known way to bytes). \
+                 65,536 headers of ten ports in the profile `native`, at random places of their way. The peers are \
+                 forwarders of our own in the same loop, with the same buffers and outputs: an exact match of the \
+                 five-tuple in a table with open addressing, and the longest of 380,000 prefixes by a table of 2^24 \
+                 places; both ask for the memory of 32 packets before they look. They count packets and bytes by port, \
+                 ours keeps its whole account. Measured in turns.";
+    publish(
+        Run {
+            name: "source-route",
+            about: about.into(),
+            versions: [text("ours", env!("CARGO_PKG_VERSION").into())].into(),
+            options: [
+                text("quick", options.quick.to_string()),
+                text("packets of a sample", PACKETS.to_string()),
+            ]
+            .into(),
+            notes,
+            plots,
+        },
+        folder,
+    )
+}
+
+/// A node's step without anything around it.
+fn element(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
+    let mut ways = Ways::new(64)?;
+    for _ in 0..samples {
+        notes.take("element_ns", true, ways.element_ns(PACKETS, cpu_ns)?);
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn header(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
+    for _ in 0..samples {
+        let begun = cpu_ns();
+        source::make_headers(HEADERS)?;
+        notes.take("header_us", true, (cpu_ns() - begun) / HEADERS as f64 / 1_000.0);
+    }
+    Ok(())
+}
+
+fn sizes(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
+    for (bytes, figure) in SIZES {
+        eprintln!("bench: {bytes} bytes");
+        let (mut switch, mut source) = (Switch::new()?, Source::of(Ways::new(bytes)?.frames()));
+        for _ in 0..samples {
+            let ns = switch::ns(&mut switch, &mut source, PACKETS)?;
+            notes.take(figure, true, ns);
+            if bytes == 64 {
+                notes.take("forward_64_mpps", true, 1_000.0 / ns);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// In turns with those that look ways up.
+fn beside(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
+    let (mut ours, mut source) = (Switch::new()?, Source::of(Ways::new(64)?.frames()));
+    let mut turns = |figure, peer: &mut dyn Forward, flows: Flows| -> Result<(), BenchError> {
+        let mut theirs = Source::of(flows.frames());
+        for _ in 0..samples {
+            notes.take(figure, true, switch::ns(&mut ours, &mut source, PACKETS)?);
+            notes.take(figure, false, switch::ns(peer, &mut theirs, PACKETS)?);
+        }
+        Ok(())
+    };
+    for (entries, figure, _) in ENTRIES {
+        eprintln!("bench: {entries} entries");
+        let flows = Flows::exact(entries)?;
+        turns(figure, &mut ExactMatch::new(&flows)?, flows)?;
+    }
+    eprintln!("bench: {PREFIXES} prefixes");
+    let flows = Flows::anywhere()?;
+    turns("vs_lpm_380k", &mut LongestPrefix::new(PREFIXES)?, flows)
+}
+
+pub(crate) fn plot(notes: &Notes) -> Plot {
+    let of = |figure: &str, is_ours: bool| {
+        let samples = notes.samples(figure)?;
+        median(if is_ours { &samples.ours } else { &samples.peer })
+    };
+    let points = |is_ours: bool| {
+        let point = |(entries, figure, _): (u32, &str, f64)| {
+            Some((f64::from(entries), of(figure, is_ours)?))
+        };
+        ENTRIES.into_iter().filter_map(point).collect()
+    };
+    Plot {
+        stem: "source-route".into(),
+        title: "Cost of a frame by what the switch knows".into(),
+        x: Axis::logarithmic("entries of the table (logarithmic)"),
+        y: Axis::linear("nanoseconds per frame"),
+        lines: vec![
+            Line { name: "source route, no table".into(), points: points(true) },
+            Line { name: "exact match".into(), points: points(false) },
+        ],
+    }
+}
