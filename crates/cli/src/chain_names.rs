@@ -21,6 +21,9 @@ impl ChainNames {
             Event::ChainWithdrawing { chain, name, .. } => self.learn(*chain, name),
             Event::ChainGone { chain, .. } => self.forget(*chain),
             Event::Node { .. }
+            | Event::Link { .. }
+            | Event::LinkGone { .. }
+            | Event::Cable { .. }
             | Event::Changed { .. }
             | Event::Declared(_)
             | Event::Trouble { .. } => {}

@@ -2,7 +2,7 @@
 //! real sockets. It knows the command line, the API and what a network shows; it refuses to know
 //! how anything inside is done.
 //!
-//! Needs root, and iproute2, iputils-ping, tcpdump and python3. One test runs at a time: they
+//! Needs root, and iproute2, iputils-ping, lldpd, tcpdump and python3. One test runs at a time: they
 //! share two processors and, most of them, one lab. `CATENA_FULL=1` runs the long forms.
 
 mod account;
@@ -25,6 +25,7 @@ mod functions;
 mod hostile;
 mod house;
 mod kills;
+mod links;
 mod many_slices;
 mod node;
 mod ordinary;

@@ -1,0 +1,303 @@
+//! Links between nodes: agents find out from nothing who is at the other end of each, tell foreign neighbours
+//! from nodes, and notice what is unplugged.
+
+use crate::house::CATENA;
+use crate::patience::wait_for;
+use catena_kernel::lldp_socket::LldpSocket;
+use catena_kernel::namespace::{NetNamespace, run_in};
+use catena_kernel::netlink::Netlink;
+use catena_kernel::process::{enter_namespace, spawn_bound};
+use catena_model::discovery::{LinkCondition, LinkReport, Trust};
+use catena_wire::lldp::{FRAME_MAX, Identifier, LldpFrame, OwnTlv};
+use catena_wire::scalar::MacAddr;
+use serde_json::Value;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+const API: &str = "127.0.0.1:8070";
+/// What the flood sends each second.
+const FLOOD_FRAMES_PER_SECOND: u32 = 10_000;
+
+/// A process that ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// A controller, two switches `a` and `b` that a cable joins at `eth1`, and a stranger at `eth2` of each, by
+/// interfaces of his of the names of the nodes.
+struct Town {
+    runtime: Runtime,
+    folder: TempDir,
+    hub: NetNamespace,
+    nodes: [NetNamespace; 2],
+    stranger: NetNamespace,
+    /// The last first.
+    processes: Vec<Process>,
+}
+
+fn command(namespace: &NetNamespace, program: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null());
+    enter_namespace(&mut command, namespace);
+    command
+}
+
+impl Town {
+    fn build() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let made = |name: &str| NetNamespace::create_unnamed(name).unwrap();
+        let town = Self {
+            folder: tempfile::tempdir().unwrap(),
+            hub: made("hub"),
+            nodes: ["a", "b"].map(made),
+            stranger: made("stranger"),
+            processes: Vec::new(),
+            runtime,
+        };
+        town.runtime.block_on(town.plug());
+        town.begin()
+    }
+
+    async fn plug(&self) {
+        let hub = Netlink::open(&self.hub).unwrap();
+        hub.set_up("lo").await.unwrap();
+        let stranger = Netlink::open(&self.stranger).unwrap();
+        let [a, b] = self.nodes.each_ref().map(|node| Netlink::open(node).unwrap());
+        for (number, (name, links)) in (1..).zip([("a", &a), ("b", &b)]) {
+            let node = &self.nodes[usize::from(number) - 1];
+            hub.add_veth(name, "mgmt", node, 1_500, None, None).await.unwrap();
+            hub.add_address(name, IpAddr::V4(Ipv4Addr::new(10, 9, number, 254)), 24).await.unwrap();
+            links.add_address("mgmt", IpAddr::V4(Ipv4Addr::new(10, 9, number, 1)), 24).await.unwrap();
+            stranger.add_veth(name, "eth2", node, 1_500, None, None).await.unwrap();
+            for (place, interface) in
+                [(links, "lo"), (links, "mgmt"), (links, "eth2"), (&hub, name), (&stranger, name)]
+            {
+                place.set_up(interface).await.unwrap();
+            }
+        }
+        a.add_veth("eth1", "eth1", &self.nodes[1], 1_500, None, None).await.unwrap();
+        for links in [&a, &b] {
+            links.set_up("eth1").await.unwrap();
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn begin(mut self) -> Self {
+        let data = self.data().display().to_string();
+        let words = ["controller", "--auth", "none", "--listen", API, "--southbound", "0.0.0.0:8071", "--data", &data];
+        self.start(&self.hub, CATENA, &words);
+        wait_for("the controller", || match self.catena(&["node", "list"]) {
+            output if output.status.success() => Ok(()),
+            output => Err(format!("{output:?}")),
+        });
+        for (place, name) in ["a", "b"].into_iter().enumerate() {
+            let tls = self.folder.path().join(name).display().to_string();
+            let state = self.folder.path().join(format!("{name}-state")).display().to_string();
+            let enrolled = self.catena(&["node", "enroll", name, "--data", &data, "--out", &tls]);
+            assert!(enrolled.status.success(), "{enrolled:?}");
+            let (controller, underlay) = (format!("10.9.{}.254:8071", place + 1), format!("10.9.{}.1", place + 1));
+            let words = [
+                "agent", "--node", name, "--role", "switch", "--link", "eth*", "--controller", &controller, "--tls",
+                &tls, "--state", &state, "--underlay", &underlay, "--no-fastpath",
+            ];
+            let node = self.nodes[place].clone();
+            self.start(&node, CATENA, &words);
+        }
+        self
+    }
+
+    fn start(&mut self, namespace: &NetNamespace, program: &str, words: &[&str]) {
+        let mut command = command(namespace, program, words);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.processes.insert(0, Process(spawn_bound(command).unwrap()));
+    }
+
+    fn catena(&self, words: &[&str]) -> Output {
+        let url = format!("http://{API}");
+        command(&self.hub, CATENA, words).env("CATENA_URL", url).output().unwrap()
+    }
+
+    fn told<T: serde::de::DeserializeOwned>(&self, words: &[&str]) -> Result<T, String> {
+        let output = self.catena(&[words, &["-o", "json"]].concat());
+        serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {output:?}"))
+    }
+
+    fn link(&self, name: &str) -> Result<LinkReport, String> {
+        self.told(&["link", "show", name])
+    }
+
+    fn wait(&self, link: &str, is_so: impl Fn(&LinkReport) -> bool) -> LinkReport {
+        wait_for(link, || match self.link(link)? {
+            report if is_so(&report) => Ok(report),
+            report => Err(format!("{report:?}")),
+        })
+    }
+
+    fn ip(&self, namespace: &NetNamespace, words: &str) {
+        let words: Vec<&str> = words.split(' ').collect();
+        assert!(command(namespace, "ip", &words).status().unwrap().success(), "{words:?}");
+    }
+
+    /// The stranger's end of a cable.
+    fn at(&self, node: &str) -> LldpSocket {
+        let _in_runtime = self.runtime.enter();
+        LldpSocket::open(&self.stranger, node).unwrap()
+    }
+
+    /// A frame with the signature of nobody.
+    fn forged(&self, name: &str) -> Vec<u8> {
+        let own = OwnTlv { boot: u64::MAX, sequence: 9, port: 1, signature: [0; 16] };
+        let frame = LldpFrame {
+            source: MacAddr([2, 0, 0, 0, 0, 9]),
+            chassis: Identifier { subtype: Identifier::LOCAL, value: name.as_bytes() },
+            port: Identifier { subtype: Identifier::INTERFACE_NAME, value: b"eth1" },
+            seconds: 4,
+            port_description: None,
+            system_name: Some(b"\x1b[2Jevil"),
+            own: Some(own),
+            signed: &[],
+        };
+        let mut bytes = [0; FRAME_MAX];
+        let length = frame.emit(&mut bytes, |_| [7; 16]).unwrap();
+        bytes[..length].to_vec()
+    }
+
+    /// A word of a node, as the stranger hears it.
+    fn overheard(&self, node: &str) -> Vec<u8> {
+        let socket = self.at(node);
+        let mut buffer = [0; 1_518];
+        let heard = self.runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(10), socket.receive(&mut buffer)).await
+        });
+        let length = heard.expect("a node says who it is each second").unwrap();
+        buffer[..length].to_vec()
+    }
+
+    fn takes_for(&self, link: &str, trust: Trust) -> LinkReport {
+        self.wait(link, |report| report.neighbours.iter().any(|one| one.trust == trust))
+    }
+}
+
+fn leads_to(report: &LinkReport, far: &str) -> bool {
+    report.cable.as_ref().is_some_and(|cable| format!("{}:{}", cable.node, cable.interface) == far)
+}
+
+#[test]
+fn nodes_find_each_other_from_nothing_and_notice_what_is_unplugged() {
+    let town = Town::build();
+    let report = town.wait("a:eth1", |report| leads_to(report, "b:eth1"));
+    town.wait("b:eth1", |report| leads_to(report, "a:eth1"));
+    assert_eq!((report.state, report.number.unwrap().get(), report.trouble), (LinkCondition::Up, 1, None));
+    assert_eq!(town.link("a:2").unwrap().interface, "eth2");
+    town.wait("a:eth1", |report| report.load_permille.is_some());
+    let drawn = town.catena(&["link", "list", "-o", "wide"]);
+    let drawn = String::from_utf8(drawn.stdout).unwrap();
+    assert!(drawn.contains("├─ 1 eth1 ──── b:1 (eth1)"), "{drawn}");
+
+    town.ip(&town.nodes[0], "link set eth1 down");
+    let report = town.wait("a:eth1", |report| report.state == LinkCondition::Down);
+    assert_eq!((report.cable, report.neighbours), (None, Vec::new()));
+    town.wait("b:eth1", |report| report.state == LinkCondition::Down && report.cable.is_none());
+    town.ip(&town.nodes[0], "link set eth1 up");
+    town.wait("a:eth1", |report| leads_to(report, "b:eth1"));
+    // An interface that goes, and one that comes later.
+    town.ip(&town.nodes[0], "link del eth2");
+    wait_for("the end of a:eth2", || town.link("a:eth2").map_or(Ok(()), |report| Err(format!("{report:?}"))));
+    town.ip(&town.nodes[0], "link add eth3 type dummy");
+    let report = town.wait("a:eth3", |report| report.number.is_some());
+    assert_eq!(report.number.unwrap().get(), 3, "2 rests");
+}
+
+#[test]
+fn strangers_are_told_from_nodes_and_their_flood_hinders_no_other_link() {
+    let town = Town::build();
+    town.wait("a:eth1", |report| leads_to(report, "b:eth1"));
+    let at_a = town.at("a");
+    at_a.send(&town.forged("b")).unwrap();
+    let report = town.takes_for("a:eth2", Trust::Forged);
+    assert!(report.cable.is_none() && report.trouble.unwrap().contains("'b'"), "{report:?}");
+    let shown = town.catena(&["link", "show", "a:eth2"]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("\\u{1b}[2Jevil") && !shown.contains('\u{1b}'), "{shown}");
+
+    // What a node said at its own link is brought to another's: a word of ours, but nobody hears back.
+    let word = town.overheard("b");
+    at_a.send(&word).unwrap();
+    let report = town.takes_for("a:eth2", Trust::Ours);
+    assert!(report.cable.is_none() && report.trouble.unwrap().starts_with("one-way: b:2"), "{report:?}");
+    at_a.send(&word).unwrap();
+    town.takes_for("a:eth2", Trust::Replayed);
+    at_a.send(&town.overheard("a")).unwrap();
+    town.takes_for("a:eth2", Trust::Itself);
+
+    let begun = Instant::now();
+    let (mut sent, forged) = (0_u64, town.forged("flood"));
+    while begun.elapsed() < Duration::from_secs(4) {
+        let due = begun.elapsed().as_millis() as u64 * u64::from(FLOOD_FRAMES_PER_SECOND) / 1_000;
+        for _ in sent..due {
+            // What the kernel has no room for counts as lost on the way.
+            at_a.send(&forged).ok();
+        }
+        sent = due;
+        if sent % 7 == 0 {
+            assert!(leads_to(&town.link("a:eth1").unwrap(), "b:eth1"), "{:?}", town.link("a:eth1"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(sent > 30_000, "{sent}");
+    let report = town.wait("a:eth2", |report| report.flooded > 0);
+    assert!(report.flooded > sent / 2, "{report:?} of {sent}");
+    for end in ["a:eth1", "b:eth1"] {
+        assert!(town.link(end).unwrap().cable.is_some(), "{end}: {:?}", town.link(end));
+    }
+}
+
+/// What the real lldpd says.
+fn neighbours_of_lldpd(town: &Town, socket: &str) -> Result<Value, String> {
+    let output = command(&town.stranger, "lldpcli", &["-u", socket, "-f", "json", "show", "neighbors"]).output();
+    let output = output.map_err(|error| error.to_string())?;
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {output:?}"))
+}
+
+#[test]
+fn the_real_lldpd_and_our_nodes_show_each_other_by_name_and_port() {
+    const TEST: &str = "the_real_lldpd_and_our_nodes_show_each_other_by_name_and_port";
+    if Command::new("lldpcli").arg("-v").output().is_err() {
+        println!("SKIPPED: {TEST}: lldpd is not installed");
+        return;
+    }
+    let mut town = Town::build();
+    let folder = town.folder.path().display().to_string();
+    let socket = format!("{folder}/lldpd");
+    let pid = format!("{folder}/lldpd.pid");
+    let stranger = town.stranger.clone();
+    // It would drop its rights and change its root to folders of the host's own.
+    town.start(&stranger, "lldpd", &["-d", "-u", &socket, "-I", "a", "-S", "press", "-P", "platform"]);
+    let _ = pid;
+    let report = town.takes_for("a:eth2", Trust::Unsigned);
+    let neighbour = report.neighbours.iter().find(|one| one.trust == Trust::Unsigned).unwrap();
+    assert_eq!(neighbour.port, "a", "{report:?}");
+    assert!(!neighbour.system.is_empty() && report.cable.is_none(), "{report:?}");
+    assert!(report.trouble.unwrap().contains("signs nothing"));
+    let seen = wait_for("our node, as lldpd sees it", || {
+        let seen = neighbours_of_lldpd(&town, &socket)?;
+        let interface = seen["lldp"]["interface"]["a"].clone();
+        if interface.is_null() { Err(seen.to_string()) } else { Ok(interface) }
+    });
+    assert!(!seen["chassis"]["a"].is_null(), "its name: {seen}");
+    assert_eq!(seen["port"]["id"]["value"], "eth2", "{seen}");
+    assert_eq!(seen["port"]["descr"], "eth2", "{seen}");
+    let _in_stranger = run_in(&town.stranger, || ()).is_ok();
+}
