@@ -24,6 +24,9 @@ const TOOLS: [(&str, &str); 3] = [
     ("tcpdump", "captures by hand; `catena explain --pcap` reads them"),
 ];
 
+/// The bit of a bridge's `group_fwd_mask` that stands for 01:80:c2:00:00:0e (Linux `Documentation/networking/bridge.rst`).
+const LLDP_GROUP: u32 = 1 << 0xe;
+
 #[derive(Args)]
 pub(crate) struct DoctorArguments {
     /// Write a report for whoever mends the fault, with what the controller tells: one JSON object
@@ -104,6 +107,7 @@ fn findings() -> Vec<Finding> {
         Need::Useful,
         "boot without ipv6.disable=1; chains of IPv6 packets need it",
     ));
+    findings.extend(bridges(Path::new("/sys/class/net")));
     findings.extend(TOOLS.map(|(name, purpose)| tool(name, purpose)));
     findings
 }
@@ -144,6 +148,32 @@ fn tool(name: &str, purpose: &str) -> Finding {
         None => format!("not found; install it for {purpose}"),
     };
     Finding { what: name.into(), is_there: found.is_some(), need: Need::Useful, text }
+}
+
+/// What each bridge of this machine does with LLDP, by which nodes find each other: a bridge keeps it to itself
+/// unless its `group_fwd_mask` says otherwise. That is a note: most bridges should.
+fn bridges(interfaces: &Path) -> Vec<Finding> {
+    let found = std::fs::read_dir(interfaces).into_iter().flatten().flatten();
+    let mask = |folder: &Path| std::fs::read_to_string(folder.join("bridge/group_fwd_mask")).ok();
+    let named = found.filter_map(|entry| Some((entry.file_name(), mask(&entry.path())?)));
+    let mut findings: Vec<Finding> = named
+        .map(|(name, mask)| lldp_through(&name.to_string_lossy(), mask.trim()))
+        .collect();
+    findings.sort_by(|one, other| one.what.cmp(&other.what));
+    findings
+}
+
+fn lldp_through(bridge: &str, mask: &str) -> Finding {
+    let bits = u32::from_str_radix(mask.trim_start_matches("0x"), 16).unwrap_or_default();
+    let is_there = bits & LLDP_GROUP != 0;
+    let text = match is_there {
+        true => format!("passes LLDP (group_fwd_mask {mask})"),
+        false => format!(
+            "keeps LLDP to itself: nodes at its two sides do not find each other; if it is to be a cable between \
+             them, `ip link set {bridge} type bridge group_fwd_mask {LLDP_GROUP:#x}`"
+        ),
+    };
+    Finding { what: format!("bridge {bridge}"), is_there, need: Need::Useful, text }
 }
 
 /// The text of a small file; empty if there is none.
@@ -251,6 +281,24 @@ mod tests {
             assert_eq!(finding.is_there, is_there, "{release}");
             assert_eq!(finding.text.contains("use 6.1 or newer"), !is_there, "{}", finding.text);
         }
+    }
+
+    #[test]
+    fn a_bridge_that_keeps_lldp_says_how_it_would_pass_it_and_is_no_fault() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, mask) in [("br0", Some("0x0\n")), ("br1", Some("0x4000\n")), ("eth0", None)] {
+            let bridge = folder.path().join(name).join("bridge");
+            std::fs::create_dir_all(&bridge).unwrap();
+            if let Some(mask) = mask {
+                std::fs::write(bridge.join("group_fwd_mask"), mask).unwrap();
+            }
+        }
+        let found = bridges(folder.path());
+        let seen: Vec<_> = found.iter().map(|one| (one.what.as_str(), one.is_there)).collect();
+        assert_eq!(seen, [("bridge br0", false), ("bridge br1", true)]);
+        assert!(found[0].text.contains("group_fwd_mask 0x4000"), "{}", found[0].text);
+        assert_eq!(found[0].need, Need::Useful);
+        assert_eq!(bridges(Path::new("/nowhere/at/all")), []);
     }
 
     #[test]

@@ -4,15 +4,20 @@
 use crate::agent::TestAgent;
 use crate::is_privileged;
 use crate::node::{D, Machine, S, entries, packed, port, program};
+use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::{Change, ChangeError, Edit, Entries, Program};
 use catena_model::id::{ChainId, SliceId};
 use catena_model::limits::DELTA_ENTRIES_MAX;
-use catena_model::program::{ChainEntry, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy};
+use catena_model::program::{
+    ChainEntry, ExitEntry, ExitPlace, NodeEntry, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy,
+};
 use catena_model::slice::{SlicePlace, TunnelId, Vni};
+use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use catena_protocol::delta::deltas;
 use catena_protocol::message::{Delta, State};
 use std::fs;
+use std::sync::Arc;
 use uuid::Uuid;
 
 fn chain(number: u128, name: &str) -> ChainEntry {
@@ -199,8 +204,8 @@ async fn parts_make_a_program_in_their_order_and_one_that_comes_again_is_taken_a
 }
 
 #[tokio::test]
-async fn the_agent_hears_which_ports_are_others() {
-    if !is_privileged("the_agent_hears_which_ports_are_others") {
+async fn the_agent_hears_which_ports_and_links_are_others_and_who_it_is() {
+    if !is_privileged("the_agent_hears_which_ports_and_links_are_others_and_who_it_is") {
         return;
     }
     let machine = Machine::new().await;
@@ -209,8 +214,10 @@ async fn the_agent_hears_which_ports_are_others() {
     let ports = |bytes: &[u8]| -> Result<Vec<Change>, ChangeError> { Change::read_all(bytes, 100) };
     let first = entries(&program(1));
     let all: Vec<Change> = {
+        let itself = Change::Node((), Edit::Add(first.entries.node[&()].clone()));
         let added = first.entries.ports.iter();
-        added.map(|(id, entry)| Change::Port(*id, Edit::Add(entry.clone()))).collect()
+        let added = added.map(|(id, entry)| Change::Port(*id, Edit::Add(entry.clone())));
+        std::iter::once(itself).chain(added).collect()
     };
     let told = agent.tell(packed(1).remove(0)).ports;
     assert_eq!(ports(&told), Ok(all.clone()));
@@ -218,20 +225,38 @@ async fn the_agent_hears_which_ports_are_others() {
 
     let mut renamed = first.entries.ports[&port(D)].as_ref().clone();
     renamed.name = "other".into();
+    let number = PortNumber::new(7).unwrap();
+    let exit = Arc::new(ExitEntry { number, to: ExitPlace::Link("eth7".into()) });
+    let key = DiscoveryKey::new([7; 16]);
+    let own = Arc::new(NodeEntry {
+        discovery_key: Some(key),
+        ..*first.entries.node[&()].as_ref()
+    });
     let second = after(&first, 2, |entries| {
+        entries.node.insert((), own.clone());
+        entries.exits.insert(number, exit.clone());
         entries.ports.insert(port(D), renamed.clone().into());
         entries.ports.remove(&port(S));
         entries.chains.clear();
     });
     let told = agent.tell(change(&first, &second)).ports;
     let replaced = Change::Port(port(D), Edit::Replace(renamed.into()));
-    let expected = [Change::Port(port(S), Edit::Remove), replaced];
+    let expected = [
+        Change::Node((), Edit::Replace(own)),
+        Change::Port(port(S), Edit::Remove),
+        replaced,
+        Change::Exit(number, Edit::Add(exit)),
+    ];
     assert_eq!(ports(&told).unwrap(), expected);
-    assert_eq!(ports(&agent.state().ports).unwrap().len(), 3);
+    assert_eq!(ports(&agent.state().ports).unwrap().len(), 5);
     // A whole says as much.
-    let third = after(&second, 3, |entries| entries.ports = first.entries.ports.clone());
+    let third = after(&second, 3, |entries| {
+        entries.ports = first.entries.ports.clone();
+        entries.exits.clear();
+        entries.node = first.entries.node.clone();
+    });
     let told = agent.tell(change(&Program::default(), &third)).ports;
-    assert_eq!(ports(&told).unwrap().len(), 2);
+    assert_eq!(ports(&told).unwrap().len(), 4);
     assert_eq!(ports(&agent.state().ports), Ok(all));
 }
 
