@@ -10,9 +10,11 @@ const FILE_LINES_MAX: usize = 600;
 const LINE_CHARACTERS_MAX: usize = 120;
 
 /// Who may ask what time of day it is: whoever dates a certificate, a token or a line for people,
-/// and labs, which compare their captures. All else lives by the monotonic clock, so that no jump of
+/// and labs, which compare their captures; and agents, whose words to other nodes must be newer than those of
+/// the agent before. All else lives by the monotonic clock, so that no jump of
 /// the other costs anything.
 const CLOCK_READERS: &[&str] = &[
+    "crates/agent/src/discovery/boot.rs",
     "crates/controller/src/wall_clock.rs",
     "crates/controller/src/southbound/pki.rs",
     "crates/controller/src/southbound/tls.rs",

@@ -2,6 +2,7 @@
 //! is at the other end. Knows interfaces, frames and the key; refuses to know ways, and what a cable is: it takes
 //! both ends to know that.
 
+mod boot;
 mod ear;
 mod load;
 mod neighbours;
@@ -23,7 +24,7 @@ use neighbours::Neighbours;
 use patterns::Patterns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 use word::{Speaker, WORD_INTERVAL};
@@ -43,8 +44,7 @@ pub(crate) fn follow(
     if patterns.is_empty() {
         return told;
     }
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let boot = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    let boot = boot::now();
     let (mouth, heard) = mpsc::channel(HEARD_MAX);
     let discovery = Discovery {
         node,

@@ -24,7 +24,7 @@ const TOOLS: [(&str, &str); 3] = [
     ("tcpdump", "captures by hand; `catena explain --pcap` reads them"),
 ];
 
-/// The bit of a bridge's `group_fwd_mask` that stands for 01:80:c2:00:00:0e (Linux `Documentation/networking/bridge.rst`).
+/// The bit of a bridge's `group_fwd_mask` that stands for 01:80:c2:00:00:0e (ip-link(8)).
 const LLDP_GROUP: u32 = 1 << 0xe;
 
 #[derive(Args)]
@@ -156,9 +156,8 @@ fn bridges(interfaces: &Path) -> Vec<Finding> {
     let found = std::fs::read_dir(interfaces).into_iter().flatten().flatten();
     let mask = |folder: &Path| std::fs::read_to_string(folder.join("bridge/group_fwd_mask")).ok();
     let named = found.filter_map(|entry| Some((entry.file_name(), mask(&entry.path())?)));
-    let mut findings: Vec<Finding> = named
-        .map(|(name, mask)| lldp_through(&name.to_string_lossy(), mask.trim()))
-        .collect();
+    let mut findings: Vec<Finding> =
+        named.map(|(name, mask)| lldp_through(&name.to_string_lossy(), mask.trim())).collect();
     findings.sort_by(|one, other| one.what.cmp(&other.what));
     findings
 }

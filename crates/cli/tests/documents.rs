@@ -477,6 +477,8 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["node", "show", node], false),
         (vec!["node", "forget", node], false),
         (vec!["node", "decode", &log], true),
+        (vec!["link", "list"], false),
+        (vec!["link", "show", "absent:1"], false),
         (vec!["token", "list"], false),
         (vec!["flow-classifier", "list"], true),
         (vec!["flow-classifier", "show", &rule], true),

@@ -92,7 +92,10 @@ impl Town {
             let node = &self.nodes[usize::from(number) - 1];
             hub.add_veth(name, "mgmt", node, 1_500, None, None).await.unwrap();
             hub.add_address(name, IpAddr::V4(Ipv4Addr::new(10, 9, number, 254)), 24).await.unwrap();
-            links.add_address("mgmt", IpAddr::V4(Ipv4Addr::new(10, 9, number, 1)), 24).await.unwrap();
+            links
+                .add_address("mgmt", IpAddr::V4(Ipv4Addr::new(10, 9, number, 1)), 24)
+                .await
+                .unwrap();
             stranger.add_veth(name, "eth2", node, 1_500, None, None).await.unwrap();
             for (place, interface) in
                 [(links, "lo"), (links, "mgmt"), (links, "eth2"), (&hub, name), (&stranger, name)]
@@ -112,7 +115,17 @@ impl Town {
 
     fn begin(mut self) -> Self {
         let data = self.data().display().to_string();
-        let words = ["controller", "--auth", "none", "--listen", API, "--southbound", "0.0.0.0:8071", "--data", &data];
+        let words = [
+            "controller",
+            "--auth",
+            "none",
+            "--listen",
+            API,
+            "--southbound",
+            "0.0.0.0:8071",
+            "--data",
+            &data,
+        ];
         let hub = self.hub.clone();
         self.start(&hub, CATENA, &words);
         wait_for("the controller", || match self.catena(&["node", "list"]) {
@@ -124,10 +137,25 @@ impl Town {
             let state = self.folder.path().join(format!("{name}-state")).display().to_string();
             let enrolled = self.catena(&["node", "enroll", name, "--data", &data, "--out", &tls]);
             assert!(enrolled.status.success(), "{enrolled:?}");
-            let (controller, underlay) = (format!("10.9.{}.254:8071", place + 1), format!("10.9.{}.1", place + 1));
+            let (controller, underlay) =
+                (format!("10.9.{}.254:8071", place + 1), format!("10.9.{}.1", place + 1));
             let words = [
-                "agent", "--node", name, "--role", "switch", "--link", "eth*", "--controller", &controller, "--tls",
-                &tls, "--state", &state, "--underlay", &underlay, "--no-fastpath",
+                "agent",
+                "--node",
+                name,
+                "--role",
+                "switch",
+                "--link",
+                "eth*",
+                "--controller",
+                &controller,
+                "--tls",
+                &tls,
+                "--state",
+                &state,
+                "--underlay",
+                &underlay,
+                "--no-fastpath",
             ];
             let node = self.nodes[place].clone();
             self.start(&node, CATENA, &words);
@@ -217,7 +245,10 @@ fn nodes_find_each_other_from_nothing_and_notice_what_is_unplugged() {
     let town = Town::build();
     let report = town.wait("a:eth1", |report| leads_to(report, "b:eth1"));
     town.wait("b:eth1", |report| leads_to(report, "a:eth1"));
-    assert_eq!((report.state, report.number.unwrap().get(), report.trouble), (LinkCondition::Up, 1, None));
+    assert_eq!(
+        (report.state, report.number.unwrap().get(), report.trouble),
+        (LinkCondition::Up, 1, None)
+    );
     assert_eq!(town.link("a:2").unwrap().interface, "eth2");
     town.wait("a:eth1", |report| report.load_permille.is_some());
     let drawn = town.catena(&["link", "list", "-o", "wide"]);
@@ -232,7 +263,9 @@ fn nodes_find_each_other_from_nothing_and_notice_what_is_unplugged() {
     town.wait("a:eth1", |report| leads_to(report, "b:eth1"));
     // An interface that goes, and one that comes later.
     town.ip(&town.nodes[0], "link del eth2");
-    wait_for("the end of a:eth2", || town.link("a:eth2").map_or(Ok(()), |report| Err(format!("{report:?}"))));
+    wait_for("the end of a:eth2", || {
+        town.link("a:eth2").map_or(Ok(()), |report| Err(format!("{report:?}")))
+    });
     town.ip(&town.nodes[0], "link add eth3 type veth peer name far3");
     let report = town.wait("a:eth3", |report| report.number.is_some());
     assert_eq!(report.number.unwrap().get(), 3, "2 rests");
@@ -285,7 +318,9 @@ fn strangers_are_told_from_nodes_and_their_flood_hinders_no_other_link() {
 
 /// What the real lldpd says.
 fn neighbours_of_lldpd(town: &Town, socket: &str) -> Result<Value, String> {
-    let output = command(&town.stranger, "lldpcli", &["-u", socket, "-f", "json", "show", "neighbors"]).output();
+    let output =
+        command(&town.stranger, "lldpcli", &["-u", socket, "-f", "json", "show", "neighbors"])
+            .output();
     let output = output.map_err(|error| error.to_string())?;
     serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {output:?}"))
 }
@@ -302,7 +337,11 @@ fn the_real_lldpd_and_our_nodes_show_each_other_by_name_and_port() {
     let folder = town.folder.path().display().to_string();
     let socket = format!("{folder}/lldpd");
     let stranger = town.stranger.clone();
-    town.start(&stranger, "lldpd", &["-d", "-u", &socket, "-I", "a", "-S", "press", "-P", "platform"]);
+    town.start(
+        &stranger,
+        "lldpd",
+        &["-d", "-u", &socket, "-I", "a", "-S", "press", "-P", "platform"],
+    );
     let report = town.takes_for("a:eth2", Trust::Unsigned);
     let neighbour = report.neighbours.iter().find(|one| one.trust == Trust::Unsigned).unwrap();
     assert_eq!(neighbour.port, "a", "{report:?}");

@@ -9,7 +9,8 @@ use catena_model::entry::{Change, ChangeError, Edit, Entries, Program};
 use catena_model::id::{ChainId, SliceId};
 use catena_model::limits::DELTA_ENTRIES_MAX;
 use catena_model::program::{
-    ChainEntry, ExitEntry, ExitPlace, NodeEntry, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy,
+    ChainEntry, ExitEntry, ExitPlace, NodeEntry, SliceEntry, SliceMatch, SlicePathEntry,
+    SlicePolicy,
 };
 use catena_model::slice::{SlicePlace, TunnelId, Vni};
 use catena_model::topology::PortNumber;
@@ -228,10 +229,7 @@ async fn the_agent_hears_which_ports_and_links_are_others_and_who_it_is() {
     let number = PortNumber::new(7).unwrap();
     let exit = Arc::new(ExitEntry { number, to: ExitPlace::Link("eth7".into()) });
     let key = DiscoveryKey::new([7; 16]);
-    let own = Arc::new(NodeEntry {
-        discovery_key: Some(key),
-        ..*first.entries.node[&()].as_ref()
-    });
+    let own = Arc::new(NodeEntry { discovery_key: Some(key), ..*first.entries.node[&()].as_ref() });
     let second = after(&first, 2, |entries| {
         entries.node.insert((), own.clone());
         entries.exits.insert(number, exit.clone());
