@@ -186,7 +186,7 @@ impl Discovery {
         if link.ear.is_none() {
             match LldpSocket::open(self.node.namespace(), name) {
                 Ok(socket) => {
-                    link.ear = Some(Ear::new(socket, Arc::from(name), self.mouth.clone()))
+                    link.ear = Some(Ear::new(socket, Arc::from(name), self.mouth.clone()));
                 }
                 Err(error) if error.to_string() != link.complaint => {
                     link.complaint = error.to_string();

@@ -1,6 +1,8 @@
 //! Links between nodes: agents find out from nothing who is at the other end of each, tell foreign neighbours
 //! from nodes, and notice what is unplugged.
 
+#![allow(clippy::unwrap_used)]
+
 use crate::house::{CATENA, turn};
 use crate::patience::wait_for;
 use catena_kernel::lldp_socket::LldpSocket;

@@ -115,7 +115,7 @@ fn state(told: message::LinkState) -> Result<LinkState, String> {
     if told.neighbours.len() > LINK_NEIGHBOURS_MAX {
         return Err(format!("link '{interface}' has more than {LINK_NEIGHBOURS_MAX} neighbours"));
     }
-    let neighbours = told.neighbours.into_iter().map(neighbour).collect::<Result<_, String>>()?;
+    let neighbours = told.neighbours.iter().map(neighbour).collect::<Result<_, String>>()?;
     Ok(LinkState {
         number: number(told.number)?,
         is_up: told.is_up,
@@ -132,7 +132,7 @@ fn number(told: u32) -> Result<Option<PortNumber>, String> {
     Ok(PortNumber::new(number))
 }
 
-fn neighbour(told: message::Neighbour) -> Result<Neighbour, String> {
+fn neighbour(told: &message::Neighbour) -> Result<Neighbour, String> {
     let trust = Trust::of_word(&told.trust);
     let trust =
         trust.ok_or_else(|| format!("'{}' says nothing of a neighbour", escaped(&told.trust)))?;
@@ -147,8 +147,9 @@ fn neighbour(told: message::Neighbour) -> Result<Neighbour, String> {
 
 /// A stranger's text, of bounded length and with all that is unseen spelled out.
 fn harmless(text: &str) -> String {
-    let cut = text.floor_char_boundary(TEXT_MAX);
-    escaped(text.get(..cut).unwrap_or_default()).into_owned()
+    let mut cuts = (0..=TEXT_MAX.min(text.len())).rev();
+    let whole = cuts.find_map(|cut| text.get(..cut)).unwrap_or_default();
+    escaped(whole).into_owned()
 }
 
 #[cfg(test)]
