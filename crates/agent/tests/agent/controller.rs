@@ -147,6 +147,7 @@ impl TestSession {
                     return (result, states);
                 }
                 from_agent::Message::PortStates(newer) => states = Some(newer),
+                from_agent::Message::LinkStates(_) => {}
                 other => panic!("no result but {other:?}"),
             }
         }

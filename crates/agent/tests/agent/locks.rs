@@ -134,7 +134,7 @@ async fn what_the_node_needs_is_no_port_whoever_asks() {
         machine.plug(number).await;
     }
     let far = machine.endpoint(1);
-    for (name, other) in [("ct-punt1", "q1"), ("up0", "q2"), ("m0", "q3")] {
+    for (name, other) in [("ct-punt1", "q1"), ("up0", "q2"), ("m0", "q3"), ("swp1", "q4")] {
         links.add_veth(name, other, far, 1_400, None, None).await.unwrap();
     }
     links.add_bridge("br0").await.unwrap();
@@ -150,6 +150,8 @@ async fn what_the_node_needs_is_no_port_whoever_asks() {
         (4, machine.beyond(1, "q1"), "Catena's own"),
         (5, here("up0"), "a link of its underlay"),
         (6, here("m0"), "a member of 'br0'"),
+        (8, here("swp1"), "a link between nodes"),
+        (9, machine.beyond(1, "q4"), "a link between nodes"),
     ];
     let ports: Vec<_> = wanted.iter().map(|(number, place, _)| (*number, place.clone())).collect();
     let (_, states) = scene.session.send(packed_with(1, &ports)).await;
@@ -157,7 +159,7 @@ async fn what_the_node_needs_is_no_port_whoever_asks() {
     for (number, place, word) in &wanted {
         assert!(of(&states, *number).contains(word), "{place:?}: {states:?}");
     }
-    for name in ["p1", "p2", "ct-punt1", "up0", "m0"] {
+    for name in ["p1", "p2", "ct-punt1", "up0", "m0", "swp1"] {
         let link = links.existing(name).await.unwrap();
         assert!(!link.is_up, "{name} was touched");
         assert!(!tc::is_swallowing(links, link.index).await.unwrap(), "{name} was touched");
