@@ -24,6 +24,7 @@ async fn scene(machine: &Machine, devices: &[&str]) -> Scene {
     let mut controller = TestController::start(machine.listener(), Some(&authority));
     let mut config = machine.config(controller.address, &tls, &paths(machine.dir.path()));
     config.underlay_devices = devices.iter().map(ToString::to_string).collect();
+    config.links = vec!["swp*".into()];
     let agent = machine.start_as(config);
     let (session, _) = controller.welcome().await;
     Scene { dataplane, _controller: controller, _agent: agent, session }
