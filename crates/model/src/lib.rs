@@ -25,6 +25,7 @@ pub mod question;
 pub mod resource;
 pub mod slice;
 pub mod slice_wait;
+pub mod source_route;
 pub mod status;
 pub mod text;
 pub mod topology;

@@ -15,7 +15,7 @@ use crate::resource::{
     TuplePattern,
 };
 use crate::slice::{Slice, SlicePlace};
-use crate::topology::PortNumber;
+pub use crate::source_route::{ExitEntry, ExitPlace, RouteEntry};
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -187,45 +187,6 @@ pub struct PortEntry {
     /// from these addresses only, those of the machine. None: from any.
     #[serde(default)]
     pub own_sources: Option<Vec<IpAddr>>,
-}
-
-/// Where a frame on a source route goes that names a port number of this node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ExitPlace {
-    /// Into the cable at this interface of the node.
-    Link(String),
-    /// To a function or an endpoint, by a port of this node.
-    Port(PortId),
-}
-
-/// A port number of source routes. It is never another's while a packet may carry it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExitEntry {
-    /// The number.
-    pub number: PortNumber,
-    /// What it stands for.
-    pub to: ExitPlace,
-}
-
-impl ExitEntry {
-    /// The interface, if it is a link.
-    #[must_use]
-    pub fn link(&self) -> Option<&str> {
-        match &self.to {
-            ExitPlace::Link(interface) => Some(interface),
-            ExitPlace::Port(_) => None,
-        }
-    }
-}
-
-/// The way from this node to a port of another, over links.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RouteEntry {
-    /// The port.
-    pub to: PortId,
-    /// The port numbers by which a frame leaves each node on the way, its own link first; the last is that of the port.
-    pub ports: Vec<PortNumber>,
 }
 
 /// Where a MAC is reached.

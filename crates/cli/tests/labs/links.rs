@@ -8,10 +8,14 @@ use crate::patience::wait_for;
 use catena_kernel::lldp_socket::LldpSocket;
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::Netlink;
+use catena_kernel::packet::open_packet_socket;
 use catena_kernel::process::{enter_namespace, spawn_bound};
 use catena_model::discovery::{LinkCondition, LinkReport, Trust};
 use catena_wire::lldp::{FRAME_MAX, Identifier, LldpFrame, OwnTlv};
-use catena_wire::scalar::MacAddr;
+use catena_wire::scalar::{EtherType, MacAddr, Spi};
+use catena_wire::source_route::native::{NativeHeader, PortWidth};
+use catena_wire::source_route::{Next, advance, profile};
+use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr};
@@ -316,6 +320,71 @@ fn strangers_are_told_from_nodes_and_their_flood_hinders_no_other_link() {
     for end in ["a:eth1", "b:eth1"] {
         assert!(town.link(end).unwrap().cable.is_some(), "{end}: {:?}", town.link(end));
     }
+}
+
+/// A frame with the way over these ports, none of which is taken.
+fn routed(way: &[u8]) -> Vec<u8> {
+    let header = NativeHeader {
+        width: PortWidth::Eight,
+        way,
+        path: Spi::new(7).ok(),
+        tag: None,
+        detours: &[],
+        ether_type: EtherType::IPV4,
+    };
+    let mut frame = vec![2; header.len_bytes()];
+    header.emit(&mut frame).unwrap();
+    frame.extend([0x45; 50]);
+    frame
+}
+
+/// What a packet socket of ports has before each frame.
+const NO_OFFLOAD: [u8; 10] = [0; 10];
+
+#[test]
+fn switches_pass_on_what_says_its_way_and_nothing_else() {
+    let _turn = turn();
+    let town = Town::build();
+    for end in ["a:eth1", "b:eth1"] {
+        town.wait(end, |report| report.cable.is_some());
+    }
+    let numbers: Vec<u8> =
+        ["a:eth1", "b:eth2"].map(|link| town.link(link).unwrap().number.unwrap().get()).to_vec();
+    let [at_a, at_b] = ["a", "b"].map(|port| open_packet_socket(&town.stranger, port).unwrap());
+    let send = |frame: &[u8]| {
+        let bytes = [&NO_OFFLOAD[..], frame].concat();
+        rustix::net::send(&at_a, &bytes, SendFlags::empty()).unwrap();
+    };
+    let sent = routed(&numbers);
+    let mut expected = sent.clone();
+    numbers.iter().for_each(|number| assert_eq!(advance(&mut expected), Ok(Next::Port(*number))));
+    // Its data planes get their links when the program that names them is in force.
+    let begun = Instant::now();
+    let heard = loop {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nothing comes by the other end");
+        send(&routed(&[99]));
+        send(&sent);
+        let mut bytes = [0; 2_048];
+        let Ok((length, _)) = rustix::net::recv(&at_b, &mut bytes, RecvFlags::DONTWAIT) else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        let frame = bytes[NO_OFFLOAD.len()..length].to_vec();
+        if profile(&frame).is_some() {
+            break frame;
+        }
+    };
+    assert_eq!(heard, expected, "but for its counter");
+    let account = wait_for("the accounts of links", || {
+        let nodes: Value = town.told(&["node", "list"])?;
+        let links = &nodes[0]["counters"]["links"];
+        let own = links.as_array().and_then(|all| all.iter().find(|link| link["name"] == "eth2"));
+        let account = own.map(|link| link["account"].clone()).ok_or(format!("{nodes}"))?;
+        let has_dropped = account["dropped"]["unknown_exit"].as_u64().is_some();
+        if has_dropped { Ok(account) } else { Err(account.to_string()) }
+    });
+    assert!(account["forwarded"]["packets"].as_u64().unwrap() > 0, "{account}");
+    assert_eq!(account["dropped"].as_object().unwrap().len(), 1, "{account}");
 }
 
 /// What the real lldpd says.

@@ -6,7 +6,7 @@ use crate::node::Node;
 pub(crate) use crate::passing::{Behaviour, route};
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
-use crate::town::{Town, UNDERLAY_MTU, link_name, node_address, node_name};
+use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
     Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables,
     TunnelKind, Way,
@@ -21,7 +21,6 @@ use catena_model::explain::{
 use catena_model::program::{PROXY_MAC, PortRole};
 use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
-use catena_model::topology::PortNumber;
 use catena_model::{CounterScope, DropReason, NodeProgram};
 use catena_wire::frame::FrameView;
 use catena_wire::probe::ProbeMark;
@@ -60,7 +59,7 @@ pub(crate) enum Happening {
 
 pub(crate) struct Rig {
     pub(crate) town: Town,
-    nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Node>,
     pub(crate) now_ns: u64,
     /// By name of the port.
     pub(crate) seen: BTreeMap<String, Vec<Seen>>,
@@ -154,11 +153,6 @@ impl Rig {
         let node = &mut self.nodes[port.node];
         let slot = node.slot_of(port.id).expect("the port is in the program");
         node.queue(slot, bytes, offload);
-    }
-
-    /// Puts a frame into the inbox of a slot that may have no port.
-    pub(crate) fn queue_at_slot(&mut self, node: usize, slot: PortSlot, bytes: &[u8]) {
-        self.nodes[node].queue(slot, bytes, Offload::default());
     }
 
     /// Puts a datagram into a node's inbox.
@@ -303,33 +297,6 @@ impl Rig {
         for datagram in datagrams {
             self.carry(number, datagram);
         }
-    }
-
-    /// Brings a frame to the other end of the cable in this slot of a node; false: there is none.
-    fn crosses_cable(&mut self, from: usize, slot: PortSlot, seen: &Seen) -> bool {
-        let links = self.town.links(from);
-        let found = links.iter().find(|(number, _)| self.link_slot(from, *number) == Some(slot));
-        let Some((number, (node, port))) = found.copied() else { return false };
-        self.seen.entry(link_name(from, number)).or_default().push(seen.clone());
-        if node < self.nodes.len()
-            && let Some(slot) = self.link_slot(node, port)
-        {
-            self.nodes[node].queue(slot, &seen.bytes, seen.offload);
-        }
-        true
-    }
-
-    pub(crate) fn link_slot(&self, node: usize, number: u8) -> Option<PortSlot> {
-        self.nodes[node].slot_of(PortNumber::new(number).unwrap().link_id())
-    }
-
-    /// Brings frames to a link of a node, and lets everything happen.
-    pub(crate) fn bring(&mut self, node: usize, number: u8, frames: &[Vec<u8>]) {
-        let slot = self.link_slot(node, number).expect("the node has the link");
-        for frame in frames {
-            self.nodes[node].queue(slot, frame, Offload::default());
-        }
-        self.run();
     }
 
     fn carry(&mut self, from: usize, datagram: Datagram) {

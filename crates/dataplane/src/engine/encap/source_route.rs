@@ -1,9 +1,9 @@
 //! Paths over source routes: the ports of the way to the next function and the path's identifier stand in the
-//! frame, behind its addresses. Where on its path a packet is follows from the port by which it comes out, so the header
-//! says nothing of that.
+//! frame, behind its addresses. Where on its path a packet is follows from the port by which it comes out, so the
+//! header says nothing of that.
 //!
-//! Headers are made of routes and not of positions ([`RouteHeader`]): `push` has none to give, and a function that reads
-//! them is none of ours.
+//! Headers are made of routes and not of positions ([`RouteHeader`]): `push` has none to give, and a function that
+//! reads them is none of ours.
 
 use super::template::HeaderWord;
 use super::{
