@@ -269,11 +269,9 @@ impl Rig {
                 continue;
             }
             let node = &self.nodes[number];
-            let port = self
-                .town
-                .ports
-                .iter()
-                .find(|port| port.node == number && node.slot_of(port.id) == Some(frame.to));
+            let is_its = |id| node.slot_of(id) == Some(frame.to);
+            let mut ports = self.town.ports.iter();
+            let port = ports.find(|port| port.node == number && is_its(port.id));
             let port = port.expect("a frame for a port of the node").clone();
             if let Some(reason) = self.refusals.get(&port.name) {
                 let engine = &mut self.nodes[number].engines[from.1];
