@@ -30,7 +30,7 @@ pub struct ChainDocument {
     #[serde(alias = "through")]
     pub chain: Vec<ChainStep>,
     /// How the path is carried between hosts; without one, as the API chooses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tunnelled")]
     pub encapsulation: Option<Encapsulation>,
     /// Do the answers take the same instances in reverse order?
     #[serde(default, skip_serializing_if = "is_false")]
@@ -58,6 +58,17 @@ impl ChainDocument {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
 fn is_false(value: &bool) -> bool {
     !*value
+}
+
+/// What chains may be carried by today.
+fn tunnelled<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Encapsulation>, D::Error> {
+    match Option::<Encapsulation>::deserialize(from)? {
+        Some(other) if other.is_source_route() => {
+            let known = Encapsulation::TUNNELLED.map(Encapsulation::name).join(" or ");
+            Err(D::Error::custom(format!("no chain goes by '{}' yet; use {known}", other.name())))
+        }
+        chosen => Ok(chosen),
+    }
 }
 
 fn fields_or_words<'de, D: Deserializer<'de>>(from: D) -> Result<Map<String, Value>, D::Error> {
@@ -108,7 +119,7 @@ struct StepForm {
     name: String,
     #[serde(default)]
     direction: Direction,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tunnelled")]
     speaks: Option<Encapsulation>,
     #[serde(default)]
     instances: Vec<ChainInstance>,

@@ -325,6 +325,10 @@ graphs:
                 "name: web\nsource: S\nchain: [a]\nencapsulation: gre",
                 "line 4, encapsulation, chain 'web'",
             ),
+            (
+                "name: web\nsource: S\nchain: [a]\nencapsulation: source-route/native",
+                "no chain goes by 'source-route/native' yet; use nsh or mpls",
+            ),
             ("{\"source\": \"S\",\n\"chain\": 7}", "line 2, chain, chain 'S'"),
             (
                 "chains:\n- source: S\n  chain: [a]\n  classify: {protocol: tcp, protocol: udp}",
