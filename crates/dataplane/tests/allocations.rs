@@ -22,6 +22,7 @@ use catena_model::program::{
 };
 use catena_model::resource::Encapsulation;
 use catena_model::slice::SlicePlace;
+use catena_model::topology::PortNumber;
 use catena_model::{PathId, SliceId};
 use catena_wire::scalar::{EtherType, IpProtocol, MacAddr, Teid, TeidRange};
 use frames::Spec;
@@ -36,6 +37,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Buffers of all nodes together: they wander from one to the other.
 const BUFFERS: usize = 2_048;
+/// Ports and links of a node, at most.
+const SLOTS: usize = 32;
 /// Rounds before memory is counted, and while it is.
 const ROUNDS: usize = 12;
 /// Passes that take every packet of a round to its end.
@@ -47,6 +50,8 @@ struct Node {
     out: Output,
     /// The port of each slot, by number in the town.
     ports: Vec<Option<usize>>,
+    /// Of each slot with a link: the node at its other end, and the slot there.
+    far_ends: Vec<Option<(usize, PortSlot)>>,
 }
 
 /// Three nodes with functions that do their work in place.
@@ -67,16 +72,25 @@ impl Street {
             config.has_fast_path = has_fast_path;
             let mut engine = Engine::new(config);
             engine.replace_tables(Arc::new(town.tables(number)));
-            let mut ports = vec![None; town.ports.len()];
+            let mut ports = vec![None; SLOTS];
             for (index, port) in town.ports.iter().enumerate() {
                 if let Some(slot) = engine.slot_of(port.id) {
                     ports[slot.index()] = Some(index);
                 }
             }
             let inbox = Vec::with_capacity(VECTOR_PACKETS_MAX * 2);
-            Node { engine, inbox, out: Output::default(), ports }
+            let far_ends = vec![None; SLOTS];
+            Node { engine, inbox, out: Output::default(), ports, far_ends }
         };
-        let nodes = (0..town.nodes).map(node).collect();
+        let mut nodes: Vec<Node> = (0..town.nodes).map(node).collect();
+        let link = |number| PortNumber::new(number).unwrap().link_id();
+        for from in 0..town.nodes {
+            for (number, (to, far)) in town.links(from) {
+                let [near, far] = [(from, number), (to, far)]
+                    .map(|(node, number)| nodes[node].engine.slot_of(link(number)).unwrap());
+                nodes[from].far_ends[near.index()] = Some((to, far));
+            }
+        }
         let addresses = (0..town.nodes).map(node_address).collect();
         let pool = BufferPool::new(BUFFERS);
         Self { nodes, town, addresses, pool, now_ns: 1, delivered: 0 }
@@ -117,6 +131,10 @@ impl Street {
 
     /// A function gives its frame back, routed or moved on; an endpoint keeps it.
     fn take_in(&mut self, node: usize, slot: PortSlot, mut buffer: catena_io::Buffer) {
+        if let Some((to, far)) = self.nodes[node].far_ends[slot.index()] {
+            self.nodes[to].inbox.push(Packet::from_port(far, buffer));
+            return;
+        }
         let index = self.nodes[node].ports[slot.index()].unwrap();
         let instance = self.town.instances.iter().find(|instance| instance.ingress == index);
         let Some(instance) = instance else {
@@ -153,6 +171,8 @@ fn town() -> Town {
     town.chain("aware", Encapsulation::Nsh, &[&["v3"], &["v4"]], &rules(5_002));
     town.chain("labels", Encapsulation::Mpls, &[&["v2"], &["v4"]], &rules(5_003));
     town.chain("either", Encapsulation::Nsh, &[&["v1", "v2"], &["v4"]], &rules(5_004));
+    let routed = Encapsulation::SourceRouteNative;
+    town.chain("routed", routed, &[&["v2"], &["v4"]], &rules(5_006));
     town.chain("tapped", Encapsulation::Nsh, &[&["v2"], &["v4"]], &rules(5_005)).taps = vec![0];
     let (id, path, like) = (SliceId(Uuid::from_u128(1)), PathId(500_000), town.chains[0].path);
     let teids = TeidRange::new(Teid(USERS.0), Teid(USERS.1)).unwrap();
@@ -186,7 +206,7 @@ fn of_user(town: &Town, teid: u32, flow: u16) -> Vec<u8> {
 /// Every kind of packet: chained and not, both families, TCP and UDP, and those that end by name.
 fn kinds(town: &Town) -> Vec<(Vec<u8>, Option<u16>)> {
     let mut kinds = Vec::new();
-    for port in [5_001, 5_002, 5_003, 5_004, 5_005, PLAIN_PORT] {
+    for port in [5_001, 5_002, 5_003, 5_004, 5_005, 5_006, PLAIN_PORT] {
         for (is_v6, protocol) in
             [(false, IpProtocol::UDP), (false, IpProtocol::TCP), (true, IpProtocol::UDP)]
         {
