@@ -1,5 +1,6 @@
 //! Chains over links: headers begin and end at edges, and what is between knows nothing of them.
 
+use crate::fragments_order::pieces;
 use crate::frames::{self, Spec};
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
@@ -10,6 +11,7 @@ use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_wire::scalar::{EtherType, IpProtocol, Spi};
 use catena_wire::source_route::native::{NativeHeader, NativeView, PortWidth};
+use catena_wire::source_route::safe::SafeHeader;
 
 const NATIVE: Encapsulation = Encapsulation::SourceRouteNative;
 /// The node between the three hosts.
@@ -32,8 +34,7 @@ fn number_of(town: &Town, port: &str) -> u8 {
 }
 
 /// A frame for a path whose header names these ports.
-fn arriving(way: &[u8], path: u32, inner: &Spec) -> Vec<u8> {
-    let frame = inner.frame();
+fn arriving(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
     let header = NativeHeader {
         width: PortWidth::Eight,
         way,
@@ -102,7 +103,7 @@ fn the_whole_way_stands_in_the_frame_and_its_addresses_stay() {
 #[test]
 fn what_comes_out_where_its_path_has_no_function_ends_by_name() {
     let mut rig = Rig::new(star(&[&["v1"], &["v2"], &["v4"]]));
-    let spec = packet(&rig.town, CHAINED_PORT);
+    let spec = packet(&rig.town, CHAINED_PORT).frame();
     let [v2, v3] = ["v2.in", "v3.in"].map(|port| number_of(&rig.town, port));
     for (frame, reason) in [
         (arriving(&[v2], 999, &spec), DropReason::NoPath),
@@ -172,4 +173,56 @@ fn streams_are_cut_on_the_way_and_merged_behind_it() {
         }
         assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (20, 20), "{engines} engines");
     }
+}
+
+#[test]
+fn fragments_that_overtook_their_first_on_a_link_wait_for_it() {
+    let mut rig = Rig::new(star(&[&["v1"], &["v2"]]));
+    let v2 = number_of(&rig.town, "v2.in");
+    let whole = Spec { payload: vec![7; 85], ..packet(&rig.town, CHAINED_PORT) };
+    for piece in pieces(&whole).iter().rev() {
+        rig.bring(1, 7, &[arriving(&[v2], 100, piece)]);
+    }
+    assert_eq!(rig.take("v2.in").len(), 4);
+    let moved = rig.moved();
+    assert!(!moved.keys().any(|name| name.contains("dropped")), "{moved:?}");
+}
+
+#[test]
+fn a_stream_over_two_links_is_in_the_account_of_each() {
+    let mut town = star(&[&["v1"], &["v2"]]);
+    town.cables.push([(1, 8), (SWITCH, 9)]);
+    let mut rig = Rig::new(town);
+    rig.moved();
+    let v2 = number_of(&rig.town, "v2.in");
+    for number in 0..8 {
+        let spec = packet(&rig.town, CHAINED_PORT);
+        let segment = Spec {
+            protocol: IpProtocol::TCP,
+            sequence: number * 500,
+            payload: vec![7; 500],
+            ..spec
+        };
+        let slot = rig.link_slot(1, if number % 2 == 0 { 7 } else { 8 }).unwrap();
+        rig.queue_at_slot(1, slot, &arriving(&[v2], 100, &segment.frame()));
+    }
+    rig.run();
+    let moved = rig.moved();
+    for link in ["host2-7", "host2-8"] {
+        for what in ["received", "forwarded"] {
+            assert_eq!(moved.get(&format!("{link} {what}")), Some(&4), "{moved:?}");
+        }
+    }
+}
+
+#[test]
+fn a_profile_that_no_edge_reads_ends_where_it_comes_out() {
+    let mut rig = Rig::new(star(&[&["v1"], &["v2"]]));
+    rig.moved();
+    let v2 = number_of(&rig.town, "v2.in");
+    let mut frame = vec![2; 22];
+    SafeHeader::new(&[v2]).unwrap().emit(&mut frame).unwrap();
+    frame.extend(&packet(&rig.town, CHAINED_PORT).frame()[14..]);
+    rig.bring(1, 7, &[frame]);
+    rig.assert_only_dropped(&link_name(1, 7), DropReason::UnsupportedEncapsulation);
 }

@@ -47,6 +47,7 @@ fn gather(vector: &mut [Work], index: usize, open: &mut Vec<OpenTrain>) {
     let same_flow = open.iter().position(|train| before[train.work].view.flow == work.view.flow);
     if let (Some(place), Some(segment)) = (same_flow, &segment)
         && before[open[place].work].step == work.step
+        && before[open[place].work].owner == work.owner
         && join(&mut before[open[place].work], &mut open[place].train, work, segment)
     {
         work.step = Step::Absorbed;

@@ -157,6 +157,7 @@ fn renew(
         None => None,
     };
     let port = match work.owner {
+        owner if context.slots.is_from_node(owner) => None,
         Owner::Port { slot, .. } => match context.slots.owner(slot) {
             (owner, Some(port)) if owner == work.owner => Some(port),
             _ => return Err(DropReason::UnknownPort),

@@ -91,7 +91,7 @@ fn arrive(packet: Packet, context: &Context<'_>) -> Arrival {
 
 fn exit_lead(port: PortIndex, buffer: &Buffer) -> Result<Lead, DropReason> {
     let carrier = ethernet::outer_type(buffer.bytes()).and_then(encap::by_ether_type);
-    carrier.map(|carrier| Lead::Exit(carrier, port)).ok_or(DropReason::NoSourceRoute)
+    carrier.map(|carrier| Lead::Exit(carrier, port)).ok_or(DropReason::UnsupportedEncapsulation)
 }
 
 fn tunnel_lead(kind: TunnelKind, buffer: &mut Buffer, tables: &Tables) -> Result<Lead, DropReason> {
