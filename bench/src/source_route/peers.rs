@@ -74,7 +74,9 @@ fn forward_by<T: Table>(
     }
 }
 
+/// In one line of the processor's caches, as all that is asked for ahead.
 #[derive(Clone, Copy, Default)]
+#[repr(align(32))]
 struct Entry {
     tuple: Option<Tuple>,
     link: u8,

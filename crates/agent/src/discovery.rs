@@ -10,6 +10,7 @@ pub(crate) mod patterns;
 mod word;
 
 use crate::links::Links;
+use boot::Boot;
 use catena_kernel::ethtool;
 use catena_kernel::lldp_socket::LldpSocket;
 use catena_kernel::netlink::{LinkInfo, LinkWatch, Netlink};
@@ -31,6 +32,8 @@ use word::{Speaker, WORD_INTERVAL};
 
 /// Frames of all links that wait to be looked at.
 const HEARD_MAX: usize = 256;
+/// Changes are looked at no more often than this.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// What changes is told no more often than this.
 const TELL_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -44,7 +47,7 @@ pub(crate) fn follow(
     if patterns.is_empty() {
         return told;
     }
-    let boot = boot::now();
+    let boot = Boot::now();
     let (mouth, heard) = mpsc::channel(HEARD_MAX);
     let discovery = Discovery {
         node,
@@ -52,13 +55,15 @@ pub(crate) fn follow(
         patterns,
         boot,
         sequence: 0,
-        neighbours: Neighbours::new(name.to_string(), boot),
+        neighbours: Neighbours::new(name.to_string(), boot.told()),
         links: BTreeMap::new(),
         left_out: None,
         programmed,
         mouth,
         teller,
         told_at: None,
+        looked_at: None,
+        look_at: None,
     };
     tokio::spawn(discovery.run(heard));
     told
@@ -77,13 +82,15 @@ struct Link {
     flooded: u64,
     malformed: u64,
     load: LoadMeter,
+    /// In Mbit/s, and when that was asked.
+    speed: Option<(Option<u32>, Instant)>,
 }
 
 struct Discovery {
     node: Netlink,
     name: NodeName,
     patterns: Patterns,
-    boot: u64,
+    boot: Boot,
     sequence: u64,
     neighbours: Neighbours,
     links: BTreeMap<Arc<str>, Link>,
@@ -93,6 +100,10 @@ struct Discovery {
     mouth: mpsc::Sender<Heard>,
     teller: watch::Sender<LinkStates>,
     told_at: Option<Instant>,
+    /// When the interfaces were seen last: before that nothing is known of them.
+    looked_at: Option<Instant>,
+    /// When they are to be looked at because something has changed.
+    look_at: Option<Instant>,
 }
 
 impl Discovery {
@@ -107,14 +118,20 @@ impl Discovery {
                     changes = changes.or_else(|| self.watch());
                     self.look().await;
                     self.neighbours.expire(Instant::now());
+                    if self.boot.follows() {
+                        self.neighbours.begin_again(self.boot.told());
+                    }
                     self.say();
                 }
                 is_readable = next_change(&mut changes) => {
                     if !is_readable {
                         changes = None;
                     }
-                    self.look().await;
+                    // However many come in a row.
+                    let earliest = self.looked_at.map_or(Instant::now(), |at| at + LOOK_INTERVAL);
+                    self.look_at.get_or_insert(earliest);
                 }
+                () = until(self.look_at) => self.look().await,
                 Some(heard) = heard.recv() => self.hear(&heard),
                 Ok(()) = self.programmed.changed() => {
                     self.programmed.mark_unchanged();
@@ -132,6 +149,7 @@ impl Discovery {
 
     /// Looks at all interfaces: which are links, which of them carry, and what they count.
     async fn look(&mut self) {
+        self.look_at = None;
         let found = match self.node.links().await {
             Ok(found) => found,
             Err(error) => {
@@ -139,8 +157,11 @@ impl Discovery {
                 return;
             }
         };
+        self.looked_at = Some(Instant::now());
         let found: BTreeMap<&str, &LinkInfo> = found
             .iter()
+            // What cannot be printed cannot be told of.
+            .filter(|link| link.name.bytes().all(|octet| octet.is_ascii_graphic()))
             .filter(|link| self.patterns.matches(&link.name))
             .map(|link| (link.name.as_str(), link))
             .collect();
@@ -176,6 +197,7 @@ impl Discovery {
         let link = self.links.entry(Arc::from(name)).or_default();
         if link.index != info.index {
             // Another interface that has the same name now.
+            self.neighbours.forget(name);
             *link = Link { index: info.index, ..Link::default() };
         }
         link.mac = info.mac.map(MacAddr);
@@ -196,8 +218,14 @@ impl Discovery {
             }
         }
         link.flooded += link.ear.as_ref().map(Ear::take_flooded).unwrap_or_default();
-        let speed = ethtool::speed_mbits(self.node.namespace(), name).ok().flatten();
-        link.load.take(info.statistics, speed, Instant::now());
+        let now = Instant::now();
+        let is_due = |(_, at): &(_, Instant)| now.saturating_duration_since(*at) >= LOAD_INTERVAL;
+        if link.speed.as_ref().is_none_or(is_due) {
+            let speed = ethtool::speed_mbits(self.node.namespace(), name).ok().flatten();
+            link.speed = Some((speed, now));
+        }
+        let speed = link.speed.and_then(|(speed, _)| speed);
+        link.load.take(info.statistics, speed, now);
     }
 
     /// Says at every link that has a number who this node is.
@@ -205,8 +233,12 @@ impl Discovery {
         let programmed = self.programmed.borrow().clone();
         let Some(key) = programmed.key() else { return };
         self.sequence += 1;
-        let speaker =
-            Speaker { node: self.name.as_str(), boot: self.boot, sequence: self.sequence, key };
+        let speaker = Speaker {
+            node: self.name.as_str(),
+            boot: self.boot.told(),
+            sequence: self.sequence,
+            key,
+        };
         let mut frame = [0; FRAME_MAX];
         for (name, link) in self.links.iter().filter(|(_, link)| link.is_up) {
             let (Some(ear), Some(mac)) = (&link.ear, link.mac) else { continue };
@@ -234,6 +266,9 @@ impl Discovery {
 
     /// Tells how the links are: when something differs, and from time to time what they carry.
     fn tell(&mut self) {
+        if self.looked_at.is_none() {
+            return;
+        }
         let now = Instant::now();
         let passed = self.told_at.map(|at| now.saturating_duration_since(at));
         if passed.is_some_and(|passed| passed < TELL_INTERVAL) {
@@ -262,6 +297,8 @@ impl Discovery {
             flooded: link.flooded,
             refused: link.malformed + self.neighbours.refused(name),
             neighbours: self.neighbours.of(name).map(told).collect(),
+            // The ports of the data plane are another's.
+            hindrance: String::new(),
         };
         LinkStates { links: self.links.iter().map(state).collect() }
     }
@@ -280,6 +317,14 @@ fn told(neighbour: &catena_model::discovery::Neighbour) -> message::Neighbour {
 /// What is told at once when it differs.
 fn matter(link: &LinkState) -> (&str, u32, bool, &[message::Neighbour]) {
     (&link.interface, link.number, link.is_up, &link.neighbours)
+}
+
+/// Waits for a moment; none: for ever.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits for a change of any interface; false: none can be read any more.

@@ -110,7 +110,9 @@ pub async fn run(config: Config) -> Result<(), AgentError> {
 
     let (link_events, from_link) = mpsc::channel(QUEUE_MESSAGES_MAX);
     let (session_events, from_session) = mpsc::channel(QUEUE_MESSAGES_MAX);
-    let (announce, announced) = watch::channel(southbound::Announcement::default());
+    let links = config.links.is_empty().then(Vec::new);
+    let announcement = southbound::Announcement { links, ..Default::default() };
+    let (announce, announced) = watch::channel(announcement);
     let (opened, from_opening) = mpsc::channel(QUEUE_MESSAGES_MAX);
     let interfaces = interfaces::Interfaces::of_this_node(opened, &config).await;
     let interfaces = interfaces.map_err(AgentError::Interfaces)?;

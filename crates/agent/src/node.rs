@@ -201,6 +201,7 @@ impl Node {
         }
         if let Some(states) = self.ports.take_changes() {
             self.tell(from_agent::Message::PortStates(states));
+            self.tell_links();
         }
         if is_up && let Some(number) = self.unanswered.take() {
             self.tell(from_agent::Message::ProgramResult(program_result(number, "")));

@@ -24,6 +24,8 @@ pub(crate) enum OpenError {
          among its links"
     )]
     Link { interface: String },
+    #[error("interface '{interface}' is no link of this node: its agent names others (--link)")]
+    NoLink { interface: String },
     #[error(
         "interface '{interface}' is a member of '{master}', which would lose it: take it out of \
          there first (`ip link set {interface} nomaster`), or name another one"

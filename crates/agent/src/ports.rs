@@ -199,6 +199,11 @@ impl Ports {
         self.ports.values().all(|port| port.reason.is_some())
     }
 
+    /// Why a port has no interface, as far as that was tried; empty: it has.
+    pub(crate) fn reason(&self, id: PortId) -> Option<&str> {
+        self.ports.get(&id)?.reason.as_deref()
+    }
+
     /// All states, if they changed since they were last taken.
     #[must_use]
     pub(crate) fn take_changes(&mut self) -> Option<PortStates> {

@@ -32,11 +32,16 @@ pub(crate) struct Announcement {
     pub(crate) running: Option<ProgramVersion>,
     /// Grows when what was said is no longer true.
     pub(crate) epoch: u64,
-    /// The interfaces that are links.
-    pub(crate) links: Vec<String>,
+    /// The interfaces that are links; none: nobody has looked yet, and nothing is to be said.
+    pub(crate) links: Option<Vec<String>>,
 }
 
 impl Announcement {
+    /// Is all known that a Hello says?
+    fn is_whole(&self) -> bool {
+        self.running.is_some() && self.links.is_some()
+    }
+
     /// Whoever was told this must not go on from it: it cannot have become what runs now.
     pub(crate) fn is_contradicted_by(&self, running: ProgramVersion) -> bool {
         self.running.is_some_and(|told| running.number <= told.number && running != told)
@@ -88,7 +93,7 @@ pub(crate) async fn keep(
     let mut backoff = BACKOFF_MIN;
     let mut told = String::new();
     loop {
-        if announced.wait_for(|announcement| announcement.running.is_some()).await.is_err() {
+        if announced.wait_for(Announcement::is_whole).await.is_err() {
             return;
         }
         let mut was_up = false;
@@ -142,7 +147,7 @@ async fn open(
     let channel = dial(config).await?;
     let (outgoing, messages) = mpsc::channel(QUEUE_MESSAGES_MAX);
     let Announcement { running, epoch, links } = announced.borrow_and_update().clone();
-    let running = running.unwrap_or_default();
+    let (running, links) = (running.unwrap_or_default(), links.unwrap_or_default());
     let place = (config.underlay_address.to_string(), config.underlay_mtu.into());
     let hello = session::hello(config.node.as_str(), agent, place, config.role, links, running);
     outgoing.send(hello).await.map_err(|_| SessionEnd::Closed)?;

@@ -294,7 +294,9 @@ pub struct NodeCounters {
     pub program: BlueprintNumber,
     /// Each port.
     pub ports: Vec<PortCounters>,
-    /// Each link, by the identity that it has among ports and under the name of its interface.
+    /// Each link, by the identity that it has among ports and under the name of its interface. Between links bytes
+    /// are those of frames as they are there; of what an edge sends by one, and of what comes out at one, they are
+    /// those of the packet without its source route.
     #[serde(default)]
     pub links: Vec<PortCounters>,
     /// What came in from other nodes.

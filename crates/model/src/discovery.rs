@@ -181,6 +181,8 @@ pub struct LinkState {
     pub refused: u64,
     /// Who says that he is at its other end.
     pub neighbours: Vec<Neighbour>,
+    /// Why the data plane does not have it; empty: it has, or nobody has tried yet.
+    pub hindrance: String,
 }
 
 /// Whether a link can be used.

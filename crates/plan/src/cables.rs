@@ -130,6 +130,13 @@ impl<'f> Fabric<'f> {
                 )),
             );
         }
+        if !state.hindrance.is_empty() {
+            let hindrance = &state.hindrance;
+            return (
+                None,
+                Some(format!("the data plane of its node does not have it: {hindrance}")),
+            );
+        }
         let ours: Vec<&Neighbour> = ours(state).collect();
         let [neighbour] = ours[..] else {
             return (
@@ -175,10 +182,10 @@ impl<'f> Fabric<'f> {
     /// Does a far end hear this one, and nobody else of ours?
     fn hears(&self, far: &FarEnd, (node, number): (&NodeName, PortNumber)) -> bool {
         let state = self.state(&far.node, &far.interface);
-        let Some(state) = state.filter(|state| state.is_up && state.number == Some(far.number))
-        else {
-            return false;
+        let is_whole = |state: &&LinkState| {
+            state.is_up && state.number == Some(far.number) && state.hindrance.is_empty()
         };
+        let Some(state) = state.filter(is_whole) else { return false };
         let mut heard = ours(state);
         let is_this = |one: &Neighbour| one.chassis == node.as_str() && one.number == Some(number);
         heard.next().is_some_and(is_this) && heard.next().is_none()

@@ -49,6 +49,11 @@ impl Neighbours {
         Self { node, boot, links, last_words, refused }
     }
 
+    /// This node tells another start from now on.
+    pub(crate) fn begin_again(&mut self, boot: u64) {
+        self.boot = boot;
+    }
+
     /// Takes a word that came in by a link.
     pub(crate) fn hear(
         &mut self,

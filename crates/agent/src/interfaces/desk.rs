@@ -112,7 +112,11 @@ impl Desk {
 
     /// A link stays the host's, with all that its stack does there.
     async fn open_link(&self, entry: &PortEntry) -> Result<(Place, Given), OpenError> {
-        let link = self.node.existing(&entry.attachment.interface).await?;
+        let interface = &entry.attachment.interface;
+        if !self.links.matches(interface) {
+            return Err(OpenError::NoLink { interface: interface.clone() });
+        }
+        let link = self.node.existing(interface).await?;
         Ok((self.place(link.index)?, Given::link(self.node.namespace(), &link)?))
     }
 

@@ -2,6 +2,7 @@
 
 use super::Node;
 use crate::discovery::patterns::Patterns;
+use catena_model::topology::PortNumber;
 use catena_protocol::message::{LinkStates, from_agent};
 use tokio::sync::watch;
 
@@ -15,19 +16,24 @@ impl Node {
     /// The links are otherwise now.
     pub(super) fn take_links(&mut self, links: LinkStates) {
         let names: Vec<String> = links.links.iter().map(|link| link.interface.clone()).collect();
-        // Whoever is told of links by a session that is up need not be told by a new one.
-        self.announce.send_if_modified(|announcement| {
-            announcement.links = names;
-            false
-        });
+        // Whoever is told of links by a session that is up need not be told by a new one; who has not come yet
+        // waits for the first look.
+        self.announce.send_if_modified(|announcement| announcement.links.replace(names).is_none());
         self.links = links;
         self.tell_links();
     }
 
     /// Tells the controller; a node that is to have no links has said so when it came.
     pub(super) fn tell_links(&mut self) {
-        if !self.config.links.is_empty() {
-            self.tell(from_agent::Message::LinkStates(self.links.clone()));
+        if self.config.links.is_empty() {
+            return;
         }
+        let mut states = self.links.clone();
+        for link in &mut states.links {
+            let number = u8::try_from(link.number).ok().and_then(PortNumber::new);
+            let reason = number.and_then(|number| self.ports.reason(number.link_id()));
+            link.hindrance = reason.unwrap_or_default().to_owned();
+        }
+        self.tell(from_agent::Message::LinkStates(states));
     }
 }

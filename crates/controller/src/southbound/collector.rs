@@ -149,6 +149,7 @@ fn only(mut counters: NodeCounters, of: Option<&CounterScope>) -> NodeCounters {
     if let Some(of) = of {
         counters.chains.retain(|counted| of.chains.contains(&counted.chain));
         counters.ports.retain(|counted| of.ports.contains(&counted.port));
+        counters.links.retain(|counted| of.ports.contains(&counted.port));
     }
     counters
 }

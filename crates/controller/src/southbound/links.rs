@@ -68,8 +68,8 @@ impl LinkBoard {
 }
 
 /// What is news when it differs.
-fn matter(link: &LinkState) -> (&str, Option<PortNumber>, bool, &[Neighbour]) {
-    (&link.interface, link.number, link.is_up, &link.neighbours)
+fn matter(link: &LinkState) -> (&str, Option<PortNumber>, bool, &str, &[Neighbour]) {
+    (&link.interface, link.number, link.is_up, &link.hindrance, &link.neighbours)
 }
 
 /// The interfaces that a node says are links.
@@ -122,6 +122,7 @@ fn state(told: message::LinkState) -> Result<LinkState, String> {
         load_permille: told.load_permille.map(|load| u16::try_from(load).unwrap_or(u16::MAX)),
         flooded: told.flooded,
         refused: told.refused,
+        hindrance: harmless(&told.hindrance),
         neighbours,
         interface,
     })

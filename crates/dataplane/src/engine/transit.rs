@@ -107,6 +107,10 @@ impl Transit {
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
+        let has_come = |packet: &Packet| packet.port().is_some_and(|slot| slots.is_link(slot));
+        if !input.iter().any(has_come) {
+            return;
+        }
         let mut brought: Option<Brought> = None;
         for mut packet in input.drain(..) {
             let slot = packet.port();

@@ -163,7 +163,7 @@ fn another_way_is_in_force_at_once_and_the_path_stays() {
 }
 
 #[test]
-fn streams_are_cut_on_the_way_and_merged_behind_it() {
+fn whichever_engine_reads_a_link_each_flow_is_decided_by_one() {
     for engines in [1, 3] {
         let mut rig = Rig::of_engines(engines, star(&[&["v2"]]), |_| {}, 512);
         for port in 0..20 {

@@ -7,6 +7,7 @@ use crate::town::node_address;
 use catena_dataplane::engine::{Origin, TunnelKind};
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 use catena_model::DropReason;
+use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
 use catena_wire::ethernet::EthernetHeader;
 use catena_wire::mpls::SfcLabelPair;
@@ -322,11 +323,24 @@ fn frames_that_the_shell_lost() {
 
 #[test]
 fn a_path_that_meets_an_unaware_instance_twice_is_not_half_walked() {
-    let mut rig = Rig::new(with_chain(Encapsulation::Nsh, &[&["v1"], &["v1"]]));
-    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
-    let moved = rig.moved();
-    assert_eq!(moved.get("v1.out dropped no_instance"), Some(&1));
-    assert_eq!(rig.take("D"), Vec::<Vec<u8>>::new());
+    for encapsulation in Encapsulation::ALL {
+        for behaviour in [Behaviour::Bridge, Behaviour::Route(PROXY_MAC)] {
+            let mut rig = Rig::new(with_chain(encapsulation, &[&["v1"], &["v1"]]));
+            rig.behaviours.insert("v1".into(), behaviour);
+            rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+            let moved = rig.moved();
+            assert_eq!(moved.get("v1.out dropped no_instance"), Some(&1));
+            assert_eq!(rig.take("D"), Vec::<Vec<u8>>::new());
+            // With a function of another node between: over links it would come out at its first place again.
+            let mut rig = Rig::new(with_chain(encapsulation, &[&["v2"], &["v1"], &["v2"]]));
+            rig.behaviours.insert("v2".into(), behaviour);
+            rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+            assert!(rig.take("D").is_empty() && rig.take("v2.in").len() <= 1);
+            let dropped = rig.moved().into_iter().filter(|(name, _)| name.ends_with("no_instance"));
+            // By its port, and on its path.
+            assert_eq!(dropped.map(|(_, count)| count).max(), Some(1), "{encapsulation:?}");
+        }
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn met(rig: &mut Rig, side: &str) -> &'static str {
 
 #[test]
 fn every_answer_meets_the_instance_that_the_question_met() {
-    for (encapsulation, choice_seed) in Encapsulation::ALL.into_iter().zip([0, 0x5eed]) {
+    for (encapsulation, choice_seed) in Encapsulation::ALL.into_iter().zip([0, 0x5eed, 7, 8]) {
         for make in [packet, packet_v6] {
             let town = town(encapsulation, &rules(CHAINED_PORT));
             let mut rig = Rig::new(Town { choice_seed, ..town });

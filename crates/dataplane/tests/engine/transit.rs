@@ -188,6 +188,12 @@ fn no_port_sends_what_links_bring() {
         frame
     };
     let mut frames = every_profile().to_vec();
+    // Tags that say a priority alone, of a customer and of a provider.
+    for tags in [&[0x81, 0][..], &[0x88, 0xa8, 0, 0, 0x81, 0]] {
+        let mut tagged = forged(EtherType::MPLS);
+        tagged.splice(12..12, tags.iter().copied().chain([0, 0]));
+        frames.push(tagged);
+    }
     frames.extend([EtherType::SOURCE_ROUTE, EtherType::RESIDUE_ROUTE].map(forged));
     for port in ["S", "v1.out"] {
         for frame in &frames {

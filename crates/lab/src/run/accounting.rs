@@ -136,7 +136,8 @@ impl Snapshot {
         let ring_full =
             |snapshot: &Self| -> u64 { snapshot.nodes().map(NodeCounters::ring_full).sum() };
         let unaccounted = self.nodes().map(|node| {
-            let ports = node.ports.iter().map(|port| port.account.unaccounted().unsigned_abs());
+            let ports = node.ports.iter().chain(&node.links);
+            let ports = ports.map(|port| port.account.unaccounted().unsigned_abs());
             ports.sum::<u128>() + node.tunnels.unaccounted().unsigned_abs()
         });
         let silent = self.0.iter().filter(|report| report.counters.is_none());

@@ -49,6 +49,7 @@ impl Town {
                 flooded: 0,
                 refused: 0,
                 neighbours: Vec::new(),
+                hindrance: String::new(),
             };
             town.told.insert(name(node), Arc::new((1..=3).map(state).collect()));
         }
@@ -100,6 +101,12 @@ fn a_cable_is_what_both_of_its_ends_tell_alike() {
     assert_eq!(town.report("a", 1).cable, Some(far("b", 2)));
     assert_eq!(town.report("b", 2).cable, Some(far("a", 1)));
     assert_eq!((town.report("c", 1).cable, town.report("c", 1).trouble), (None, None));
+    // What a data plane does not have carries nothing, whoever is heard.
+    let mut without = Town::new();
+    without.join(("a", 1), ("b", 2));
+    without.link("a", 1).hindrance = "the ring cannot be made".into();
+    assert!(without.trouble("a", 1).ends_with("does not have it: the ring cannot be made"));
+    assert!(without.trouble("b", 2).starts_with("one-way"));
     let found = cables(&town.reports());
     let ends: Vec<String> =
         found.iter().map(|cable| format!("{}-{}", cable.ends[0], cable.ends[1])).collect();

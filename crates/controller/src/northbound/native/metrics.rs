@@ -60,6 +60,9 @@ struct Metrics {
     port_created_by_function: Counters,
     port_ring_full: Counters,
     port_crowded: Counters,
+    link_received: Counters,
+    link_transmitted: Counters,
+    link_ring_full: Counters,
     tunnel_transmitted: Counters,
     tunnel_ring_full: Counters,
     received: Counters,
@@ -103,6 +106,9 @@ impl Metrics {
             "Forgotten by a full memory of the engine, of the port's",
             &self.port_crowded,
         );
+        counter("link_received_packets", "Source routes brought by the link", &self.link_received);
+        counter("link_transmitted_packets", "Sent into the link", &self.link_transmitted);
+        counter("link_ring_full_frames", "Lost by the kernel at the link", &self.link_ring_full);
         counter(
             "tunnel_transmitted_packets",
             "Sent to other nodes, in packets of the tenant",
@@ -169,6 +175,12 @@ impl Metrics {
             count(&self.port_ring_full, &labels, port.ring_full);
             let crowded = counters.crowded.ports.get(&port.port).copied();
             count(&self.port_crowded, &labels, crowded.unwrap_or(0));
+        }
+        for link in &counters.links {
+            let labels = with(&here, &[("link", &link.name)]);
+            add(&self.link_received, &labels, link.account.received);
+            add(&self.link_transmitted, &labels, link.transmitted);
+            count(&self.link_ring_full, &labels, link.ring_full);
         }
         add(&self.tunnel_transmitted, &here, counters.tunnels_transmitted);
         count(&self.tunnel_ring_full, &here, counters.tunnels_ring_full);

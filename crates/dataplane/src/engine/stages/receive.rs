@@ -198,26 +198,30 @@ fn parse(
     }
 }
 
-/// Where on its path a packet is that comes out at a port: before the function behind it.
+/// Where on its path a packet is that comes out at a port: before the function behind it. One that stands at two places
+/// of the path would be met for ever.
 fn come_out(
     start: PathPosition,
     port: PortIndex,
     tables: &Tables,
 ) -> Result<PathPosition, DropReason> {
     let path = tables.path(tables.positions.place(start).path);
-    let mut instances = path.local_instances.iter();
-    let instance = instances.find(|instance| instance.ingress == Some(port));
-    let hop = instance.ok_or(DropReason::PositionElsewhere)?.hop;
+    let at_port = path.local_instances.iter().filter(|one| one.ingress == Some(port));
+    let mut hops = at_port.map(|one| one.hop);
+    let hop = hops.next().ok_or(DropReason::PositionElsewhere)?;
+    if hops.any(|other| other != hop) {
+        return Err(DropReason::NoInstance);
+    }
     let position = tables.positions.renew(start, tables.positions.id(start), hop);
     position.ok_or(DropReason::PositionElsewhere)
 }
 
 /// Has a frame the look of one that a link brings, whatever its addresses are? No port may send such a frame: a node
-/// that it reached would take its word for the way.
+/// that it reached would take its word for the way. A tag that says a priority alone is one, too.
 fn is_on_source_route(view: &FrameView) -> bool {
     match view.ethertype {
         EtherType::SOURCE_ROUTE | EtherType::RESIDUE_ROUTE => true,
-        EtherType::MPLS => view.vlan.is_some(),
+        EtherType::MPLS => usize::from(view.l3_offset) > ethernet::HEADER_BYTES,
         _ => false,
     }
 }
