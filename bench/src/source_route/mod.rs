@@ -76,15 +76,16 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     beside(samples, &mut notes)?;
     let plots = vec![plot(&notes)];
     let text = |key: &str, value: String| (key.to_owned(), value);
-    let about = "A switch between links, nanoseconds of processor time per frame of 64 bytes, in vectors of 256, source \
-                 and sink included, but for `element` (reading the port, writing the counter, finding the exit, over \
-                 frames that stand in memory one behind the other) and `header` (ten ports of a known way and a path to \
-                 bytes, by the format alone). \
-                 65,536 headers of ten ports in the profile `native`, at random places of their way. The peers are \
-                 forwarders of our own in the same loop, with the same buffers and outputs: an exact match of the \
-                 five-tuple in a table with open addressing, and the longest of 380,000 prefixes by a table of 2^24 \
-                 places; both ask for the memory of 32 packets before they look. They count packets and bytes by port, \
-                 ours keeps its whole account. Measured in turns.";
+    let about = "A switch between links, nanoseconds of processor time per frame of 64 bytes, in \
+                 vectors of 256, source and sink included, but for `element` (reading the port, \
+                 writing the counter, finding the exit, over frames that stand in memory one behind \
+                 the other) and `header` (ten ports of a known way and a path to bytes, by the \
+                 format alone). 65,536 headers of ten ports in the profile `native`, at random \
+                 places of their way. The peers are forwarders of our own in the same loop, with \
+                 the same buffers and outputs: an exact match of the five-tuple in a table with \
+                 open addressing, and the longest of 380,000 prefixes by a table of 2^24 places; \
+                 both ask for the memory of 32 packets before they look. They count packets and \
+                 bytes by port, ours keeps its whole account. Measured in turns.";
     publish(
         Run {
             name: "source-route",
