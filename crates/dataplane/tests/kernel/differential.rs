@@ -81,14 +81,20 @@ const DROPS: [DropReason; 39] = [
 ];
 
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
-/// no room for, and what sockets do not take, is counted in the tests of `catena-io`.
-const DROPS_OF_OTHERS: [DropReason; 6] = [
+/// no room for, and what sockets do not take, is counted in the tests of `catena-io`; what links bring never is
+/// the kernel's.
+const DROPS_OF_OTHERS: [DropReason; 11] = [
     DropReason::ForeignDevice,
     DropReason::KernelRefused,
+    DropReason::MalformedSourceRoute,
+    DropReason::NoRoute,
+    DropReason::NoSourceRoute,
     DropReason::PuntLost,
     DropReason::PuntRingFull,
     DropReason::PuntShareFull,
+    DropReason::RouteEnded,
     DropReason::TruncatedByRing,
+    DropReason::UnknownExit,
 ];
 
 /// Those that these packets do not meet often enough; each has tests in the engine alone, through which

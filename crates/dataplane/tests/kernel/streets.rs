@@ -189,7 +189,7 @@ fn change_chains(town: &mut Town, dice: &mut Dice) {
     let port = dice.pick(&CHAINED_PORTS);
     let family = dice.pick(&[IpFamily::Ipv4, IpFamily::Ipv4, IpFamily::Ipv6]);
     let rules = [Transport::Tcp, Transport::Udp].map(|transport| rule(family, transport, port));
-    let encapsulation = dice.pick(&Encapsulation::ALL);
+    let encapsulation = dice.pick(&Encapsulation::TUNNELLED);
     let hops = hops(dice);
     let is_tapped = dice.once_in(2) && hops.len() > 1;
     let path = path_of(town);
