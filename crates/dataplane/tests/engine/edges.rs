@@ -1,7 +1,7 @@
 //! Chains over links: headers begin and end at edges, and what is between knows nothing of them.
 
 use crate::fragments_order::pieces;
-use crate::frames::{self, Spec};
+use crate::frames::{self, Spec, source_routed};
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
 use crate::town::{Town, function_number, link_name};
@@ -10,7 +10,7 @@ use catena_model::DropReason;
 use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_wire::scalar::{EtherType, IpProtocol, Spi};
-use catena_wire::source_route::native::{NativeHeader, NativeView, PortWidth};
+use catena_wire::source_route::native::NativeView;
 use catena_wire::source_route::safe::SafeHeader;
 
 const NATIVE: Encapsulation = Encapsulation::SourceRouteNative;
@@ -31,23 +31,6 @@ fn star(hops: &[&[&str]]) -> Town {
 
 fn number_of(town: &Town, port: &str) -> u8 {
     function_number(town.ports.iter().position(|one| one.name == port).unwrap())
-}
-
-/// A frame for a path whose header names these ports.
-fn arriving(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
-    let header = NativeHeader {
-        width: PortWidth::Eight,
-        way,
-        path: Spi::new(path).ok(),
-        tag: None,
-        detours: &[],
-        ether_type: EtherType::IPV4,
-    };
-    let mut bytes = frame[..12].to_vec();
-    bytes.resize(header.len_bytes(), 0);
-    header.emit(&mut bytes).unwrap();
-    bytes.extend(&frame[14..]);
-    bytes
 }
 
 #[test]
@@ -106,16 +89,16 @@ fn what_comes_out_where_its_path_has_no_function_ends_by_name() {
     let spec = packet(&rig.town, CHAINED_PORT).frame();
     let [v2, v3] = ["v2.in", "v3.in"].map(|port| number_of(&rig.town, port));
     for (frame, reason) in [
-        (arriving(&[v2], 999, &spec), DropReason::NoPath),
-        (arriving(&[v3], 100, &spec), DropReason::PositionElsewhere),
-        (arriving(&[250], 100, &spec), DropReason::UnknownExit),
+        (source_routed(&[v2], 999, &spec), DropReason::NoPath),
+        (source_routed(&[v3], 100, &spec), DropReason::PositionElsewhere),
+        (source_routed(&[250], 100, &spec), DropReason::UnknownExit),
         // No edge writes more than leads to one function.
-        (arriving(&[v2, v2], 100, &spec), DropReason::MalformedSourceRoute),
+        (source_routed(&[v2, v2], 100, &spec), DropReason::MalformedSourceRoute),
     ] {
         rig.bring(1, 7, &[frame]);
         rig.assert_only_dropped(&link_name(1, 7), reason);
     }
-    rig.bring(1, 7, &[arriving(&[v2], 100, &spec)]);
+    rig.bring(1, 7, &[source_routed(&[v2], 100, &spec)]);
     assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (1, 1));
 }
 
@@ -181,7 +164,7 @@ fn fragments_that_overtook_their_first_on_a_link_wait_for_it() {
     let v2 = number_of(&rig.town, "v2.in");
     let whole = Spec { payload: vec![7; 85], ..packet(&rig.town, CHAINED_PORT) };
     for piece in pieces(&whole).iter().rev() {
-        rig.bring(1, 7, &[arriving(&[v2], 100, piece)]);
+        rig.bring(1, 7, &[source_routed(&[v2], 100, piece)]);
     }
     assert_eq!(rig.take("v2.in").len(), 4);
     let moved = rig.moved();
@@ -204,7 +187,7 @@ fn a_stream_over_two_links_is_in_the_account_of_each() {
             ..spec
         };
         let slot = rig.link_slot(1, if number % 2 == 0 { 7 } else { 8 }).unwrap();
-        rig.queue_at_slot(1, slot, &arriving(&[v2], 100, &segment.frame()));
+        rig.queue_at_slot(1, slot, &source_routed(&[v2], 100, &segment.frame()));
     }
     rig.run();
     let moved = rig.moved();

@@ -5,7 +5,8 @@ use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use catena_wire::ipv4::Ipv4Header;
 use catena_wire::ipv6::Ipv6Header;
-use catena_wire::scalar::{EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr, VlanId};
+use catena_wire::scalar::{EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr, Spi, VlanId};
+use catena_wire::source_route::native::{NativeHeader, PortWidth};
 use catena_wire::tcp::{TcpFlags, TcpHeader};
 use catena_wire::udp::UdpHeader;
 use catena_wire::varying::VaryingFields;
@@ -155,4 +156,21 @@ pub(crate) fn ethertype(bytes: &[u8]) -> EtherType {
 /// The destination MAC of a frame.
 pub(crate) fn destination_mac(frame: &[u8]) -> MacAddr {
     FrameView::parse(frame).unwrap().destination
+}
+
+/// This untagged frame of IPv4 with a `native` header that names these ports, the one taken first first.
+pub(crate) fn source_routed(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
+    let header = NativeHeader {
+        width: PortWidth::Eight,
+        way,
+        path: Spi::new(path).ok(),
+        tag: None,
+        detours: &[],
+        ether_type: EtherType::IPV4,
+    };
+    let mut bytes = frame[..12].to_vec();
+    bytes.resize(header.len_bytes(), 0);
+    header.emit(&mut bytes).unwrap();
+    bytes.extend(&frame[14..]);
+    bytes
 }

@@ -1,5 +1,6 @@
 //! Frames that links bring: they leave by the ports that they name, and the nodes between know nothing else.
 
+use crate::frames::source_routed;
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, three_hosts, with_chain};
 use crate::town::{Town, link_name};
@@ -9,9 +10,8 @@ use catena_model::program::{ExitEntry, ExitPlace};
 use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_wire::ethernet::EthernetHeader;
-use catena_wire::scalar::{EtherType, MacAddr, Spi};
+use catena_wire::scalar::{EtherType, MacAddr};
 use catena_wire::source_route::classic::{ClassicHeader, Density};
-use catena_wire::source_route::native::{NativeHeader, PortWidth};
 use catena_wire::source_route::safe::SafeHeader;
 use catena_wire::source_route::{Next, advance};
 
@@ -37,22 +37,9 @@ fn plain() -> Vec<u8> {
     packet(&three_hosts(), PLAIN_PORT).frame()
 }
 
-/// One whose header names these ports, the one that is taken first first.
+/// One whose header names these ports.
 fn native(way: &[u8], path: u32) -> Vec<u8> {
-    let spec = plain();
-    let header = NativeHeader {
-        width: PortWidth::Eight,
-        way,
-        path: Spi::new(path).ok(),
-        tag: None,
-        detours: &[],
-        ether_type: EtherType::IPV4,
-    };
-    let mut frame = spec[..12].to_vec();
-    frame.resize(header.len_bytes(), 0);
-    header.emit(&mut frame).unwrap();
-    frame.extend(&spec[14..]);
-    frame
+    source_routed(way, path, &plain())
 }
 
 fn safe(way: &[u8]) -> Vec<u8> {
